@@ -13,7 +13,7 @@ use cli::config::{self, Loaded};
 use cli::failure::{Exit, Failure, exit_of};
 use cli::heap;
 use cli::log::Logger;
-use cli::options::{About, Asked, SALT_CALL, SaltCall, parse_input, read_saltfile, saltfile_path};
+use cli::options::{About, Action, SALT_CALL, SaltCall, parse_input, read_saltfile, saltfile_path};
 use cli::output::{Output, Return, heed_no_color, print_return};
 use cli::progress;
 use minion::{OfMaster, OfMinion, Uplink};
@@ -41,9 +41,9 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let usage = |error| Failure::usage(&SALT_CALL, error);
     let mut call = SaltCall::parse(words, stdin, env).map_err(usage)?;
     match &call.asked {
-        Asked::Help => return Ok(PINCH.tell(&SALT_CALL, About::Help)),
-        Asked::Version => return Ok(PINCH.tell(&SALT_CALL, About::Version)),
-        Asked::VersionsReport => return Ok(PINCH.tell(&SALT_CALL, About::VersionsReport)),
+        Action::Help => return Ok(PINCH.tell(&SALT_CALL, About::Help)),
+        Action::Version => return Ok(PINCH.tell(&SALT_CALL, About::Version)),
+        Action::VersionsReport => return Ok(PINCH.tell(&SALT_CALL, About::VersionsReport)),
         _ => {}
     }
     if let Some(path) = saltfile_path(&call.overrides, env) {
@@ -68,7 +68,7 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let mut how = Output::from_opts(&opts, std::io::stdout().is_terminal());
     how.show_secrets |= asks_for_secret(&call.asked);
     let passthrough = opts.get("retcode_passthrough").is_some_and(Value::is_true);
-    let is_state = matches!(&call.asked, Asked::Call { fun, .. } if fun.starts_with("state."));
+    let is_state = matches!(&call.asked, Action::Call { fun, .. } if fun.starts_with("state."));
     if is_state || streams {
         progress::start(&opts, call.output_file.as_ref(), env)
             .map_err(|error| Failure::new(Exit::CantCreate, error))?;
@@ -96,9 +96,9 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
 
 /// Reports whether the called function returns one secret. A caller of `sdb.get` needs the value
 /// itself, because scripts read it, so the output must not mask it.
-fn asks_for_secret(asked: &Asked) -> bool {
+fn asks_for_secret(asked: &Action) -> bool {
     let asking = ["sdb.get", "sdb.get_or_set_hash"];
-    matches!(asked, Asked::Call { fun, .. } if asking.contains(&fun.as_str()))
+    matches!(asked, Action::Call { fun, .. } if asking.contains(&fun.as_str()))
 }
 
 fn stdin() -> String {
@@ -184,7 +184,7 @@ pub(crate) fn context(opts: Opts, is_state: bool) -> Result<(Exec, Option<Uplink
 
 /// Returns the result of the call as the data of a job's return.
 fn told(call: &SaltCall, jid: &str, answer: &Return) -> Option<Map> {
-    let Asked::Call { fun, words } = &call.asked else {
+    let Action::Call { fun, words } = &call.asked else {
         return None;
     };
     let words = words.iter().map(|word| word.as_str().into());
@@ -228,19 +228,19 @@ fn hand_out(cx: &Exec, call: &SaltCall, jid: &str, answer: &Return) {
 /// Makes the call that the command line asks for.
 fn answer(cx: &Exec, call: &SaltCall, jid: &str) -> Result<Return, Failure> {
     match &call.asked {
-        Asked::Grains => Ok(Return {
+        Action::Grains => Ok(Return {
             value: cx.grains().into(),
             out: Some("grains".into()),
             ..Return::default()
         }),
-        Asked::Doc(prefix) => {
+        Action::Doc(prefix) => {
             function(cx, "sys.doc", jid, vec![prefix.as_str().into()], Map::new())
         }
-        Asked::Call { fun, words } => {
+        Action::Call { fun, words } => {
             let input = parse_input(words, &call.no_parse, &SaltYaml);
             function(cx, fun, jid, input.args, input.kwargs)
         }
-        Asked::Help | Asked::Version | Asked::VersionsReport => Ok(Return::default()),
+        Action::Help | Action::Version | Action::VersionsReport => Ok(Return::default()),
     }
 }
 

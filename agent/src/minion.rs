@@ -12,7 +12,7 @@ use cli::config::{self, ConfigError, Loaded};
 use cli::failure::{Exit, Failure};
 use cli::heap;
 use cli::log::Logger;
-use cli::options::{self, DaemonAsked, SALT_MINION};
+use cli::options::{self, DaemonOptions, SALT_MINION};
 use cli::resident;
 use minion::Daemon;
 use render::yaml::SaltYaml;
@@ -37,14 +37,14 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let daemon = options::Daemon::parse(&SALT_MINION, words.clone(), env)
         .map_err(|error| Failure::usage(&SALT_MINION, error))?;
     match daemon.asked {
-        DaemonAsked::About(about) => Ok(PINCH.tell(&SALT_MINION, about)),
-        DaemonAsked::Run { background: true } => {
+        DaemonOptions::About(about) => Ok(PINCH.tell(&SALT_MINION, about)),
+        DaemonOptions::Run { background: true } => {
             let settings = daemon.settings;
             let loaded = loaded(&settings.config_dir, settings.overrides)?;
             let pidfile = Opts::new(loaded.opts).path("pidfile");
             background::start(&SALT_MINION, &words, &pidfile)
         }
-        DaemonAsked::Run { background: false } => stay(daemon),
+        DaemonOptions::Run { background: false } => stay(daemon),
     }
 }
 

@@ -13,7 +13,7 @@ use cli::failure::{Exit, Failure};
 use cli::heap;
 use cli::log::Logger;
 use cli::options::{
-    APPLY, About, Asked as Words, PLAN, Program, SaltCall, parse_input, read_saltfile,
+    APPLY, About, Action as Words, PLAN, Program, SaltCall, parse_input, read_saltfile,
     saltfile_path,
 };
 use cli::output::{Output, Return, heed_no_color, print_return};
@@ -23,7 +23,7 @@ use modules::custom::CustomModules;
 use modules::fs::{self, Owner};
 use modules::orchestrate::{self, ThisMachine};
 use modules::roots::Roots;
-use plan::{Asked, Document, Foreseen, Seen, Watched};
+use plan::{Document, Invocation, Preview, Seen, Watched};
 use render::yaml::SaltYaml;
 use state::exec::Exec;
 use state::module::Given;
@@ -164,7 +164,7 @@ fn parsed(program: &Program, words: &[String]) -> Result<Result<SaltCall, ExitCo
 }
 
 /// Returns the call to plan, with everything that is needed to repeat it later.
-fn asked(call: &SaltCall) -> Result<Asked, Failure> {
+fn asked(call: &SaltCall) -> Result<Invocation, Failure> {
     let Words::Call { fun: first, words } = &call.asked else {
         return Err(Failure::new(
             Exit::Usage,
@@ -205,7 +205,7 @@ fn asked(call: &SaltCall) -> Result<Asked, Failure> {
     }
     let mut overrides = call.overrides.clone();
     overrides.retain(|key, _| !key.as_str().is_some_and(|key| NOT_PLANNED.contains(&key)));
-    Ok(Asked {
+    Ok(Invocation {
         fun: fun.to_owned(),
         args,
         kwargs: input.kwargs,
@@ -214,12 +214,12 @@ fn asked(call: &SaltCall) -> Result<Asked, Failure> {
     })
 }
 
-/// Returns the context of a run without a master, and its [`Foreseen`], which observes the run.
+/// Returns the context of a run without a master, and its [`Preview`], which observes the run.
 fn context(
-    asked: &Asked,
+    asked: &Invocation,
     call: &SaltCall,
     planned: Option<Document>,
-) -> Result<(Exec, Arc<Foreseen>), Failure> {
+) -> Result<(Exec, Arc<Preview>), Failure> {
     let mut overrides = asked.overrides.clone();
     let shown = call.overrides.iter();
     let shown = shown.filter(|(key, _)| key.as_str().is_some_and(|key| NOT_PLANNED.contains(&key)));
@@ -239,7 +239,7 @@ fn context(
     let seen = Arc::new(Seen::default());
     let sources = Watched::new(Box::new(Roots::states(&opts)), Arc::clone(&seen));
     let custom = Box::new(CustomModules::of(&opts));
-    let foreseen = Arc::new(Foreseen::new(seen, planned));
+    let foreseen = Arc::new(Preview::new(seen, planned));
     let mut cx = Exec::with_custom(
         opts,
         minion::registry(),
@@ -252,7 +252,7 @@ fn context(
 }
 
 /// Runs the planned function. The context's foresight decides how far it gets.
-fn run(cx: &Exec, asked: &Asked) -> Result<Value, Failure> {
+fn run(cx: &Exec, asked: &Invocation) -> Result<Value, Failure> {
     let failed = |error: String| Failure::plain(Exit::Generic, error);
     let fun = asked.fun.as_str();
     if !["state.sls", "state.highstate", "state.orchestrate"].contains(&fun) {
@@ -268,7 +268,7 @@ fn run(cx: &Exec, asked: &Asked) -> Result<Value, Failure> {
 }
 
 /// Returns the failure if the run made no plan. It contains what the run returned instead.
-fn nothing(foreseen: &Foreseen, returned: &Value) -> Failure {
+fn nothing(foreseen: &Preview, returned: &Value) -> Failure {
     let mut said = foreseen.refusal();
     said.extend(sentences(returned));
     Failure::plain(
@@ -330,7 +330,7 @@ fn read(file: &Path) -> Result<Document, Failure> {
 }
 
 /// Returns the failure of a plan that is not applied. It lists the changes since the plan was made.
-fn refused(file: &str, foreseen: &Foreseen, moved: &[String], returned: &Value) -> Failure {
+fn refused(file: &str, foreseen: &Preview, moved: &[String], returned: &Value) -> Failure {
     let mut lines = moved.to_vec();
     if foreseen.document().is_none() {
         lines.extend(sentences(returned));
@@ -346,8 +346,8 @@ fn refused(file: &str, foreseen: &Foreseen, moved: &[String], returned: &Value) 
 fn finished(
     cx: &Exec,
     call: &SaltCall,
-    asked: &Asked,
-    foreseen: &Foreseen,
+    asked: &Invocation,
+    foreseen: &Preview,
     returned: Value,
 ) -> Result<ExitCode, Failure> {
     let how = Output::from_opts(&cx.opts().map, std::io::stdout().is_terminal());

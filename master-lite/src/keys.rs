@@ -28,7 +28,7 @@ use rustix::fs::OFlags;
 use value::{Map, log};
 use wire::Id;
 
-use crate::store::{self, Applied, Begun, Claim, Command, Key, KeyState, Store};
+use crate::store::{self, Applied, Claim, Command, Key, KeyState, PendingWrite, Store};
 
 /// The maximum size of a key file in bytes. A key file has three lines, so a longer file is none.
 const FILE_MAX: u64 = 16 << 10;
@@ -604,7 +604,7 @@ fn displaced(applied: &Applied) -> Option<(Id, PublicKey)> {
 
 /// Applies commands with as few syncs as possible.
 async fn all(store: &Store, commands: Vec<Command>) -> Result<Vec<Applied>, store::Error> {
-    let mut begun: Vec<Begun> = Vec::with_capacity(commands.len());
+    let mut begun: Vec<PendingWrite> = Vec::with_capacity(commands.len());
     for command in commands {
         begun.push(store.begin(command).await?);
     }

@@ -96,7 +96,7 @@ struct Inner {
 }
 
 /// The parts that make up a [`Link`]: both ends of the control stream, and what they belong to.
-pub(crate) struct Let {
+pub(crate) struct Admitted {
     pub(crate) connection: Connection,
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
@@ -116,8 +116,8 @@ fn back(way: Way) -> Way {
 }
 
 impl Link {
-    pub(crate) fn new(let_in: Let) -> Self {
-        let Let {
+    pub(crate) fn new(let_in: Admitted) -> Self {
+        let Admitted {
             connection,
             reader,
             writer,
@@ -175,7 +175,7 @@ impl Link {
     /// When the connection is lost, or the peer breaks the protocol too often. The connection is
     /// then closed.
     pub async fn next(&mut self) -> Result<Incoming, Error> {
-        enum Came {
+        enum Arrival {
             Frame(Box<Result<Option<Frame>, Error>>),
             Stream(Box<Result<(SendStream, RecvStream), ConnectionError>>),
             Question(Box<Question>),
@@ -186,17 +186,17 @@ impl Link {
             // to names: a future that is moved still takes up its old space.
             // No deadline: QUIC closes a silent connection (`idle`); a frame that has begun has its
             // own.
-            let came = async { Came::Frame(Box::new(self.control.next(None).await)) }
-                .race(async { Came::Stream(Box::new(inner.connection.accept_bi().await)) })
-                .race(async { Came::Question(poll_fn(|cx| self.opened.poll(cx)).await) })
+            let came = async { Arrival::Frame(Box::new(self.control.next(None).await)) }
+                .race(async { Arrival::Stream(Box::new(inner.connection.accept_bi().await)) })
+                .race(async { Arrival::Question(poll_fn(|cx| self.opened.poll(cx)).await) })
                 .await;
             match came {
-                Came::Question(question) => return Ok(Incoming::Question(question)),
-                Came::Stream(streams) => match *streams {
+                Arrival::Question(question) => return Ok(Incoming::Question(question)),
+                Arrival::Stream(streams) => match *streams {
                     Ok(streams) => self.open(streams),
                     Err(error) => return Err(inner.lost(&error)),
                 },
-                Came::Frame(frame) => match *frame {
+                Arrival::Frame(frame) => match *frame {
                     Ok(Some(frame)) => {
                         if let Some(incoming) = self.control_frame(frame)? {
                             return Ok(incoming);

@@ -14,7 +14,7 @@ use value::log::Level;
 use value::random;
 use wire::{Control, Frame, Hello, Pending, Refused, Way, Welcome};
 
-use crate::connection::{Let, Link, word};
+use crate::connection::{Admitted, Link, word};
 use crate::error::{Error, Wait, Who};
 use crate::ids::KeyedIds;
 use crate::key::{KeyPair, PublicKey};
@@ -463,7 +463,7 @@ impl Peer {
         self.connection
             .set_max_concurrent_bi_streams(limits.streams_max.into());
         self.writer.send(&welcome.into()).await?;
-        Ok(Link::new(Let {
+        Ok(Link::new(Admitted {
             connection: self.connection,
             reader: self.reader,
             writer: self.writer,

@@ -86,7 +86,7 @@ pub struct Pki {
 
 /// This program's own key, and its file.
 #[derive(Clone, Debug)]
-pub struct Own {
+pub struct Identity {
     /// The key.
     pub pair: KeyPair,
     /// The file of the private half.
@@ -125,7 +125,7 @@ impl Pki {
     /// # Errors
     /// When the file cannot be read, is readable for other users, belongs to another user or
     /// contains something else.
-    pub fn own(&self, name: &str) -> Result<Own, Error> {
+    pub fn own(&self, name: &str) -> Result<Identity, Error> {
         let path = self.place(name, "pem")?;
         let (pair, is_new) = match self.private(&path)? {
             Some(pair) => (pair, false),
@@ -144,7 +144,7 @@ impl Pki {
                 _ => {}
             }
         }
-        Ok(Own { pair, path, is_new })
+        Ok(Identity { pair, path, is_new })
     }
 
     fn make(&self, path: &Path) -> Result<(KeyPair, bool), Error> {

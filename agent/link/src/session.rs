@@ -12,7 +12,7 @@ use value::Map;
 use wire::{Control, Frame, Hello, Way, Welcome};
 
 use crate::backoff::{Backoff, WAIT_MAX, Waits, lot};
-use crate::connection::{Let, Link};
+use crate::connection::{Admitted, Link};
 use crate::error::{Error, Wait, Who};
 use crate::key::KeyPair;
 use crate::limits::Limits;
@@ -511,7 +511,7 @@ impl Session {
             wait = self.evidence.as_ref().map(|_| again);
         };
         self.is_known = true;
-        let mut link = Link::new(Let {
+        let mut link = Link::new(Admitted {
             connection,
             reader,
             writer,

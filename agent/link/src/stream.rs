@@ -67,7 +67,7 @@ impl Source {
 
 /// The progress of a frame that has begun.
 #[derive(Clone, Copy, Debug)]
-struct Begun {
+struct PartialFrame {
     since: Instant,
     /// The beginning of the window over which its rate is checked.
     window: Instant,
@@ -75,7 +75,7 @@ struct Begun {
     had: usize,
 }
 
-impl Begun {
+impl PartialFrame {
     fn now() -> Self {
         let since = Instant::now();
         Self {
@@ -97,7 +97,7 @@ pub(crate) struct Reader {
     pub(crate) accepted: bool,
     budget: Arc<Budget>,
     /// The frame that has begun and not ended.
-    begun: Option<Begun>,
+    begun: Option<PartialFrame>,
     /// The room that is set aside for the frame that has begun, if it is a large one.
     room: Option<Room>,
     /// The number of bad frames of the connection.
@@ -186,7 +186,7 @@ impl Reader {
     /// Waits for room for a large frame that has begun, and charges the bytes that were received so
     /// far. A frame that gets no room in time is refused.
     async fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
-        let begun = self.begun.get_or_insert_with(Begun::now).since;
+        let begun = self.begun.get_or_insert_with(PartialFrame::now).since;
         while self.room.is_none() {
             let limits = &self.budget.limits;
             match self.budget.begin(Sender::of(&self.who), bytes) {
@@ -279,7 +279,7 @@ impl Reader {
     /// Reads more of a frame that has begun. The frame has a deadline, a large one must keep its
     /// rate, and its room can be lost.
     async fn rest_of_frame(&mut self) -> Result<Result<bool, String>, Error> {
-        self.begun.get_or_insert_with(Begun::now);
+        self.begun.get_or_insert_with(PartialFrame::now);
         loop {
             let (after, left) = self.time_left();
             let more = async {
@@ -307,7 +307,7 @@ impl Reader {
     fn time_left(&self) -> (Duration, Duration) {
         let limits = &self.budget.limits;
         let bytes = self.decoder.expects().unwrap_or_default();
-        let begun = self.begun.unwrap_or_else(Begun::now);
+        let begun = self.begun.unwrap_or_else(PartialFrame::now);
         let whole = limits.frame_of(bytes);
         let left = whole.saturating_sub(begun.since.elapsed());
         if bytes <= SMALL {

@@ -157,7 +157,7 @@ impl Drop for LocalListener {
 
 /// A message from a local process.
 #[derive(Debug)]
-pub enum Said {
+pub enum LocalRequest {
     /// An event.
     Event(Event),
     /// A request, to be answered through the same [`Local`] before the next one is read.
@@ -229,15 +229,17 @@ impl Local {
     ///
     /// # Errors
     /// When the process breaks the protocol.
-    pub async fn next(&mut self) -> Result<Option<Said>, Error> {
+    pub async fn next(&mut self) -> Result<Option<LocalRequest>, Error> {
         loop {
             let who = self.reader.who.clone();
             // No deadline: the kernel reports when a process is gone, and a frame that has begun
             // has a deadline.
             return match self.reader.next(None).await? {
                 None => Ok(None),
-                Some(Frame::Request(request)) => Ok(Some(Said::Request(request))),
-                Some(Frame::Control(wire::Control::Event(event))) => Ok(Some(Said::Event(event))),
+                Some(Frame::Request(request)) => Ok(Some(LocalRequest::Request(request))),
+                Some(Frame::Control(wire::Control::Event(event))) => {
+                    Ok(Some(LocalRequest::Event(event)))
+                }
                 Some(Frame::Unknown { kind }) => {
                     self.writer.send(&Frame::Unsupported { kind }).await?;
                     continue;

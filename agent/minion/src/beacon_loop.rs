@@ -22,14 +22,14 @@ use crate::beacons::{Beacons, Fired, manage};
 use crate::daemon::Shared;
 use crate::functions::registry;
 use crate::schedule::Now;
-use crate::uplink::deliver::Bell;
+use crate::uplink::deliver::Wakeup;
 
 /// The beacons, and the configuration that they are made from.
 #[derive(Debug)]
 pub(crate) struct Watch {
     beacons: Mutex<Beacons>,
     made_of: Mutex<MadeOf>,
-    changed: Bell,
+    changed: Wakeup,
 }
 
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Watch {
                 config,
                 pillar,
             }),
-            changed: Bell::new(),
+            changed: Wakeup::new(),
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_signal::{Signal, Signals};
-use link::unix::{Local, LocalListener, Said};
+use link::unix::{Local, LocalListener, LocalRequest};
 use link::wait::{pause, within};
 use link::{Handle, Limits, Notify, Pulse, Question, Session};
 use rustix::process::Pid;
@@ -80,7 +80,7 @@ pub(crate) struct Shared {
 
 /// The receiver of a job's return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum For {
+pub(crate) enum ReturnTo {
     /// The master that asked for the job, through its spool.
     Master(usize),
     /// Every master, because no master asked for the job.
@@ -238,9 +238,9 @@ impl Shared {
 
     /// Returns the connection to the master that asked for the job, or to any connected master when
     /// no master asked for it.
-    fn master(&self, purpose: For) -> Option<Handle> {
+    fn master(&self, purpose: ReturnTo) -> Option<Handle> {
         match purpose {
-            For::Master(at) => self.upstreams.get(at)?.handle(),
+            ReturnTo::Master(at) => self.upstreams.get(at)?.handle(),
             _ => self.upstreams.iter().find_map(Upstream::handle),
         }
     }
@@ -304,7 +304,7 @@ impl Shared {
     /// Collects the grains anew. The returned task ends when this daemon and its masters have them.
     fn refresh_grains(self: &Arc<Self>) -> Option<Task<()>> {
         let job = own_job("grains.items", Vec::new(), Map::new());
-        let started = self.begin_job(job, For::Grains);
+        let started = self.begin_job(job, ReturnTo::Grains);
         let failed = |error| log::error(format_args!("The grains are not collected: {error}"));
         started.map_err(failed).ok()
     }
@@ -313,7 +313,7 @@ impl Shared {
     /// task ends when the daemon has them.
     fn refresh_pillar(self: &Arc<Self>) -> Option<Task<()>> {
         let job = own_job("pillar.raw", Vec::new(), Map::new());
-        let started = self.begin_job(job, For::Pillar);
+        let started = self.begin_job(job, ReturnTo::Pillar);
         let failed = |error| log::error(format_args!("The pillar is not asked for: {error}"));
         started.map_err(failed).ok()
     }
@@ -440,7 +440,7 @@ impl Shared {
         if !self.jobs.is_new(&jid) {
             return Ok(());
         }
-        let started = self.start(self.with_returners(job), For::Master(at));
+        let started = self.start(self.with_returners(job), ReturnTo::Master(at));
         started.map_err(|error| {
             self.jobs.is_not_begun(&jid);
             ("failed", format!("the job was not started: {error}"))
@@ -465,8 +465,8 @@ impl Shared {
 
     /// Returns the grains that the minion's key is bound to: as stated by the master that sent the
     /// job, or else by the first master that binds the key to any grains.
-    pub(crate) fn bound_grains(&self, purpose: For) -> Map {
-        if let For::Master(at) = purpose {
+    pub(crate) fn bound_grains(&self, purpose: ReturnTo) -> Map {
+        if let ReturnTo::Master(at) = purpose {
             let upstream = self.upstreams.get(at);
             return upstream.map(Upstream::bound_grains).unwrap_or_default();
         }
@@ -475,13 +475,13 @@ impl Shared {
     }
 
     /// Starts the process of a job, and the task that speaks with it.
-    pub(crate) fn start(self: &Arc<Self>, job: Job, purpose: For) -> std::io::Result<()> {
+    pub(crate) fn start(self: &Arc<Self>, job: Job, purpose: ReturnTo) -> std::io::Result<()> {
         self.begin_job(job, purpose).map(Task::detach)
     }
 
     /// Like [`Self::start`], but returns the task, which ends when the job has ended and its return
     /// was handled.
-    fn begin_job(self: &Arc<Self>, mut job: Job, purpose: For) -> std::io::Result<Task<()>> {
+    fn begin_job(self: &Arc<Self>, mut job: Job, purpose: ReturnTo) -> std::io::Result<Task<()>> {
         job.options.insert(BOUND_GRAINS, self.bound_grains(purpose));
         let (ours, its) = UnixStream::pair()?;
         let mut words = self.settings.job.iter();
@@ -511,7 +511,7 @@ impl Shared {
         job: Job,
         mut child: smol::process::Child,
         socket: UnixStream,
-        purpose: For,
+        purpose: ReturnTo,
     ) {
         let spoken = self.converse(&job, socket, purpose).await;
         // No deadline: a job takes as long as it takes; it can be killed.
@@ -532,7 +532,10 @@ impl Shared {
         if recorded.is_ok_and(|run| run.waits_for_boot()) {
             return;
         }
-        if matches!(purpose, For::Master(_) | For::Masters | For::Reactor) {
+        if matches!(
+            purpose,
+            ReturnTo::Master(_) | ReturnTo::Masters | ReturnTo::Reactor
+        ) {
             self.returned(without_return(&job, &why), purpose).await;
         }
     }
@@ -542,7 +545,7 @@ impl Shared {
         self: &Arc<Self>,
         job: &Job,
         socket: UnixStream,
-        purpose: For,
+        purpose: ReturnTo,
     ) -> Result<bool, link::Error> {
         let mut local = Local::of_job(socket, Limits::default())?;
         local.give(job.clone()).await?;
@@ -550,7 +553,7 @@ impl Shared {
         // No deadline: the kernel closes the socket when the process is gone.
         while let Some(said) = local.next().await? {
             match said {
-                Said::Request(Request::Return(answer)) => {
+                LocalRequest::Request(Request::Return(answer)) => {
                     has_returned = true;
                     self.returned(answer, purpose).await;
                     local.done(Value::Null).await?;
@@ -566,7 +569,7 @@ impl Shared {
         loop {
             // No deadline: the kernel closes the socket when the process is gone.
             let obeyed = match local.next().await {
-                Ok(Some(said)) => self.obey(said, &mut local, For::Nobody).await,
+                Ok(Some(said)) => self.obey(said, &mut local, ReturnTo::Nobody).await,
                 Ok(None) => return,
                 Err(error) => Err(error),
             };
@@ -579,16 +582,16 @@ impl Shared {
     /// Handles a message from a process of this machine.
     async fn obey(
         self: &Arc<Self>,
-        said: Said,
+        said: LocalRequest,
         local: &mut Local,
-        purpose: For,
+        purpose: ReturnTo,
     ) -> Result<(), link::Error> {
         let request = match said {
-            Said::Event(event) => {
+            LocalRequest::Event(event) => {
                 self.keep(event).await;
                 return Ok(());
             }
-            Said::Request(request) => request,
+            LocalRequest::Request(request) => request,
         };
         match request {
             Request::Fire(fire) => match self.fire(fire).await {
@@ -596,10 +599,10 @@ impl Shared {
                 Err(reason) => local.fail("failed", &reason).await,
             },
             Request::Return(answer) => {
-                self.returned(answer, For::Masters).await;
+                self.returned(answer, ReturnTo::Masters).await;
                 local.done(true).await
             }
-            Request::Ping(_) => local.done(self.master(For::Nobody).is_some()).await,
+            Request::Ping(_) => local.done(self.master(ReturnTo::Nobody).is_some()).await,
             Request::Refresh(asked) => {
                 self.refreshed(&asked).await;
                 local.done(true).await
@@ -641,32 +644,32 @@ impl Shared {
         })
     }
 
-    async fn returned(self: &Arc<Self>, answer: Return, purpose: For) {
+    async fn returned(self: &Arc<Self>, answer: Return, purpose: ReturnTo) {
         match purpose {
-            For::Master(at) => {
+            ReturnTo::Master(at) => {
                 if let Some(upstream) = self.upstreams.get(at) {
                     upstream.keep_return(answer).await;
                 }
             }
-            For::Masters => {
+            ReturnTo::Masters => {
                 for upstream in &self.upstreams {
                     upstream.keep_return(answer.clone()).await;
                 }
             }
-            For::Grains => {
+            ReturnTo::Grains => {
                 if let Some(grains) = answer.data.get("return").and_then(Value::as_map) {
                     self.planned.has_grains(grains);
                     self.tell_grains(grains.clone()).await;
                 }
             }
-            For::Pillar => {
+            ReturnTo::Pillar => {
                 if let Some(pillar) = answer.data.get("return").and_then(Value::as_map) {
                     self.planned.has_pillar(pillar);
                     self.watching.has_pillar(pillar);
                 }
             }
-            For::Reactor => self.reactor.has_return(&answer.jid, answer.data),
-            For::Nobody => {}
+            ReturnTo::Reactor => self.reactor.has_return(&answer.jid, answer.data),
+            ReturnTo::Nobody => {}
         }
     }
 
@@ -690,7 +693,7 @@ impl Shared {
         &self,
         request: Request,
         to: &mut Local,
-        purpose: For,
+        purpose: ReturnTo,
     ) -> Result<(), link::Error> {
         if let (Request::MinePut(_) | Request::MineDelete(_), 2..) =
             (&request, self.upstreams.len())

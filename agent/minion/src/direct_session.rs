@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::unix::{Local, Pipe, Said};
+use link::unix::{Local, LocalRequest, Pipe};
 use link::wait::pause;
 use link::{Error, Handle, Incoming, Limits, Link, Question, Session, Status, Who};
 use smol::channel::{Sender, bounded};
@@ -119,8 +119,8 @@ async fn serve(master: Handle, mut local: Local) {
     loop {
         // No deadline: the kernel closes the socket when the process is gone.
         let served = match local.next().await {
-            Ok(Some(Said::Request(request))) => answer(&master, request, &mut local).await,
-            Ok(Some(Said::Event(event))) => {
+            Ok(Some(LocalRequest::Request(request))) => answer(&master, request, &mut local).await,
+            Ok(Some(LocalRequest::Event(event))) => {
                 let (tag, data) = (event.tag, event.data);
                 let fired = async { master.ask(Fire { tag, data }).await?.done().await };
                 fired.await.map(|_| ())

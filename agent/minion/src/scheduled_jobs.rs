@@ -13,9 +13,9 @@ use value::{Map, Value, jid, log};
 use wire::Job;
 
 use crate::beacon_loop;
-use crate::daemon::{For, Shared};
+use crate::daemon::{ReturnTo, Shared};
 use crate::schedule::{Due, Now, ReturnJob, Schedule, Source, manage};
-use crate::uplink::deliver::Bell;
+use crate::uplink::deliver::Wakeup;
 
 /// The longest wait between two looks at the schedule, for changes that the daemon was not notified
 /// of.
@@ -35,7 +35,7 @@ const OF_GRAINS: [&str; 1] = ["whens"];
 /// The schedule, and the data that it is made from.
 pub(crate) struct Planned {
     parts: Mutex<Parts>,
-    changed: Bell,
+    changed: Wakeup,
 }
 
 struct Parts {
@@ -123,7 +123,7 @@ impl Planned {
         };
         let planned = Self {
             parts: Mutex::new(parts),
-            changed: Bell::new(),
+            changed: Wakeup::new(),
         };
         planned.parts().tell_faults();
         planned
@@ -294,8 +294,8 @@ impl Shared {
         }
         let arg = call::joined(due.args, due.kwargs);
         let purpose = match due.return_job {
-            ReturnJob::No => For::Nobody,
-            ReturnJob::Yes | ReturnJob::NoCache => For::Masters,
+            ReturnJob::No => ReturnTo::Nobody,
+            ReturnJob::Yes | ReturnJob::NoCache => ReturnTo::Masters,
         };
         for (key, value) in [
             ("ret_config", due.return_config),
@@ -323,8 +323,10 @@ impl Shared {
         let has_mine = has_mine(&parts.config, &parts.pillar);
         drop(parts);
         if has_mine
-            && let Err(error) =
-                self.start(own_job("mine.update", Vec::new(), Map::new()), For::Nobody)
+            && let Err(error) = self.start(
+                own_job("mine.update", Vec::new(), Map::new()),
+                ReturnTo::Nobody,
+            )
         {
             log::error(format_args!("The mine is not filled: {error}"));
         }
@@ -346,7 +348,7 @@ impl Shared {
                 ));
             }
         };
-        if let Err(error) = self.start(own_job(fun, arg, Map::new()), For::Masters) {
+        if let Err(error) = self.start(own_job(fun, arg, Map::new()), ReturnTo::Masters) {
             log::error(format_args!("The startup states were not started: {error}"));
         }
     }

@@ -33,7 +33,7 @@ pub struct OfMaster {
 }
 
 /// The master's information about a file.
-struct Said {
+struct FileInfo {
     hash: String,
     /// The file's permissions on the master: `mode: keep` needs them, and programs need their
     /// execute bit.
@@ -78,7 +78,7 @@ impl OfMaster {
         Ok(entries)
     }
 
-    fn stat(&self, path: &str, saltenv: &str) -> Result<Option<Said>, Error> {
+    fn stat(&self, path: &str, saltenv: &str) -> Result<Option<FileInfo>, Error> {
         let stat = Stat {
             path: path.to_owned(),
             saltenv: saltenv.to_owned(),
@@ -91,7 +91,7 @@ impl OfMaster {
         };
         let hash = said.get("hash").map(Value::to_text);
         match hash.filter(|hash| !hash.is_empty()) {
-            Some(hash) => Ok(Some(Said {
+            Some(hash) => Ok(Some(FileInfo {
                 hash,
                 mode: said
                     .get("mode")
@@ -106,7 +106,7 @@ impl OfMaster {
 
     /// Fetches a file to a temporary name next to its place, and appends to what an earlier attempt
     /// has left there. Renames the file into place when its hash is right.
-    fn fetch(&self, path: &str, saltenv: &str, said: &Said, place: &Path) -> Result<(), Error> {
+    fn fetch(&self, path: &str, saltenv: &str, said: &FileInfo, place: &Path) -> Result<(), Error> {
         let short: String = said.hash.chars().take(16).collect();
         let part = place.with_file_name(format!(
             ".{}.{short}",

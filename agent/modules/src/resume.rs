@@ -8,7 +8,7 @@ use state::exec::Exec;
 use state::low::Low;
 use state::module::Error;
 use state::record::{self, Record, Recorded};
-use state::resume::{Orders, TakenUp};
+use state::resume::{ResumeOptions, Resumed};
 use state::run::Kept;
 use value::{Map, Value, jid, log, secret};
 
@@ -16,13 +16,13 @@ use crate::state_run::{Given, retcode, split_input, started};
 
 /// A run that is taken up.
 #[derive(Clone, Debug)]
-pub struct Earlier {
+pub struct PreviousRun {
     /// Its job id.
     pub jid: String,
     /// Its record.
     pub recorded: Recorded,
     /// What is said about its steps.
-    pub orders: Orders,
+    pub orders: ResumeOptions,
 }
 
 /// The arguments that say that a run is taken up, and how.
@@ -41,17 +41,17 @@ pub(crate) fn said(fun: &str, kwargs: &Map) -> Map {
 ///
 /// # Errors
 /// When something is said of its steps, and not that it is to be taken up.
-fn orders(said: &Map) -> Result<Option<Orders>, Error> {
+fn orders(said: &Map) -> Result<Option<ResumeOptions>, Error> {
     let given = |key: &str| said.get(key).filter(|value| !value.is_null());
     let words = |key: &str| given(key).map(split_input).unwrap_or_default();
-    let orders = Orders {
+    let orders = ResumeOptions {
         redo: words("redo"),
         skip: words("skip"),
         from: given("from").map(Value::to_text),
     };
     match given("resume").is_some_and(Value::is_true) {
         true => Ok(Some(orders)),
-        false if orders == Orders::default() => Ok(None),
+        false if orders == ResumeOptions::default() => Ok(None),
         false => Err(Error::refused(
             "redo=, skip= and from= say how a run is taken up again: they go with resume=True"
                 .into(),
@@ -109,7 +109,7 @@ pub(crate) fn found(cx: &Exec, given: &Given) -> Result<Result<Option<Given>, Ve
             told(given)
         )]));
     }
-    let earlier = Earlier {
+    let earlier = PreviousRun {
         jid,
         recorded,
         orders,
@@ -156,7 +156,7 @@ fn last(cx: &Exec, given: &Given) -> Result<Option<(String, Recorded)>, Error> {
 }
 
 /// What is given to go on with a run: what was given to it.
-fn gone_on(given: &Given, earlier: Earlier) -> Result<Given, Vec<String>> {
+fn gone_on(given: &Given, earlier: PreviousRun) -> Result<Given, Vec<String>> {
     let mut own = given.clone();
     let args = earlier
         .recorded
@@ -217,7 +217,7 @@ pub(crate) fn warn_of_secrets(given: &Given, plan: &Plan) {
 }
 
 /// What a plan goes on with; none where it takes up no run, and sentences where something has to be said first.
-pub(crate) fn taken_up(given: &Given, plan: &Plan) -> Result<Option<TakenUp>, Vec<String>> {
+pub(crate) fn taken_up(given: &Given, plan: &Plan) -> Result<Option<Resumed>, Vec<String>> {
     let Some(earlier) = &given.earlier else {
         return Ok(None);
     };
@@ -229,7 +229,7 @@ pub(crate) fn taken_up(given: &Given, plan: &Plan) -> Result<Option<TakenUp>, Ve
             given.fun, earlier.jid
         )]);
     }
-    let mut taken = TakenUp::of(plan, recorded, &earlier.orders)?;
+    let mut taken = Resumed::of(plan, recorded, &earlier.orders)?;
     let open = plan.chunks().len().saturating_sub(taken.returns.len());
     let when = jid::to_time(&earlier.jid);
     log::warning(format_args!(
@@ -246,7 +246,7 @@ pub(crate) fn gone_on_with(
     cx: &Exec,
     given: &Given,
     plan: &Plan,
-    taken: TakenUp,
+    taken: Resumed,
 ) -> Result<Kept, Error> {
     let parts = Arc::new(Mutex::new(taken.parts));
     let heard = Arc::new(Mutex::new(taken.heard));

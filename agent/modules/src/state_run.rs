@@ -7,7 +7,7 @@ use state::exec::Exec;
 use state::lock::{Lock, Other, Refusal};
 use state::module::Error;
 use state::record::{self, Asked, Heard, Record};
-use state::resume::TakenUp;
+use state::resume::Resumed;
 use state::run::events::EventLog;
 use state::run::{self, Kept, Unobserved};
 use value::merge::{Strategy, merge};
@@ -15,7 +15,7 @@ use value::watch::{self, Event};
 use value::{Map, Value, jid, log};
 
 use crate::orchestrate;
-use crate::resume::{self, Earlier};
+use crate::resume::{self, PreviousRun};
 
 /// Exit codes that a state function asks for (`salt.defaults.exitcodes`).
 pub mod retcode {
@@ -63,7 +63,7 @@ pub struct Given {
     /// What is said of taking up the last run of this: `resume=True`, `redo=`, `skip=`, `from=`.
     pub said: Map,
     /// The run that is taken up.
-    pub earlier: Option<Arc<Earlier>>,
+    pub earlier: Option<Arc<PreviousRun>>,
 }
 
 impl Given {
@@ -341,7 +341,7 @@ fn recorded_run(
     cx: &Exec,
     given: &Given,
     plan: &Plan,
-    taken: Option<TakenUp>,
+    taken: Option<Resumed>,
 ) -> Result<Map, Error> {
     if cx.run.is_some() {
         let mut kept = resume::nested(cx, given, plan);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use state::low::{RequisiteKind, When};
 use value::Value;
 
-use crate::document::{Because, COMPENSATE, Chunk, Key, Outcome};
+use crate::document::{COMPENSATE, Chunk, Key, Outcome, Reason};
 use crate::footprint::Footprint;
 
 /// The arguments that name a user or group, which an earlier chunk may create.
@@ -88,7 +88,7 @@ fn reasons<'a>(
     chunk: &Chunk,
     before: &'a [Chunk],
     found: &dyn Fn(&Key) -> Option<&'a Chunk>,
-) -> Vec<Because> {
+) -> Vec<Reason> {
     let mut all = Vec::new();
     for (kind, key) in &chunk.needs {
         if let Some(target) = found(key).filter(|target| moves(target))
@@ -98,7 +98,7 @@ fn reasons<'a>(
         }
     }
     if chunk.low.id.starts_with("listener_") && chunk.low.data.contains("sfun") {
-        all.push(Because {
+        all.push(Reason {
             reason: "listen",
             tag: chunk.key.1.clone(),
         });
@@ -123,7 +123,7 @@ fn reasons<'a>(
 }
 
 /// Returns the chunks that this chunk compensates.
-fn compensated(chunk: &Chunk, before: &[Chunk]) -> Vec<Because> {
+fn compensated(chunk: &Chunk, before: &[Chunk]) -> Vec<Reason> {
     let mut all = Vec::new();
     let named = |(kind, key): &(RequisiteKind, Key)| {
         *kind == RequisiteKind::Compensate && *key == chunk.key
@@ -138,8 +138,8 @@ fn within(chunk: &Chunk, step: &Chunk) -> bool {
     chunk.key.0.as_ref() == Some(&step.key.1)
 }
 
-fn add(all: &mut Vec<Because>, reason: &'static str, of: &Chunk) {
-    let because = Because {
+fn add(all: &mut Vec<Reason>, reason: &'static str, of: &Chunk) {
+    let because = Reason {
         reason,
         tag: of.key.1.clone(),
     };

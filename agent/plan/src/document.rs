@@ -74,14 +74,14 @@ pub(crate) const COMPENSATE: &str = "compensate";
 
 /// The reason why a chunk's outcome depends on an earlier change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Because {
+pub(crate) struct Reason {
     pub(crate) reason: &'static str,
     pub(crate) tag: String,
 }
 
 /// The contents that a file would have.
 #[derive(Clone, Debug)]
-pub(crate) struct Then {
+pub(crate) struct After {
     pub(crate) path: PathBuf,
     pub(crate) sha256: String,
     pub(crate) size: usize,
@@ -99,7 +99,7 @@ pub(crate) struct Chunk {
     pub(crate) files: Vec<(PathBuf, Value)>,
     /// The files of this machine that the chunk reads, with their current state.
     pub(crate) sources: Vec<(PathBuf, Value)>,
-    pub(crate) then: Vec<Then>,
+    pub(crate) then: Vec<After>,
     /// The hash of the return of its function in test mode; `None` if the function is not called.
     pub(crate) returns: Option<String>,
     pub(crate) ret: Option<Map>,
@@ -108,7 +108,7 @@ pub(crate) struct Chunk {
     /// The packages and services that the chunk changes.
     pub(crate) more: Map,
     pub(crate) outcome: Outcome,
-    pub(crate) because: Vec<Because>,
+    pub(crate) because: Vec<Reason>,
     /// True if the chunk runs other states, which follow it.
     pub(crate) is_step: bool,
 }
@@ -188,7 +188,7 @@ pub(crate) fn shown(path: &std::path::Path) -> String {
 
 /// The command that the plan was made for, so that it can be repeated.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Asked {
+pub struct Invocation {
     /// `state.sls`, `state.highstate` or `state.orchestrate`.
     pub fun: String,
     /// The arguments of the function.
@@ -201,7 +201,7 @@ pub struct Asked {
     pub overrides: Map,
 }
 
-impl Asked {
+impl Invocation {
     fn written(&self) -> Map {
         Map::new()
             .with("fun", self.fun.as_str())
@@ -318,7 +318,7 @@ impl Document {
     /// Adds the command that the plan was made for, without secrets. A command that contained any
     /// cannot be repeated.
     #[must_use]
-    pub fn asked_as(mut self, asked: &Asked) -> Self {
+    pub fn asked_as(mut self, asked: &Invocation) -> Self {
         let map = secret::map(asked.written());
         self.0.insert("asked", map);
         self.again()
@@ -371,9 +371,9 @@ impl Document {
 
     /// Returns the command that the plan was made for.
     #[must_use]
-    pub fn asked(&self) -> Asked {
+    pub fn asked(&self) -> Invocation {
         let Some(asked) = self.map("asked") else {
-            return Asked::default();
+            return Invocation::default();
         };
         let text = |key: &str| asked.get(key).map(Value::to_text).unwrap_or_default();
         let map = |key: &str| {
@@ -383,7 +383,7 @@ impl Document {
                 .cloned()
                 .unwrap_or_default()
         };
-        Asked {
+        Invocation {
             fun: text("fun"),
             args: asked
                 .get("args")

@@ -1,4 +1,4 @@
-//! [`Foreseen`]: observes the test run of a plan, and checks that the real run follows the plan.
+//! [`Preview`]: observes the test run of a plan, and checks that the real run follows the plan.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use value::{Map, Value};
 
 use crate::blind::Blind;
 use crate::compare;
-use crate::document::{Basis, COMPENSATE, Chunk, Document, Key, Names, Outcome, Then, shown};
+use crate::document::{After, Basis, COMPENSATE, Chunk, Document, Key, Names, Outcome, shown};
 use crate::footprint::{Footprint, Place, by_its_folder, local_sources, salt_sources};
 use crate::seen::Seen;
 use crate::{depends, image, look};
@@ -26,7 +26,7 @@ const DIFF_BYTES_MAX: usize = 1 << 20;
 const TEMPLATE_BYTES_MAX: u64 = 1 << 20;
 
 /// The observer of one run.
-pub struct Foreseen {
+pub struct Preview {
     seen: Arc<Seen>,
     /// The plan to apply; `None` if a plan is being made.
     planned: Option<Document>,
@@ -73,7 +73,7 @@ impl Inner {
     }
 }
 
-impl Foreseen {
+impl Preview {
     /// Returns an observer for making a plan, or for applying the plan that is given.
     #[must_use]
     pub fn new(seen: Arc<Seen>, planned: Option<Document>) -> Self {
@@ -454,7 +454,7 @@ fn moved_file(state: &Value, blind: &Blind) -> Result<Option<String>, Error> {
     Ok(None)
 }
 
-impl Foresight for Foreseen {
+impl Foresight for Preview {
     fn starts(&self, cx: &Exec, plan: &Plan) -> Result<(), Error> {
         let step = cx.run.as_ref().and(cx.low.as_ref()).map(|step| step.tag());
         if self.inner().for_good {
@@ -522,7 +522,7 @@ impl Foresight for Foreseen {
         let path = &by_its_folder(path);
         let hidden =
             low.options.no_log || low.data.get("show_changes") == Some(&Value::Bool(false));
-        let then = Then {
+        let then = After {
             path: path.to_path_buf(),
             sha256: crate::hash(contents),
             size: contents.len(),

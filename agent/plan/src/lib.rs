@@ -1,7 +1,7 @@
 //! `pinch plan` and `pinch apply`: shows what a run would change, and makes exactly those changes.
 //!
 //! There is one engine. To make a plan, it compiles the states and runs them in test mode.
-//! [`Foreseen`] observes this and records the files that were read ([`Seen`]), the current state of
+//! [`Preview`] observes this and records the files that were read ([`Seen`]), the current state of
 //! the affected paths ([`image`]), their contents after the changes, and the states whose outcome
 //! is unknown ([`depends`]). To apply a plan, the engine compiles again, runs in test mode again
 //! and compares the two documents. If they are equal, it runs the same compiled chunks and applies
@@ -35,8 +35,8 @@ mod seen;
 mod text;
 
 pub use compare::moved;
-pub use document::{Asked, Document, Problem, VERSION};
-pub use foreseen::Foreseen;
+pub use document::{Document, Invocation, Problem, VERSION};
+pub use foreseen::Preview;
 pub use seen::{Seen, Watched};
 pub use text::shown;
 

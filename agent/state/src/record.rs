@@ -116,7 +116,7 @@ pub struct Recorded {
     /// The returns of nested orchestrations, by the part of the run that each orchestration is.
     pub parts: BTreeMap<String, Map>,
     /// The steps that began and have no return, and must not be repeated without the user's order.
-    pub begun: Vec<Begun>,
+    pub begun: Vec<StartedStep>,
     /// Details about guards that kept a state from running, by tag.
     pub guards: Map,
     /// The parts in which a failure started the compensation of earlier steps. An empty name is the
@@ -137,7 +137,7 @@ pub struct Recorded {
 
 /// A step that has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Begun {
+pub struct StartedStep {
     /// The part of the run that contains it; empty for the run itself.
     pub part: String,
     /// Its tag.
@@ -615,7 +615,7 @@ impl Recorded {
             let policy = policy.unwrap_or(Policy::Ask);
             let boot = text("boot");
             let routed = entry.get("routed").is_some_and(Value::is_true);
-            self.begun.push(Begun {
+            self.begun.push(StartedStep {
                 part,
                 tag,
                 policy,

@@ -8,7 +8,7 @@ use value::{Map, Value, jid};
 use crate::boot;
 use crate::compile::{Plan, did_you_mean};
 use crate::low::{Low, RequisiteKind, When};
-use crate::record::{self, Begun, Heard, Recorded};
+use crate::record::{self, Heard, Recorded, StartedStep};
 
 /// The separator of the parts of a tag.
 const SEPARATOR: &str = "_|-";
@@ -91,7 +91,7 @@ fn runs_orchestrations(runners: Option<&Value>) -> bool {
 
 /// The user's decisions about the steps of a run that is resumed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Orders {
+pub struct ResumeOptions {
     /// The steps to execute again.
     pub redo: Vec<String>,
     /// The steps to treat as done.
@@ -102,7 +102,7 @@ pub struct Orders {
 
 /// The state with which a resumed run starts.
 #[derive(Clone, Debug, Default)]
-pub struct TakenUp {
+pub struct Resumed {
     /// The recorded returns that remain valid.
     pub returns: Map,
     /// The valid returns of nested orchestrations, by part.
@@ -131,12 +131,16 @@ pub struct Settled {
     pub ret: Map,
 }
 
-impl TakenUp {
+impl Resumed {
     /// Determines how a plan continues from a record.
     ///
     /// # Errors
     /// Sentences about decisions that the user must make first, or that make no sense.
-    pub fn of(plan: &Plan, recorded: &Recorded, orders: &Orders) -> Result<Self, Vec<String>> {
+    pub fn of(
+        plan: &Plan,
+        recorded: &Recorded,
+        orders: &ResumeOptions,
+    ) -> Result<Self, Vec<String>> {
         let mut work = Work {
             plan,
             orders,
@@ -194,9 +198,9 @@ pub fn means(word: &str, tag: &str) -> bool {
 
 struct Work<'a> {
     plan: &'a Plan,
-    orders: &'a Orders,
+    orders: &'a ResumeOptions,
     recorded: Recorded,
-    taken: TakenUp,
+    taken: Resumed,
     errors: Vec<String>,
 }
 
@@ -379,7 +383,7 @@ impl Work<'_> {
         }
     }
 
-    fn settle_one(&mut self, one: Begun) {
+    fn settle_one(&mut self, one: StartedStep) {
         let now = self.low(&one.tag).filter(|_| one.part.is_empty());
         let policy = now.map_or(one.policy, Policy::of);
         let (id, word) = (id_of(&one.tag).to_owned(), function_of(&one.tag));
@@ -417,7 +421,7 @@ impl Work<'_> {
     }
 
     /// Returns whether a step inside this one took the machine down.
-    fn holds_reboot(&self, one: &Begun) -> bool {
+    fn holds_reboot(&self, one: &StartedStep) -> bool {
         let part = [&one.part, one.tag.as_str(), "\n"].concat();
         let mut begun = self.recorded.begun.iter();
         begun.any(|inner| inner.boot.is_some() && inner.part.starts_with(&part))

@@ -10,7 +10,7 @@ use value::{Map, Value};
 use wire::{Id, PEER, Publish};
 
 use crate::daemon::Master;
-use crate::jobs::Came;
+use crate::jobs::JobEvent;
 
 /// The maximum time in seconds that a minion may wait for returns.
 const TIMEOUT_MAX_S: f64 = 3600.0;
@@ -80,7 +80,7 @@ impl Master {
         };
         // No deadline: a silent minion is given up (`timeout`, `gather_job_timeout`).
         while let Some(came) = published.next().await {
-            if let Came::Return(data) = came {
+            if let JobEvent::Return(data) = came {
                 question.data(data).await?;
             }
         }

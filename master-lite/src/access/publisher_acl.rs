@@ -27,9 +27,9 @@ const ASKING: &str = "saltutil.find_job";
 
 /// A user of this machine other than root and the user that the master runs as.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Guest(String);
+pub(crate) struct LocalUser(String);
 
-impl Guest {
+impl LocalUser {
     /// Returns the user with this number, by the name that the system has for it, or by the number
     /// if it has none.
     pub(crate) fn of(uid: u32) -> Self {
@@ -62,11 +62,11 @@ impl Master {
     pub(crate) async fn permitted(
         self: &Arc<Self>,
         asked: Publish,
-        guest: Option<&Guest>,
+        guest: Option<&LocalUser>,
     ) -> Result<Permitted, No> {
         let said = asked.options.get("user").map(Value::to_text);
         let user = match guest {
-            Some(Guest(name)) => name.clone(),
+            Some(LocalUser(name)) => name.clone(),
             None => said.unwrap_or_else(|| "root".to_owned()),
         };
         let fun = asked.fun.clone();

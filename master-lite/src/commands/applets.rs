@@ -8,7 +8,7 @@ pub(crate) use cli::binary::put;
 use cli::config::{self, Loaded};
 use cli::failure::{Exit, Failure};
 use cli::log::Logger;
-use cli::options::{About, Daemon, DaemonAsked, Program, SALT_MASTER, Settings};
+use cli::options::{About, Daemon, DaemonOptions, Program, SALT_MASTER, Settings};
 use render::yaml::SaltYaml;
 use state::opts::Opts;
 use value::log;
@@ -88,12 +88,12 @@ fn master(words: Vec<String>) -> Result<ExitCode, Failure> {
     let asked = Daemon::parse(&SALT_MASTER, words.clone(), env)
         .map_err(|error| Failure::usage(&SALT_MASTER, error))?;
     match asked.asked {
-        DaemonAsked::About(what) => Ok(about(&SALT_MASTER, what)),
-        DaemonAsked::Run { background: true } => {
+        DaemonOptions::About(what) => Ok(about(&SALT_MASTER, what)),
+        DaemonOptions::Run { background: true } => {
             let pidfile = configured(&asked.settings)?.path("pidfile");
             background::start(&SALT_MASTER, &words, &pidfile)
         }
-        DaemonAsked::Run { background: false } => {
+        DaemonOptions::Run { background: false } => {
             let opts = trusted(&asked.settings)?;
             let socket = std::env::var_os("NOTIFY_SOCKET");
             let notify = link::Notify::to(socket.as_deref())

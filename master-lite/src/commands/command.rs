@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use cli::failure::{Exit, Failure};
-use cli::options::{KeyAsked, RunAsked};
+use cli::options::{KeyOptions, RunAsked};
 use cli::options::{
-    Program, SALT, SALT_KEY, SALT_RUN, Salt, SaltAsked, SaltKey, SaltRun, Settings, read_saltfile,
-    saltfile_path,
+    Program, SALT, SALT_KEY, SALT_RUN, Salt, SaltKey, SaltOptions, SaltRun, Settings,
+    read_saltfile, saltfile_path,
 };
 use cli::output::heed_no_color;
 use cli::progress;
@@ -36,8 +36,8 @@ pub(crate) fn salt(words: Vec<String>) -> Result<ExitCode, Failure> {
     let usage = |error| Failure::usage(&SALT, error);
     let mut line = Salt::parse(words, stdin, env).map_err(usage)?;
     match &line.asked {
-        SaltAsked::About(about) => return Ok(applets::about(&SALT, *about)),
-        SaltAsked::Incomplete { help, message } => {
+        SaltOptions::About(about) => return Ok(applets::about(&SALT, *about)),
+        SaltOptions::Incomplete { help, message } => {
             if *help {
                 applets::put(&SALT.help());
             }
@@ -84,7 +84,7 @@ pub(crate) fn salt_run(words: Vec<String>) -> Result<ExitCode, Failure> {
 pub(crate) fn salt_key(words: Vec<String>) -> Result<ExitCode, Failure> {
     let usage = |error| Failure::usage(&SALT_KEY, error);
     let mut line = SaltKey::parse(words, env).map_err(usage)?;
-    if let KeyAsked::About(about) = line.asked {
+    if let KeyOptions::About(about) = line.asked {
         return Ok(applets::about(&SALT_KEY, about));
     }
     let opts = configured(&SALT_KEY, &mut line.settings)?;

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use cli::options::{Job, Salt, SaltAsked, Target, parse_input, yamlify_arg};
+use cli::options::{Job, Salt, SaltOptions, Target, parse_input, yamlify_arg};
 use render::yaml::SaltYaml;
 use value::{Map, Value, yaml::Yaml, yaml::YamlLayout};
 use wire::Publish;
@@ -19,7 +19,7 @@ mod progress;
 mod subset;
 mod summary;
 
-use answer::{Answer, Said, Sent};
+use answer::{Answer, Reply, Sent};
 use summary::Summary;
 
 /// The exit code of a command line with missing words.
@@ -33,17 +33,17 @@ const NO_MATCH: &str = "No minions matched the target. No command was sent, no j
 /// Runs the command, and returns its exit code.
 pub(crate) fn run(salt: &Salt, opts: &Map, master: &dyn Master, screen: &mut Screen<'_>) -> u8 {
     let done = match &salt.asked {
-        SaltAsked::ConfigDump => {
+        SaltOptions::ConfigDump => {
             screen.put(&SaltYaml.dump(&Value::Map(opts.clone()), YamlLayout::default()));
             Ok(0)
         }
-        SaltAsked::Preview(target) => preview(&Asker::new(opts, master, target), screen),
-        SaltAsked::Job(target, job) => {
+        SaltOptions::Preview(target) => preview(&Asker::new(opts, master, target), screen),
+        SaltOptions::Job(target, job) => {
             let asker = Asker::new(opts, master, target);
             let (fun, arg) = called(job, &salt.no_parse);
             dispatched(&asker, &fun, arg, screen)
         }
-        SaltAsked::About(_) | SaltAsked::Incomplete { .. } => Ok(0),
+        SaltOptions::About(_) | SaltOptions::Incomplete { .. } => Ok(0),
     };
     done.unwrap_or_else(|error| {
         screen.show(&Value::from(error.to_string()), Some(""), 1);
@@ -114,7 +114,7 @@ impl<'a> Asker<'a> {
         job.options = self.options().with("preview", true);
         let mut found = Sent::default();
         self.publish(job, &mut |said| {
-            if let Said::Sent(sent) = said {
+            if let Reply::Sent(sent) = said {
                 found = sent;
             }
             ControlFlow::Continue(())
@@ -127,24 +127,24 @@ impl<'a> Asker<'a> {
     fn publish(
         &self,
         job: Publish,
-        each: &mut dyn FnMut(Said) -> ControlFlow<()>,
+        each: &mut dyn FnMut(Reply) -> ControlFlow<()>,
     ) -> Result<(), AskError> {
         let mut jid = String::new();
         let mut silent = Vec::new();
         let mut part = |value: Value| {
-            let Some(said) = Said::of(&value, &mut jid) else {
+            let Some(said) = Reply::of(&value, &mut jid) else {
                 return ControlFlow::Continue(());
             };
             match &said {
-                Said::Sent(sent) if !sent.minions.is_empty() => silent.clone_from(&sent.missing),
-                Said::Sent(_) => {}
-                Said::Answered(answer) => silent.retain(|id| *id != answer.id),
+                Reply::Sent(sent) if !sent.minions.is_empty() => silent.clone_from(&sent.missing),
+                Reply::Sent(_) => {}
+                Reply::Answered(answer) => silent.retain(|id| *id != answer.id),
             }
             each(said)
         };
         self.master.ask(job.into(), &mut part)?;
         for id in silent {
-            let said = Said::Answered(Answer::no_response(id, &jid));
+            let said = Reply::Answered(Answer::no_response(id, &jid));
             if each(said).is_break() {
                 break;
             }
@@ -251,9 +251,9 @@ fn started(asker: &Asker<'_>, mut job: Publish, screen: &mut Screen<'_>) -> Resu
     let mut jid = String::new();
     asker.publish(job, &mut |said| {
         match said {
-            Said::Sent(sent) if sent.minions.is_empty() => screen.say(NO_MATCH),
-            Said::Sent(sent) => jid = sent.jid,
-            Said::Answered(_) => {}
+            Reply::Sent(sent) if sent.minions.is_empty() => screen.say(NO_MATCH),
+            Reply::Sent(sent) => jid = sent.jid,
+            Reply::Answered(_) => {}
         }
         ControlFlow::Continue(())
     })?;
@@ -269,9 +269,9 @@ fn waited(asker: &Asker<'_>, job: Publish, screen: &mut Screen<'_>) -> Result<u8
     let mut silent = Vec::new();
     asker.publish(job, &mut |said| {
         match said {
-            Said::Sent(sent) => matched = announced(asker.opts, &sent, screen),
-            Said::Answered(answer) if answer.given_up.is_some() => silent.push(answer),
-            Said::Answered(answer) => shown(&answer, &mut summary, screen),
+            Reply::Sent(sent) => matched = announced(asker.opts, &sent, screen),
+            Reply::Answered(answer) if answer.given_up.is_some() => silent.push(answer),
+            Reply::Answered(answer) => shown(&answer, &mut summary, screen),
         }
         if screen.is_closed() {
             ControlFlow::Break(())

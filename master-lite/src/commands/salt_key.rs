@@ -1,6 +1,6 @@
 //! `salt-key`: calls wheel functions about keys, and prints their results.
 
-use cli::options::{KeyAction, KeyAsked, SaltKey};
+use cli::options::{KeyAction, KeyOptions, SaltKey};
 use value::{Map, Value};
 
 use crate::commands::command::flag;
@@ -29,7 +29,7 @@ pub(crate) fn run(
     answer: &mut Line<'_>,
     screen: &mut Screen<'_>,
 ) -> u8 {
-    let KeyAsked::Action(action) = &line.asked else {
+    let KeyOptions::Action(action) = &line.asked else {
         return 0;
     };
     let mut call = Call {
@@ -240,5 +240,5 @@ impl Call<'_, '_> {
 }
 
 fn is_delete_all(line: &SaltKey) -> bool {
-    matches!(&line.asked, KeyAsked::Action(KeyAction::Delete(glob)) if glob == "*")
+    matches!(&line.asked, KeyOptions::Action(KeyAction::Delete(glob)) if glob == "*")
 }

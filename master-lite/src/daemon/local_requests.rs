@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use link::Error;
-use link::unix::{Local, Said};
+use link::unix::{Local, LocalRequest};
 use smol::future::{FutureExt, zip};
 use smol::lock::SemaphoreGuardArc;
 use value::{Map, Value, log, secret};
 use wire::{Listen, Request, Runner};
 
-use crate::access::publisher_acl::{Guest, Permitted};
+use crate::access::publisher_acl::{LocalUser, Permitted};
 use crate::commands::run_progress;
 use crate::daemon::Master;
-use crate::jobs::Came;
+use crate::jobs::JobEvent;
 use crate::store::{self, Event, Seen};
 
 impl Master {
@@ -26,12 +26,12 @@ impl Master {
             // No deadline: the kernel closes the socket when the command ends.
             let obeyed = match local.next().await {
                 Ok(None) => return,
-                Ok(Some(Said::Event(event))) if guest.is_none() => {
+                Ok(Some(LocalRequest::Event(event))) if guest.is_none() => {
                     self.fire(&event.tag, event.data).await;
                     Ok(())
                 }
-                Ok(Some(Said::Event(_))) => local.fail("refused", ROOTS).await,
-                Ok(Some(Said::Request(request))) => {
+                Ok(Some(LocalRequest::Event(_))) => local.fail("refused", ROOTS).await,
+                Ok(Some(LocalRequest::Request(request))) => {
                     let guest = guest.as_ref().map(|(guest, _)| guest);
                     self.command(request, guest, &mut local).await
                 }
@@ -45,18 +45,18 @@ impl Master {
 
     /// Returns the calling user, unless it is root or the master's own user, with one of a limited
     /// number of slots.
-    fn guest(&self, local: &Local) -> Result<Option<(Guest, SemaphoreGuardArc)>, ()> {
+    fn guest(&self, local: &Local) -> Result<Option<(LocalUser, SemaphoreGuardArc)>, ()> {
         let Some(user) = local.guest() else {
             return Ok(None);
         };
         let place = self.guests().try_acquire_arc().ok_or(())?;
-        Ok(Some((Guest::of(user), place)))
+        Ok(Some((LocalUser::of(user), place)))
     }
 
     async fn command(
         self: &Arc<Self>,
         request: Request,
-        guest: Option<&Guest>,
+        guest: Option<&LocalUser>,
         local: &mut Local,
     ) -> Result<(), Error> {
         match request {
@@ -131,8 +131,8 @@ impl Master {
         // No deadline: a silent minion is given up (`timeout`, `gather_job_timeout`).
         while let Some(came) = published.next().await {
             let said = match came {
-                Came::Return(data) => secret::map(data),
-                Came::GivenUp(id, why) => Map::new()
+                JobEvent::Return(data) => secret::map(data),
+                JobEvent::NoReturn(id, why) => Map::new()
                     .with("id", id.as_str())
                     .with("failed", why.word()),
             };

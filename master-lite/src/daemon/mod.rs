@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_signal::{Signal, Signals};
-use link::pki::{Own, Pki};
+use link::pki::{Identity, Pki};
 use link::unix::LocalListener;
 use link::wait::within;
 use link::{Limits, Listener, Notify, PORT, PublicKey, Pulse};
@@ -74,7 +74,7 @@ impl Error {
 pub(crate) struct Master {
     opts: Opts,
     store: Store,
-    own: Own,
+    own: Identity,
     key_files: KeyFiles,
     key_changes: Changes,
     files: Files,
@@ -141,7 +141,7 @@ impl std::fmt::Debug for Master {
 impl Master {
     /// Opens the store and the keys. While another process holds the store, waits at most
     /// `lock_wait`.
-    pub(crate) fn open(opts: Opts, own: Own, lock_wait: Duration) -> Result<Arc<Self>, Error> {
+    pub(crate) fn open(opts: Opts, own: Identity, lock_wait: Duration) -> Result<Arc<Self>, Error> {
         let limits = store::Limits {
             lock_wait,
             ..store::Limits::default()

@@ -112,7 +112,7 @@ impl Master {
 
     /// Starts to store an event. If the minion may not use its tag, the refusal is logged, and
     /// stored in place of a numbered event: that one is acked, since it would be refused each time.
-    async fn take_event(&self, minion: &Minion, event: Event) -> Option<store::Begun> {
+    async fn take_event(&self, minion: &Minion, event: Event) -> Option<store::PendingWrite> {
         // The minion masks the secrets that it knows. This master may know others.
         let (mut name, mut data) = (event.tag, secret::map(event.data));
         if let Err(refused) = self.may_fire(minion, &name) {
@@ -455,7 +455,7 @@ fn minion_cache(minion: &Minion, what: Cache, change: Change) -> Command {
 /// The events that are being written to the disk, in order.
 #[derive(Default)]
 struct Unacked {
-    begun: VecDeque<store::Begun>,
+    begun: VecDeque<store::PendingWrite>,
     unsaid: usize,
 }
 

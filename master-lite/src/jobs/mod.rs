@@ -40,7 +40,7 @@ pub(crate) struct Published {
     left: BTreeSet<Id>,
     returns: Returns,
     /// The minions that did not take the job, with the reason.
-    refusals: Receiver<(Id, GivenUp)>,
+    refusals: Receiver<(Id, NoReturn)>,
     /// A channel that is closed once the job has been sent to all minions.
     sent: Receiver<()>,
     /// The time that a minion may be silent before the master asks whether it still works.
@@ -49,12 +49,12 @@ pub(crate) struct Published {
     ask_at: Option<Instant>,
     /// The time at which the master stops waiting for all minions.
     end: Instant,
-    given_up: Vec<(Id, GivenUp)>,
+    given_up: Vec<(Id, NoReturn)>,
 }
 
 /// The reason why the master no longer waits for a minion's return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GivenUp {
+pub(crate) enum NoReturn {
     /// The minion was not connected when the job was sent.
     NotConnected,
     /// The minion is connected, reports that it does not run the job, and has not returned.
@@ -65,7 +65,7 @@ pub(crate) enum GivenUp {
     Refused,
 }
 
-impl GivenUp {
+impl NoReturn {
     /// Returns the word for it in the protocol.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -79,11 +79,11 @@ impl GivenUp {
 
 /// The result of a job on one minion.
 #[derive(Clone, Debug)]
-pub(crate) enum Came {
+pub(crate) enum JobEvent {
     /// A return, as in its event.
     Return(Map),
     /// A minion that the master no longer waits for.
-    GivenUp(Id, GivenUp),
+    NoReturn(Id, NoReturn),
 }
 
 /// The default of `gather_job_timeout`: the time that a minion has to report whether it runs a job.
@@ -138,7 +138,7 @@ impl Master {
         };
         let keep = job_commands(&asked, user, &jid, &minions, &missing);
         self.keep(keep).await?;
-        let whom = Whom {
+        let whom = Recipients {
             minions,
             missing,
             patience: Duration::ZERO,
@@ -152,7 +152,7 @@ impl Master {
         asked: &Publish,
         user: &str,
         jid: String,
-        whom: Whom,
+        whom: Recipients,
     ) -> Published {
         let patience = Patience::of(asked.timeout_s, self.seconds("timeout", TIMEOUT));
         self.metrics().jobs.add();
@@ -180,13 +180,13 @@ impl Master {
 
 /// The ends of the channels that the sender of a job holds until it is done.
 struct Told {
-    refused: Sender<(Id, GivenUp)>,
+    refused: Sender<(Id, NoReturn)>,
     is_sent: Sender<()>,
 }
 
 /// The recipients of a job.
 #[derive(Debug)]
-pub(crate) struct Whom {
+pub(crate) struct Recipients {
     pub(crate) minions: Vec<Id>,
     /// The names in the target that are not accepted minions.
     pub(crate) missing: Vec<String>,
@@ -272,13 +272,13 @@ async fn in_turn<T>(turn: SemaphoreGuardArc, doing: impl Future<Output = T>) -> 
 }
 
 /// Sends a job to a minion. If the minion does not take it, reports that to `refused`.
-async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, GivenUp)>) {
+async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, NoReturn)>) {
     let jid = job.jid.clone();
     if let Err(error) = asked(&minion, job).await {
         log::warning(format_args!("The job {jid} was not taken by {id}: {error}"));
         let why = match error {
-            Error::Failed { .. } => GivenUp::Refused,
-            _ => GivenUp::Lost,
+            Error::Failed { .. } => NoReturn::Refused,
+            _ => NoReturn::Lost,
         };
         let _ = refused.try_send((id, why));
     }
@@ -291,12 +291,12 @@ async fn hand_out_later(
     patience: Duration,
     id: Id,
     job: Job,
-    refused: Sender<(Id, GivenUp)>,
+    refused: Sender<(Id, NoReturn)>,
 ) {
     match connected(&master, &id, patience).await {
         Some(minion) => hand_out(minion, id, job, refused).await,
         None => {
-            let _ = refused.try_send((id, GivenUp::NotConnected));
+            let _ = refused.try_send((id, NoReturn::NotConnected));
         }
     }
 }
@@ -383,7 +383,7 @@ impl Published {
 
     /// Waits until every minion has taken the job or failed to, and returns those that failed. The
     /// time to return starts then.
-    pub(crate) async fn handed_out(&mut self) -> &[(Id, GivenUp)] {
+    pub(crate) async fn handed_out(&mut self) -> &[(Id, NoReturn)] {
         // No deadline: each hand-out has one (`answer`), and the channel closes with the last of
         // them.
         while let Ok(refused) = self.refusals.recv().await {
@@ -402,10 +402,10 @@ impl Published {
 
     /// Waits for the next return, or the next minion that is given up. Returns `None` when no
     /// minion is left, or if the caller does not want to wait.
-    pub(crate) async fn next(&mut self) -> Option<Came> {
+    pub(crate) async fn next(&mut self) -> Option<JobEvent> {
         enum Now {
             Return(Option<Map>),
-            Refused(Id, GivenUp),
+            Refused(Id, NoReturn),
             Sent,
             Late,
         }
@@ -415,7 +415,7 @@ impl Published {
         loop {
             if let Some((id, why)) = self.given_up.pop() {
                 self.left.remove(&id);
-                return Some(Came::GivenUp(id, why));
+                return Some(JobEvent::NoReturn(id, why));
             }
             if self.left.is_empty() {
                 return None;
@@ -446,7 +446,7 @@ impl Published {
                     let id = data.get("id").and_then(Value::as_str);
                     let id = id.and_then(|id| id.parse::<Id>().ok());
                     if id.is_some_and(|id| self.left.remove(&id)) {
-                        return Some(Came::Return(data));
+                        return Some(JobEvent::Return(data));
                     }
                 }
                 Now::Sent => self.begin_to_wait(),
@@ -464,7 +464,8 @@ impl Published {
             self.left.len()
         ));
         let left = self.left.iter().cloned();
-        self.given_up.extend(left.map(|id| (id, GivenUp::NoReturn)));
+        self.given_up
+            .extend(left.map(|id| (id, NoReturn::NoReturn)));
         self.take_late_returns();
     }
 
@@ -478,7 +479,7 @@ impl Published {
             let (id, jid) = (id.clone(), self.jid.clone());
             let turn = turns.acquire_arc().await;
             let Some(minion) = self.master.minions().get(&id) else {
-                self.given_up.push((id, GivenUp::Lost));
+                self.given_up.push((id, NoReturn::Lost));
                 continue;
             };
             let task = smol::spawn(in_turn(turn, async move {
@@ -490,10 +491,10 @@ impl Published {
         for (id, task) in questions {
             match task.await {
                 Ok(true) => {}
-                Ok(false) => self.given_up.push((id, GivenUp::NoReturn)),
+                Ok(false) => self.given_up.push((id, NoReturn::NoReturn)),
                 Err(error) => {
                     log::info(format_args!("{id} does not say what it does: {error}"));
-                    self.given_up.push((id, GivenUp::Lost));
+                    self.given_up.push((id, NoReturn::Lost));
                 }
             }
         }

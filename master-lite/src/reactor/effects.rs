@@ -16,7 +16,7 @@ use wire::{Id, Publish};
 
 use super::COMING_BACK;
 use crate::daemon::Master;
-use crate::jobs::{Came, GivenUp, Published, Whom, job_commands};
+use crate::jobs::{JobEvent, NoReturn, Published, Recipients, job_commands};
 use crate::store::{self, Command, Event};
 
 /// Room for one reaction. Everything that works on the reaction holds a clone, including a thread
@@ -203,7 +203,7 @@ impl Master {
         board: &Arc<Board>,
         at: usize,
         jid: &str,
-    ) -> Result<Option<Whom>, String> {
+    ) -> Result<Option<Recipients>, String> {
         if !board.was_begun(at) {
             return Ok(None);
         }
@@ -221,7 +221,7 @@ impl Master {
             Ok(Some(left))
         });
         let left = left.await.map_err(|error| error.to_string())?;
-        Ok(left.map(|minions| Whom {
+        Ok(left.map(|minions| Recipients {
             minions,
             missing: Vec::new(),
             patience: COMING_BACK,
@@ -235,7 +235,7 @@ impl Master {
         at: usize,
         asked: &Publish,
         user: &str,
-    ) -> Result<Whom, String> {
+    ) -> Result<Recipients, String> {
         let by_root = PillarMatch::Pattern;
         let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options, by_root);
         let (minions, missing) = matched.await?;
@@ -249,7 +249,7 @@ impl Master {
             true => COMING_BACK,
             false => COMING_BACK.saturating_sub(since),
         };
-        Ok(Whom {
+        Ok(Recipients {
             minions,
             missing,
             patience,
@@ -316,13 +316,13 @@ fn publish(local: Local, jid: &str) -> Publish {
 
 /// Returns the outcome of a job that no chunk depends on. A minion that was not connected does not
 /// get the job, as in Salt.
-fn taken(published: &Published, given_up: &[(Id, GivenUp)]) -> Outcome {
+fn taken(published: &Published, given_up: &[(Id, NoReturn)]) -> Outcome {
     let said: Vec<String> = given_up
         .iter()
         .map(|(id, why)| format!("{id}: {}", why.word()))
         .collect();
-    let is_lost = given_up.iter().any(|(_, why)| *why == GivenUp::Lost);
-    let is_refused = given_up.iter().any(|(_, why)| *why == GivenUp::Refused);
+    let is_lost = given_up.iter().any(|(_, why)| *why == NoReturn::Lost);
+    let is_refused = given_up.iter().any(|(_, why)| *why == NoReturn::Refused);
     match (published.minions.is_empty(), is_refused, is_lost) {
         (true, _, _) => (State::Done, "no minion has it to do".to_owned()),
         (_, true, _) => failed(said.join(", ")),
@@ -341,14 +341,14 @@ async fn returned(mut published: Published) -> Outcome {
     // No deadline: the wait for each minion ends (`timeout`, `gather_job_timeout`).
     while let Some(came) = published.next().await {
         match came {
-            Came::Return(data) if is_good(&data) => {}
-            Came::Return(data) => {
+            JobEvent::Return(data) if is_good(&data) => {}
+            JobEvent::Return(data) => {
                 let id = data.get("id").map(Value::to_text).unwrap_or_default();
                 let ret = data.get("return").map(Value::to_text).unwrap_or_default();
                 said.push(format!("{id}: {}", shortened(&ret)));
             }
-            Came::GivenUp(id, why) => {
-                is_unknown |= matches!(why, GivenUp::Lost | GivenUp::NoReturn);
+            JobEvent::NoReturn(id, why) => {
+                is_unknown |= matches!(why, NoReturn::Lost | NoReturn::NoReturn);
                 said.push(format!("{id}: {}", why.word()));
             }
         }

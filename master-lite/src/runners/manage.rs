@@ -7,7 +7,7 @@ use wire::{Id, Publish};
 
 use super::{master, matching};
 use crate::daemon::Master;
-use crate::jobs::Came;
+use crate::jobs::JobEvent;
 
 /// The Salt version that this master behaves like. Minions' versions are compared to it.
 const VERSION: &str = "3008.5";
@@ -190,11 +190,11 @@ fn asked(
         // No deadline: the wait for each minion ends (`timeout`, `gather_job_timeout`).
         while let Some(came) = published.next().await {
             match came {
-                Came::Return(mut data) => {
+                JobEvent::Return(mut data) => {
                     let id = data.get("id").map(Value::to_text).unwrap_or_default();
                     up.push((id, data.remove("return").unwrap_or_default()));
                 }
-                Came::GivenUp(id, _) => down.push(id.to_string()),
+                JobEvent::NoReturn(id, _) => down.push(id.to_string()),
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ use value::{Map, Value, jid, log, secret};
 use wire::{NO_LOG, Publish, Runner};
 
 use crate::daemon::Master;
-use crate::jobs::{Came, GivenUp};
+use crate::jobs::{JobEvent, NoReturn};
 use crate::runners;
 use crate::store::{Event, Seen, Store, Watch};
 
@@ -187,11 +187,11 @@ impl Fleet {
         // No deadline: a silent minion is given up (`timeout`, `gather_job_timeout`).
         while let Some(came) = published.next().await {
             returns.push(match came {
-                Came::Return(data) => {
+                JobEvent::Return(data) => {
                     let id = data.get("id").map(Value::to_text).unwrap_or_default();
                     returned_in(&jid, id, data)
                 }
-                Came::GivenUp(id, why) => MinionReturn {
+                JobEvent::NoReturn(id, why) => MinionReturn {
                     id: id.to_string(),
                     ret: sentence(why).into(),
                     retcode: 1,
@@ -218,12 +218,12 @@ fn returned_in(jid: &str, id: String, mut data: Map) -> MinionReturn {
 }
 
 /// Returns the sentence that replaces a missing return.
-fn sentence(why: GivenUp) -> &'static str {
+fn sentence(why: NoReturn) -> &'static str {
     match why {
-        GivenUp::NotConnected => "Minion did not return. [Not connected]",
-        GivenUp::NoReturn => "Minion did not return. [No response]",
-        GivenUp::Lost => "Minion did not return. [Lost: whether it has done the job is not known]",
-        GivenUp::Refused => "Minion did not take the job.",
+        NoReturn::NotConnected => "Minion did not return. [Not connected]",
+        NoReturn::NoReturn => "Minion did not return. [No response]",
+        NoReturn::Lost => "Minion did not return. [Lost: whether it has done the job is not known]",
+        NoReturn::Refused => "Minion did not take the job.",
     }
 }
 

@@ -100,9 +100,9 @@ pub(crate) struct Store {
 
 /// A command that is in the queue.
 #[derive(Debug)]
-pub(crate) struct Begun(Receiver<Answer>);
+pub(crate) struct PendingWrite(Receiver<Answer>);
 
-impl Begun {
+impl PendingWrite {
     /// Returns the command's result, after its changes are on the disk.
     pub(crate) async fn done(&self) -> Result<Applied, Error> {
         // No deadline: the writer answers each call, and fails those that are left when it ends.
@@ -193,10 +193,10 @@ impl Store {
 
     /// Queues a command behind all earlier ones. The returned value waits for its result. This
     /// function waits only for room in the queue.
-    pub(crate) async fn begin(&self, command: Command) -> Result<Begun, Error> {
+    pub(crate) async fn begin(&self, command: Command) -> Result<PendingWrite, Error> {
         let (answer, wait) = channel::bounded(1);
         self.send(command, Some(answer)).await?;
-        Ok(Begun(wait))
+        Ok(PendingWrite(wait))
     }
 
     /// Like [`Store::apply`], for a thread that may block.

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use link::key::{KeyPair, NotAKey, PublicKey};
-use link::pki::Own;
+use link::pki::Identity;
 use modules::{call, hashes};
 use state::module::Error as Argument;
 use value::glob::fnmatch;
@@ -42,7 +42,7 @@ pub(crate) enum Error {
     Store(#[from] store::Error),
     /// A file of the master's own key cannot be read.
     #[error("{path}: {source}")]
-    Own {
+    Identity {
         /// The file.
         path: PathBuf,
         /// The reason.
@@ -61,7 +61,7 @@ pub(crate) struct Keys<'a> {
     /// The files that show the keys of the store.
     pub(crate) files: &'a KeyFiles,
     /// The master's own key.
-    pub(crate) own: &'a Own,
+    pub(crate) own: &'a Identity,
     /// The option `hash_type`.
     pub(crate) hash_type: &'a str,
     /// The current time, in milliseconds since 1970.
@@ -539,7 +539,7 @@ fn finger(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
 }
 
 fn text(path: PathBuf) -> Result<String, Error> {
-    std::fs::read_to_string(&path).map_err(|source| Error::Own { path, source })
+    std::fs::read_to_string(&path).map_err(|source| Error::Identity { path, source })
 }
 
 fn finger_master(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {

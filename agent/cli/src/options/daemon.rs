@@ -5,7 +5,7 @@ use super::{Program, UsageError};
 
 /// The request of a daemon's command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DaemonAsked {
+pub enum DaemonOptions {
     /// To print the help or the version.
     About(About),
     /// To run the daemon.
@@ -23,7 +23,7 @@ pub(crate) const STARTED: &str = "--started-in-background";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Daemon {
     /// The request.
-    pub asked: DaemonAsked,
+    pub asked: DaemonOptions,
     /// The settings of the configuration.
     pub settings: Settings,
 }
@@ -45,10 +45,10 @@ impl Daemon {
         }
         let parsed = program.parse(args)?;
         let asked = settings::about(&parsed).map_or_else(
-            || DaemonAsked::Run {
+            || DaemonOptions::Run {
                 background: parsed.has("daemon") && !is_started,
             },
-            DaemonAsked::About,
+            DaemonOptions::About,
         );
         Ok(Self {
             asked,
@@ -69,7 +69,7 @@ mod tests {
             let started = [vec![STARTED.to_owned()], words.clone()].concat();
             for (words, background) in [(words, true), (started, false)] {
                 let daemon = Daemon::parse(&SALT_MINION, words.clone(), |_| None).unwrap();
-                assert_eq!(daemon.asked, DaemonAsked::Run { background }, "{words:?}");
+                assert_eq!(daemon.asked, DaemonOptions::Run { background }, "{words:?}");
             }
         }
     }

@@ -9,7 +9,7 @@ use super::{Parsed, SALT, UsageError};
 
 /// The request of a command line of `salt`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SaltAsked {
+pub enum SaltOptions {
     /// To print the help or the version.
     About(About),
     /// To print the master's configuration.
@@ -55,7 +55,7 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Salt {
     /// The request.
-    pub asked: SaltAsked,
+    pub asked: SaltOptions,
     /// The settings of the configuration.
     pub settings: Settings,
     /// The names of arguments whose values are not read as YAML.
@@ -104,17 +104,17 @@ impl Salt {
     }
 }
 
-fn asked(parsed: &Parsed) -> Result<SaltAsked, UsageError> {
+fn asked(parsed: &Parsed) -> Result<SaltOptions, UsageError> {
     if let Some(about) = settings::about(parsed) {
-        return Ok(SaltAsked::About(about));
+        return Ok(SaltOptions::About(about));
     }
     settings::no_login(parsed)?;
     let tgt_type = tgt_type(parsed)?;
     if parsed.has("config_dump") {
-        return Ok(SaltAsked::ConfigDump);
+        return Ok(SaltOptions::ConfigDump);
     }
     let mut words = parsed.words.clone();
-    let incomplete = |help, message| Ok(SaltAsked::Incomplete { help, message });
+    let incomplete = |help, message| Ok(SaltOptions::Incomplete { help, message });
     let preview = parsed.has("preview_target");
     let help = words.len() <= 1 && !parsed.has("doc") && !preview;
     if parsed.has("doc") {
@@ -133,14 +133,14 @@ fn asked(parsed: &Parsed) -> Result<SaltAsked, UsageError> {
         delimiter: parsed.text("delimiter").unwrap_or(":").to_owned(),
     };
     if preview {
-        return Ok(SaltAsked::Preview(target));
+        return Ok(SaltOptions::Preview(target));
     }
     let Some(fun) = words.next() else {
         return incomplete(help, "\nIncomplete options passed.\n\n");
     };
     let separator = parsed.text("args_separator").unwrap_or(",");
     match job(&fun, words.collect(), separator) {
-        Ok(job) => Ok(SaltAsked::Job(target, job)),
+        Ok(job) => Ok(SaltOptions::Job(target, job)),
         Err(message) => incomplete(false, message),
     }
 }
@@ -268,7 +268,7 @@ mod tests {
 
     fn job_of(line: &[&str]) -> (String, Vec<String>, Vec<Vec<String>>) {
         match read(line).unwrap().asked {
-            SaltAsked::Job(target, job) => {
+            SaltOptions::Job(target, job) => {
                 let tgt = format!("{} {}", target.tgt_type, target.tgt.to_text());
                 (tgt, job.funs, job.words)
             }
@@ -333,7 +333,7 @@ mod tests {
             ),
         ];
         for (line, help, message) in cases {
-            let want = SaltAsked::Incomplete { help, message };
+            let want = SaltOptions::Incomplete { help, message };
             assert_eq!(read(line).unwrap().asked, want, "{line:?}");
         }
     }

@@ -10,7 +10,7 @@ use crate::output::OutputFile;
 
 /// The request of a command line of `salt-call`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Action {
     /// To print the help.
     Help,
     /// To print the version.
@@ -35,7 +35,7 @@ pub enum Asked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaltCall {
     /// The request.
-    pub asked: Asked,
+    pub asked: Action,
     /// The absolute path of `-c`, else of `$SALT_CONFIG_DIR`, else `/etc/salt`.
     pub config_dir: PathBuf,
     /// The options that override the configuration, by their names in it.
@@ -89,20 +89,20 @@ impl SaltCall {
     }
 }
 
-fn asked(program: &Program, parsed: &Parsed) -> Result<Asked, UsageError> {
+fn asked(program: &Program, parsed: &Parsed) -> Result<Action, UsageError> {
     if let Some(about) = settings::about(parsed) {
         return Ok(match about {
-            About::Help => Asked::Help,
-            About::Version => Asked::Version,
-            About::VersionsReport => Asked::VersionsReport,
+            About::Help => Action::Help,
+            About::Version => Action::Version,
+            About::VersionsReport => Action::VersionsReport,
         });
     }
     let doc = parsed.has("doc");
     match (parsed.has("grains_run"), parsed.words.as_slice()) {
-        (true, []) => Ok(Asked::Grains),
+        (true, []) => Ok(Action::Grains),
         (true, _) => Err(UsageError::new("-g/--grains does not accept any arguments")),
-        (false, []) if doc => Ok(Asked::Doc(String::new())),
-        (false, [name]) if doc => Ok(Asked::Doc(name.clone())),
+        (false, []) if doc => Ok(Action::Doc(String::new())),
+        (false, [name]) if doc => Ok(Action::Doc(name.clone())),
         (false, _) if doc => Err(UsageError::new(
             "You can only get documentation for one method at one time",
         )),
@@ -113,7 +113,7 @@ fn asked(program: &Program, parsed: &Parsed) -> Result<Asked, UsageError> {
             },
             hint: Some("--help lists the options".into()),
         }),
-        (false, [fun, words @ ..]) => Ok(Asked::Call {
+        (false, [fun, words @ ..]) => Ok(Action::Call {
             fun: fun.clone(),
             words: settings::call_words(parsed, words),
         }),
@@ -220,7 +220,7 @@ mod tests {
     fn call(line: &str) -> (Vec<String>, String) {
         let parsed = read(line).unwrap();
         match parsed.asked {
-            Asked::Call { fun, words } => (
+            Action::Call { fun, words } => (
                 std::iter::once(fun).chain(words).collect(),
                 Value::Map(parsed.overrides).to_text(),
             ),
@@ -339,7 +339,7 @@ mod tests {
         assert!(help.contains("  -c DIR, --config-dir=DIR        read the configuration from DIR (default /etc/salt)\n"), "{help}");
         assert_eq!(
             read("--version nonsense --nosuch").unwrap().asked,
-            Asked::Version
+            Action::Version
         );
     }
 }

@@ -6,7 +6,7 @@ use super::{Parsed, SALT_KEY, UsageError};
 
 /// The request of a command line of `salt-key`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyAsked {
+pub enum KeyOptions {
     /// To print the help or the version.
     About(About),
     /// To do something with keys.
@@ -40,7 +40,7 @@ pub enum KeyAction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaltKey {
     /// The request.
-    pub asked: KeyAsked,
+    pub asked: KeyOptions,
     /// The settings of the configuration, including `yes`, `quiet`, `user`, `gen_keys_dir` and
     /// `preserve_minions`.
     pub settings: Settings,
@@ -72,8 +72,8 @@ impl SaltKey {
             }
         }
         let all = parsed.has("include_all");
-        let accepts = matches!(asked, KeyAsked::Action(KeyAction::Accept(_)));
-        let rejects = matches!(asked, KeyAsked::Action(KeyAction::Reject(_)));
+        let accepts = matches!(asked, KeyOptions::Action(KeyAction::Accept(_)));
+        let rejects = matches!(asked, KeyOptions::Action(KeyAction::Reject(_)));
         Ok(Self {
             include_accepted: !accepts && (parsed.has("include_accepted") || (all && rejects)),
             include_rejected: !rejects && (parsed.has("include_rejected") || (all && accepts)),
@@ -85,9 +85,9 @@ impl SaltKey {
     }
 }
 
-fn asked(parsed: &Parsed) -> Result<KeyAsked, UsageError> {
+fn asked(parsed: &Parsed) -> Result<KeyOptions, UsageError> {
     if let Some(about) = settings::about(parsed) {
-        return Ok(KeyAsked::About(about));
+        return Ok(KeyOptions::About(about));
     }
     settings::no_login(parsed)?;
     let which = parsed.text("list").unwrap_or_default();
@@ -109,7 +109,7 @@ fn asked(parsed: &Parsed) -> Result<KeyAsked, UsageError> {
             "The {end} value for keysize is {limit}"
         )));
     }
-    Ok(KeyAsked::Action(action(parsed)))
+    Ok(KeyOptions::Action(action(parsed)))
 }
 
 /// An option that takes a glob, the option for all keys, and their action.

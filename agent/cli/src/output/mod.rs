@@ -24,7 +24,7 @@ use value::yaml::Yaml;
 
 /// The error for data that an outputter cannot format. As in Salt, the data is then printed by
 /// `nested`.
-pub(crate) struct Unfit;
+pub(crate) struct Mismatch;
 
 /// The value of `output_indent`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -302,7 +302,7 @@ pub fn display(
             Ok(nested())
         }
     };
-    let mut text = text.unwrap_or_else(|Unfit| nested());
+    let mut text = text.unwrap_or_else(|Mismatch| nested());
     text.truncate(text::rstrip(&text).len());
     on_screen(&text, how).into_owned()
 }

@@ -6,7 +6,7 @@ use value::json::{self, Layout};
 use value::{Map, Value, python};
 
 use super::color::Color;
-use super::{Indent, Output, Unfit, pprint, text};
+use super::{Indent, Mismatch, Output, pprint, text};
 use value::yaml::{Yaml, YamlLayout};
 
 pub(super) fn json(value: &Value, how: &Output) -> String {
@@ -141,11 +141,11 @@ fn put_no_return(out: &mut String, value: &Value, how: &Output, indent: usize) {
 }
 
 /// Formats the lists of keys that `salt-key` prints.
-pub(super) fn key(value: &Value, how: &Output) -> Result<String, Unfit> {
+pub(super) fn key(value: &Value, how: &Output) -> Result<String, Mismatch> {
     let on = how.color;
     let mut lines = Vec::new();
-    for (status, keys) in text::sorted(value.as_map().ok_or(Unfit)?) {
-        let (title, head, color) = heading(status.as_str().ok_or(Unfit)?).ok_or(Unfit)?;
+    for (status, keys) in text::sorted(value.as_map().ok_or(Mismatch)?) {
+        let (title, head, color) = heading(status.as_str().ok_or(Mismatch)?).ok_or(Mismatch)?;
         lines.push(format!("{}{title}{}", head.code(on), Color::End.code(on)));
         let paint = |text: &str| format!("{}{text}{}", color.code(on), Color::End.code(on));
         match keys {
@@ -156,7 +156,7 @@ pub(super) fn key(value: &Value, how: &Output) -> Result<String, Unfit> {
                 }
             }
             other => {
-                let mut ids = other.as_list().ok_or(Unfit)?.to_vec();
+                let mut ids = other.as_list().ok_or(Mismatch)?.to_vec();
                 ids.sort();
                 lines.extend(
                     ids.iter()

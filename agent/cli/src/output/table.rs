@@ -3,7 +3,7 @@
 use value::{Map, Value};
 
 use super::color::Color;
-use super::{Output, Unfit, text};
+use super::{Mismatch, Output, text};
 
 struct Table<'a> {
     how: &'a Output,
@@ -20,7 +20,7 @@ struct Table<'a> {
     lines: Vec<String>,
 }
 
-pub(super) fn output(value: &Value, how: &Output, opts: &Map) -> Result<String, Unfit> {
+pub(super) fn output(value: &Value, how: &Output, opts: &Map) -> Result<String, Mismatch> {
     let option = |name: &str| {
         opts.get(&format!("out.table.{name}"))
             .filter(|value| value.is_true())
@@ -43,7 +43,7 @@ pub(super) fn output(value: &Value, how: &Output, opts: &Map) -> Result<String, 
             "center" => '^',
             "right" => '>',
             "left" => '<',
-            _ => return Err(Unfit),
+            _ => return Err(Mismatch),
         },
         separate_rows: given("separate_rows").is_none_or(Value::is_true),
         prefix: text("prefix", "| "),
@@ -58,7 +58,7 @@ pub(super) fn output(value: &Value, how: &Output, opts: &Map) -> Result<String, 
 }
 
 impl Table<'_> {
-    fn put(&mut self, value: &Value, indent: usize) -> Result<(), Unfit> {
+    fn put(&mut self, value: &Value, indent: usize) -> Result<(), Mismatch> {
         match value {
             Value::Map(map) => self.put_map(map, indent),
             Value::List(rows) | Value::Tuple(rows) if self.rows_key.is_none() => {
@@ -68,7 +68,7 @@ impl Table<'_> {
         }
     }
 
-    fn put_map(&mut self, map: &Map, indent: usize) -> Result<(), Unfit> {
+    fn put_map(&mut self, map: &Map, indent: usize) -> Result<(), Mismatch> {
         let wanted = self.rows_key.clone();
         if wanted.as_ref().is_some_and(|key| !map.contains_value(key)) {
             return text::sorted(map)
@@ -103,7 +103,7 @@ impl Table<'_> {
         rows: &[Value],
         labels: Option<&Value>,
         indent: usize,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), Mismatch> {
         let Some(first) = rows.first() else {
             return Ok(());
         };
@@ -136,7 +136,7 @@ impl Table<'_> {
         for row in rows {
             let cells = cells(row)?;
             if cells.is_empty() {
-                return Err(Unfit);
+                return Err(Mismatch);
             }
             all.push(cells);
         }
@@ -237,7 +237,7 @@ impl Table<'_> {
     }
 }
 
-fn cells(row: &Value) -> Result<Vec<String>, Unfit> {
+fn cells(row: &Value) -> Result<Vec<String>, Mismatch> {
     match row {
         Value::Map(map) => Ok(text::sorted(map)
             .into_iter()
@@ -245,9 +245,9 @@ fn cells(row: &Value) -> Result<Vec<String>, Unfit> {
             .collect()),
         Value::Str(cell) => Ok(vec![cell.to_string()]),
         other => {
-            let cells = other.as_list().ok_or(Unfit)?.iter();
+            let cells = other.as_list().ok_or(Mismatch)?.iter();
             cells
-                .map(|cell| cell.as_str().map(str::to_owned).ok_or(Unfit))
+                .map(|cell| cell.as_str().map(str::to_owned).ok_or(Mismatch))
                 .collect()
         }
     }

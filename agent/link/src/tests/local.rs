@@ -2,7 +2,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
 use super::*;
-use crate::unix::{Local, LocalListener, Pipe, Said};
+use crate::unix::{Local, LocalListener, LocalRequest, Pipe};
 use value::Value;
 use wire::{FindJob, Fire, Listen, Way, Wheel};
 
@@ -20,14 +20,18 @@ fn a_command_asks_the_master_of_its_machine() {
         let mut seen = Vec::new();
         while let Some(said) = local.next().await.unwrap() {
             match said {
-                Said::Event(event) => seen.push(event.tag),
-                Said::Request(wire::Request::Wheel(wheel)) => local.done(wheel.fun).await.unwrap(),
-                Said::Request(wire::Request::Listen(_)) => {
+                LocalRequest::Event(event) => seen.push(event.tag),
+                LocalRequest::Request(wire::Request::Wheel(wheel)) => {
+                    local.done(wheel.fun).await.unwrap()
+                }
+                LocalRequest::Request(wire::Request::Listen(_)) => {
                     local.data("one").await.unwrap();
                     local.data("two").await.unwrap();
                     local.done(Value::Null).await.unwrap();
                 }
-                Said::Request(request) => local.fail("missing", request.kind()).await.unwrap(),
+                LocalRequest::Request(request) => {
+                    local.fail("missing", request.kind()).await.unwrap()
+                }
             }
         }
         seen
@@ -113,7 +117,7 @@ fn a_job_speaks_with_its_daemon_over_a_pair() {
         local.give(a_job()).await.unwrap();
         assert!(matches!(
             local.next().await,
-            Ok(Some(Said::Request(wire::Request::Push(_))))
+            Ok(Some(LocalRequest::Request(wire::Request::Push(_))))
         ));
         assert!(matches!(
             local.part().await,

@@ -16,7 +16,7 @@ use wire::Job;
 
 use super::kept::Row;
 use crate::beacon_loop;
-use crate::daemon::{For, Shared};
+use crate::daemon::{ReturnTo, Shared};
 use crate::job::with_grains;
 use crate::orphans;
 
@@ -30,7 +30,7 @@ const BEGUN_MAX: u64 = 3;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A job that has no id yet.
-struct Asked {
+struct UnsentJob {
     kind: &'static str,
     fun: String,
     arg: Vec<Value>,
@@ -38,7 +38,7 @@ struct Asked {
     options: Map,
 }
 
-impl Asked {
+impl UnsentJob {
     fn job(self, jid: String, id: &str) -> Job {
         Job {
             jid,
@@ -72,7 +72,7 @@ impl Actor for Shared {
 
     fn context(self: &Arc<Self>) -> Exec {
         let templates = &self.reactor().templates;
-        let bound = self.bound_grains(For::Reactor);
+        let bound = self.bound_grains(ReturnTo::Reactor);
         templates.context(self.limits().refresh, || {
             beacon_loop::context(&with_grains(self.opts().clone(), Some(&bound)))
         })
@@ -101,7 +101,7 @@ impl Actor for Shared {
     async fn call(self: &Arc<Self>, board: &Arc<Board>, at: usize, call: Call) -> (Outcome, bool) {
         let (asked, in_turn) = match call {
             Call::Caller(caller) => {
-                let asked = Asked {
+                let asked = UnsentJob {
                     kind: "caller",
                     fun: caller.fun,
                     arg: caller.arg,
@@ -124,7 +124,7 @@ impl Actor for Shared {
 
 /// Returns a runner as a job of this machine. A wheel function is an error, because it runs on a
 /// master.
-fn runner(client: Client) -> Result<Asked, String> {
+fn runner(client: Client) -> Result<UnsentJob, String> {
     let Client {
         is_wheel,
         fun,
@@ -136,7 +136,7 @@ fn runner(client: Client) -> Result<Asked, String> {
             "failed to execute wheel '{fun}': a wheel function runs on a master, and this is a minion"
         ));
     }
-    Ok(Asked {
+    Ok(UnsentJob {
         kind: "runner",
         fun,
         arg: modules::call::joined(arg, kwarg),
@@ -147,7 +147,7 @@ fn runner(client: Client) -> Result<Asked, String> {
 
 impl Shared {
     /// Returns a job for this minion, or an error if the target does not match it.
-    async fn local(self: &Arc<Self>, local: Local) -> Result<Asked, String> {
+    async fn local(self: &Arc<Self>, local: Local) -> Result<UnsentJob, String> {
         let Local {
             tgt,
             tgt_type,
@@ -166,7 +166,7 @@ impl Shared {
                 "failed to execute local '{fun}': the target {} does not match this minion, and a minion's reactor reaches no other",
                 tgt.to_text()
             )),
-            Ok(_) => Ok(Asked {
+            Ok(_) => Ok(UnsentJob {
                 kind: "local",
                 fun,
                 arg,
@@ -183,7 +183,7 @@ impl Shared {
         self: &Arc<Self>,
         board: &Board,
         at: usize,
-        asked: Asked,
+        asked: UnsentJob,
         in_turn: bool,
     ) -> Outcome {
         let jid = board.jid(at).await;
@@ -211,7 +211,7 @@ impl Shared {
         }
         let returned = self.reactor().waits_for(&jid);
         let job = asked.job(jid.clone(), self.opts().id());
-        if let Err(error) = self.start(job, For::Reactor) {
+        if let Err(error) = self.start(job, ReturnTo::Reactor) {
             self.reactor().has_return(&jid, Map::new());
             return failed(format!("the job was not started: {error}"));
         }

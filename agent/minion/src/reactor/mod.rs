@@ -32,7 +32,7 @@ use state::opts::Opts;
 use value::{Map, Value, jid, log};
 
 use crate::daemon::Shared;
-use crate::uplink::deliver::Bell;
+use crate::uplink::deliver::Wakeup;
 use kept::{Kept, Row};
 
 pub(crate) use act::REACTION;
@@ -75,7 +75,7 @@ pub(crate) struct Reactor {
 struct Following {
     rule: Rule,
     waiting: Mutex<VecDeque<Waiting>>,
-    came: Bell,
+    came: Wakeup,
 }
 
 /// An event that waits. Its contents are in its file, unless the file could not be written.
@@ -203,7 +203,7 @@ impl Shared {
                 let following = Arc::new(Following {
                     rule: rule.clone(),
                     waiting: Mutex::default(),
-                    came: Bell::new(),
+                    came: Wakeup::new(),
                 });
                 let task = smol::spawn(self.clone().follow(following.clone()));
                 all.push((following, task));
@@ -418,7 +418,7 @@ mod tests {
         let following = Following {
             rule: Rule::new("my/*", &"/a.sls".into()),
             waiting: Mutex::default(),
-            came: Bell::new(),
+            came: Wakeup::new(),
         };
         let mut dropped = (0..5).map(|sequence| {
             let unkept = None;

@@ -29,9 +29,9 @@ const HELD_UP_MAX: Duration = Duration::from_secs(1);
 
 /// A notification without content: any number of rings before the next look count as one.
 #[derive(Clone, Debug)]
-pub(crate) struct Bell(Sender<()>, Receiver<()>);
+pub(crate) struct Wakeup(Sender<()>, Receiver<()>);
 
-impl Bell {
+impl Wakeup {
     pub(crate) fn new() -> Self {
         let (sender, receiver) = bounded(1);
         Self(sender, receiver)
@@ -49,17 +49,17 @@ impl Bell {
 
 /// The number up to which the master has everything on its disk.
 #[derive(Debug)]
-pub(crate) struct Safe {
+pub(crate) struct DurableUpTo {
     /// A mutex, because not every machine has 64-bit atomics.
     upto: Mutex<u64>,
-    moved: Bell,
+    moved: Wakeup,
 }
 
-impl Safe {
+impl DurableUpTo {
     pub(crate) fn new(upto: u64) -> Self {
         Self {
             upto: Mutex::new(upto),
-            moved: Bell::new(),
+            moved: Wakeup::new(),
         }
     }
 
@@ -103,13 +103,13 @@ enum HandedOver {
 pub(crate) struct Delivery<'a> {
     pub(crate) spool: &'a Arc<Spool>,
     pub(crate) handle: &'a Handle,
-    pub(crate) safe: &'a Safe,
+    pub(crate) safe: &'a DurableUpTo,
     /// A callback that receives the new number of a job's return.
     pub(crate) moved: &'a (dyn Fn(&str, u64) + Send + Sync),
 }
 
 /// Sends what the spool has and what is added to it, until the connection is lost.
-pub(crate) async fn deliver(delivery: Delivery<'_>, filled: &Bell) -> Result<(), Error> {
+pub(crate) async fn deliver(delivery: Delivery<'_>, filled: &Wakeup) -> Result<(), Error> {
     let Delivery {
         spool,
         handle,
@@ -331,7 +331,7 @@ mod tests {
         let moved = Mutex::new(Vec::new());
         smol::block_on(async {
             let (minion, mut master) = connected(dir.path(), &listener).await;
-            let (handle, safe, bell) = (minion.handle(), Safe::new(0), Bell::new());
+            let (handle, safe, bell) = (minion.handle(), DurableUpTo::new(0), Wakeup::new());
             let note = |jid: &str, sequence| moved.lock().unwrap().push((jid.to_owned(), sequence));
             let delivery = Delivery {
                 spool: &spool,

@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::orphans;
 use crate::settings::{self, Failover};
 use crate::spool::{self, Entry, Spool};
-use crate::uplink::deliver::{Bell, Delivery, Safe, deliver, forget};
+use crate::uplink::deliver::{Delivery, DurableUpTo, Wakeup, deliver, forget};
 
 /// The time that is left for the goodbye message to be sent.
 const GOODBYE: Duration = Duration::from_millis(100);
@@ -33,7 +33,7 @@ const GOODBYE: Duration = Duration::from_millis(100);
 pub(crate) struct Upstream {
     masters: Vec<Master>,
     spool: Arc<Spool>,
-    filled: Bell,
+    filled: Wakeup,
     /// The jobs whose returns are in the spool, or were until a moment ago, and the numbers of the
     /// returns.
     returns: Arc<Mutex<Vec<(String, u64)>>>,
@@ -75,7 +75,7 @@ impl Upstream {
             Ok(Self {
                 spool: Arc::new(Spool::open(&folder, spool::Limits::default())?),
                 masters,
-                filled: Bell::new(),
+                filled: Wakeup::new(),
                 returns: Arc::default(),
                 handle: Mutex::default(),
                 bound: Mutex::default(),
@@ -283,7 +283,7 @@ impl Shared {
         durable: u64,
     ) -> link::Error {
         let handle = link.handle();
-        let safe = Arc::new(Safe::new(durable));
+        let safe = Arc::new(DurableUpTo::new(durable));
         let (spool, filled) = (upstream.spool.clone(), upstream.filled.clone());
         let own = (handle.clone(), safe.clone());
         let returns = upstream.returns.clone();

@@ -157,7 +157,7 @@ fn what_is_taken_up_is_read_with_what_came_before() {
     let torn = std::fs::read(&path).unwrap();
     std::fs::write(&path, [torn.as_slice(), b"0000"].concat()).unwrap();
     let cut = read(&path).unwrap();
-    let begun = Begun {
+    let begun = StartedStep {
         part: part.clone(),
         tag: b.clone(),
         policy: Policy::Ask,

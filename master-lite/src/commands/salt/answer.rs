@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 /// A part of the answer.
 #[derive(Clone, Debug)]
-pub(super) enum Said {
+pub(super) enum Reply {
     /// The job was sent.
     Sent(Sent),
     /// A minion returned, or was given up.
@@ -39,19 +39,19 @@ pub(super) struct Answer {
     /// The job id.
     pub(super) jid: String,
     /// The reason why there is no return.
-    pub(super) given_up: Option<GivenUp>,
+    pub(super) given_up: Option<NoReturn>,
 }
 
 /// The reason why a minion is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum GivenUp {
+pub(super) enum NoReturn {
     /// The minion was not connected.
     NotConnected,
     /// The minion did not answer in time.
     NoResponse,
 }
 
-impl Said {
+impl Reply {
     /// Reads a part. The first part contains the job id, which `jid` keeps for the others. Returns
     /// `None` for other parts.
     pub(super) fn of(part: &Value, jid: &mut String) -> Option<Self> {
@@ -86,7 +86,7 @@ impl Answer {
             retcode: 1,
             retcode_shown: Value::Int(1),
             jid: jid.to_owned(),
-            given_up: Some(GivenUp::NoResponse),
+            given_up: Some(NoReturn::NoResponse),
         }
     }
 
@@ -100,7 +100,7 @@ impl Answer {
             retcode: 0,
             retcode_shown: Value::Int(0),
             jid: String::new(),
-            given_up: Some(GivenUp::NoResponse),
+            given_up: Some(NoReturn::NoResponse),
         }
     }
 }
@@ -129,7 +129,7 @@ fn given_up(part: &Map, failed: &Value, jid: &str) -> Answer {
     }
     Answer {
         value: "Minion did not return. [Not connected]".into(),
-        given_up: Some(GivenUp::NotConnected),
+        given_up: Some(NoReturn::NotConnected),
         ..Answer::no_response(id, jid)
     }
 }

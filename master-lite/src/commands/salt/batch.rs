@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use value::{Map, Value, log, python};
 use wire::Publish;
 
-use super::answer::{Answer, Said};
+use super::answer::{Answer, Reply};
 use super::{Asker, NO_MATCH, NOTHING, received};
 use crate::commands::command::{exit_code, flag, number};
 use crate::commands::local_client::AskError;
@@ -240,7 +240,7 @@ impl<'a> Window<'a> {
 /// Runs one part of the batch. Sends an answer for each of its minions to the window, once each.
 fn part(asker: &Asker<'_>, job: Publish, mut ids: Vec<String>, window: &Sender<Told>) {
     let asked = asker.publish(job, &mut |said| {
-        let Said::Answered(answer) = said else {
+        let Reply::Answered(answer) = said else {
             return ControlFlow::Continue(());
         };
         let Some(place) = ids.iter().position(|id| *id == answer.id) else {

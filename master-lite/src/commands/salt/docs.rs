@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use value::{Map, Value};
 use wire::Publish;
 
-use super::answer::Said;
+use super::answer::Reply;
 use super::{Asker, NO_MATCH, NOTHING};
 use crate::commands::local_client::AskError;
 use crate::commands::screen::Screen;
@@ -19,9 +19,9 @@ pub(super) fn run(
     let mut anyone = false;
     asker.publish(job, &mut |said| {
         match said {
-            Said::Sent(sent) if sent.minions.is_empty() => screen.say(NO_MATCH),
-            Said::Sent(_) => {}
-            Said::Answered(answer) => {
+            Reply::Sent(sent) if sent.minions.is_empty() => screen.say(NO_MATCH),
+            Reply::Sent(_) => {}
+            Reply::Answered(answer) => {
                 anyone = true;
                 let told = answer.value.as_map();
                 for (fun, doc) in told.into_iter().flat_map(Map::iter) {

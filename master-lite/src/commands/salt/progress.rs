@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use wire::Publish;
 
 use super::Asker;
-use super::answer::Said;
+use super::answer::Reply;
 use super::summary::Summary;
 use super::{NO_MATCH, received};
 use crate::commands::local_client::AskError;
@@ -24,12 +24,12 @@ pub(super) fn run(
     let (mut all, mut done) = (0, 0);
     asker.publish(job, &mut |said| {
         match said {
-            Said::Sent(sent) if sent.minions.is_empty() => screen.say(NO_MATCH),
-            Said::Sent(sent) => {
+            Reply::Sent(sent) if sent.minions.is_empty() => screen.say(NO_MATCH),
+            Reply::Sent(sent) => {
                 all = sent.minions.len();
                 screen.complain(&bar(done, all));
             }
-            Said::Answered(answer) => {
+            Reply::Answered(answer) => {
                 if answer.given_up.is_none() {
                     done += 1;
                     screen.complain(&bar(done, all));

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use value::{Map, Value, random};
 
-use super::answer::Said;
+use super::answer::Reply;
 use super::{Asker, NO_MATCH};
 use crate::commands::local_client::AskError;
 use crate::commands::screen::Screen;
@@ -23,8 +23,8 @@ pub(super) fn chosen(
     job.options = Map::new();
     asker.publish(job, &mut |said| {
         match said {
-            Said::Sent(sent) if sent.minions.is_empty() => screen.say(NO_MATCH),
-            Said::Answered(answer) if has(&answer.value, fun) => able.push(answer.id),
+            Reply::Sent(sent) if sent.minions.is_empty() => screen.say(NO_MATCH),
+            Reply::Answered(answer) if has(&answer.value, fun) => able.push(answer.id),
             _ => {}
         }
         ControlFlow::Continue(())

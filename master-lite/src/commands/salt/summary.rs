@@ -1,6 +1,6 @@
 //! `--summary`: prints how many minions returned, failed or did not answer.
 
-use super::answer::{Answer, GivenUp};
+use super::answer::{Answer, NoReturn};
 use crate::commands::screen::Screen;
 
 /// The counts of a job's returns.
@@ -19,8 +19,8 @@ impl Summary {
     pub(super) fn add(&mut self, answer: &Answer) {
         let id = answer.id.clone();
         match answer.given_up {
-            Some(GivenUp::NotConnected) => self.not_connected.push(id),
-            Some(GivenUp::NoResponse) => self.no_response.push(id),
+            Some(NoReturn::NotConnected) => self.not_connected.push(id),
+            Some(NoReturn::NoResponse) => self.no_response.push(id),
             None => {
                 self.returned += 1;
                 if answer.retcode != 0 {

@@ -10,7 +10,7 @@ struct World {
     folder: tempfile::TempDir,
     store: Store,
     files: KeyFiles,
-    own: Own,
+    own: Identity,
 }
 
 impl World {

@@ -4,17 +4,17 @@ use value::{Map, Value, python};
 
 use super::super::color::Color;
 use super::super::format::format;
-use super::super::{Mode, Output, Tabular, Unfit, text};
+use super::super::{Mismatch, Mode, Output, Tabular, text};
 use super::{Host, changes_text};
 
 /// Adds a state to its minion's block, in the requested detail, and counts it.
-pub(super) fn put(host: &mut Host<'_>, tag: &str, ret: &Map) -> Result<(), Unfit> {
+pub(super) fn put(host: &mut Host<'_>, tag: &str, ret: &Map) -> Result<(), Mismatch> {
     let how = host.how;
     let mut parts: Vec<&str> = tag.split("_|-").collect();
-    let result = ret.get("result").ok_or(Unfit)?;
+    let result = ret.get("result").ok_or(Mismatch)?;
     let names = names_in(how, tag);
     host.counts.add(result, names, ret)?;
-    let changes = ret.get("changes").ok_or(Unfit)?;
+    let changes = ret.get("changes").ok_or(Mismatch)?;
     let (changed, changes_text) = changes_of(host, ret, changes)?;
     if changed {
         let compressed = changes
@@ -31,7 +31,7 @@ pub(super) fn put(host: &mut Host<'_>, tag: &str, ret: &Map) -> Result<(), Unfit
         parts = with_id_for_name(&parts);
     }
     let [state, id, name, .., function] = parts.as_slice() else {
-        return Err(Unfit);
+        return Err(Mismatch);
     };
     let chunk = Chunk {
         how,
@@ -79,7 +79,7 @@ fn with_id_for_name<'a>(parts: &[&'a str]) -> Vec<&'a str> {
         .collect()
 }
 
-fn changes_of(host: &Host<'_>, ret: &Map, changes: &Value) -> Result<(bool, String), Unfit> {
+fn changes_of(host: &Host<'_>, ret: &Map, changes: &Value) -> Result<(bool, String), Mismatch> {
     let name = ret.get("name").and_then(Value::as_str);
     if !matches!(name, Some("state.orch" | "state.orchestrate" | "state.sls")) {
         return changes_text(changes, host.how);
@@ -143,7 +143,7 @@ struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    fn full(&self, changes: &str) -> Result<Vec<String>, Unfit> {
+    fn full(&self, changes: &str) -> Result<Vec<String>, Mismatch> {
         let mut lines = vec![self.how.paint(self.color, "----------")];
         self.field(&mut lines, "      ID", self.id);
         self.field(
@@ -185,8 +185,8 @@ impl Chunk<'_> {
         }
     }
 
-    fn comment(&self) -> Result<String, Unfit> {
-        let words = self.ret.get("comment").ok_or(Unfit)?.to_text();
+    fn comment(&self) -> Result<String, Mismatch> {
+        let words = self.ret.get("comment").ok_or(Mismatch)?.to_text();
         let mut comment = text::strip(&words).replace('\n', &format!("\n{:14}", ""));
         match self.ret.get("data") {
             Some(Value::List(items)) => {
@@ -205,7 +205,7 @@ impl Chunk<'_> {
         Ok(comment)
     }
 
-    fn terse(&self, changed: bool) -> Result<String, Unfit> {
+    fn terse(&self, changed: bool) -> Result<String, Mismatch> {
         let result = match self.result {
             Value::Bool(false) => "Failed",
             Value::Null => "Differs",
@@ -242,12 +242,12 @@ impl Chunk<'_> {
         ];
         let mut fields: Vec<Value> = words.into_iter().map(Value::from).collect();
         fields.push(Value::Map(self.ret.clone()));
-        Ok(self.terse_warnings()? + &format(&layout, &fields).ok_or(Unfit)?)
+        Ok(self.terse_warnings()? + &format(&layout, &fields).ok_or(Mismatch)?)
     }
 
     /// Returns the warnings before a terse state. As in Salt, a line break follows them only in
     /// tables.
-    fn terse_warnings(&self) -> Result<String, Unfit> {
+    fn terse_warnings(&self) -> Result<String, Mismatch> {
         let Some(warnings) = self.ret.get("warnings") else {
             return Ok(String::new());
         };
@@ -261,7 +261,7 @@ impl Chunk<'_> {
     }
 }
 
-fn warning_lines(how: &Output, warnings: &Value) -> Result<String, Unfit> {
+fn warning_lines(how: &Output, warnings: &Value) -> Result<String, Mismatch> {
     let text = text::fill(&joined(warnings)?);
     Ok(format!(
         "   {}",
@@ -272,18 +272,18 @@ fn warning_lines(how: &Output, warnings: &Value) -> Result<String, Unfit> {
     ))
 }
 
-fn joined(warnings: &Value) -> Result<String, Unfit> {
+fn joined(warnings: &Value) -> Result<String, Mismatch> {
     let lines: Option<Vec<&str>> = warnings
         .as_list()
-        .ok_or(Unfit)?
+        .ok_or(Mismatch)?
         .iter()
         .map(Value::as_str)
         .collect();
-    Ok(lines.ok_or(Unfit)?.join("\n"))
+    Ok(lines.ok_or(Mismatch)?.join("\n"))
 }
 
 /// Returns the duration in milliseconds. It can be a number or a text such as `12.3 ms`.
-pub(super) fn milliseconds(ret: &Map) -> Result<f64, Unfit> {
+pub(super) fn milliseconds(ret: &Map) -> Result<f64, Mismatch> {
     match ret.get("duration") {
         None => Ok(0.0),
         Some(Value::Str(words)) => {
@@ -294,7 +294,7 @@ pub(super) fn milliseconds(ret: &Map) -> Result<f64, Unfit> {
             }))
         }
         Some(Value::Bool(truth)) => Ok(f64::from(u8::from(*truth))),
-        Some(other) => other.as_float().ok_or(Unfit),
+        Some(other) => other.as_float().ok_or(Mismatch),
     }
 }
 

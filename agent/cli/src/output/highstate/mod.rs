@@ -7,18 +7,18 @@ mod summary;
 use value::{Map, Value};
 
 use super::color::Color;
-use super::{Output, Unfit, nested, pprint, text};
+use super::{Mismatch, Output, nested, pprint, text};
 use summary::Counts;
 
 /// Formats the return of a state run: `{minion: {tag: ret}}`, with or without the envelope of a
 /// runner or a job.
-pub(super) fn output(data: &Value, how: &Output, level: usize) -> Result<String, Unfit> {
+pub(super) fn output(data: &Value, how: &Output, level: usize) -> Result<String, Mismatch> {
     let data = without_envelope(data);
     let hosts = match &data {
         Value::Str(words) => return Ok(words.to_string()),
         Value::Null => return Ok("None".into()),
         Value::Map(hosts) => hosts,
-        _ => return Err(Unfit),
+        _ => return Err(Mismatch),
     };
     let mut hosts = hosts.clone();
     let masters = hosts
@@ -36,7 +36,7 @@ pub(super) fn output(data: &Value, how: &Output, level: usize) -> Result<String,
             hosts
         });
     }
-    let blocks: Result<Vec<String>, Unfit> = hosts
+    let blocks: Result<Vec<String>, Mismatch> = hosts
         .iter()
         .map(|(host, data)| Ok(host_block(host, data, how, level)?.text))
         .collect();
@@ -88,7 +88,7 @@ struct Host<'a> {
     counts: Counts,
 }
 
-fn host_block(host: &Value, data: &Value, how: &Output, level: usize) -> Result<Block, Unfit> {
+fn host_block(host: &Value, data: &Value, how: &Output, level: usize) -> Result<Block, Mismatch> {
     let name = host.to_text();
     let mut block = Host {
         how,
@@ -152,7 +152,7 @@ impl Host<'_> {
         }
     }
 
-    fn put_chunks(&mut self, chunks: &Map) -> Result<(), Unfit> {
+    fn put_chunks(&mut self, chunks: &Map) -> Result<(), Mismatch> {
         let mut rets: Vec<(&str, &Map)> = Vec::new();
         for (tag, ret) in chunks.iter() {
             let Some(ret) = ret.as_map() else { continue };
@@ -160,7 +160,7 @@ impl Host<'_> {
                 self.put_missing_order(ret);
             }
             if ret.contains("result") {
-                rets.push((tag.as_str().ok_or(Unfit)?, ret));
+                rets.push((tag.as_str().ok_or(Mismatch)?, ret));
             }
         }
         let number = |ret: &Map| ret.get("__run_num__").cloned().unwrap_or(Value::Int(0));
@@ -178,7 +178,7 @@ impl Host<'_> {
 }
 
 /// Reports whether a state has changes, and returns their text.
-fn changes_text(changes: &Value, how: &Output) -> Result<(bool, String), Unfit> {
+fn changes_text(changes: &Value, how: &Output) -> Result<(bool, String), Mismatch> {
     if !changes.is_true() {
         return Ok((false, String::new()));
     }
@@ -190,7 +190,7 @@ fn changes_text(changes: &Value, how: &Output) -> Result<(bool, String), Unfit> 
         .get("ret")
         .filter(|ret| !ret.is_null() && out == Some("highstate"))
     {
-        Some(hosts) => minions_text(hosts.as_map().ok_or(Unfit)?, how),
+        Some(hosts) => minions_text(hosts.as_map().ok_or(Mismatch)?, how),
         None => Ok((
             true,
             format!("\n{}", text::rstrip(&nested::output(changes, how, 14, 0))),
@@ -200,7 +200,7 @@ fn changes_text(changes: &Value, how: &Output) -> Result<(bool, String), Unfit> 
 
 /// Returns the indented text of the minions that a `salt.state` ran on, and whether any of them
 /// changed.
-fn minions_text(hosts: &Map, how: &Output) -> Result<(bool, String), Unfit> {
+fn minions_text(hosts: &Map, how: &Output) -> Result<(bool, String), Mismatch> {
     let (mut changed, mut out) = (false, String::new());
     for (host, data) in hosts.iter() {
         let block = host_block(host, data, how, 1)?;

@@ -2,7 +2,7 @@
 
 use value::{Map, Value};
 
-use super::super::Unfit;
+use super::super::Mismatch;
 use super::super::color::Color;
 use super::Host;
 use super::chunk::{milliseconds, rounded};
@@ -24,7 +24,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    pub(super) fn add(&mut self, result: &Value, names: usize, ret: &Map) -> Result<(), Unfit> {
+    pub(super) fn add(&mut self, result: &Value, names: usize, ret: &Map) -> Result<(), Mismatch> {
         let count = self.of(result) + names;
         self.results.insert(result.clone(), count);
         let duration = milliseconds(ret)?;
@@ -62,7 +62,7 @@ impl Counts {
     }
 }
 
-pub(super) fn put(host: &mut Host<'_>, name: &str) -> Result<(), Unfit> {
+pub(super) fn put(host: &mut Host<'_>, name: &str) -> Result<(), Mismatch> {
     let how = host.how;
     let counts = &host.counts;
     let width = counts.width();
