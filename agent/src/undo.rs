@@ -217,8 +217,8 @@ fn names(plan: &Plan) -> Vec<String> {
     let items = plan.items.iter();
     items
         .map(|item| match item {
-            Item::Place(place, _) => place.path.display().to_string(),
-            Item::Thing(thing, _) => format!("{} {}", thing.word, thing.name),
+            Item::PathChange(place, _) => place.path.display().to_string(),
+            Item::Resource(thing, _) => format!("{} {}", thing.word, thing.name),
         })
         .collect()
 }

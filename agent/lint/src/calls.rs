@@ -11,7 +11,7 @@ use value::hint::nearest;
 
 use crate::codes::code;
 use crate::finding::Finding;
-use crate::look::Found;
+use crate::samples::Found;
 
 /// The runners that only a master has.
 const OF_MASTER: &str = "\

@@ -15,7 +15,7 @@ use value::hint::nearest;
 use crate::calls;
 use crate::codes::code;
 use crate::finding::Finding;
-use crate::look::Found;
+use crate::samples::Found;
 
 /// The states of the whole tree, by module and by ID or name.
 #[derive(Default)]

@@ -16,19 +16,19 @@ mod chunks;
 mod codes;
 mod finding;
 mod format;
-mod lines;
-mod look;
 mod migrate;
 mod pillar;
 mod reactor;
+mod samples;
 mod senders;
+mod text_checks;
 mod tree;
 
 pub use codes::{CODES, Code, Severity, find as code};
 pub use finding::Finding;
 pub use format::formatted;
-pub use look::{Sample, Settings, Unreached, lint, samples};
 pub use migrate::{Seen, Verdict, migration};
+pub use samples::{Sample, Settings, Unreached, lint, samples};
 
 /// The result of checking a tree.
 #[derive(Debug, Default)]

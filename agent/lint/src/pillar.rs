@@ -6,8 +6,8 @@ use state::host::Tree;
 use value::{Map, Value};
 
 use crate::finding::Finding;
-use crate::lines;
-use crate::look::not_asked;
+use crate::samples::not_asked;
+use crate::text_checks;
 
 /// Checks the pillar.
 pub(crate) fn look(cx: &Exec, examiner: &Examiner<'_>, tree: &Tree, findings: &mut Vec<Finding>) {
@@ -37,7 +37,7 @@ pub(crate) fn look(cx: &Exec, examiner: &Examiner<'_>, tree: &Tree, findings: &m
             continue;
         };
         let fault = Fault {
-            place: lines::naming(&top.path, &top.shown, &error),
+            place: text_checks::naming(&top.path, &top.shown, &error),
             ..Fault::new(error)
         };
         findings.push(not_asked(Finding::of(fault, &top.shown)));

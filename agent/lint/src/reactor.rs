@@ -8,7 +8,7 @@ use value::Value;
 
 use crate::calls::Client;
 use crate::finding::Finding;
-use crate::look::{Found, not_asked, place};
+use crate::samples::{Found, not_asked, place};
 
 /// The first words of the kinds of reactions.
 const KINDS: [&str; 8] = [

@@ -13,8 +13,8 @@ use state::sources::Sources;
 
 use crate::codes::code;
 use crate::finding::Finding;
-use crate::look::place;
 use crate::reactor;
+use crate::samples::place;
 
 /// The maximum length of a file, in bytes; longer ones are not checked.
 const LENGTH_MAX: u64 = 1 << 20;

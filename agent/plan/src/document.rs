@@ -7,8 +7,8 @@ use state::low::{Low, RequisiteKind};
 use value::json::{self, Layout};
 use value::{Map, Value, secret};
 
-use crate::blind::Blind;
 use crate::footprint::Footprint;
+use crate::keyed_hash::KeyedHash;
 
 /// The version of the document. A document of another version is rejected.
 pub const VERSION: i64 = 1;
@@ -115,7 +115,7 @@ pub(crate) struct Chunk {
 
 impl Chunk {
     /// Returns the chunk in the form of the document, without secrets.
-    fn written(&self, names: &Names, blind: &Blind) -> Map {
+    fn written(&self, names: &Names, blind: &KeyedHash) -> Map {
         let low = &self.low;
         let ret = |key: &str| {
             let value = self.ret.as_ref().and_then(|ret| ret.get(key));
@@ -165,7 +165,7 @@ impl Chunk {
         secret::map(map)
     }
 
-    fn file(&self, (path, now): &(PathBuf, Value), blind: &Blind) -> Value {
+    fn file(&self, (path, now): &(PathBuf, Value), blind: &KeyedHash) -> Value {
         let mut map = Map::new()
             .with("path", shown(path))
             .with("now", blind.image(now));
@@ -271,7 +271,7 @@ impl Document {
         id: &str,
         basis: Basis,
         chunks: &[Chunk],
-        (names, blind): (&Names, &Blind),
+        (names, blind): (&Names, &KeyedHash),
     ) -> Self {
         let states = Value::list(
             chunks

@@ -23,21 +23,21 @@
     )
 )]
 
-mod blind;
 mod compare;
 mod depends;
 mod document;
 mod footprint;
-mod foreseen;
-mod image;
-mod look;
-mod seen;
+mod keyed_hash;
+mod path_state;
+mod preview;
+mod providers;
+mod sources_read;
 mod text;
 
 pub use compare::moved;
 pub use document::{Document, Invocation, Problem, VERSION};
-pub use foreseen::Preview;
-pub use seen::{Seen, Watched};
+pub use preview::Preview;
+pub use sources_read::{Seen, Watched};
 pub use text::shown;
 
 use value::json::{self, Layout};

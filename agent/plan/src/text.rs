@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use value::Value;
 
 use crate::document::{Document, Outcome};
-use crate::foreseen::is_compensating;
+use crate::preview::is_compensating;
 
 /// The maximum number of characters that are shown of a value in the changes.
 const SHOWN_MAX: usize = 200;

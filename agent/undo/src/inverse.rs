@@ -1,4 +1,4 @@
-//! [`Thing`]: a change that is not a change of a file but can still be undone. A word names its
+//! [`Resource`]: a change that is not a change of a file but can still be undone. A word names its
 //! inverse in the notes of a run.
 
 use modules::inverses::{self, Inverse};
@@ -8,7 +8,7 @@ use value::{Map, Value};
 
 /// A service, user, package or similar thing that a run has changed other than through files.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Thing {
+pub struct Resource {
     /// The word that names the inverse.
     pub word: String,
     /// The name of the thing: of a service, a user, a package.
@@ -23,7 +23,7 @@ pub struct Thing {
     pub by: Vec<String>,
 }
 
-impl Thing {
+impl Resource {
     pub(crate) fn of(word: &str, name: &str) -> Self {
         Self {
             word: word.to_owned(),

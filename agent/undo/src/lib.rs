@@ -1,7 +1,7 @@
 //! `pinch undo`: restores what a run has changed, or refuses.
 //!
 //! Before a run changes a path, it notes in its record what the path is, and it keeps the contents
-//! that it replaces (`modules::fs`). This crate combines the notes of a run to one [`Place`] for
+//! that it replaces (`modules::fs`). This crate combines the notes of a run to one [`PathChange`] for
 //! each path: its state before the run and the state that the run left. An undo checks every place
 //! first. If a place no longer is as the run left it, the undo changes nothing at all. A place that
 //! is as it was before the run counts as done, so calling an interrupted undo again completes it.
@@ -13,15 +13,15 @@
 //! change without its note; such a change is not undone. Kept contents are used only if they have
 //! the hash that is their file name.
 
-mod act;
+mod apply;
+mod changes;
 mod inverse;
-mod noted;
 mod order;
 mod plan;
 mod text;
 
-pub use act::done;
-pub use inverse::Thing;
-pub use noted::{Noted, Place, Which};
+pub use apply::done;
+pub use changes::{Changes, PathChange, Which};
+pub use inverse::Resource;
 pub use plan::{Item, Plan, Wanted};
 pub use text::{data, shown};

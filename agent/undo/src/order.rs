@@ -7,10 +7,10 @@ use std::path::Path;
 
 use modules::fs::image;
 
-use crate::noted::{Noted, Place, Which};
+use crate::changes::{Changes, PathChange, Which};
 
 /// Returns all changes in the order in which they are undone.
-pub(crate) fn of(noted: &Noted) -> Vec<Which> {
+pub(crate) fn of(noted: &Changes) -> Vec<Which> {
     let mut order = Order {
         noted,
         places: (0..)
@@ -22,15 +22,15 @@ pub(crate) fn of(noted: &Noted) -> Vec<Which> {
     };
     for which in noted.order.iter().rev() {
         match which {
-            Which::Thing(_) => order.all.push(*which),
-            Which::Place(at) => order.place(*at),
+            Which::Resource(_) => order.all.push(*which),
+            Which::PathChange(at) => order.place(*at),
         }
     }
     order.all
 }
 
 struct Order<'a> {
-    noted: &'a Noted,
+    noted: &'a Changes,
     /// The places by path. Paths below a folder follow it directly.
     places: BTreeMap<&'a Path, usize>,
     done: Vec<bool>,
@@ -49,7 +49,7 @@ impl Order<'_> {
         if is_folder(place) && !was_folder(place) {
             self.below(&place.path);
         }
-        self.all.push(Which::Place(at));
+        self.all.push(Which::PathChange(at));
     }
 
     /// Adds the folder that contains a path, if the run removed or replaced the folder.
@@ -77,10 +77,10 @@ impl Order<'_> {
     }
 }
 
-fn was_folder(place: &Place) -> bool {
+fn was_folder(place: &PathChange) -> bool {
     image::kind(&place.was) == "directory"
 }
 
-fn is_folder(place: &Place) -> bool {
+fn is_folder(place: &PathChange) -> bool {
     place.is.iter().any(|is| image::kind(is) == "directory")
 }

@@ -13,8 +13,8 @@ use state::record::{self, Recorded};
 use state::resume::{function_of, id_of};
 use value::{Map, Value};
 
-use crate::inverse::Thing;
-use crate::noted::{Noted, Place, Which, difference, now};
+use crate::changes::{Changes, PathChange, Which, difference, now};
+use crate::inverse::Resource;
 use crate::order;
 
 /// The state modules that change nothing but files that `modules::fs` writes.
@@ -67,9 +67,9 @@ impl Wanted {
 #[derive(Clone, Debug)]
 pub enum Item {
     /// A path, and its current state.
-    Place(Place, Image),
+    PathChange(PathChange, Image),
     /// A thing that is no file, and its current state.
-    Thing(Thing, Value),
+    Resource(Resource, Value),
 }
 
 /// The plan of an undo.
@@ -91,7 +91,7 @@ impl Plan {
     /// Checks what a run has changed and the current state of each change, and makes the plan.
     #[must_use]
     pub fn of(cx: &Exec, jid: &str, recorded: &Recorded, wanted: &Wanted) -> Self {
-        let noted = counted(Noted::of(&recorded.changes), wanted);
+        let noted = counted(Changes::of(&recorded.changes), wanted);
         let mut plan = Self {
             jid: jid.to_owned(),
             cut_short: recorded.end.is_none(),
@@ -108,12 +108,12 @@ impl Plan {
         };
         for which in order::of(&noted) {
             match which {
-                Which::Place(at) => {
+                Which::PathChange(at) => {
                     if let Some(place) = noted.places.get(at) {
                         plan.place(&look, place);
                     }
                 }
-                Which::Thing(at) => {
+                Which::Resource(at) => {
                     if let Some(thing) = noted.things.get(at) {
                         plan.thing(&look, thing);
                     }
@@ -124,7 +124,7 @@ impl Plan {
     }
 
     /// Adds the states whose changes were not noted to those that cannot be undone.
-    fn states(&mut self, recorded: &Recorded, noted: &Noted, wanted: &Wanted) {
+    fn states(&mut self, recorded: &Recorded, noted: &Changes, wanted: &Wanted) {
         let all = noted.places.iter().flat_map(|place| &place.by);
         let things = noted.things.iter().flat_map(|thing| &thing.by);
         let things: HashSet<&String> = things.collect();
@@ -154,7 +154,7 @@ impl Plan {
         }
     }
 
-    fn place(&mut self, look: &Look<'_>, place: &Place) {
+    fn place(&mut self, look: &Look<'_>, place: &PathChange) {
         let shown = place.path.display();
         let now = match now(&place.path) {
             Ok(now) => now,
@@ -180,10 +180,10 @@ impl Plan {
             Some(Ok(hash)) => now.with("sha256", hash),
             _ => now,
         };
-        self.items.push(Item::Place(place.clone(), now));
+        self.items.push(Item::PathChange(place.clone(), now));
     }
 
-    fn thing(&mut self, look: &Look<'_>, thing: &Thing) {
+    fn thing(&mut self, look: &Look<'_>, thing: &Resource) {
         if let Some(lost) = &thing.lost {
             return self.cannot.push((thing.title(), lost.clone()));
         }
@@ -191,7 +191,7 @@ impl Plan {
             Err(error) => self.cannot.push((thing.title(), error.to_string())),
             Ok(now) if now == thing.was => {}
             Ok(now) if look.may_be(thing, &now) => match thing.can(look.cx) {
-                Ok(()) => self.items.push(Item::Thing(thing.clone(), now)),
+                Ok(()) => self.items.push(Item::Resource(thing.clone(), now)),
                 Err(why) => self.cannot.push((thing.title(), why.to_string())),
             },
             Ok(_) => {
@@ -204,7 +204,7 @@ impl Plan {
 
 /// Returns the notes to be undone. They do not include the files of states that change more than
 /// files, nor anything that is not selected.
-fn counted(noted: Noted, wanted: &Wanted) -> Noted {
+fn counted(noted: Changes, wanted: &Wanted) -> Changes {
     let owned = noted.things.iter().filter(|thing| thing.owns_files());
     let owned: HashSet<&String> = owned.flat_map(|thing| &thing.by).collect();
     let counts = |tag: &String| {
@@ -213,25 +213,25 @@ fn counted(noted: Noted, wanted: &Wanted) -> Noted {
         of_files && !owned.contains(tag)
     };
     let takes = |which: &Which| match *which {
-        Which::Place(at) => noted.places.get(at).is_some_and(|place| {
+        Which::PathChange(at) => noted.places.get(at).is_some_and(|place| {
             let by = &place.by;
             let name = place.path.to_string_lossy();
             (by.is_empty() || by.iter().any(counts)) && wanted.takes(&name, by)
         }),
-        Which::Thing(at) => {
+        Which::Resource(at) => {
             let thing = noted.things.get(at);
             thing.is_some_and(|thing| wanted.takes(&thing.name, &thing.by))
         }
     };
-    let mut kept = Noted::default();
+    let mut kept = Changes::default();
     for which in noted.order.iter().filter(|which| takes(which)) {
         match *which {
-            Which::Place(at) => {
-                kept.order.push(Which::Place(kept.places.len()));
+            Which::PathChange(at) => {
+                kept.order.push(Which::PathChange(kept.places.len()));
                 kept.places.extend(noted.places.get(at).cloned());
             }
-            Which::Thing(at) => {
-                kept.order.push(Which::Thing(kept.things.len()));
+            Which::Resource(at) => {
+                kept.order.push(Which::Resource(kept.things.len()));
                 kept.things.extend(noted.things.get(at).cloned());
             }
         }
@@ -263,7 +263,7 @@ fn of_states(returns: &Map, all: &mut Vec<String>) {
 }
 
 /// Returns the notes of earlier undos of a run, which may have been interrupted.
-fn undos(opts: &Opts, jid: &str) -> Vec<Noted> {
+fn undos(opts: &Opts, jid: &str) -> Vec<Changes> {
     let folder = record::folder(opts);
     let jids = record::jids(opts).into_iter();
     let paths = jids
@@ -277,7 +277,7 @@ fn undos(opts: &Opts, jid: &str) -> Vec<Noted> {
             fun == Some("undo") && of.and_then(Value::as_str) == Some(jid)
         });
         if is_undo && let Ok(recorded) = record::read(&path) {
-            all.push(Noted::of(&recorded.changes));
+            all.push(Changes::of(&recorded.changes));
         }
     }
     all
@@ -303,16 +303,16 @@ fn later(opts: &Opts, jid: &str) -> HashMap<String, String> {
 /// The context for checking places.
 struct Look<'a> {
     cx: &'a Exec,
-    places: HashMap<&'a Path, &'a Place>,
+    places: HashMap<&'a Path, &'a PathChange>,
     kept: PathBuf,
-    undos: Vec<Noted>,
+    undos: Vec<Changes>,
     /// The last later run that changed each path or thing, read when it is first needed.
     later: OnceCell<HashMap<String, String>>,
 }
 
 impl Look<'_> {
     /// Returns the reason why the former contents of a place are not available.
-    fn not_kept(&self, place: &Place) -> Option<String> {
+    fn not_kept(&self, place: &PathChange) -> Option<String> {
         let hash = place.was.get("sha256").map(Value::to_text)?;
         match image::hash(&self.kept.join(&hash)) {
             _ if !place.is_whole() => None,
@@ -323,7 +323,7 @@ impl Look<'_> {
     }
 
     /// Returns how a place differs from what the run left; `None` if it does not.
-    fn moved(&self, place: &Place, now: &Image) -> Option<String> {
+    fn moved(&self, place: &PathChange, now: &Image) -> Option<String> {
         let (is, was) = (image::kind(now), image::kind(&place.was));
         if !place.is_whole() && is != was {
             return Some(format!("it was {was}, and is {is} now"));
@@ -338,15 +338,15 @@ impl Look<'_> {
         first.or_else(|| Some("nobody knows what the run left".to_owned()))
     }
 
-    fn may_be(&self, thing: &Thing, now: &Value) -> bool {
-        let same = |other: &&Thing| other.word == thing.word && other.name == thing.name;
+    fn may_be(&self, thing: &Resource, now: &Value) -> bool {
+        let same = |other: &&Resource| other.word == thing.word && other.name == thing.name;
         let undone = self.undos.iter().flat_map(|undo| &undo.things);
         let mut all = std::iter::once(thing).chain(undone.filter(same));
         all.any(|thing| thing.is_left(now))
     }
 
     /// Returns another obstacle that prevents restoring a place; `None` if there is none.
-    fn in_the_way(&self, place: &Place, now: &Image, goal: &Image) -> Option<String> {
+    fn in_the_way(&self, place: &PathChange, now: &Image, goal: &Image) -> Option<String> {
         if image::kind(now) == "directory" && image::kind(goal) != "directory" {
             let entries = std::fs::read_dir(&place.path)
                 .into_iter()

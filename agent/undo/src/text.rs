@@ -10,7 +10,7 @@ use state::opts::Opts;
 use state::record;
 use value::{Map, Value};
 
-use crate::noted::shown as shown_value;
+use crate::changes::shown as shown_value;
 use crate::plan::{Item, Plan};
 
 /// The version of the data format.
@@ -38,7 +38,7 @@ pub fn data(opts: &Opts, plan: &Plan) -> Map {
 /// Returns an item as data. With the folder of kept contents, it includes the diff of a text.
 pub(crate) fn item(item: &Item, kept: Option<&Path>) -> Map {
     match item {
-        Item::Thing(thing, now) => {
+        Item::Resource(thing, now) => {
             let entry = Map::new()
                 .with("do", thing.word.as_str())
                 .with("name", thing.name.as_str())
@@ -52,7 +52,7 @@ pub(crate) fn item(item: &Item, kept: Option<&Path>) -> Map {
                 _ => entry,
             }
         }
-        Item::Place(place, now) => {
+        Item::PathChange(place, now) => {
             let goal = place.goal();
             let path = place.path.display().to_string();
             let entry = Map::new()
@@ -111,14 +111,14 @@ fn difference(path: &Path, now: &Image, goal: &Image, kept: &Path) -> Option<Str
 /// Describes an item in one line.
 pub(crate) fn line(one: &Item) -> String {
     match one {
-        Item::Thing(thing, now) => {
+        Item::Resource(thing, now) => {
             let (now, was) = (now.to_text(), thing.was.to_text());
             match is_text(&now) || is_text(&was) {
                 true => format!("{}: has its text again", thing.title()),
                 false => format!("{}: {now} -> {was}", thing.title()),
             }
         }
-        Item::Place(place, now) => {
+        Item::PathChange(place, now) => {
             let goal = place.goal();
             let path = place.path.display();
             let what = match verb(now, &goal) {

@@ -58,7 +58,7 @@ pub(crate) enum NoReturn {
     /// The minion was not connected when the job was sent.
     NotConnected,
     /// The minion is connected, reports that it does not run the job, and has not returned.
-    NoReturn,
+    NotRunning,
     /// The connection was lost while the minion ran the job. The outcome is unknown.
     Lost,
     /// The minion did not take the job.
@@ -70,7 +70,7 @@ impl NoReturn {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::NotConnected => "not_connected",
-            Self::NoReturn => "no_return",
+            Self::NotRunning => "no_return",
             Self::Lost => "lost",
             Self::Refused => "refused",
         }
@@ -465,7 +465,7 @@ impl Published {
         ));
         let left = self.left.iter().cloned();
         self.given_up
-            .extend(left.map(|id| (id, NoReturn::NoReturn)));
+            .extend(left.map(|id| (id, NoReturn::NotRunning)));
         self.take_late_returns();
     }
 
@@ -491,7 +491,7 @@ impl Published {
         for (id, task) in questions {
             match task.await {
                 Ok(true) => {}
-                Ok(false) => self.given_up.push((id, NoReturn::NoReturn)),
+                Ok(false) => self.given_up.push((id, NoReturn::NotRunning)),
                 Err(error) => {
                     log::info(format_args!("{id} does not say what it does: {error}"));
                     self.given_up.push((id, NoReturn::Lost));

@@ -348,7 +348,7 @@ async fn returned(mut published: Published) -> Outcome {
                 said.push(format!("{id}: {}", shortened(&ret)));
             }
             JobEvent::NoReturn(id, why) => {
-                is_unknown |= matches!(why, NoReturn::Lost | NoReturn::NoReturn);
+                is_unknown |= matches!(why, NoReturn::Lost | NoReturn::NotRunning);
                 said.push(format!("{id}: {}", why.word()));
             }
         }

@@ -221,7 +221,7 @@ fn returned_in(jid: &str, id: String, mut data: Map) -> MinionReturn {
 fn sentence(why: NoReturn) -> &'static str {
     match why {
         NoReturn::NotConnected => "Minion did not return. [Not connected]",
-        NoReturn::NoReturn => "Minion did not return. [No response]",
+        NoReturn::NotRunning => "Minion did not return. [No response]",
         NoReturn::Lost => "Minion did not return. [Lost: whether it has done the job is not known]",
         NoReturn::Refused => "Minion did not take the job.",
     }

@@ -9,7 +9,7 @@ use state::host::read;
 
 use crate::codes::code;
 use crate::finding::Finding;
-use crate::look::place;
+use crate::samples::place;
 
 /// A line `key: value` whose value is not a template, not a block and not quoted.
 struct Pair<'a> {

@@ -12,12 +12,12 @@ use state::low::Low;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::blind::Blind;
 use crate::compare;
 use crate::document::{After, Basis, COMPENSATE, Chunk, Document, Key, Names, Outcome, shown};
 use crate::footprint::{Footprint, Place, by_its_folder, local_sources, salt_sources};
-use crate::seen::Seen;
-use crate::{depends, image, look};
+use crate::keyed_hash::KeyedHash;
+use crate::sources_read::Seen;
+use crate::{depends, path_state, providers};
 
 /// The maximum size in bytes of contents for which a diff is made.
 const DIFF_BYTES_MAX: usize = 1 << 20;
@@ -49,7 +49,7 @@ struct Inner {
     /// The tags of steps whose inner states no plan can predict.
     free: HashSet<String>,
     /// The key for the hashes of documents.
-    blind: Arc<Blind>,
+    blind: Arc<KeyedHash>,
     /// The forms of tags with secrets in documents.
     names: Names,
 }
@@ -158,7 +158,7 @@ impl Preview {
 
     fn compile(&self, cx: &Exec) -> Result<Document, Error> {
         let pillar = cx.pillar()?;
-        let blind = Arc::new(Blind::decide(cx)?);
+        let blind = Arc::new(KeyedHash::decide(cx)?);
         let basis = Basis {
             tree: self.seen.tree(),
             pillar: blind.hashes(&hashes(&pillar)),
@@ -174,7 +174,7 @@ impl Preview {
         Ok(document)
     }
 
-    fn blind(&self) -> Arc<Blind> {
+    fn blind(&self) -> Arc<KeyedHash> {
         self.inner().blind.clone()
     }
 
@@ -368,7 +368,7 @@ fn chunk(low: &Arc<Low>, key: Key) -> Result<Chunk, Error> {
     let found = Footprint::of(low);
     let mut files = Vec::new();
     for place in found.places() {
-        files.push((place.path.clone(), image::of(&place.path, place.deep)?));
+        files.push((place.path.clone(), path_state::of(&place.path, place.deep)?));
     }
     let footprint = match found {
         Footprint::Files(places) => Footprint::Files(places.iter().map(Place::made).collect()),
@@ -376,7 +376,7 @@ fn chunk(low: &Arc<Low>, key: Key) -> Result<Chunk, Error> {
     };
     let mut sources = Vec::new();
     for path in local_sources(low) {
-        let now = image::of(&path, true)?;
+        let now = path_state::of(&path, true)?;
         sources.push((path, now));
     }
     Ok(Chunk {
@@ -436,7 +436,7 @@ fn beginning(path: &Path) -> String {
 }
 
 /// Describes the first change of a planned state's files; `None` if there is none.
-fn moved_file(state: &Value, blind: &Blind) -> Result<Option<String>, Error> {
+fn moved_file(state: &Value, blind: &KeyedHash) -> Result<Option<String>, Error> {
     let files = state
         .get("files")
         .and_then(Value::as_list)
@@ -445,7 +445,7 @@ fn moved_file(state: &Value, blind: &Blind) -> Result<Option<String>, Error> {
         let path = PathBuf::from(file.get("path").map(Value::to_text).unwrap_or_default());
         let planned = file.get("now");
         let deep = planned.is_some_and(|planned| planned.get("entries").is_some());
-        let now = blind.image(&image::of(&path, deep)?);
+        let now = blind.image(&path_state::of(&path, deep)?);
         if Some(&now) != planned {
             let what = compare::differing(planned, Some(&now));
             return Ok(Some(format!("{} has changed: {what}", path.display())));
@@ -499,7 +499,7 @@ impl Foresight for Preview {
             return;
         }
         let key = (within(cx), low.tag());
-        let more = look::at(cx, low, ret);
+        let more = providers::at(cx, low, ret);
         let mut inner = self.inner();
         if !inner.chunks.contains_key(&key) {
             // This is a listener, which is created only when something that it listens to would
@@ -531,7 +531,7 @@ impl Foresight for Preview {
         let mut inner = self.inner();
         if let Some(chunk) = inner.chunks.get_mut(&(within(cx), low.tag())) {
             if !chunk.files.iter().any(|(known, _)| known == path)
-                && let Ok(now) = image::of(path, false)
+                && let Ok(now) = path_state::of(path, false)
             {
                 chunk.files.push((path.clone(), now));
             }

@@ -20,7 +20,7 @@ use value::{Map, Value};
 use crate::chunks::{self, Known};
 use crate::finding::Finding;
 use crate::tree::{Files, Modules, NOT_ASKED};
-use crate::{Report, Seen, lines, pillar, reactor, senders};
+use crate::{Report, Seen, pillar, reactor, senders, text_checks};
 
 /// The grains of a machine, with which the tree is compiled.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ pub fn lint(settings: &Settings) -> Result<Report, String> {
     let mut all = Found::default();
     let mut known = Known::default();
     let texts = texts(&files);
-    let parts = lines::included(&texts);
+    let parts = text_checks::included(&texts);
     for sample in &settings.samples {
         let cx = context(settings, sample, registry);
         let mut look = Look {
@@ -105,7 +105,7 @@ pub fn lint(settings: &Settings) -> Result<Report, String> {
     }
     all.targets();
     for (path, shown) in &texts {
-        lines::look(path, shown, &mut all.findings);
+        text_checks::look(path, shown, &mut all.findings);
     }
     senders::look(&settings.opts, &files, &mut all.findings);
     let unreached = unreached(&files, &reached);
@@ -459,7 +459,7 @@ impl Look<'_> {
         }
         let file = self.cx.shared.sources.file("top.sls", "base");
         let path = file.ok().flatten().map(|file| file.path);
-        let place = path.and_then(|path| lines::naming(&path, top, &fault.text));
+        let place = path.and_then(|path| text_checks::naming(&path, top, &fault.text));
         Fault { place, ..fault }
     }
 

@@ -18,9 +18,9 @@ const LENGTH: usize = 32;
 
 /// The key of a plan's hashes; `None` if the plan contains no secrets.
 #[derive(Debug, Default)]
-pub(crate) struct Blind(Option<String>);
+pub(crate) struct KeyedHash(Option<String>);
 
-impl Blind {
+impl KeyedHash {
     /// Decides whether the hashes of a plan are made with a key. Call it after everything is
     /// compiled.
     ///

@@ -12,7 +12,7 @@ use state::module::Error;
 use state::record;
 use value::{Map, Value};
 
-use crate::noted::{self, Place, difference};
+use crate::changes::{self, PathChange, difference};
 use crate::plan::{Item, Plan};
 use crate::text;
 
@@ -28,11 +28,11 @@ pub fn done(cx: &Exec, plan: &Plan, tell: &mut dyn FnMut(&str, Map)) -> Result<(
     }
     for (number, item) in (0_i64..).zip(&plan.items) {
         let (name, result) = match item {
-            Item::Place(place, now) => {
+            Item::PathChange(place, now) => {
                 let done = still(place, now).and_then(|()| restored(cx, place, now, &kept));
                 (place.path.display().to_string(), done)
             }
-            Item::Thing(thing, now) => {
+            Item::Resource(thing, now) => {
                 // The program that restores the thing may read files that were written before.
                 cx.barrier();
                 (thing.title(), thing.restore(cx, now))
@@ -59,9 +59,9 @@ pub fn done(cx: &Exec, plan: &Plan, tell: &mut dyn FnMut(&str, Map)) -> Result<(
 }
 
 /// Checks that a place is still as the plan found it.
-fn still(place: &Place, now: &Image) -> Result<(), Error> {
+fn still(place: &PathChange, now: &Image) -> Result<(), Error> {
     let path = &place.path;
-    let found = noted::now(path).map_err(Error::io(path))?;
+    let found = changes::now(path).map_err(Error::io(path))?;
     match difference(path, &found, now) {
         None => Ok(()),
         Some(why) => Err(Error::refused(format!(
@@ -71,7 +71,7 @@ fn still(place: &Place, now: &Image) -> Result<(), Error> {
     }
 }
 
-fn restored(cx: &Exec, place: &Place, now: &Image, kept: &Path) -> Result<(), Error> {
+fn restored(cx: &Exec, place: &PathChange, now: &Image, kept: &Path) -> Result<(), Error> {
     let (path, goal) = (place.path.as_path(), place.goal());
     if place.is_whole() {
         put(cx, path, now, &goal, kept)?;

@@ -1,4 +1,4 @@
-//! [`Noted`]: the changes that a run has noted, combined by path or thing.
+//! [`Changes`]: the changes that a run has noted, combined by path or thing.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use modules::fs::image::{self, Image};
 use value::{Map, Value};
 
-use crate::inverse::Thing;
+use crate::inverse::Resource;
 
 /// The number of states during the run that are kept for each path: the last one, and the one
 /// before it in case the run was killed between the note and the change.
@@ -15,7 +15,7 @@ const LOOKED_AT: usize = 2;
 
 /// A path that a run has changed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Place {
+pub struct PathChange {
     /// The path.
     pub path: PathBuf,
     /// The state of the path before the run.
@@ -30,11 +30,11 @@ pub struct Place {
 
 /// The noted changes of a run, each in the order of the first change.
 #[derive(Clone, Debug, Default)]
-pub struct Noted {
+pub struct Changes {
     /// The changed paths.
-    pub places: Vec<Place>,
+    pub places: Vec<PathChange>,
     /// The changed things that are no files.
-    pub things: Vec<Thing>,
+    pub things: Vec<Resource>,
     /// The order of the first changes across paths and things.
     pub order: Vec<Which>,
 }
@@ -43,12 +43,12 @@ pub struct Noted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// An index into the places.
-    Place(usize),
+    PathChange(usize),
     /// An index into the things.
-    Thing(usize),
+    Resource(usize),
 }
 
-impl Noted {
+impl Changes {
     /// Combines the lines of a record.
     #[must_use]
     pub fn of(changes: &[Map]) -> Self {
@@ -60,13 +60,13 @@ impl Noted {
             let which = *known.entry(key).or_insert_with(|| noted.add(key.0, key.1));
             let by = word("by");
             match which {
-                Which::Place(at) => {
+                Which::PathChange(at) => {
                     if let Some(place) = noted.places.get_mut(at) {
                         place.add(entry);
                         add_once(&mut place.by, by);
                     }
                 }
-                Which::Thing(at) => {
+                Which::Resource(at) => {
                     if let Some(thing) = noted.things.get_mut(at) {
                         thing.add(entry);
                         add_once(&mut thing.by, by);
@@ -79,21 +79,21 @@ impl Noted {
 
     fn add(&mut self, inverse: &str, name: &str) -> Which {
         let which = if inverse.is_empty() {
-            self.places.push(Place {
+            self.places.push(PathChange {
                 path: name.into(),
-                ..Place::default()
+                ..PathChange::default()
             });
-            Which::Place(self.places.len() - 1)
+            Which::PathChange(self.places.len() - 1)
         } else {
-            self.things.push(Thing::of(inverse, name));
-            Which::Thing(self.things.len() - 1)
+            self.things.push(Resource::of(inverse, name));
+            Which::Resource(self.things.len() - 1)
         };
         self.order.push(which);
         which
     }
 
     /// Returns the changes noted for a path.
-    pub fn place(&self, path: &Path) -> Option<&Place> {
+    pub fn place(&self, path: &Path) -> Option<&PathChange> {
         self.places.iter().find(|place| place.path == path)
     }
 }
@@ -104,7 +104,7 @@ fn add_once(all: &mut Vec<String>, one: &str) {
     }
 }
 
-impl Place {
+impl PathChange {
     /// Adds a line of the notes. The earliest state before the run and the latest states after it
     /// count.
     fn add(&mut self, entry: &Map) {
