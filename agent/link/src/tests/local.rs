@@ -22,7 +22,7 @@ fn a_command_asks_the_master_of_its_machine() {
             match said {
                 LocalRequest::Event(event) => seen.push(event.tag),
                 LocalRequest::Request(wire::Request::Wheel(wheel)) => {
-                    local.done(wheel.fun).await.unwrap()
+                    local.done(wheel.fun).await.unwrap();
                 }
                 LocalRequest::Request(wire::Request::Listen(_)) => {
                     local.data("one").await.unwrap();
@@ -30,7 +30,7 @@ fn a_command_asks_the_master_of_its_machine() {
                     local.done(Value::Null).await.unwrap();
                 }
                 LocalRequest::Request(request) => {
-                    local.fail("missing", request.kind()).await.unwrap()
+                    local.fail("missing", request.kind()).await.unwrap();
                 }
             }
         }
