@@ -7,29 +7,30 @@ use value::{Map, Value};
 use crate::process::{Output, Process, Stderr};
 
 state::exec_module! {
-    /// Access lists of files.
+    /// Read and change the access control lists (ACL) of files.
     mod acl;
 
-    /// The version of the program.
+    /// Return the version of the program `getfacl`.
     fn version(Version {});
 
-    /// The access lists of files, in every detail.
+    /// Return the access control lists of files in full detail.
     fn getfacl(Getfacl {
         *args,
         ..kwargs
     });
 
-    /// Remove the access lists of files.
+    /// Remove the access control lists of files.
     fn wipefacls(Wipefacls {
         *args,
         ..kwargs
     });
 
-    /// Add an entry to the access lists of files, or change it.
+    /// Add an entry to the access control lists of files, or change it.
     fn modfacl(Modfacl {
-        /// `user`, `group` or `mask`, with `default:` in front for what new files get.
+        /// The kind of the entry: `user`, `group` or `mask`. The prefix `default:` makes it an
+        /// entry that new files inherit.
         acl_type: String,
-        /// The user or group.
+        /// The name of the user or group.
         acl_name: String = String::new(),
         /// The permissions, such as `rwx`.
         perms: String = String::new(),
@@ -37,18 +38,19 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Remove an entry from the access lists of files.
+    /// Remove an entry from the access control lists of files.
     fn delfacl(Delfacl {
-        /// `user`, `group` or `mask`, with `default:` in front for what new files get.
+        /// The kind of the entry: `user`, `group` or `mask`. The prefix `default:` makes it an
+        /// entry that new files inherit.
         acl_type: String,
-        /// The user or group.
+        /// The name of the user or group.
         acl_name: String = String::new(),
         *args,
         ..kwargs
     });
 }
 
-/// Runs a program on files; both outputs are one.
+/// Runs a program on files. Standard error is merged into standard output.
 fn run(cx: &Exec, words: &[&str], files: &[Value], recursive: bool) -> Result<Output, Error> {
     if files.is_empty() {
         return Err("You need to specify at least one file or directory to work with!".into());
@@ -80,7 +82,7 @@ fn version(cx: &Exec, _: Version) -> Result<Value, Error> {
     Ok(said.split_whitespace().nth(1).map(str::to_owned).into())
 }
 
-/// The access lists of a file, and of all below it.
+/// Returns the access control list of each file; with `recursive`, also of all files below.
 ///
 /// # Errors
 /// When the program is missing.
@@ -112,7 +114,7 @@ fn parsed(text: &str) -> Map {
     all
 }
 
-/// `owner: root`, `flags: -s-`.
+/// Parses a comment line such as `owner: root` or `flags: -s-`.
 fn comment(entry: &mut Map, line: &str) {
     let Some((key, text)) = line.split_once(": ") else {
         return;
@@ -132,7 +134,8 @@ fn comment(entry: &mut Map, line: &str) {
     }
 }
 
-/// `user:bob:rwx`, which may have `#effective:r-x` behind it, `default:mask::rwx`.
+/// Parses an entry such as `user:bob:rwx` or `default:mask::rwx`. An entry may end with
+/// `#effective:r-x`.
 fn rule(entry: &mut Map, line: &str) {
     let owner = |key: &str| {
         entry
@@ -197,7 +200,7 @@ fn finished(done: &Output, raise: bool) -> Result<Value, Error> {
     }
 }
 
-/// `d:u` for `default:user`.
+/// Returns the short form of an entry's kind: `d:u` for `default:user`.
 fn prefix(kind: &str) -> String {
     let (default, kind) = match kind
         .strip_prefix("default:")

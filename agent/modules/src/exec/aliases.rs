@@ -1,4 +1,4 @@
-//! The `aliases` execution module.
+//! The `aliases` execution module: the mail aliases of this machine.
 
 use std::path::{Path, PathBuf};
 
@@ -12,21 +12,21 @@ use crate::fs::{self, Owner};
 use crate::process::{self, Process};
 
 state::exec_module! {
-    /// Manage the aliases of mail.
+    /// Manage mail aliases.
     mod aliases;
 
     /// Return all aliases with their targets.
     fn list_aliases(ListAliases {});
 
-    /// Return the target of an alias; empty when there is none.
+    /// Return the target of an alias, or an empty text if the alias does not exist.
     fn get_target(GetTarget {
-        /// The alias.
+        /// The name of the alias.
         alias: String,
     });
 
     /// Return whether an alias has this target.
     fn has_target(HasTarget {
-        /// The alias.
+        /// The name of the alias.
         alias: String,
         /// The target, or a list of targets.
         target: Value,
@@ -34,7 +34,7 @@ state::exec_module! {
 
     /// Set the target of an alias.
     fn set_target(SetTarget {
-        /// The alias.
+        /// The name of the alias.
         alias: String,
         /// The target, or a list of targets.
         target: Value,
@@ -42,12 +42,13 @@ state::exec_module! {
 
     /// Remove an alias.
     fn rm_alias(RmAlias {
-        /// The alias.
+        /// The name of the alias.
         alias: String,
     });
 }
 
-/// A line: an alias and its target, both empty where there is none, and what stands behind.
+/// A line of the file: the alias, its target and the rest of the line. Alias and target are empty
+/// if the line has none.
 type Line = (String, String, String);
 
 fn file(cx: &Exec) -> Result<PathBuf, Error> {
@@ -61,7 +62,8 @@ fn lines(path: &Path) -> Result<Vec<Line>, Error> {
 }
 
 fn line(line: &str) -> Line {
-    // A comment begins at white space before `#`; at the start of a line there is no alias.
+    // A comment begins at the white space before `#`. A line that begins with a comment has no
+    // alias.
     let end = line.find([':', '#']).unwrap_or(line.len());
     let (alias, rest) = line.split_at_checked(end).unwrap_or((line, ""));
     let rest = rest.strip_prefix(':').unwrap_or(rest).trim_start();
@@ -96,17 +98,18 @@ fn write(cx: &Exec, path: &Path, lines: &[Line]) -> Result<(), Error> {
     }
 }
 
-/// The target of an alias; empty when there is none.
+/// Returns the target of an alias, or an empty text if the alias does not exist.
 pub(crate) fn target_of(cx: &Exec, alias: &str) -> Result<String, Error> {
     let lines = lines(&file(cx)?)?;
     let found = lines.into_iter().rfind(|line| line.0 == alias);
     Ok(found.map_or_else(String::new, |line| line.1))
 }
 
-/// The target as it stands in the file.
+/// Returns the target in the form in which the file stores it: several targets are joined by
+/// commas.
 ///
 /// # Errors
-/// When it is empty, or more than a line.
+/// When the target is empty or contains a line break.
 pub(crate) fn joined(target: &Value) -> Result<String, Error> {
     let text = match target.as_list() {
         Some(targets) => {
@@ -122,7 +125,7 @@ pub(crate) fn joined(target: &Value) -> Result<String, Error> {
     }
 }
 
-/// Sets the target of an alias.
+/// Sets the target of an alias. Does nothing if the alias already has this target.
 pub(crate) fn set(cx: &Exec, alias: &str, target: &str) -> Result<(), Error> {
     if alias.is_empty() || alias.contains([':', '\n']) {
         return Err("alias can not be an empty string".into());
@@ -147,7 +150,7 @@ pub(crate) fn set(cx: &Exec, alias: &str, target: &str) -> Result<(), Error> {
     write(cx, &path, &new)
 }
 
-/// Removes an alias.
+/// Removes an alias. Does nothing if the alias does not exist.
 pub(crate) fn remove(cx: &Exec, alias: &str) -> Result<(), Error> {
     if target_of(cx, alias)?.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The `alternatives` execution module.
+//! The `alternatives` execution module: the alternatives of commands (`update-alternatives`).
 
 use std::path::Path;
 
@@ -8,83 +8,85 @@ use value::{Value, log};
 
 use crate::process::{Output, Process};
 
-/// Where the alternatives in use are linked.
+/// The folder with the links to the alternatives in use.
 const LINKS: &str = "/etc/alternatives";
 
 state::exec_module! {
-    /// The alternatives of commands (`update-alternatives`).
+    /// Manage the alternatives of commands (`update-alternatives`).
     mod alternatives;
 
-    /// Show what there is for a name, in the words of the program.
+    /// Return the alternatives of a name as the program displays them.
     fn display(Display {
-        /// Its name, such as `editor`.
+        /// The name of the alternative, such as `editor`.
         name: String,
     });
 
-    /// The link that stands for an alternative; False when there is none of that name.
+    /// Return the link of an alternative, or False if there is no alternative of that name.
     fn show_link(ShowLink {
-        /// Its name.
+        /// The name of the alternative, such as `editor`.
         name: String,
     });
 
-    /// What an alternative points to now; False when there is none of that name.
+    /// Return the current target of an alternative, or False if there is no alternative of that
+    /// name.
     fn show_current(ShowCurrent {
-        /// Its name, such as `editor`.
+        /// The name of the alternative, such as `editor`.
         name: String,
     });
 
-    /// Whether a path is one of the alternatives for a name.
+    /// Return whether a path is one of the alternatives of a name.
     fn check_exists(CheckExists {
-        /// Its name.
+        /// The name of the alternative, such as `editor`.
         name: String,
-        /// The path.
+        /// The path to look for.
         path: String,
     });
 
-    /// Whether an alternative points to a path now.
+    /// Return whether an alternative currently points to a path.
     fn check_installed(CheckInstalled {
-        /// Its name.
+        /// The name of the alternative, such as `editor`.
         name: String,
-        /// The path.
+        /// The expected path.
         path: String,
     });
 
     /// Add an alternative.
     fn install(Install {
-        /// Its name.
+        /// The name of the alternative, such as `editor`.
         name: String,
-        /// The link that stands for it.
+        /// The path of the generic link, such as `/usr/bin/editor`.
         link: String,
-        /// What it may point to.
+        /// The path of the program to add as an alternative.
         path: String,
-        /// The one with the highest is used in automatic mode.
+        /// The priority. In automatic mode, the alternative with the highest priority is used.
         priority: i64,
     });
 
     /// Remove an alternative.
     fn remove(Remove {
-        /// Its name.
+        /// The name of the alternative, such as `editor`.
         name: String,
-        /// What it may no longer point to.
+        /// The path of the program to remove from the alternatives.
         path: String,
     });
 
-    /// Let the priorities say what an alternative points to.
+    /// Switch an alternative to automatic mode: the priorities decide what it points to.
     fn auto(Auto {
-        /// Its name.
+        /// The name of the alternative, such as `editor`.
         name: String,
     });
 
-    /// Say what an alternative points to.
+    /// Set what an alternative points to.
     fn set(Set {
-        /// Its name.
+        /// The name of the alternative, such as `editor`.
         name: String,
-        /// The path.
+        /// The path that the alternative is to point to.
         path: String,
     });
 }
 
-/// Runs the program of this distribution. Names and paths that begin with `-` would be options; a priority may.
+/// Runs the program of this distribution. Refuses a name or a path that begins with `-`, since the
+/// program would read it as an option. A negative priority is allowed.
 fn run(cx: &Exec, words: &[&str], asks: bool) -> Result<Output, Error> {
     let is_option = |word: &&&str| word.starts_with('-') && word.parse::<i64>().is_err();
     if let Some(word) = words.iter().skip(1).find(is_option) {
@@ -108,7 +110,7 @@ fn failed(output: &Output) -> bool {
     !output.success() && !output.stderr.is_empty()
 }
 
-/// What the program says, or why it failed.
+/// Returns the output of the program, or its error output if it failed.
 fn said(output: Output) -> String {
     match failed(&output) {
         true => output.stderr,
@@ -116,7 +118,7 @@ fn said(output: Output) -> String {
     }
 }
 
-/// What `display` shows.
+/// Returns what the program displays about an alternative (`--display`).
 ///
 /// # Errors
 /// When the program is missing.
@@ -124,7 +126,7 @@ pub(crate) fn shown(cx: &Exec, name: &str) -> Result<String, Error> {
     Ok(said(run(cx, &["--display", name], true)?))
 }
 
-/// Whether a path is one of the alternatives.
+/// Reports whether a path is one of the alternatives of a name.
 ///
 /// # Errors
 /// When the program is missing.
@@ -133,7 +135,7 @@ pub(crate) fn exists(cx: &Exec, name: &str, path: &str) -> Result<bool, Error> {
     Ok(!failed(&output) && is_listed(&output.stdout, path))
 }
 
-/// Whether what `display` shows has a path among the alternatives.
+/// Reports whether the output of `--display` lists a path among the alternatives.
 pub(crate) fn is_listed(shown: &str, path: &str) -> bool {
     let listed = |line: &str| {
         let rest = line.strip_prefix(path);
@@ -142,12 +144,12 @@ pub(crate) fn is_listed(shown: &str, path: &str) -> bool {
     shown.lines().any(listed)
 }
 
-/// Returns what an alternative points to now; none where it has no link.
+/// Returns the current target of an alternative, or `None` if it has no link.
 pub(crate) fn current_of(name: &str) -> Result<Option<String>, Error> {
     current(Path::new(LINKS), name)
 }
 
-/// Changes something, and gives what the program says of it, or why it could not.
+/// Runs the program to change something, and returns its output, or its error output if it failed.
 ///
 /// # Errors
 /// When the program is missing.
@@ -180,7 +182,7 @@ fn show_link(cx: &Exec, args: ShowLink) -> Result<Value, Error> {
     Ok(link.map_or(Value::Bool(false), Value::from))
 }
 
-/// The link of the first block of `--query`.
+/// Returns the link in the first block of the output of `--query`.
 fn queried(text: &str) -> Option<String> {
     let block = text.split("\n\n").next()?;
     let link = block.lines().find_map(|line| line.strip_prefix("Link:"))?;

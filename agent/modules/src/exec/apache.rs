@@ -1,4 +1,5 @@
-//! The `apache` execution module: the web server's own program, its configuration, and Debian's `a2enmod` and the like.
+//! The `apache` execution module: runs the web server's own program, writes its configuration, and
+//! runs Debian's `a2enmod` and similar programs.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -10,100 +11,101 @@ use value::{Map, Value};
 use crate::fs::{self, Owner};
 use crate::process::Process;
 
-/// Where Debian keeps what is enabled.
+/// The folder in which Debian stores the configuration and the links of what is enabled.
 const FOLDER: &str = "/etc/apache2";
 
 state::exec_module! {
-    /// The web server Apache.
+    /// Manage the web server Apache.
     mod apache;
 
-    /// The version of the server.
+    /// Return the version of the server.
     fn version(Version {});
 
-    /// The version of the server, and all that it was compiled with.
+    /// Return the version of the server and its compile-time settings.
     fn fullversion(Fullversion {});
 
-    /// The modules that are loaded: `static` and `shared` ones.
+    /// Return the loaded modules, grouped into `static` and `shared`.
     fn modules(Modules {});
 
-    /// The modules that are compiled into the server.
+    /// Return the modules that are compiled into the server.
     fn servermods(Servermods {});
 
-    /// The directives that the modules know, with what they are for.
+    /// Return the directives that the modules provide, with their descriptions.
     fn directives(Directives {});
 
-    /// Send the server a signal: `start`, `stop`, `restart`, `graceful`, `graceful-stop`; or ask for `configtest`, `status`, `fullstatus`.
+    /// Send the server a signal (`start`, `stop`, `restart`, `graceful` or `graceful-stop`), or run
+    /// `configtest`, `status` or `fullstatus`.
     fn signal(Signal {
-        /// Which.
+        /// The name of the signal or command.
         signal: Option<String> = None,
     });
 
-    /// Make a configuration from data, and write it.
+    /// Build a configuration from data, and write it.
     fn config(Config {
-        /// The file.
+        /// The path of the file.
         name: String,
-        /// Directives and sections, in their order.
+        /// The directives and sections, in order.
         config: Vec<Map>,
-        /// Whether it is written.
+        /// True to write the file. False only returns the text.
         edit: bool = true,
     });
 
-    /// Whether a site is enabled.
+    /// Return whether a site is enabled.
     fn check_site_enabled(CheckSiteEnabled {
-        /// Its name.
+        /// The name of the site.
         site: String,
     });
 
     /// Enable a site.
     fn a2ensite(A2ensite {
-        /// Its name.
+        /// The name of the site.
         site: String,
     });
 
     /// Disable a site.
     fn a2dissite(A2dissite {
-        /// Its name.
+        /// The name of the site.
         site: String,
     });
 
-    /// Whether a module is enabled.
+    /// Return whether a module is enabled.
     fn check_mod_enabled(CheckModEnabled {
-        /// Its name.
+        /// The name of the module.
         r#mod: String,
     });
 
     /// Enable a module.
     fn a2enmod(A2enmod {
-        /// Its name.
+        /// The name of the module.
         r#mod: String,
     });
 
     /// Disable a module.
     fn a2dismod(A2dismod {
-        /// Its name.
+        /// The name of the module.
         r#mod: String,
     });
 
-    /// Whether a part of the configuration is enabled.
+    /// Return whether a configuration fragment is enabled.
     fn check_conf_enabled(CheckConfEnabled {
-        /// Its name.
+        /// The name of the configuration fragment.
         conf: String,
     });
 
-    /// Enable a part of the configuration.
+    /// Enable a configuration fragment.
     fn a2enconf(A2enconf {
-        /// Its name.
+        /// The name of the configuration fragment.
         conf: String,
     });
 
-    /// Disable a part of the configuration.
+    /// Disable a configuration fragment.
     fn a2disconf(A2disconf {
-        /// Its name.
+        /// The name of the configuration fragment.
         conf: String,
     });
 }
 
-/// What Debian enables and disables, by the words of its programs.
+/// A kind of item that Debian's programs enable and disable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Conf,
@@ -112,7 +114,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// `mod`, as in `a2enmod`.
+    /// Returns the suffix of the programs, such as `mod` in `a2enmod`.
     fn word(self) -> &'static str {
         match self {
             Self::Conf => "conf",
@@ -129,7 +131,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is enabled: a link says so.
+    /// Reports whether the item is enabled, which means that its link exists.
     pub(crate) fn is_enabled(self, name: &str) -> bool {
         let (folder, end) = match self {
             Self::Conf => ("conf-enabled", ".conf"),
@@ -148,7 +150,7 @@ impl Kind {
                 && folder.join(format!("000-{file}")).is_symlink()
     }
 
-    /// Enables it (`en`) or disables it (`dis`): what Salt tells of that.
+    /// Enables the item (`en`) or disables it (`dis`), and returns the same dictionary as Salt.
     ///
     /// # Errors
     /// When the program is missing.
@@ -159,7 +161,8 @@ impl Kind {
         let (word, title) = (self.word(), self.title());
         let process = Process::words([format!("a2{verb}{word}"), name.to_owned()]);
         let code = process.run(cx)?.retcode;
-        // Salt looks for 256 where something is disabled, which no program can exit with.
+        // When Salt disables an item, it compares the exit status with 256. No program can exit
+        // with 256.
         let status = match code {
             Some(0) => format!("{title} {name} {verb}abled").into(),
             Some(1) if verb == "en" => format!("{title} {name} Not found").into(),
@@ -171,7 +174,7 @@ impl Kind {
     }
 }
 
-/// What the server's program says.
+/// Runs the server's control program and returns its output.
 fn said(cx: &Exec, option: &[&str]) -> Result<String, Error> {
     let program = program(cx);
     let output = Process::words([program].iter().chain(option).copied()).run(cx)?;
@@ -253,10 +256,10 @@ fn signal(cx: &Exec, args: Signal) -> Result<Value, Error> {
     Ok(said.unwrap_or_else(done).into())
 }
 
-/// A configuration's text.
+/// Returns the text of a configuration.
 ///
 /// # Errors
-/// When a section has no argument (`this`).
+/// When a section has no argument (key `this`).
 pub(crate) fn text_of(config: &[Map]) -> Result<String, Error> {
     let entries = config.iter().filter_map(Map::first);
     let texts: Result<Vec<String>, Error> = entries
@@ -265,7 +268,8 @@ pub(crate) fn text_of(config: &[Map]) -> Result<String, Error> {
     Ok(texts?.join("\n"))
 }
 
-/// A directive or a section as Salt writes it, with the empty lines that Salt leaves.
+/// Returns the text of a directive or section as Salt writes it, including the empty lines that
+/// Salt leaves.
 fn text(value: &Value, slot: &str) -> Result<String, Error> {
     let mut text_ = String::new();
     let lines = &mut text_;

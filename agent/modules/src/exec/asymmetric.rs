@@ -1,4 +1,5 @@
-//! The `asymmetric` execution module: signatures of texts and files, with the `openssl` program.
+//! The `asymmetric` execution module: signs and verifies texts and files with the `openssl`
+//! program.
 
 use std::path::Path;
 
@@ -12,48 +13,50 @@ use crate::x509::keys::{self, Private};
 use crate::{fs, hashes};
 
 state::exec_module! {
-    /// Signatures.
+    /// Create and verify signatures.
     mod asymmetric;
 
-    /// Sign a text or a file; return the signature in base64.
+    /// Sign a text or a file, and return the signature in base64.
     fn sign(Sign {
         /// The private key.
         privkey: Value,
-        /// Its passphrase.
+        /// The passphrase of the private key.
         passphrase: Option<String> = None,
-        /// The text.
+        /// The text to sign.
         text: Option<String> = None,
-        /// Or the file.
+        /// The path of the file to sign, instead of `text`.
         filename: Option<String> = None,
-        /// The digest, for keys of RSA and EC; `sha256` where none is named.
+        /// The digest, for RSA and EC keys. The default is `sha256`.
         digest: Option<String> = None,
-        /// The bytes of the signature instead of base64: so it is where it is written to a file.
+        /// True for the raw bytes of the signature instead of base64. This is the default if `path`
+        /// is given.
         raw: Option<bool> = None,
-        /// The file that it is written to.
+        /// The path of the file to write the signature to.
         path: Option<String> = None,
     });
 
     /// Verify signatures of a text or a file.
     fn verify(Verify {
-        /// The text.
+        /// The text that was signed.
         text: Option<String> = None,
-        /// Or the file.
+        /// The path of the file that was signed, instead of `text`.
         filename: Option<String> = None,
-        /// The public key that has signed.
+        /// The public key of the signer.
         pubkey: Value = Value::Null,
-        /// The signature: a file, base64 or an address; several where several keys are named.
+        /// The signature: a path, base64 or a URL; or several of them if several keys are given.
         signature: Value = Value::Null,
-        /// The digest, for keys of RSA and EC; `sha256` where none is named.
+        /// The digest, for RSA and EC keys. The default is `sha256`.
         digest: Option<String> = None,
-        /// Public keys, one of which must have signed.
+        /// The public keys of which at least one must have signed.
         signed_by_any: Value = Value::Null,
-        /// Public keys, all of which must have signed.
+        /// The public keys of which all must have signed.
         signed_by_all: Value = Value::Null,
         ..kwargs
     });
 }
 
-/// What keys may sign: Salt's names, those of `openssl` but for the lines.
+/// The digests that a signature may use, by Salt's names. The names of `openssl` have `-` instead
+/// of `_`.
 const DIGESTS: [&str; 13] = [
     "md5",
     "sha1",
@@ -70,7 +73,7 @@ const DIGESTS: [&str; 13] = [
     "sm3",
 ];
 
-/// How keys of RSA sign, and how they are verified.
+/// The options of `openssl` that sign with an RSA key.
 const SIGNING: [&str; 4] = [
     "-sigopt",
     "rsa_padding_mode:pss",
@@ -93,7 +96,7 @@ fn digest(named: Option<String>) -> Result<String, Error> {
     }
 }
 
-/// What is signed: a text in a file of its own, or a file.
+/// The data to sign or verify: a text, stored in a temporary file, or a path.
 enum Data {
     Text(Temporary),
     File(String),
@@ -104,7 +107,8 @@ impl Data {
         keys::temporary(text.as_bytes()).map(Self::Text)
     }
 
-    /// The program does not start where a path is named.
+    /// Returns the data of a file. The path is made absolute so that `openssl` cannot read it as an
+    /// option.
     fn file(path: &str) -> Result<Self, Error> {
         let whole = std::path::absolute(path).map_err(Error::io(path))?;
         Ok(Self::File(whole.display().to_string()))
@@ -147,7 +151,8 @@ fn sign(cx: &Exec, args: Sign) -> Result<Value, Error> {
     Ok(format!("Signature written to '{path}'").into())
 }
 
-/// One or a list of them; nothing where there is nothing.
+/// Returns the items of a list, or a single value as a list of one. An empty value gives an empty
+/// list.
 fn several(given: Value) -> Vec<Value> {
     match given {
         Value::List(items) => items.to_vec(),
@@ -156,7 +161,7 @@ fn several(given: Value) -> Vec<Value> {
     }
 }
 
-/// A file's path where something is an address; else what it is.
+/// Returns the path of the fetched file if the value is a URL, else the value itself.
 fn fetched(cx: &Exec, given: &Value) -> Result<Value, Error> {
     let Some((scheme, rest)) = given.as_str().and_then(|text| text.split_once("://")) else {
         return Ok(given.clone());
@@ -173,7 +178,7 @@ fn fetched(cx: &Exec, given: &Value) -> Result<Value, Error> {
     path.map(Value::from).ok_or_else(missing)
 }
 
-/// A signature's bytes, from a file or base64.
+/// Returns the bytes of a signature, which is given as bytes, a path or base64.
 fn loaded(given: &Value) -> Result<Vec<u8>, Error> {
     let bytes = match given {
         Value::Bytes(bytes) => bytes.to_vec(),
@@ -192,7 +197,7 @@ fn loaded(given: &Value) -> Result<Vec<u8>, Error> {
     Ok(decoded.unwrap_or(bytes))
 }
 
-/// What signatures are held against.
+/// The data against which signatures are verified.
 struct Check<'a> {
     cx: &'a Exec,
     place: String,
@@ -200,10 +205,10 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Takes the signatures of a key out of some.
+    /// Removes the signatures that a key made from the list.
     ///
     /// # Errors
-    /// When there is none, or it is no key.
+    /// When the key made none of them, or is not a valid key.
     fn take(&self, signer: &Value, signatures: &mut Vec<Vec<u8>>) -> Result<(), Error> {
         let key = keys::public(self.cx, &fetched(self.cx, signer)?, None)?;
         let mut others = Vec::new();
@@ -229,7 +234,7 @@ fn answer(res: bool, message: impl Into<Value>) -> Value {
     Map::new().with("res", res).with("message", message).into()
 }
 
-/// What is verified.
+/// Returns the data to verify.
 fn data(text: Option<String>, filename: Option<String>) -> Result<Data, Error> {
     match (text, filename) {
         (Some(_), Some(_)) => Err("`text` and `filename` arguments are mutually exclusive".into()),

@@ -1,4 +1,4 @@
-//! The `at` execution module: commands that run once, later.
+//! The `at` execution module: commands that run once, at a later time.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,39 +7,42 @@ use value::{Map, Value, python};
 use crate::process::{Output, Process};
 
 state::exec_module! {
-    /// Commands that run once, later (`at`).
+    /// Manage commands that run once, at a later time (`at`).
     mod at;
 
-    /// The jobs that wait; those with a tag, or the one with a number, where it is given.
+    /// Return the queued jobs. With `tag`, return only the jobs with this tag or number.
     fn atq(Atq {
-        /// The tag or the number.
+        /// The tag or the number of a job.
         tag: Value = Value::Null,
     });
 
-    /// Remove jobs by their numbers; or `all`, or `all` with a tag.
+    /// Remove jobs by their numbers. `all` removes all jobs; `all` followed by a tag removes the
+    /// jobs with this tag.
     fn atrm(Atrm {
         *args,
     });
 
-    /// Add a job: when, and the command. `tag` names it, `runas` says who runs it.
+    /// Add a job. The first argument is the time, the second one the command. `tag` names the job,
+    /// and `runas` is the user who runs it.
     fn at(At {
         *args,
         ..kwargs
     });
 
-    /// What will be run for a job.
+    /// Return the script that a job will run.
     fn atc(Atc {
-        /// Its number.
+        /// The number of the job.
         jobid: Value,
     });
 
-    /// The jobs of a `tag`, of an account (`runas`), at an `hour`, `minute`, `day`, `month` or `year`.
+    /// Return the jobs that match a `tag`, a user (`runas`), an `hour`, `minute`, `day`, `month` or
+    /// `year`.
     fn jobcheck(Jobcheck {
         ..kwargs
     });
 }
 
-/// The line by which a job's tag is found again.
+/// The prefix of the line that stores a job's tag in its script.
 const TAG: &str = "### SALT: ";
 
 const MONTHS: [&str; 12] = [
@@ -50,7 +53,8 @@ fn run<const N: usize>(cx: &Exec, words: [&str; N]) -> Result<Output, Error> {
     Process::words(words).quiet().run(cx)
 }
 
-/// The day, time, queue and user of a job, from what `atq` says behind its number.
+/// Returns the day, time, queue and user of a job, parsed from the text after its number in the
+/// output of `atq`.
 fn told(spec: &str) -> Option<[String; 4]> {
     let words: Vec<&str> = spec.split_whitespace().collect();
     let own = |text: &str| text.to_owned();
@@ -70,7 +74,7 @@ fn told(spec: &str) -> Option<[String; 4]> {
     }
 }
 
-/// All jobs that wait.
+/// Returns all queued jobs.
 fn jobs(cx: &Exec) -> Result<Vec<Map>, Error> {
     let mut jobs = Vec::new();
     for line in run(cx, ["atq"])?.stdout.lines() {
@@ -103,10 +107,10 @@ fn answer(jobs: Vec<Map>) -> Map {
     Map::new().with("jobs", Value::list(jobs.into_iter().map(Value::from)))
 }
 
-/// The jobs with a tag, or the one with a number.
+/// Returns the jobs with this tag or number. Returns all jobs if `tag` is empty.
 ///
 /// # Errors
-/// When they cannot be listed.
+/// When the jobs cannot be listed.
 pub(crate) fn of(cx: &Exec, tag: &Value) -> Result<Vec<Map>, Error> {
     let mut jobs = jobs(cx)?;
     if tag.is_true() {
@@ -120,10 +124,10 @@ fn text(job: &Map, key: &str) -> String {
     job.get(key).map(python::str).unwrap_or_default()
 }
 
-/// The jobs that are as they are looked for.
+/// Returns the jobs that match all given criteria.
 ///
 /// # Errors
-/// When they cannot be listed, or a number is none.
+/// When the jobs cannot be listed, or a value is not a number.
 pub(crate) fn matching(cx: &Exec, wanted: &Map) -> Result<Vec<Map>, Error> {
     let given = |key: &'static str| {
         wanted
@@ -170,10 +174,10 @@ pub(crate) fn matching(cx: &Exec, wanted: &Map) -> Result<Vec<Map>, Error> {
     Ok(jobs)
 }
 
-/// Removes jobs by their numbers.
+/// Removes jobs by their numbers, and returns the numbers.
 ///
 /// # Errors
-/// When one cannot be removed.
+/// When a job cannot be removed.
 pub(crate) fn remove(cx: &Exec, jobs: &[Map]) -> Result<Vec<String>, Error> {
     let numbers: Vec<String> = jobs.iter().map(|job| text(job, "job")).collect();
     if !numbers.is_empty() {
@@ -186,10 +190,10 @@ pub(crate) fn remove(cx: &Exec, jobs: &[Map]) -> Result<Vec<String>, Error> {
     Ok(numbers)
 }
 
-/// Adds a job: what is known of it, or why there is none.
+/// Adds a job. Returns the job, or the reason why the time is invalid.
 ///
 /// # Errors
-/// When the program is missing, or says what is not understood.
+/// When the program is missing, or its output is not understood.
 pub(crate) fn add(
     cx: &Exec,
     when: &str,

@@ -1,5 +1,5 @@
-//! The `beacons` execution module: what the running minion looks at. The daemon has them, and keeps what is changed until it ends;
-//! `save` writes it to `minion.d/beacons.conf`.
+//! The `beacons` execution module. The running daemon holds the beacons; changes last until it
+//! ends. `save` writes them to `minion.d/beacons.conf`.
 
 use std::path::PathBuf;
 
@@ -13,80 +13,80 @@ use value::{Map, Value};
 use crate::fs;
 
 state::exec_module! {
-    /// What a running minion looks at and tells of as events.
+    /// Manage the beacons of a running minion, which watch the machine and send events.
     mod beacons;
 
     /// Return the beacons.
     fn list(List {
-        /// Return a text of YAML and no data.
+        /// True to return YAML text instead of data.
         return_yaml: bool = true,
-        /// Those of the pillar too.
+        /// True to include the beacons of the pillar.
         include_pillar: bool = true,
-        /// Those of the configuration too.
+        /// True to include the beacons of the configuration.
         include_opts: bool = true,
         ..kwargs
     });
 
-    /// Return the kinds of beacons that there are.
+    /// Return the available kinds of beacons.
     fn list_available(ListAvailable {
-        /// Return a text of YAML and no data.
+        /// True to return YAML text instead of data.
         return_yaml: bool = true,
         ..kwargs
     });
 
     /// Add a beacon.
     fn add(Add {
-        /// Its name.
+        /// The name of the beacon.
         name: String,
-        /// Its settings.
+        /// The settings of the beacon.
         beacon_data: Value,
         ..kwargs
     });
 
     /// Change a beacon.
     fn modify(Modify {
-        /// Its name.
+        /// The name of the beacon.
         name: String,
-        /// Its settings.
+        /// The settings of the beacon.
         beacon_data: Value,
         ..kwargs
     });
 
     /// Remove a beacon.
     fn delete(Delete {
-        /// Its name.
+        /// The name of the beacon.
         name: String,
         ..kwargs
     });
 
-    /// Write the beacons to the configuration.
+    /// Write the beacons to the configuration file.
     fn save(Save {..kwargs});
 
-    /// Switch all beacons on.
+    /// Enable all beacons.
     fn enable(Enable {..kwargs});
 
-    /// Switch all beacons off.
+    /// Disable all beacons.
     fn disable(Disable {..kwargs});
 
-    /// Switch a beacon on.
+    /// Enable a beacon.
     fn enable_beacon(EnableBeacon {
-        /// Its name.
+        /// The name of the beacon.
         name: String,
         ..kwargs
     });
 
-    /// Switch a beacon off.
+    /// Disable a beacon.
     fn disable_beacon(DisableBeacon {
-        /// Its name.
+        /// The name of the beacon.
         name: String,
         ..kwargs
     });
 
-    /// Remove all beacons of the configuration.
+    /// Remove all configured beacons.
     fn reset(Reset {..kwargs});
 }
 
-/// What the daemon answers.
+/// Sends a request about beacons to the daemon, and returns its answer.
 fn asked(
     cx: &Exec,
     fun: &'static str,
@@ -164,14 +164,14 @@ fn list_available(cx: &Exec, args: ListAvailable) -> Result<Value, Error> {
     }
 }
 
-/// The kind of a beacon with these settings.
+/// Returns the kind of a beacon with these settings.
 fn kind(name: &str, data: &Value) -> String {
     let parts = data.as_list().unwrap_or_default();
     let module = parts.iter().find_map(|part| part.get("beacon_module"));
     module.map_or_else(|| name.to_owned(), Value::to_text)
 }
 
-/// What is wrong with settings.
+/// Returns what the daemon finds wrong with the settings, or `None` if they are valid.
 fn invalid(cx: &Exec, name: &str, data: &Value) -> Result<Option<String>, Error> {
     let answer = asked(cx, "validate", Some(name), Some(data))?;
     let comment = answer.get("vcomment").map(Value::to_text);
@@ -181,7 +181,7 @@ fn invalid(cx: &Exec, name: &str, data: &Value) -> Result<Option<String>, Error>
     })
 }
 
-/// The daemon's refusal as an answer.
+/// Returns the result of a call that the daemon has refused.
 fn refusal(changed: &Map) -> Map {
     let comment = changed.get("comment").cloned();
     answer(false, comment.unwrap_or_default())
@@ -211,7 +211,7 @@ fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
     .into())
 }
 
-/// The settings as lines that can be compared.
+/// Returns the settings as lines that can be compared.
 fn lines(data: &Value) -> Vec<String> {
     let parts = data.as_list().unwrap_or_default();
     let parts = parts.iter().filter_map(Value::as_map).flat_map(Map::iter);
@@ -290,7 +290,7 @@ fn save(cx: &Exec, _args: Save) -> Result<Value, Error> {
     )
 }
 
-/// Something about all of them at once.
+/// Sends a request that concerns all beacons. In test mode only reports what would be done.
 fn together(
     cx: &Exec,
     fun: &'static str,
@@ -327,7 +327,7 @@ fn reset(cx: &Exec, args: Reset) -> Result<Value, Error> {
     together(cx, "reset", &args.kwargs, would, done)
 }
 
-/// Switches one of them.
+/// Enables or disables one beacon.
 fn switch(
     cx: &Exec,
     fun: &'static str,
@@ -367,7 +367,7 @@ fn enable_beacon(cx: &Exec, args: EnableBeacon) -> Result<Value, Error> {
 }
 
 fn disable_beacon(cx: &Exec, args: DisableBeacon) -> Result<Value, Error> {
-    // Salt's own words.
+    // Salt uses the plural here, too.
     let would = "Beacons would be disabled.".to_owned();
     switch(
         cx,

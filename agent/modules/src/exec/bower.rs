@@ -1,4 +1,5 @@
-//! The `bower` execution module: packages for browsers. Salt 3008 has it no more; answers are those of its last one.
+//! The `bower` execution module: packages for browsers. Salt 3008 no longer has this module; the
+//! results are those of the last version that had it.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -9,60 +10,61 @@ use crate::process::Process;
 use crate::version::loose;
 
 state::exec_module! {
-    /// Packages for browsers (`bower`).
+    /// Manage packages for browsers (`bower`).
     mod bower;
 
-    /// Install packages, or what a folder's `bower.json` names. True where something was to be done.
+    /// Install packages, or what a folder's `bower.json` lists. Return True if there was something
+    /// to do.
     fn install(Install {
-        /// A package: a name, with `#VERSION` or not.
+        /// A package: its name, optionally with `#VERSION`.
         pkg: Option<String>,
-        /// The folder.
+        /// The folder in which bower runs.
         dir: String,
-        /// Several.
+        /// A list of packages, used if `pkg` is empty.
         pkgs: Vec<String> = Vec::new(),
         /// The user who runs bower.
         runas: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for bower.
         env: Map = Map::new(),
     });
 
-    /// Remove a package. True where something was to be done.
+    /// Remove a package. Return True if there was something to do.
     fn uninstall(Uninstall {
-        /// Its name.
+        /// The name of the package.
         pkg: String,
-        /// The folder.
+        /// The folder in which bower runs.
         dir: String,
         /// The user who runs bower.
         runas: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for bower.
         env: Map = Map::new(),
     });
 
-    /// What is installed.
+    /// Return the installed packages.
     fn list(List {
-        /// The folder.
+        /// The folder in which bower runs.
         dir: String,
         /// The user who runs bower.
         runas: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for bower.
         env: Map = Map::new(),
     });
 
-    /// Remove what is not needed.
+    /// Remove the packages that are not needed.
     fn prune(Prune {
-        /// The folder.
+        /// The folder in which bower runs.
         dir: String,
         /// The user who runs bower.
         runas: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for bower.
         env: Map = Map::new(),
     });
 }
 
-/// Older ones do not speak JSON.
+/// The oldest supported version. Older ones cannot print JSON.
 const OLDEST: &str = "1.3";
 
-/// bower in a folder.
+/// The program bower, run in a folder.
 pub(crate) struct Bower<'a> {
     pub(crate) cx: &'a Exec,
     pub(crate) dir: String,
@@ -96,26 +98,26 @@ impl Bower<'_> {
             .map_err(|why| Error::refused(format!("bower did not answer in JSON: {why}")))
     }
 
-    /// Installs packages: whether something was to be done.
+    /// Installs packages, and returns whether there was something to do.
     ///
     /// # Errors
-    /// What bower says against it.
+    /// The message of bower when it fails.
     pub(crate) fn install(&self, names: &[String]) -> Result<bool, Error> {
         Ok(self.run("install", names)?.is_true())
     }
 
-    /// Removes a package: whether something was to be done.
+    /// Removes a package, and returns whether there was something to do.
     ///
     /// # Errors
-    /// What bower says against it.
+    /// The message of bower when it fails.
     pub(crate) fn uninstall(&self, name: &str) -> Result<bool, Error> {
         Ok(self.run("uninstall", &[name.to_owned()])?.is_true())
     }
 
-    /// What is installed, by name.
+    /// Returns the installed packages, by name.
     ///
     /// # Errors
-    /// What bower says against it.
+    /// The message of bower when it fails.
     pub(crate) fn list(&self) -> Result<Map, Error> {
         let told = self.run("list", &[])?;
         let packages = told.get("dependencies").and_then(Value::as_map);
@@ -123,16 +125,16 @@ impl Bower<'_> {
         packages.cloned().ok_or_else(none)
     }
 
-    /// Removes what is not needed: what that was.
+    /// Removes the packages that are not needed, and returns them.
     ///
     /// # Errors
-    /// What bower says against it.
+    /// The message of bower when it fails.
     pub(crate) fn prune(&self) -> Result<Value, Error> {
         self.run("prune", &[])
     }
 }
 
-/// bower for the arguments that all functions have.
+/// Creates a [`Bower`] from the arguments that all functions have.
 macro_rules! bower {
     ($cx:expr, $args:expr) => {
         Bower {

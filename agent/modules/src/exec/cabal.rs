@@ -1,4 +1,5 @@
-//! The `cabal` execution module: Haskell's packages. Salt 3008 has it no more; answers are those of its last one.
+//! The `cabal` execution module: Haskell packages. Salt 3008 no longer has this module; the results
+//! are those of the last version that had it.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,55 +9,55 @@ use crate::exec::tool;
 use crate::process::{Output, Process};
 
 state::exec_module! {
-    /// Haskell's packages (`cabal`).
+    /// Manage Haskell packages (`cabal`).
     mod cabal;
 
-    /// Read the list of packages anew.
+    /// Download the current list of packages.
     fn update(Update {
         /// The user who runs cabal.
         user: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for cabal.
         env: Map = Map::new(),
     });
 
     /// Install packages.
     fn install(Install {
-        /// A package.
+        /// The name of a package.
         pkg: Option<String> = None,
-        /// Several.
+        /// A list of packages, used if `pkg` is empty.
         pkgs: Vec<String> = Vec::new(),
         /// The user who runs cabal.
         user: Option<String> = None,
-        /// For all users.
+        /// True to install for all users.
         install_global: bool = false,
-        /// Variables of its environment.
+        /// Environment variables for cabal.
         env: Map = Map::new(),
     });
 
-    /// Packages and their versions.
+    /// Return packages and their versions.
     fn list(List {
-        /// A text in their names.
+        /// A text that the names must contain.
         pkg: Option<String> = None,
         /// The user who runs cabal.
         user: Option<String> = None,
-        /// Those that are installed alone.
+        /// True to list only installed packages.
         installed: bool = false,
-        /// Variables of its environment.
+        /// Environment variables for cabal.
         env: Map = Map::new(),
     });
 
     /// Remove a package.
     fn uninstall(Uninstall {
-        /// Its name.
+        /// The name of the package.
         pkg: String,
         /// The user who runs `ghc-pkg`.
         user: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for `ghc-pkg`.
         env: Map = Map::new(),
     });
 }
 
-/// cabal for a user.
+/// The program cabal, run as a user.
 pub(crate) struct Cabal<'a> {
     pub(crate) cx: &'a Exec,
     pub(crate) user: Option<String>,
@@ -77,7 +78,7 @@ impl Cabal<'_> {
         process.run(self.cx)
     }
 
-    /// The same where failing is no answer.
+    /// Like [`Self::run`], but returns an error if the program fails.
     fn done(&self, words: &[&str], names: &[String]) -> Result<Map, Error> {
         let output = self.run(words, names)?;
         match output.success() {
@@ -86,7 +87,7 @@ impl Cabal<'_> {
         }
     }
 
-    /// Reads the list of packages anew.
+    /// Downloads the current list of packages.
     ///
     /// # Errors
     /// When the program is missing.
@@ -97,7 +98,7 @@ impl Cabal<'_> {
     /// Installs packages.
     ///
     /// # Errors
-    /// What cabal says against it.
+    /// The message of cabal when it fails.
     pub(crate) fn install(&self, names: &[String], global: bool) -> Result<Map, Error> {
         let words: &[&str] = match global {
             true => &["cabal", "install", "--global"],
@@ -106,7 +107,7 @@ impl Cabal<'_> {
         self.done(words, names)
     }
 
-    /// Packages and their versions.
+    /// Returns packages and their versions.
     ///
     /// # Errors
     /// When the program is missing.
@@ -125,13 +126,13 @@ impl Cabal<'_> {
     /// Removes a package.
     ///
     /// # Errors
-    /// What `ghc-pkg` says against it.
+    /// The message of `ghc-pkg` when it fails.
     pub(crate) fn uninstall(&self, name: &str) -> Result<Map, Error> {
         self.done(&["ghc-pkg", "unregister"], &[name.to_owned()])
     }
 }
 
-/// cabal for the arguments that all functions have.
+/// Creates a [`Cabal`] from the arguments that all functions have.
 macro_rules! cabal {
     ($cx:expr, $args:expr) => {
         Cabal {

@@ -1,4 +1,5 @@
-//! The `composer` execution module: PHP's packages. Salt 3008 has it no more; answers are those of its last one.
+//! The `composer` execution module: PHP packages. Salt 3008 no longer has this module; the results
+//! are those of the last version that had it.
 
 use std::path::Path;
 
@@ -9,102 +10,102 @@ use value::{Map, Value};
 use crate::process::{Process, which};
 
 state::exec_module! {
-    /// PHP's packages (`composer`).
+    /// Manage PHP packages (`composer`).
     mod composer;
 
-    /// True when a folder has the packages that it needs.
+    /// Return True if a folder has its packages installed.
     fn did_composer_install(DidComposerInstall {
-        /// The folder with `composer.json`.
+        /// The path of the folder with `composer.json`.
         dir: String,
     });
 
-    /// Install what a folder needs.
+    /// Install the packages that a folder needs.
     fn install(Install {
-        /// The folder with `composer.json`.
+        /// The path of the folder with `composer.json`.
         directory: String,
-        /// The program, if it is not `composer` on the path.
+        /// The path of the program. The default is `composer` in the search path.
         composer: Option<String> = None,
-        /// PHP's program.
+        /// The path of the PHP interpreter.
         php: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs composer.
         runas: Option<String> = None,
-        /// Take sources.
+        /// True to prefer sources.
         prefer_source: bool = false,
-        /// Take archives.
+        /// True to prefer archives.
         prefer_dist: bool = false,
-        /// Run no scripts of packages.
+        /// True to skip the scripts of packages.
         no_scripts: bool = false,
-        /// Use no plugins.
+        /// True to disable plugins.
         no_plugins: bool = false,
-        /// Make a faster list of classes.
+        /// True to build an optimized class loader.
         optimize: bool = false,
-        /// Without what only developers need.
+        /// True to skip packages that only developers need.
         no_dev: bool = false,
-        /// Do not return what it says.
+        /// True to return True instead of the output of composer.
         quiet: bool = false,
-        /// Its own folder.
+        /// The home folder of composer (`COMPOSER_HOME`).
         composer_home: String = "/root".into(),
-        /// Variables of its environment.
+        /// Environment variables for composer.
         env: Map = Map::new(),
     });
 
-    /// Bring what a folder needs up to date.
+    /// Update the packages that a folder needs.
     fn update(Update {
-        /// The folder with `composer.json`.
+        /// The path of the folder with `composer.json`.
         directory: String,
-        /// The program, if it is not `composer` on the path.
+        /// The path of the program. The default is `composer` in the search path.
         composer: Option<String> = None,
-        /// PHP's program.
+        /// The path of the PHP interpreter.
         php: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs composer.
         runas: Option<String> = None,
-        /// Take sources.
+        /// True to prefer sources.
         prefer_source: bool = false,
-        /// Take archives.
+        /// True to prefer archives.
         prefer_dist: bool = false,
-        /// Run no scripts of packages.
+        /// True to skip the scripts of packages.
         no_scripts: bool = false,
-        /// Use no plugins.
+        /// True to disable plugins.
         no_plugins: bool = false,
-        /// Make a faster list of classes.
+        /// True to build an optimized class loader.
         optimize: bool = false,
-        /// Without what only developers need.
+        /// True to skip packages that only developers need.
         no_dev: bool = false,
-        /// Do not return what it says.
+        /// True to return True instead of the output of composer.
         quiet: bool = false,
-        /// Its own folder.
+        /// The home folder of composer (`COMPOSER_HOME`).
         composer_home: String = "/root".into(),
-        /// Variables of its environment.
+        /// Environment variables for composer.
         env: Map = Map::new(),
     });
 
-    /// Bring the program up to date.
+    /// Update composer itself.
     fn selfupdate(Selfupdate {
-        /// The program, if it is not `composer` on the path.
+        /// The path of the program. The default is `composer` in the search path.
         composer: Option<String> = None,
-        /// PHP's program.
+        /// The path of the PHP interpreter.
         php: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs composer.
         runas: Option<String> = None,
-        /// Do not return what it says.
+        /// True to return True instead of the output of composer.
         quiet: bool = false,
-        /// Its own folder.
+        /// The home folder of composer (`COMPOSER_HOME`).
         composer_home: String = "/root".into(),
     });
 }
 
-/// How the program is called.
+/// The settings with which composer runs.
 pub(crate) struct Composer {
     pub(crate) composer: Option<String>,
     pub(crate) php: Option<String>,
     pub(crate) runas: Option<String>,
-    /// Its options that say yes or no.
+    /// The flags, such as `--no-dev`.
     pub(crate) flags: Vec<&'static str>,
     pub(crate) home: String,
     pub(crate) env: Map,
 }
 
-/// A `Composer` of the arguments that functions here and states have in common.
+/// Creates a [`Composer`] from the arguments that functions here and states have in common.
 macro_rules! composer {
     ($args:expr, $runas:ident) => {{
         let flags = [
@@ -129,16 +130,17 @@ macro_rules! composer {
 }
 pub(crate) use composer;
 
-/// Whether a folder has the packages that it needs.
+/// Reports whether a folder has its packages installed.
 pub(crate) fn is_installed(directory: &str) -> bool {
     Path::new(directory).join("vendor").exists()
 }
 
 impl Composer {
-    /// Runs the program: what it says as `cmd.run_all` has it, or True where it was to be quiet.
+    /// Runs composer. Returns its output in the form of `cmd.run_all`, or True if it was to be
+    /// quiet.
     ///
     /// # Errors
-    /// When it is missing, or what it says against it.
+    /// When the program is missing, or its message when it fails.
     pub(crate) fn run(
         self,
         cx: &Exec,

@@ -1,4 +1,4 @@
-//! The `config` execution module.
+//! The `config` execution module: reads the configuration from options, grains and pillar.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,92 +7,95 @@ use value::merge::Strategy;
 use value::{Map, Value, log, merge};
 
 state::exec_module! {
-    /// The configuration, as it stands in options, grains and pillar.
+    /// Read the configuration from options, grains and pillar.
     mod config;
 
-    /// Return a value: of the options, else of the grains, the pillar, the pillar's `master`; levels are joined by colons.
+    /// Return a value from the options, else from the grains, the pillar or the key `master` of the
+    /// pillar. Colons separate the levels of a key.
     fn get(Get {
-        /// Which.
+        /// The key of the value, such as `master:id`.
         key: String,
-        /// What to return when it is nowhere.
+        /// The value to return if the key is not found.
         default: Value = "".into(),
-        /// What joins the levels.
+        /// The separator of the levels of a key.
         delimiter: String = ":".into(),
-        /// `recurse` or `overwrite`: the values of all places are merged.
+        /// The strategy that merges the values of all places: `recurse` or `overwrite`. By default
+        /// the first value is returned.
         merge: Option<String> = None,
-        /// Whether the options are left out.
+        /// True to skip the options.
         omit_opts: bool = false,
-        /// Whether the pillar is left out.
+        /// True to skip the pillar.
         omit_pillar: bool = false,
-        /// Whether the pillar's `master` is left out.
+        /// True to skip the key `master` of the pillar.
         omit_master: bool = false,
-        /// Whether the grains are left out.
+        /// True to skip the grains.
         omit_grains: bool = false,
     });
 
-    /// Return a value by its name alone, from the same places.
+    /// Return a value by its full name, without levels, from the same places as `config.get`.
     fn option(Opt {
-        /// Which; with `wildcard` a glob.
+        /// The name of the value. With `wildcard` it is a glob.
         value: String,
-        /// What to return when it is nowhere.
+        /// The value to return if the key is not found.
         default: Value = Value::Null,
-        /// As of `config.get`.
+        /// True to skip the options.
         omit_opts: bool = false,
-        /// As of `config.get`.
+        /// True to skip the grains.
         omit_grains: bool = false,
-        /// As of `config.get`.
+        /// True to skip the pillar.
         omit_pillar: bool = false,
-        /// As of `config.get`.
+        /// True to skip the key `master` of the pillar.
         omit_master: bool = false,
-        /// Whether the defaults alone are looked at.
+        /// True to look only at the defaults.
         omit_all: bool = false,
-        /// Whether everything that matches is returned.
+        /// True to return all values whose names match.
         wildcard: bool = false,
     });
 
-    /// Return a value with what options, the pillar's `master` and the pillar say, put together.
+    /// Return a value merged from the options, the key `master` of the pillar, and the pillar.
     fn merge(Merge {
-        /// Which.
+        /// The name of the value.
         value: String,
-        /// What to return when it is nowhere.
+        /// The value to return if the key is not found.
         default: Value = "".into(),
-        /// As of `config.get`.
+        /// True to skip the options.
         omit_opts: bool = false,
-        /// As of `config.get`.
+        /// True to skip the key `master` of the pillar.
         omit_master: bool = false,
-        /// As of `config.get`.
+        /// True to skip the pillar.
         omit_pillar: bool = false,
     });
 
-    /// Return the values whose names start with a word and a dot.
+    /// Return all values whose names start with the given prefix and a dot.
     fn dot_vals(DotVals {
-        /// The word.
+        /// The prefix.
         value: String,
     });
 
     /// Return all options.
     fn items(Items {});
 
-    /// Return the backup mode: the given one, or the option's.
+    /// Return the backup mode: the given one, or that of the option `backup_mode`.
     fn backup_mode(BackupMode {
-        /// The given one.
+        /// The backup mode.
         backup: String = String::new(),
     });
 
-    /// Return a mode in four digits.
+    /// Return a file mode in four digits.
     fn manage_mode(ManageMode {
-        /// The mode.
+        /// The file mode.
         mode: Value,
     });
 
-    /// Return True when a file can be fetched from such an address.
+    /// Return True if a file can be fetched from this kind of URL.
     fn valid_fileproto(ValidFileproto {
-        /// The address.
+        /// The URL.
         uri: String,
     });
 }
 
-/// What is true where nothing is configured; the parts of Salt's table whose modules are here, and those that its own tests use.
+/// Returns the default values. It contains the parts of Salt's table for modules that exist here,
+/// and the values that Salt's own tests use.
 fn defaults() -> Map {
     Map::new()
         .with("test.foo", "unconfigured")
@@ -168,10 +171,11 @@ fn merged(cx: &Exec, strategy: &str) -> Result<Value, Error> {
     Ok(all.into())
 }
 
-/// An option as `config.option` finds it: in the configuration, the grains, the pillar, or among the defaults; empty where it is nowhere.
+/// Returns an option as `config.option` finds it: from the configuration, the grains, the pillar or
+/// the defaults. It is empty if the option is not set.
 ///
 /// # Errors
-/// When the pillar cannot be had.
+/// When the pillar is not available.
 pub(crate) fn found(cx: &Exec, name: &str) -> Result<Value, Error> {
     cx.call_internal("config.option", vec![name.into()], Map::new())
 }

@@ -1,4 +1,5 @@
-//! The `consul` execution module: keys and values of Consul. Salt 3008 has it no more; answers are those of its last one.
+//! The `consul` execution module: keys and values of Consul. Salt 3008 no longer has this module;
+//! the results are those of the last version that had it.
 
 use python::base64;
 use state::exec::Exec;
@@ -9,64 +10,64 @@ use crate::stores::{Question, profile};
 use crate::web::quoted;
 
 state::exec_module! {
-    /// Keys and values of Consul.
+    /// Read and write keys and values of Consul.
     mod consul;
 
-    /// A key's value.
+    /// Return the value of a key.
     fn get(Get {
-        /// Where Consul is; `consul:url` of the configuration, or of the profile.
+        /// The URL of Consul. The default is `consul:url` of the configuration or of the profile.
         consul_url: Option<String> = None,
-        /// The key.
+        /// The name of the key.
         key: Option<String> = None,
-        /// The token.
+        /// The access token.
         token: Option<String> = None,
-        /// All that begin with it.
+        /// True to return all keys that begin with `key`.
         recurse: bool = false,
-        /// Whether values are decoded.
+        /// True to decode the values.
         decode: bool = false,
-        /// Whether the value alone is returned.
+        /// True to return only the value.
         raw: bool = false,
     });
 
-    /// The names of all keys.
+    /// Return the names of all keys.
     fn list(List {
-        /// Where Consul is.
+        /// The URL of Consul. The default is `consul:url` of the configuration or of the profile.
         consul_url: Option<String> = None,
-        /// The token.
+        /// The access token.
         token: Option<String> = None,
-        /// What they begin with.
+        /// The prefix of the names.
         key: Option<String> = None,
         ..kwargs
     });
 
     /// Set a key.
     fn put(Put {
-        /// Where Consul is.
+        /// The URL of Consul. The default is `consul:url` of the configuration or of the profile.
         consul_url: Option<String> = None,
-        /// The token.
+        /// The access token.
         token: Option<String> = None,
-        /// The key.
+        /// The name of the key.
         key: Option<String> = None,
-        /// Its value.
+        /// The value to set.
         value: Value = Value::Null,
         ..kwargs
     });
 
     /// Delete a key.
     fn delete(Delete {
-        /// Where Consul is.
+        /// The URL of Consul. The default is `consul:url` of the configuration or of the profile.
         consul_url: Option<String> = None,
-        /// The token.
+        /// The access token.
         token: Option<String> = None,
-        /// The key.
+        /// The name of the key.
         key: Option<String> = None,
-        /// All that begin with it.
+        /// True to delete all keys that begin with `key`.
         recurse: bool = false,
         ..kwargs
     });
 }
 
-/// Where Consul is, and how one is let in.
+/// The URL of Consul and the access token.
 struct Consul {
     url: String,
     token: Option<String>,
@@ -74,7 +75,7 @@ struct Consul {
 
 const NOT_FOUND: &str = "Key not found.";
 
-/// What came: `res`, with `data` or `message`.
+/// Returns a result: `res`, with `data` or `message`.
 fn answer(res: bool, name: &str, what: impl Into<Value>) -> Value {
     Map::new().with("res", res).with(name, what).into()
 }
@@ -105,7 +106,7 @@ impl Consul {
         })
     }
 
-    /// That of an `sdb` profile.
+    /// Creates a client from an `sdb` profile.
     fn of_settings(profile: &Map) -> Self {
         let setting = |name: &str, default: &str| {
             let found = profile.get(name).filter(|value| value.is_true());
@@ -122,7 +123,7 @@ impl Consul {
         }
     }
 
-    /// Asks for a key with settings behind it; the answer's JSON as `data`.
+    /// Sends a request for a key with query parameters, and returns the JSON of the answer.
     fn ask(
         &self,
         cx: &Exec,
@@ -148,10 +149,10 @@ impl Consul {
     }
 }
 
-/// One value, for `sdb`: `host`, `port`, `token` and the like stand in its profile.
+/// Returns a value, for `sdb`. The profile contains `host`, `port`, `token` and so on.
 ///
 /// # Errors
-/// When Consul does not answer, or refuses.
+/// When Consul does not answer, or refuses the request.
 pub(crate) fn value_at(cx: &Exec, profile: &Map, key: &str) -> Result<Value, Error> {
     let consul = Consul::of_settings(profile);
     let rows = match consul.ask(cx, "GET", (key, ""), None)? {
@@ -173,10 +174,10 @@ pub(crate) fn value_at(cx: &Exec, profile: &Map, key: &str) -> Result<Value, Err
     })
 }
 
-/// Sets one value, for `sdb`.
+/// Sets a value, for `sdb`.
 ///
 /// # Errors
-/// When Consul does not answer, or refuses.
+/// When Consul does not answer, or refuses the request.
 pub(crate) fn set_value_at(
     cx: &Exec,
     profile: &Map,

@@ -1,4 +1,4 @@
-//! The `cp` execution module: files of the roots and of the web.
+//! The `cp` execution module: copies files of the file roots and of the web.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,190 +19,191 @@ state::exec_module! {
     /// Copy files from the file roots and from the web.
     mod cp;
 
-    /// Copy a file of the roots to a path.
+    /// Copy a file of the file roots to a path.
     fn get_file(GetFile {
-        /// Its `salt://` URL.
+        /// The `salt://` URL.
         path: String,
-        /// Where it goes: a file, or a folder.
+        /// The target: a file or a folder.
         dest: String,
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
-        /// Make the folders above.
+        /// True to create the missing parent folders.
         makedirs: bool = false,
         /// The template engine that renders both paths.
         template: Option<String> = None,
-        /// Accepted; nothing goes over a network.
+        /// Accepted and ignored: no file is sent over a network.
         gzip: Value = Value::Null,
         ..kwargs
     });
 
-    /// Return what is in a file of the roots or of the web.
+    /// Return the contents of a file of the file roots or of the web.
     fn get_file_str(GetFileStr {
-        /// Its URL or path.
+        /// The URL or path of the file.
         path: String,
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
     });
 
-    /// Copy a file of the roots or of the web to a path, or return what is in it when `dest` is None.
+    /// Copy a file of the file roots or of the web to a path, or return its contents if `dest` is
+    /// None.
     fn get_url(GetUrl {
-        /// Its URL.
+        /// The URL of the file.
         path: String,
-        /// Where it goes; into the cache when empty.
+        /// The target path. If it is empty, the file goes into the cache.
         dest: Value = "".into(),
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
-        /// Make the folders above.
+        /// True to create the missing parent folders.
         makedirs: bool = false,
-        /// The hash of a cached copy that needs no fetching.
+        /// The hash of the file. A cached copy with this hash is not fetched again.
         source_hash: Option<String> = None,
     });
 
-    /// Render a file of the roots or of the web to a path.
+    /// Render a file of the file roots or of the web, and write the result to a path.
     fn get_template(GetTemplate {
-        /// Its URL.
+        /// The URL of the file.
         path: String,
-        /// Where it goes; into the cache when empty.
+        /// The target path. If it is empty, the file goes into the cache.
         dest: String,
         /// The template engine.
         template: String = "jinja".into(),
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
-        /// Make the folders above.
+        /// True to create the missing parent folders.
         makedirs: bool = false,
         ..kwargs
     });
 
-    /// Copy a folder of the roots into a folder.
+    /// Copy a folder of the file roots into a folder.
     fn get_dir(GetDir {
-        /// Its `salt://` URL.
+        /// The `salt://` URL.
         path: String,
-        /// The folder that it goes into.
+        /// The target folder.
         dest: String,
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
         /// The template engine that renders both paths.
         template: Option<String> = None,
-        /// Accepted; nothing goes over a network.
+        /// Accepted and ignored: no file is sent over a network.
         gzip: Value = Value::Null,
         ..kwargs
     });
 
-    /// Put a file of the roots or of the web into the cache.
+    /// Copy a file of the file roots or of the web to the cache.
     fn cache_file(CacheFile {
-        /// Its URL.
+        /// The URL of the file.
         path: String,
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
-        /// The hash of a cached copy that needs no fetching.
+        /// The hash of the file. A cached copy with this hash is not fetched again.
         source_hash: Option<String> = None,
-        /// Whether a server must prove who it is.
+        /// True to verify the TLS certificate of a server.
         verify_ssl: bool = true,
-        /// Ask a server whether the cached copy is still what it has.
+        /// True to check with the server, by its ETag, whether the cached copy is current.
         use_etag: bool = false,
     });
 
-    /// Put files of the roots or of the web into the cache.
+    /// Copy files of the file roots or of the web to the cache.
     fn cache_files(CacheFiles {
-        /// Their URLs: a list, or a text with commas.
+        /// The URLs: a list, or a text with commas.
         paths: Value,
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
     });
 
-    /// Put a folder of the roots into the cache.
+    /// Copy a folder of the file roots to the cache.
     fn cache_dir(CacheDir {
-        /// Its `salt://` URL.
+        /// The `salt://` URL.
         path: String,
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
-        /// Make folders without a file in them too.
+        /// True to create folders that contain no files, too.
         include_empty: bool = false,
-        /// What to take.
+        /// The pattern of the files to include.
         include_pat: Value = Value::Null,
-        /// What to leave out.
+        /// The pattern of the files to exclude.
         exclude_pat: Value = Value::Null,
     });
 
-    /// Put all files of an environment into the cache.
+    /// Copy all files of an environment to the cache.
     fn cache_master(CacheMaster {
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
     });
 
-    /// Put a file of this machine into the cache.
+    /// Copy a file of this machine to the cache.
     fn cache_local_file(CacheLocalFile {
-        /// The file.
+        /// The path of the file.
         path: String,
     });
 
-    /// Return where a URL lies in the cache once it is there.
+    /// Return the path in the cache that a URL would have.
     fn cache_dest(CacheDest {
         /// The URL.
         url: String,
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
     });
 
     /// Return the states of an environment.
     fn list_states(ListStates {
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
     });
 
-    /// Return the files of an environment.
+    /// Return the paths of the files of an environment.
     fn list_master(ListMaster {
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
-        /// What their paths begin with.
+        /// The prefix that the returned paths have.
         prefix: String = String::new(),
     });
 
-    /// Return the folders of an environment.
+    /// Return the paths of the folders of an environment.
     fn list_master_dirs(ListMasterDirs {
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
-        /// What their paths begin with.
+        /// The prefix that the returned paths have.
         prefix: String = String::new(),
     });
 
-    /// Return the links of an environment.
+    /// Return the symbolic links of an environment.
     fn list_master_symlinks(ListMasterSymlinks {
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
-        /// What their paths begin with.
+        /// The prefix that the returned paths have.
         prefix: String = String::new(),
     });
 
-    /// Return the files in the cache.
+    /// Return the paths of the files in the cache.
     fn list_minion(ListMinion {
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
     });
 
-    /// Return where a URL lies in the cache, or nothing when it is not there.
+    /// Return the path of a URL's copy in the cache, or an empty text if it is not cached.
     fn is_cached(IsCached {
         /// The URL.
         path: String,
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
     });
 
-    /// Return hash and type of hash of a file of the roots or of this machine.
+    /// Return the hash, and the type of the hash, of a file of the file roots or of this machine.
     fn hash_file(HashFile {
-        /// The URL or path.
+        /// The URL or path of the file.
         path: String,
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
     });
 
-    /// Return the mode of a file of the roots or of this machine.
+    /// Return the mode of a file of the file roots or of this machine.
     fn stat_file(StatFile {
-        /// The URL or path.
+        /// The URL or path of the file.
         path: String,
-        /// The environment.
+        /// The Salt environment.
         saltenv: Option<String> = None,
-        /// As octal text.
+        /// True to return the mode as octal text.
         octal: bool = true,
     });
 
@@ -211,23 +212,23 @@ state::exec_module! {
 
     /// Send a file to the master.
     fn push(Push {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Send a link's target under the link's name.
+        /// True to send the target of a symbolic link under the name of the link.
         keep_symlinks: bool = false,
-        /// Its path on the master.
+        /// The path on the master.
         upload_path: Option<String> = None,
-        /// Remove it afterwards.
+        /// True to remove the file afterwards.
         remove_source: bool = false,
     });
 
     /// Send a folder to the master.
     fn push_dir(PushDir {
-        /// The folder.
+        /// The path of the folder.
         path: String,
-        /// Which files.
+        /// The glob that selects the files.
         glob: Option<String> = None,
-        /// Its path on the master.
+        /// The path on the master.
         upload_path: Option<String> = None,
     });
 }
@@ -238,7 +239,7 @@ fn env(cx: &Exec, given: Option<String>) -> String {
         .unwrap_or_else(|| cx.opts().saltenv().to_owned())
 }
 
-/// Renders a path where a template engine is named.
+/// Returns a path, rendered first if a template engine is given.
 fn path_of(cx: &Exec, path: &str, engine: Option<&str>, saltenv: &str) -> Result<String, Error> {
     match engine {
         None => Ok(path.to_owned()),
@@ -251,7 +252,9 @@ fn path_of(cx: &Exec, path: &str, engine: Option<&str>, saltenv: &str) -> Result
     }
 }
 
-/// The target of a copy: below a folder that is there or ends with a slash it keeps its name. None when its folder is missing.
+/// Returns the target path of a copy. If `dest` is an existing folder or ends with a slash, the
+/// file keeps its name in it. Returns `None` if the parent folder is missing and `makedirs` is
+/// false.
 fn target(cx: &Exec, url: &str, dest: &str, makedirs: bool) -> Result<Option<String>, Error> {
     let name = salt_path(url).0;
     let dest = if dest.ends_with('/') || path::isdir(dest) {
@@ -535,7 +538,7 @@ fn is_cached(cx: &Exec, args: IsCached) -> Result<Value, Error> {
     Ok(found.unwrap_or_default().into())
 }
 
-/// The file of this machine that a URL or path names.
+/// Returns the path on this machine of the file that a URL or path refers to.
 fn local_file(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<String>, Error> {
     let parts = Url::parse(url);
     if parts.is_local() {
@@ -636,7 +639,7 @@ fn push_dir(cx: &Exec, args: PushDir) -> Result<Value, Error> {
     Ok(all.into())
 }
 
-/// The folders of an environment, those without a file in them too, sorted.
+/// Returns the folders of an environment, sorted. Includes folders without files.
 pub(crate) fn dirs(cx: &Exec, saltenv: &str) -> Result<BTreeSet<String>, Error> {
     let mut found = BTreeSet::new();
     for file in cx.shared.sources.list(saltenv)? {
@@ -655,14 +658,14 @@ pub(crate) fn dirs(cx: &Exec, saltenv: &str) -> Result<BTreeSet<String>, Error> 
     Ok(found)
 }
 
-/// True when a `salt://` URL names a folder.
+/// Returns true if a `salt://` URL refers to a folder.
 pub(crate) fn is_dir(cx: &Exec, url: &str, saltenv: &str) -> Result<bool, Error> {
     let (path, named) = salt_path(url);
     let saltenv = named.as_deref().unwrap_or(saltenv);
     Ok(dirs(cx, saltenv)?.contains(path.trim_end_matches('/')))
 }
 
-/// The octal mode of a source that lies on this machine, as Salt's `cp.stat_file` gives it.
+/// Returns the octal mode of a source on this machine, as Salt's `cp.stat_file` returns it.
 pub(crate) fn mode_of(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<String>, Error> {
     use std::os::unix::fs::MetadataExt;
     let parts = Url::parse(url);
@@ -675,7 +678,7 @@ pub(crate) fn mode_of(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<Stri
     Ok(found.map(|found| format!("{:04o}", found.mode() & 0o7777)))
 }
 
-/// The symbolic links of an environment below a prefix, with what each points to.
+/// Returns the symbolic links of an environment below a prefix, with their targets.
 pub(crate) fn symlinks(
     cx: &Exec,
     saltenv: &str,

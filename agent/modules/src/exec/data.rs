@@ -1,4 +1,4 @@
-//! The `data` execution module: what a minion keeps for its user from call to call. Keys are texts.
+//! The `data` execution module: values that a minion stores between calls. The keys are texts.
 
 use std::path::{Path, PathBuf};
 
@@ -11,67 +11,67 @@ use value::{Map, Value};
 use crate::fs::{self, Owner};
 
 ::state::exec_module! {
-    /// Keep values from call to call.
+    /// Store values between calls.
     mod data;
 
-    /// Forget all of them.
+    /// Remove all values.
     fn clear(Clear {});
 
-    /// Return all of them.
+    /// Return all values with their keys.
     fn load(Load {});
 
-    /// Return all of them.
+    /// Return all values with their keys.
     fn items(Items {});
 
-    /// Return their keys.
+    /// Return all keys.
     fn keys(Keys {});
 
-    /// Return them without their keys.
+    /// Return all values without their keys.
     fn values(Values {});
 
-    /// Keep these, and no others.
+    /// Replace all stored values.
     fn dump(Dump {
-        /// A dictionary, or its text.
+        /// The new values: a dictionary, or its text.
         new_data: Value,
     });
 
-    /// Keep one.
+    /// Store a value.
     fn update(Update {
-        /// Its key.
+        /// The key.
         key: String,
-        /// What to keep.
+        /// The value to store.
         value: Value,
     });
 
-    /// Keep one where the key has another now.
+    /// Store a value if the key currently has the expected value.
     fn cas(Cas {
-        /// Its key.
+        /// The key.
         key: String,
-        /// What to keep.
+        /// The value to store.
         value: Value,
-        /// What the key must have now.
+        /// The expected current value.
         old_value: Value,
     });
 
-    /// Return one, and forget it.
+    /// Remove a value and return it.
     fn pop(Pop {
-        /// Its key.
+        /// The key.
         key: String,
-        /// What to return where there is none.
+        /// The value to return if the key does not exist.
         default: Value = Value::Null,
     });
 
-    /// Return one, or those of a list of keys.
+    /// Return the value of a key, or the values of a list of keys.
     fn get(Get {
-        /// The key, or a list of them.
+        /// The key, or a list of keys.
         key: Value,
-        /// What to return where there is none.
+        /// The value to return if the key does not exist.
         default: Value = Value::Null,
     });
 
-    /// Test whether there is one.
+    /// Return whether a key exists.
     fn has_key(HasKey {
-        /// Its key.
+        /// The key.
         key: String,
     });
 }
@@ -80,7 +80,7 @@ fn place(cx: &Exec) -> PathBuf {
     cx.opts().cachedir().join("datastore.json")
 }
 
-/// A dictionary that a file of the cache holds; empty where there is no such file.
+/// Reads a dictionary from a file of the cache. Returns an empty one if the file does not exist.
 pub(super) fn read(path: &Path) -> Result<Map, Error> {
     let Some(text) = fs::text_or_none(path)? else {
         return Ok(Map::new());
@@ -94,7 +94,7 @@ pub(super) fn read(path: &Path) -> Result<Map, Error> {
     }
 }
 
-/// Puts a dictionary into a file of the cache, which only its owner may read.
+/// Writes a dictionary to a file of the cache that only its owner can read.
 pub(super) fn write(cx: &Exec, path: &Path, kept: Map) -> Result<(), Error> {
     let folder = path.parent().unwrap_or(path);
     fs::mkdirs_private(cx, folder).map_err(Error::io(folder))?;
@@ -110,7 +110,7 @@ fn kept(cx: &Exec) -> Result<Map, Error> {
     read(&place(cx))
 }
 
-/// Changes what is kept; what `change` returns is the answer.
+/// Changes the stored values with `change`, and returns the result of `change`.
 fn changed<T>(cx: &Exec, change: impl FnOnce(&mut Map) -> T) -> Result<T, Error> {
     let mut store = kept(cx)?;
     let answer = change(&mut store);

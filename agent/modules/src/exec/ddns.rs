@@ -1,4 +1,5 @@
-//! The `ddns` execution module: records of a name server, changed through `nsupdate` and looked at with `dig`.
+//! The `ddns` execution module: changes the records of a name server with `nsupdate`, and reads
+//! them with `dig`.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,89 +9,91 @@ use super::config;
 use crate::process::Process;
 
 state::exec_module! {
-    /// Dynamic updates of DNS (RFC 2136).
+    /// Change DNS records with dynamic updates (RFC 2136).
     mod ddns;
 
-    /// Add a record, or replace those of its name and type. None where it is there, False where the server refuses.
+    /// Add a record, or replace the records of its name and type. Return None if the record exists,
+    /// and False if the server refuses the update.
     fn update(Update {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The name in it, or a whole name with a full stop at its end.
+        /// The name of the record in the zone, or a full name that ends with a dot.
         name: String,
-        /// Seconds that the record may be kept.
+        /// The time to live of the record, in seconds.
         ttl: i64,
-        /// Its type.
+        /// The type of the record.
         rdtype: String,
-        /// What it says.
+        /// The data of the record.
         data: String,
-        /// The server.
+        /// The address of the name server.
         nameserver: String = "127.0.0.1".into(),
-        /// Seconds to wait for an answer.
+        /// The timeout for an answer, in seconds.
         timeout: i64 = 5,
-        /// Whether other records of this name and type go.
+        /// True to remove other records of this name and type.
         replace: bool = false,
-        /// The server's port.
+        /// The port of the name server.
         port: i64 = 53,
         ..kwargs
     });
 
-    /// Remove records. None where there are none, False where the server refuses.
+    /// Remove records. Return None if there are none, and False if the server refuses the update.
     fn delete(Delete {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The name in it, or a whole name with a full stop at its end.
+        /// The name of the record in the zone, or a full name that ends with a dot.
         name: String,
-        /// The type; all of them where none is named.
+        /// The type of the records. The default is all types.
         rdtype: Option<String> = None,
-        /// What the record says; all of them where nothing is named.
+        /// The data of the record. The default is all records.
         data: Option<String> = None,
-        /// The server.
+        /// The address of the name server.
         nameserver: String = "127.0.0.1".into(),
-        /// Seconds to wait for an answer.
+        /// The timeout for an answer, in seconds.
         timeout: i64 = 5,
-        /// The server's port.
+        /// The port of the name server.
         port: i64 = 53,
         ..kwargs
     });
 
-    /// Add or replace the records of a host: its address, and the name of the address.
+    /// Add or replace the records of a host: the address record, and the reverse record of the
+    /// address.
     fn add_host(AddHost {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The name in it.
+        /// The name of the host in the zone.
         name: String,
-        /// Seconds that the records may be kept.
+        /// The time to live of the records, in seconds.
         ttl: i64,
-        /// The address.
+        /// The address of the host.
         ip: String,
-        /// The server.
+        /// The address of the name server.
         nameserver: String = "127.0.0.1".into(),
-        /// Whether other records of this name go.
+        /// True to remove other records of this name.
         replace: bool = true,
-        /// Seconds to wait for an answer.
+        /// The timeout for an answer, in seconds.
         timeout: i64 = 5,
-        /// The server's port.
+        /// The port of the name server.
         port: i64 = 53,
         ..kwargs
     });
 
-    /// Remove the records of a host: its addresses, and the name of each.
+    /// Remove the records of a host: its address records, and the reverse record of each address.
     fn delete_host(DeleteHost {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The name in it.
+        /// The name of the host in the zone.
         name: String,
-        /// The server.
+        /// The address of the name server.
         nameserver: String = "127.0.0.1".into(),
-        /// Seconds to wait for an answer.
+        /// The timeout for an answer, in seconds.
         timeout: i64 = 5,
-        /// The server's port.
+        /// The port of the name server.
         port: i64 = 53,
         ..kwargs
     });
 }
 
-/// A name server, and with which key it is spoken to.
+/// A name server, and the settings of the key that signs the updates.
 struct Server<'a> {
     address: &'a str,
     port: i64,
@@ -98,14 +101,15 @@ struct Server<'a> {
     keys: &'a Map,
 }
 
-/// A record of an answer.
+/// A DNS record of an answer.
 struct Record {
     ttl: i64,
     kind: String,
     data: String,
 }
 
-/// A word of a line of nsupdate: a line of its own would be a command of its own.
+/// Returns a word for a line of nsupdate's input. Refuses a word with white space, since a line
+/// break would start another command.
 fn word<'a>(text: &'a str, what: &str) -> Result<&'a str, Error> {
     let is_odd =
         text.is_empty() || text.starts_with(['-', '@', '+']) || text.contains(char::is_whitespace);
@@ -115,7 +119,7 @@ fn word<'a>(text: &'a str, what: &str) -> Result<&'a str, Error> {
     }
 }
 
-/// What a record says, in one line.
+/// Returns the data of a record. Refuses data with a line break.
 fn line(data: &str) -> Result<&str, Error> {
     match data.is_empty() || data.contains(['\n', '\r']) {
         true => Err(format!("{data:?} cannot be the data of a record").into()),
@@ -123,13 +127,13 @@ fn line(data: &str) -> Result<&str, Error> {
     }
 }
 
-/// What records say, so that the same is the same text.
+/// Returns the data of a record in a form that allows comparison.
 fn normal(data: &str) -> String {
     let data = data.trim().replace('"', "").to_lowercase();
     data.trim_end_matches('.').to_owned()
 }
 
-/// A whole name.
+/// Returns the full name, which ends with a dot.
 fn full(name: &str, zone: &str) -> String {
     let zone = zone.trim_end_matches('.');
     match name.ends_with('.') {
@@ -139,7 +143,7 @@ fn full(name: &str, zone: &str) -> String {
 }
 
 impl Server<'_> {
-    /// The records of a name that the server itself has.
+    /// Returns the records that the server has for a name.
     fn look(&self, cx: &Exec, name: &str, kind: &str) -> Result<Vec<Record>, Error> {
         let server = format!("@{}", word(self.address, "name server")?);
         let (port, time) = (self.port.to_string(), format!("+time={}", self.timeout));
@@ -178,7 +182,8 @@ impl Server<'_> {
         Ok(lines.filter_map(record).collect())
     }
 
-    /// The line that names the key; nothing where none is configured. It is read from nsupdate's input: no other account sees it.
+    /// Returns the line of nsupdate's input with the key, or `None` if no key is configured. Other
+    /// users cannot see the key, since it is passed through standard input.
     fn key(&self, cx: &Exec) -> Result<Option<String>, Error> {
         let option = |name: &str| match self.keys.get(name) {
             Some(given) => Ok::<_, Error>(Some(given.clone())),
@@ -216,7 +221,7 @@ impl Server<'_> {
         )))
     }
 
-    /// Changes the zone: whether the server has taken it.
+    /// Sends changes of a zone to the server, and returns whether the server has accepted them.
     fn change(&self, cx: &Exec, zone: &str, lines: &str) -> Result<bool, Error> {
         let key = self.key(cx)?.unwrap_or_default();
         let (server, port) = (word(self.address, "name server")?, self.port);
@@ -237,7 +242,7 @@ impl Server<'_> {
         ));
         match done.stderr.contains("update failed") {
             true => Ok(false),
-            // Whether it was taken is not known.
+            // It is not known whether the server has applied the change.
             false => Err(format!("nsupdate: {}", done.stderr).into()),
         }
     }
@@ -288,7 +293,8 @@ impl Server<'_> {
     }
 }
 
-/// The zones of addresses that one may be in, with the name in each: from the smallest on.
+/// Returns the reverse zones that an IPv4 address may belong to, each with the name of the address
+/// in it. The smallest zone comes first.
 fn reverse(ip: &str) -> Vec<(String, String)> {
     let parts: Vec<&str> = ip.split('.').rev().collect();
     let at = |count: usize| {

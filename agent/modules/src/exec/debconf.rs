@@ -1,4 +1,4 @@
-//! The `debconf` execution module: what Debian's packages have asked, and the answers.
+//! The `debconf` execution module: the questions that Debian packages ask, and the answers.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,54 +8,54 @@ use crate::process::{self, Process};
 use crate::{source, template};
 
 state::exec_module! {
-    /// Answers to the questions of Debian's packages.
+    /// Manage the answers to the questions of Debian packages.
     mod debconf;
 
-    /// Return all answers: by package, lists of question, type and value.
+    /// Return all answers. Each package has a list of question, type and value.
     fn get_selections(GetSelections {
-        /// Take in questions without an answer.
+        /// True to include questions without an answer.
         fetchempty: bool = true,
     });
 
-    /// Return the answers of one package; nothing for one that has none.
+    /// Return the answers of a package, or None if it has none.
     fn show(Show {
-        /// The package.
+        /// The name of the package.
         name: String,
     });
 
-    /// Answer a question of a package.
+    /// Set the answer to a question of a package.
     fn set(Set {
-        /// The package.
+        /// The name of the package.
         package: String,
-        /// The question.
+        /// The name of the question.
         question: String,
-        /// Its type, such as `string` or `boolean`.
+        /// The type of the answer, such as `string` or `boolean`.
         r#type: String,
-        /// The answer; further arguments are further words of it.
+        /// The answer. Further arguments are further words of the answer.
         value: Value,
         *rest,
     });
 
-    /// Answer the questions of a file: lines of package, question, type and value.
+    /// Set the answers in a file. Its lines contain package, question, type and value.
     fn set_file(SetFile {
-        /// The file, also a URL.
+        /// The path or URL of the file.
         path: String,
-        /// The environment of the file.
+        /// The Salt environment of the file.
         saltenv: String = "base".to_owned(),
         ..kwargs
     });
 
-    /// The same with a file that is a template.
+    /// Set the answers in a file that is a template.
     fn set_template(SetTemplate {
-        /// The file, also a URL.
+        /// The path or URL of the file.
         path: String,
         /// The template engine.
         template: String,
-        /// Variables of the template.
+        /// The variables of the template.
         context: Option<Map>,
-        /// Variables where the context has none.
+        /// The default values of variables that are not in `context`.
         defaults: Option<Map>,
-        /// The environment of the file.
+        /// The Salt environment of the file.
         saltenv: String = "base".to_owned(),
         ..kwargs
     });
@@ -73,14 +73,14 @@ fn program(name: &'static str) -> Result<&'static str, Error> {
     }
 }
 
-/// All answers with their packages.
+/// Returns all answers, each with its package.
 fn all(cx: &Exec) -> Result<Vec<(String, [String; 3])>, Error> {
     let words = [program("debconf-get-selections")?];
     let output = Process::words(words).run(cx)?;
     Ok(output.stdout.lines().filter_map(read).collect())
 }
 
-/// Reads `package question type value`, parted by tabs; nothing for a comment.
+/// Parses `package question type value`, separated by blanks. Returns `None` for a comment.
 fn read(line: &str) -> Option<(String, [String; 3])> {
     let blank = |c: char| c == ' ' || c == '\t';
     let (package, rest) = line.split_once(blank)?;
@@ -93,7 +93,7 @@ fn read(line: &str) -> Option<(String, [String; 3])> {
     known.then(|| (package.to_owned(), answer))
 }
 
-/// The answers of one package.
+/// Returns the answers of a package.
 ///
 /// # Errors
 /// When the program is missing.
@@ -102,7 +102,8 @@ pub(crate) fn of_package(cx: &Exec, name: &str) -> Result<Answers, Error> {
     Ok(own.map(|(_, answer)| answer).collect())
 }
 
-/// Gives answers to debconf: lines of package, question, type and value. Why it did not take them, if it did not.
+/// Passes answers to debconf, as lines of package, question, type and value. The inner error is the
+/// reason why debconf has rejected them.
 ///
 /// # Errors
 /// When the program is missing.
@@ -118,10 +119,10 @@ pub(crate) fn give(cx: &Exec, lines: &str) -> Result<Result<(), String>, Error> 
     })
 }
 
-/// What a file of answers says; none when it is not there.
+/// Returns the text of a file of answers, or `None` if the file does not exist.
 ///
 /// # Errors
-/// When it cannot be fetched or does not render.
+/// When the file cannot be fetched or rendered.
 pub(crate) fn file(
     cx: &Exec,
     path: &str,

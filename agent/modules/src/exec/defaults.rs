@@ -1,4 +1,4 @@
-//! The `defaults` execution module.
+//! The `defaults` execution module: default values of formulas.
 
 use state::exec::Exec;
 use state::host::read;
@@ -6,48 +6,49 @@ use state::module::Error;
 use value::{Map, Value, merge};
 
 state::exec_module! {
-    /// Working with defaults of formulas (`defaults.yaml` or `defaults.json` beside them), and merging.
+    /// Read the defaults of formulas (a file `defaults.yaml` or `defaults.json` in the folder of
+    /// the formula), and merge dictionaries.
     mod defaults;
 
-    /// Return a formula's defaults, or what stands in them at a key: `core:users:root`.
+    /// Return the defaults of a formula, or the value at a key such as `core:users:root`.
     fn get(Get {
-        /// The formula, and the key after a colon.
+        /// The name of the formula, optionally followed by a colon and a key.
         key: String,
-        /// What is returned where the key is not there.
+        /// The value to return if the key does not exist.
         default: Value = "".into(),
     });
 
-    /// Merge a dictionary over another one.
+    /// Merge a dictionary into another one.
     fn merge(Merge {
-        /// The lower one.
+        /// The dictionary to merge into.
         dest: Value,
-        /// The upper one.
+        /// The dictionary whose values take precedence.
         src: Value,
-        /// Join lists.
+        /// True to join lists instead of replacing them.
         merge_lists: bool = false,
-        /// In Salt `dest` itself changes; here the merged one is returned either way.
+        /// In Salt, True changes `dest` itself. Here the merged dictionary is returned either way.
         in_place: bool = true,
-        /// None passes for an empty dictionary.
+        /// True to treat None as an empty dictionary.
         convert_none: bool = true,
     });
 
-    /// Return a copy.
+    /// Return a deep copy of a value.
     fn deepcopy(Deepcopy {
-        /// What is copied.
+        /// The value to copy.
         source: Value,
     });
 
-    /// Lay each value of a dictionary over the defaults.
+    /// Merge each value of a dictionary into the defaults.
     fn update(Update {
-        /// Names with dictionaries.
+        /// A dictionary of names and dictionaries.
         dest: Value,
-        /// What they are laid over.
+        /// The defaults, over which each dictionary is merged.
         defaults: Value,
-        /// Join lists.
+        /// True to join lists instead of replacing them.
         merge_lists: bool = true,
-        /// In Salt `dest` itself changes; here the result is returned either way.
+        /// In Salt, True changes `dest` itself. Here the result is returned either way.
         in_place: bool = true,
-        /// None passes for an empty dictionary.
+        /// True to treat None as an empty dictionary.
         convert_none: bool = true,
     });
 }
@@ -88,7 +89,7 @@ fn load(cx: &Exec, formula: &str) -> Result<Value, Error> {
 
 const NOT_DICTIONARIES: &str = "Cannot update using non-dict types in dictupdate.update()";
 
-/// A dictionary; None passes for an empty one where that is asked for.
+/// Returns a dictionary. With `convert_none`, null becomes an empty dictionary.
 fn dictionary(value: Value, convert_none: bool) -> Result<Map, Error> {
     match value {
         Value::Map(map) => Ok(map),

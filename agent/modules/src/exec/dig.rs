@@ -1,4 +1,4 @@
-//! The `dig` execution module: names and addresses, asked with the program dig.
+//! The `dig` execution module: looks up names and addresses with the program dig.
 #![allow(
     non_snake_case,
     reason = "the functions have the names of the records that they ask for"
@@ -13,10 +13,10 @@ use value::{Value, log};
 use crate::process::{Process, which};
 
 state::exec_module! {
-    /// Names and addresses.
+    /// Look up names and addresses.
     mod dig;
 
-    /// True for an address, or a network in short form.
+    /// Return True for an address, or for a network in CIDR notation.
     fn check_ip(CheckIp {
         /// The address.
         addr: Value,
@@ -24,76 +24,76 @@ state::exec_module! {
 
     /// Return the IPv4 addresses of a name.
     fn A(RecordA {
-        /// The name.
+        /// The name to look up.
         host: String,
-        /// Whom to ask.
+        /// The name server to query. The default is that of the system.
         nameserver: Option<String> = None,
     });
 
     /// Return the IPv6 addresses of a name.
     fn AAAA(RecordAaaa {
-        /// The name.
+        /// The name to look up.
         host: String,
-        /// Whom to ask.
+        /// The name server to query. The default is that of the system.
         nameserver: Option<String> = None,
     });
 
-    /// Return the name that a name stands for.
+    /// Return the canonical name of an alias.
     fn CNAME(RecordCname {
-        /// The name.
+        /// The name to look up.
         host: String,
-        /// Whom to ask.
+        /// The name server to query. The default is that of the system.
         nameserver: Option<String> = None,
     });
 
-    /// Return the hosts that take a domain's mail, with their order.
+    /// Return the mail servers of a domain, with their preference.
     fn MX(RecordMx {
-        /// The domain.
+        /// The domain to look up.
         domain: String,
-        /// Whether as addresses.
+        /// True to return the addresses of the mail servers instead of their names.
         resolve: bool = false,
-        /// Whom to ask.
+        /// The name server to query. The default is that of the system.
         nameserver: Option<String> = None,
     });
 
     /// Return the name servers of a domain.
     fn NS(RecordNs {
-        /// The domain.
+        /// The domain to look up.
         domain: String,
-        /// Whether as addresses.
+        /// True to return the addresses of the name servers instead of their names.
         resolve: bool = true,
-        /// Whom to ask.
+        /// The name server to query. The default is that of the system.
         nameserver: Option<String> = None,
     });
 
     /// Return the names of an address.
     fn PTR(RecordPtr {
-        /// The address.
+        /// The address to look up.
         host: String,
-        /// Whom to ask.
+        /// The name server to query. The default is that of the system.
         nameserver: Option<String> = None,
     });
 
-    /// Return the networks that may send a domain's mail.
+    /// Return the networks that may send mail for a domain.
     fn SPF(RecordSpf {
-        /// The domain.
+        /// The domain to look up.
         domain: String,
-        /// `SPF` or `TXT`.
+        /// The type of the record to query: `SPF` or `TXT`.
         record: String = "SPF".into(),
-        /// Whom to ask.
+        /// The name server to query. The default is that of the system.
         nameserver: Option<String> = None,
     });
 
-    /// Return the texts of a name.
+    /// Return the text records of a name.
     fn TXT(RecordTxt {
-        /// The name.
+        /// The name to look up.
         host: String,
-        /// Whom to ask.
+        /// The name server to query. The default is that of the system.
         nameserver: Option<String> = None,
     });
 }
 
-/// True for an address, or a network in short form.
+/// Returns true for an address, or for a network in CIDR notation.
 pub(crate) fn is_ip(text: &str) -> bool {
     let (address, bits) = text
         .rsplit_once('/')
@@ -112,7 +112,7 @@ fn check_ip(_cx: &Exec, args: CheckIp) -> Result<Value, Error> {
     Ok(args.addr.as_str().is_some_and(is_ip).into())
 }
 
-/// What `dig +short` says, in lines; none when it fails.
+/// Returns the lines that `dig +short` prints, or `None` if it fails.
 fn asked(
     cx: &Exec,
     question: &[&str],
@@ -145,7 +145,8 @@ fn asked(
     Ok(Some(done.stdout.split('\n').map(str::to_owned).collect()))
 }
 
-/// The addresses of a name: by dig, or where that is missing and nobody is named to be asked, by the machine's own resolver.
+/// Returns the addresses of a name. Uses dig, or the system's resolver if dig is missing and no
+/// name server is given.
 pub(crate) fn addresses(
     cx: &Exec,
     host: &str,
@@ -162,7 +163,7 @@ pub(crate) fn addresses(
     Ok(found.into())
 }
 
-/// The addresses of a family that a name has, each once.
+/// Returns the distinct addresses that a name has in an address family.
 fn resolved(host: &str, four: bool) -> Option<Vec<String>> {
     let mut found: Vec<String> = Vec::new();
     for address in (host, 0)
@@ -196,7 +197,7 @@ fn CNAME(cx: &Exec, args: RecordCname) -> Result<Value, Error> {
     Ok(found.map_or_else(|| Value::list([]), |lines| lines.join("\n").into()))
 }
 
-/// The hosts of a domain's mail: order and name.
+/// Returns the mail servers of a domain, each with its preference.
 pub(crate) fn mail(
     cx: &Exec,
     domain: &str,
@@ -223,7 +224,7 @@ fn MX(cx: &Exec, args: RecordMx) -> Result<Value, Error> {
     mail(cx, &args.domain, args.resolve, args.nameserver.as_deref())
 }
 
-/// The name servers of a domain.
+/// Returns the name servers of a domain.
 pub(crate) fn servers(
     cx: &Exec,
     domain: &str,
@@ -266,10 +267,10 @@ fn TXT(cx: &Exec, args: RecordTxt) -> Result<Value, Error> {
     )?))
 }
 
-/// How many domains may name one another.
+/// The maximum number of domains that may include or redirect to one another.
 const MAX_SPF: usize = 10;
 
-/// The networks that may send a domain's mail.
+/// Returns the networks that may send mail for a domain.
 pub(crate) fn senders(
     cx: &Exec,
     domain: &str,

@@ -1,4 +1,5 @@
-//! The `disk` execution module: file systems and block devices, as the machine's programs tell them.
+//! The `disk` execution module: reads and changes file systems and block devices with the programs
+//! of this machine.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,85 +8,85 @@ use value::{Map, Value};
 use crate::process::{Output, Process, which};
 
 state::exec_module! {
-    /// File systems and block devices.
+    /// Manage file systems and block devices.
     mod disk;
 
-    /// Return how full file systems are.
+    /// Return the disk usage of the file systems.
     fn usage(Usage {
-        /// Letters for df.
+        /// The option letters for df.
         args: Option<String> = None,
     });
 
-    /// Return how many inodes file systems have.
+    /// Return the inode usage of the file systems.
     fn inodeusage(Inodeusage {
-        /// Letters for df.
+        /// The option letters for df.
         args: Option<String> = None,
     });
 
-    /// Return how full file systems are, in percent.
+    /// Return the disk usage of the file systems, in percent.
     fn percent(Percent {
-        /// Only this mount point.
+        /// The mount point to return. The default is all mount points.
         args: Option<String> = None,
     });
 
-    /// Return what is known of block devices.
+    /// Return the attributes of block devices.
     fn blkid(Blkid {
-        /// Only this device.
+        /// The device to query. The default is all devices.
         device: Option<String> = None,
-        /// Only those with this, such as `LABEL=x`.
+        /// The attribute that the devices must have, such as `LABEL=x`.
         token: Option<String> = None,
     });
 
-    /// Return what the kernel knows of a block device.
+    /// Return the kernel's parameters of a block device.
     fn dump(Dump {
-        /// The device.
+        /// The path of the device.
         device: String,
-        /// Only these.
+        /// The parameters to return. The default is all parameters.
         args: Option<Vec<String>> = None,
     });
 
     /// Return the type of the file system on a device.
     fn fstype(Fstype {
-        /// The device.
+        /// The path of the device.
         device: String,
     });
 
-    /// Return the type of the file system that a path lies on.
+    /// Return the type of the file system that contains a path.
     fn get_fstype_from_path(GetFstypeFromPath {
         /// The path.
         path: String,
     });
 
-    /// Make a file system.
+    /// Create a file system.
     fn format(Format {
-        /// The device.
+        /// The path of the device.
         device: String,
-        /// The type.
+        /// The type of the file system.
         fs_type: String = "ext4".into(),
-        /// The size of inodes.
+        /// The size of an inode, in bytes.
         inode_size: Value = Value::Null,
-        /// Whether inodes are written later.
+        /// True to initialize the inode tables later.
         lazy_itable_init: Value = Value::Null,
-        /// The kind of FAT: 12, 16 or 32.
+        /// The size of FAT entries in bits: 12, 16 or 32.
         fat: Option<i64> = None,
-        /// Even if there is one.
+        /// True to create the file system even if the device already has one.
         force: bool = false,
     });
 
-    /// Make a file system as large as its device.
+    /// Resize a file system to the size of its device.
     fn resize2fs(Resize2fs {
-        /// The device.
+        /// The path of the device.
         device: String,
     });
 
-    /// Remove the marks of file systems.
+    /// Remove the signatures of file systems from a device.
     fn wipe(Wipe {
-        /// The device.
+        /// The path of the device.
         device: String,
     });
 }
 
-/// A device that no program takes for an option.
+/// Returns the device. Refuses a name that a program would read as an option.
 pub(crate) fn plain(device: &str) -> Result<&str, Error> {
     if device.starts_with('-') {
         Err(format!("'{device}' is not a device").into())
@@ -112,7 +113,7 @@ fn flags(given: Option<&str>, function: &str) -> Result<Option<String>, Error> {
     Err(format!("Invalid flag passed to {function}").into())
 }
 
-/// The lines of df: the file system's name, which may have spaces, then five columns.
+/// Returns the lines of df. The name of a file system may contain spaces; five columns follow.
 fn df(cx: &Exec, options: &[&str]) -> Result<Vec<[String; 6]>, Error> {
     let words: Vec<&str> = ["df"].iter().chain(options).copied().collect();
     let out = run(cx, &words)?;
@@ -155,7 +156,8 @@ fn inodeusage(cx: &Exec, args: Inodeusage) -> Result<Value, Error> {
     ))
 }
 
-/// By mount point; the file system stands first or last.
+/// Returns a dictionary by mount point. Each entry begins with `filesystem` if `first` is set, else
+/// it ends with it.
 fn table(lines: Vec<[String; 6]>, names: [&str; 4], first: bool) -> Value {
     let entry = |[name, a, b, c, d, mount]: [String; 6]| {
         let mut entry = Map::new();
@@ -199,7 +201,7 @@ fn blkid(cx: &Exec, args: Blkid) -> Result<Value, Error> {
     Ok(devices(&done.stdout).into())
 }
 
-/// What blkid says: devices with what is known of them.
+/// Parses the output of blkid, and returns the attributes of each device.
 pub(crate) fn devices(text: &str) -> Map {
     let device = |line: &str| {
         let (device, mut rest) = line.split_once(": ")?;

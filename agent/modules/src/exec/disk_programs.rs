@@ -1,4 +1,4 @@
-//! The `disk` execution module: what disks say of themselves, and how they are read.
+//! The `disk` execution module: health, parameters and statistics of disks.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,54 +7,56 @@ use value::{Map, Value, log, python};
 use crate::process::Process;
 
 state::exec_module! {
-    /// File systems and block devices.
+    /// Manage file systems and block devices.
     mod disk;
 
-    /// Set how a device is read: `read-ahead`, `filesystem-read-ahead`, `read-only: True`, `read-write: True`.
+    /// Set parameters of a device: `read-ahead`, `filesystem-read-ahead`, `read-only: True` or
+    /// `read-write: True`.
     fn tune(Tune {
-        /// The device.
+        /// The path of the device.
         device: String,
         ..kwargs
     });
 
-    /// What hdparm tells of disks.
+    /// Return the parameters of disks that hdparm reports.
     fn hdparms(Hdparms {
-        /// The disks.
+        /// The paths or names of the disks.
         disks: Vec<String>,
-        /// The questions, as hdparm's letters.
+        /// The option letters of hdparm, which select the parameters.
         args: Value = "aAbBcCdgHiJkMmNnQrRuW".into(),
     });
 
-    /// How much of disks is hidden from the system; with a size, hide what is behind it.
+    /// Return how many sectors of disks are hidden from the system (host protected area). With
+    /// `size`, hide sectors.
     fn hpa(Hpa {
-        /// The disks.
+        /// The paths or names of the disks.
         disks: Vec<String>,
-        /// In sectors, or percent.
+        /// The size of the hidden area: a number of sectors or a percentage such as `10%`.
         size: Option<String> = None,
     });
 
-    /// What a disk has counted of its own health (SMART).
+    /// Return the SMART attributes of a disk, with which it records its health.
     fn smart_attributes(SmartAttributes {
-        /// The disk.
+        /// The path or name of the disk.
         dev: String,
-        /// Only these numbers.
+        /// The numbers of the attributes to return. The default is all attributes.
         attributes: Option<Vec<i64>> = None,
-        /// Only these columns.
+        /// The columns to return. The default is all columns.
         values: Option<Vec<String>> = None,
     });
 
-    /// How much disks are used, on the average of some seconds.
+    /// Return the average usage statistics of disks over a period.
     fn iostat(Iostat {
-        /// Seconds between two looks.
+        /// The interval between two measurements, in seconds.
         interval: i64 = 1,
-        /// How many looks.
+        /// The number of measurements.
         count: i64 = 5,
-        /// Only these disks.
+        /// The disks to measure. The default is all disks.
         disks: Option<Vec<String>> = None,
     });
 }
 
-/// Settings with the question and the option of `blockdev`.
+/// The settings of `disk.tune`: name, option of `blockdev` that reads it, and option that sets it.
 const TUNED: [(&str, &str, &str); 4] = [
     ("read-ahead", "getra", "--setra"),
     ("filesystem-read-ahead", "getfra", "--setfra"),
@@ -108,7 +110,7 @@ fn tune(cx: &Exec, args: Tune) -> Result<Value, Error> {
     )
 }
 
-/// What hdparm tells of a disk.
+/// Returns the parameters of a disk that hdparm reports.
 fn told(cx: &Exec, letters: &str, disk: &str) -> Result<Map, Error> {
     let option = format!("-{letters}");
     let words = ["hdparm", option.as_str(), plain(disk)?];
@@ -139,7 +141,7 @@ fn number_or_text(text: &str) -> Value {
         .map_or_else(|_| text.into(), Value::from)
 }
 
-/// `1024/16`, `256 (on)`, `a=1, b=2`; nothing where there is none.
+/// Parses values such as `1024/16`, `256 (on)` or `a=1, b=2`. Returns `None` if there is no value.
 fn of_hdparm(values: &str) -> Option<Value> {
     let pair = values.split_once(' ');
     let pair = pair.filter(|(_, word)| word.starts_with('(') && word.ends_with(')'));
@@ -226,7 +228,7 @@ fn hpa(cx: &Exec, args: Hpa) -> Result<Value, Error> {
     }
 }
 
-/// How many sectors stay visible, where some or a share of them are to be hidden.
+/// Returns the number of sectors that stay visible if the given number or percentage is hidden.
 fn sectors(size: &str, total: i64) -> Result<i64, Error> {
     let wrong = || {
         Error::argument(
@@ -292,7 +294,7 @@ fn smart_attributes(cx: &Exec, args: SmartAttributes) -> Result<Value, Error> {
     Ok(rows.collect())
 }
 
-/// A number, a list of them, or a text.
+/// Returns a number, a list of numbers, or the text itself.
 fn numbers(text: &str) -> Value {
     let all: Result<Vec<i64>, _> = text.split(' ').map(str::parse).collect();
     match all.as_deref() {
@@ -313,7 +315,7 @@ fn iostat(cx: &Exec, args: Iostat) -> Result<Value, Error> {
     Ok(averages(&said))
 }
 
-/// The averages of each column of the processors (`sys`) and of each disk.
+/// Returns the average of each column for the processors (`sys`) and for each disk.
 fn averages(text: &str) -> Value {
     let mut head: Vec<&str> = Vec::new();
     let mut sums: Vec<(String, Vec<&str>, Vec<f64>, f64)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The `dnsutil` execution module: names, addresses, and the hosts file.
+//! The `dnsutil` execution module: looks up names and addresses, and edits the hosts file.
 #![allow(
     non_snake_case,
     reason = "some functions have the names of the records that they ask for"
@@ -15,97 +15,99 @@ use crate::fs::{self, Owner};
 use crate::process::which;
 
 state::exec_module! {
-    /// Names, addresses and zones of the domain name system.
+    /// Look up names, addresses and zones of the Domain Name System.
     mod dnsutil;
 
-    /// Return the names of a hosts file by address.
+    /// Return the host names in a hosts file, by address.
     fn parse_hosts(ParseHosts {
-        /// The file.
+        /// The path of the hosts file.
         hostsfile: String = "/etc/hosts".into(),
-        /// Its text in place of the file.
+        /// The text to parse instead of the file.
         hosts: Option<String> = None,
     });
 
     /// Add a line to a hosts file.
     fn hosts_append(HostsAppend {
-        /// The file.
+        /// The path of the hosts file.
         hostsfile: String = "/etc/hosts".into(),
-        /// The address.
+        /// The IP address of the names.
         ip_addr: String = String::new(),
-        /// The names, with commas between them.
+        /// The names, separated by commas.
         entries: String = String::new(),
     });
 
     /// Remove names from a hosts file.
     fn hosts_remove(HostsRemove {
-        /// The file.
+        /// The path of the hosts file.
         hostsfile: String = "/etc/hosts".into(),
-        /// The names, with commas between them.
+        /// The names, separated by commas.
         entries: String = String::new(),
     });
 
-    /// True for an address, or a network in short form.
+    /// Return True for an address, or for a network in CIDR notation.
     fn check_ip(CheckIp {
-        /// The address.
+        /// The address to check.
         ip_addr: Value,
     });
 
     /// Return the IPv4 addresses of a name.
     fn A(RecordA {
-        /// The name.
+        /// The name to look up.
         host: String,
-        /// Whom to ask.
+        /// The name server to query. The default is that of the system.
         nameserver: Option<String> = None,
     });
 
     /// Return the IPv6 addresses of a name.
     fn AAAA(RecordAaaa {
-        /// The name.
+        /// The name to look up.
         host: String,
-        /// Whom to ask.
+        /// The name server to query. The default is that of the system.
         nameserver: Option<String> = None,
     });
 
     /// Return the name servers of a domain.
     fn NS(RecordNs {
-        /// The domain.
+        /// The domain to look up.
         domain: String,
-        /// Whether as addresses.
+        /// True to return the addresses of the name servers instead of their names.
         resolve: bool = true,
-        /// Whom to ask.
+        /// The name server to query. The default is that of the system.
         nameserver: Option<String> = None,
     });
 
-    /// Return the networks that may send a domain's mail.
+    /// Return the networks that may send mail for a domain.
     fn SPF(RecordSpf {
-        /// The domain.
+        /// The domain to look up.
         domain: String,
-        /// `SPF` or `TXT`.
+        /// The type of the record to query: `SPF` or `TXT`.
         record: String = "SPF".into(),
-        /// Whom to ask.
+        /// The name server to query. The default is that of the system.
         nameserver: Option<String> = None,
     });
 
-    /// Return the hosts that take a domain's mail, with their order.
+    /// Return the mail servers of a domain, with their preference.
     fn MX(RecordMx {
-        /// The domain.
+        /// The domain to look up.
         domain: String,
-        /// Whether as addresses.
+        /// True to return the addresses of the mail servers instead of their names.
         resolve: bool = false,
-        /// Whom to ask.
+        /// The name server to query. The default is that of the system.
         nameserver: Option<String> = None,
     });
 
-    /// Return the serial of a zone: the one that is kept in the grain `dnsserial_ZONE`, or today's first.
+    /// Return the serial number of a zone: the one stored in the grain `dnsserial_ZONE`, or the
+    /// first one of today.
     fn serial(Serial {
-        /// The zone, or any other word that tells serials apart.
+        /// The name of the zone, or any other name that distinguishes serial numbers.
         zone: String = String::new(),
-        /// Keep today's first serial in the grain, or the next one when the kept one is no older.
+        /// True to store a new serial number in the grain: the first one of today, or the next one
+        /// if the stored number is not older.
         update: bool = false,
     });
 }
 
-/// The names of a hosts file by address.
+/// Returns the host names of a hosts file, by address.
 fn names(text: &str) -> Map {
     let mut hosts = Map::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -175,7 +177,7 @@ fn hosts_remove(cx: &Exec, args: HostsRemove) -> Result<Value, Error> {
     Ok(Value::Null)
 }
 
-/// Salt's sentence where dig is missing.
+/// Calls `ask`, or returns Salt's message if dig is not installed.
 fn needs_dig(ask: impl FnOnce() -> Result<Value, Error>) -> Result<Value, Error> {
     match which("dig") {
         Some(_) => ask(),

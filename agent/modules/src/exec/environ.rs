@@ -1,6 +1,7 @@
-//! The `environ` execution module.
+//! The `environ` execution module: reads and sets environment variables.
 //!
-//! Our own environment never changes: what is set lives in the run's context, and commands get it from there.
+//! The environment of this process never changes. Changes are stored in the context of the run, and
+//! commands get their environment from there.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -12,51 +13,51 @@ state::exec_module! {
 
     /// Set a single environment variable. Return its value, or False.
     fn setval(Setval {
-        /// The name.
+        /// The name of the variable.
         key: String,
-        /// The value; False empties it.
+        /// The value of the variable. False empties it.
         val: Value,
-        /// False removes the variable.
+        /// True if a value of False removes the variable.
         false_unsets: bool = false,
-        /// Of Windows only.
+        /// Accepted and ignored: it concerns Windows.
         permanent: bool = false,
     });
 
     /// Set several environment variables.
     fn setenv(Setenv {
-        /// Names and values; False empties a variable.
+        /// A dictionary of names and values. A value of False empties a variable.
         environ: Value,
-        /// False removes variables.
+        /// True if a value of False removes a variable.
         false_unsets: bool = false,
-        /// Remove all other variables.
+        /// True to remove all other variables.
         clear_all: bool = false,
-        /// Accepted for Salt's sake: there is no other process here.
+        /// Accepted and ignored: there is no separate minion process here.
         update_minion: bool = false,
-        /// Of Windows only.
+        /// Accepted and ignored: it concerns Windows.
         permanent: bool = false,
     });
 
     /// Get a single environment variable.
     fn get(Get {
-        /// The name.
+        /// The name of the variable.
         key: Value,
-        /// What is returned where it is not set.
+        /// The value to return for a variable that is not set.
         default: Value = "".into(),
     });
 
-    /// Return True if a variable is set, to this value where one is given.
+    /// Return True if a variable is set; with `value`, only if it has this value.
     fn has_value(HasValue {
-        /// The name.
+        /// The name of the variable.
         key: Value,
-        /// The value.
+        /// The expected value.
         value: Option<String> = None,
     });
 
     /// Get one or more environment variables.
     fn item(Item {
-        /// A name, or a list of names.
+        /// The name, or a list of names.
         keys: Value,
-        /// What stands for one that is not set.
+        /// The value to return for a variable that is not set.
         default: Value = "".into(),
     });
 
@@ -64,10 +65,10 @@ state::exec_module! {
     fn items(Items {});
 }
 
-/// Where what is set is kept: a text, or none for what is removed.
+/// The key of the run's context that stores the changes: a text, or null for a removed variable.
 const CONTEXT: &str = "environ";
 
-/// The environment as commands see it.
+/// Returns the environment that commands get.
 pub(crate) fn all(cx: &Exec) -> Map {
     let mut all: Map = std::env::vars_os()
         .map(|(key, value)| {
@@ -95,7 +96,7 @@ fn keep(cx: &Exec, key: &str, value: Value) {
     });
 }
 
-/// Sets a variable and returns what Salt does.
+/// Sets a variable, and returns what Salt returns.
 fn set(cx: &Exec, key: &str, val: &Value, false_unsets: bool) -> Value {
     match val {
         Value::Bool(false) if false_unsets => {
@@ -125,7 +126,7 @@ fn setenv(cx: &Exec, args: Setenv) -> Result<Value, Error> {
     Ok(set_all(cx, environ, args.false_unsets, args.clear_all))
 }
 
-/// `environ.setenv`.
+/// Runs `environ.setenv`.
 pub(crate) fn set_all(cx: &Exec, environ: &Map, false_unsets: bool, clear_all: bool) -> Value {
     let mut done = Map::new();
     if clear_all {

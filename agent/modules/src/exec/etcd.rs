@@ -1,4 +1,5 @@
-//! The `etcd` execution module: keys and values of etcd, over version 2 of its interface or over the JSON form of version 3.
+//! The `etcd` execution module: reads and writes keys of etcd, through the API of version 2 or the
+//! JSON gateway of version 3.
 
 use python::base64;
 use state::exec::Exec;
@@ -10,96 +11,97 @@ use crate::stores::{self, Question};
 use crate::web::quoted;
 
 state::exec_module! {
-    /// Keys and values of etcd.
+    /// Read and write keys of etcd.
     mod etcd;
 
-    /// A key's value; None where there is none.
+    /// Return the value of a key, or None if the key does not exist.
     fn get(Get {
-        /// The key.
+        /// The name of the key.
         key: String,
-        /// All that is below it.
+        /// True to return all keys below the key.
         recurse: bool = false,
-        /// The profile of the configuration.
+        /// The profile of the configuration that describes the etcd server.
         profile: Option<String> = None,
         ..kwargs
     });
 
     /// Set a key.
     fn set(Set {
-        /// The key.
+        /// The name of the key.
         key: String,
-        /// Its value.
+        /// The value to set.
         value: Value,
-        /// The profile of the configuration.
+        /// The profile of the configuration that describes the etcd server.
         profile: Option<String> = None,
-        /// For how many seconds it stays.
+        /// The time to live of the key, in seconds.
         ttl: Option<i64> = None,
-        /// Make a directory.
+        /// True to create a directory instead of a key.
         directory: bool = false,
         ..kwargs
     });
 
     /// Set all keys of a dictionary.
     fn update(Update {
-        /// The dictionary.
+        /// The dictionary of keys and values. It may be nested.
         fields: Value,
-        /// What stands before its keys.
+        /// The path to put in front of the keys.
         path: String = String::new(),
-        /// The profile of the configuration.
+        /// The profile of the configuration that describes the etcd server.
         profile: Option<String> = None,
         ..kwargs
     });
 
-    /// The keys and directories of a directory.
+    /// Return the keys and directories in a directory.
     fn ls(Ls {
-        /// The directory.
+        /// The path of the directory.
         path: String = "/".into(),
-        /// The profile of the configuration.
+        /// The profile of the configuration that describes the etcd server.
         profile: Option<String> = None,
         ..kwargs
     });
 
     /// Delete a key.
     fn rm(Rm {
-        /// The key.
+        /// The name of the key.
         key: String,
-        /// All that is below it.
+        /// True to delete all keys below the key.
         recurse: bool = false,
-        /// The profile of the configuration.
+        /// The profile of the configuration that describes the etcd server.
         profile: Option<String> = None,
         ..kwargs
     });
 
-    /// All that is below a directory.
+    /// Return all keys below a directory, as a nested dictionary.
     fn tree(Tree {
-        /// The directory.
+        /// The path of the directory.
         path: String = "/".into(),
-        /// The profile of the configuration.
+        /// The profile of the configuration that describes the etcd server.
         profile: Option<String> = None,
         ..kwargs
     });
 }
 
-/// No value of a key nests deeper.
+/// The maximum nesting depth of a value.
 const DEPTH_MAX: usize = 64;
 
-/// An etcd, and how one is let in.
+/// An etcd server, and the credentials for it.
 pub(crate) struct Etcd {
     url: String,
     user: Option<(String, String)>,
     ca: Option<Value>,
     is_v3: bool,
-    /// Whether version 3 keeps values as MessagePack.
+    /// True if values are stored as MessagePack. Only for version 3.
     encodes: bool,
-    /// What version 3 gives for user and password.
+    /// The token that version 3 returns for user and password.
     token: Option<String>,
 }
 
 impl Etcd {
-    /// That of a profile, or of the configuration: `etcd.host`, `etcd.port`, `etcd.username` …
+    /// Returns the etcd of a profile, or the one of the configuration (`etcd.host`, `etcd.port`,
+    /// `etcd.username` and so on).
     ///
     /// # Errors
-    /// When there is no such profile, or it asks for what is not there.
+    /// When there is no such profile, or its settings are not supported.
     pub(crate) fn of(cx: &Exec, profile: Option<&str>, given: &Map) -> Result<Self, Error> {
         let config = match profile {
             Some(name) => stores::profile(cx, name)?.ok_or_else(|| {
@@ -110,10 +112,10 @@ impl Etcd {
         Self::with(cx, &config, given)
     }
 
-    /// That of a profile's settings.
+    /// Returns the etcd that the settings of a profile describe.
     ///
     /// # Errors
-    /// When it asks for what is not there.
+    /// When the settings are not supported.
     pub(crate) fn of_settings(cx: &Exec, config: &Map) -> Result<Self, Error> {
         Self::with(cx, config, &Map::new())
     }
@@ -180,7 +182,7 @@ impl Etcd {
         question
     }
 
-    /// Asks version 3.
+    /// Sends a request to the API of version 3.
     fn v3(&self, cx: &Exec, what: &str, body: Map) -> Result<Value, Error> {
         let url = format!("{}/v3/{what}", self.url);
         let mut question = self.question("POST", &url);
@@ -200,7 +202,8 @@ impl Etcd {
         answer.json()
     }
 
-    /// Asks version 2: what it tells, or the number of its refusal with the reason.
+    /// Sends a request to the API of version 2. The inner error contains the error code of etcd and
+    /// the reason.
     fn v2(
         &self,
         cx: &Exec,
@@ -235,7 +238,7 @@ impl Etcd {
         }
     }
 
-    /// The node of a key in version 2.
+    /// Returns the node of a key (version 2).
     fn node(&self, cx: &Exec, key: &str) -> Result<Option<Value>, Error> {
         match self.v2(cx, "GET", (key, ""), None)? {
             Ok(told) => Ok(told.get("node").cloned()),
@@ -244,7 +247,7 @@ impl Etcd {
         }
     }
 
-    /// The keys with their values in version 3: one, or all that begin so.
+    /// Returns keys with their values (version 3): one key, or all keys that begin with it.
     fn range(&self, cx: &Exec, key: &str, begins: bool) -> Result<Vec<(String, Value)>, Error> {
         let told = self.v3(cx, "kv/range", whom(key, begins))?;
         let rows = told.get("kvs").and_then(Value::as_list).unwrap_or_default();
@@ -268,10 +271,10 @@ impl Etcd {
         rows.iter().map(pair).collect()
     }
 
-    /// A key's value.
+    /// Returns the value of a key.
     ///
     /// # Errors
-    /// When etcd does not answer, or refuses.
+    /// When etcd does not answer, or refuses the request.
     pub(crate) fn get(&self, cx: &Exec, key: &str) -> Result<Value, Error> {
         Ok(match self.is_v3 {
             true => self
@@ -286,10 +289,10 @@ impl Etcd {
         })
     }
 
-    /// All that is below a directory; null where there is nothing.
+    /// Returns all keys below a directory as a nested dictionary, or null if there are none.
     ///
     /// # Errors
-    /// When etcd does not answer, or refuses.
+    /// When etcd does not answer, or refuses the request.
     pub(crate) fn tree(&self, cx: &Exec, path: &str) -> Result<Value, Error> {
         let mut tree = Map::new();
         if self.is_v3 {
@@ -313,7 +316,7 @@ impl Etcd {
         }
     }
 
-    /// Sets a key: its value afterwards; null where etcd refuses.
+    /// Sets a key, and returns its value afterwards. Returns null if etcd refuses the request.
     ///
     /// # Errors
     /// When etcd does not answer.
@@ -350,10 +353,10 @@ impl Etcd {
             .unwrap_or_default())
     }
 
-    /// Makes a directory; null where a key is in the way.
+    /// Creates a directory. Returns null if a key of this name exists.
     ///
     /// # Errors
-    /// When etcd does not answer, or knows no directories.
+    /// When etcd does not answer, or does not support directories.
     pub(crate) fn directory(&self, cx: &Exec, key: &str, ttl: Option<i64>) -> Result<Value, Error> {
         if self.is_v3 {
             return Err("etcd3 does not have directories".into());
@@ -363,7 +366,7 @@ impl Etcd {
             form.push_str(&format!("&ttl={seconds}"));
         }
         Ok(match self.v2(cx, "PUT", (key, ""), Some(form))? {
-            // It is a directory already.
+            // Error 102: it is already a directory.
             Err((102, _)) => true.into(),
             answer => refused(answer)
                 .traverse("node:dir", ":")
@@ -372,7 +375,7 @@ impl Etcd {
         })
     }
 
-    /// Deletes a key: true, or null where there was none or etcd refuses.
+    /// Deletes a key. Returns true, or null if the key did not exist or etcd refuses the request.
     ///
     /// # Errors
     /// When etcd does not answer.
@@ -390,7 +393,7 @@ impl Etcd {
     }
 }
 
-/// The settings of the configuration and the pillar that are of no profile.
+/// Returns the settings outside of profiles, from the configuration and the pillar.
 fn all(cx: &Exec) -> Result<Map, Error> {
     const SETTINGS: [&str; 9] = [
         "host",
@@ -412,7 +415,7 @@ fn all(cx: &Exec) -> Result<Map, Error> {
     Ok(SETTINGS.iter().filter_map(setting).collect())
 }
 
-/// The range of one key, or of all that begin so.
+/// Returns the request body for one key, or for all keys that begin with it.
 fn whom(key: &str, begins: bool) -> Map {
     let mut body = Map::new().with("key", base64::encode(key.as_bytes()));
     if begins {
@@ -429,7 +432,7 @@ fn whom(key: &str, begins: bool) -> Map {
     body
 }
 
-/// Salt logs a refusal, and returns None.
+/// Returns the answer. If etcd refuses the request, logs the reason and returns null, as Salt does.
 fn refused(answer: Result<Value, (i64, String)>) -> Value {
     answer.unwrap_or_else(|(_, why)| {
         log::error(format_args!("etcd: {why}"));
@@ -437,7 +440,7 @@ fn refused(answer: Result<Value, (i64, String)>) -> Value {
     })
 }
 
-/// Puts a value where its path says.
+/// Inserts a value at a path of a nested dictionary.
 fn planted(tree: &mut Map, path: &str, value: Value) {
     let Some((first, rest)) = path.split_once('/') else {
         tree.insert(path, value);
@@ -461,7 +464,8 @@ fn is_directory(node: &Value) -> bool {
     node.get("dir").is_some_and(Value::is_true)
 }
 
-/// What a node of version 2 holds: a leaf itself, a directory all that is below it.
+/// Returns the contents of a node of version 2: the value of a leaf, or everything below a
+/// directory.
 fn grown(node: &Value) -> Value {
     let mut tree = Map::new();
     if !is_directory(node) {
@@ -500,7 +504,8 @@ fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
     }
 }
 
-/// The keys of a dictionary in one: `/path/name/inner`.
+/// Returns a nested dictionary as a flat list of paths such as `/path/name/inner`, with their
+/// values.
 fn flat(fields: &Map, path: &str) -> Vec<(String, Value)> {
     let path = path.trim_matches('/');
     let prefix = if path.is_empty() {

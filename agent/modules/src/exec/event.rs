@@ -1,4 +1,4 @@
-//! The `event` execution module.
+//! The `event` execution module: fires events.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -6,43 +6,44 @@ use state::targets::minion_event;
 use value::{Map, Value, log};
 
 state::exec_module! {
-    /// Firing events.
+    /// Fire events.
     mod event;
 
-    /// Fire an event with what is given, and with what of this machine is asked for.
+    /// Fire an event with the given data, optionally with environment variables, grains and pillar
+    /// of this machine.
     fn send(Send {
-        /// The tag.
+        /// The tag of the event.
         tag: String,
-        /// The data.
+        /// The data of the event.
         data: Value = Value::Null,
-        /// Accepted.
+        /// Accepted and ignored.
         preload: Value = Value::Null,
-        /// True for all variables of the environment, or a list of them.
+        /// True to include all environment variables, or a list of their names.
         with_env: Value = false.into(),
-        /// True for all grains, or a list of them.
+        /// True to include all grains, or a list of their names.
         with_grains: Value = false.into(),
-        /// True for the whole pillar, or a list of its keys.
+        /// True to include the whole pillar, or a list of its keys.
         with_pillar: Value = false.into(),
-        /// Whether the environments of states and pillar go along.
+        /// True to include the names of the Salt environment and the pillar environment.
         with_env_opts: bool = false,
         ..kwargs
     });
 
     /// Fire an event on this machine.
     fn fire(Fire {
-        /// The data.
+        /// The data of the event.
         data: Map,
-        /// The tag.
+        /// The tag of the event.
         tag: String,
     });
 
     /// Fire an event on the master.
     fn fire_master(FireMaster {
-        /// The data.
+        /// The data of the event.
         data: Map,
-        /// The tag.
+        /// The tag of the event.
         tag: String,
-        /// Accepted.
+        /// Accepted and ignored.
         preload: Value = Value::Null,
     });
 }
@@ -74,7 +75,7 @@ fn lossy(text: &std::ffi::OsStr) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// Everything, or the keys that a list names.
+/// Returns the whole dictionary, or only the keys in a list.
 fn chosen(all: Map, which: &Value) -> Map {
     match which.as_list() {
         None => all,
@@ -85,7 +86,7 @@ fn chosen(all: Map, which: &Value) -> Map {
     }
 }
 
-/// Fires an event as one that this minion sends to a master: who waits for its id finds it there.
+/// Fires an event in the form in which this minion sends it to a master, with the minion's id.
 fn sent(cx: &Exec, tag: &str, data: Map) -> Result<Value, Error> {
     fired(cx, tag, minion_event(cx, tag, data))
 }

@@ -1,4 +1,4 @@
-//! The `extfs` execution module: file systems of the types ext2, ext3 and ext4.
+//! The `extfs` execution module: ext2, ext3 and ext4 file systems.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,55 +8,57 @@ use super::disk::{plain, run};
 use crate::process::Output;
 
 state::exec_module! {
-    /// File systems of the types ext2, ext3 and ext4.
+    /// Manage ext2, ext3 and ext4 file systems.
     mod extfs;
 
-    /// Make a file system, and return what mke2fs says. Its options go by names: `block_size`, `label`, `uuid`, `inode_size`, …
+    /// Create a file system, and return the output of mke2fs. Further arguments set its options by
+    /// name: `block_size`, `label`, `uuid`, `inode_size` and so on.
     fn mkfs(Mkfs {
-        /// The device.
+        /// The path of the device.
         device: String,
-        /// The type.
+        /// The type of the file system: `ext2`, `ext3` or `ext4`.
         fs_type: String,
-        /// Whether all of the program's return comes along.
+        /// True to return the full result of the program.
         full_return: bool = false,
         ..kwargs
     });
 
-    /// Change a file system, and return what tune2fs says. Its options go by names: `label`, `reserved`, `max`, `uuid`, …
+    /// Change a file system, and return the output of tune2fs. Further arguments set its options by
+    /// name: `label`, `reserved`, `max`, `uuid` and so on.
     fn tune(Tune {
-        /// The device.
+        /// The path of the device.
         device: String,
-        /// Whether all of the program's return comes along.
+        /// True to return the full result of the program.
         full_return: bool = false,
         ..kwargs
     });
 
-    /// Return what a file system is like.
+    /// Return the attributes of a file system.
     fn attributes(Attributes {
-        /// The device.
+        /// The path of the device.
         device: String,
-        /// Letters for dumpe2fs.
+        /// The option letters for dumpe2fs.
         args: Option<String> = None,
     });
 
-    /// Return the groups of blocks of a file system.
+    /// Return the block groups of a file system.
     fn blocks(Blocks {
-        /// The device.
+        /// The path of the device.
         device: String,
-        /// Letters for dumpe2fs.
+        /// The option letters for dumpe2fs.
         args: Option<String> = None,
     });
 
-    /// Return what a file system is like, and its groups of blocks.
+    /// Return the attributes and the block groups of a file system.
     fn dump(Dump {
-        /// The device.
+        /// The path of the device.
         device: String,
-        /// Letters for dumpe2fs.
+        /// The option letters for dumpe2fs.
         args: Option<String> = None,
     });
 }
 
-/// Arguments, each with the program's letter.
+/// The names of arguments, each with the option of the program.
 type Letters = [(&'static str, &'static str)];
 
 const OF_MKFS: &Letters = &[
@@ -112,7 +114,8 @@ const OF_TUNE: &Letters = &[
     ("uuid", "-U"),
 ];
 
-/// Runs a program with those of the arguments that it has a letter for; a switch is True.
+/// Runs a program with the options that the arguments stand for. Unknown arguments are ignored. The
+/// value True sets an option without a value.
 fn done(
     cx: &Exec,
     first: &[&str],
@@ -134,7 +137,8 @@ fn done(
     run(cx, &words.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// What a program said, without the lines that tell of its progress; all of its return where that is asked for.
+/// Returns the output of a program without the lines that report its progress. With `full_return`,
+/// returns the full result.
 fn said(done: Output, full_return: bool, progress: &[&str]) -> Result<Value, Error> {
     if !done.success() && !full_return {
         return Err(done.stderr.into());
@@ -170,7 +174,7 @@ fn tune(cx: &Exec, args: Tune) -> Result<Value, Error> {
     said(done, args.full_return, &[])
 }
 
-/// What dumpe2fs says of a file system as a whole, and of its groups of blocks.
+/// Parses the output of dumpe2fs into the attributes of the file system and its block groups.
 fn parsed(text: &str) -> (Map, Map) {
     let (mut attributes, mut blocks) = (Map::new(), Map::new());
     let lines = text
@@ -199,7 +203,7 @@ fn parsed(text: &str) -> (Map, Map) {
     (attributes, blocks)
 }
 
-/// `Group 0: (Blocks 1-8192) …`
+/// Parses a line such as `Group 0: (Blocks 1-8192) …`.
 fn header(line: &str) -> Option<(String, Map)> {
     let line = line.replace([':', '(', ')', '[', ']'], "");
     let mut words = line.split_whitespace().skip(1);
@@ -211,7 +215,7 @@ fn header(line: &str) -> Option<(String, Map)> {
     Some((format!("Group {number}"), group))
 }
 
-/// One more line of a group.
+/// Adds another line to a group.
 fn described(group: &mut Map, line: &str) {
     let line = line.trim_start();
     for (start, name) in [

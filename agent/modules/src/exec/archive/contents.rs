@@ -1,4 +1,4 @@
-//! What an archive holds, and whether it is safe to unpack.
+//! Lists the contents of an archive, and checks whether the archive is safe to unpack.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -10,10 +10,10 @@ use value::{Map, Value};
 use super::{needs, plain_names, zipped};
 use crate::process::{Process, which};
 
-/// What a member is.
+/// The kind of a member of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A folder: its name ends with a slash.
+    /// A folder. Its name ends with a slash.
     Folder,
     /// A symbolic link.
     Link,
@@ -21,14 +21,14 @@ pub(crate) enum Kind {
     File,
 }
 
-/// The members of an archive in their order.
+/// The members of an archive, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contents {
-    /// Each with its name.
+    /// The kind and name of each member.
     pub(crate) members: Vec<(Kind, String)>,
 }
 
-/// The format that a name's end tells.
+/// Returns the format that the end of a file name suggests.
 pub(crate) fn guessed(name: &str) -> Option<&'static str> {
     const TAR: [&str; 12] = [
         ".tar",
@@ -41,7 +41,7 @@ pub(crate) fn guessed(name: &str) -> Option<&'static str> {
         ".txz",
         ".tar.lzma",
         ".tlz",
-        // Salt does not know these two.
+        // Salt does not know the next two.
         ".tar.zst",
         ".tzst",
     ];
@@ -55,7 +55,7 @@ pub(crate) fn guessed(name: &str) -> Option<&'static str> {
 }
 
 impl Contents {
-    /// Lists an archive. `name` is what errors call it.
+    /// Lists an archive. Error messages refer to the archive by `name`.
     pub(crate) fn of(
         cx: &Exec,
         name: &str,
@@ -88,7 +88,8 @@ impl Contents {
         };
         let mut done = listed(None)?;
         if let Some(options) = options.filter(|_| !done.success()) {
-            // It is split and put together again so that what looks like shell is only words.
+            // Splitting and quoting the command again makes tar run it as plain words, without
+            // shell syntax.
             let words: Vec<String> = shlex::split(options)?
                 .iter()
                 .map(|word| shlex::quote(word))
@@ -116,7 +117,7 @@ impl Contents {
         let mut contents = Self {
             members: members.collect(),
         };
-        // Archives made on Windows hold no entries for folders.
+        // Archives that were made on Windows have no entries for folders.
         let above = |name: &str| {
             name.rfind('/')
                 .map(|end| name.split_at(end + 1).0.to_owned())
@@ -167,7 +168,8 @@ impl Contents {
         Ok(Self { members })
     }
 
-    /// The names without their first folders; those that are nothing else are gone.
+    /// Removes the first `count` path components from the names, and drops members whose name
+    /// becomes empty.
     pub(crate) fn stripped(mut self, count: usize) -> Self {
         for (_, name) in &mut self.members {
             if count > 0 {
@@ -179,7 +181,7 @@ impl Contents {
         self
     }
 
-    /// The names of one kind, sorted.
+    /// Returns the names of one kind, sorted.
     pub(crate) fn named(&self, wanted: Kind) -> Vec<String> {
         let found = self.members.iter().filter(|(kind, _)| *kind == wanted);
         let mut names: Vec<String> = found.map(|(_, name)| name.clone()).collect();
@@ -187,14 +189,14 @@ impl Contents {
         names
     }
 
-    /// All names, sorted.
+    /// Returns all names, sorted.
     pub(crate) fn all(&self) -> Vec<String> {
         let mut names: Vec<String> = self.members.iter().map(|(_, name)| name.clone()).collect();
         names.sort_unstable();
         names
     }
 
-    /// Folders, files and links apart, and those that have nothing above them.
+    /// Returns folders, files and links separately, and those at the top level.
     pub(crate) fn verbose(&self) -> Map {
         let (dirs, files, links) = (
             self.named(Kind::Folder),
@@ -231,7 +233,7 @@ impl Contents {
             .with("top_level_links", top_links)
     }
 
-    /// Refuses an archive that would write outside of the folder it is unpacked to.
+    /// Returns an error if unpacking the archive would write outside of the target folder.
     pub(crate) fn check(&self, dest: &str) -> Result<(), Error> {
         let root = path::realpath(dest);
         let mut links: Vec<PathBuf> = self
@@ -257,7 +259,8 @@ impl Contents {
                 .parent()
                 .map(Path::to_path_buf)
                 .unwrap_or_default();
-            // Members of one folder stand together.
+            // Members of the same folder are usually adjacent, so the last folder need not be
+            // checked again.
             if Path::new(name).components().any(climbs) || (folder != last && leaves(&folder)) {
                 return Err(format!(
                     "The member {name} leads out of {dest}: the archive was not extracted"
@@ -270,7 +273,7 @@ impl Contents {
     }
 }
 
-/// A member's name without the dots that mean nothing.
+/// Returns a member's name without redundant `.` components.
 fn inside(name: &str) -> PathBuf {
     Path::new(name)
         .components()
@@ -278,7 +281,7 @@ fn inside(name: &str) -> PathBuf {
         .collect()
 }
 
-/// One line of `tar -tv`: mode, owner, size, day, time, name.
+/// Parses a line of `tar -tv`: mode, owner, size, day, time, name.
 fn tar_member(line: &str) -> Option<(Kind, String)> {
     let mut rest = line;
     for _ in 0..5 {
@@ -298,7 +301,7 @@ fn tar_member(line: &str) -> Option<(Kind, String)> {
     })
 }
 
-/// A name as it is: GNU tar shows some characters as C does.
+/// Returns the original name: GNU tar prints some characters as C escape sequences.
 fn unescaped(name: &str) -> String {
     let mut out = Vec::new();
     let mut bytes = name.bytes().peekable();
@@ -344,7 +347,8 @@ fn common_prefix<'a>(mut names: impl Iterator<Item = &'a String>) -> &'a str {
     })
 }
 
-/// The flag that makes tar unpack a compressed archive, where its first bytes tell: not every tar looks itself.
+/// Returns the tar option for the compression that the first bytes of the file indicate. Not every
+/// tar detects it itself.
 pub(crate) fn tar_flag(path: &str) -> Option<&'static str> {
     use std::io::Read;
     let mut start = [0; 6];
@@ -357,7 +361,7 @@ pub(crate) fn tar_flag(path: &str) -> Option<&'static str> {
     }
 }
 
-/// Unpacks a tar with owners, modes and times as they stand in it.
+/// Unpacks a tar archive with the owners, modes and times that it stores.
 pub(crate) fn untar(cx: &Exec, path: &str, dest: &str) -> Result<Value, Error> {
     needs("tar")?;
     let words = ["tar"].into_iter().chain(tar_flag(path));

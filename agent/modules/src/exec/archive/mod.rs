@@ -1,4 +1,5 @@
-//! The `archive` execution module: tar, zip and rar archives, packed and unpacked by the machine's programs.
+//! The `archive` execution module: packs and unpacks tar, zip and rar archives with the programs of
+//! this machine.
 
 mod contents;
 mod zipped;
@@ -19,188 +20,189 @@ state::exec_module! {
     /// Pack and unpack archives.
     mod archive;
 
-    /// Return what an archive holds.
+    /// Return the contents of an archive.
     fn list(List {
-        /// Where it is: a path, `salt://…` or a URL.
+        /// The location of the archive: a path, a `salt://` URL or another URL.
         name: String,
-        /// `tar`, `zip` or `rar`, where the name does not tell.
+        /// The format: `tar`, `zip` or `rar`. By default, the name of the archive decides.
         archive_format: Value = Value::Null,
-        /// For a tar that is compressed in an unusual way: the command that unpacks it to its standard output.
+        /// The command that decompresses the archive to its standard output, for a tar archive with
+        /// an unusual compression.
         options: Option<String> = None,
-        /// How many leading folders to leave out of the names.
+        /// The number of leading path components to remove from the names.
         strip_components: Value = Value::Null,
-        /// Whether the cached archive is removed afterwards.
+        /// True to remove the cached archive afterwards.
         clean: bool = false,
-        /// Whether folders, files and links are told apart.
+        /// True to list folders, files and links separately.
         verbose: bool = false,
-        /// The environment.
+        /// The Salt environment.
         saltenv: String = "base".into(),
-        /// The hash of the cached archive: what has it is not fetched again.
+        /// The hash of the cached archive. An archive with this hash is not fetched again.
         source_hash: Option<String> = None,
-        /// Ask a server whether the cached copy is still what it has.
+        /// True to check with the server, by its ETag, whether the cached copy is current.
         use_etag: bool = false,
     });
 
     /// Run tar.
     fn tar(Tar {
-        /// Its options, such as `xzf`.
+        /// The options of tar, such as `xzf`.
         options: String,
-        /// The archive.
+        /// The path of the archive.
         tarfile: String,
-        /// What to pack or to unpack: a list, or names with commas between them; globs are expanded.
+        /// The files to pack or unpack: a list, or names separated by commas. Globs are expanded.
         sources: Value = Value::Null,
-        /// The folder to work in, for tar's `-C`.
+        /// The folder to work in, passed to tar with `-C`.
         dest: Value = Value::Null,
-        /// The folder that tar is started in.
+        /// The folder in which tar starts.
         cwd: Value = Value::Null,
         /// The template engine that renders `cwd`.
         template: Value = Value::Null,
-        /// The user.
+        /// The user who runs the program.
         runas: Value = Value::Null,
     });
 
     /// Run gzip.
     fn gzip(Gzip {
-        /// The file.
+        /// The path of the file to compress.
         sourcefile: String,
-        /// Accepted; nothing is left to render.
+        /// Accepted and ignored: there is nothing to render.
         template: Value = Value::Null,
-        /// The user.
+        /// The user who runs the program.
         runas: Value = Value::Null,
-        /// An option.
+        /// An option of gzip.
         options: Option<String> = None,
     });
 
     /// Run gunzip.
     fn gunzip(Gunzip {
-        /// The file.
+        /// The path of the file to decompress.
         gzipfile: String,
-        /// Accepted; nothing is left to render.
+        /// Accepted and ignored: there is nothing to render.
         template: Value = Value::Null,
-        /// The user.
+        /// The user who runs the program.
         runas: Value = Value::Null,
-        /// An option.
+        /// An option of gunzip.
         options: Option<String> = None,
     });
 
     /// Run zip.
     fn cmd_zip(CmdZip {
-        /// The archive.
+        /// The path of the archive.
         zip_file: String,
-        /// What to pack: a list, or names with commas between them; globs are expanded.
+        /// The files to pack: a list, or names separated by commas. Globs are expanded.
         sources: Value,
         /// The template engine that renders `cwd`.
         template: Value = Value::Null,
         /// The folder to work in.
         cwd: Value = Value::Null,
-        /// The user.
+        /// The user who runs the program.
         runas: Value = Value::Null,
     });
 
-    /// Make a zip archive and return what was put into it.
+    /// Create a zip archive and return the names of the packed files.
     fn zip(Zip {
-        /// The archive.
+        /// The path of the archive.
         zip_file: String,
-        /// What to pack, in absolute paths unless `cwd` is given.
+        /// The files to pack. The paths must be absolute unless `cwd` is given.
         sources: Value,
         /// The template engine that renders the paths.
         template: Value = Value::Null,
         /// The folder to work in.
         cwd: Option<String> = None,
-        /// The user.
+        /// The user who runs the program.
         runas: Value = Value::Null,
-        /// Accepted; zip makes large archives as they are needed.
+        /// Accepted and ignored: zip switches to the large format by itself when it is needed.
         zip64: bool = false,
     });
 
     /// Run unzip.
     fn cmd_unzip(CmdUnzip {
-        /// The archive.
+        /// The path of the archive.
         zip_file: String,
-        /// The folder to unpack it to.
+        /// The folder to unpack to.
         dest: String,
-        /// What to leave out: a list, or names with commas between them.
+        /// The names to exclude: a list, or names separated by commas.
         excludes: Value = Value::Null,
-        /// Options of unzip.
+        /// The options of unzip.
         options: Option<String> = None,
         /// The template engine that renders `cwd`.
         template: Value = Value::Null,
-        /// The user.
+        /// The user who runs the program.
         runas: Value = Value::Null,
-        /// How many lines to return; 100 when True.
+        /// The maximum number of lines to return; True means 100. All by default.
         trim_output: Value = false.into(),
-        /// The archive's password.
+        /// The password of the archive.
         password: Value = Value::Null,
     });
 
-    /// Unpack a zip archive and return what was in it.
+    /// Unpack a zip archive and return the names of its members.
     fn unzip(Unzip {
-        /// The archive.
+        /// The path of the archive.
         zip_file: String,
-        /// The folder to unpack it to.
+        /// The folder to unpack to.
         dest: String,
-        /// What to leave out: a list, or names with commas between them.
+        /// The names to exclude: a list, or names separated by commas.
         excludes: Value = Value::Null,
-        /// Accepted; Salt does not look at it either.
+        /// Accepted and ignored, as in Salt.
         options: Value = Value::Null,
         /// The template engine that renders the paths.
         template: Value = Value::Null,
-        /// The user.
+        /// The user who runs the program.
         runas: Value = Value::Null,
-        /// How many names to return; 100 when True.
+        /// The maximum number of names to return; True means 100. All by default.
         trim_output: Value = false.into(),
-        /// The archive's password.
+        /// The password of the archive.
         password: Value = Value::Null,
-        /// Whether files get the modes that the archive has.
+        /// True to give the files the modes that are stored in the archive.
         extract_perms: bool = true,
     });
 
-    /// True when a zip archive needs a password.
+    /// Return True if a zip archive needs a password.
     fn is_encrypted(IsEncrypted {
-        /// Where it is: a path, `salt://…` or a URL.
+        /// The location of the archive: a path, a `salt://` URL or another URL.
         name: String,
-        /// Whether the cached archive is removed afterwards.
+        /// True to remove the cached archive afterwards.
         clean: bool = false,
-        /// The environment.
+        /// The Salt environment.
         saltenv: String = "base".into(),
-        /// The hash of the cached archive: what has it is not fetched again.
+        /// The hash of the cached archive. An archive with this hash is not fetched again.
         source_hash: Option<String> = None,
-        /// Ask a server whether the cached copy is still what it has.
+        /// True to check with the server, by its ETag, whether the cached copy is current.
         use_etag: bool = false,
     });
 
-    /// Run rar to pack.
+    /// Run rar to pack files.
     fn rar(Rar {
-        /// The archive.
+        /// The path of the archive.
         rarfile: String,
-        /// What to pack: a list, or names with commas between them; globs are expanded.
+        /// The files to pack: a list, or names separated by commas. Globs are expanded.
         sources: Value,
         /// The template engine that renders `cwd`.
         template: Value = Value::Null,
         /// The folder to work in.
         cwd: Value = Value::Null,
-        /// The user.
+        /// The user who runs the program.
         runas: Value = Value::Null,
     });
 
-    /// Run unrar, or rar, to unpack.
+    /// Run unrar, or rar, to unpack an archive.
     fn unrar(Unrar {
-        /// The archive.
+        /// The path of the archive.
         rarfile: String,
-        /// The folder to unpack it to.
+        /// The folder to unpack to.
         dest: String,
-        /// What to leave out: a list, or names with commas between them.
+        /// The names to exclude: a list, or names separated by commas.
         excludes: Value = Value::Null,
         /// The template engine that renders `cwd`.
         template: Value = Value::Null,
-        /// The user.
+        /// The user who runs the program.
         runas: Value = Value::Null,
-        /// How many lines to return; 100 when True.
+        /// The maximum number of lines to return; True means 100. All by default.
         trim_output: Value = false.into(),
     });
 }
 
-/// Refuses to go on without a program.
+/// Returns an error if a program is not installed.
 pub(crate) fn needs(program: &str) -> Result<(), Error> {
     if which(program).is_some() {
         Ok(())
@@ -209,7 +211,7 @@ pub(crate) fn needs(program: &str) -> Result<(), Error> {
     }
 }
 
-/// The environment in which programs show names as they are.
+/// Returns the environment in which programs print file names unchanged.
 pub(crate) fn plain_names() -> Map {
     Map::new().with("LC_ALL", "C.UTF-8")
 }
@@ -223,7 +225,7 @@ fn items(given: &Value) -> Vec<String> {
     }
 }
 
-/// Names with globs expanded; a name without wildcards stands for itself.
+/// Expands the globs in names. A name without wildcards is kept, even if no such file exists.
 fn expanded(sources: &Value) -> Vec<String> {
     let wild = |name: &String| name.contains(['*', '?', '[']);
     items(sources)
@@ -238,12 +240,12 @@ fn expanded(sources: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Text lines as a list.
+/// Returns the lines of a text as a list.
 fn lines(text: &str) -> Value {
     Value::list(text.lines().map(Value::from))
 }
 
-/// Runs a program as `cmd.run` does: a return code that is not 0 becomes the exit code.
+/// Runs a program as `cmd.run` does: a non-zero return code becomes the exit code of the call.
 fn ran(cx: &Exec, words: Vec<String>, options: [(&str, Value); 3]) -> Result<Value, Error> {
     needs(words.first().map_or("", String::as_str))?;
     let options: Map = options.into_iter().collect();
@@ -270,7 +272,7 @@ fn tar(cx: &Exec, args: Tar) -> Result<Value, Error> {
     let mut words = vec!["tar".to_owned()];
     words.extend(args.options.split_whitespace().map(str::to_owned));
     words.push(args.tarfile);
-    // Before the operands: tar changes the folder for those that follow.
+    // The option precedes the names because tar applies `-C` only to the names after it.
     if args.dest.is_true() {
         words.extend(["-C".to_owned(), args.dest.to_text()]);
     }
@@ -278,7 +280,7 @@ fn tar(cx: &Exec, args: Tar) -> Result<Value, Error> {
     ran(cx, words, around(args.template, args.cwd, args.runas))
 }
 
-/// gzip and gunzip: a program, an option, a file.
+/// Runs gzip or gunzip with an option and a file.
 fn packer(
     cx: &Exec,
     program: &str,
@@ -333,7 +335,7 @@ fn zip(cx: &Exec, args: Zip) -> Result<Value, Error> {
     Ok(Value::list(names.into_iter().map(Value::from)))
 }
 
-/// A path that may be a template.
+/// Returns a path, rendered first if a template engine is given.
 fn rendered(cx: &Exec, path: String, template: &Value) -> Result<String, Error> {
     if !template.is_true() {
         return Ok(path);
@@ -354,7 +356,7 @@ fn cmd_unzip(cx: &Exec, args: CmdUnzip) -> Result<Value, Error> {
     Ok(trimmed(files, &args.trim_output))
 }
 
-/// An archive that is to be unpacked.
+/// An archive to unpack with unzip.
 pub(crate) struct Unpack {
     pub(crate) file: String,
     pub(crate) dest: String,
@@ -364,7 +366,7 @@ pub(crate) struct Unpack {
 }
 
 impl Unpack {
-    /// Runs unzip with these options; what it says, in lines.
+    /// Runs unzip with additional options, and returns the lines of its output.
     pub(crate) fn unzip(&self, cx: &Exec, options: Vec<String>) -> Result<Vec<String>, Error> {
         needs("unzip")?;
         let mut words = vec!["unzip".to_owned()];
@@ -381,7 +383,7 @@ impl Unpack {
         process.env = plain_names();
         process.runas = self.runas.clone();
         process.stderr = crate::process::Stderr::Merged;
-        // Without a password at hand it would ask the terminal.
+        // Without input, unzip fails instead of asking the terminal for a password.
         process.stdin = Some(String::new());
         if self.password.is_some() {
             process = process.quiet();
@@ -392,11 +394,12 @@ impl Unpack {
     }
 }
 
-/// What a program says that has failed; unzip says nothing of a wrong password when it is to be quiet.
+/// Returns an error with the output of a program that failed. With `-q`, unzip prints nothing about
+/// a wrong password, so its exit status decides.
 fn said(done: &Output) -> Result<(), Error> {
     match done.retcode {
         Some(0) => Ok(()),
-        // 1 where it has made at least the folders.
+        // unzip exits with 1 instead of 82 if it has at least created the folders.
         Some(code @ (1 | 82)) if done.stdout.is_empty() => {
             Err(format!("the password is wrong (exit status {code})").into())
         }
@@ -443,7 +446,7 @@ fn unrar(cx: &Exec, args: Unrar) -> Result<Value, Error> {
     Ok(trimmed(said.collect(), &args.trim_output))
 }
 
-/// The first lines, and how many they are, where only so many are wanted.
+/// Returns the list, cut after the given number of names. A last line then names that number.
 pub(crate) fn trimmed(mut files: Vec<String>, trim: &Value) -> Value {
     let count = match trim {
         Value::Bool(true) => 100,
@@ -459,13 +462,14 @@ pub(crate) fn trimmed(mut files: Vec<String>, trim: &Value) -> Value {
     files.into()
 }
 
-/// The archive on this machine.
+/// Returns the path of an archive on this machine. Fetches the archive if it is remote.
 fn fetched(cx: &Exec, name: &str, saltenv: &str, how: How<'_>) -> Result<String, Error> {
     let cached = source::cached(cx, name, saltenv, how)?.filter(|path| path::exists(path));
     cached.ok_or_else(|| Error::refused(format!("Failed to cache {name}")))
 }
 
-/// Removes an archive from the cache, and nothing that lies elsewhere: Salt removes a local archive itself.
+/// Removes an archive if it is in the cache. Any other archive is kept, whereas Salt removes even a
+/// local archive.
 fn cleaned(cx: &Exec, cached: &str) {
     let path = std::path::Path::new(cached);
     if path.starts_with(cx.opts().cachedir())
@@ -518,7 +522,7 @@ fn stripped(given: &Value) -> Result<usize, Error> {
     count.ok_or_else(|| "'strip_components' must be a positive integer".into())
 }
 
-/// An error with the place of the archive, so that its user can look at it.
+/// Adds the location of the archive to an error, so that the user can inspect the archive.
 pub(crate) fn located(cached: &str) -> impl Fn(Error) -> Error {
     move |error| {
         let text = error.to_string();

@@ -1,4 +1,4 @@
-//! Zip archives: what their directory says, and the programs zip and unzip.
+//! Zip archives: reads their central directory, and runs the programs zip and unzip.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -15,16 +15,16 @@ use super::{Unpack, plain_names, said};
 use crate::fs;
 use crate::process::Process;
 
-/// One entry of a zip archive's directory.
+/// An entry of a zip archive's central directory.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) name: String,
     pub(super) encrypted: bool,
-    /// Type and permissions as Unix has them; 0 where the archive is not from there.
+    /// The Unix file type and permissions, or 0 if the archive was not made on Unix.
     mode: u32,
 }
 
-/// The most that an archive's directory may have.
+/// The maximum size of an archive's central directory, in bytes.
 const MAX_DIRECTORY_BYTES: u64 = 64 * 1024 * 1024;
 
 impl Member {
@@ -54,7 +54,7 @@ fn part(file: &mut File, from: u64, length: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The entries of an archive, in its own order.
+/// Returns the entries of an archive, in order.
 pub(super) fn members(path: &str) -> Result<Vec<Member>, Error> {
     let mut file = fs::open(path)?;
     let mut read = || -> std::io::Result<Option<Vec<Member>>> {
@@ -68,7 +68,8 @@ pub(super) fn members(path: &str) -> Result<Vec<Member>, Error> {
         .ok_or_else(|| Error::refused(format!("{path} is not a ZIP file")))
 }
 
-/// Where the directory stands, and how long it is: the end of the file tells.
+/// Returns the offset and the size of the central directory. A record at the end of the file
+/// contains them.
 fn directory(file: &mut File) -> std::io::Result<Option<(u64, u64)>> {
     let length = file.seek(SeekFrom::End(0))?;
     let from = length.saturating_sub(22 + 65_536);
@@ -80,7 +81,8 @@ fn directory(file: &mut File) -> std::io::Result<Option<(u64, u64)>> {
     else {
         return Ok(None);
     };
-    // Larger than 4 GB: another record has the true numbers, and one before this says where it stands.
+    // An archive larger than 4 GB stores the real numbers in a separate record. A locator before
+    // this record contains the record's offset.
     let locator = at
         .checked_sub(20)
         .and_then(|at| tail.get(at..))
@@ -95,7 +97,8 @@ fn directory(file: &mut File) -> std::io::Result<Option<(u64, u64)>> {
             (size, start) = (big, at);
         }
     } else {
-        // What stands before the archive, such as a program that unpacks it, moves all of it.
+        // Data in front of the archive, such as a self-extractor, shifts the offset of the central
+        // directory.
         let end = from + at as u64;
         start = end.saturating_sub(size);
     }
@@ -121,7 +124,7 @@ fn entries(mut bytes: &[u8]) -> Option<Vec<Member>> {
     Some(members)
 }
 
-/// Unpacks an archive over what is there; the names of what was in it.
+/// Unpacks an archive over existing files, and returns the names of its members.
 pub(crate) fn unzipped(cx: &Exec, job: &Unpack, extract_perms: bool) -> Result<Vec<String>, Error> {
     let mut members = members(&job.file)?;
     members.retain(|member| !job.excludes.contains(&member.name));
@@ -145,7 +148,7 @@ pub(crate) fn unzipped(cx: &Exec, job: &Unpack, extract_perms: bool) -> Result<V
     Ok(members.into_iter().map(|member| member.name).collect())
 }
 
-/// The names that sources get in an archive, folders with all that is in them.
+/// Returns the names that the sources get in an archive. Folders include everything in them.
 pub(super) fn to_pack(sources: &[String], cwd: &str) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for source in sources {
@@ -164,7 +167,7 @@ pub(super) fn to_pack(sources: &[String], cwd: &str) -> Result<Vec<String>, Erro
     Ok(names)
 }
 
-/// Makes an archive of these names, in this order.
+/// Creates an archive of these names, in this order.
 pub(super) fn zip(
     cx: &Exec,
     zip_file: &str,
@@ -176,7 +179,7 @@ pub(super) fn zip(
         return Err("zip cannot take names with line breaks".into());
     }
     let zip_file = path::join(cwd, zip_file);
-    // An archive that is there would be added to.
+    // zip would add the files to an existing archive.
     if path::isfile(&zip_file) {
         fs::remove(cx, Path::new(&zip_file)).map_err(Error::io(&zip_file))?;
     }

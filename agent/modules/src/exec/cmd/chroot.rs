@@ -1,4 +1,4 @@
-//! `cmd.run_chroot`: a command in another root.
+//! `cmd.run_chroot`: runs a command in another root directory.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ const KERNEL: [(&str, &str, &str); 3] = [
     ("sys", "sysfs", "sysfs"),
 ];
 
-/// `cmd.run_chroot` with its options in a dictionary.
+/// Runs `cmd.run_chroot` with its options in a dictionary.
 pub(crate) fn run_chroot_with(
     cx: &Exec,
     root: &str,
@@ -75,7 +75,7 @@ fn line(root: &str, cmd: &Value, options: &Map) -> String {
     format!("chroot {user} {root} {shell} -c {}", shlex::quote(&command))
 }
 
-/// The user is for the inside; the shell there is not the one here.
+/// The user and group apply only inside of the root directory.
 fn inside(mut options: Map) -> Map {
     for name in ["runas", "group"] {
         options.remove(name);
@@ -86,7 +86,7 @@ fn inside(mut options: Map) -> Map {
     options
 }
 
-/// Ends what still runs in the root, because it holds the mounts.
+/// Kills the processes that still run in the root directory, because they keep the mounts busy.
 fn end(root: &str) {
     for attempt in 0..6 {
         let pids = pids(root);

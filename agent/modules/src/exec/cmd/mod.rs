@@ -1,4 +1,4 @@
-//! The `cmd` execution module: running commands.
+//! The `cmd` execution module: runs commands.
 
 mod chroot;
 mod script;
@@ -18,287 +18,298 @@ pub(crate) use script::{rendered, script_with};
 pub(crate) use temporary::Temporary;
 
 state::exec_module! {
-    /// Running commands on this machine.
+    /// Run commands on this machine.
     ///
-    /// Besides what each function declares they all take: `clean_env`, `prepend_path`, `template`, `rstrip`, `umask`, `timeout`,
-    /// `output_encoding`, `output_loglevel`, `hide_output`, `reset_system_locale`, `ignore_retcode`, `saltenv`, `use_vt`, `bg`,
-    /// `success_retcodes`, `success_stdout`, `success_stderr`, `stdin_raw_newlines`.
+    /// In addition to the arguments of each function, all functions accept: `clean_env`,
+    /// `prepend_path`, `template`, `rstrip`, `umask`, `timeout`, `output_encoding`,
+    /// `output_loglevel`, `hide_output`, `reset_system_locale`, `ignore_retcode`, `saltenv`,
+    /// `use_vt`, `bg`, `success_retcodes`, `success_stdout`, `success_stderr`,
+    /// `stdin_raw_newlines`.
     mod cmd;
 
-    /// Run a command and return its output, errors included.
+    /// Run a command and return its output, including its error output.
     fn run(Run {
         /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
-        /// The directory to run it in; the home of the user where none is named.
+        /// The directory to run it in. The default is the home directory of the user.
         cwd: Value = Value::Null,
-        /// What it reads.
+        /// The text for its standard input.
         stdin: Value = Value::Null,
         /// The user to run it as.
         runas: Value = Value::Null,
         /// The group to run it as.
         group: Value = Value::Null,
-        /// The shell.
+        /// The shell to run it with.
         shell: Value = Value::Null,
-        /// Whether the shell runs it. On the command line yes; in a template or from another function no, unless asked for.
+        /// True to run it in a shell. The default is true for a call from the command line, and
+        /// false for a call from a template or another function.
         python_shell: Value = Value::Null,
-        /// Variables added to its environment.
+        /// Variables to add to its environment.
         env: Value = Value::Null,
         ..kwargs
     });
 
-    /// Run a command by the shell and return its output.
+    /// Run a command in the shell and return its output.
     fn shell(Shell {
         /// The command line.
         cmd: Value,
-        /// As of `cmd.run`.
+        /// The directory to run it in. The default is the home directory of the user.
         cwd: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The text for its standard input.
         stdin: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The user to run it as.
         runas: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The group to run it as.
         group: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The shell to run it with.
         shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// Variables to add to its environment.
         env: Value = Value::Null,
         ..kwargs
     });
 
-    /// Run a command and return what it writes on its standard output.
+    /// Run a command and return its standard output.
     fn run_stdout(RunStdout {
-        /// As of `cmd.run`.
+        /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
-        /// As of `cmd.run`.
+        /// The directory to run it in. The default is the home directory of the user.
         cwd: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The text for its standard input.
         stdin: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The user to run it as.
         runas: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The group to run it as.
         group: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The shell to run it with.
         shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// True to run it in a shell. The default is true for a call from the command line, and
+        /// false for a call from a template or another function.
         python_shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// Variables to add to its environment.
         env: Value = Value::Null,
         ..kwargs
     });
 
-    /// Run a command and return what it writes on its standard error.
+    /// Run a command and return its standard error.
     fn run_stderr(RunStderr {
-        /// As of `cmd.run`.
+        /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
-        /// As of `cmd.run`.
+        /// The directory to run it in. The default is the home directory of the user.
         cwd: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The text for its standard input.
         stdin: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The user to run it as.
         runas: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The group to run it as.
         group: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The shell to run it with.
         shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// True to run it in a shell. The default is true for a call from the command line, and
+        /// false for a call from a template or another function.
         python_shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// Variables to add to its environment.
         env: Value = Value::Null,
         ..kwargs
     });
 
-    /// Run a command and return a dictionary of its pid, return code and both outputs.
+    /// Run a command and return a dictionary with its pid, its return code and both outputs.
     fn run_all(RunAll {
-        /// As of `cmd.run`.
+        /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
-        /// As of `cmd.run`.
+        /// The directory to run it in. The default is the home directory of the user.
         cwd: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The text for its standard input.
         stdin: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The user to run it as.
         runas: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The group to run it as.
         group: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The shell to run it with.
         shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// True to run it in a shell. The default is true for a call from the command line, and
+        /// false for a call from a template or another function.
         python_shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// Variables to add to its environment.
         env: Value = Value::Null,
         ..kwargs
     });
 
     /// Run a command and return its return code.
     fn retcode(Retcode {
-        /// As of `cmd.run`.
+        /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
-        /// As of `cmd.run`.
+        /// The directory to run it in. The default is the home directory of the user.
         cwd: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The text for its standard input.
         stdin: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The user to run it as.
         runas: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The group to run it as.
         group: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The shell to run it with.
         shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// True to run it in a shell. The default is true for a call from the command line, and
+        /// false for a call from a template or another function.
         python_shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// Variables to add to its environment.
         env: Value = Value::Null,
         ..kwargs
     });
 
     /// Start a command in the background and return its pid.
     fn run_bg(RunBg {
-        /// As of `cmd.run`.
+        /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
-        /// As of `cmd.run`.
+        /// The directory to run it in. The default is the home directory of the user.
         cwd: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The user to run it as.
         runas: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The group to run it as.
         group: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The shell to run it with.
         shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// True to run it in a shell. The default is true for a call from the command line, and
+        /// false for a call from a template or another function.
         python_shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// Variables to add to its environment.
         env: Value = Value::Null,
         ..kwargs
     });
 
     /// Fetch a script and run it; return what `cmd.run_all` returns.
     fn script(Script {
-        /// Where it is: `salt://…`, an absolute path, or a URL.
+        /// The location of the script: a `salt://` URL, an absolute path or another URL.
         source: String,
-        /// Its arguments: a line or a list.
+        /// The arguments of the script: a line or a list.
         args: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The directory to run it in. The default is the home directory of the user.
         cwd: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The text for its standard input.
         stdin: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The user to run it as.
         runas: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The group to run it as.
         group: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The shell to run it with.
         shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// True to run it in a shell. The default is true for a call from the command line, and
+        /// false for a call from a template or another function.
         python_shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// Variables to add to its environment.
         env: Value = Value::Null,
-        /// The template engine that renders it: `jinja`.
+        /// The template engine that renders the script, such as `jinja`.
         template: Value = Value::Null,
         ..kwargs
     });
 
     /// Fetch a script, run it and return its return code.
     fn script_retcode(ScriptRetcode {
-        /// As of `cmd.script`.
+        /// The location of the script: a `salt://` URL, an absolute path or another URL.
         source: String,
-        /// As of `cmd.script`.
+        /// The arguments of the script: a line or a list.
         args: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The directory to run it in. The default is the home directory of the user.
         cwd: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The text for its standard input.
         stdin: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The user to run it as.
         runas: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The group to run it as.
         group: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The shell to run it with.
         shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// True to run it in a shell. The default is true for a call from the command line, and
+        /// false for a call from a template or another function.
         python_shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// Variables to add to its environment.
         env: Value = Value::Null,
-        /// The template engine that renders it.
+        /// The template engine that renders the script.
         template: Value = "jinja".into(),
         ..kwargs
     });
 
-    /// Run code of a language by its interpreter and return what it writes.
+    /// Run code with its interpreter and return the output.
     fn exec_code(ExecCode {
         /// The interpreter.
         lang: String,
-        /// The code.
+        /// The code to run.
         code: String,
         /// The directory to run it in.
         cwd: Value = Value::Null,
-        /// Arguments of the code.
+        /// The arguments of the code.
         args: Value = Value::Null,
         ..kwargs
     });
 
-    /// The same, and return what `cmd.run_all` returns.
+    /// Run code with its interpreter and return what `cmd.run_all` returns.
     fn exec_code_all(ExecCodeAll {
         /// The interpreter.
         lang: String,
-        /// The code.
+        /// The code to run.
         code: String,
         /// The directory to run it in.
         cwd: Value = Value::Null,
-        /// Arguments of the code.
+        /// The arguments of the code.
         args: Value = Value::Null,
         ..kwargs
     });
 
-    /// Run a command in another root, with `dev`, `proc` and `sys` mounted there, and return what `cmd.run_all` returns.
+    /// Run a command in another root directory, with `dev`, `proc` and `sys` mounted there, and
+    /// return what `cmd.run_all` returns.
     fn run_chroot(RunChroot {
-        /// The root.
+        /// The path of the root directory.
         root: String,
-        /// As of `cmd.run`.
+        /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
-        /// As of `cmd.run`.
+        /// The directory to run it in. The default is the home directory of the user.
         cwd: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The text for its standard input.
         stdin: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The user to run it as.
         runas: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The group to run it as.
         group: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// The shell to run it with.
         shell: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// True to run it in a shell, which is the default.
         python_shell: Value = true.into(),
-        /// Folders of this machine that are seen there too.
+        /// The folders of this machine to bind-mount in the root directory.
         binds: Vec<String> = Vec::new(),
-        /// As of `cmd.run`.
+        /// Variables to add to its environment.
         env: Value = Value::Null,
         ..kwargs
     });
 
     /// Return the path of a program.
     fn which(Which {
-        /// Its name.
+        /// The name of the program.
         cmd: String,
     });
 
-    /// Return the path of the first of several programs that is there.
+    /// Return the path of the first of several programs that is installed.
     fn which_bin(WhichBin {
-        /// Their names.
+        /// The names of the programs.
         cmds: Vec<String>,
     });
 
-    /// Return True when a program is there.
+    /// Return True if a program is installed.
     fn has_exec(HasExec {
-        /// Its name.
+        /// The name of the program.
         cmd: String,
     });
 
-    /// Return the shells that `/etc/shells` lists.
+    /// Return the shells listed in `/etc/shells`.
     fn shells(Shells {});
 
-    /// Write a text on a terminal.
+    /// Write a text to a terminal.
     fn tty(Tty {
-        /// `tty1`, `pts3` and so on.
+        /// The terminal, such as `tty1` or `pts3`.
         device: String,
-        /// The text.
+        /// The text to write.
         echo: String = String::new(),
     });
 
-    /// Not on this system: PowerShell commands run on Windows.
+    /// Fail: PowerShell commands run only on Windows.
     fn powershell(Powershell {
         /// The command.
         cmd: Value,
@@ -306,7 +317,7 @@ state::exec_module! {
     });
 }
 
-/// The options that functions declare, in their order.
+/// The names of the options that functions declare, in the order of the values for [`options`].
 const DECLARED: [&str; 7] = [
     "cwd",
     "stdin",
@@ -317,7 +328,7 @@ const DECLARED: [&str; 7] = [
     "env",
 ];
 
-/// Declared and other options together, as [`Process::of`] reads them.
+/// Merges declared and other options into one dictionary, as [`Process::of`] reads them.
 fn options(declared: [Value; 7], mut kwargs: Map) -> Map {
     for (name, value) in DECLARED.iter().zip(declared) {
         if !value.is_null() {
@@ -375,7 +386,8 @@ fn run_with(cx: &Exec, cmd: &Value, options: Map) -> Result<Value, Error> {
     Ok(shown(&options, &output.stdout))
 }
 
-/// `cmd.run` logs a failure once more, and fails itself where `raise_err` is given.
+/// Logs the output and, a second time as in Salt, a failure. Returns an error for a failure if
+/// `raise_err` is set.
 fn log_run(process: &Process, output: &Output, options: &Map) -> Result<(), Error> {
     let Some(mut level) = process.output_loglevel else {
         return Ok(());
@@ -461,7 +473,7 @@ fn run_all(cx: &Exec, args: RunAll) -> Result<Value, Error> {
     .map(Value::from)
 }
 
-/// `cmd.run_all` with its options in a dictionary.
+/// Runs `cmd.run_all` with its options in a dictionary.
 pub(crate) fn run_all_with(cx: &Exec, cmd: &Value, options: &Map) -> Result<Map, Error> {
     let merged = options.get("redirect_stderr").is_some_and(Value::is_true);
     let (_, output) = execute(
@@ -521,7 +533,7 @@ fn run_bg(cx: &Exec, args: RunBg) -> Result<Value, Error> {
     Ok(Map::new().with("pid", output.pid).into())
 }
 
-/// Runs a command with Salt's options and asks for its return code as the exit code.
+/// Runs a command with Salt's options, and makes its return code the exit code of the call.
 fn execute(
     cx: &Exec,
     cmd: &Value,
@@ -541,7 +553,8 @@ fn execute(
     Ok((process, output))
 }
 
-/// A call from outside has a jid and means the shell; one from a template or a module does not, unless `cmd_safe` is off.
+/// Returns whether the shell runs the command by default. A call from outside has a jid and uses
+/// the shell. A call from a template or a module uses it only if `cmd_safe` is off.
 fn python_shell(cx: &Exec, options: &Map) -> bool {
     let given = options.get("python_shell").filter(|value| !value.is_null());
     given.map_or_else(
@@ -568,7 +581,7 @@ fn render(cx: &Exec, process: &mut Process, options: &Map) -> Result<(), Error> 
     Ok(())
 }
 
-/// `cmd_blacklist_glob` and `cmd_whitelist_glob` hold for calls from outside.
+/// Applies `cmd_blacklist_glob` and `cmd_whitelist_glob`, which restrict calls from outside.
 fn check_available(cx: &Exec, process: &Process, options: &Map) -> Result<(), Error> {
     if !options.contains("__pub_jid") {
         return Ok(());

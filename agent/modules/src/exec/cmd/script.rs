@@ -1,4 +1,4 @@
-//! `cmd.script` and `cmd.exec_code`: what is run is written to a file of its own first.
+//! `cmd.script` and `cmd.exec_code`: write a script or code to a temporary file, and run it.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use value::{Map, Value, log};
 use super::temporary::Temporary;
 use super::{Stderr, execute, hide, run_all_with};
 
-/// `cmd.script` with its options in a dictionary.
+/// Runs `cmd.script` with its options in a dictionary.
 pub(crate) fn script_with(
     cx: &Exec,
     source: &str,
@@ -69,7 +69,7 @@ fn not_cached() -> Map {
         .with("cache_error", true)
 }
 
-/// The bytes of a source; none when there is no such file.
+/// Returns the bytes of a source, or `None` if there is no such file.
 fn fetched(cx: &Exec, source: &str, saltenv: &str) -> Result<Option<Vec<u8>>, Error> {
     let path = if let Some(inside) = source.strip_prefix("salt://") {
         let (path, query) = inside.split_once('?').unwrap_or((inside, ""));
@@ -88,7 +88,7 @@ fn fetched(cx: &Exec, source: &str, saltenv: &str) -> Result<Option<Vec<u8>>, Er
     crate::fs::read(&path).map(Some)
 }
 
-/// Renders a text with what Salt gives to the templates of commands and scripts.
+/// Renders a text with the variables that Salt offers to the templates of commands and scripts.
 pub(crate) fn rendered(
     cx: &Exec,
     text: &str,
@@ -96,7 +96,8 @@ pub(crate) fn rendered(
     options: &Map,
 ) -> Result<String, Error> {
     let failed = |error: render::Error| Error::refused(error.to_string());
-    // The pipe is made without the text: the first line of a script names its interpreter and no renderer.
+    // The pipe is created without the text because the first line of a script names its
+    // interpreter, not a renderer.
     let pipe = Pipe::of("", engine, &*ExecHost::of(cx)).map_err(|_| {
         Error::refused(format!(
             "Attempted to render file paths with unavailable engine {engine}"
@@ -129,7 +130,7 @@ pub(crate) fn rendered(
     Ok(rendered.map_err(failed)?.text)
 }
 
-/// `cmd.exec_code_all` with its options in a dictionary.
+/// Runs `cmd.exec_code_all` with its options in a dictionary.
 pub(super) fn code(
     cx: &Exec,
     lang: &str,

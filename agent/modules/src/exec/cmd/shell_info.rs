@@ -1,4 +1,4 @@
-//! `cmd.shell_info`: which version of a shell or a language there is.
+//! `cmd.shell_info`: returns the version of a shell or language.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,19 +8,20 @@ use value::{Map, Value, log};
 use crate::process::{Process, Stderr, which};
 
 state::exec_module! {
-    /// Shells and languages.
+    /// Query shells and languages.
     mod cmd;
 
-    /// Return whether a shell or a language is installed, where, and in which version.
+    /// Return whether a shell or a language is installed, its path and its version.
     fn shell_info(ShellInfo {
-        /// Its name: bash, perl, php, python, ruby, tcsh or zsh.
+        /// The name: `bash`, `perl`, `php`, `python`, `ruby`, `tcsh` or `zsh`.
         shell: String,
-        /// Accepted: of PowerShell on Windows.
+        /// Accepted and ignored: it concerns PowerShell on Windows.
         list_modules: bool = false,
     });
 }
 
-/// Each with where its version stands in what it says, and how it is asked.
+/// The known programs: the name, the regular expression that finds the version in the output, and
+/// the command that prints the version.
 const SHELLS: &[(&str, &str, &[&str])] = &[
     ("bash", r"version (\d\S*)", &["bash", "--version"]),
     ("zsh", r"^zsh (\d\S*)", &["zsh", "--version"]),
@@ -48,7 +49,7 @@ fn unknown(error: String, installed: impl Into<Value>) -> Value {
         .into()
 }
 
-/// The first three numbers of a version; a zero stands for a second one that is missing.
+/// Returns the first three numbers of a version. A missing second number becomes a zero.
 fn short(version: &str) -> String {
     let end = version.find(|c: char| !c.is_ascii_digit() && c != '.');
     let version = version.get(..end.unwrap_or(version.len()));

@@ -1,4 +1,4 @@
-//! [`Temporary`]: files for programs, which nobody can put another file in the place of.
+//! [`Temporary`]: files for programs that no other user can replace.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -12,15 +12,15 @@ use value::{Value, python, random, trust};
 use crate::accounts;
 use crate::fs::handle::{Folder, Last, Links, place};
 
-/// How many random bytes a name has.
+/// The number of random bytes in a name.
 const RANDOM: usize = 12;
 
-/// Where folders are made if not in the usual folder for temporary files.
+/// The folders that are tried after the usual folder for temporary files.
 const OTHERS: [&str; 3] = ["/var/tmp", "/run", "/tmp"];
 
-/// A file for the one who uses it alone; it goes when this does. It is in a folder of its own, which only
-/// root (or the user of this process) can change and everybody can go through: never in a folder of the
-/// user who runs it, who could put something else under its name.
+/// A file for the use of one process. It is removed when this value is dropped. It is in a separate
+/// folder that only root (or the user of this process) can change and every user can traverse. The
+/// folder never belongs to the user who runs the file, since that user could replace the file.
 #[derive(Debug)]
 pub(crate) struct Temporary {
     path: PathBuf,
@@ -30,12 +30,12 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    /// Returns its path.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes one, for a user where one is named.
+    /// Writes a file. If `runas` is given, the file belongs to that user.
     pub(crate) fn written(
         extension: &str,
         text: &[u8],
@@ -44,8 +44,8 @@ impl Temporary {
         Self::made(extension, text, runas, false)
     }
 
-    /// Writes one that can be run: where the usual folder for temporary files is mounted with `noexec`,
-    /// in another one.
+    /// Writes a file that can be executed. If the usual folder for temporary files is mounted with
+    /// `noexec`, the file is created in another folder.
     pub(crate) fn script(
         extension: &str,
         text: &[u8],
@@ -80,7 +80,7 @@ impl Temporary {
         Ok(temporary)
     }
 
-    /// Writes the file and gives it away by its handle.
+    /// Writes the file and sets its owner through the open handle.
     fn fill(&self, text: &[u8], owner: Option<u32>) -> io::Result<()> {
         let mut file = self.within.create(self.name.as_ref(), 0o500)?;
         file.write_all(text)?;
@@ -100,15 +100,15 @@ impl Drop for Temporary {
     }
 }
 
-/// Makes a folder that others may go through and nothing more, whatever the umask is.
+/// Creates a folder that other users can only traverse, whatever the umask is.
 fn private(above: &Folder, name: &OsStr) -> io::Result<Folder> {
     above.mkdir(name, 0o700)?;
     above.entry(name)?.chmod(0o711)?;
     above.below(Path::new(name))
 }
 
-/// Returns where folders of temporary files are made: the usual folder, or another one where others could
-/// replace what is in that, or where nothing in it can be run.
+/// Returns the folder for temporary files: the usual one, or another one if other users could
+/// replace files there or if `runs` is set and it is mounted with `noexec`.
 fn base(runs: bool) -> Result<PathBuf, Error> {
     let usual = std::env::temp_dir();
     let all = || std::iter::once(usual.clone()).chain(OTHERS.map(PathBuf::from));
@@ -126,7 +126,8 @@ fn base(runs: bool) -> Result<PathBuf, Error> {
     })
 }
 
-/// Whether nobody else can rename or remove what is made in a folder: root's with the sticky bit is fine.
+/// Returns true if no other user can rename or remove entries of a folder. A folder of root with
+/// the sticky bit is safe.
 fn keeps(folder: &Path) -> bool {
     let entry = place(folder, Links::Followed, Last::Led);
     let entry = entry.and_then(|place| Ok(place.entry()?.found().clone()));

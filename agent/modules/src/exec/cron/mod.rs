@@ -1,4 +1,4 @@
-//! The `cron` execution module.
+//! The `cron` execution module: reads and changes the crontabs of users.
 
 pub(crate) mod tab;
 
@@ -13,165 +13,165 @@ use crate::process::{self, Output, Process};
 use crate::{accounts, fs, inverses};
 
 state::exec_module! {
-    /// Work with cron.
+    /// Manage the crontabs of users.
     mod cron;
 
-    /// Return a user's crontab as it is.
+    /// Return the text of a user's crontab.
     fn raw_cron(RawCron {
-        /// The user.
+        /// The name of the user.
         user: String,
     });
 
-    /// Return what a user's crontab holds.
+    /// Return the contents of a user's crontab.
     fn list_tab(ListTab {
-        /// The user.
+        /// The name of the user.
         user: String,
     });
 
-    /// Return what a user's crontab holds.
+    /// Return the contents of a user's crontab.
     fn ls(Ls {
-        /// The user.
+        /// The name of the user.
         user: String,
     });
 
-    /// Return a job of a user; False when there is none.
+    /// Return a job of a user, or False if there is no such job.
     fn get_entry(GetEntry {
-        /// The user.
+        /// The name of the user.
         user: String,
-        /// The job's identifier.
+        /// The identifier of the job.
         identifier: Option<String> = None,
-        /// The job's command, where no identifier is given.
+        /// The command of the job, if no identifier is given.
         cmd: Option<String> = None,
     });
 
-    /// Set up a job.
+    /// Add or change a job.
     fn set_job(SetJob {
-        /// The user.
+        /// The name of the user.
         user: String,
         /// The minute, or `random`.
         minute: String,
-        /// The hour.
+        /// The hour, or `random`.
         hour: String,
-        /// The day of the month.
+        /// The day of the month, or `random`.
         daymonth: String,
-        /// The month.
+        /// The month, or `random`.
         month: String,
-        /// The day of the week.
+        /// The day of the week, or `random`.
         dayweek: String,
         /// The command.
         cmd: String,
-        /// Keep it without running it.
+        /// True to add the job as a comment, so that it does not run.
         commented: bool = false,
-        /// A comment above it.
+        /// The comment above the job.
         comment: Option<String> = None,
-        /// What it is known by when its command changes.
+        /// The identifier, which finds the job again after its command has changed.
         identifier: Option<String> = None,
     });
 
-    /// Set up a job with a nickname for its times.
+    /// Add or change a job that runs at a nickname such as `@daily`.
     fn set_special(SetSpecial {
-        /// The user.
+        /// The name of the user.
         user: String,
         /// The nickname, such as `@daily`.
         special: String,
         /// The command.
         cmd: String,
-        /// Keep it without running it.
+        /// True to add the job as a comment, so that it does not run.
         commented: bool = false,
-        /// A comment above it.
+        /// The comment above the job.
         comment: Option<String> = None,
-        /// What it is known by when its command changes.
+        /// The identifier, which finds the job again after its command has changed.
         identifier: Option<String> = None,
     });
 
     /// Remove a job.
     fn rm_job(RmJob {
-        /// The user.
+        /// The name of the user.
         user: String,
         /// The command.
         cmd: String,
-        /// Only where this is its minute.
+        /// The minute that the job must have.
         minute: Option<String> = None,
-        /// Only where this is its hour.
+        /// The hour that the job must have.
         hour: Option<String> = None,
-        /// Only where this is its day of the month.
+        /// The day of the month that the job must have.
         daymonth: Option<String> = None,
-        /// Only where this is its month.
+        /// The month that the job must have.
         month: Option<String> = None,
-        /// Only where this is its day of the week.
+        /// The day of the week that the job must have.
         dayweek: Option<String> = None,
-        /// What it is known by.
+        /// The identifier of the job.
         identifier: Option<String> = None,
     });
 
     /// Remove a job.
     fn rm(Rm {
-        /// The user.
+        /// The name of the user.
         user: String,
         /// The command.
         cmd: String,
-        /// Only where this is its minute.
+        /// The minute that the job must have.
         minute: Option<String> = None,
-        /// Only where this is its hour.
+        /// The hour that the job must have.
         hour: Option<String> = None,
-        /// Only where this is its day of the month.
+        /// The day of the month that the job must have.
         daymonth: Option<String> = None,
-        /// Only where this is its month.
+        /// The month that the job must have.
         month: Option<String> = None,
-        /// Only where this is its day of the week.
+        /// The day of the week that the job must have.
         dayweek: Option<String> = None,
-        /// What it is known by.
+        /// The identifier of the job.
         identifier: Option<String> = None,
     });
 
-    /// Remove a job with a nickname for its times.
+    /// Remove a job that runs at a nickname.
     fn rm_special(RmSpecial {
-        /// The user.
+        /// The name of the user.
         user: String,
         /// The command.
         cmd: String,
-        /// Only where this is its nickname.
+        /// The nickname that the job must have.
         special: Option<String> = None,
-        /// What it is known by.
+        /// The identifier of the job.
         identifier: Option<String> = None,
     });
 
-    /// Set up a variable.
+    /// Set a variable of a crontab.
     fn set_env(SetEnv {
-        /// The user.
+        /// The name of the user.
         user: String,
-        /// The variable.
+        /// The name of the variable.
         name: String,
-        /// Its value.
+        /// The value of the variable.
         value: Option<String> = None,
     });
 
-    /// Remove a variable.
+    /// Remove a variable from a crontab.
     fn rm_env(RmEnv {
-        /// The user.
+        /// The name of the user.
         user: String,
-        /// The variable.
+        /// The name of the variable.
         name: String,
     });
 
-    /// Put a file in the place of a user's crontab; false when it is not accepted.
+    /// Replace a user's crontab with a file. Return False if the program rejects the file.
     fn write_cron_file(WriteCronFile {
-        /// The user.
+        /// The name of the user.
         user: String,
-        /// The file.
+        /// The path of the file.
         path: String,
     });
 
-    /// Put a file in the place of a user's crontab, and return what the program said.
+    /// Replace a user's crontab with a file, and return the result of the program.
     fn write_cron_file_verbose(WriteCronFileVerbose {
-        /// The user.
+        /// The name of the user.
         user: String,
-        /// The file.
+        /// The path of the file.
         path: String,
     });
 }
 
-/// A call of `crontab` for a user: as the user itself, or as root in its name.
+/// Returns a call of `crontab` for a user: run by root with `-u`, otherwise run as the user.
 fn crontab(user: &str, word: &str) -> Result<Process, Error> {
     let program = process::which("crontab").ok_or("Command 'crontab' cannot be found")?;
     if user.starts_with('-') {
@@ -188,13 +188,13 @@ fn crontab(user: &str, word: &str) -> Result<Process, Error> {
     Ok(process)
 }
 
-/// Whether `crontab -l` said that there is no crontab: in cron's words, or busybox's.
+/// Reports whether `crontab -l` says that there is no crontab, in the words of cron or of busybox.
 fn has_none(stderr: &str) -> bool {
     let missing = stderr.contains("can't open") && stderr.contains("No such file");
     missing || stderr.contains("no crontab for")
 }
 
-/// A user's crontab as it is; empty where there is none.
+/// Returns the text of a user's crontab, or an empty text if there is none.
 pub(crate) fn raw(cx: &Exec, user: &str) -> Result<String, Error> {
     let process = Process {
         ignore_retcode: true,
@@ -202,7 +202,7 @@ pub(crate) fn raw(cx: &Exec, user: &str) -> Result<String, Error> {
         ..crontab(user, "-l")?
     };
     let output = process.run(cx)?;
-    // A user that is not there has none.
+    // A user that does not exist has no crontab.
     let text = match has_none(&output.stderr) || accounts::user(user).is_none() {
         true => String::new(),
         false => output.stdout_of_success("crontab -l")?,
@@ -215,12 +215,13 @@ pub(crate) fn raw(cx: &Exec, user: &str) -> Result<String, Error> {
     Ok(lines.concat())
 }
 
-/// A user's table.
+/// Returns a user's crontab, parsed.
 pub(crate) fn tab(cx: &Exec, user: &str) -> Result<Tab, Error> {
     Ok(Tab::read(&raw(cx, user)?))
 }
 
-/// Puts a text in the place of a user's crontab. It is given by a file of ours alone, as every `crontab` takes it.
+/// Replaces a user's crontab. The text is passed in a temporary file, since every version of
+/// `crontab` accepts a file.
 pub(crate) fn install(cx: &Exec, user: &str, text: &str) -> Result<Output, Error> {
     if let (true, Ok(was)) = (fs::is_noted(cx), raw(cx, user)) {
         inverses::note(cx, inverses::CRONTAB, user, was, text);
@@ -229,7 +230,8 @@ pub(crate) fn install(cx: &Exec, user: &str, text: &str) -> Result<Output, Error
     crontab(user, &file.path().to_string_lossy())?.run(cx)
 }
 
-/// Changes a user's table in one step. What the program says is the answer when it does not accept it.
+/// Reads a user's crontab, changes it and writes it back. The inner error is the output of the
+/// program if it rejects the new crontab.
 pub(crate) fn change(
     cx: &Exec,
     user: &str,
@@ -248,10 +250,10 @@ pub(crate) fn change(
     })
 }
 
-/// Sets up a job.
+/// Adds or changes a job.
 ///
 /// # Errors
-/// When it would be more than a line.
+/// When the job would be longer than one line.
 pub(crate) fn set(cx: &Exec, user: &str, job: Job) -> Result<Result<Outcome, String>, Error> {
     let name = job.identifier.as_deref().unwrap_or_default();
     if job.cmd.contains('\n') || name.contains('\n') {
@@ -260,7 +262,7 @@ pub(crate) fn set(cx: &Exec, user: &str, job: Job) -> Result<Result<Outcome, Str
     change(cx, user, |tab| tab.set(job))
 }
 
-/// Sets up a variable.
+/// Sets a variable.
 pub(crate) fn set_variable(
     cx: &Exec,
     user: &str,
@@ -352,7 +354,7 @@ fn set_special(cx: &Exec, args: SetSpecial) -> Result<Value, Error> {
     Ok(answer(set(cx, &args.user, job)?))
 }
 
-/// True where each time that is given is the job's.
+/// Returns true if the job has all the given times.
 fn times_match(when: &When, times: &[Option<String>; 5]) -> bool {
     let When::Times(now) = when else {
         return false;
@@ -394,7 +396,7 @@ fn rm(cx: &Exec, args: Rm) -> Result<Value, Error> {
     rm_job(cx, args)
 }
 
-/// True for a nickname, and where one is named for no other.
+/// Returns true if the job runs at a nickname. If `wanted` is given, the nickname must be that one.
 pub(crate) fn is_special(when: &When, wanted: Option<&str>) -> bool {
     let special = when.special();
     special.is_some_and(|special| wanted.is_none_or(|wanted| wanted == special))

@@ -1,4 +1,5 @@
-//! A crontab as Salt lays it out: what it does not own, a mark, its variables, its jobs, its jobs with a nickname.
+//! A crontab in Salt's layout: lines that Salt does not manage, a mark, then Salt's variables, jobs
+//! with times, and jobs with a nickname.
 
 use state::module::Error;
 use value::{Map, Value, random};
@@ -6,63 +7,63 @@ use value::{Map, Value, random};
 const MARK: &str = "# Lines below here are managed by Salt, do not edit";
 const IDENTIFIER: &str = "SALT_CRON_IDENTIFIER";
 const DISABLED: &str = "#DISABLED#";
-/// What stands for the identifier of a job that has none.
+/// The placeholder for the identifier of a job that has none.
 const NO_IDENTIFIER: &str = "NO ID SET";
 
-/// The names of a job's five times.
+/// The names of the five times of a job.
 pub(crate) const TIMES: [&str; 5] = ["minute", "hour", "daymonth", "month", "dayweek"];
 
-/// When a job runs.
+/// The times at which a job runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// At five times, each as it stands in the table.
+    /// Five times, each as written in the crontab.
     Times([String; 5]),
-    /// By a nickname such as `@daily`.
+    /// A nickname such as `@daily`.
     Special(String),
 }
 
 /// A job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
-    /// When it runs.
+    /// The times at which the job runs.
     pub(crate) when: When,
     /// The command.
     pub(crate) cmd: String,
-    /// What it is known by when its command changes.
+    /// The identifier, which finds the job again after its command has changed.
     pub(crate) identifier: Option<String>,
-    /// The lines above it.
+    /// The comment lines above the job.
     pub(crate) comment: Option<String>,
-    /// Whether it is kept and does not run.
+    /// True if the job is commented out and does not run.
     pub(crate) commented: bool,
 }
 
-/// A whole table.
+/// A whole crontab.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tab {
     pre: Vec<String>,
-    /// Variables and their values.
+    /// The variables and their values.
     pub(crate) env: Vec<(String, String)>,
-    /// The jobs, those with a nickname behind.
+    /// The jobs. Those with a nickname come last.
     pub(crate) jobs: Vec<Job>,
 }
 
-/// What became of a job or a variable.
+/// The result for a job or a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was there.
+    /// It existed.
     Present,
     /// It was added.
     New,
-    /// It was there and other than asked.
+    /// It existed and was changed.
     Updated,
-    /// It was not there.
+    /// It did not exist.
     Absent,
     /// It was removed.
     Removed,
 }
 
 impl Outcome {
-    /// As Salt's functions return it.
+    /// Returns the name that Salt's functions return.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Present => "present",
@@ -74,7 +75,7 @@ impl Outcome {
     }
 }
 
-/// Whether a wanted value is another than the one that is there. A random time is only made once.
+/// Reports whether a wanted value differs from the existing one. An existing random time is kept.
 pub(crate) fn differs(old: Option<&str>, new: Option<&str>) -> bool {
     match (old, new) {
         (_, None) => false,
@@ -83,7 +84,7 @@ pub(crate) fn differs(old: Option<&str>, new: Option<&str>) -> bool {
     }
 }
 
-/// The same for a time, of which a range `5:20` stands for any of its numbers.
+/// Like [`differs`], but for a time. A range such as `5:20` matches any number in it.
 fn time_differs(old: Option<&str>, new: Option<&str>) -> bool {
     let within = || {
         let (start, end) = range(new?)?;
@@ -119,7 +120,7 @@ impl When {
         times || differs(self.special(), wanted.special())
     }
 
-    /// As it is written: random times are chosen.
+    /// Replaces random times with random numbers.
     fn settled(self) -> Result<Self, Error> {
         let Self::Times(times) = self else {
             return Ok(self);
@@ -141,7 +142,7 @@ impl When {
     }
 }
 
-/// The time itself, or a random number where one is asked for.
+/// Returns the time itself, or a random number if the time is `random` or a range.
 fn chosen(time: String, first: u64, last: u64) -> Result<String, Error> {
     let asked = if time == "random" {
         Some((first, last))
@@ -164,7 +165,8 @@ impl Job {
             .unwrap_or(NO_IDENTIFIER)
     }
 
-    /// Whether it is the job that is meant: the identifiers are the same, or the command is and this one has no identifier.
+    /// Reports whether this is the wanted job: both identifiers are the same, or this job has no
+    /// identifier and both commands are the same.
     pub(crate) fn is(&self, cmd: &str, identifier: Option<&str>) -> bool {
         let wanted = identifier
             .filter(|identifier| !identifier.is_empty())
@@ -176,7 +178,7 @@ impl Job {
         nameless && self.cmd == cmd || self.identity() == wanted
     }
 
-    /// Whether the wanted job is another than this one. `identified` counts the identifier as well.
+    /// Reports whether the wanted job differs from this one. Identifiers are not compared.
     pub(crate) fn differs(&self, wanted: &Self) -> bool {
         self.when.differs(&wanted.when)
             || self.cmd != wanted.cmd
@@ -184,7 +186,7 @@ impl Job {
             || self.commented != wanted.commented
     }
 
-    /// The wanted job with what it leaves open taken from this one.
+    /// Returns the wanted job. Parts that it leaves open are taken from this job.
     fn filled(&self, wanted: Self) -> Self {
         let when = match (&self.when, wanted.when) {
             (When::Times(old), When::Times(new)) => {
@@ -242,7 +244,7 @@ impl Job {
         out.push_str(&format!("{when} {}\n", self.cmd));
     }
 
-    /// As `cron.list_tab` shows it.
+    /// Returns the job as `cron.list_tab` shows it.
     pub(crate) fn to_map(&self) -> Map {
         let mut map = Map::new();
         match &self.when {
@@ -261,7 +263,7 @@ impl Job {
 }
 
 impl Tab {
-    /// Reads a table.
+    /// Parses a crontab.
     pub(crate) fn read(text: &str) -> Self {
         let mut tab = Self::default();
         let mut lines = text.lines();
@@ -295,7 +297,7 @@ impl Tab {
         tab
     }
 
-    /// The table's text.
+    /// Returns the text of the crontab.
     pub(crate) fn write(&self) -> String {
         let mut out = String::new();
         for line in self.pre.iter().map(String::as_str).chain([MARK]) {
@@ -310,7 +312,7 @@ impl Tab {
         out
     }
 
-    /// As `cron.list_tab` returns it.
+    /// Returns the crontab as `cron.list_tab` returns it.
     pub(crate) fn to_map(&self) -> Map {
         let jobs = |special: bool| {
             let jobs = self
@@ -330,10 +332,10 @@ impl Tab {
             .with("env", Value::list(env))
     }
 
-    /// Adds a job, or makes the one that is meant what it should be.
+    /// Adds a job, or changes the existing job with the same identity.
     ///
     /// # Errors
-    /// When a random time is asked for and cannot be drawn.
+    /// When a random time is requested and no random number is available.
     pub(crate) fn set(&mut self, wanted: Job) -> Result<Outcome, Error> {
         let identifier = wanted.identifier.as_deref();
         let found = self
@@ -356,7 +358,7 @@ impl Tab {
         Ok(Outcome::Updated)
     }
 
-    /// Puts a job behind those of its kind.
+    /// Inserts a job after the other jobs of its kind.
     fn add(&mut self, job: Job) -> Result<(), Error> {
         let job = Job {
             when: job.when.settled()?,
@@ -369,7 +371,7 @@ impl Tab {
         Ok(())
     }
 
-    /// Removes the first job that is meant and for which `also` holds.
+    /// Removes the first job that has this command or identifier and for which `also` returns true.
     pub(crate) fn remove(
         &mut self,
         cmd: &str,
@@ -386,7 +388,8 @@ impl Tab {
         }
     }
 
-    /// What setting a variable would come to. An empty value stands in the table as two marks.
+    /// Returns the outcome of setting a variable, without setting it. The crontab stores an empty
+    /// value as two quotation marks.
     pub(crate) fn variable(&self, name: &str, value: &str) -> Outcome {
         let empty = |value: &str| value.is_empty() || value == "\"\"";
         match self.env.iter().find(|known| known.0 == name) {

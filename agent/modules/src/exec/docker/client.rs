@@ -1,4 +1,4 @@
-//! The program that is spoken to: docker, or podman, whose answers are brought into docker's form.
+//! The client: runs docker or podman, and converts the answers of podman into docker's format.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -11,13 +11,14 @@ use super::networks;
 use crate::exec::config;
 use crate::process::{Output, Process, which};
 
-/// How long a request may take where nothing else is said.
+/// The default timeout of a request, in seconds.
 pub(crate) const CLIENT_SECONDS: i64 = 60;
 
-/// How long a transfer, a build or a container that is waited for may take.
+/// The maximum duration of a transfer, a build or a wait for a container, in seconds.
 pub(crate) const WORK_SECONDS_MAX: i64 = 24 * 3600;
 
-/// What podman writes into a container's annotations itself: times and the like, which no two containers share.
+/// The prefixes of the annotations that podman itself adds to a container. They contain times and
+/// other values that differ between any two containers.
 const OWN_ANNOTATIONS: [&str; 4] = [
     "io.container.",
     "io.kubernetes.",
@@ -25,7 +26,7 @@ const OWN_ANNOTATIONS: [&str; 4] = [
     "org.opencontainers.image.stopSignal",
 ];
 
-/// What can be inspected.
+/// A kind of object that can be inspected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A container.
@@ -48,7 +49,8 @@ impl Kind {
         }
     }
 
-    /// Whether a failure says that there is no such thing, not that it could not be looked for.
+    /// Reports whether an error message means that the object does not exist, rather than that the
+    /// lookup failed.
     fn is_absent(self, said: &str) -> bool {
         let (said, word) = (said.to_lowercase(), self.word());
         [
@@ -63,10 +65,11 @@ impl Kind {
     }
 }
 
-/// The program on the path that is used: what the option `docker.program` names, docker, or podman.
+/// Returns the path of the program to use: the one of the option `docker.program`, else docker,
+/// else podman.
 ///
 /// # Errors
-/// When there is none.
+/// When the program is not installed.
 pub(crate) fn program(cx: &Exec) -> Result<String, Error> {
     let chosen = config::found(cx, "docker.program")?;
     if chosen.is_true() {
@@ -81,19 +84,21 @@ pub(crate) fn program(cx: &Exec) -> Result<String, Error> {
     found.ok_or_else(|| "the program docker or podman is not in the path".into())
 }
 
-/// The program, and how it is called.
+/// The program, with the first words of its command line and the timeout of a request.
 pub(crate) struct Client<'a> {
     pub(crate) cx: &'a Exec,
     first: Vec<String>,
-    /// Whether it is podman.
+    /// True if the program is podman.
     pub(crate) podman: bool,
-    /// How long a request may take.
+    /// The timeout of a request, in seconds.
     seconds: i64,
 }
 
 impl<'a> Client<'a> {
+    /// Returns a client for the installed program.
+    ///
     /// # Errors
-    /// When there is no program.
+    /// When no program is installed.
     pub(crate) fn of(cx: &'a Exec) -> Result<Self, Error> {
         let program = program(cx)?;
         let podman = is_podman(cx, &program)?;
@@ -111,12 +116,12 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// The same with another patience.
+    /// Returns the client with another timeout, in seconds.
     pub(crate) fn patient(self, seconds: i64) -> Self {
         Self { seconds, ..self }
     }
 
-    /// A command: its words, then names, none of which is an option.
+    /// Returns a command. The names follow a `--`, so the program cannot read them as options.
     pub(crate) fn command<S: Into<String>>(
         &self,
         words: &[&str],
@@ -137,10 +142,10 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Runs a command that must be answered.
+    /// Runs a command to its end.
     ///
     /// # Errors
-    /// When it takes too long.
+    /// When the command takes longer than the timeout.
     pub(crate) fn run(&self, process: &Process, what: &str) -> Result<Output, Error> {
         let output = process.run(self.cx)?;
         if output.timed_out {
@@ -158,10 +163,10 @@ impl<'a> Client<'a> {
         if self.podman { "podman" } else { "docker" }
     }
 
-    /// What a command prints.
+    /// Runs a command, and returns its standard output.
     ///
     /// # Errors
-    /// What the program says against it.
+    /// The message of the program when it fails.
     pub(crate) fn tell(
         &self,
         words: &[&str],
@@ -176,10 +181,10 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// What the program knows of something, in docker's form; none where there is no such thing.
+    /// Returns the details of an object in docker's format, or `None` if the object does not exist.
     ///
     /// # Errors
-    /// When the program does not say.
+    /// When the program fails.
     pub(crate) fn found(&self, kind: Kind, name: &str) -> Result<Option<Map>, Error> {
         let words = [kind.word(), "inspect"];
         let process = self.command(&words, [""; 0], &[name]);
@@ -194,7 +199,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Podman's older ones do not say which containers a network has.
+    /// Adds the containers to a network. Older versions of podman do not list them.
     fn completed(&self, kind: Kind, found: Map) -> Result<Map, Error> {
         if kind != Kind::Network || found.contains("Containers") {
             return Ok(found);
@@ -204,19 +209,19 @@ impl<'a> Client<'a> {
         Ok(found.with("Containers", containers))
     }
 
-    /// The same, which must be there.
+    /// Like [`Self::found`], but the object must exist.
     ///
     /// # Errors
-    /// Salt's, with the code of docker's interface.
+    /// Salt's error, with the status code of docker's API, when the object does not exist.
     pub(crate) fn inspect(&self, kind: Kind, name: &str) -> Result<Map, Error> {
         let found = self.found(kind, name)?;
         found.ok_or_else(|| format!("Error 404: No such {}: {name}", kind.word()).into())
     }
 
-    /// All of a kind, in docker's form.
+    /// Returns all objects of a kind, in docker's format.
     ///
     /// # Errors
-    /// When the program does not say.
+    /// When the program fails.
     pub(crate) fn all(&self, kind: Kind, list: &[&str]) -> Result<Vec<Map>, Error> {
         let ids = self.tell(list, &[], &[])?;
         let mut names: Vec<&str> = ids.lines().map(str::trim).collect();
@@ -227,7 +232,8 @@ impl<'a> Client<'a> {
         }
         let said = self.command(&[kind.word(), "inspect"], [""; 0], &names);
         let output = self.run(&said, "inspect")?;
-        // One that has gone meanwhile makes it fail, and the others are told all the same.
+        // The command fails if an object was removed in the meantime. It still prints the other
+        // objects.
         let all = self.read(kind, &output.stdout);
         match output.success() || kind.is_absent(&complaint(&output).to_string()) {
             true => all,
@@ -271,7 +277,8 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Whether a program is podman under whatever name: Debian's podman-docker calls it docker.
+/// Reports whether a program is podman. Its name does not decide: Debian's package podman-docker
+/// installs podman as `docker`.
 fn is_podman(cx: &Exec, program: &str) -> Result<bool, Error> {
     const KEY: &str = "docker.is_podman";
     let known = cx.context(|context| context.get(KEY).and_then(|all| all.get(program)?.as_bool()));
@@ -296,16 +303,17 @@ fn is_podman(cx: &Exec, program: &str) -> Result<bool, Error> {
     Ok(podman)
 }
 
-/// A program's JSON.
+/// Parses the JSON output of the program.
 ///
 /// # Errors
-/// When it is none.
+/// When the output is not JSON.
 pub(crate) fn read(said: &str) -> Result<Value, Error> {
     json::read(said)
         .map_err(|why| Error::refused(format!("The program's answer is not understood: {why}")))
 }
 
-/// What a program says against a command, without the words that it puts before each complaint.
+/// Returns the error message of the program, without the prefix that it puts in front of each
+/// message.
 pub(crate) fn complaint(output: &Output) -> Error {
     let said = match output.stderr.trim() {
         "" => output.stdout.trim(),
@@ -333,7 +341,7 @@ fn digest(one: &mut Map, key: &str) {
     }
 }
 
-/// A network of podman's as docker tells it.
+/// Returns a network of podman in docker's format.
 fn network(one: &Map) -> Map {
     let get = |key: &str| one.get(key).cloned().unwrap_or_default();
     let truth = |key: &str| Value::Bool(get(key).is_true());
@@ -369,7 +377,7 @@ fn network(one: &Map) -> Map {
         .with("Labels", labels.unwrap_or_else(|| Map::new().into()))
 }
 
-/// The smallest network that has both ends of a range.
+/// Returns the smallest network that contains both ends of a range.
 fn range(range: &Value) -> Option<String> {
     let end = |key: &str| range.get(key)?.as_str()?.parse::<Ipv4Addr>().ok();
     let (start, end) = (end("start_ip")?.to_bits(), end("end_ip")?.to_bits());

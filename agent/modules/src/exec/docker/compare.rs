@@ -1,8 +1,9 @@
-//! What differs between two containers, or two networks: Salt's rules over docker's own words.
+//! Compares two containers, or two networks. Applies Salt's rules to docker's format.
 
 use value::{Map, Value, sorted};
 
-/// What only says how the program that made a container was attached to it, or is told otherwise by each: no wish of anybody.
+/// The keys to ignore. They only describe how the program was attached to the container, or differ
+/// between the programs; no user has set them.
 const IGNORED: [&str; 8] = [
     "AttachStderr",
     "AttachStdin",
@@ -14,7 +15,7 @@ const IGNORED: [&str; 8] = [
     "StdinOnce",
 ];
 
-/// Lists whose order says nothing.
+/// The lists whose order is irrelevant.
 const UNORDERED: [&str; 9] = [
     "Binds",
     "CapAdd",
@@ -27,15 +28,16 @@ const UNORDERED: [&str; 9] = [
     "Ulimits",
 ];
 
-/// How docker and Salt call what was compared.
+/// The parts of a container that are compared, as docker and Salt call them.
 const PARTS: [&str; 2] = ["Config", "HostConfig"];
 
-/// What of a network is compared, and what is told once it has an address of its own choice.
+/// The parts of a network connection that are compared, and the addresses that are reported when
+/// one side is assigned automatically.
 const STATIC: [&str; 3] = ["Aliases", "Links", "IPAMConfig"];
 pub(crate) const AUTOMATIC: [&str; 4] =
     ["IPAddress", "Gateway", "GlobalIPv6Address", "IPv6Gateway"];
 
-/// Before and after.
+/// Returns a change from an old to a new value.
 pub(crate) fn from_to(old: impl Into<Value>, new: impl Into<Value>) -> Value {
     Map::new().with("old", old).with("new", new).into()
 }
@@ -44,7 +46,7 @@ fn part<'a>(container: &'a Map, key: &str) -> Option<&'a Map> {
     container.get(key)?.as_map()
 }
 
-/// A container's name without the slash that docker puts before it.
+/// Returns the name of a container without docker's leading slash.
 pub(crate) fn name(container: &Map) -> String {
     let name = container
         .get("Name")
@@ -53,7 +55,8 @@ pub(crate) fn name(container: &Map) -> String {
     name.trim_start_matches('/').to_owned()
 }
 
-/// What of a container is compared, in one form whoever made it.
+/// Returns the comparable settings of a container, in a form that does not depend on the program
+/// that created it.
 fn comparable(container: &Map, key: &str) -> Map {
     let mut all = part(container, key).cloned().unwrap_or_default();
     all.retain(|key, _| key.as_str().is_none_or(|key| !IGNORED.contains(&key)));
@@ -64,7 +67,7 @@ fn comparable(container: &Map, key: &str) -> Map {
     all
 }
 
-/// A list whose order says nothing, in one order.
+/// Sorts a list whose order is irrelevant. Returns `None` for any other value.
 fn ordered(item: &str, value: &Value) -> Option<Value> {
     let mut items = value
         .as_list()
@@ -87,14 +90,14 @@ fn config(container: &Map, all: &mut Map) {
     if let Some(image) = container.get("Image") {
         all.insert("Image", image.clone());
     }
-    // Podman gives every container its name as a variable.
+    // Podman sets the name of the container as an environment variable.
     let host = part(container, "Config").and_then(|config| config.get("Hostname"));
     if let (Some(host), Some(env)) = (host, all.get("Env").map(Value::texts)) {
         let own = format!("HOSTNAME={}", host.to_text());
         let env = env.into_iter().filter(|one| *one != own);
         all.insert("Env", env.collect::<Vec<_>>());
     }
-    // Salt's interface made a volume of each path that something is bound to, the program does not.
+    // Salt's API client declares a volume for each path of a bind mount. The program does not.
     let binds = part(container, "HostConfig").and_then(|host| host.get("Binds"));
     let binds = binds.map(Value::texts).unwrap_or_default();
     if let Some(Value::Map(volumes)) = all.get_mut("Volumes") {
@@ -107,7 +110,8 @@ fn config(container: &Map, all: &mut Map) {
     }
 }
 
-/// Podman notes the home of a container's user among its variables once it is started, whoever asked for none.
+/// Removes the variable `HOME`, which podman adds to a container when it starts, unless the new
+/// container sets it.
 fn without_home(old: &mut Map, new: &Map) {
     let texts = |of: &Map| of.get("Env").map(Value::texts).unwrap_or_default();
     let is_home = |one: &String| one.starts_with("HOME=");
@@ -119,7 +123,7 @@ fn without_home(old: &mut Map, new: &Map) {
 }
 
 fn host_config(name: &str, all: &mut Map) {
-    // The program says an empty list where Salt's interface said nothing.
+    // The program returns an empty list where Salt's API client returned null.
     for (_, value) in all.iter_mut() {
         if matches!(value, Value::Map(_) | Value::List(_)) && !value.is_true() {
             *value = Value::Null;
@@ -139,7 +143,7 @@ fn host_config(name: &str, all: &mut Map) {
         policy.insert("Name", "");
     }
     if let Some(Value::Map(log)) = all.get_mut("LogConfig") {
-        // Podman's file for one container, and what is in it now.
+        // Podman adds the path and the current size of the container's log file.
         log.retain(|key, _| !matches!(key.as_str(), Some("Path" | "Size")));
     }
     if matches!(
@@ -150,7 +154,8 @@ fn host_config(name: &str, all: &mut Map) {
     }
 }
 
-/// The words that a container's process is started with: an entry point with several is told in two ways.
+/// Returns the command line of a container: its entry point and its command. An entry point with
+/// several words can be stored in two ways.
 fn argv(config: &Map) -> Vec<String> {
     let words = |key: &str| {
         let words = config.get(key).filter(|words| words.is_true());
@@ -164,7 +169,7 @@ fn argv(config: &Map) -> Vec<String> {
     all
 }
 
-/// What the second container would change of the first.
+/// Returns the changes that would turn the first container into the second.
 pub(crate) fn containers(first: &Map, second: &Map, ignore: &[String]) -> Map {
     let mut changes = Map::new();
     for key in PARTS {
@@ -194,7 +199,7 @@ pub(crate) fn containers(first: &Map, second: &Map, ignore: &[String]) -> Map {
     changes
 }
 
-/// Docker says nothing, or an empty list, for the same.
+/// Reports whether two values differ. Docker uses null and an empty list for the same value.
 fn differ(item: &str, old: &Value, new: &Value) -> bool {
     match item == "OomKillDisable" || old.is_null() || new.is_null() {
         true => old.is_true() != new.is_true(),
@@ -202,13 +207,14 @@ fn differ(item: &str, old: &Value, new: &Value) -> bool {
     }
 }
 
-/// The networks of a container.
+/// Returns the networks of a container.
 pub(crate) fn nets(container: &Map) -> Map {
     let nets = part(container, "NetworkSettings").and_then(|settings| settings.get("Networks"));
     nets.and_then(Value::as_map).cloned().unwrap_or_default()
 }
 
-/// What a container says of one of its networks, without what every container has there.
+/// Returns a property of a container's network connection, without the entries that every container
+/// has.
 fn told(container: &Map, net: &Map, key: &str) -> Value {
     let value = net.get(key).cloned().unwrap_or_default();
     let Some(items) = value.as_list() else {
@@ -229,7 +235,7 @@ fn told(container: &Map, net: &Map, key: &str) -> Value {
     }
 }
 
-/// What the second container's networks would change of the first's.
+/// Returns the changes that would turn the first container's networks into those of the second.
 pub(crate) fn networks(first: &Map, second: &Map) -> Map {
     let (nets1, nets2) = (nets(first), nets(second));
     let mut changes = Map::new();
@@ -260,7 +266,8 @@ pub(crate) fn networks(first: &Map, second: &Map) -> Map {
     changes
 }
 
-/// How a container gets its addresses: `old` and `new` are the networks, `was` and `is` what is said of fixed addresses there.
+/// Compares how a container gets its addresses in a network. `old` and `new` are the network
+/// connections, `was` and `is` their fixed addresses.
 fn addresses(found: &mut Map, (old, new): (Option<&Map>, Option<&Map>), (was, is): (Value, Value)) {
     let word = |net: Option<&Map>, fixed: &Value| match net {
         None => "not connected",
@@ -304,7 +311,7 @@ fn addresses(found: &mut Map, (old, new): (Option<&Map>, Option<&Map>), (was, is
     }
 }
 
-/// What the second network would change of the first.
+/// Returns the changes that would turn the first network into the second.
 pub(crate) fn two_networks(first: &Map, second: &Map, ignore: &[String]) -> Map {
     let mut changes = Map::new();
     for item in first.keys().chain(second.keys()).map(Value::to_text) {
@@ -332,7 +339,7 @@ pub(crate) fn two_networks(first: &Map, second: &Map, ignore: &[String]) -> Map 
     changes
 }
 
-/// What differs in two dictionaries, by their keys.
+/// Returns the differences between two dictionaries, by key.
 fn within(old: &Value, new: &Value, ignored: &str) -> Map {
     let keys = [old, new]
         .into_iter()
@@ -349,7 +356,7 @@ fn within(old: &Value, new: &Value, ignored: &str) -> Map {
     found
 }
 
-/// The same with its pools in one order.
+/// Returns the IPAM settings with the pools sorted by subnet.
 fn pooled(ipam: &Value) -> Value {
     let Some(map) = ipam.as_map() else {
         return ipam.clone();

@@ -1,4 +1,4 @@
-//! Containers: what becomes of them.
+//! Containers: creates, starts, stops, connects and removes them.
 
 use std::time::Instant;
 
@@ -11,13 +11,14 @@ use super::create::{self, Asked, Wanted};
 use super::images;
 use crate::process::{Process, Stderr};
 
-/// How long a container may take to stop where neither it nor anybody says.
+/// The time that a container has to stop if neither the caller nor the container sets one, in
+/// seconds.
 const SHUTDOWN_SECONDS: i64 = 10;
 
-/// What is put before the name of a container that is only made to be compared.
+/// The prefix for the name of a temporary container that is created only for a comparison.
 pub(crate) const WANTED: &str = "pinch-wanted-";
 
-/// What a container is doing.
+/// Returns the state of a container.
 pub(crate) fn state_of(container: &Map) -> &'static str {
     let state = container.get("State");
     let is = |key: &str| {
@@ -32,10 +33,10 @@ pub(crate) fn state_of(container: &Map) -> &'static str {
     }
 }
 
-/// The same of one that must be there.
+/// Returns the state of a container that must exist.
 ///
 /// # Errors
-/// When there is none.
+/// When the container does not exist.
 pub(crate) fn state(client: &Client<'_>, name: &str) -> Result<&'static str, Error> {
     Ok(state_of(&client.inspect(Kind::Container, name)?))
 }
@@ -45,10 +46,10 @@ fn state_or_gone(client: &Client<'_>, name: &str) -> Result<Option<&'static str>
     Ok(found.as_ref().map(state_of))
 }
 
-/// The names of all containers, or of those that run.
+/// Returns the names of all containers, or only of those that run.
 ///
 /// # Errors
-/// When the program does not say.
+/// When the program fails.
 pub(crate) fn names(client: &Client<'_>, all: bool) -> Result<Vec<String>, Error> {
     let mut options = vec!["--format={{.Names}}".to_owned()];
     if all {
@@ -65,10 +66,11 @@ pub(crate) fn names(client: &Client<'_>, all: bool) -> Result<Vec<String>, Error
     Ok(names)
 }
 
-/// Tells the program to do something to a container that changes its state.
+/// Runs a command that changes the state of a container, and compares the new state with the
+/// expected one.
 ///
 /// # Errors
-/// What the program says against it.
+/// The message of the program when it fails.
 pub(crate) fn change(
     client: &Client<'_>,
     name: &str,
@@ -96,10 +98,10 @@ fn refusal(state: &str, comment: String) -> Map {
         .with("comment", comment)
 }
 
-/// The same, unless the container is in a state that forbids it.
+/// Like [`change`], but refuses if the container is in the forbidden state.
 ///
 /// # Errors
-/// What the program says against it.
+/// The message of the program when it fails.
 pub(crate) fn change_unless(
     client: &Client<'_>,
     name: &str,
@@ -118,7 +120,7 @@ pub(crate) fn change_unless(
 /// Starts a container.
 ///
 /// # Errors
-/// What the program says against it.
+/// The message of the program when it fails.
 pub(crate) fn start(client: &Client<'_>, name: &str) -> Result<Map, Error> {
     change_unless(client, name, ("start", "running"), "paused")
 }
@@ -126,7 +128,7 @@ pub(crate) fn start(client: &Client<'_>, name: &str) -> Result<Map, Error> {
 /// Stops a container.
 ///
 /// # Errors
-/// What the program says against it.
+/// The message of the program when it fails.
 pub(crate) fn stop(
     client: Client<'_>,
     name: &str,
@@ -168,7 +170,7 @@ pub(crate) fn stop(
     Ok(done)
 }
 
-/// How a container is removed.
+/// The options for the removal of a container.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Removal {
     pub(crate) force: bool,
@@ -177,10 +179,11 @@ pub(crate) struct Removal {
     pub(crate) timeout: Option<i64>,
 }
 
-/// Removes a container and returns what is no more there.
+/// Removes a container, and returns the ids of the removed containers.
 ///
 /// # Errors
-/// When it runs, or what the program says against it.
+/// When the container is running and neither `force` nor `stop` is set, or the message of the
+/// program when it fails.
 pub(crate) fn rm(client: &Client<'_>, name: &str, how: Removal) -> Result<Vec<String>, Error> {
     let found = client.inspect(Kind::Container, name)?;
     let id = found.get("Id").map(Value::to_text).unwrap_or_default();
@@ -210,10 +213,10 @@ pub(crate) fn rm(client: &Client<'_>, name: &str, how: Removal) -> Result<Vec<St
     })
 }
 
-/// Gives a container another name.
+/// Renames a container.
 ///
 /// # Errors
-/// What the program says against it.
+/// The message of the program when it fails.
 pub(crate) fn rename(client: &Client<'_>, name: &str, new_name: &str) -> Result<bool, Error> {
     let id = |name: &str| -> Result<Option<Value>, Error> {
         Ok(client.inspect(Kind::Container, name)?.get("Id").cloned())
@@ -223,10 +226,10 @@ pub(crate) fn rename(client: &Client<'_>, name: &str, new_name: &str) -> Result<
     Ok(id(new_name)? == before)
 }
 
-/// Makes a container, once its image is there.
+/// Creates a container. Fetches its image first if the image is missing.
 ///
 /// # Errors
-/// What is wrong with the arguments, or what the program says against it.
+/// The invalid arguments, or the message of the program when it fails.
 pub(crate) fn create(client: &Client<'_>, image: &str, asked: &Asked<'_>) -> Result<Map, Error> {
     let wanted = Wanted::of(asked)?;
     fetched(client, image, asked.given)?;
@@ -258,7 +261,7 @@ fn named(client: &Client<'_>, made: Map, name: Option<&str>) -> Result<Map, Erro
     Ok(made.with("Name", name))
 }
 
-/// How a container is run.
+/// The options for running a new container.
 #[derive(Clone, Copy)]
 pub(crate) struct Running {
     pub(crate) bg: bool,
@@ -266,7 +269,7 @@ pub(crate) struct Running {
     pub(crate) force: bool,
 }
 
-/// Removes the container of a name, if that is what is asked for.
+/// Removes an existing container of this name if the options allow it.
 fn replaced(client: &Client<'_>, name: &str, how: Running) -> Result<Option<Vec<String>>, Error> {
     match state_or_gone(client, name)? {
         None => Ok(None),
@@ -291,10 +294,10 @@ fn replaced(client: &Client<'_>, name: &str, how: Running) -> Result<Option<Vec<
     }
 }
 
-/// Makes a container, starts it and, unless it is to be in the background, waits for its end.
+/// Creates a container and starts it. Unless it runs in the background, waits until it ends.
 ///
 /// # Errors
-/// What is wrong with the arguments, or what the program says against it.
+/// The invalid arguments, or the message of the program when it fails.
 pub(crate) fn run(
     client: &Client<'_>,
     image: &str,
@@ -350,7 +353,7 @@ pub(crate) fn run(
     Ok(made)
 }
 
-/// What a container writes until its end.
+/// Starts a container, waits until it ends, and returns its output.
 fn attached(client: &Client<'_>, id: &str) -> Result<String, Error> {
     let process = Process {
         timeout: Some(WORK_SECONDS_MAX.into()),
@@ -359,7 +362,8 @@ fn attached(client: &Client<'_>, id: &str) -> Result<String, Error> {
         ..client.command(&["start"], ["--attach"], &[id])
     };
     let output = client.run(&process, "start")?;
-    // Its return code is the container's own, so whether it ran at all is asked of the container.
+    // The exit code is that of the container. The state of the container shows whether it has
+    // started at all.
     let never = client.found(Kind::Container, id)?.is_some_and(|container| {
         let state = container.get("State").and_then(|state| state.get("Status"));
         matches!(
@@ -373,10 +377,10 @@ fn attached(client: &Client<'_>, id: &str) -> Result<String, Error> {
     }
 }
 
-/// The networks that an argument names, each with how the container is to be there.
+/// Parses the argument `networks`. Returns each network with the settings of the container in it.
 ///
 /// # Errors
-/// When it names none.
+/// When the argument has an invalid format.
 pub(crate) fn networks(given: Option<&Value>) -> Result<Vec<(String, Map)>, Error> {
     let wrong = || Error::from("Invalid format for networks argument");
     match given {
@@ -399,7 +403,7 @@ pub(crate) fn networks(given: Option<&Value>) -> Result<Vec<(String, Map)>, Erro
 /// Connects a container to a network.
 ///
 /// # Errors
-/// What the program says against it.
+/// The message of the program when it fails.
 pub(crate) fn connect(
     client: &Client<'_>,
     container: &str,
@@ -415,17 +419,17 @@ pub(crate) fn connect(
 /// Disconnects a container from a network.
 ///
 /// # Errors
-/// What the program says against it.
+/// The message of the program when it fails.
 pub(crate) fn disconnect(client: &Client<'_>, container: &str, net: &str) -> Result<(), Error> {
     client
         .tell(&["network", "disconnect"], &[], &[net, container])
         .map(drop)
 }
 
-/// The containers that are connected to a network, by their names.
+/// Returns the containers that are connected to a network, by name.
 ///
 /// # Errors
-/// When there is no such network.
+/// When the network does not exist.
 pub(crate) fn connected(client: &Client<'_>, net: &str) -> Result<Map, Error> {
     let found = client.inspect(Kind::Network, net)?;
     let containers = found.get("Containers").and_then(Value::as_map).cloned();

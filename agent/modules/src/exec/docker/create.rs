@@ -1,4 +1,4 @@
-//! Containers and networks are made: what is asked for becomes options of the program.
+//! Creates containers and networks: converts the arguments into options of the program.
 
 use python::shlex;
 use state::module::Error;
@@ -9,7 +9,8 @@ use super::client::{CLIENT_SECONDS, Client, complaint};
 use super::translate::{self, Kind, Table};
 use crate::process::Process;
 
-/// What a container can be given. An option that ends in a colon has its name and value parted by that, others by `=`.
+/// The arguments of a container. In an option that ends in a colon, a colon separates name and
+/// value; in other options, `=` separates them.
 pub(crate) const CONTAINER: Table = Table {
     arguments: &[
         ("auto_remove", Kind::Bool, "rm"),
@@ -116,7 +117,7 @@ pub(crate) const CONTAINER: Table = Table {
     ],
 };
 
-/// Arguments of docker's interface that its program has no option for.
+/// The arguments of docker's API for which the program has no option.
 const WITHOUT_OPTION: [&str; 11] = [
     "cpu_count",
     "cpu_group",
@@ -131,26 +132,28 @@ const WITHOUT_OPTION: [&str; 11] = [
     "use_config_proxy",
 ];
 
-/// What a function of Salt's is told beside what the container is to be.
+/// The arguments of a Salt function that creates a container.
 pub(crate) struct Asked<'a> {
-    /// The container's name; the program chooses one where there is none.
+    /// The name of the container. If it is `None`, the program chooses a name.
     pub(crate) name: Option<&'a str>,
     pub(crate) ignore_collisions: bool,
     pub(crate) validate_ip_addrs: bool,
-    /// What it is to be.
+    /// The arguments that describe the container.
     pub(crate) given: &'a Map,
 }
 
-/// A container as it is asked for.
+/// A container to create.
 pub(crate) struct Wanted {
     known: Map,
-    /// How it is to be in the network that `network_mode` names.
+    /// The settings of the container in the network that `network_mode` selects.
     network: Map,
 }
 
 impl Wanted {
+    /// Parses the arguments of a container.
+    ///
     /// # Errors
-    /// When an argument is wrong, or the program has no option for it.
+    /// When an argument is invalid, or the program has no option for it.
     pub(crate) fn of(asked: &Asked<'_>) -> Result<Self, Error> {
         let given = asked.given;
         let without = WITHOUT_OPTION
@@ -186,7 +189,7 @@ impl Wanted {
         })
     }
 
-    /// Whether it goes when its process ends.
+    /// Returns true if the container is removed when its process ends.
     pub(crate) fn auto_remove(&self) -> bool {
         self.is("auto_remove")
     }
@@ -253,7 +256,8 @@ impl Wanted {
         all
     }
 
-    /// The volumes without a name. A path that a bind names is one by that already.
+    /// Returns the anonymous volumes. Paths that are already the target of a bind mount are left
+    /// out.
     fn volumes(&self) -> Vec<String> {
         let texts = |name: &str| self.known.get(name).map(Value::texts).unwrap_or_default();
         let binds = texts("binds");
@@ -264,7 +268,9 @@ impl Wanted {
         volumes.map(|path| format!("--volume={path}")).collect()
     }
 
-    /// Variables that no file of the program can hold, and the file of the others. Neither is an argument: they are often passwords.
+    /// Returns the environment variables that an env file cannot store, and the text of an env file
+    /// with the others. No value becomes an argument of the program, since values are often
+    /// passwords.
     fn environment(&self, options: &mut Vec<String>) -> Result<(Map, String), Error> {
         let (mut apart, mut file) = (Map::new(), String::new());
         let Some(variables) = self.known.get("environment").and_then(Value::as_map) else {
@@ -291,7 +297,7 @@ impl Wanted {
         Ok((apart, file))
     }
 
-    /// The command that makes it.
+    /// Returns the command that creates the container.
     fn command(
         &self,
         client: &Client<'_>,
@@ -303,7 +309,7 @@ impl Wanted {
         let (env, file) = self.environment(&mut options)?;
         let mut words = vec![image.to_owned()];
         if self.known.contains("entrypoint") {
-            // The option takes one word: what follows it stands before the command.
+            // The option accepts only one word. The other words precede the command.
             let mut entry = self.words("entrypoint")?.into_iter();
             options.push(format!("--entrypoint={}", entry.next().unwrap_or_default()));
             words.extend(entry);
@@ -317,10 +323,10 @@ impl Wanted {
         })
     }
 
-    /// Makes it; the image must be there.
+    /// Creates the container. The image must exist.
     ///
     /// # Errors
-    /// What the program says against it.
+    /// The message of the program when it fails.
     pub(crate) fn make(
         &self,
         client: &Client<'_>,
@@ -340,7 +346,7 @@ impl Wanted {
     }
 }
 
-/// An argument as options of the program.
+/// Appends the options for an argument.
 pub(crate) fn put(all: &mut Vec<String>, option: &str, kind: Kind, value: &Value) {
     let (option, sign) = match option.strip_suffix(':') {
         Some(option) => (option, ":"),
@@ -374,7 +380,7 @@ pub(crate) fn put(all: &mut Vec<String>, option: &str, kind: Kind, value: &Value
     }
 }
 
-/// How a container's health is seen.
+/// Returns the options for the health check of a container.
 fn health(check: Option<&Value>) -> Vec<String> {
     let Some(check) = check.and_then(Value::as_map) else {
         return Vec::new();
@@ -412,7 +418,7 @@ fn health(check: Option<&Value>) -> Vec<String> {
     all
 }
 
-/// How a container is to be in a network.
+/// Returns the options for the settings of a container in a network.
 pub(crate) fn endpoint(config: &Map, alias: &str) -> Vec<String> {
     let mut all = Vec::new();
     for (key, option) in [
@@ -436,7 +442,7 @@ pub(crate) fn endpoint(config: &Map, alias: &str) -> Vec<String> {
     all
 }
 
-/// What a network can be given.
+/// The arguments of a network.
 pub(crate) const NETWORK: Table = Table {
     arguments: &[
         ("driver", Kind::Text, "driver"),
@@ -466,7 +472,7 @@ pub(crate) const NETWORK: Table = Table {
     ],
 };
 
-/// Names of a pool's values: an argument's, docker's, and the option's.
+/// The names of a pool's values: the argument, docker's key and the program's option.
 const POOL: [(&str, &str, &str); 4] = [
     ("subnet", "Subnet", "subnet"),
     ("iprange", "IPRange", "ip-range"),
@@ -474,7 +480,7 @@ const POOL: [(&str, &str, &str); 4] = [
     ("aux_addresses", "AuxiliaryAddresses", "aux-address"),
 ];
 
-/// A network as it is asked for: docker's form of its addresses stands in `ipam`.
+/// Parses the arguments of a network. The entry `ipam` contains the addresses in docker's format.
 pub(crate) fn network(given: &Map, checks: (bool, bool)) -> Result<Map, Error> {
     let mut known = translate::input(&NETWORK, given, checks)?;
     let own = ["ipam_driver", "ipam_opts", "ipam_pools"];
@@ -525,10 +531,10 @@ pub(crate) fn network(given: &Map, checks: (bool, bool)) -> Result<Map, Error> {
     Ok(known)
 }
 
-/// Makes a network.
+/// Creates a network.
 ///
 /// # Errors
-/// What the program says against it.
+/// The message of the program when it fails.
 pub(crate) fn make_network(client: &Client<'_>, name: &str, known: &Map) -> Result<String, Error> {
     let mut options = Vec::new();
     for &(key, kind, option) in NETWORK.arguments {
@@ -559,7 +565,7 @@ pub(crate) fn make_network(client: &Client<'_>, name: &str, known: &Map) -> Resu
     client.tell(&["network", "create"], &options, &[name])
 }
 
-/// The patience that a function's `client_timeout` asks for.
+/// Returns the timeout for an argument `client_timeout`, in seconds.
 pub(crate) fn patience(seconds: Option<i64>) -> i64 {
     seconds
         .filter(|seconds| *seconds > 0)

@@ -1,4 +1,4 @@
-//! The functions of the `docker` execution module that are about images.
+//! The image functions of the `docker` execution module.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,60 +8,60 @@ use super::client::{CLIENT_SECONDS, Client, Kind};
 use super::{flag, images, lists, registries};
 
 state::exec_module! {
-    /// Images of containers, through the program docker or podman.
+    /// Manage container images with the program docker or podman.
     mod docker;
 
     /// Build an image.
     fn build(Build {
-        /// The folder, or an address, with what it is built of.
+        /// The path or URL of the build context.
         path: String,
-        /// The repository that it is named by.
+        /// The repository of the image's name.
         repository: Option<String> = None,
-        /// The tag that it is named by.
+        /// The tag of the image's name.
         tag: Option<String> = None,
-        /// Whether layers of earlier builds are used.
+        /// True to reuse the layers of earlier builds.
         cache: bool = true,
-        /// Whether containers of the build are removed.
+        /// True to remove the containers of the build.
         rm: bool = true,
-        /// Has no meaning with a program.
+        /// Accepted and ignored: there is no API response, since a program does the work.
         api_response: bool = false,
-        /// Is not served.
+        /// Not supported.
         fileobj: Value = Value::Null,
         /// The name of the Dockerfile in the folder.
         dockerfile: Option<String> = None,
-        /// Arguments of the build.
+        /// The build arguments.
         buildargs: Map = Map::new(),
     });
 
-    /// The containers and images that are made of an image.
+    /// Return the containers and images that are based on an image.
     fn depends(Depends {
-        /// Which image.
+        /// The name or id of the image.
         name: String,
     });
 
-    /// The images.
+    /// Return the images.
     fn images(Images {
-        /// Whether all is told of each.
+        /// True to return the details of each image.
         verbose: bool = false,
         ..kwargs
     });
 
-    /// What is known of an image.
+    /// Return the details of an image.
     fn inspect_image(InspectImage {
-        /// Its name or id.
+        /// The name or id of the image.
         name: String,
     });
 
-    /// The names of the images.
+    /// Return the names of the images.
     fn list_tags(ListTags {});
 
     /// Load images from an archive.
     fn load(Load {
-        /// Where it is: a path or an address.
+        /// The path or URL of the archive.
         path: String,
-        /// The repository that the image is named by.
+        /// The repository of the image's new name.
         repository: Option<String> = None,
-        /// The tag that the image is named by.
+        /// The tag of the image's new name.
         tag: Option<String> = None,
     });
 
@@ -73,25 +73,25 @@ state::exec_module! {
 
     /// Fetch an image.
     fn pull(Pull {
-        /// Its name.
+        /// The name of the image.
         image: String,
-        /// Has no meaning with a program: its own configuration says which registries may be trusted.
+        /// Accepted and ignored: the program's own configuration lists the registries to trust.
         insecure_registry: bool = false,
-        /// Has no meaning with a program.
+        /// Accepted and ignored: there is no API response, since a program does the work.
         api_response: bool = false,
-        /// Has no meaning here: a transfer has all the time that it needs.
+        /// Accepted and ignored: a transfer may take as long as it needs.
         client_timeout: i64 = CLIENT_SECONDS,
     });
 
-    /// The id of an image; False where there is none.
+    /// Return the id of an image, or False if the image does not exist.
     fn resolve_image_id(ResolveImageId {
-        /// Its name.
+        /// The name of the image.
         name: String,
     });
 
-    /// The first name of an image; False where there is none.
+    /// Return the first name of an image, or False if the image does not exist.
     fn resolve_tag(ResolveTag {
-        /// Its name or id.
+        /// The name or id of the image.
         name: String,
         ..kwargs
     });
@@ -102,25 +102,25 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Write an image into an archive, not compressed.
+    /// Save an image to an uncompressed archive.
     fn save(Save {
-        /// The image.
+        /// The name or id of the image.
         name: String,
-        /// The archive.
+        /// The absolute path of the archive.
         path: String,
-        /// Whether one that is there is replaced.
+        /// True to overwrite an existing archive.
         overwrite: bool = false,
     });
 
-    /// Give an image a name.
+    /// Add a name to an image.
     fn tag(Tag {
-        /// Its name or id.
+        /// The name or id of the image.
         name: String,
-        /// The repository of the name.
+        /// The repository of the new name.
         repository: String,
-        /// Its tag.
+        /// The tag of the new name.
         tag: String = "latest".into(),
-        /// Has no meaning any more: a name always goes to the last who asks for it.
+        /// Accepted and ignored: the name is always moved to this image.
         force: bool = false,
     });
 }

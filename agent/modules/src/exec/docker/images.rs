@@ -1,4 +1,4 @@
-//! Images: fetched, built, loaded, named and removed.
+//! Images: fetches, builds, loads, tags and removes them.
 
 use std::path::Path;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use super::client::{Client, Kind, WORK_SECONDS_MAX, complaint};
 use crate::process::{Output, Process};
 use crate::source;
 
-/// A size as Salt shows it.
+/// Returns a size in Salt's readable format.
 pub(crate) fn size(bytes: i64) -> String {
     if bytes < 1024 {
         return format!("{bytes} bytes");
@@ -25,10 +25,10 @@ pub(crate) fn size(bytes: i64) -> String {
     "unknown".into()
 }
 
-/// An image with its sizes in words too.
+/// Returns the details of an image, with its sizes in a readable format, too.
 ///
 /// # Errors
-/// When there is none.
+/// When the image does not exist.
 pub(crate) fn inspect(client: &Client<'_>, name: &str) -> Result<Map, Error> {
     let mut found = client.inspect(Kind::Image, name)?;
     for key in ["Size", "VirtualSize"] {
@@ -39,24 +39,24 @@ pub(crate) fn inspect(client: &Client<'_>, name: &str) -> Result<Map, Error> {
     Ok(found)
 }
 
-/// The id of an image, if it is there.
+/// Returns the id of an image, or `None` if the image does not exist.
 ///
 /// # Errors
-/// When the program does not say.
+/// When the program fails.
 pub(crate) fn id(client: &Client<'_>, name: &str) -> Result<Option<String>, Error> {
     let found = client.found(Kind::Image, name)?;
     Ok(found.and_then(|image| Some(image.get("Id")?.to_text())))
 }
 
-/// The names of an image.
+/// Returns the names of an image.
 pub(crate) fn tags(image: &Map) -> Vec<String> {
     image.get("RepoTags").map(Value::texts).unwrap_or_default()
 }
 
-/// All images.
+/// Returns all images.
 ///
 /// # Errors
-/// When the program does not say.
+/// When the program fails.
 pub(crate) fn all(client: &Client<'_>) -> Result<Vec<Map>, Error> {
     client.all(
         Kind::Image,
@@ -64,20 +64,21 @@ pub(crate) fn all(client: &Client<'_>) -> Result<Vec<Map>, Error> {
     )
 }
 
-/// All names of images.
+/// Returns the names of all images, sorted.
 ///
 /// # Errors
-/// When the program does not say.
+/// When the program fails.
 pub(crate) fn all_tags(client: &Client<'_>) -> Result<Vec<String>, Error> {
     let mut names: Vec<String> = all(client)?.iter().flat_map(tags).collect();
     value::sorted::sort(&mut names);
     Ok(names)
 }
 
-/// The first name of an image, or its id where it has none; none where there is no such image.
+/// Returns the first name of an image, or its id if it has no name. Returns `None` if the image
+/// does not exist.
 ///
 /// # Errors
-/// When the program does not say.
+/// When the program fails.
 pub(crate) fn tag_of(client: &Client<'_>, name: &str) -> Result<Option<String>, Error> {
     let Some(image) = client.found(Kind::Image, name)? else {
         return Ok(None);
@@ -86,16 +87,17 @@ pub(crate) fn tag_of(client: &Client<'_>, name: &str) -> Result<Option<String>, 
     Ok(tags(&image).into_iter().next().or(id))
 }
 
-/// Runs what may take long.
+/// Runs a command that may take long.
 fn long(client: &Client<'_>, process: Process, what: &str) -> Result<Output, Error> {
     let timeout = Some(WORK_SECONDS_MAX.into());
     client.run(&Process { timeout, ..process }, what)
 }
 
-/// Fetches an image. One without a registry comes from Docker Hub, as docker has it, where podman is told of no other.
+/// Fetches an image. If podman knows no registry for a name without one, fetches the image from
+/// Docker Hub, as docker does.
 ///
 /// # Errors
-/// What the program says against it.
+/// The message of the program when it fails.
 pub(crate) fn pull(client: &Client<'_>, name: &str) -> Result<Map, Error> {
     let began = Instant::now();
     let before = id(client, name)?;
@@ -135,7 +137,8 @@ pub(crate) fn pull(client: &Client<'_>, name: &str) -> Result<Map, Error> {
     Ok(told.with("Status", status))
 }
 
-/// The layers that were there, and those that came: docker says `ID: Pull complete`, podman `Copying blob sha256:ID done`.
+/// Returns the layers that existed before, and the new ones. Docker prints `ID: Pull complete`,
+/// podman prints `Copying blob sha256:ID done`.
 fn layers(said: &str) -> (Vec<String>, Vec<String>) {
     let (mut old, mut new) = (Vec::new(), Vec::new());
     for line in said.lines() {
@@ -159,10 +162,10 @@ fn layers(said: &str) -> (Vec<String>, Vec<String>) {
     (old, new)
 }
 
-/// What an image is built of.
+/// The arguments of a build.
 pub(crate) struct Build<'a> {
     pub(crate) path: &'a str,
-    /// The repository and the tag.
+    /// The repository and the tag of the new image.
     pub(crate) name: Option<(String, String)>,
     pub(crate) cache: bool,
     pub(crate) rm: bool,
@@ -173,7 +176,7 @@ pub(crate) struct Build<'a> {
 /// Builds an image.
 ///
 /// # Errors
-/// What the program says against it.
+/// The message of the program when it fails.
 pub(crate) fn build(client: &Client<'_>, wanted: &Build<'_>) -> Result<Map, Error> {
     let began = Instant::now();
     let mut options = vec!["--quiet".to_owned(), format!("--rm={}", wanted.rm)];
@@ -190,7 +193,7 @@ pub(crate) fn build(client: &Client<'_>, wanted: &Build<'_>) -> Result<Map, Erro
         .dockerfile
         .map(|file| Path::new(wanted.path).join(file));
     options.extend(file.map(|file| format!("--file={}", file.display())));
-    // Their values are often secret: the program takes them from its environment.
+    // The values are often secret, so the program reads them from its environment.
     let names = wanted.buildargs.keys().map(Value::to_text);
     options.extend(names.map(|name| format!("--build-arg={name}")));
     let process = Process {
@@ -220,10 +223,10 @@ pub(crate) fn build(client: &Client<'_>, wanted: &Build<'_>) -> Result<Map, Erro
         .with("Image", tags))
 }
 
-/// Loads images from an archive, and names one of them.
+/// Loads images from an archive, and tags one of them.
 ///
 /// # Errors
-/// When there is no archive, or what the program says against it.
+/// When the archive does not exist, or the message of the program when it fails.
 pub(crate) fn load(
     client: &Client<'_>,
     path: &str,
@@ -301,10 +304,10 @@ fn ids(client: &Client<'_>) -> Result<Vec<String>, Error> {
         .collect())
 }
 
-/// Names an image.
+/// Tags an image.
 ///
 /// # Errors
-/// What the program says against it.
+/// The message of the program when it fails.
 pub(crate) fn tag(
     client: &Client<'_>,
     name: &str,
@@ -320,7 +323,7 @@ pub(crate) fn tag(
 /// Removes images.
 ///
 /// # Errors
-/// When one of them is not there.
+/// When an image does not exist.
 pub(crate) fn rmi(
     client: &Client<'_>,
     names: &[String],
@@ -357,7 +360,7 @@ pub(crate) fn rmi(
     })
 }
 
-/// What keeps an image from being removed, as a sentence.
+/// Returns a sentence with the containers and images that use an image.
 fn users(client: &Client<'_>, id: &str) -> Result<Option<String>, Error> {
     let (containers, images) = depends(client, id)?;
     let mut parts = Vec::new();
@@ -370,10 +373,10 @@ fn users(client: &Client<'_>, id: &str) -> Result<Option<String>, Error> {
     Ok((!parts.is_empty()).then(|| format!("Image is in use by {}", parts.join(" and "))))
 }
 
-/// The containers and images that are made of an image.
+/// Returns the containers and images that are based on an image.
 ///
 /// # Errors
-/// When the program does not say.
+/// When the program fails.
 pub(crate) fn depends(client: &Client<'_>, id: &str) -> Result<(Vec<String>, Vec<String>), Error> {
     let containers = client.all(Kind::Container, &["ps", "--all", "--quiet", "--no-trunc"])?;
     let is = |of: &Map, key: &str| of.get(key).and_then(Value::as_str) == Some(id);

@@ -1,4 +1,4 @@
-//! Commands in a container.
+//! Runs commands in a container.
 
 use python::shlex;
 use state::module::Error;
@@ -8,13 +8,14 @@ use super::client::{Client, WORK_SECONDS_MAX};
 use super::with_input;
 use crate::process::{Output, Process};
 
-/// Where programs are looked for in a container whose own environment is not kept.
+/// The search path for a command that does not keep the environment of the container.
 const PATH: &str = "PATH=/bin:/usr/bin:/sbin:/usr/sbin:/opt/bin:/usr/local/bin:/usr/local/sbin";
 
-/// Runs a command in a container: without a shell there, and with the variables alone that are to be kept.
+/// Runs a command in a container without a shell. The command gets only the variables that are to
+/// be kept.
 ///
 /// # Errors
-/// When it is no command, or the container does not run.
+/// When the command is not valid, or the container does not run.
 pub(super) fn run(
     client: &Client<'_>,
     name: &str,
@@ -48,7 +49,8 @@ pub(super) fn run(
     Ok(output)
 }
 
-/// What stands before the command: nothing where the container's own environment is kept.
+/// Returns the words in front of the command. There are none if the command keeps the environment
+/// of the container.
 fn variables(keep: Option<&Value>) -> Vec<String> {
     if matches!(keep, Some(Value::Bool(true))) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What there is: containers, images, networks and volumes, as docker's interface lists them.
+//! Lists containers, images, networks and volumes in the format of docker's API.
 
 use std::path::Path;
 use std::time::Instant;
@@ -14,7 +14,7 @@ fn text(of: &Map, key: &str) -> String {
     of.get(key).map(Value::to_text).unwrap_or_default()
 }
 
-/// When something was made, as the seconds since 1970 and in words.
+/// Inserts the creation time, as seconds since 1970 and as text.
 fn created(told: &mut Map, of: &Map) {
     let Ok(time) = text(of, "Created").parse::<jiff::Timestamp>() else {
         return;
@@ -27,7 +27,7 @@ fn created(told: &mut Map, of: &Map) {
     );
 }
 
-/// Filters as options of the program.
+/// Returns filters as options of the program.
 fn filters(given: &Map) -> Vec<String> {
     let one = |(key, value): (&Value, &Value)| -> Vec<String> {
         let key = key.to_text();
@@ -49,7 +49,7 @@ fn filters(given: &Map) -> Vec<String> {
     given.iter().flat_map(one).collect()
 }
 
-/// The containers, by their ids.
+/// Returns the containers, by id.
 pub(super) fn ps(client: &Client<'_>, given: &Map, kwargs: &Map) -> Result<Map, Error> {
     let is = |key: &str| kwargs.get(key).is_some_and(Value::is_true);
     let mut options = filters(given);
@@ -110,7 +110,7 @@ fn listed(container: &Map, status: &str) -> Map {
     told
 }
 
-/// The ports of a container, one entry each.
+/// Returns the ports of a container, with one entry each.
 fn ports(container: &Map) -> Vec<Value> {
     let settings = container.get("NetworkSettings");
     let ports = settings
@@ -142,7 +142,7 @@ fn ports(container: &Map) -> Vec<Value> {
     all
 }
 
-/// The images, by their ids; those without a name only where all are asked for.
+/// Returns the images, by id. Images without a name are included only if `all` is set.
 pub(super) fn images(client: &Client<'_>, verbose: bool, all: bool) -> Result<Map, Error> {
     let mut told = Map::new();
     for found in image::all(client)? {
@@ -180,7 +180,7 @@ pub(super) fn images(client: &Client<'_>, verbose: bool, all: bool) -> Result<Ma
     Ok(told)
 }
 
-/// The networks, or those of some names or ids.
+/// Returns the networks, or only those with the given names or ids.
 pub(super) fn networks(
     client: &Client<'_>,
     names: &[String],
@@ -203,7 +203,7 @@ pub(super) fn networks(
     Ok(told)
 }
 
-/// The volumes.
+/// Returns the volumes.
 pub(super) fn volumes(client: &Client<'_>, given: &Map) -> Result<Map, Error> {
     let names = client.tell(&["volume", "ls", "--quiet"], &filters(given), &[])?;
     let mut all = Vec::new();
@@ -215,7 +215,7 @@ pub(super) fn volumes(client: &Client<'_>, given: &Map) -> Result<Map, Error> {
         .with("Warnings", Value::Null))
 }
 
-/// Makes a volume.
+/// Creates a volume.
 pub(crate) fn create_volume(
     client: &Client<'_>,
     name: &str,
@@ -239,7 +239,7 @@ pub(crate) fn create_volume(
     Ok(made)
 }
 
-/// What a container has written.
+/// Returns the output of a container.
 pub(super) fn logs(client: &Client<'_>, name: &str, kwargs: &Map) -> Result<String, Error> {
     if kwargs.contains("stream") {
         return Err("The 'stream' argument is not supported".into());
@@ -268,7 +268,7 @@ pub(super) fn logs(client: &Client<'_>, name: &str, kwargs: &Map) -> Result<Stri
     }
 }
 
-/// Writes an image into an archive.
+/// Saves an image to an archive.
 pub(super) fn save(
     client: &Client<'_>,
     name: &str,
@@ -316,7 +316,8 @@ pub(super) fn save(
         .with("Size_Human", image::size(bytes)))
 }
 
-/// The versions of the program, with those of docker's interface as numbers too.
+/// Returns the versions of the program. The versions of the program and its API are also included
+/// as lists of numbers.
 pub(super) fn version(client: &Client<'_>) -> Result<Map, Error> {
     let said = read(&client.tell(&["version"], &["--format={{json .}}".into()], &[])?)?;
     let server = said.get("Server").filter(|server| server.is_true());
@@ -338,7 +339,7 @@ pub(super) fn version(client: &Client<'_>) -> Result<Map, Error> {
     Ok(told)
 }
 
-/// Waits for a container's end.
+/// Waits until a container ends.
 pub(super) fn wait(
     client: &Client<'_>,
     name: &str,

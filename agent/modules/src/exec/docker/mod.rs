@@ -1,4 +1,5 @@
-//! The `docker` execution module: containers, images, networks and volumes, through the program docker or podman.
+//! The `docker` execution module: manages containers, images, networks and volumes with the program
+//! docker or podman.
 
 mod client;
 pub(crate) mod compare;
@@ -27,209 +28,210 @@ use containers::{Removal, Running};
 use create::{Asked, patience};
 
 state::exec_module! {
-    /// Containers, through the program docker or podman. The option `docker.program` says which where both are there.
+    /// Manage containers with the program docker or podman. The option `docker.program` selects the
+    /// program; the default is docker if it is installed, else podman.
     mod docker;
 
-    /// What differs in the configuration of two containers.
+    /// Return the differences between the configurations of two containers.
     fn compare_containers(CompareContainers {
-        /// One of them.
+        /// The name or id of the first container.
         first: String,
-        /// The other.
+        /// The name or id of the second container.
         second: String,
-        /// Keys that are left out.
+        /// The keys to ignore.
         ignore: Value = Value::Null,
     });
 
-    /// What differs in the networks of two containers.
+    /// Return the differences between the networks of two containers.
     fn compare_container_networks(CompareContainerNetworks {
-        /// One of them.
+        /// The name or id of the first container.
         first: String,
-        /// The other.
+        /// The name or id of the second container.
         second: String,
     });
 
-    /// What differs in two networks.
+    /// Return the differences between two networks.
     fn compare_networks(CompareNetworks {
-        /// One of them.
+        /// The name or id of the first network.
         first: String,
-        /// The other.
+        /// The name or id of the second network.
         second: String,
-        /// Keys that are left out.
+        /// The keys to ignore.
         ignore: Value = "Name,Id,Created,Containers".into(),
     });
 
     /// Connect a container to a network.
     fn connect_container_to_network(ConnectContainerToNetwork {
-        /// Which container.
+        /// The name or id of the container.
         container: String,
-        /// Which network.
+        /// The name or id of the network.
         net_id: String,
         ..kwargs
     });
 
-    /// The containers that are connected to a network.
+    /// Return the containers that are connected to a network.
     fn connected(Connected {
-        /// Which network.
+        /// The name or id of the network.
         name: String,
-        /// Whether all is told of each.
+        /// True to return the details of each container.
         verbose: bool = false,
     });
 
-    /// Make a container.
+    /// Create a container.
     fn create(Create {
-        /// Its image.
+        /// The name of the image.
         image: String,
-        /// Its name.
+        /// The name of the container. By default the program chooses one.
         name: Option<String> = None,
-        /// Whether it is started.
+        /// True to start the container.
         start: bool = false,
-        /// Has no meaning here: what the program can be told is what is checked.
+        /// Accepted and ignored: the arguments are always translated and checked.
         skip_translate: Value = Value::Null,
-        /// Whether an argument may be given twice, by two names.
+        /// True to accept an argument that is given twice, under two names.
         ignore_collisions: bool = false,
-        /// Whether addresses are checked.
+        /// True to check whether IP addresses are valid.
         validate_ip_addrs: bool = true,
-        /// Seconds that the program may take.
+        /// The timeout of the program, in seconds.
         client_timeout: i64 = CLIENT_SECONDS,
         ..kwargs
     });
 
-    /// Make a network.
+    /// Create a network.
     fn create_network(CreateNetwork {
-        /// Its name.
+        /// The name of the network.
         name: String,
-        /// Has no meaning here: what the program can be told is what is checked.
+        /// Accepted and ignored: the arguments are always translated and checked.
         skip_translate: Value = Value::Null,
-        /// Whether an argument may be given twice, by two names.
+        /// True to accept an argument that is given twice, under two names.
         ignore_collisions: bool = false,
-        /// Whether addresses are checked.
+        /// True to check whether IP addresses are valid.
         validate_ip_addrs: bool = true,
-        /// Seconds that the program may take.
+        /// The timeout of the program, in seconds.
         client_timeout: i64 = CLIENT_SECONDS,
         ..kwargs
     });
 
-    /// Make a volume.
+    /// Create a volume.
     fn create_volume(CreateVolume {
-        /// Its name.
+        /// The name of the volume.
         name: String,
-        /// Its driver.
+        /// The driver of the volume.
         driver: Option<String> = None,
-        /// What the driver is told.
+        /// The options of the driver.
         driver_opts: Map = Map::new(),
     });
 
     /// Disconnect a container from a network.
     fn disconnect_container_from_network(DisconnectContainerFromNetwork {
-        /// Which container.
+        /// The name or id of the container.
         container: String,
-        /// Which network.
+        /// The name or id of the network.
         network_id: String,
     });
 
-    /// Whether there is a container.
+    /// Return whether a container exists.
     fn exists(Exists {
-        /// Its name or id.
+        /// The name or id of the container.
         name: String,
     });
 
-    /// What the program says of itself and the machine.
+    /// Return information about the program and the machine.
     fn info(Info {});
 
-    /// What is known of a container, image, volume or network.
+    /// Return the details of a container, image, volume or network.
     fn inspect(Inspect {
-        /// Its name or id.
+        /// The name or id.
         name: String,
     });
 
-    /// What is known of a container.
+    /// Return the details of a container.
     fn inspect_container(InspectContainer {
-        /// Its name or id.
+        /// The name or id of the container.
         name: String,
     });
 
-    /// What is known of a network.
+    /// Return the details of a network.
     fn inspect_network(InspectNetwork {
-        /// Its name or id.
+        /// The name or id of the network.
         network_id: String,
     });
 
-    /// What is known of a volume.
+    /// Return the details of a volume.
     fn inspect_volume(InspectVolume {
-        /// Its name.
+        /// The name of the volume.
         name: String,
     });
 
-    /// Kill a container's processes.
+    /// Kill the processes of a container.
     fn kill(Kill {
-        /// Its name or id.
+        /// The name or id of the container.
         name: String,
     });
 
-    /// The names of the containers.
+    /// Return the names of the containers.
     fn list_containers(ListContainers {
         ..kwargs
     });
 
-    /// What a container has written.
+    /// Return the output of a container.
     fn logs(Logs {
-        /// Its name or id.
+        /// The name or id of the container.
         name: String,
         ..kwargs
     });
 
-    /// The networks.
+    /// Return the networks.
     fn networks(Networks {
-        /// Their names.
+        /// The names of the networks to return. The default is all networks.
         names: Value = Value::Null,
-        /// Their ids.
+        /// The ids of the networks to return. The default is all networks.
         ids: Value = Value::Null,
     });
 
-    /// Hold a container's processes.
+    /// Pause the processes of a container.
     fn pause(Pause {
-        /// Its name or id.
+        /// The name or id of the container.
         name: String,
     });
 
-    /// The containers with what is known of each.
+    /// Return the containers with their properties.
     fn ps(Ps {
-        /// Filters of the program, such as `label`.
+        /// The filters of the program, such as `label`.
         filters: Map = Map::new(),
         ..kwargs
     });
 
     /// Remove a network.
     fn remove_network(RemoveNetwork {
-        /// Its name or id.
+        /// The name or id of the network.
         network_id: String,
     });
 
     /// Remove a volume.
     fn remove_volume(RemoveVolume {
-        /// Its name.
+        /// The name of the volume.
         name: String,
     });
 
-    /// Give a container another name.
+    /// Rename a container.
     fn rename(Rename {
-        /// Its name or id.
+        /// The name or id of the container.
         name: String,
-        /// The other name.
+        /// The new name.
         new_name: String,
     });
 
-    /// Stop a container and start it again.
+    /// Restart a container.
     fn restart(Restart {
-        /// Its name or id.
+        /// The name or id of the container.
         name: String,
-        /// Seconds that it has to stop.
+        /// The number of seconds that the container has to stop.
         timeout: i64 = 10,
     });
 
-    /// Return the exit code of a command in a container.
+    /// Return the exit code of a command that runs in a container.
     fn retcode(Retcode {
-        /// The container.
+        /// The name or id of the container.
         name: String,
         /// The command.
         cmd: String,
@@ -238,70 +240,70 @@ state::exec_module! {
 
     /// Remove a container.
     fn rm(Rm {
-        /// Its name or id.
+        /// The name or id of the container.
         name: String,
-        /// Whether one that runs is removed too.
+        /// True to remove the container even if it is running.
         force: bool = false,
-        /// Whether its volumes go with it.
+        /// True to remove the volumes of the container, too.
         volumes: bool = false,
         ..kwargs
     });
 
-    /// Return what a command in a container writes.
+    /// Return the output of a command that runs in a container.
     fn run(Run {
-        /// The container.
+        /// The name or id of the container.
         name: String,
         /// The command.
         cmd: String,
         ..kwargs
     });
 
-    /// Return all that is to be said of a command in a container.
+    /// Return the full result of a command that runs in a container.
     fn run_all(RunAll {
-        /// The container.
+        /// The name or id of the container.
         name: String,
         /// The command.
         cmd: String,
         ..kwargs
     });
 
-    /// Make a container, start it and, unless it is in the background, wait for its end.
+    /// Create a container and start it. Unless `bg` is set, wait until it ends.
     fn run_container(RunContainer {
-        /// Its image.
+        /// The name of the image.
         image: String,
-        /// Its name.
+        /// The name of the container. By default the program chooses one.
         name: Option<String> = None,
-        /// Has no meaning here: what the program can be told is what is checked.
+        /// Accepted and ignored: the arguments are always translated and checked.
         skip_translate: Value = Value::Null,
-        /// Whether an argument may be given twice, by two names.
+        /// True to accept an argument that is given twice, under two names.
         ignore_collisions: bool = false,
-        /// Whether addresses are checked.
+        /// True to check whether IP addresses are valid.
         validate_ip_addrs: bool = true,
-        /// Seconds that the program may take.
+        /// The timeout of the program, in seconds.
         client_timeout: i64 = CLIENT_SECONDS,
-        /// Whether it is left to run.
+        /// True to let the container run in the background.
         bg: bool = false,
-        /// Whether a container of that name is removed.
+        /// True to remove an existing container of that name first.
         replace: bool = false,
-        /// Whether it is removed though it runs.
+        /// True to remove the existing container even if it is running.
         force: bool = false,
-        /// The networks that it is connected to.
+        /// The networks to connect the container to.
         networks: Value = Value::Null,
         ..kwargs
     });
 
-    /// Return what a command in a container writes on its standard error.
+    /// Return the standard error of a command that runs in a container.
     fn run_stderr(RunStderr {
-        /// The container.
+        /// The name or id of the container.
         name: String,
         /// The command.
         cmd: String,
         ..kwargs
     });
 
-    /// Return what a command in a container writes on its standard output.
+    /// Return the standard output of a command that runs in a container.
     fn run_stdout(RunStdout {
-        /// The container.
+        /// The name or id of the container.
         name: String,
         /// The command.
         cmd: String,
@@ -310,55 +312,55 @@ state::exec_module! {
 
     /// Send a signal to a container.
     fn signal(Signal {
-        /// Its name or id.
+        /// The name or id of the container.
         name: String,
-        /// The signal.
+        /// The name or number of the signal.
         signal: String,
     });
 
     /// Start a container.
     fn start(Start {
-        /// Its name or id.
+        /// The name or id of the container.
         name: String,
     });
 
-    /// What a container is doing: `running`, `paused` or `stopped`.
+    /// Return the state of a container: `running`, `paused` or `stopped`.
     fn state(State {
-        /// Its name or id.
+        /// The name or id of the container.
         name: String,
     });
 
     /// Stop a container.
     fn stop(Stop {
-        /// Its name or id.
+        /// The name or id of the container.
         name: String,
-        /// Seconds before its processes are killed.
+        /// The number of seconds before the processes of the container are killed.
         timeout: Option<i64> = None,
         ..kwargs
     });
 
-    /// Let a container's processes go on.
+    /// Resume the paused processes of a container.
     fn unpause(Unpause {
-        /// Its name or id.
+        /// The name or id of the container.
         name: String,
     });
 
-    /// The versions of the program.
+    /// Return the versions of the program.
     fn version(Version {});
 
-    /// The volumes.
+    /// Return the volumes.
     fn volumes(Volumes {
-        /// Filters of the program, such as `label`.
+        /// The filters of the program, such as `label`.
         filters: Map = Map::new(),
     });
 
-    /// Wait for a container's end.
+    /// Wait until a container ends.
     fn wait(Wait {
-        /// Its name or id.
+        /// The name or id of the container.
         name: String,
-        /// Whether it is right that it has stopped already, or is gone.
+        /// True to count it as success if the container has already stopped or does not exist.
         ignore_already_stopped: bool = false,
-        /// Whether an exit code other than 0 is a failure.
+        /// True to count an exit code other than 0 as a failure.
         fail_on_exit_status: bool = false,
     });
 }
@@ -530,7 +532,7 @@ fn remove_network(cx: &Exec, args: RemoveNetwork) -> Result<Value, Error> {
 /// Removes a network.
 ///
 /// # Errors
-/// What the program says against it.
+/// The message of the program when it fails.
 pub(crate) fn drop_network(client: &Client<'_>, name: &str) -> Result<(), Error> {
     client.tell(&["network", "rm"], &[], &[name]).map(drop)
 }
@@ -543,7 +545,7 @@ fn remove_volume(cx: &Exec, args: RemoveVolume) -> Result<Value, Error> {
 /// Removes a volume.
 ///
 /// # Errors
-/// What the program says against it.
+/// The message of the program when it fails.
 pub(crate) fn drop_volume(client: &Client<'_>, name: &str) -> Result<(), Error> {
     client.tell(&["volume", "rm"], &[], &[name]).map(drop)
 }
@@ -625,7 +627,7 @@ fn signal(cx: &Exec, args: Signal) -> Result<Value, Error> {
 /// Sends a signal to a container.
 ///
 /// # Errors
-/// What the program says against it.
+/// The message of the program when it fails.
 pub(crate) fn send(client: &Client<'_>, name: &str, signal: &str) -> Result<(), Error> {
     client
         .tell(&["kill"], &[format!("--signal={signal}")], &[name])
@@ -669,7 +671,7 @@ fn wait(cx: &Exec, args: Wait) -> Result<Value, Error> {
     })
 }
 
-/// A command of the program with this patience and this input.
+/// Returns the process with the given standard input and timeout.
 fn with_input(process: Process, input: &str, seconds: i64) -> Process {
     Process {
         stdin: Some(input.to_owned()),

@@ -1,4 +1,4 @@
-//! What podman does not say of its networks: which containers are in them.
+//! Returns the containers of a network, which podman does not list.
 
 use state::module::Error;
 use value::{Map, Value};
@@ -6,10 +6,10 @@ use value::{Map, Value};
 use super::client::{Client, Kind};
 use super::compare;
 
-/// The running containers of a network of podman's, in docker's form.
+/// Returns the running containers of a network of podman, in docker's format.
 ///
 /// # Errors
-/// When the program does not say.
+/// When the program fails.
 pub(crate) fn containers(client: &Client<'_>, net: &str) -> Result<Map, Error> {
     let filter = format!("--filter=network={net}");
     let list = ["ps", "--quiet", "--no-trunc", &filter];

@@ -1,4 +1,5 @@
-//! Ports of the host that lead to ports of a container, in the many forms that an SLS file may write them.
+//! Parses port bindings between the host and a container, in the forms that an SLS file may
+//! contain.
 
 use value::{Map, Value};
 
@@ -6,10 +7,10 @@ use crate::exec::dig::is_ip;
 
 type Said<T> = Result<T, String>;
 
-/// One port or a range, such as `8000-8010`.
+/// Parses a port or a range such as `8000-8010`.
 ///
 /// # Errors
-/// Salt's, when it is none.
+/// Salt's message when the text is not a port or a range.
 pub(crate) fn range(text: &str) -> Said<(i64, i64)> {
     let parts: Option<Vec<i64>> = text
         .split('-')
@@ -25,11 +26,11 @@ pub(crate) fn range(text: &str) -> Said<(i64, i64)> {
     }
 }
 
-/// One port of a container with where it is reached.
+/// A port of a container, and the address and port of the host that lead to it.
 struct Binding {
-    /// The address of the host with its colon, or nothing.
+    /// The address of the host followed by a colon, or an empty text.
     ip: String,
-    /// The port of the host; the program chooses one where there is none.
+    /// The port of the host. If it is `None`, the program chooses a port.
     host: Option<i64>,
     port: i64,
     proto: String,
@@ -46,10 +47,10 @@ impl Binding {
     }
 }
 
-/// The bindings as the program takes them: `IP:HOST:PORT/PROTO`.
+/// Returns the port bindings in the syntax of the program: `IP:HOST:PORT/PROTO`.
 ///
 /// # Errors
-/// Salt's, for what is none.
+/// Salt's message when a binding is invalid.
 pub(crate) fn bindings(value: &Value, validate: bool) -> Said<Value> {
     let mut all = Vec::new();
     match value {
@@ -64,7 +65,8 @@ pub(crate) fn bindings(value: &Value, validate: bool) -> Said<Value> {
             }
         }
     }
-    // One that has several has no other port of the host than its own where none is said.
+    // If a container port has several bindings, those without an address and a host port use the
+    // same port number on the host.
     let ports: Vec<(i64, String)> = all
         .iter()
         .map(|one| (one.port, one.proto.clone()))
@@ -139,7 +141,8 @@ fn of_text(all: &mut Vec<Binding>, text: &str, validate: bool) -> Said<()> {
     Ok(())
 }
 
-/// What a dictionary says of a port: nothing, a port, an address with one, or several of them.
+/// Adds the bindings that a dictionary contains for a port: nothing, a port, an address with a
+/// port, or several of these.
 fn of_dict(all: &mut Vec<Binding>, port: &str, bound: &Value) -> Said<()> {
     let (port, proto) = parted(port);
     let (port, _) = range(port)?;
@@ -207,7 +210,7 @@ mod tests {
                 "[\"10.0.0.1:90:80\", \"10.0.0.1::81\"]",
                 "10.0.0.1:90:80/tcp 10.0.0.1::81/tcp",
             ),
-            // One that has several has its own number for the one that names none.
+            // If a port has several bindings, the one without a host port uses its own number.
             ("[80, \"90:80\"]", "80:80/tcp 90:80/tcp"),
             ("{\"80\": 90, \"53/udp\": null}", "90:80/tcp 53/udp"),
             ("{\"80\": [\"10.0.0.1\", 90]}", "10.0.0.1:90:80/tcp"),

@@ -1,4 +1,4 @@
-//! Logging in to registries.
+//! Logs in to registries.
 
 use state::module::Error;
 use value::{Map, Value};
@@ -6,10 +6,10 @@ use value::{Map, Value};
 use super::client::{CLIENT_SECONDS, Client, complaint};
 use super::with_input;
 
-/// Logs in to the registries that are named, or to all that the pillar knows.
+/// Logs in to the named registries, or to all registries of the configuration and the pillar.
 ///
 /// # Errors
-/// When the pillar cannot be had.
+/// When the pillar is not available.
 pub(super) fn login(client: &Client<'_>, names: &[Value]) -> Result<Map, Error> {
     let mut errors = Vec::new();
     let known = known(client, &mut errors)?;
@@ -79,7 +79,8 @@ fn credentials(name: &str, registry: &Value) -> Result<(String, String), String>
     Ok((part("username")?, part("password")?))
 }
 
-/// What the program says against it, if it does. It reads the password from its input.
+/// Logs in to a registry, and returns the error message of the program if it fails. The password is
+/// passed through standard input.
 fn one(
     client: &Client<'_>,
     name: &str,

@@ -1,70 +1,72 @@
-//! What an SLS file says of containers and networks, checked as Salt checks it and brought to one form each.
+//! Checks the arguments of containers and networks in an SLS file, as Salt does, and converts each
+//! into one form.
 
 use state::module::Error;
 use value::{Map, Value, nested, python};
 
 use crate::exec::dig::is_ip;
 
-/// What a value is to be.
+/// The type of an argument's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A text.
     Text,
     /// A whole number.
     Int,
-    /// A truth.
+    /// A boolean.
     Bool,
-    /// A size in bytes, or such as `512m`.
+    /// A size in bytes, or with a unit such as `512m`.
     Bytes,
-    /// Texts.
+    /// A list of texts.
     List,
-    /// Addresses.
+    /// A list of IP addresses.
     Addresses,
-    /// A command line, or its words.
+    /// A command line, or a list of its words.
     Command,
-    /// Names with values, written with `=`.
+    /// Names with values, separated by `=`.
     Pairs,
-    /// Names of hosts with their addresses.
+    /// Host names with addresses.
     Hosts,
-    /// Names with values, written with `:`.
+    /// Names with values, separated by `:`.
     Links,
-    /// Paths and volumes with where they are in the container.
+    /// Paths or volumes of the host with their paths in the container.
     Binds,
-    /// Labels: a name alone is one.
+    /// Labels. A label may have a name without a value.
     Labels,
     /// A dictionary.
     Dict,
-    /// Paths with their weights.
+    /// Device paths with weights.
     Weights,
-    /// Paths with bytes a second.
+    /// Device paths with rates in bytes per second.
     ByteRates,
-    /// Paths with operations a second.
+    /// Device paths with rates in operations per second.
     Rates,
-    /// Ports that are open.
+    /// Exposed ports.
     Ports,
-    /// Ports of the host that lead to ports of the container.
+    /// Ports of the host that are bound to ports of the container.
     Bindings,
-    /// When a container is started again.
+    /// A restart policy.
     Restart,
-    /// Limits of processes.
+    /// Resource limits of processes.
     Ulimits,
     /// A user.
     User,
-    /// Absolute paths.
+    /// A list of absolute paths.
     Paths,
     /// An absolute path.
     Path,
-    /// An address.
+    /// An IP address.
     Address,
     /// A network such as `10.0.0.0/8`.
     Subnet,
-    /// Names with addresses.
+    /// Names with IP addresses.
     NamedAddresses,
-    /// Dictionaries of a network's pools.
+    /// A list of dictionaries, one for each address pool of a network.
     Pools,
 }
 
-/// The arguments of a function: a name, its kind, and the option of the program; an alias names its argument in the place of the option.
+/// The arguments of a function. An argument has a name, a kind and an option of the program; an
+/// alias has a name and the name of its argument.
 pub(crate) struct Table {
     pub(crate) arguments: &'static [(&'static str, Kind, &'static str)],
     pub(crate) aliases: &'static [(&'static str, &'static str)],
@@ -72,10 +74,10 @@ pub(crate) struct Table {
 
 type Said<T> = Result<T, String>;
 
-/// The known arguments in the table's order, once all are right.
+/// Checks and converts the known arguments. Returns them in the order of the table.
 ///
 /// # Errors
-/// Salt's list of what is wrong with which.
+/// Salt's list of the invalid arguments, with the reason for each.
 pub(crate) fn input(
     table: &Table,
     given: &Map,
@@ -130,7 +132,8 @@ pub(crate) fn input(
     )))
 }
 
-/// A list of dictionaries with a key each is one dictionary.
+/// Merges a list of dictionaries with one key each into one dictionary. Returns any other value
+/// unchanged.
 pub(crate) fn repacked(value: &Value) -> Value {
     let Some(items) = value.as_list().filter(|items| !items.is_empty()) else {
         return value.clone();
@@ -147,7 +150,8 @@ pub(crate) fn repacked(value: &Value) -> Value {
     }
 }
 
-/// Pools are dictionaries of their own, however short.
+/// Returns the value with its lists of dictionaries merged. Pools stay separate, even if they have
+/// one key each.
 fn own_form(kind: Kind, value: &Value) -> Value {
     match kind {
         Kind::Pools => value.clone(),
@@ -216,7 +220,7 @@ fn translated(kind: Kind, value: &Value, validate: bool) -> Said<Value> {
     })
 }
 
-/// What is written with a colon between two values.
+/// Converts a value that consists of two parts with a colon between them.
 fn parted(kind: Kind, value: &Value) -> Said<Value> {
     match kind {
         Kind::Weights => rows(value, ["Path", "Weight"], None, |[path, weight]| {
@@ -268,7 +272,8 @@ fn absolute(kind: Kind, value: &Value) -> Said<Value> {
     }
 }
 
-/// Paths of the host, or volumes, with the paths that they have in the container: as texts, or as docker's interface takes them.
+/// Returns bind mounts, each with the path or volume of the host and the path in the container. The
+/// value is a list of texts, or a dictionary as docker's API accepts it.
 fn binds(value: &Value) -> Said<Vec<String>> {
     let Value::Map(map) = value else {
         return Ok(list(value));
@@ -312,7 +317,7 @@ fn is_subnet(text: &str) -> bool {
     text.contains('/') && value::networks::Network::parse(text, true).is_ok()
 }
 
-/// Texts: a list, or one with commas.
+/// Returns a list of texts. Commas separate the items of a text.
 pub(crate) fn list(value: &Value) -> Vec<String> {
     match value.as_list() {
         Some(items) => items.iter().map(python::str).collect(),
@@ -363,7 +368,8 @@ fn labels(value: &Value) -> Said<Map> {
     Ok(all)
 }
 
-/// Texts such as `a:b`, each a dictionary of these two names; what the second one is to be is said by `second`.
+/// Converts texts such as `a:b` into dictionaries with the two given names. `second` checks and
+/// converts the second part.
 fn rows(
     value: &Value,
     [first, last]: [&str; 2],

@@ -1,4 +1,4 @@
-//! Copies of replaced files below `cachedir/file_backup`.
+//! Backups of replaced files, in the folder `cachedir/file_backup`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use value::{Map, Value};
 
 use crate::fs;
 
-/// The mode of a backup: what the state says, else the option `backup_mode`.
+/// Returns the backup mode: the one of the state, else the option `backup_mode`.
 pub(crate) fn mode(cx: &Exec, given: &str) -> String {
     if given.is_empty() {
         cx.opts().text("backup_mode").unwrap_or_default().to_owned()
@@ -19,12 +19,12 @@ pub(crate) fn mode(cx: &Exec, given: &str) -> String {
     }
 }
 
-/// Where backups lie.
+/// Returns the folder of the backups.
 pub(crate) fn root(cx: &Exec) -> PathBuf {
     cx.opts().cachedir().join("file_backup")
 }
 
-/// Keeps a copy of a file that will be replaced, when the mode asks for it.
+/// Copies a file that is about to be replaced to the backups, if the mode requires a backup.
 pub(crate) fn keep(cx: &Exec, path: &str, mode: &str) -> Result<(), Error> {
     if matches!(mode, "minion" | "both") && path::exists(path) {
         copy(cx, path)?;
@@ -32,7 +32,7 @@ pub(crate) fn keep(cx: &Exec, path: &str, mode: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Copies a file to the backups, under its name and the time.
+/// Copies a file to the backups. The name of the copy ends with the time.
 pub(crate) fn copy(cx: &Exec, path: &str) -> Result<(), Error> {
     let (folder, name) = path::split(path);
     let place = root(cx).join(folder.trim_start_matches('/'));
@@ -48,7 +48,7 @@ pub(crate) fn copy(cx: &Exec, path: &str) -> Result<(), Error> {
     io().map_err(Error::io(path))
 }
 
-/// The local time as Salt writes it into a backup's name: `Fri_Nov_20_12:00:00_123456_2026`.
+/// Returns the local time in the format of a backup's name: `Fri_Nov_20_12:00:00_123456_2026`.
 fn stamp() -> String {
     jiff::Zoned::now()
         .strftime("%a_%b_%d_%H:%M:%S_%6f_%Y")
@@ -56,59 +56,59 @@ fn stamp() -> String {
 }
 
 state::exec_module! {
-    /// Look at kept copies of replaced files.
+    /// List, restore and delete the backups of replaced files.
     mod file;
 
     /// Return the backups of a file, the latest first.
     fn list_backups(ListBackups {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Not more than so many.
+        /// The maximum number of backups to return. The default is all backups.
         limit: Option<i64> = None,
     });
 
-    /// The same as `file.list_backups`.
+    /// Return the backups of a file, the latest first.
     fn list_backup(ListBackup {
-        /// As of `file.list_backups`.
+        /// The path of the file.
         path: String,
-        /// As of `file.list_backups`.
+        /// The maximum number of backups to return. The default is all backups.
         limit: Option<i64> = None,
     });
 
-    /// Return the backups of all files of a folder.
+    /// Return the backups of all files in a folder.
     fn list_backups_dir(ListBackupsDir {
-        /// The folder, with a slash at its end.
+        /// The path of the folder, with a slash at the end.
         path: String,
-        /// Not more than so many of each file.
+        /// The maximum number of backups to return for each file. The default is all backups.
         limit: Option<i64> = None,
     });
 
-    /// Put a backup in the place of its file, which is kept in turn.
+    /// Restore a backup. The current file is backed up first.
     fn restore_backup(RestoreBackup {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Its number in `file.list_backups`.
+        /// The number of the backup in the list of `file.list_backups`.
         backup_id: Value,
     });
 
-    /// Remove a backup.
+    /// Delete a backup.
     fn delete_backup(DeleteBackup {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Its number in `file.list_backups`.
+        /// The number of the backup in the list of `file.list_backups`.
         backup_id: Value,
     });
 
-    /// The same as `file.delete_backup`.
+    /// Delete a backup.
     fn remove_backup(RemoveBackup {
-        /// As of `file.delete_backup`.
+        /// The path of the file.
         path: String,
-        /// As of `file.delete_backup`.
+        /// The number of the backup in the list of `file.list_backups`.
         backup_id: Value,
     });
 }
 
-/// One kept copy.
+/// A backup.
 struct Kept {
     time: DateTime,
     size: u64,
@@ -125,9 +125,9 @@ impl Kept {
     }
 }
 
-/// The name of a kept copy's file, and when it was made.
+/// Splits the name of a backup into the name of its file and the time.
 fn parted(name: &str) -> Option<(&str, DateTime)> {
-    // `name_Fri_Nov_20_12:00:00_123456_2026`
+    // For example `name_Fri_Nov_20_12:00:00_123456_2026`.
     let mut at = name.len();
     for _ in 0..6 {
         at = name.get(..at)?.rfind('_')?;
@@ -137,7 +137,8 @@ fn parted(name: &str) -> Option<(&str, DateTime)> {
     Some((base, parsed.to_datetime().ok()?))
 }
 
-/// The kept copies in the folder of a path, the latest first, of those files that are wanted.
+/// Returns the backups in the folder of a path, the latest first, for those file names that
+/// `wanted` accepts.
 fn kept(
     cx: &Exec,
     path: &str,
@@ -201,7 +202,7 @@ fn list_backups_dir(cx: &Exec, args: ListBackupsDir) -> Result<Value, Error> {
         .collect())
 }
 
-/// Where a backup lies, or why there is none.
+/// Returns the path of a backup, or the reason why there is none.
 fn located(cx: &Exec, path: &str, id: &Value) -> Result<String, String> {
     let text = id.to_text();
     let number = text.parse::<usize>().ok().filter(|n| n.to_string() == text);

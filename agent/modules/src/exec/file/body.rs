@@ -1,4 +1,4 @@
-//! What a managed file is to contain: a file that is there already, or bytes in memory.
+//! The contents of a managed file: another file on this machine, or bytes in memory.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,9 +16,9 @@ use crate::{fs, hashes};
 /// The contents of a managed file.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
-    /// Those of a file on this machine.
+    /// The contents of this file on this machine.
     File(String),
-    /// These.
+    /// The bytes themselves.
     Bytes(Vec<u8>),
 }
 
@@ -30,7 +30,7 @@ impl Body {
         })
     }
 
-    /// All of it.
+    /// Returns all bytes.
     pub(crate) fn bytes(&self) -> io::Result<Vec<u8>> {
         match self {
             Self::File(path) => fs::raw::read(path),
@@ -38,7 +38,7 @@ impl Body {
         }
     }
 
-    /// Its hash.
+    /// Returns the hash of the contents.
     pub(crate) fn hash(&self, kind: &str) -> Result<String, Error> {
         match self {
             Self::File(path) => hashes::of_file(path, kind),
@@ -46,19 +46,21 @@ impl Body {
         }
     }
 
-    /// True when a file has just these contents. A file that cannot be read has others.
+    /// Returns true if a file has exactly these contents. Returns false for a file that cannot be
+    /// read.
     pub(crate) fn is_in(&self, path: &str) -> bool {
         let file = stat::open(path, OFlags::empty());
         file.and_then(|file| same(self, &file, file.metadata()?.len()))
             .unwrap_or(false)
     }
 
-    /// The same for an open file of this size, from its beginning.
+    /// Like [`Self::is_in`], but for an open file of the given size, which is read from its
+    /// beginning.
     pub(crate) fn fills(&self, file: &File, size: u64) -> bool {
         same(self, file, size).unwrap_or(false)
     }
 
-    /// The diff from a file to it, or Salt's sentence where one is binary.
+    /// Returns the diff from a file to these contents, or Salt's message if one of them is binary.
     pub(crate) fn diff_from(&self, path: &str) -> io::Result<String> {
         let old = Self::File(path.to_owned());
         if let Some(sentence) = difflib::binary(&old.head()?, &self.head()?) {
@@ -73,7 +75,8 @@ impl Body {
         Ok(head)
     }
 
-    /// Writes it: through a link, or with `follow` false in the place of a link.
+    /// Writes the contents to a path. With `follow`, a symbolic link is followed; else the file
+    /// replaces the link.
     pub(crate) fn write(
         &self,
         cx: &Exec,
@@ -104,10 +107,10 @@ fn same(body: &Body, mut file: &File, size: u64) -> io::Result<bool> {
     }
 }
 
-/// How much of a file is compared at a time.
+/// The number of bytes that are compared at a time.
 const PIECE: usize = 65536;
 
-/// True when a file holds just these bytes.
+/// Returns true if the next bytes of a file are exactly these.
 fn holds(file: &mut &File, bytes: &[u8]) -> io::Result<bool> {
     let mut read = vec![0; bytes.len().min(PIECE)];
     for wanted in bytes.chunks(PIECE) {

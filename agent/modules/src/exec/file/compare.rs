@@ -1,4 +1,5 @@
-//! `file.get_diff`, `file.apply_template_on_contents`, and comparing files with what they should be.
+//! `file.get_diff`, `file.apply_template_on_contents`, and the functions that compare a file with
+//! its desired contents.
 
 use python::difflib;
 use state::exec::Exec;
@@ -15,139 +16,141 @@ state::exec_module! {
     /// Compare files.
     mod file;
 
-    /// Return the differences of two files.
+    /// Return the differences between two files.
     fn get_diff(GetDiff {
-        /// The one: a path or URL.
+        /// The path or URL of the first file.
         file1: String,
-        /// The other.
+        /// The path or URL of the second file.
         file2: String,
-        /// The environment.
+        /// The Salt environment.
         saltenv: String = "base".into(),
-        /// Show the names of both.
+        /// True to show the names of both files.
         show_filenames: bool = true,
-        /// Show the differences, not only that there are some.
+        /// True to show the differences, False to return only whether there are any.
         show_changes: bool = true,
-        /// Hide the differences where `obfuscate_templates` is set.
+        /// True if the files are templates. Their differences are hidden if the option
+        /// `obfuscate_templates` is set.
         template: bool = false,
-        /// The hash of the one.
+        /// The hash of the first file.
         source_hash_file1: Option<String> = None,
-        /// The hash of the other.
+        /// The hash of the second file.
         source_hash_file2: Option<String> = None,
-        /// Lines in another order do not count.
+        /// True to ignore the order of the lines.
         ignore_ordering: bool = false,
-        /// White space around lines does not count.
+        /// True to ignore white space around lines.
         ignore_whitespace: bool = false,
-        /// What follows one of these does not count.
+        /// The comment characters. The rest of a line after one of them is ignored.
         ignore_comment_characters: Value = Value::Null,
     });
 
-    /// Return what `file.managed` would change of a file, as a dictionary.
+    /// Return the changes that `file.managed` would make to a file, as a dictionary.
     fn check_managed_changes(CheckManagedChanges {
-        /// The file.
+        /// The path of the file.
         name: String,
-        /// Where its contents come from.
+        /// The source of the contents, or a list of sources.
         source: Value,
-        /// Their hash.
+        /// The hash of the source.
         source_hash: Value,
-        /// The name in the file of hashes.
+        /// The name of the source in the hash file.
         source_hash_name: Option<String>,
-        /// The user.
+        /// The user that owns the file.
         user: Value,
-        /// The group.
+        /// The group that owns the file.
         group: Value,
-        /// The mode.
+        /// The mode of the file.
         mode: Value,
-        /// The attributes.
+        /// The attributes of the file.
         attrs: Option<String>,
         /// The template engine.
         template: Option<String>,
-        /// Variables of the template.
+        /// The variables of the template.
         context: Map,
-        /// Variables that the context does not set.
+        /// The default values of variables that are not in `context`.
         defaults: Map,
-        /// The environment.
+        /// The Salt environment.
         saltenv: String,
-        /// The contents.
+        /// The contents of the file.
         contents: Option<String> = None,
-        /// Take a source from the web without a hash.
+        /// True to accept a remote source without a hash.
         skip_verify: bool = false,
-        /// The mode is that of the source.
+        /// True to use the mode of the source.
         keep_mode: bool = false,
         ..kwargs
     });
 
-    /// Return what `file.managed` would change of a file, as a sentence.
+    /// Return the changes that `file.managed` would make to a file, as a sentence.
     fn check_managed(CheckManaged {
-        /// The file.
+        /// The path of the file.
         name: String,
-        /// Where its contents come from.
+        /// The source of the contents, or a list of sources.
         source: Value,
-        /// Their hash.
+        /// The hash of the source.
         source_hash: Value,
-        /// The name in the file of hashes.
+        /// The name of the source in the hash file.
         source_hash_name: Option<String>,
-        /// The user.
+        /// The user that owns the file.
         user: Value,
-        /// The group.
+        /// The group that owns the file.
         group: Value,
-        /// The mode.
+        /// The mode of the file.
         mode: Value,
-        /// The attributes.
+        /// The attributes of the file.
         attrs: Option<String>,
         /// The template engine.
         template: Option<String>,
-        /// Variables of the template.
+        /// The variables of the template.
         context: Map,
-        /// Variables that the context does not set.
+        /// The default values of variables that are not in `context`.
         defaults: Map,
-        /// The environment.
+        /// The Salt environment.
         saltenv: String,
-        /// The contents.
+        /// The contents of the file.
         contents: Option<String> = None,
-        /// Take a source from the web without a hash.
+        /// True to accept a remote source without a hash.
         skip_verify: bool = false,
         ..kwargs
     });
 
-    /// Put contents into a file, with owner and mode; what was cached for it is given as `sfn`.
+    /// Write contents to a file, and set its owner and mode. `sfn` is a cached copy of the
+    /// contents.
     fn manage_file(ManageFile {
-        /// The file.
+        /// The path of the file.
         name: String,
-        /// The file with the contents.
+        /// The path of the file with the contents.
         sfn: Option<String>,
-        /// Accepted: a return to add to.
+        /// Accepted and ignored. In Salt, the return to which the result is added.
         ret: Value,
-        /// Where the contents come from.
+        /// The source of the contents.
         source: Option<String>,
-        /// Hash and type of hash.
+        /// A dictionary of the hash and its type.
         source_sum: Map,
-        /// The user.
+        /// The user that owns the file.
         user: Value,
-        /// The group.
+        /// The group that owns the file.
         group: Value,
-        /// The mode.
+        /// The mode of the file.
         mode: Value,
-        /// The attributes.
+        /// The attributes of the file.
         attrs: Option<String>,
-        /// The environment.
+        /// The Salt environment.
         saltenv: String,
-        /// The mode of the backup.
+        /// The backup mode.
         backup: Option<String>,
-        /// Make the folders above.
+        /// True to create the missing parent folders.
         makedirs: bool = false,
-        /// Accepted; contents are rendered before.
+        /// Accepted and ignored: the contents are rendered beforehand.
         template: Value = Value::Null,
-        /// Show the diff.
+        /// True to return a diff.
         show_changes: bool = true,
-        /// The contents.
+        /// The contents of the file.
         contents: Option<String> = None,
-        /// The mode of new folders.
+        /// The mode of new parent folders.
         dir_mode: Value = Value::Null,
-        /// Change what a link points to.
+        /// True to follow a symbolic link and change its target.
         follow_symlinks: bool = true,
-        /// Take a source from the web without a hash.
+        /// True to accept a remote source without a hash.
         skip_verify: bool = false,
-        /// The mode is that of the source.
+        /// True to use the mode of the source.
         keep_mode: bool = false,
         ..kwargs
     });

@@ -1,4 +1,4 @@
-//! The contexts of files that SELinux goes by.
+//! SELinux contexts of files.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,36 +7,37 @@ use value::{Map, Value};
 use crate::exec::disk::run;
 
 state::exec_module! {
-    /// The contexts of files that SELinux goes by.
+    /// Manage the SELinux contexts of files.
     mod file;
 
-    /// Return the context of a file.
+    /// Return the SELinux context of a file.
     fn get_selinux_context(GetSelinuxContext {
-        /// The file.
+        /// The path of the file.
         path: String,
     });
 
-    /// Change the context of a file, and return it; False where that cannot be.
+    /// Change the SELinux context of a file, and return the new context. Return False if no part of
+    /// the context is given or the change fails.
     fn set_selinux_context(SetSelinuxContext {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// The user.
+        /// The SELinux user.
         user: Option<String> = None,
-        /// The role.
+        /// The SELinux role.
         role: Option<String> = None,
-        /// The type.
+        /// The SELinux type.
         r#type: Option<String> = None,
-        /// The range.
+        /// The SELinux range.
         range: Option<String> = None,
-        /// Whether the policy has it from now on.
+        /// True to add the context to the policy, so that it persists.
         persist: bool = false,
     });
 
-    /// Give a file the context that the policy has for it.
+    /// Reset the SELinux context of a file to the one in the policy.
     fn restorecon(Restorecon {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Whether what is in a folder has it too.
+        /// True to reset everything in a folder, too.
         recursive: bool = false,
     });
 }
@@ -54,7 +55,7 @@ fn get_selinux_context(cx: &Exec, args: GetSelinuxContext) -> Result<Value, Erro
     context(cx, &args.path)
 }
 
-/// Has the policy give a file the context from now on.
+/// Adds the context of a file to the policy.
 fn keep(cx: &Exec, args: &SetSelinuxContext) -> Result<(), Error> {
     let labels = Map::new()
         .with("sel_type", args.r#type.clone())

@@ -1,4 +1,4 @@
-//! Device nodes and pipes.
+//! Device nodes and named pipes.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -15,108 +15,108 @@ use super::stat::normalized;
 use crate::fs;
 
 state::exec_module! {
-    /// Make and look at device nodes and pipes.
+    /// Create and inspect device nodes and named pipes.
     mod file;
 
-    /// Make a device node or a pipe, and the folders above it.
+    /// Create a device node or a named pipe, and its missing parent folders.
     fn mknod(MknodArgs {
-        /// The path.
+        /// The path of the node.
         name: String,
-        /// `c`, `b` or `p`.
+        /// The type: `c` (character device), `b` (block device) or `p` (named pipe).
         ntype: String,
-        /// The major number.
+        /// The major number of the device.
         major: i64 = 0,
-        /// The minor number.
+        /// The minor number of the device.
         minor: i64 = 0,
-        /// The user that owns it.
+        /// The user that owns the node.
         user: Value = Value::Null,
-        /// The group that owns it.
+        /// The group that owns the node.
         group: Value = Value::Null,
-        /// The mode.
+        /// The mode of the node.
         mode: Value = "0600".into(),
     });
 
-    /// Make a character device.
+    /// Create a character device.
     fn mknod_chrdev(MknodChrdev {
-        /// The path.
+        /// The path of the node.
         name: String,
-        /// The major number.
+        /// The major number of the device.
         major: i64,
-        /// The minor number.
+        /// The minor number of the device.
         minor: i64,
-        /// The user that owns it.
+        /// The user that owns the node.
         user: Value = Value::Null,
-        /// The group that owns it.
+        /// The group that owns the node.
         group: Value = Value::Null,
-        /// The mode.
+        /// The mode of the node.
         mode: Value = "0660".into(),
     });
 
-    /// Make a block device.
+    /// Create a block device.
     fn mknod_blkdev(MknodBlkdev {
-        /// The path.
+        /// The path of the node.
         name: String,
-        /// The major number.
+        /// The major number of the device.
         major: i64,
-        /// The minor number.
+        /// The minor number of the device.
         minor: i64,
-        /// The user that owns it.
+        /// The user that owns the node.
         user: Value = Value::Null,
-        /// The group that owns it.
+        /// The group that owns the node.
         group: Value = Value::Null,
-        /// The mode.
+        /// The mode of the node.
         mode: Value = "0660".into(),
     });
 
-    /// Make a pipe.
+    /// Create a named pipe.
     fn mknod_fifo(MknodFifo {
-        /// The path.
+        /// The path of the node.
         name: String,
-        /// The user that owns it.
+        /// The user that owns the node.
         user: Value = Value::Null,
-        /// The group that owns it.
+        /// The group that owns the node.
         group: Value = Value::Null,
-        /// The mode.
+        /// The mode of the node.
         mode: Value = "0660".into(),
     });
 
-    /// Test whether a path is a character device.
+    /// Return whether a path is a character device.
     fn is_chrdev(IsChrdev {
-        /// The path.
+        /// The path of the node.
         name: String,
     });
 
-    /// Test whether a path is a block device.
+    /// Return whether a path is a block device.
     fn is_blkdev(IsBlkdev {
-        /// The path.
+        /// The path of the node.
         name: String,
     });
 
-    /// Test whether a path is a pipe.
+    /// Return whether a path is a named pipe.
     fn is_fifo(IsFifo {
-        /// The path.
+        /// The path of the node.
         name: String,
     });
 
-    /// Return the major and minor number of a device.
+    /// Return the major and minor numbers of a device.
     fn get_devmm(GetDevmm {
-        /// The path.
+        /// The path of the node.
         name: String,
     });
 }
 
-/// What [`make`] makes.
+/// The arguments of [`make`].
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     /// The path.
     pub(crate) name: String,
-    /// `c`, `b` or `p`.
+    /// The type: `c`, `b` or `p`.
     pub(crate) ntype: String,
-    /// The major and the minor number.
+    /// The major and minor numbers.
     pub(crate) device: (i64, i64),
-    /// The user that owns it.
+    /// The user that owns the node.
     pub(crate) user: Value,
-    /// The group that owns it.
+    /// The group that owns the node.
     pub(crate) group: Value,
     /// The mode.
     pub(crate) mode: Value,
@@ -131,10 +131,10 @@ fn kind(ntype: &str) -> Option<(FileType, &'static str)> {
     }
 }
 
-/// Makes a node, with the folders above it.
+/// Creates a node and its missing parent folders.
 ///
 /// # Errors
-/// When the kind is unknown or the system refuses.
+/// When the type is unknown, or the kernel refuses.
 pub(crate) fn make(cx: &Exec, node: &Node) -> Result<Ret, Error> {
     let name = path::expanduser(&node.name);
     let Some((file_type, word)) = kind(&node.ntype) else {
@@ -225,7 +225,7 @@ fn mknod_fifo(cx: &Exec, args: MknodFifo) -> Result<Value, Error> {
     made(cx, node)
 }
 
-/// True when a path is a node of a kind.
+/// Returns true if a path is a node of this type.
 pub(crate) fn is(name: &str, ntype: &str) -> bool {
     let Ok(found) = Path::new(&path::expanduser(name)).metadata() else {
         return false;
@@ -237,7 +237,7 @@ pub(crate) fn is(name: &str, ntype: &str) -> bool {
     }
 }
 
-/// The major and the minor number of a device; zeros where it is none.
+/// Returns the major and minor numbers of a device. Returns zeros if the path is not a device.
 pub(crate) fn numbers(name: &str) -> (i64, i64) {
     let found = Path::new(&path::expanduser(name)).metadata();
     match found {

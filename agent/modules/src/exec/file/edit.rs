@@ -1,4 +1,4 @@
-//! Text in files: appending, prepending, writing, looking for it.
+//! Text in files: appends, prepends, writes and searches it.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,8 @@ use crate::{fs, template};
 use value::pyre::{Flags, Regex};
 
 state::exec_module! {
-    /// Manage information about regular files, directories and special files, set their content and replace text in it.
+    /// Manage information about regular files, directories and special files, set their content and
+    /// replace text in it.
     mod file;
 
     /// Append text to the end of a file.
@@ -31,7 +32,7 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Write text to a file, overwriting what it had.
+    /// Write text to a file. The previous contents are overwritten.
     fn write(Write {
         /// The path of the file.
         path: String,
@@ -43,7 +44,7 @@ state::exec_module! {
     fn contains(Contains {
         /// The path of the file.
         path: String,
-        /// The text, without white space around it.
+        /// The text. White space around it is ignored.
         text: Value,
     });
 
@@ -53,11 +54,11 @@ state::exec_module! {
         path: String,
         /// A regular expression in Python's syntax.
         regex: String,
-        /// Characters that are taken off the start of each line first.
+        /// The characters that are removed from the start of each line first.
         lchar: String = String::new(),
     });
 
-    /// Return True if the glob matches a chunk of the file.
+    /// Return True if the glob matches a chunk of the file. A chunk has 32768 bytes.
     fn contains_glob(ContainsGlob {
         /// The path of the file.
         path: String,
@@ -65,17 +66,17 @@ state::exec_module! {
         glob_expr: String,
     });
 
-    /// Return the contents as a template engine renders them.
+    /// Render a text with a template engine, and return the result.
     fn apply_template_on_contents(ApplyTemplateOnContents {
-        /// The contents.
+        /// The text to render.
         contents: String,
-        /// The engine.
+        /// The template engine.
         template: String,
-        /// Variables of the template.
+        /// The variables of the template.
         context: Map,
-        /// Variables of the template, unless `context` has them.
+        /// The default values of variables that are not in `context`.
         defaults: Map,
-        /// The environment.
+        /// The Salt environment.
         saltenv: String,
     });
 }
@@ -99,7 +100,8 @@ fn append(cx: &Exec, args: Append) -> Result<Value, Error> {
     Ok(format!("Wrote {count} lines to \"{path}\"").into())
 }
 
-/// What a file holds with lines at its end; a last line without a newline gets one first.
+/// Returns the contents of a file with lines appended. If the last line has no newline, one is
+/// added first.
 pub(crate) fn appended(path: &Path, lines: &[String]) -> Result<Vec<u8>, Error> {
     let mut data = read(path)?;
     if data.last().is_some_and(|last| *last != b'\n') {
@@ -109,7 +111,7 @@ pub(crate) fn appended(path: &Path, lines: &[String]) -> Result<Vec<u8>, Error> 
     Ok(data)
 }
 
-/// Adds lines at the end.
+/// Appends lines to a file.
 pub(crate) fn append_lines(cx: &Exec, path: &Path, lines: &[String]) -> Result<(), Error> {
     fs::write(cx, path, &appended(path, lines)?, fs::Owner::default())
 }
@@ -122,7 +124,7 @@ fn prepend(cx: &Exec, args: Prepend) -> Result<Value, Error> {
     Ok(format!("Prepended {count} lines to \"{path}\"").into())
 }
 
-/// Puts lines in front; a file that is not there is made.
+/// Prepends lines to a file. Creates the file if it does not exist.
 pub(crate) fn prepend_lines(cx: &Exec, path: &Path, lines: &[String]) -> Result<(), Error> {
     let old = match fs::read_or_none(path)? {
         Some(old) => utf8(path, old)?,
@@ -141,7 +143,7 @@ fn write(cx: &Exec, args: Write) -> Result<Value, Error> {
     Ok(format!("Wrote {count} lines to \"{path}\"").into())
 }
 
-/// The lines of a call: by position, or as `args=`.
+/// Returns the lines of a call, which are positional arguments or the argument `args`.
 fn given_lines(args: Vec<Value>, mut kwargs: Map) -> Vec<String> {
     let args = match kwargs.remove("args") {
         Some(Value::List(items)) => items.to_vec(),
@@ -176,7 +178,7 @@ fn contains_regex(_cx: &Exec, args: ContainsRegex) -> Result<Value, Error> {
     Ok(false.into())
 }
 
-/// Salt reads such a file in chunks and compares each whole chunk.
+/// The number of bytes in a chunk. Salt reads the file in chunks and matches each whole chunk.
 const CHUNK: usize = 32_768;
 
 fn contains_glob(_cx: &Exec, args: ContainsGlob) -> Result<Value, Error> {
@@ -191,12 +193,12 @@ fn readable(path: &str) -> Result<Option<Vec<u8>>, Error> {
     fs::read_or_none(path::expand_user(path))
 }
 
-/// A whole file.
+/// Returns the bytes of a file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path)
 }
 
-/// A file's text.
+/// Returns the text of a file. Returns an error if the bytes are not UTF-8.
 pub(crate) fn utf8(path: &Path, data: Vec<u8>) -> Result<String, Error> {
     String::from_utf8(data).map_err(|error| {
         let (path, at) = (path.display(), error.utf8_error().valid_up_to());
@@ -206,18 +208,19 @@ pub(crate) fn utf8(path: &Path, data: Vec<u8>) -> Result<String, Error> {
     })
 }
 
-/// Python's `os.path.realpath(os.path.expanduser(path))`.
+/// Returns the path as Python's `os.path.realpath(os.path.expanduser(path))` does.
 pub(crate) fn real_path(path: &str) -> PathBuf {
     let path = path::expand_user(path);
     path.canonicalize().unwrap_or(path)
 }
 
-/// The suffix of a backup, where one is asked for.
+/// Returns the suffix of the backup, or `None` if no backup is requested.
 pub(crate) fn backup_suffix(backup: &Value) -> Option<String> {
     backup.is_true().then(|| backup.to_text())
 }
 
-/// Keeps what a file had beside it, with its mode and time, under its path and `suffix`.
+/// Writes the old contents of a file to a backup in the same folder, with the mode and time of the
+/// file. The backup's name is the path followed by `suffix`.
 pub(crate) fn keep_backup(cx: &Exec, path: &Path, old: &[u8], suffix: &str) -> Result<(), Error> {
     use std::os::unix::fs::PermissionsExt;
 
@@ -231,7 +234,7 @@ pub(crate) fn keep_backup(cx: &Exec, path: &Path, old: &[u8], suffix: &str) -> R
     };
     fs::write(cx, &backup, old, owner)?;
     if let (Ok(modified), Ok(file)) = (known.modified(), fs::open(&backup)) {
-        // The time is a nicety: the backup is good without it.
+        // A failure is ignored: the backup is valid even with another time.
         let _ = file.set_modified(modified);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `file.blockreplace`.
+//! `file.blockreplace`: replaces the text between two markers.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::fs;
 use value::pyre::{Flags, Regex};
 
 state::exec_module! {
-    /// Replacing the text between two markers.
+    /// Replace the text between two markers in a file.
     mod file;
 
     /// Replace the content of a text block in a file, which is delimited by line markers.
@@ -23,28 +23,31 @@ state::exec_module! {
         marker_start: String = "#-- start managed zone --".into(),
         /// The text that marks the line where the block ends.
         marker_end: String = "#-- end managed zone --".into(),
-        /// What is put between them.
+        /// The text of the block.
         content: String = String::new(),
-        /// Append the block when the markers are not found.
+        /// True to append the block if the markers are not found.
         append_if_not_found: bool = false,
-        /// Prepend the block when the markers are not found.
+        /// True to prepend the block if the markers are not found.
         prepend_if_not_found: bool = false,
-        /// The end of the backup's name; False makes none.
+        /// The suffix of the backup's name. False makes no backup.
         backup: Value = ".bak".into(),
-        /// Only say what would change.
+        /// True to change nothing and only return the changes.
         dry_run: bool = false,
-        /// Return a diff; else whether there were changes.
+        /// True to return a diff, False to return whether there are changes.
         show_changes: bool = true,
-        /// Whether a newline follows the content: always, never, or (None) where it has none.
+        /// True to add a newline after the content, False to add none, None to add one only if the
+        /// content does not end with a newline.
         append_newline: Option<bool> = Some(false),
-        /// Without markers: insert the block before the first line that this matches.
+        /// If the markers are not found, insert the block before the first line that this regular
+        /// expression matches.
         insert_before_match: Value = Value::Null,
-        /// Without markers: insert the block after the first line that this matches.
+        /// If the markers are not found, insert the block after the first line that this regular
+        /// expression matches.
         insert_after_match: Value = Value::Null,
     });
 }
 
-/// What is put where.
+/// The block to insert, and the place for it.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) marker_start: String,
@@ -80,7 +83,7 @@ fn blockreplace(cx: &Exec, args: Blockreplace) -> Result<Value, Error> {
     })
 }
 
-/// Replaces the block and returns the diff.
+/// Replaces the block, and returns the diff.
 pub(crate) fn run(cx: &Exec, path: &str, wanted: &Wanted) -> Result<String, Error> {
     let exclusive = [
         wanted.append,
@@ -134,7 +137,7 @@ fn readable(path: &Path, data: &[u8]) -> Result<String, Error> {
     }
 }
 
-/// What a pass over the file found.
+/// The result of a pass over the lines of a file.
 struct Pass {
     lines: Vec<String>,
     found: bool,
@@ -142,7 +145,7 @@ struct Pass {
 }
 
 impl Wanted {
-    /// The file's lines with the block in its place.
+    /// Returns the lines of the file with the block inserted or replaced.
     fn placed(&self, old: &[String]) -> Result<Vec<String>, Error> {
         let inserts = self.before.is_true() || self.after.is_true();
         let pattern = self.pattern()?;
@@ -224,14 +227,14 @@ impl Wanted {
         Ok(pass)
     }
 
-    /// The whole block with both markers.
+    /// Returns the whole block with both markers.
     fn block(&self, newline: &str) -> Vec<String> {
         let mut lines = vec![format!("{}{newline}", self.marker_start)];
         self.add(&mut lines, newline, &self.marker_end);
         lines
     }
 
-    /// The content and the line that ends the block.
+    /// Appends the content and the line that ends the block.
     fn add(&self, lines: &mut Vec<String>, newline: &str, end: &str) {
         let end = format!("{}{newline}", end.trim_end_matches(['\r', '\n']));
         let content = self.content.replace("\r\n", "\n");

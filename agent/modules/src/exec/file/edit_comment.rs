@@ -1,4 +1,4 @@
-//! `file.comment`, `file.uncomment` and `file.comment_line`.
+//! `file.comment`, `file.uncomment` and `file.comment_line`: comment and uncomment lines.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::fs;
 use value::pyre::{Anchor, Flags, Regex, Subject};
 
 state::exec_module! {
-    /// Commenting lines out and in.
+    /// Comment and uncomment lines of files.
     mod file;
 
     /// Comment out the lines that a regular expression matches.
@@ -21,9 +21,9 @@ state::exec_module! {
         path: String,
         /// A regular expression that matches the lines.
         regex: String,
-        /// What comments a line out.
+        /// The text that comments out a line.
         char: String = "#".into(),
-        /// The end of the backup's name; False makes none.
+        /// The suffix of the backup's name. False makes no backup.
         backup: Value = ".bak".into(),
     });
 
@@ -31,25 +31,26 @@ state::exec_module! {
     fn uncomment(Uncomment {
         /// The path of the file.
         path: String,
-        /// A regular expression that matches the lines without the comment character.
+        /// A regular expression that matches the lines without the comment text.
         regex: String,
-        /// What comments a line out.
+        /// The text that comments out a line.
         char: String = "#".into(),
-        /// The end of the backup's name; False makes none.
+        /// The suffix of the backup's name. False makes no backup.
         backup: Value = ".bak".into(),
     });
 
-    /// Comment or uncomment the lines that a regular expression matches. Return the diff, or False where there are none.
+    /// Comment or uncomment the lines that a regular expression matches. Return the diff, or False
+    /// if no line matches.
     fn comment_line(CommentLine {
         /// The path of the file.
         path: String,
         /// A regular expression that matches the lines.
         regex: String,
-        /// What comments a line out.
+        /// The text that comments out a line.
         char: String = "#".into(),
-        /// True comments out, False uncomments.
+        /// True to comment out, False to uncomment.
         cmnt: bool = true,
-        /// The end of the backup's name; False makes none.
+        /// The suffix of the backup's name. False makes no backup.
         backup: Value = ".bak".into(),
     });
 }
@@ -73,7 +74,7 @@ fn comment_line(cx: &Exec, args: CommentLine) -> Result<Value, Error> {
     )
 }
 
-/// Comments lines out or in; returns a diff of those lines, or False where there are none.
+/// Comments or uncomments lines. Returns a diff of these lines, or False if no line matches.
 pub(crate) fn run(
     cx: &Exec,
     path: &str,

@@ -1,4 +1,4 @@
-//! `file.line`.
+//! `file.line`: edits single lines.
 
 use std::path::Path;
 
@@ -12,37 +12,38 @@ use crate::fs;
 use value::pyre::{Flags, Regex};
 
 state::exec_module! {
-    /// Editing single lines.
+    /// Edit single lines of a file.
     mod file;
 
-    /// Line-focused editing of a file. Return the diff, or whether there were changes.
+    /// Edit a line of a file. Return the diff, or whether there were changes.
     fn line(Line {
         /// The path of the file.
         path: String,
-        /// The line.
+        /// The text of the line.
         content: Option<String> = None,
-        /// What finds the line to delete or replace: part of it, or a regular expression.
+        /// The text that identifies the line to delete or replace: a part of the line, or a regular
+        /// expression.
         r#match: Option<String> = None,
-        /// `ensure`, `insert`, `replace` or `delete`.
+        /// The mode: `ensure`, `insert`, `replace` or `delete`.
         mode: Option<String> = None,
-        /// For insert: `start` or `end`.
+        /// The place for mode `insert`: `start` or `end`.
         location: Option<String> = None,
-        /// What finds the line before which it stands.
+        /// The text or regular expression of the line that must follow the new line.
         before: Option<String> = None,
-        /// What finds the line after which it stands.
+        /// The text or regular expression of the line that must precede the new line.
         after: Option<String> = None,
-        /// Return a diff; else whether there were changes.
+        /// True to return a diff, False to return whether there were changes.
         show_changes: bool = true,
-        /// Keep the file as it was beside it, under its name and the time.
+        /// True to make a backup of the file in the same folder. Its name ends with the time.
         backup: bool = false,
-        /// A file that is not there is no error.
+        /// True to ignore a missing file.
         quiet: bool = false,
-        /// Take over the indentation of the line beside it.
+        /// True to use the indentation of the adjacent line.
         indent: bool = true,
     });
 }
 
-/// What is to be done with which line.
+/// The edit to make, and the conditions that select the line.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) content: Option<String>,
@@ -73,7 +74,7 @@ fn line(cx: &Exec, args: Line) -> Result<Value, Error> {
     run(cx, &args.path, &wanted)
 }
 
-/// Edits the file, but in test mode; returns the diff, or whether there were changes.
+/// Edits the file unless in test mode. Returns the diff, or whether there were changes.
 pub(crate) fn run(cx: &Exec, path: &str, wanted: &Wanted) -> Result<Value, Error> {
     let path = edit::real_path(path);
     if !path.is_file() {
@@ -136,7 +137,7 @@ impl Mode {
     }
 }
 
-/// The lines that an expression finds; none where there is no expression, or nothing to search.
+/// The lines that an expression matches, or `None` if there is no expression or no line to search.
 type Found = Option<Vec<String>>;
 
 fn found(lines: &[String], expression: Option<&str>) -> Result<Found, Error> {
@@ -154,7 +155,8 @@ fn found(lines: &[String], expression: Option<&str>) -> Result<Found, Error> {
     Ok(Some(matching))
 }
 
-/// The one line that an expression finds, and where it first stands.
+/// Returns the position of the first line equal to the only match. Returns an error unless there is
+/// exactly one match.
 fn only(lines: &[String], matching: &[String], name: &str) -> Result<usize, Error> {
     let problem = match matching.len() {
         1 => None,
@@ -185,7 +187,7 @@ fn line_end(line: &str) -> &'static str {
     }
 }
 
-/// The line with the end that another one has.
+/// Returns the line with the line ending of another line.
 fn ended_as(other: &str, line: &str) -> String {
     let end = match line_end(other) {
         "" => "\n",
@@ -249,7 +251,7 @@ impl Wanted {
         self.content.as_deref().unwrap_or_default()
     }
 
-    /// The content with the indentation of another line.
+    /// Returns the content with the indentation of another line.
     fn indented(&self, other: &str) -> String {
         if !self.indent {
             return self.text().to_owned();
@@ -259,7 +261,7 @@ impl Wanted {
         format!("{white}{}", self.text().trim_start())
     }
 
-    /// Puts the content at a place, indented as the line at `like`.
+    /// Inserts the content at a position, with the indentation of the line at `like`.
     fn put(&self, lines: &mut Vec<String>, at: usize, like: usize) {
         let line = self.indented(lines.get(like).map_or("", String::as_str));
         lines.insert(at.min(lines.len()), line);
@@ -379,7 +381,7 @@ impl Wanted {
     }
 }
 
-/// Python's truth of a list of lines.
+/// Returns `None` for an empty list, like the truth value of a list in Python.
 fn some(found: &Found) -> Option<&[String]> {
     found.as_deref().filter(|lines| !lines.is_empty())
 }

@@ -1,4 +1,4 @@
-//! `file.replace` and `file.search`.
+//! `file.replace` and `file.search`: replace and search with regular expressions.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::fs;
 use value::pyre::{self, BytesSearch, Flags, Regex, Template};
 
 state::exec_module! {
-    /// Replacing by regular expression.
+    /// Replace and search text in files with regular expressions.
     mod file;
 
     /// Replace occurrences of a pattern in a file. Return the diff, or whether there were changes.
@@ -22,35 +22,35 @@ state::exec_module! {
         path: String,
         /// A regular expression in Python's syntax.
         pattern: String,
-        /// What is put in its place: `\1` and `\g<name>` stand for groups.
+        /// The replacement. `\1` and `\g<name>` refer to groups.
         repl: Value,
-        /// How many occurrences of the pattern are replaced; 0 is all.
+        /// The maximum number of replacements. 0 replaces all occurrences.
         count: i64 = 0,
-        /// Flags of the `re` module: a number, or a list of names.
+        /// The flags of Python's `re` module: a number, or a list of names.
         flags: Value = 8.into(),
-        /// How much is read at once: everything, here.
+        /// Accepted and ignored: the whole file is always read at once.
         bufsize: Value = 1.into(),
-        /// Append the replacement when the pattern is not found.
+        /// True to append the replacement if the pattern is not found.
         append_if_not_found: bool = false,
-        /// Prepend the replacement when the pattern is not found.
+        /// True to prepend the replacement if the pattern is not found.
         prepend_if_not_found: bool = false,
-        /// What is appended or prepended instead of the replacement.
+        /// The text that is appended or prepended instead of the replacement.
         not_found_content: Option<String> = None,
-        /// The end of the backup's name; False makes none.
+        /// The suffix of the backup's name. False makes no backup.
         backup: Value = ".bak".into(),
-        /// Only say what would change.
+        /// True to change nothing and only return the changes.
         dry_run: bool = false,
-        /// Only say whether the pattern is found.
+        /// True to only return whether the pattern is found.
         search_only: bool = false,
-        /// Return a diff; else whether there were changes.
+        /// True to return a diff, False to return whether there were changes.
         show_changes: bool = true,
-        /// A file that is not there is no error.
+        /// True to ignore a missing file.
         ignore_if_missing: bool = false,
-        /// Accepted for Salt's sake: the file is always replaced as a whole.
+        /// Accepted and ignored: the file is always replaced as a whole.
         preserve_inode: bool = true,
-        /// Backslashes in the replacement are plain characters.
+        /// True to treat backslashes in the replacement as ordinary characters.
         backslash_literal: bool = false,
-        /// The file's encoding; without it bytes are searched.
+        /// The encoding of the file. Without it, the file is searched as bytes.
         encoding: Option<String> = None,
     });
 
@@ -60,18 +60,18 @@ state::exec_module! {
         path: String,
         /// A regular expression in Python's syntax.
         pattern: String,
-        /// Flags of the `re` module: a number, or a list of names.
+        /// The flags of Python's `re` module: a number, or a list of names.
         flags: Value = 8.into(),
-        /// How much is read at once: everything, here.
+        /// Accepted and ignored: the whole file is always read at once.
         bufsize: Value = 1.into(),
-        /// A file that is not there is no error.
+        /// True to ignore a missing file.
         ignore_if_missing: bool = false,
-        /// `^` and `$` match at every line.
+        /// True if `^` and `$` match at every line.
         multiline: bool = false,
     });
 }
 
-/// What is replaced by what.
+/// The replacement to make, and its options.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) pattern: String,
@@ -155,20 +155,20 @@ fn refuse_binary(path: &Path, encoding: Option<&str>) -> Result<(), Error> {
     )))
 }
 
-/// True when a pattern is found in a file's bytes.
+/// Returns true if a pattern is found in the bytes of a file.
 pub(crate) fn found(path: &Path, pattern: &str, flags: Flags) -> Result<bool, Error> {
     let data = edit::read(path)?;
     Ok(BytesSearch::new(pattern, flags, &data)?.is_match()?)
 }
 
-/// `file.search` with `multiline`, as the states use it.
+/// Searches a file as `file.search` does with `multiline`. States use this function.
 pub(crate) fn found_in_lines(path: &str, pattern: &str) -> Result<bool, Error> {
     let path = edit::real_path(path);
     refuse_binary(&path, None)?;
     found(&path, pattern, Flags::MULTILINE)
 }
 
-/// Replaces in a file and returns the diff.
+/// Replaces text in a file, and returns the diff.
 pub(crate) fn run(cx: &Exec, given: &str, wanted: &Wanted) -> Result<String, Error> {
     let path = edit::real_path(given);
     refuse_binary(&path, wanted.encoding.as_deref())?;
@@ -198,7 +198,7 @@ pub(crate) fn run(cx: &Exec, given: &str, wanted: &Wanted) -> Result<String, Err
     Ok(diff)
 }
 
-/// Where the file was reached by a link, its backup is too.
+/// Creates a link to the backup if the file was reached through a symbolic link.
 fn link_backup(cx: &Exec, given: &str, suffix: &str) -> Result<(), Error> {
     let given = path::expand_user(given);
     let Some(target) = fs::link_target_or_none(&given)? else {
@@ -232,7 +232,8 @@ fn in_bytes(data: &[u8], wanted: &Wanted) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// The same where the file's encoding is named.
+/// Replaces text in a file with a known encoding. Returns the old bytes, the new bytes and the
+/// diff.
 fn in_text(
     encoding: &str,
     data: Vec<u8>,
@@ -283,7 +284,7 @@ fn in_str(data: &str, wanted: &Wanted) -> Result<String, Error> {
 }
 
 impl Wanted {
-    /// What finds a line that was added by an earlier run.
+    /// Returns the pattern of a line that an earlier run has added.
     fn added_pattern(&self) -> String {
         let given = self.not_found_content.as_deref();
         let content = given.filter(|text| !text.is_empty()).unwrap_or(&self.repl);

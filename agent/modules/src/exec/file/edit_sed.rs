@@ -1,4 +1,4 @@
-//! Editing and searching with the system's programs: `sed`, `grep` and `patch`.
+//! Edits and searches files with the programs `sed`, `grep` and `patch`.
 
 use python::{path, shlex};
 use state::exec::Exec;
@@ -12,28 +12,28 @@ use crate::process::{self, Process};
 use value::pyre::{Flags, Regex};
 
 state::exec_module! {
-    /// Editing with `sed`, searching with `grep`, applying patches.
+    /// Edit with `sed`, search with `grep` and apply patches.
     mod file;
 
-    /// Make a simple edit to a file with `sed`. Older than `file.replace`, which is to be preferred.
+    /// Make a simple edit to a file with `sed`. Prefer `file.replace`, which is newer.
     fn sed(Sed {
         /// The path of the file.
         path: String,
-        /// What is looked for.
+        /// The pattern to search for.
         before: Value,
-        /// What takes its place.
+        /// The replacement.
         after: Value,
-        /// Only in lines that match this.
+        /// The pattern of the lines to edit. The default is all lines.
         limit: String = String::new(),
-        /// The end of the backup's name.
+        /// The suffix of the backup's name.
         backup: Value = ".bak".into(),
-        /// Options of `sed`.
+        /// The options of `sed`.
         options: String = "-r -e".into(),
-        /// Flags of the `s` command.
+        /// The flags of the `s` command.
         flags: String = "g".into(),
-        /// Take special characters as they are.
+        /// True to escape special characters, so that they match literally.
         escape_all: bool = false,
-        /// Only in lines that do not match `limit`.
+        /// True to edit only lines that do not match `limit`.
         negate_match: bool = false,
     });
 
@@ -41,11 +41,11 @@ state::exec_module! {
     fn sed_contains(SedContains {
         /// The path of the file.
         path: String,
-        /// What is looked for.
+        /// The text to search for.
         text: Value,
-        /// Only in lines that match this.
+        /// The pattern of the lines to search. The default is all lines.
         limit: Value = "".into(),
-        /// Flags of the `s` command.
+        /// The flags of the `s` command.
         flags: String = "g".into(),
     });
 
@@ -53,40 +53,40 @@ state::exec_module! {
     fn psed(Psed {
         /// The path of the file.
         path: String,
-        /// What is looked for.
+        /// The regular expression to search for.
         before: Value,
-        /// What takes its place.
+        /// The replacement.
         after: Value,
-        /// Only what follows this.
+        /// A regular expression. Only the text after its first match is edited.
         limit: String = String::new(),
-        /// The end of the backup's name.
+        /// The suffix of the backup's name.
         backup: String = ".bak".into(),
-        /// Flags: letters of the `re` module, and `g` for all.
+        /// The flags: letters of Python's `re` module, and `g` to replace all occurrences.
         flags: String = "gMS".into(),
-        /// Take special characters as they are.
+        /// True to escape special characters, so that they match literally.
         escape_all: bool = false,
-        /// Accepted for Salt's sake.
+        /// Accepted and ignored.
         multi: bool = false,
     });
 
-    /// Search files with `grep`. Return what `cmd.run_all` returns.
+    /// Search files with `grep`. Return the result in the form of `cmd.run_all`.
     fn grep(Grep {
-        /// The path, which may have wildcards.
+        /// The path to search. It may contain wildcards.
         path: String,
-        /// What is looked for.
+        /// The pattern to search for.
         pattern: String,
         *opts,
     });
 
-    /// Apply a patch with the system's `patch`. Return what `cmd.run_all` returns.
+    /// Apply a patch with the program `patch`. Return the result in the form of `cmd.run_all`.
     fn patch(Patch {
-        /// The file or folder that is patched.
+        /// The path of the file or folder to patch.
         originalfile: String,
-        /// The patch.
+        /// The path of the patch file.
         patchfile: String,
-        /// Options of `patch`.
+        /// The options of `patch`.
         options: Value = "".into(),
-        /// Only say what would happen.
+        /// True to change nothing and only report what would happen.
         dry_run: bool = false,
     });
 }
@@ -167,7 +167,7 @@ fn psed(cx: &Exec, args: Psed) -> Result<Value, Error> {
     Ok(Value::Null)
 }
 
-/// What stands after the first match, without the later ones.
+/// Returns the text after the first match of `limit`. Removes all later matches from it.
 fn after_limit(text: &str, limit: &str) -> Result<String, Error> {
     let regex = Regex::new(limit, Flags::NONE)?;
     let Some(first) = regex.captures(text, 0)?.and_then(|found| found.get(0)) else {
@@ -200,7 +200,7 @@ fn grep(cx: &Exec, args: Grep) -> Result<Value, Error> {
     run_all(cx, command)
 }
 
-/// Python's `glob.glob`.
+/// Returns the paths that match a pattern, like Python's `glob.glob`.
 fn globbed(pattern: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     for (index, part) in pattern.split('/').enumerate() {
@@ -289,7 +289,7 @@ pub(crate) fn run_patch(
     run_all(cx, command)
 }
 
-/// As `cmd.run_all`, which asks for the command's return code as the exit code.
+/// Runs a command as `cmd.run_all` does: its return code becomes the exit code of the call.
 fn run_all(cx: &Exec, command: Vec<String>) -> Result<Value, Error> {
     let output = Process::words(command).run(cx)?;
     cx.set_retcode(output.retcode.unwrap_or(0));

@@ -1,4 +1,4 @@
-//! `file.find`.
+//! `file.find`: finds files, and prints, deletes or processes them.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -18,29 +18,29 @@ state::exec_module! {
     /// Find files.
     mod file;
 
-    /// Find files as find(1) does, by `name`, `iname`, `regex`, `iregex`, `type`, `owner`, `group`, `size`, `mtime`, `grep`,
-    /// `mindepth` and `maxdepth`, and `print`, `delete` or `exec` them.
+    /// Find files as find(1) does, by `name`, `iname`, `regex`, `iregex`, `type`, `owner`, `group`,
+    /// `size`, `mtime`, `grep`, `mindepth` and `maxdepth`, and `print`, `delete` or `exec` them.
     fn find(Find {
-        /// Where to begin: a path or a glob.
+        /// The path or glob where the search begins.
         path: String,
         *words,
         ..kwargs
     });
 }
 
-/// One thing that must hold of a file.
+/// A condition that a file must fulfill.
 enum Test {
     Name(Regex),
     Kinds(String),
     Owners(Vec<u32>),
     Groups(Vec<u32>),
     Size(u64, u64),
-    /// Changed at or before (`false`), or at or after (`true`) a time.
+    /// A test for a change at or before (`false`), or at or after (`true`) a time.
     Changed(bool, f64),
     Contents(Regex),
 }
 
-/// What is done with a file.
+/// An action for each file that is found.
 enum Action {
     Print(Vec<String>),
     Delete,
@@ -56,7 +56,8 @@ struct Finder {
     test: bool,
 }
 
-/// The order in which Salt holds the tests against a file: what needs only the name, then the inode, then the contents.
+/// Returns the rank of a test. Like Salt, tests that only need the name come first, then those of
+/// the inode, then those of the contents.
 fn cost(test: &Test) -> u8 {
     match test {
         Test::Name(_) => 0,
@@ -70,7 +71,8 @@ fn regex(pattern: &str, flags: Flags, anchor: Anchor) -> Result<Regex, String> {
         .map_err(|_| format!("invalid regular expression: \"{pattern}\""))
 }
 
-/// Salt's own reading of globs: a question mark is any character or none.
+/// Converts a glob into a regular expression as Salt does. A question mark matches one character or
+/// none.
 fn glob(pattern: &str, flags: Flags) -> Result<Test, String> {
     let pattern = pattern
         .replace('.', "\\.")

@@ -1,4 +1,5 @@
-//! Links and names: `file.link`, `file.symlink`, `file.rename`, `file.move`, `file.copy`, `file.remove`.
+//! Links and names of files: `file.link`, `file.symlink`, `file.rename`, `file.move`, `file.copy`
+//! and `file.remove`.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -16,104 +17,105 @@ state::exec_module! {
     /// Link, move, copy and remove files.
     mod file;
 
-    /// Make a hard link.
+    /// Create a hard link.
     fn link(Link {
-        /// The file.
+        /// The path of the existing file.
         src: String,
-        /// The new name.
+        /// The path of the hard link.
         path: String,
     });
 
-    /// Make a symbolic link.
+    /// Create a symbolic link.
     fn symlink(Symlink {
-        /// What it points to.
+        /// The target of the link.
         src: String,
-        /// The link.
+        /// The path of the link.
         path: String,
-        /// Put it in the place of a file or link that is there.
+        /// True to replace an existing file or link.
         force: bool = false,
-        /// Put it there in one step.
+        /// True to replace an existing file or link in one step.
         atomic: bool = false,
-        /// Look at what links point to.
+        /// Accepted and ignored.
         follow_symlinks: bool = true,
     });
 
-    /// Return what a symbolic link points to.
+    /// Return the target of a symbolic link.
     fn readlink(Readlink {
-        /// The link.
+        /// The path of the link.
         path: String,
-        /// Resolve it to the end.
+        /// True to resolve all symbolic links in the path.
         canonicalize: bool = false,
     });
 
-    /// Test whether a path is a symbolic link.
+    /// Return whether a path is a symbolic link.
     fn is_link(IsLink {
         /// The path.
         path: String,
-        /// Accepted; looking does not touch the file either way.
+        /// Accepted and ignored: the check never opens the file.
         nostat: bool = false,
     });
 
-    /// Test whether a file has more than one name.
+    /// Return whether a file has more than one hard link.
     fn is_hardlink(IsHardlink {
         /// The path.
         path: String,
     });
 
-    /// Give a path another name.
+    /// Rename a path.
     fn rename(Rename {
-        /// The path.
+        /// The path of the source.
         src: String,
-        /// Its new name.
+        /// The new path.
         dst: String,
     });
 
-    /// Move a path, also to another file system.
+    /// Move a path, even to another file system.
     fn r#move(Move {
-        /// The path.
+        /// The path of the source.
         src: String,
-        /// Where it goes.
+        /// The target: a new path, or a folder to move into.
         dst: String,
-        /// Fail rather than copy to another file system.
+        /// True to fail instead of copying to another file system.
         disallow_copy_and_unlink: bool = false,
     });
 
-    /// Copy a file, or with `recurse` a folder.
+    /// Copy a file; with `recurse`, also a folder.
     fn copy(Copy {
-        /// The path.
+        /// The path of the source.
         src: String,
-        /// Its copy.
+        /// The path of the copy.
         dst: String,
-        /// Copy folders.
+        /// True to copy folders.
         recurse: bool = false,
-        /// Remove a folder that is there first.
+        /// True to remove an existing folder first.
         remove_existing: bool = false,
     });
 
-    /// Remove a file, or a folder with all that is in it.
+    /// Remove a file, or a folder with everything in it.
     fn remove(Remove {
         /// The path.
         path: String,
         ..kwargs
     });
 
-    /// Remove an empty folder, or with `recurse` the empty folders below it too.
+    /// Remove an empty folder. With `recurse`, remove the empty folders below it, too.
     fn rmdir(Rmdir {
-        /// The folder.
+        /// The path of the folder.
         path: String,
-        /// Go through the folders below.
+        /// True to include the folders below.
         recurse: bool = false,
-        /// Return what was removed and what could not be.
+        /// True to return the removed folders, and those that could not be removed.
         verbose: bool = false,
-        /// Only folders that were not changed for so many days.
+        /// The minimum age in days: only folders that have not changed for this time are removed.
         older_than: Value = Value::Null,
     });
 }
 
-/// Moves a path into a folder that is there or to a new name, as Python's `shutil.move` does.
+/// Moves a path to a new path or into an existing folder, as Python's `shutil.move` does. If
+/// `copies` is false, only renames it.
 ///
 /// # Errors
-/// When the system refuses.
+/// When the kernel refuses.
 pub(crate) fn moved(cx: &Exec, src: &str, dst: &str, copies: bool) -> Result<(), Error> {
     let (src, mut dst) = (path::expanduser(src), path::expanduser(dst));
     if copies && path::isdir(&dst) {
@@ -251,19 +253,19 @@ fn remove(cx: &Exec, args: Remove) -> Result<Value, Error> {
     Ok(true.into())
 }
 
-/// What [`prune`] removed, what it could not, and whether all went well.
+/// The result of [`prune`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pruned {
-    /// The folders that are gone.
+    /// The removed folders.
     pub(crate) deleted: Vec<String>,
-    /// Folders and why they are still there.
+    /// The folders that could not be removed, each with the reason.
     pub(crate) errors: Vec<(String, String)>,
-    /// Whether all went well.
+    /// True if every folder was removed.
     pub(crate) result: bool,
 }
 
 impl Pruned {
-    /// Salt's lists of both.
+    /// Returns both lists as Salt does.
     pub(crate) fn shown(&self) -> Map {
         let pair = |(path, why): &(String, String)| Value::from(vec![path.as_str(), why.as_str()]);
         Map::new()
@@ -317,7 +319,7 @@ pub(crate) fn prune(
     Ok(out)
 }
 
-/// The folders below a folder, the deepest first.
+/// Returns the folders below a folder, the deepest first.
 fn bottom_up(path: &str) -> Result<Vec<String>, Error> {
     let mut all: Vec<String> = Vec::new();
     for folder in fs::walk(path, None)? {
@@ -334,7 +336,7 @@ fn bottom_up(path: &str) -> Result<Vec<String>, Error> {
     Ok(all)
 }
 
-/// A system's refusal as Python prints it: `[Errno 39] Directory not empty: '/x'`.
+/// Returns an error of the kernel as Python prints it: `[Errno 39] Directory not empty: '/x'`.
 pub(crate) fn python_error(error: &std::io::Error, path: &str) -> String {
     let Some(code) = error.raw_os_error() else {
         return error.to_string();

@@ -1,4 +1,4 @@
-//! Folders: `file.mkdir`, `file.makedirs`, `file.makedirs_perms`.
+//! Folders: `file.mkdir`, `file.makedirs` and `file.makedirs_perms`.
 
 use std::path::Path;
 
@@ -12,12 +12,12 @@ use super::stat::normalized;
 use crate::fs;
 
 state::exec_module! {
-    /// Make folders.
+    /// Create folders.
     mod file;
 
-    /// Make a folder, with those above it, if it is not there.
+    /// Create a folder and its missing parent folders.
     fn mkdir(Mkdir {
-        /// The folder.
+        /// The path of the folder.
         dir_path: String,
         /// The user that owns new folders.
         user: Value = Value::Null,
@@ -27,7 +27,8 @@ state::exec_module! {
         mode: Value = Value::Null,
     });
 
-    /// Make the folders above a path. The path itself is only made when it ends with a slash.
+    /// Create the parent folders of a path. The path itself is created only if it ends with a
+    /// slash.
     fn makedirs(Makedirs {
         /// The path.
         path: String,
@@ -39,9 +40,10 @@ state::exec_module! {
         mode: Value = Value::Null,
     });
 
-    /// Make a folder, with those above it, and set owner and mode of those that are new.
+    /// Create a folder and its missing parent folders, and set the owner and mode of the new
+    /// folders.
     fn makedirs_perms(MakedirsPerms {
-        /// The folder.
+        /// The path of the folder.
         name: String,
         /// The user that owns new folders.
         user: Value = Value::Null,
@@ -52,10 +54,10 @@ state::exec_module! {
     });
 }
 
-/// Makes a folder and those above it that are missing, each with owner and mode.
+/// Creates a folder and its missing parent folders, and sets their owner and mode.
 ///
 /// # Errors
-/// When the system refuses.
+/// When the kernel refuses.
 pub(crate) fn all(
     cx: &Exec,
     path: &str,
@@ -82,10 +84,11 @@ pub(crate) fn all(
     Ok(())
 }
 
-/// Makes the folders above a path. Salt's `file.makedirs`: a sentence when they are there.
+/// Creates the parent folders of a path. Like Salt's `file.makedirs`, returns a message if the
+/// folder already exists.
 ///
 /// # Errors
-/// When the system refuses.
+/// When the kernel refuses.
 pub(crate) fn above(
     cx: &Exec,
     path: &str,

@@ -1,4 +1,5 @@
-//! What `file.managed` does: find the contents, compare, replace.
+//! The work of `file.managed`: finds the contents, compares them with the file, and replaces the
+//! file.
 
 use std::path::Path;
 
@@ -17,24 +18,24 @@ use crate::exec::gpg::verify::{Signed, Signers};
 use crate::source::{self, How, Url, redacted};
 use crate::{fs, template, users};
 
-/// Which differences count for the requisites of a managed file.
+/// The differences of a managed file that do not count as changes for its requisites.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ignore {
-    /// Lines in another order do not.
+    /// True to ignore the order of the lines.
     pub(crate) ordering: bool,
-    /// White space around lines does not.
+    /// True to ignore white space around lines.
     pub(crate) whitespace: bool,
-    /// What follows one of these does not.
+    /// The comment characters. The rest of a line after one of them is ignored.
     pub(crate) comment_characters: Value,
 }
 
 impl Ignore {
-    /// True when something is ignored at all.
+    /// Returns true if any difference is ignored.
     pub(crate) fn any(&self) -> bool {
         self.ordering || self.whitespace || self.comment_characters.is_true()
     }
 
-    /// True when the lines of a diff tell of a change that is not ignored.
+    /// Returns true if a diff contains a change that is not ignored.
     fn counts(&self, diff: &str) -> bool {
         let comments: Vec<String> = self.comment_characters.texts();
         let (mut added, mut removed) = (Vec::new(), Vec::new());
@@ -66,78 +67,78 @@ impl Ignore {
     }
 }
 
-/// What a managed file should be.
+/// The desired state of a managed file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Request {
-    /// The file.
+    /// The path of the file.
     pub(crate) name: String,
-    /// Where its contents come from.
+    /// The source of the contents.
     pub(crate) source: Option<String>,
-    /// What their hash must be.
+    /// The expected hash of the contents.
     pub(crate) source_hash: Value,
-    /// The name in the file of hashes.
+    /// The name of the source in the hash file.
     pub(crate) source_hash_name: Option<String>,
-    /// Its contents, where there is no source.
+    /// The contents, if there is no source.
     pub(crate) contents: Option<Vec<u8>>,
     /// The template engine.
     pub(crate) template: Option<String>,
-    /// Variables of the template.
+    /// The variables of the template.
     pub(crate) context: Map,
-    /// Variables of the template that the context does not set.
+    /// The default values of variables that are not in `context`.
     pub(crate) defaults: Map,
-    /// Further arguments of the state, which the template sees.
+    /// Further arguments of the state, which are variables of the template, too.
     pub(crate) extra: Map,
-    /// The environment.
+    /// The Salt environment.
     pub(crate) saltenv: String,
-    /// The user.
+    /// The user that owns the file.
     pub(crate) user: Value,
-    /// The group.
+    /// The group that owns the file.
     pub(crate) group: Value,
-    /// The mode with four digits.
+    /// The mode, with four digits.
     pub(crate) mode: Option<String>,
-    /// The attributes.
+    /// The attributes of the file.
     pub(crate) attrs: Option<String>,
-    /// The mode is that of the source.
+    /// True to use the mode of the source.
     pub(crate) keep_mode: bool,
-    /// Take a source from the web unseen.
+    /// True to accept a remote source without verification.
     pub(crate) skip_verify: bool,
-    /// Take a source from the web when it is new by its tag.
+    /// True to check by its ETag whether a remote source has changed.
     pub(crate) use_etag: bool,
-    /// Take a source from a server that does not prove who it is.
+    /// True to skip the verification of a server's TLS certificate.
     pub(crate) no_verify_ssl: bool,
-    /// A signature of the source, and one of the file of hashes.
+    /// The signature of the source, and that of the hash file.
     pub(crate) signatures: [Value; 2],
-    /// Who must have signed them.
+    /// The keys that must have made the signatures.
     pub(crate) signers: Signers,
-    /// The mode of the backup.
+    /// The backup mode.
     pub(crate) backup: String,
-    /// Make the folders above.
+    /// True to create the missing parent folders.
     pub(crate) makedirs: bool,
-    /// The mode of those folders.
+    /// The mode of the new parent folders.
     pub(crate) dir_mode: Value,
-    /// Show the diff.
+    /// True to show the diff.
     pub(crate) show_changes: bool,
-    /// Change what a link points to.
+    /// True to follow a symbolic link and change its target.
     pub(crate) follow: bool,
-    /// Show the diff of new files.
+    /// True to show the diff of a new file.
     pub(crate) new_file_diff: bool,
-    /// Which differences count.
+    /// The differences to ignore.
     pub(crate) ignore: Ignore,
 }
 
-/// Contents that were found, and the hash that they must have.
+/// The contents that were found, and their expected hash.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
-    /// The contents; none where the state names none.
+    /// The contents, or `None` if the state sets none.
     pub(crate) body: Option<Body>,
-    /// The hash.
+    /// The expected hash.
     pub(crate) sum: Option<Sum>,
-    /// What the file itself was like a moment ago, where it was looked at.
+    /// The state of the file itself, if it was examined shortly before.
     pub(crate) there: Option<Looked>,
 }
 
 impl Request {
-    /// Its `source_hash`.
+    /// Returns the arguments that determine the hash of the source.
     pub(crate) fn asked<'a>(&'a self, source: &'a str) -> sums::Asked<'a> {
         sums::Asked {
             file_name: &self.name,
@@ -158,7 +159,7 @@ impl Request {
         .following(self.follow)
     }
 
-    /// The variables that a template of a source sees.
+    /// Returns the variables of a source that is a template.
     fn variables(&self) -> Map {
         let mut all = Map::new()
             .with("name", self.name.as_str())
@@ -172,14 +173,14 @@ impl Request {
         all
     }
 
-    /// The defaults with the context laid over them.
+    /// Returns the defaults, overridden by the context.
     pub(crate) fn context(&self) -> Map {
         let mut all = self.defaults.clone();
         all.update(self.context.clone());
         all
     }
 
-    /// Takes the mode of the source for `mode: keep`.
+    /// Sets the mode to that of the source, for `mode: keep`.
     fn keep_mode(&mut self, cx: &Exec) -> Result<(), Error> {
         if let (true, Some(source)) = (self.keep_mode, &self.source) {
             let parts = Url::parse(source);
@@ -191,10 +192,10 @@ impl Request {
     }
 }
 
-/// Finds the contents of a managed file. Salt's `file.get_managed`.
+/// Finds the contents of a managed file, like Salt's `file.get_managed`.
 ///
 /// # Errors
-/// When they are not there, not what their hash says, or do not render.
+/// When the contents do not exist, do not match their hash, or cannot be rendered.
 pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
     let Some(url) = &request.source else {
         let body = request.contents.clone().map(Body::Bytes);
@@ -229,7 +230,7 @@ pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
                 template::render_file(cx, engine, &file, &text, &request.saltenv, variables)?;
             Body::Bytes(text.into_bytes())
         }
-        // A binary file is taken as it is.
+        // A binary file is not rendered.
         Err(binary) => Body::Bytes(binary.into_bytes()),
     };
     Ok(Found {
@@ -238,7 +239,7 @@ pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
     })
 }
 
-/// The hash that a source must have; none where nothing is to be verified.
+/// Returns the expected hash of a source, or `None` if the source needs no verification.
 fn expected(cx: &Exec, request: &Request, url: &str, parts: &Url) -> Result<Option<Sum>, Error> {
     if parts.is_local() {
         let path = local_path(url, parts);
@@ -313,7 +314,7 @@ fn fetched(
         .ok_or_else(|| Error::refused(format!("Source file '{shown}' not found")))
 }
 
-/// A diff as it is shown, and whether it tells of a change that counts.
+/// Returns the diff to show, and whether it contains a change that counts.
 fn shown_diff(cx: &Exec, request: &Request, old: &str, body: &Body) -> (String, bool) {
     if cx.opts().flag("obfuscate_templates") {
         return ("<Obfuscated Template>".into(), false);
@@ -326,7 +327,7 @@ fn shown_diff(cx: &Exec, request: &Request, old: &str, body: &Body) -> (String, 
             let counts = request.ignore.any() && request.ignore.counts(&text);
             (text, counts)
         }
-        // A link that leads nowhere: what it names is made.
+        // The link is dangling, so its target is created.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => ("New file".into(), true),
         Err(error) => {
             let reason = error.to_string();
@@ -340,10 +341,11 @@ fn new_diff(body: &Body) -> Result<String, Error> {
     body.diff_from("/dev/null").map_err(Error::io("/dev/null"))
 }
 
-/// What a run would change, and whether it counts for requisites. Salt's `file.check_managed_changes`.
+/// Returns the changes that a run would make, and whether they count for requisites. Salt's
+/// `file.check_managed_changes`.
 ///
 /// # Errors
-/// When the contents cannot be had.
+/// When the contents are not available.
 pub(crate) fn changes(cx: &Exec, request: &Request) -> Result<(Map, bool), Error> {
     let mut request = request.clone();
     let found = find(cx, &request)?;
@@ -389,10 +391,10 @@ pub(crate) fn changes(cx: &Exec, request: &Request) -> Result<(Map, bool), Error
     Ok((changes, counts))
 }
 
-/// Makes a file what it should be. Salt's `file.manage_file`.
+/// Brings a file into the desired state. Salt's `file.manage_file`.
 ///
 /// # Errors
-/// When the contents are not what their hash says, or the system refuses.
+/// When the contents do not match their hash, or the kernel refuses.
 pub(crate) fn manage(
     cx: &Exec,
     mut request: Request,
@@ -414,7 +416,8 @@ pub(crate) fn manage(
     Ok(ret)
 }
 
-/// True when a regular file is all that it should be: what most files are, so they are looked at once.
+/// Returns true if a regular file is already in the desired state. This is the common case, so it
+/// opens the file only once.
 fn is_right(request: &Request, found: &Found) -> bool {
     let (Some(body), None, None) = (&found.body, &found.sum, &request.attrs) else {
         return false;
@@ -433,10 +436,10 @@ fn is_right(request: &Request, found: &Found) -> bool {
         && body.fills(&file, stats.size)
 }
 
-/// Refuses contents that are not what their hash says.
+/// Returns an error if the contents do not match their hash.
 ///
 /// # Errors
-/// The refusal, or contents that cannot be read.
+/// When the contents do not match, or cannot be read.
 pub(crate) fn verify(subject: &str, found: &Found, advice: &str) -> Result<(), Error> {
     let (Some(sum), Some(body)) = (&found.sum, &found.body) else {
         return Ok(());
@@ -452,7 +455,7 @@ pub(crate) fn verify(subject: &str, found: &Found, advice: &str) -> Result<(), E
     .into())
 }
 
-/// Refuses contents without the signature that they must have.
+/// Returns an error if a required signature of the contents is missing or wrong.
 fn verify_signature(cx: &Exec, request: &Request, body: &Body) -> Result<(), Error> {
     let (Some(url), Some(signed)) = (
         &request.source,
@@ -469,7 +472,7 @@ fn verify_signature(cx: &Exec, request: &Request, body: &Body) -> Result<(), Err
         .map_err(|error| Error::refused(format!("Failed checking new file's signature: {error}")))
 }
 
-/// What may help where a hash did not fit a source.
+/// A hint for the error that the hash does not match the source.
 pub(crate) const MANY_HASHES: &str = ". If the 'source_hash' value refers to a remote file with multiple possible matches, \
                            then it may be necessary to set 'source_hash_name'.";
 
@@ -514,7 +517,8 @@ fn replace(cx: &Exec, request: &Request, found: &Found, mut ret: Ret) -> Result<
     Ok(skipping(request, counts, ret))
 }
 
-/// A change that does not count lets the requisites of others rest.
+/// Marks a return with only ignored changes, so that the requisites of other states are not
+/// triggered.
 pub(crate) fn skipping(request: &Request, counts: bool, ret: Ret) -> Ret {
     if request.ignore.any() && ret.changes.is_true() && !counts {
         ret.with("skip_req", true)
@@ -553,7 +557,7 @@ fn create(cx: &Exec, request: &Request, found: &Found, mut ret: Ret) -> Result<R
     let private = request.source.is_some() || request.mode.is_some();
     let before = if private { "0600".into() } else { usual };
     if request.user.is_null() && request.group.is_null() && request.attrs.is_none() {
-        // Its mode was set when it was written; Salt sets it now and tells so.
+        // The mode was set when the file was written. Salt sets it now and reports it as a change.
         if mode != before {
             note(&mut ret, "mode", mode);
         }
@@ -571,7 +575,8 @@ fn create(cx: &Exec, request: &Request, found: &Found, mut ret: Ret) -> Result<R
     Ok(skipping(request, false, ret))
 }
 
-/// A file as Salt has it before it sets owner and mode: the changes are told from there.
+/// Returns the properties of a new file as Salt has it before it sets owner and mode. The reported
+/// changes start from them.
 fn new_stats(name: &str, mode: String) -> Result<Stats, Error> {
     Ok(Stats {
         mode,
@@ -579,12 +584,14 @@ fn new_stats(name: &str, mode: String) -> Result<Stats, Error> {
     })
 }
 
-/// The mode of the folders above: what the state says, else the file's with the right to search added.
+/// Returns the mode of new parent folders: the one in the state, else the mode of the file with
+/// search permission added.
 fn dir_mode(request: &Request) -> Option<String> {
     normalized(&request.dir_mode).or_else(|| request.mode.as_deref().map(searchable))
 }
 
-/// A file's mode made fit for a folder: who may do anything may also search it.
+/// Converts the mode of a file into one for a folder: each class with any permission also gets the
+/// search permission.
 pub(crate) fn searchable(mode: &str) -> String {
     let last = mode.get(mode.len().saturating_sub(3)..).unwrap_or(mode);
     let digits = last.chars().map(|c| match c.to_digit(8) {
@@ -594,10 +601,11 @@ pub(crate) fn searchable(mode: &str) -> String {
     normalized(&digits.collect::<String>().into()).unwrap_or_default()
 }
 
-/// Fills a file that is only to be tried out by a command, with the owner and mode of the file that it stands for.
+/// Writes the contents to a temporary file, which a command then checks. It gets the owner and mode
+/// of the managed file.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the file cannot be written.
 pub(crate) fn trial(cx: &Exec, request: &Request, body: &Body, place: &Path) -> Result<(), Error> {
     use std::os::unix::fs::MetadataExt;
     let old = Path::new(&request.name).metadata().ok();
@@ -607,11 +615,12 @@ pub(crate) fn trial(cx: &Exec, request: &Request, body: &Body, place: &Path) -> 
         gid: users::gid(&request.group).or_else(|| old.as_ref().map(MetadataExt::gid)),
     };
     let bytes = body.bytes().map_err(Error::io(&request.name))?;
-    // Never through a link that someone else may have put into the folder for temporary files.
+    // Never follow a symbolic link that another user may have created in the folder for temporary
+    // files.
     fs::replace_from(cx, place, &mut bytes.as_slice(), owner)
 }
 
-/// A conditional diff for `file.get_diff`: whether the differences count.
+/// Returns whether the differences between two contents count, for `file.get_diff`.
 pub(crate) fn counts(ignore: &Ignore, old: &[u8], new: &[u8]) -> bool {
     ignore.counts(&difflib::of_files(old, new))
 }

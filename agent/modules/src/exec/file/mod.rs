@@ -1,4 +1,4 @@
-//! The `file` execution module, in parts.
+//! The `file` execution module. Each submodule contains some of its functions.
 
 pub(crate) mod backup;
 pub(crate) mod body;

@@ -1,4 +1,4 @@
-//! Paths: what is there, and how they come apart and together.
+//! Paths: checks whether they exist, splits and joins them, and lists open files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,37 +12,37 @@ use super::stat::absolute;
 use crate::fs;
 
 state::exec_module! {
-    /// Look at paths.
+    /// Check, split and join paths.
     mod file;
 
-    /// Test whether a path is a file.
+    /// Return whether a path is a file.
     fn file_exists(FileExists {
         /// The path.
         path: String,
     });
 
-    /// Test whether a path is a folder.
+    /// Return whether a path is a folder.
     fn directory_exists(DirectoryExists {
         /// The path.
         path: String,
     });
 
-    /// Test whether a glob names something.
+    /// Return whether a glob matches any path.
     fn path_exists_glob(PathExistsGlob {
         /// The glob.
         path: String,
     });
 
-    /// Return the names in a folder, `.` and `..` among them.
+    /// Return the names in a folder, including `.` and `..`.
     fn readdir(Readdir {
-        /// The folder.
+        /// The path of the folder.
         path: String,
     });
 
-    /// Return the name of the folder above a folder: `..`.
+    /// Return the name of the parent folder: `..`.
     fn pardir(Pardir {});
 
-    /// Return a path without `.`, `..` and doubled slashes.
+    /// Return a path without redundant `.`, `..` and slashes.
     fn normpath(Normpath {
         /// The path.
         path: String,
@@ -54,20 +54,20 @@ state::exec_module! {
         path: String,
     });
 
-    /// Return all but the last part of a path.
+    /// Return a path without its last part.
     fn dirname(Dirname {
         /// The path.
         path: String,
     });
 
-    /// Return the parts of a path joined.
+    /// Join the parts of a path.
     fn join(Join {
         *parts,
     });
 
     /// Return the files that processes have open.
     fn open_files(OpenFiles {
-        /// Return the files of each process, not the processes of each file.
+        /// True to return the files of each process, False to return the processes of each file.
         by_pid: bool = false,
     });
 }
@@ -80,7 +80,8 @@ fn directory_exists(_cx: &Exec, args: DirectoryExists) -> Result<Value, Error> {
     Ok(path::isdir(&path::expanduser(&args.path)).into())
 }
 
-/// Python's `glob.glob`, sorted: names that begin with a dot only where the pattern says so.
+/// Returns the paths that match a pattern, sorted, like Python's `glob.glob`. Names that begin with
+/// a dot match only if the pattern begins with a dot.
 #[must_use]
 pub fn globbed(pattern: &str) -> Vec<String> {
     if !is_glob(pattern) {
@@ -167,7 +168,7 @@ fn names_in(folder: &str) -> Vec<String> {
         .collect()
 }
 
-/// The paths that a process has open, its program among them.
+/// Returns the paths that a process has open, including its program.
 fn open_by(pid: i64) -> BTreeSet<String> {
     let mut handles: Vec<String> = Vec::new();
     let folder = format!("/proc/{pid}");

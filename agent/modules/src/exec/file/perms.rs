@@ -1,4 +1,4 @@
-//! Owners, modes and attributes: `file.check_perms` and what it is made of.
+//! Owners, modes and attributes: `file.check_perms` and related functions.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,12 +12,12 @@ use super::stat::{self, Stats, normalized};
 use crate::{fs, users};
 
 state::exec_module! {
-    /// Change owners and modes of files.
+    /// Change the owners, modes and attributes of files.
     mod file;
 
     /// Set the mode of a file.
     fn set_mode(SetMode {
-        /// The file.
+        /// The path of the file.
         path: String,
         /// The mode.
         mode: Value,
@@ -25,61 +25,62 @@ state::exec_module! {
 
     /// Set the user and the group of a file.
     fn chown(Chown {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// The user.
+        /// The name or number of the user.
         user: Value,
-        /// The group.
+        /// The name or number of the group.
         group: Value,
     });
 
-    /// Set the user and the group of a file; of a link itself, not of what it points to.
+    /// Set the user and the group of a file. A symbolic link itself is changed, not its target.
     fn lchown(Lchown {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// The user.
+        /// The name or number of the user.
         user: Value,
-        /// The group.
+        /// The name or number of the group.
         group: Value,
     });
 
     /// Set the group of a file.
     fn chgrp(Chgrp {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// The group.
+        /// The name or number of the group.
         group: Value,
     });
 
-    /// Compare owner, group, mode and attributes of a file with what they should be, and set them.
+    /// Compare the owner, group, mode and attributes of a file with the desired ones, and change
+    /// them if needed.
     fn check_perms(CheckPerms {
-        /// The file.
+        /// The path of the file.
         name: String,
-        /// The return to add to.
+        /// The return of a state, to which the result is added.
         ret: Value,
-        /// The user.
+        /// The desired user.
         user: Value,
-        /// The group.
+        /// The desired group.
         group: Value,
-        /// The mode.
+        /// The desired mode.
         mode: Value,
-        /// The attributes as lsattr(1) writes them.
+        /// The desired attributes, as lsattr(1) prints them.
         attrs: Option<String> = None,
-        /// Set those of what a link points to.
+        /// True to follow a symbolic link and change its target.
         follow_symlinks: bool = false,
-        /// The SELinux user.
+        /// The SELinux user. Not supported by this function.
         seuser: Value = Value::Null,
-        /// The SELinux role.
+        /// The SELinux role. Not supported by this function.
         serole: Value = Value::Null,
-        /// The SELinux type.
+        /// The SELinux type. Not supported by this function.
         setype: Value = Value::Null,
-        /// The SELinux range.
+        /// The SELinux range. Not supported by this function.
         serange: Value = Value::Null,
     });
 
     /// Return the attributes of a file on an ext file system.
     fn lsattr(Lsattr {
-        /// The file.
+        /// The path of the file.
         path: String,
     });
 
@@ -90,23 +91,23 @@ state::exec_module! {
     });
 }
 
-/// What a file's owner and mode should be; what is null or none stays.
+/// The desired owner and mode of a file. A value that is null or `None` is not changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
-    /// The user.
+    /// The user, by name or number.
     pub(crate) user: Value,
-    /// The group.
+    /// The group, by name or number.
     pub(crate) group: Value,
-    /// The mode with four digits.
+    /// The mode, with four digits.
     pub(crate) mode: Option<String>,
-    /// The attributes as lsattr(1) writes them.
+    /// The attributes, as lsattr(1) prints them.
     pub(crate) attrs: Option<String>,
-    /// Set those of what a link points to.
+    /// True to follow a symbolic link and change its target.
     pub(crate) follow: bool,
 }
 
 impl Wanted {
-    /// These owners and this mode.
+    /// Returns the desired state with these owners and this mode.
     pub(crate) fn new(user: &Value, group: &Value, mode: Option<String>) -> Self {
         Self {
             user: user.clone(),
@@ -116,20 +117,20 @@ impl Wanted {
         }
     }
 
-    /// The same for what a link points to.
+    /// Returns the desired state with another value of `follow`.
     pub(crate) fn following(self, follow: bool) -> Self {
         Self { follow, ..self }
     }
 }
 
-/// What was found before [`check`] set anything: Salt's second return value.
+/// The state before [`check`] made any change: Salt's second return value.
 #[derive(Clone, Debug)]
 pub(crate) struct Before {
     /// The mode.
     pub(crate) mode: String,
 }
 
-/// The number of a mode's text.
+/// Parses a mode as an octal number.
 pub(crate) fn mode_bits(mode: &str) -> Option<u32> {
     let digits = mode.trim_start_matches(['0', 'O', 'o']);
     if digits.is_empty() {
@@ -139,9 +140,11 @@ pub(crate) fn mode_bits(mode: &str) -> Option<u32> {
     }
 }
 
-/// Compares owner and mode with what they should be and sets them; in test mode only says what it would set.
+/// Compares the owner and mode of a file with the desired ones, and changes them. In test mode only
+/// reports the changes.
 ///
-/// `before` is what the file was like where that is not what is on the disk (a file that was just written).
+/// For a file that was just written, `before` is the state to report changes from, instead of the
+/// state on disk.
 pub(crate) fn check(
     cx: &Exec,
     path: &str,
@@ -154,12 +157,12 @@ pub(crate) fn check(
     check_spot(cx, spot, ret, wanted, before)
 }
 
-/// What [`check`] works on.
+/// The file that [`check_spot`] works on.
 #[derive(Clone, Copy)]
 pub(crate) enum Spot<'a> {
-    /// A path, whose last symlink is followed where the state says so.
+    /// A path. A symbolic link at its end is followed if `follow` is set.
     Path(&'a str),
-    /// A name in a folder that is held open, and its path for what is told: no symlink leads elsewhere.
+    /// A name in an open folder, and its path for messages. No symbolic link can redirect it.
     In(&'a fs::handle::Place, &'a str),
 }
 
@@ -191,7 +194,7 @@ impl Spot<'_> {
     }
 }
 
-/// The same for a path, or a name in a folder that is held open.
+/// Like [`check`], but for a path or for a name in an open folder.
 pub(crate) fn check_spot(
     cx: &Exec,
     spot: Spot<'_>,
@@ -204,7 +207,8 @@ pub(crate) fn check_spot(
         Some(before) => before,
         None => stat::of(path, wanted.follow)?,
     };
-    // What is no symlink is not followed either: it may have become one since it was looked at.
+    // A path that was not a symbolic link is not followed, since it may have become one since the
+    // check.
     let follow = wanted.follow || !path::islink(path);
     let mut comments = Vec::new();
     let user = now.user_differs(&wanted.user);
@@ -243,7 +247,7 @@ pub(crate) fn check_spot(
     Ok(Before { mode: now.mode })
 }
 
-/// Adds an entry to `changes`.
+/// Adds an entry to the changes of a return.
 pub(crate) fn note(ret: &mut Ret, key: &str, value: impl Into<Value>) {
     if let Some(changes) = ret.changes.as_map_mut() {
         changes.insert(key, value);
@@ -287,12 +291,12 @@ fn give(
     } else if !path::islink(spot.path())
         && let Some(bits) = mode_bits(&now.mode)
     {
-        // Changing the owner clears the set-id bits.
+        // Changing the owner clears the set-user-ID and set-group-ID bits.
         let _ = spot.chmod(cx, bits, wanted.follow);
     }
 }
 
-/// Attributes that are to be added, and to be removed.
+/// The attributes to add, and the attributes to remove.
 type Attributes = (String, String);
 
 fn attribute_changes(path: &str, wanted: &str) -> Option<Attributes> {
@@ -306,7 +310,7 @@ fn attribute_changes(path: &str, wanted: &str) -> Option<Attributes> {
     Some((without(&wanted, &has), without(&has, &wanted)))
 }
 
-/// True when the attributes of a file are not the wanted ones, as far as that can be known.
+/// Returns true if the attributes of a file are known to differ from the desired ones.
 pub(crate) fn attributes_differ(path: &str, wanted: &str) -> bool {
     attribute_changes(path, wanted).is_some_and(|(add, drop)| !add.is_empty() || !drop.is_empty())
 }
@@ -347,7 +351,8 @@ fn attributes(
     Ok(())
 }
 
-/// The letters that lsattr(1) shows; none where the program or the file system has none.
+/// Returns the letters that lsattr(1) prints. They are empty if the file system has no attributes.
+/// Returns `None` if the program is missing.
 fn attributes_of(path: &str) -> Option<String> {
     let out = Command::new("lsattr").arg("-d").arg(path).output().ok()?;
     if !out.status.success() {
@@ -452,7 +457,7 @@ fn check_perms(cx: &Exec, args: CheckPerms) -> Result<Value, Error> {
     Ok(Value::list([shown.into(), perms.into()]))
 }
 
-/// Salt's dictionary of what was (`l…`) and what was changed (`c…`).
+/// Returns Salt's dictionary of the previous values (`l…`) and the changed values (`c…`).
 fn permissions(user: &Value, group: &Value, mode: &Option<String>, now: &Stats) -> Map {
     let number = |wanted: &Value| wanted.as_int().is_some();
     let owner = |wanted: &Value, name: Value, id: u32| -> Value {
@@ -474,7 +479,7 @@ fn permissions(user: &Value, group: &Value, mode: &Option<String>, now: &Stats) 
     perms
 }
 
-/// Why SELinux contexts are refused.
+/// The error message for SELinux contexts, which this module does not support.
 pub(crate) const SELINUX: &str = "SELinux contexts cannot be set by the file module. Leave `selinux` out and use a state of the selinux module.";
 
 fn lsattr(_cx: &Exec, args: Lsattr) -> Result<Value, Error> {

@@ -1,4 +1,4 @@
-//! Which of several sources is taken, and what hash it must have.
+//! Selects one of several sources, and determines its expected hash.
 
 use fancy_regex::Regex;
 use python::path;
@@ -14,81 +14,82 @@ state::exec_module! {
     /// Find the source of a managed file and its hash.
     mod file;
 
-    /// Return the first source that is there, with its hash.
+    /// Return the first source that exists, with its hash.
     fn source_list(SourceList {
-        /// One source or a list of them; an item `source: hash` brings its own hash.
+        /// A source or a list of sources. An item `source: hash` contains its own hash.
         source: Value,
-        /// The hash of those that bring none.
+        /// The hash of the sources that have no own hash.
         source_hash: Value,
-        /// The environment.
+        /// The Salt environment.
         saltenv: String,
     });
 
-    /// Return hash and type of hash of a `source_hash` argument in any of its forms.
+    /// Return the hash and its type from a `source_hash` argument in any form.
     fn get_source_sum(GetSourceSum {
-        /// The file that is managed: its name may stand in a hash file.
+        /// The path of the managed file. The hash file may contain its name.
         file_name: String = String::new(),
-        /// The source: its name may stand in a hash file.
+        /// The source. The hash file may contain its name.
         source: String = String::new(),
-        /// A hash, `type=hash`, or where a file of hashes is.
+        /// The hash: a hash, `type=hash`, or the path or URL of a hash file.
         source_hash: Value = Value::Null,
-        /// The name in the hash file.
+        /// The name of the source in the hash file.
         source_hash_name: Option<String> = None,
-        /// The environment.
+        /// The Salt environment.
         saltenv: String = "base".into(),
-        /// Whether a server that has the hash file must prove who it is.
+        /// True to verify the TLS certificate of the server with the hash file.
         verify_ssl: bool = true,
-        /// A signature of the file of hashes, likewise.
+        /// The signature of the hash file: True if the file itself contains it, or the URL of the
+        /// signature.
         source_hash_sig: Value = Value::Null,
-        /// Fingerprints of keys, one of which must have signed.
+        /// The fingerprints of the keys of which at least one must have signed.
         signed_by_any: Value = Value::Null,
-        /// Fingerprints of keys, all of which must have signed.
+        /// The fingerprints of the keys of which all must have signed.
         signed_by_all: Value = Value::Null,
-        /// The file with the public keys.
+        /// The path of the keyring with the public keys.
         keyring: Value = Value::Null,
-        /// The folder of the keys.
+        /// The path of the GnuPG home folder.
         gnupghome: Value = Value::Null,
-        /// The execution module that verifies.
+        /// The execution module that verifies signatures.
         sig_backend: String = "gpg".into(),
     });
 
-    /// Find a hash in a file of hashes.
+    /// Find a hash in a hash file.
     fn extract_hash(ExtractHash {
-        /// The file of hashes.
+        /// The path of the hash file.
         hash_fn: String,
-        /// The type of hash to look for; any when empty.
+        /// The type of hash to look for. Empty to accept any type.
         hash_type: String = "sha256".into(),
-        /// The file that is managed.
+        /// The path of the managed file.
         file_name: String = String::new(),
-        /// Its source.
+        /// The source of the managed file.
         source: String = String::new(),
-        /// The name in the hash file.
+        /// The name of the source in the hash file.
         source_hash_name: Option<String> = None,
     });
 
-    /// Return a file's hash, or a sentence when it is not there.
+    /// Return the hash of a file, or a message if the file does not exist.
     fn get_sum(GetSum {
-        /// The file.
+        /// The path of the file.
         path: String,
         /// The type of hash.
         form: String = "sha256".into(),
     });
 
-    /// Return a file's hash.
+    /// Return the hash of a file.
     fn get_hash(GetHash {
-        /// The file.
+        /// The path of the file.
         path: String,
         /// The type of hash.
         form: String = "sha256".into(),
-        /// Accepted; how much is read at a time is not the caller's affair.
+        /// Accepted and ignored: the function chooses its own buffer size.
         chunk_size: i64 = 65536,
     });
 
-    /// Test whether a file has a hash.
+    /// Return whether a file has a hash.
     fn check_hash(CheckHash {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// `type:hash`, `type=hash` or a hash.
+        /// The expected hash: `type:hash`, `type=hash` or a hash.
         file_hash: Value,
     });
 }
@@ -98,7 +99,7 @@ state::exec_module! {
 pub(crate) struct Sum {
     /// The type of hash.
     pub(crate) kind: String,
-    /// The hash in lower case.
+    /// The hash, in lower case.
     pub(crate) hash: String,
 }
 
@@ -110,7 +111,8 @@ impl Sum {
     }
 }
 
-/// The first source that is there with its hash; a single source is not looked up.
+/// Returns the first source that exists, with its hash. A single source is returned without a
+/// check.
 pub(crate) fn first(
     cx: &Exec,
     source: &Value,
@@ -169,26 +171,26 @@ fn invalid(source_hash: &str) -> Error {
     .into()
 }
 
-/// A `source_hash` argument, and what it is about.
+/// A `source_hash` argument with its context.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
-    /// The file that is managed: its name may stand in a hash file.
+    /// The path of the managed file. The hash file may contain its name.
     pub(crate) file_name: &'a str,
-    /// The source: its name may stand there too.
+    /// The source. The hash file may contain its name.
     pub(crate) source: &'a str,
-    /// The argument.
+    /// The value of the argument.
     pub(crate) hash: &'a Value,
-    /// The name in the hash file.
+    /// The name of the source in the hash file.
     pub(crate) name: Option<&'a str>,
-    /// The environment.
+    /// The Salt environment.
     pub(crate) saltenv: &'a str,
-    /// Whether a server that has the hash file must prove who it is.
+    /// True to verify the TLS certificate of the server with the hash file.
     pub(crate) verify_ssl: bool,
-    /// The signature of the hash file, where it must have one.
+    /// The required signature of the hash file, if any.
     pub(crate) signed: Option<Signed<'a>>,
 }
 
-/// Reads a `source_hash` argument in any of its forms.
+/// Returns the hash from a `source_hash` argument in any form.
 pub(crate) fn sum(cx: &Exec, asked: Asked<'_>) -> Result<Sum, Error> {
     let text = asked.hash.to_text();
     let parts = Url::parse(&text);
@@ -220,7 +222,7 @@ pub(crate) fn sum(cx: &Exec, asked: Asked<'_>) -> Result<Sum, Error> {
     }
 }
 
-/// A hash as it is written in the state: `type=hash` or a hash.
+/// Parses a hash in a state: `type=hash` or a hash.
 fn written(text: &str) -> Result<Sum, Error> {
     let (kind, hash) = match text.split_once('=') {
         Some((kind, hash)) => (kind.trim(), hash.trim()),
@@ -256,7 +258,8 @@ fn written(text: &str) -> Result<Sum, Error> {
     })
 }
 
-/// Finds a hash in a file of hashes: by `source_hash_name`, the file's name, the source's name, else the first one.
+/// Finds a hash in a hash file by `source_hash_name`, by the name of the file or by the name of the
+/// source. Otherwise returns the first hash.
 fn extract(
     hash_file: &str,
     hash_type: &str,
@@ -309,7 +312,7 @@ fn hash_in(pattern: &Regex, line: &str) -> Option<Sum> {
     })
 }
 
-/// True when a line ends with a name that stands by itself, or begins with it.
+/// Returns true if a line ends with a name that is a separate word, or begins with it.
 fn names(line: &str, base: &str, full: &str, before: &str) -> bool {
     if let Some(rest) = line.strip_suffix(base) {
         return rest.chars().next_back().is_some_and(|c| before.contains(c));

@@ -1,4 +1,4 @@
-//! `file.stats` and what is read off it.
+//! `file.stats` and related functions: read the properties of files.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -15,26 +15,26 @@ use value::{Map, Value};
 use crate::{fs, hashes, users};
 
 state::exec_module! {
-    /// Read what the system says of files.
+    /// Read the properties of files.
     mod file;
 
-    /// Return a dictionary of what is known of a file.
+    /// Return a dictionary of the properties of a file.
     fn stats(StatsArgs {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Add the file's hash of this type as `sum`.
+        /// The type of hash. If given, the result includes the hash of the file as `sum`.
         hash_type: Option<String> = None,
-        /// Describe what a link points to, not the link.
+        /// True to follow a symbolic link and describe its target.
         follow_symlinks: bool = true,
     });
 
-    /// Return the fields of lstat(2), or nothing when the file is not there.
+    /// Return the fields of lstat(2), or an empty dictionary if the file does not exist.
     fn lstat(LstatArgs {
-        /// The file.
+        /// The path of the file.
         path: String,
     });
 
-    /// Return what statvfs(2) says of the file system that a path is on.
+    /// Return the properties of the file system that contains a path (statvfs(2)).
     fn statvfs(StatvfsArgs {
         /// The path.
         path: String,
@@ -42,99 +42,101 @@ state::exec_module! {
 
     /// Return the mode of a file.
     fn get_mode(GetMode {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Describe what a link points to, not the link.
+        /// True to follow a symbolic link and describe its target.
         follow_symlinks: bool = true,
     });
 
-    /// Return the user that owns a file.
+    /// Return the name of the user that owns a file.
     fn get_user(GetUser {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Describe what a link points to, not the link.
+        /// True to follow a symbolic link and describe its target.
         follow_symlinks: bool = true,
     });
 
-    /// Return the number of the user that owns a file.
+    /// Return the numeric id of the user that owns a file.
     fn get_uid(GetUid {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Describe what a link points to, not the link.
+        /// True to follow a symbolic link and describe its target.
         follow_symlinks: bool = true,
     });
 
-    /// Return the group that owns a file.
+    /// Return the name of the group that owns a file.
     fn get_group(GetGroup {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Describe what a link points to, not the link.
+        /// True to follow a symbolic link and describe its target.
         follow_symlinks: bool = true,
     });
 
-    /// Return the number of the group that owns a file.
+    /// Return the numeric id of the group that owns a file.
     fn get_gid(GetGid {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Describe what a link points to, not the link.
+        /// True to follow a symbolic link and describe its target.
         follow_symlinks: bool = true,
     });
 
-    /// Return the name of a user's number.
+    /// Return the name of a user.
     fn uid_to_user(UidToUser {
-        /// The number.
+        /// The numeric id of the user.
         uid: Value,
     });
 
-    /// Return the number of a user.
+    /// Return the numeric id of a user.
     fn user_to_uid(UserToUid {
-        /// The name.
+        /// The name of the user.
         user: Value,
     });
 
-    /// Return the name of a group's number.
+    /// Return the name of a group.
     fn gid_to_group(GidToGroup {
-        /// The number.
+        /// The numeric id of the group.
         gid: Value,
     });
 
-    /// Return the number of a group.
+    /// Return the numeric id of a group.
     fn group_to_gid(GroupToGid {
-        /// The name.
+        /// The name of the group.
         group: Value,
     });
 
-    /// Test whether this program may access a path.
+    /// Return whether this program may access a path.
     fn access(Access {
         /// The path.
         path: String,
-        /// `f` (is there), `r`, `w` or `x`.
+        /// The kind of access: `f` (exists), `r` (read), `w` (write) or `x` (execute).
         mode: Value,
     });
 
-    /// Return the bytes that the files below a folder use, each counted once.
+    /// Return the total size in bytes of the files below a folder. A file with several hard links
+    /// counts once.
     fn diskusage(Diskusage {
-        /// The folder or file.
+        /// The path of the folder or file.
         path: String,
     });
 }
 
-/// What is known of a file.
+/// The properties of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Stats {
-    /// The number of its inode.
+    /// The number of the inode.
     pub(crate) inode: u64,
-    /// The number of its owner.
+    /// The numeric id of the owner.
     pub(crate) uid: u32,
-    /// The number of its group.
+    /// The numeric id of the group.
     pub(crate) gid: u32,
-    /// The mode as Salt writes it: `0644`.
+    /// The mode in Salt's format, such as `0644`.
     pub(crate) mode: String,
-    /// `file`, `dir`, `link`, `char`, `block`, `pipe` or `socket`.
+    /// The type: `file`, `dir`, `link`, `char`, `block`, `pipe` or `socket`.
     pub(crate) kind: &'static str,
-    /// Bytes.
+    /// The size in bytes.
     pub(crate) size: u64,
-    /// Last access, change of contents, change of the inode.
+    /// The times of the last access, the last change of the contents and the last change of the
+    /// inode, in seconds since 1970.
     pub(crate) times: [f64; 3],
 }
 
@@ -156,28 +158,31 @@ impl Stats {
         }
     }
 
-    /// The name of its owner, or the number.
+    /// Returns the name of the owner, or the numeric id if it has no name.
     pub(crate) fn user(&self) -> Value {
         users::of_uid(self.uid)
     }
 
-    /// The name of its group, or the number.
+    /// Returns the name of the group, or the numeric id if it has no name.
     pub(crate) fn group(&self) -> Value {
         users::of_gid(self.gid)
     }
 
-    /// True when the owner is not the wanted one, given by name or number. Nothing wanted is no difference.
+    /// Returns true if the owner differs from the wanted one, which is a name or a number. Returns
+    /// false if no owner is wanted.
     pub(crate) fn user_differs(&self, wanted: &Value) -> bool {
         wanted.is_true() && users::uid(wanted) != Some(self.uid)
     }
 
-    /// True when the group is not the wanted one, given by name or number. Nothing wanted is no difference.
+    /// Returns true if the group differs from the wanted one, which is a name or a number. Returns
+    /// false if no group is wanted.
     pub(crate) fn group_differs(&self, wanted: &Value) -> bool {
         wanted.is_true() && users::gid(wanted) != Some(self.gid)
     }
 }
 
-/// Reads [`Stats`]. With `follow`, a link that leads nowhere is described itself, as Salt does.
+/// Reads the properties of a file. If `follow` is set and a symbolic link is dangling, describes
+/// the link itself, as Salt does.
 pub(crate) fn of(path: &str, follow: bool) -> Result<Stats, Error> {
     let path = path::expanduser(path);
     let file = Path::new(&path);
@@ -188,16 +193,17 @@ pub(crate) fn of(path: &str, follow: bool) -> Result<Stats, Error> {
     Ok(Stats::of(&found))
 }
 
-/// A file that was looked at, and not what it leads to where it is a link.
+/// The properties of a file and its handle. A symbolic link is not followed.
 #[derive(Clone, Debug)]
 pub(crate) struct Looked {
-    /// What it is.
+    /// The properties of the file.
     pub(crate) stats: Stats,
-    /// It is open where it is a regular file that this user may read.
+    /// The open file, if it is a regular file that this user may read.
     pub(crate) file: Option<Arc<File>>,
 }
 
-/// Looks at a file by opening it: one that is as it should be is read next, and a path is walked once for both.
+/// Examines a file by opening it. The caller usually reads the file next, so its path is resolved
+/// only once for both.
 pub(crate) fn look(path: &str) -> Option<Looked> {
     let beside = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = match open(path, beside) {
@@ -213,7 +219,8 @@ pub(crate) fn look(path: &str) -> Option<Looked> {
     Some(Looked { stats, file })
 }
 
-/// Opens a file to read it, in one system call; where the library's is musl's, it is two.
+/// Opens a file for reading in one system call. The standard library needs two if the C library is
+/// musl.
 pub(super) fn open(path: &str, beside: OFlags) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | beside;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
@@ -237,12 +244,12 @@ fn kind(kind: std::fs::FileType) -> &'static str {
     }
 }
 
-/// A mode as Salt writes it: at least four digits, `0644`.
+/// Returns a mode in Salt's format, with at least four digits: `0644`.
 pub(crate) fn octal(mode: u32) -> String {
     format!("{mode:04o}")
 }
 
-/// Salt's `normalize_mode`: what a user wrote, with four digits. `None` stays none.
+/// Returns a mode with four digits, like Salt's `normalize_mode`. `None` for null.
 pub(crate) fn normalized(mode: &Value) -> Option<String> {
     if mode.is_null() {
         return None;
@@ -302,7 +309,7 @@ fn lstat(_cx: &Exec, args: LstatArgs) -> Result<Value, Error> {
         .into())
 }
 
-/// The path with its `~` resolved; refused with `problem` when it is not absolute.
+/// Expands the `~` in a path. Returns the error `problem` if the path is not absolute.
 pub(crate) fn absolute(path: &str, problem: &str) -> Result<String, Error> {
     let path = path::expanduser(path);
     if path::isabs(&path) {

@@ -1,4 +1,5 @@
-//! Reading and writing in place: `file.touch`, `file.truncate`, `file.seek_read`, `file.seek_write`, `file.read`.
+//! Reads and writes files in place: `file.touch`, `file.truncate`, `file.seek_read`,
+//! `file.seek_write` and `file.read`.
 
 use std::fs::FileTimes;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -16,54 +17,54 @@ state::exec_module! {
     /// Read files and change them in place.
     mod file;
 
-    /// Make an empty file if it is not there, and set its times.
+    /// Create an empty file if it does not exist, and set its times.
     fn touch(Touch {
-        /// The file.
+        /// The path of the file.
         name: String,
-        /// The time of the last access, in seconds since 1970.
+        /// The time of the last access, in seconds since 1970. The default is now.
         atime: Value = Value::Null,
-        /// The time of the last change, in seconds since 1970.
+        /// The time of the last change, in seconds since 1970. The default is now.
         mtime: Value = Value::Null,
     });
 
-    /// Cut a file, or fill it with zeros, to a length.
+    /// Set the length of a file: cut it off, or fill it up with zeros.
     fn truncate(Truncate {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Bytes.
+        /// The length in bytes.
         length: i64,
     });
 
-    /// Return a piece of a file.
+    /// Return a part of a file.
     fn seek_read(SeekRead {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Bytes.
+        /// The maximum number of bytes to read.
         size: i64,
-        /// Where it begins.
+        /// The offset of the part in the file, in bytes.
         offset: i64,
     });
 
-    /// Write a piece of a file over what is there.
+    /// Overwrite a part of a file.
     fn seek_write(SeekWrite {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// What to write.
+        /// The data to write.
         data: Value,
-        /// Where it begins.
+        /// The offset of the part in the file, in bytes.
         offset: i64,
     });
 
-    /// Return what is in a file.
+    /// Return the contents of a file.
     fn read(ReadArgs {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Return bytes, not text.
+        /// True to return bytes instead of text.
         binary: bool = false,
     });
 }
 
-/// A time as a user gives it: a number, or a text of digits.
+/// Parses a time, which is a number or a text of digits.
 fn time(value: &Value) -> Result<SystemTime, Error> {
     let wrong = || Error::refused("atime and mtime must be integers".into());
     let seconds = match value.as_str() {
@@ -78,10 +79,11 @@ fn time(value: &Value) -> Result<SystemTime, Error> {
         .map_err(|_| wrong())
 }
 
-/// Sets the times of a file, which is made if it is not there; a time that is not given is now.
+/// Sets the times of a file. Creates the file if it does not exist. A time that is null is set to
+/// now.
 ///
 /// # Errors
-/// When a time is none, or the system refuses.
+/// When a time is invalid, or the kernel refuses.
 pub(crate) fn set(cx: &Exec, name: &str, atime: &Value, mtime: &Value) -> Result<(), Error> {
     let at = |value: &Value| {
         if value.is_null() {
@@ -124,7 +126,7 @@ fn truncate(cx: &Exec, args: Truncate) -> Result<Value, Error> {
     Ok(Value::Null)
 }
 
-/// Bytes as a value: text where they are text.
+/// Returns bytes as text if they are UTF-8, else as bytes.
 fn shown(bytes: Vec<u8>) -> Value {
     match String::from_utf8(bytes) {
         Ok(text) => text.into(),

@@ -1,4 +1,4 @@
-//! The `firewalld` execution module: zones and services of firewalld through its own program.
+//! The `firewalld` execution module: manages zones and services of firewalld with `firewall-cmd`.
 
 pub(crate) mod services;
 
@@ -9,310 +9,311 @@ use value::{Map, Value, log};
 use crate::process::Process;
 
 state::exec_module! {
-    /// The firewall (`firewall-cmd`).
+    /// Manage the firewall (`firewall-cmd`).
     mod firewalld;
 
-    /// The version of the program.
+    /// Return the version of the program.
     fn version(Version {});
 
-    /// Take up what is configured.
+    /// Reload the firewall, so that the permanent configuration takes effect.
     fn reload_rules(ReloadRules {});
 
-    /// The zone of interfaces that have none of their own.
+    /// Return the default zone, which contains the interfaces that are assigned to no zone.
     fn default_zone(DefaultZone {});
 
-    /// All zones with all that they hold.
+    /// Return all zones with their settings.
     fn list_zones(ListZones {
-        /// As it is configured, not as it is in force.
+        /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
-    /// The names of all zones.
+    /// Return the names of all zones.
     fn get_zones(GetZones {
-        /// As it is configured, not as it is in force.
+        /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
-    /// The types of ICMP that there are.
+    /// Return the known ICMP types.
     fn get_icmp_types(GetIcmpTypes {
-        /// As it is configured, not as it is in force.
+        /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
-    /// Make a zone.
+    /// Create a zone.
     fn new_zone(NewZone {
-        /// Its name.
+        /// The name of the zone.
         zone: String,
-        /// Whether it is taken up.
+        /// True to reload the firewall afterwards.
         restart: bool = true,
     });
 
     /// Remove a zone.
     fn delete_zone(DeleteZone {
-        /// Its name.
+        /// The name of the zone.
         zone: String,
-        /// Whether that is taken up.
+        /// True to reload the firewall afterwards.
         restart: bool = true,
     });
 
-    /// Say which zone has the interfaces that have none of their own.
+    /// Set the default zone, which contains the interfaces that are assigned to no zone.
     fn set_default_zone(SetDefaultZone {
-        /// Its name.
+        /// The name of the zone.
         zone: String,
     });
 
-    /// All that a zone holds.
+    /// Return all settings of a zone.
     fn list_all(ListAll {
-        /// The zone.
+        /// The name of the zone.
         zone: Option<String> = None,
-        /// As it is configured, not as it is in force.
+        /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
-    /// The services of a zone.
+    /// Return the services of a zone.
     fn list_services(ListServices {
-        /// The zone.
+        /// The name of the zone.
         zone: Option<String> = None,
-        /// As it is configured, not as it is in force.
+        /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
     /// Add a service to a zone.
     fn add_service(AddService {
-        /// The service.
+        /// The name of the service.
         service: String,
-        /// The zone.
+        /// The name of the zone.
         zone: Option<String> = None,
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
     });
 
     /// Remove a service from a zone.
     fn remove_service(RemoveService {
-        /// The service.
+        /// The name of the service.
         service: String,
-        /// The zone.
+        /// The name of the zone.
         zone: Option<String> = None,
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
     });
 
-    /// Whether a zone hides addresses behind its own.
+    /// Return whether masquerading is enabled in a zone.
     fn get_masquerade(GetMasquerade {
-        /// The zone.
+        /// The name of the zone.
         zone: Option<String> = None,
-        /// As it is configured, not as it is in force.
+        /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
-    /// Let a zone hide addresses behind its own.
+    /// Enable masquerading in a zone.
     fn add_masquerade(AddMasquerade {
-        /// The zone.
+        /// The name of the zone.
         zone: Option<String> = None,
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
     });
 
-    /// Let a zone no longer hide addresses.
+    /// Disable masquerading in a zone.
     fn remove_masquerade(RemoveMasquerade {
-        /// The zone.
+        /// The name of the zone.
         zone: Option<String> = None,
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
     });
 
-    /// Open a port of a zone.
+    /// Open a port in a zone.
     fn add_port(AddPort {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The port, such as `443/tcp`.
+        /// The port and protocol, such as `443/tcp`.
         port: String,
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
-        /// Whether the zone hides addresses then.
+        /// True to enable masquerading in the zone, too.
         force_masquerade: bool = false,
     });
 
-    /// Close a port of a zone.
+    /// Close a port in a zone.
     fn remove_port(RemovePort {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The port.
+        /// The port and protocol, such as `443/tcp`.
         port: String,
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
     });
 
-    /// The open ports of a zone.
+    /// Return the open ports of a zone.
     fn list_ports(ListPorts {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// As it is configured, not as it is in force.
+        /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
-    /// Forward a port.
+    /// Add a port forwarding rule.
     fn add_port_fwd(AddPortFwd {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The port.
+        /// The port to forward.
         src: String,
-        /// Where to.
+        /// The destination port.
         dest: String,
         /// The protocol.
         proto: String = "tcp".into(),
-        /// The address that it is forwarded to.
+        /// The destination address.
         dstaddr: String = String::new(),
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
-        /// Whether the zone hides addresses then.
+        /// True to enable masquerading in the zone, too.
         force_masquerade: bool = false,
     });
 
-    /// Forward a port no longer.
+    /// Remove a port forwarding rule.
     fn remove_port_fwd(RemovePortFwd {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The port.
+        /// The port to forward.
         src: String,
-        /// Where to.
+        /// The destination port.
         dest: String,
         /// The protocol.
         proto: String = "tcp".into(),
-        /// The address that it is forwarded to.
+        /// The destination address.
         dstaddr: String = String::new(),
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
     });
 
-    /// The forwarded ports of a zone.
+    /// Return the port forwarding rules of a zone.
     fn list_port_fwd(ListPortFwd {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// As it is configured, not as it is in force.
+        /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
-    /// Let no ICMP of a type in.
+    /// Block an ICMP type in a zone.
     fn block_icmp(BlockIcmp {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The type.
+        /// The ICMP type.
         icmp: String,
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
     });
 
-    /// Let ICMP of a type in again.
+    /// Stop blocking an ICMP type in a zone.
     fn allow_icmp(AllowIcmp {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The type.
+        /// The ICMP type.
         icmp: String,
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
     });
 
-    /// The types of ICMP that a zone does not let in.
+    /// Return the blocked ICMP types of a zone.
     fn list_icmp_block(ListIcmpBlock {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// As it is configured, not as it is in force.
+        /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
-    /// Let what is in force last.
+    /// Make the running configuration permanent.
     fn make_permanent(MakePermanent {});
 
-    /// The interfaces of a zone.
+    /// Return the interfaces of a zone.
     fn get_interfaces(GetInterfaces {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// As it is configured, not as it is in force.
+        /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
-    /// Give an interface to a zone.
+    /// Assign an interface to a zone.
     fn add_interface(AddInterface {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The interface.
+        /// The name of the interface.
         interface: String,
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
     });
 
-    /// Take an interface from a zone.
+    /// Remove an interface from a zone.
     fn remove_interface(RemoveInterface {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The interface.
+        /// The name of the interface.
         interface: String,
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
     });
 
-    /// The sources of a zone.
+    /// Return the sources of a zone.
     fn get_sources(GetSources {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// As it is configured, not as it is in force.
+        /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
-    /// Give a source to a zone.
+    /// Assign a source to a zone.
     fn add_source(AddSource {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The source.
+        /// The source, such as an address or a network.
         source: String,
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
     });
 
-    /// Take a source from a zone.
+    /// Remove a source from a zone.
     fn remove_source(RemoveSource {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The source.
+        /// The source, such as an address or a network.
         source: String,
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
     });
 
-    /// The rich rules of a zone.
+    /// Return the rich rules of a zone.
     fn get_rich_rules(GetRichRules {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// As it is configured, not as it is in force.
+        /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
     /// Add a rich rule to a zone.
     fn add_rich_rule(AddRichRule {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The rule.
+        /// The rich rule.
         rule: String,
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
     });
 
     /// Remove a rich rule from a zone.
     fn remove_rich_rule(RemoveRichRule {
-        /// The zone.
+        /// The name of the zone.
         zone: String,
-        /// The rule.
+        /// The rich rule.
         rule: String,
-        /// Whether that lasts.
+        /// True to change the permanent configuration, False to change the running one.
         permanent: bool = true,
     });
 }
 
-/// Runs the program with options; all that users name stands behind a `=`.
+/// Runs the program with options. Values from users always follow a `=`, so they cannot become
+/// options.
 ///
 /// # Errors
-/// What the program says where it fails.
+/// The output of the program when it fails.
 pub(crate) fn run(cx: &Exec, options: &[String]) -> Result<String, Error> {
     let words = ["firewall-cmd".to_owned()]
         .into_iter()
@@ -329,10 +330,10 @@ pub(crate) fn run(cx: &Exec, options: &[String]) -> Result<String, Error> {
     Err(format!("firewall-cmd failed: {why}").into())
 }
 
-/// One option for a zone, or for the default one.
+/// Runs the program with an option for a zone. An empty zone selects the default zone.
 ///
 /// # Errors
-/// What the program says where it fails.
+/// The output of the program when it fails.
 pub(crate) fn of_zone(
     cx: &Exec,
     zone: Option<&str>,
@@ -347,10 +348,10 @@ pub(crate) fn of_zone(
     run(cx, &words)
 }
 
-/// The words, or the lines, of an answer about a zone.
+/// Returns the words, or the lines, of an answer about a zone.
 ///
 /// # Errors
-/// What the program says where it fails.
+/// The output of the program when it fails.
 pub(crate) fn listed(
     cx: &Exec,
     zone: &str,
@@ -364,10 +365,10 @@ pub(crate) fn listed(
     })
 }
 
-/// Words that are no matter of a zone.
+/// Returns the words of an answer that does not concern a zone.
 ///
 /// # Errors
-/// What the program says where it fails.
+/// The output of the program when it fails.
 pub(crate) fn words(cx: &Exec, option: &str, permanent: bool) -> Result<Vec<String>, Error> {
     let said = of_zone(cx, None, option.to_owned(), permanent)?;
     Ok(said.split_whitespace().map(str::to_owned).collect())
@@ -381,7 +382,7 @@ fn set(cx: &Exec, zone: &str, option: String, permanent: bool) -> Result<Value, 
     Ok(of_zone(cx, Some(zone), option, permanent)?.into())
 }
 
-/// Zones with what they hold, each entry a list.
+/// Parses zones and their settings. Each setting becomes a list.
 fn zones(text: &str) -> Map {
     let (mut all, mut name, mut key) = (Map::new(), String::new(), String::new());
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -405,10 +406,10 @@ fn zones(text: &str) -> Map {
     all
 }
 
-/// Whether a zone hides addresses behind its own.
+/// Reports whether masquerading is enabled in a zone.
 ///
 /// # Errors
-/// What the program says where it fails.
+/// The output of the program when it fails.
 pub(crate) fn masquerades(cx: &Exec, zone: Option<&str>, permanent: bool) -> Result<bool, Error> {
     let all = zones(&of_zone(cx, zone, "--list-all".into(), permanent)?);
     let says_no = |zone: &Value| {
@@ -468,10 +469,10 @@ fn get_icmp_types(cx: &Exec, args: GetIcmpTypes) -> Result<Value, Error> {
     Ok(words(cx, "--get-icmptypes", args.permanent)?.into())
 }
 
-/// Makes or removes a zone or service, and takes that up.
+/// Creates or removes a zone or service, and reloads the firewall if `restart` is set.
 ///
 /// # Errors
-/// What the program says where it fails.
+/// The output of the program when it fails.
 pub(super) fn managed(cx: &Exec, option: String, restart: bool) -> Result<Value, Error> {
     let said = run(cx, &[option, "--permanent".into()])?;
     match restart && said == "success" {
@@ -527,7 +528,7 @@ fn remove_masquerade(cx: &Exec, args: RemoveMasquerade) -> Result<Value, Error> 
     set(cx, &zone, "--remove-masquerade".into(), args.permanent)
 }
 
-/// A port or forward may need that its zone hides addresses.
+/// Enables masquerading in a zone if `wanted` is set and it is not enabled yet.
 fn masqueraded(cx: &Exec, zone: &str, wanted: bool) -> Result<(), Error> {
     if wanted && !masquerades(cx, Some(zone), true)? {
         of_zone(cx, Some(zone), "--add-masquerade".into(), true)?;
@@ -558,7 +559,7 @@ fn list_ports(cx: &Exec, args: ListPorts) -> Result<Value, Error> {
     Ok(listed(cx, &args.zone, "--list-ports", args.permanent)?.into())
 }
 
-/// A forward in firewalld's words.
+/// Returns a port forwarding rule in firewalld's syntax.
 fn forward(src: &str, dest: &str, proto: &str, address: &str) -> String {
     format!("port={src}:proto={proto}:toport={dest}:toaddr={address}")
 }
@@ -584,7 +585,7 @@ fn remove_port_fwd(cx: &Exec, args: RemovePortFwd) -> Result<Value, Error> {
     )
 }
 
-/// A forward as firewalld writes it, for the reader.
+/// Parses firewalld's syntax of a port forwarding rule, and returns its parts by readable names.
 pub(crate) fn forward_shown(line: &str) -> Map {
     let names = [
         "Source port",
@@ -610,7 +611,7 @@ fn list_port_fwd(cx: &Exec, args: ListPortFwd) -> Result<Value, Error> {
     Ok(Value::list(shown))
 }
 
-/// Blocks a type of ICMP, or no longer, unless that is so.
+/// Blocks an ICMP type or stops blocking it, unless that is already the case.
 fn set_icmp(
     cx: &Exec,
     zone: &str,

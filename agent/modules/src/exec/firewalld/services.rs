@@ -1,4 +1,4 @@
-//! The `firewalld` execution module: services.
+//! The `firewalld` execution module: the functions for services.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,80 +7,80 @@ use value::Value;
 use super::{managed, run, words};
 
 state::exec_module! {
-    /// The firewall (`firewall-cmd`).
+    /// Manage the firewall (`firewall-cmd`).
     mod firewalld;
 
-    /// The names of all services.
+    /// Return the names of all services.
     fn get_services(GetServices {
-        /// As it is configured, not as it is in force.
+        /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
-    /// Make a service.
+    /// Create a service.
     fn new_service(NewService {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// Whether it is taken up.
+        /// True to reload the firewall afterwards.
         restart: bool = true,
     });
 
     /// Remove a service.
     fn delete_service(DeleteService {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// Whether that is taken up.
+        /// True to reload the firewall afterwards.
         restart: bool = true,
     });
 
     /// Add a port to a service.
     fn add_service_port(AddServicePort {
-        /// The service.
+        /// The name of the service.
         service: String,
-        /// The port.
+        /// The port and protocol, such as `443/tcp`.
         port: String,
     });
 
     /// Remove a port from a service.
     fn remove_service_port(RemoveServicePort {
-        /// The service.
+        /// The name of the service.
         service: String,
-        /// The port.
+        /// The port and protocol, such as `443/tcp`.
         port: String,
     });
 
-    /// The ports of a service.
+    /// Return the ports of a service.
     fn get_service_ports(GetServicePorts {
-        /// The service.
+        /// The name of the service.
         service: String,
     });
 
     /// Add a protocol to a service.
     fn add_service_protocol(AddServiceProtocol {
-        /// The service.
+        /// The name of the service.
         service: String,
-        /// The protocol.
+        /// The name of the protocol.
         protocol: String,
     });
 
     /// Remove a protocol from a service.
     fn remove_service_protocol(RemoveServiceProtocol {
-        /// The service.
+        /// The name of the service.
         service: String,
-        /// The protocol.
+        /// The name of the protocol.
         protocol: String,
     });
 
-    /// The protocols of a service.
+    /// Return the protocols of a service.
     fn get_service_protocols(GetServiceProtocols {
-        /// The service.
+        /// The name of the service.
         service: String,
     });
 }
 
-/// An option for a service.
+/// Runs the program with an option for a service, in the permanent configuration.
 ///
 /// # Errors
-/// What the program says where it fails.
+/// The output of the program when it fails.
 pub(crate) fn of_service(cx: &Exec, service: &str, option: String) -> Result<String, Error> {
     run(
         cx,
@@ -98,10 +98,10 @@ fn set_port(cx: &Exec, service: &str, option: String) -> Result<Value, Error> {
     Ok(of_service(cx, service, option)?.into())
 }
 
-/// What a service has: `--get-ports` or `--get-protocols`.
+/// Returns the ports (`--get-ports`) or protocols (`--get-protocols`) of a service.
 ///
 /// # Errors
-/// What the program says where it fails.
+/// The output of the program when it fails.
 pub(crate) fn service_has(cx: &Exec, service: &str, option: &str) -> Result<Vec<String>, Error> {
     let said = of_service(cx, service, option.to_owned())?;
     Ok(said.split_whitespace().map(str::to_owned).collect())
