@@ -7,144 +7,144 @@ use value::{Map, Value, log};
 use crate::process::Process;
 
 state::exec_module! {
-    /// Ruby's packages (`gem`).
+    /// Manage Ruby gems with the program `gem`.
     mod gem;
 
     /// Install gems.
     fn install(Install {
-        /// Their names: a list, or words.
+        /// The gems: a list, or a text with spaces between the names.
         gems: Value,
-        /// The Ruby that rvm or rbenv would take; neither is asked.
+        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
         ruby: Option<String> = None,
-        /// The program.
+        /// The path of the program `gem`. The default is `gem` in the search path.
         gem_bin: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs `gem`.
         runas: Option<String> = None,
-        /// The version.
+        /// The version to install.
         version: Option<String> = None,
-        /// Whether RDoc is made.
+        /// Whether to build the RDoc documentation.
         rdoc: bool = false,
-        /// Whether ri's documentation is made.
+        /// Whether to build the documentation for `ri`.
         ri: bool = false,
-        /// Whether a version that is not released yet will do.
+        /// Whether to allow prereleases.
         pre_releases: bool = false,
-        /// A proxy.
+        /// The address of an HTTP proxy.
         proxy: Option<String> = None,
-        /// Where they come from.
+        /// The address of the gem source to install from.
         source: Option<String> = None,
     });
 
-    /// Remove gems, all versions of them and their programs.
+    /// Remove all versions of gems, and their programs.
     fn uninstall(Uninstall {
-        /// Their names: a list, or words.
+        /// The gems: a list, or a text with spaces between the names.
         gems: Value,
-        /// The Ruby that rvm or rbenv would take; neither is asked.
+        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
         ruby: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs `gem`.
         runas: Option<String> = None,
-        /// The program.
+        /// The path of the program `gem`. The default is `gem` in the search path.
         gem_bin: Option<String> = None,
     });
 
     /// Update gems.
     fn update(Update {
-        /// Their names: a list, or words.
+        /// The gems: a list, or a text with spaces between the names.
         gems: Value,
-        /// The Ruby that rvm or rbenv would take; neither is asked.
+        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
         ruby: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs `gem`.
         runas: Option<String> = None,
-        /// The program.
+        /// The path of the program `gem`. The default is `gem` in the search path.
         gem_bin: Option<String> = None,
     });
 
     /// Update RubyGems itself.
     fn update_system(UpdateSystem {
-        /// To this version.
+        /// The version to update to.
         version: String = String::new(),
-        /// The Ruby that rvm or rbenv would take; neither is asked.
+        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
         ruby: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs `gem`.
         runas: Option<String> = None,
-        /// The program.
+        /// The path of the program `gem`. The default is `gem` in the search path.
         gem_bin: Option<String> = None,
     });
 
-    /// The version of RubyGems.
+    /// Return the version of RubyGems.
     fn version(Version {
-        /// The Ruby that rvm or rbenv would take; neither is asked.
+        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
         ruby: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs `gem`.
         runas: Option<String> = None,
-        /// The program.
+        /// The path of the program `gem`. The default is `gem` in the search path.
         gem_bin: Option<String> = None,
     });
 
-    /// The gems that are installed, with their versions.
+    /// Return the installed gems with their versions.
     fn list(List {
-        /// What their names begin with.
+        /// A prefix of the names to return. The default is all gems.
         prefix: String = String::new(),
-        /// The Ruby that rvm or rbenv would take; neither is asked.
+        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
         ruby: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs `gem`.
         runas: Option<String> = None,
-        /// The program.
+        /// The path of the program `gem`. The default is `gem` in the search path.
         gem_bin: Option<String> = None,
     });
 
-    /// The gems that have a newer version, with that.
+    /// Return the gems that have a newer version, with that version.
     fn list_upgrades(ListUpgrades {
-        /// The Ruby that rvm or rbenv would take; neither is asked.
+        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
         ruby: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs `gem`.
         runas: Option<String> = None,
-        /// The program.
+        /// The path of the program `gem`. The default is `gem` in the search path.
         gem_bin: Option<String> = None,
     });
 
-    /// Add a place that gems come from.
+    /// Add a gem source.
     fn sources_add(SourcesAdd {
-        /// Its address.
+        /// The address of the source.
         source_uri: String,
-        /// The Ruby that rvm or rbenv would take; neither is asked.
+        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
         ruby: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs `gem`.
         runas: Option<String> = None,
-        /// The program.
+        /// The path of the program `gem`. The default is `gem` in the search path.
         gem_bin: Option<String> = None,
     });
 
-    /// Remove a place that gems come from.
+    /// Remove a gem source.
     fn sources_remove(SourcesRemove {
-        /// Its address.
+        /// The address of the source.
         source_uri: String,
-        /// The Ruby that rvm or rbenv would take; neither is asked.
+        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
         ruby: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs `gem`.
         runas: Option<String> = None,
-        /// The program.
+        /// The path of the program `gem`. The default is `gem` in the search path.
         gem_bin: Option<String> = None,
     });
 
-    /// The places that gems come from.
+    /// Return the gem sources.
     fn sources_list(SourcesList {
-        /// The Ruby that rvm or rbenv would take; neither is asked.
+        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
         ruby: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs `gem`.
         runas: Option<String> = None,
-        /// The program.
+        /// The path of the program `gem`. The default is `gem` in the search path.
         gem_bin: Option<String> = None,
     });
 }
 
-/// The program, and who runs it.
+/// The program `gem` and the user who runs it.
 pub(crate) struct Gem<'a> {
     pub(crate) cx: &'a Exec,
     pub(crate) runas: Option<String>,
     pub(crate) gem_bin: Option<String>,
 }
 
-/// What `install` takes besides the names.
+/// The options of `install`, in addition to the names.
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) version: Option<String>,
@@ -156,7 +156,7 @@ pub(crate) struct Wanted {
 }
 
 impl Gem<'_> {
-    /// What the program says to a command with names and options.
+    /// Runs a command with names and options, and returns the output of the program.
     fn run(&self, command: &[&str], names: &[String], options: &[&str]) -> Result<String, Error> {
         if let Some(name) = names.iter().find(|name| name.starts_with('-')) {
             return Err(Error::refused(format!("{name} is no name of a gem")));
@@ -176,7 +176,7 @@ impl Gem<'_> {
         }
     }
 
-    /// Installed gems with their versions.
+    /// Returns the installed gems with their versions.
     ///
     /// # Errors
     /// When the program is missing or fails.
@@ -189,7 +189,7 @@ impl Gem<'_> {
         Ok(said.lines().filter_map(listed).collect())
     }
 
-    /// Installs gems, and gives what the program says.
+    /// Installs gems and returns the output of the program.
     ///
     /// # Errors
     /// When the program is missing or fails.
@@ -216,7 +216,7 @@ impl Gem<'_> {
         self.run(&["install"], names, &options)
     }
 
-    /// Removes gems, and gives what the program says.
+    /// Removes gems and returns the output of the program.
     ///
     /// # Errors
     /// When the program is missing or fails.
@@ -231,7 +231,7 @@ impl Gem<'_> {
         Ok(line.unwrap_or_default().to_owned())
     }
 
-    /// The places that gems come from.
+    /// Returns the gem sources.
     ///
     /// # Errors
     /// When the program is missing or fails.
@@ -240,7 +240,7 @@ impl Gem<'_> {
         Ok(said.lines().skip(2).map(str::to_owned).collect())
     }
 
-    /// Adds or removes (`verb`) a place that gems come from.
+    /// Adds or removes (`verb`) a gem source.
     ///
     /// # Errors
     /// When the program is missing or fails.
@@ -249,7 +249,7 @@ impl Gem<'_> {
     }
 }
 
-/// `rake (13.0.6, 12.0)`.
+/// Parses a line of `gem list`, such as `rake (13.0.6, 12.0)`.
 fn listed(line: &str) -> Option<(Value, Value)> {
     let (name, rest) = line.split_once(" (")?;
     let (versions, _) = rest.rsplit_once(')')?;
@@ -262,7 +262,7 @@ fn listed(line: &str) -> Option<(Value, Value)> {
     })
 }
 
-/// A list, or words.
+/// Returns the names of gems from a list, or from a text with spaces between them.
 pub(crate) fn names(gems: &Value) -> Vec<String> {
     match gems.as_list() {
         Some(_) => gems.texts(),

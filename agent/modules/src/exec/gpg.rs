@@ -1,4 +1,4 @@
-//! The `gpg` execution module, through the program `gpg`: keys, and decrypting.
+//! The `gpg` execution module: manages keys, signs, encrypts and decrypts with the program `gpg`.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -17,265 +17,268 @@ use messages::{decrypt, encrypt, sign};
 use keyring::{Keyring, LEVELS, Source, is_called};
 
 state::exec_module! {
-    /// GnuPG.
+    /// Manage keys, signatures and encryption with GnuPG.
     mod gpg;
 
-    /// The keys of a keyring.
+    /// Return the keys of a keyring.
     fn list_keys(ListKeys {
-        /// The user whose keys they are.
+        /// The user whose keyring is used. The default is the user who runs this.
         user: Option<String> = None,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
-        /// The file with the public keys.
+        /// The path of the file with the public keys, if it is not the default one.
         keyring: Option<String> = None,
     });
 
-    /// The secret keys of a keyring.
+    /// Return the secret keys of a keyring.
     fn list_secret_keys(ListSecretKeys {
-        /// The user whose keys they are.
+        /// The user whose keyring is used. The default is the user who runs this.
         user: Option<String> = None,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
-        /// The file with the public keys.
+        /// The path of the file with the public keys, if it is not the default one.
         keyring: Option<String> = None,
     });
 
-    /// A key; False where there is none.
+    /// Return a key, or False if it is not in the keyring.
     fn get_key(GetKey {
-        /// Its id.
+        /// The id of the key.
         keyid: Option<String> = None,
-        /// Or its fingerprint.
+        /// The fingerprint of the key, instead of its id.
         fingerprint: Option<String> = None,
-        /// The user whose key it is.
+        /// The user whose keyring is used.
         user: Option<String> = None,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
-        /// The file with the public keys.
+        /// The path of the file with the public keys, if it is not the default one.
         keyring: Option<String> = None,
     });
 
-    /// A secret key; False where there is none.
+    /// Return a secret key, or False if it is not in the keyring.
     fn get_secret_key(GetSecretKey {
-        /// Its id.
+        /// The id of the key.
         keyid: Option<String> = None,
-        /// Or its fingerprint.
+        /// The fingerprint of the key, instead of its id.
         fingerprint: Option<String> = None,
-        /// The user whose key it is.
+        /// The user whose keyring is used.
         user: Option<String> = None,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
-        /// The file with the public keys.
+        /// The path of the file with the public keys, if it is not the default one.
         keyring: Option<String> = None,
     });
 
-    /// The keys of a file or a text.
+    /// Return the keys that a file or a text contains.
     fn read_key(ReadKey {
-        /// The file.
+        /// The path of the file.
         path: Option<String> = None,
         /// The text.
         text: Option<String> = None,
-        /// The key's fingerprint.
+        /// The fingerprint of the key to return. The default is all keys.
         fingerprint: Option<String> = None,
-        /// Its id.
+        /// The id of the key to return. The default is all keys.
         keyid: Option<String> = None,
-        /// The user.
+        /// The user who runs `gpg`.
         user: Option<String> = None,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
     });
 
     /// Import keys.
     fn import_key(ImportKey {
-        /// A text that holds them.
+        /// A text that contains the keys.
         text: Option<String> = None,
-        /// A file that holds them.
+        /// The path of a file that contains the keys.
         filename: Option<String> = None,
-        /// The user whose keys they become.
+        /// The user whose keyring receives the keys.
         user: Option<String> = None,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
-        /// The file with the public keys.
+        /// The path of the file with the public keys, if it is not the default one.
         keyring: Option<String> = None,
-        /// Which of them.
+        /// The keys to import: a list of ids or fingerprints, or a text with commas between them.
+        /// The default is all keys.
         select: Value = Value::Null,
     });
 
-    /// Keys as text.
+    /// Export keys as text.
     fn export_key(ExportKey {
-        /// Which.
+        /// The keys to export: a list, or a text with commas between them.
         keyids: Value = Value::Null,
-        /// The secret ones.
+        /// Whether to export the secret keys.
         secret: bool = false,
-        /// The user whose keys they are.
+        /// The user whose keyring is used.
         user: Option<String> = None,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
-        /// Whether the passphrase of the key stands in the pillar, as `gpg_passphrase`.
+        /// Whether to read the passphrase of the key from the pillar (`gpg_passphrase`).
         use_passphrase: bool = false,
-        /// The file to write to.
+        /// The path of a file to write the text to.
         output: Option<String> = None,
-        /// Return the text alone.
+        /// Whether to return only the text.
         bare: bool = false,
-        /// The file with the public keys.
+        /// The path of the file with the public keys, if it is not the default one.
         keyring: Option<String> = None,
     });
 
-    /// Get keys from a key server.
+    /// Fetch keys from a key server.
     fn receive_keys(ReceiveKeys {
-        /// The server.
+        /// The key server.
         keyserver: Option<String> = None,
-        /// Which keys.
+        /// The ids of the keys: a list, or a text with commas between them.
         keys: Value = Value::Null,
-        /// The user whose keys they become.
+        /// The user whose keyring receives the keys.
         user: Option<String> = None,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
-        /// The file with the public keys.
+        /// The path of the file with the public keys, if it is not the default one.
         keyring: Option<String> = None,
     });
 
-    /// Say how far a key's owner is trusted.
+    /// Set how far the owner of a key is trusted.
     fn trust_key(TrustKey {
-        /// The key's id.
+        /// The id of the key.
         keyid: Option<String> = None,
-        /// Or its fingerprint.
+        /// The fingerprint of the key, instead of its id.
         fingerprint: Option<String> = None,
-        /// `expired`, `unknown`, `not_trusted`, `marginally`, `fully` or `ultimately`.
+        /// The level: `expired`, `unknown`, `not_trusted`, `marginally`, `fully` or `ultimately`.
         trust_level: Option<String> = None,
-        /// The user whose key it is.
+        /// The user whose keyring is used.
         user: Option<String> = None,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
-        /// The file with the public keys.
+        /// The path of the file with the public keys, if it is not the default one.
         keyring: Option<String> = None,
     });
 
     /// Delete a key.
     fn delete_key(DeleteKey {
-        /// Its id.
+        /// The id of the key.
         keyid: Option<String> = None,
-        /// Or its fingerprint.
+        /// The fingerprint of the key, instead of its id.
         fingerprint: Option<String> = None,
-        /// Its secret one before it.
+        /// Whether to delete the secret key first.
         delete_secret: bool = false,
-        /// The user whose key it is.
+        /// The user whose keyring is used.
         user: Option<String> = None,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
-        /// Whether a passphrase must stand in the pillar for a secret key.
+        /// Whether deleting a secret key requires its passphrase in the pillar (`gpg_passphrase`).
         use_passphrase: bool = true,
-        /// The file with the public keys.
+        /// The path of the file with the public keys, if it is not the default one.
         keyring: Option<String> = None,
     });
 
-    /// Search the keys of a key server.
+    /// Search for keys on a key server.
     fn search_keys(SearchKeys {
-        /// An address, an id or a fingerprint.
+        /// The text to search for: an address, an id or a fingerprint.
         text: String,
-        /// The server.
+        /// The key server.
         keyserver: Option<String> = None,
-        /// The user.
+        /// The user who runs `gpg`.
         user: Option<String> = None,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
     });
 
-    /// Make a key.
+    /// Create a key.
     fn create_key(CreateKey {
-        /// `RSA` or another kind.
+        /// The type of the key, such as `RSA`.
         key_type: String = "RSA".into(),
-        /// Its size.
+        /// The size of the key in bits.
         key_length: i64 = 1024,
-        /// Whose it is.
+        /// The name of the owner.
         name_real: String = "Autogenerated Key".into(),
-        /// A comment on that.
+        /// A comment on the owner.
         name_comment: String = "Generated by SaltStack".into(),
-        /// The address.
+        /// The email address of the owner. The default consists of the name of the current user and
+        /// of the host.
         name_email: Option<String> = None,
-        /// The kind of a second key.
+        /// The type of a subkey. By default there is none.
         subkey_type: Option<String> = None,
-        /// Its size.
+        /// The size of the subkey in bits.
         subkey_length: Value = Value::Null,
-        /// When both expire: a day, or a time such as `3d`, `2w` or `1y`.
+        /// The time when both keys expire: a date, or a duration such as `3d`, `2w` or `1y`.
         expire_date: Value = Value::Null,
-        /// Whether it gets the passphrase in the pillar, `gpg_passphrase`.
+        /// Whether to protect the key with the passphrase in the pillar (`gpg_passphrase`).
         use_passphrase: bool = false,
-        /// The user whose key it is.
+        /// The user whose keyring is used.
         user: Option<String> = None,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
-        /// The file with the public keys.
+        /// The path of the file with the public keys, if it is not the default one.
         keyring: Option<String> = None,
     });
 
-    /// Sign a message or a file; return its text with the signature.
+    /// Sign a message or a file, and return the signed text.
     fn sign(Sign {
         /// The user whose key signs.
         user: Option<String> = None,
-        /// The key; the first one where none is named.
+        /// The id of the key. The default is the first key.
         keyid: Option<String> = None,
         /// The message.
         text: Option<String> = None,
-        /// A file with the message.
+        /// The path of a file with the message.
         filename: Option<String> = None,
-        /// The file to write to.
+        /// The path of a file to write the result to.
         output: Option<String> = None,
-        /// Whether the passphrase of the key stands in the pillar, as `gpg_passphrase`.
+        /// Whether to read the passphrase of the key from the pillar (`gpg_passphrase`).
         use_passphrase: bool = false,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
-        /// The file with the public keys.
+        /// The path of the file with the public keys, if it is not the default one.
         keyring: Option<String> = None,
     });
 
     /// Encrypt a message or a file.
     fn encrypt(Encrypt {
-        /// The user whose keys are used.
+        /// The user whose keyring is used.
         user: Option<String> = None,
-        /// For whom: ids, fingerprints or addresses.
+        /// The recipients: ids, fingerprints or addresses of keys.
         recipients: Value = Value::Null,
         /// The message.
         text: Option<String> = None,
-        /// A file with the message.
+        /// The path of a file with the message.
         filename: Option<String> = None,
-        /// The file to write to.
+        /// The path of a file to write the result to.
         output: Option<String> = None,
-        /// Whether it is signed too, or the key that signs it.
+        /// Whether to sign the message, or the id of the key that signs it.
         sign: Value = Value::Null,
-        /// Whether the passphrase of that key stands in the pillar, as `gpg_passphrase`.
+        /// Whether to read the passphrase of the signing key from the pillar (`gpg_passphrase`).
         use_passphrase: bool = false,
-        /// Whether every key is trusted.
+        /// Whether to trust every key.
         always_trust: bool = false,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
-        /// Return the text alone.
+        /// Whether to return only the text.
         bare: bool = false,
-        /// The file with the public keys.
+        /// The path of the file with the public keys, if it is not the default one.
         keyring: Option<String> = None,
     });
 
     /// Decrypt a message or a file, with the secret keys of a user or a folder.
     fn decrypt(Decrypt {
-        /// The user whose keys are used.
+        /// The user whose keyring is used.
         user: Option<String> = None,
         /// The message.
         text: Option<String> = None,
-        /// A file with the message.
+        /// The path of a file with the message.
         filename: Option<String> = None,
-        /// The file to write to.
+        /// The path of a file to write the result to.
         output: Option<String> = None,
-        /// Whether the passphrase of the key stands in the pillar, as `gpg_passphrase`.
+        /// Whether to read the passphrase of the key from the pillar (`gpg_passphrase`).
         use_passphrase: bool = false,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
-        /// Return the text alone.
+        /// Whether to return only the text.
         bare: bool = false,
-        /// The file with the public keys.
+        /// The path of the file with the public keys, if it is not the default one.
         keyring: Option<String> = None,
     });
 }
 
-/// The folder of a user's keys; that of whoever runs this where none is named.
+/// Returns the key folder of a user. If no user is given, it is that of the user who runs this
+/// process.
 ///
 /// # Errors
 /// When there is no such user.
@@ -288,10 +291,10 @@ fn home(user: Option<&str>) -> Result<String, Error> {
     Ok(format!("{}/.gnupg", account.ok_or_else(missing)?.home))
 }
 
-/// The passphrase in the pillar, where one is wanted.
+/// Returns the passphrase from the pillar, if one is wanted.
 ///
 /// # Errors
-/// When there is none, or it is more than a line.
+/// When the pillar has none, or it consists of more than one line.
 fn passphrase(cx: &Exec, is_wanted: bool) -> Result<Option<String>, Error> {
     if !is_wanted {
         return Ok(None);
@@ -315,7 +318,7 @@ fn said(res: bool, message: impl Into<Value>) -> Value {
     Map::new().with("res", res).with("message", message).into()
 }
 
-/// What identifies a key: one of both.
+/// Returns the fingerprint, or else the id, of a key.
 fn named(keyid: Option<String>, fingerprint: Option<String>) -> Option<String> {
     let given = |name: Option<String>| name.filter(|name| !name.is_empty());
     given(fingerprint).or_else(|| given(keyid))
@@ -353,7 +356,8 @@ fn get_secret_key(cx: &Exec, args: GetSecretKey) -> Result<Value, Error> {
     Ok(found.map_or_else(|| false.into(), Value::from))
 }
 
-/// A file or a text, one of both.
+/// Returns the source of keys: either a file or a text. `names` are the argument names for the
+/// error messages.
 fn source(path: Option<String>, text: Option<String>, names: [&str; 2]) -> Result<Source, Error> {
     let given = |text: Option<String>| text.filter(|text| !text.is_empty());
     match (given(path), given(text)) {
@@ -401,7 +405,7 @@ fn import_key(cx: &Exec, args: ImportKey) -> Result<Value, Error> {
         .into())
 }
 
-/// A list, or words between commas.
+/// Returns the items of a list, or of a text with commas between them.
 fn words(given: &Value) -> Vec<String> {
     match given {
         Value::Str(text) => text.split(',').map(|word| word.trim().to_owned()).collect(),
@@ -440,7 +444,7 @@ fn export_key(cx: &Exec, args: ExportKey) -> Result<Value, Error> {
     })
 }
 
-/// Where keys come from when no server is named.
+/// The default key server.
 const KEY_SERVER: &str = "keys.openpgp.org";
 
 fn receive_keys(cx: &Exec, args: ReceiveKeys) -> Result<Value, Error> {

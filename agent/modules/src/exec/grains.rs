@@ -11,46 +11,47 @@ use crate::fs::{self, Owner};
 use crate::lookup::{self, Around};
 
 state::exec_module! {
-    /// What this machine says of itself, and what it is told to say.
+    /// Read and set grains: facts about this machine, and the values in the grains file.
     mod grains;
 
-    /// Return a grain; levels are joined by colons, and numbers index lists.
+    /// Return the value of a grain. Colons separate the levels of nested grains, and numbers index
+    /// lists.
     fn get(Get {
-        /// Which: `a:b:0`.
+        /// The name of the grain, such as `a:b:0`.
         key: String,
-        /// What to return when it is not there.
+        /// The value to return if the grain does not exist.
         default: Value = "".into(),
-        /// What joins the levels.
+        /// The text that separates the levels in `key`.
         delimiter: String = ":".into(),
-        /// Accepted: the order is always kept.
+        /// Accepted for compatibility: the order is always kept.
         ordered: bool = true,
     });
 
-    /// The same as `grains.get`.
+    /// Return the value of a grain. Same as `grains.get`.
     fn fetch(Fetch {
-        /// Which: `a:b:0`.
+        /// The name of the grain, such as `a:b:0`.
         key: String,
-        /// What to return when it is not there.
+        /// The value to return if the grain does not exist.
         default: Value = "".into(),
-        /// What joins the levels.
+        /// The text that separates the levels in `key`.
         delimiter: String = ":".into(),
-        /// Accepted: the order is always kept.
+        /// Accepted for compatibility: the order is always kept.
         ordered: bool = true,
     });
 
-    /// Return True when a grain is there.
+    /// Return True if a grain exists.
     fn has_value(HasValue {
-        /// Which.
+        /// The name of the grain.
         key: String,
     });
 
     /// Return all grains.
     fn items(Items {
-        /// Whether what identifies the machine is covered.
+        /// Whether to mask the values that identify the machine.
         sanitize: bool = false,
     });
 
-    /// Return some grains.
+    /// Return the named grains.
     fn item(Item {
         *rest,
         ..kwargs
@@ -59,106 +60,106 @@ state::exec_module! {
     /// Return the names of all grains.
     fn ls(Ls {});
 
-    /// Return True when a grain has a value, both taken as text.
+    /// Return True if a grain has a value. Both are compared as text.
     fn equals(Equals {
-        /// Which.
+        /// The name of the grain.
         key: String,
         /// The value.
         value: Value,
     });
 
-    /// Choose an entry of a dictionary by what a grain says.
+    /// Select an entry of a dictionary by the value of a grain.
     fn filter_by(FilterBy {
-        /// The dictionary; its keys are globs.
+        /// The dictionary. Its keys are globs.
         lookup_dict: Map,
-        /// The grain.
+        /// The name of the grain.
         grain: String = "os_family".into(),
-        /// Laid over what is chosen.
+        /// A dictionary that is merged over the selected entry.
         merge: Value = Value::Null,
-        /// The key that is chosen when no other matches.
+        /// The key of the entry to use if no other one matches.
         default: Value = "default".into(),
-        /// The key of what lies below whatever is chosen.
+        /// The key of an entry that the selected entry is merged over.
         base: Value = Value::Null,
     });
 
     /// Set grains in the grains file.
     fn setvals(Setvals {
-        /// Which, with their values.
+        /// The grains to set: a dictionary of names and values.
         grains: Value,
         /// Whether None removes a grain.
         destructive: bool = false,
-        /// Accepted: the pillar is compiled anew by the next run.
+        /// Accepted for compatibility: the next run compiles the pillar in any case.
         refresh_pillar: bool = true,
     });
 
     /// Set one grain in the grains file.
     fn setval(Setval {
-        /// Which.
+        /// The name of the grain.
         key: Value,
-        /// Its value.
+        /// The value to set.
         val: Value,
-        /// Whether None removes it.
+        /// Whether None removes the grain.
         destructive: bool = false,
-        /// Accepted: the pillar is compiled anew by the next run.
+        /// Accepted for compatibility: the next run compiles the pillar in any case.
         refresh_pillar: bool = true,
     });
 
     /// Add a value, or the values of a list, to a grain that is a list.
     fn append(Append {
-        /// Which.
+        /// The name of the grain.
         key: String,
-        /// What to add.
+        /// The value to add, or a list of values.
         val: Value,
-        /// Whether a grain that is no list becomes one.
+        /// Whether to convert a grain that is not a list to a list.
         convert: bool = false,
-        /// What joins the levels.
+        /// The text that separates the levels in `key`.
         delimiter: String = ":".into(),
     });
 
-    /// Take a value out of a grain that is a list.
+    /// Remove a value from a grain that is a list.
     fn remove(Remove {
-        /// Which.
+        /// The name of the grain.
         key: String,
-        /// What to take out.
+        /// The value to remove.
         val: Value,
-        /// What joins the levels.
+        /// The text that separates the levels in `key`.
         delimiter: String = ":".into(),
     });
 
     /// Set a grain to None, or remove it.
     fn delval(Delval {
-        /// Which.
+        /// The name of the grain.
         key: String,
-        /// Whether it is removed.
+        /// Whether to remove the grain instead of setting it to None.
         destructive: bool = false,
-        /// Whether a list or a dictionary may go.
+        /// Whether a list or a dictionary may be removed.
         force: bool = false,
     });
 
     /// Remove a grain.
     fn delkey(Delkey {
-        /// Which.
+        /// The name of the grain.
         key: String,
-        /// Whether a list or a dictionary may go.
+        /// Whether a list or a dictionary may be removed.
         force: bool = false,
     });
 
-    /// Set a grain at any depth, and say what changed.
+    /// Set a grain at any depth, and return the changes.
     fn set(Set {
-        /// Which.
+        /// The name of the grain.
         key: String,
-        /// Its value.
+        /// The value to set.
         val: Value = "".into(),
         /// Whether a list or a dictionary may be replaced.
         force: bool = false,
-        /// Whether None removes it.
+        /// Whether None removes the grain.
         destructive: bool = false,
-        /// What joins the levels.
+        /// The text that separates the levels in `key`.
         delimiter: String = ":".into(),
     });
 }
 
-/// A grain at any depth.
+/// Returns the value of a grain at any depth.
 pub(crate) fn value(cx: &Exec, key: &str, delimiter: &str) -> Option<Value> {
     Value::from(cx.grains()).traverse(key, delimiter).cloned()
 }
@@ -200,7 +201,7 @@ fn item(cx: &Exec, args: Item) -> Result<Value, Error> {
     Ok(if covered { sanitized(grains) } else { grains }.into())
 }
 
-/// Covers what identifies the machine.
+/// Masks the values that identify the machine.
 fn sanitized(mut grains: Map) -> Map {
     for (key, value) in grains.iter_mut() {
         let cover = match key.as_str().unwrap_or_default() {
@@ -242,7 +243,7 @@ fn filter_by(cx: &Exec, args: FilterBy) -> Result<Value, Error> {
     lookup::filter_by(&args.lookup_dict, &args.grain, cx.grains(), &around)
 }
 
-/// The grains file lies beside the configuration.
+/// Returns the path of the grains file, which is next to the configuration file.
 fn file(cx: &Exec) -> PathBuf {
     let conf = cx.opts().text("conf_file").unwrap_or("/etc/salt/minion");
     let conf = PathBuf::from(conf);
@@ -253,7 +254,7 @@ fn file(cx: &Exec) -> PathBuf {
     }
 }
 
-/// Sets grains in the file; answers with them, or with why the file cannot be read.
+/// Sets grains in the grains file. Returns these grains, or a message if the file cannot be read.
 pub(crate) fn set_values(cx: &Exec, new: &Map, destructive: bool) -> Result<Value, Error> {
     let path = file(cx);
     let old = match fs::text_or_none(&path)? {
@@ -314,7 +315,7 @@ fn append(cx: &Exec, args: Append) -> Result<Value, Error> {
     append_value(cx, &args.key, args.val, args.convert, &args.delimiter)
 }
 
-/// `grains.append`.
+/// Runs `grains.append`.
 pub(crate) fn append_value(
     cx: &Exec,
     key: &str,
@@ -344,7 +345,7 @@ fn remove(cx: &Exec, args: Remove) -> Result<Value, Error> {
     remove_value(cx, &args.key, &args.val, &args.delimiter)
 }
 
-/// `grains.remove`.
+/// Runs `grains.remove`.
 pub(crate) fn remove_value(
     cx: &Exec,
     key: &str,
@@ -364,7 +365,7 @@ pub(crate) fn remove_value(
     set_below(cx, key, list.into(), delimiter)
 }
 
-/// Sets a value at any depth, with the dictionaries around it as they are.
+/// Sets a value at any depth, and keeps the dictionaries around it.
 fn set_below(cx: &Exec, key: &str, mut new: Value, delimiter: &str) -> Result<Value, Error> {
     let mut key = key;
     while let Some((above, last)) = key.rsplit_once(delimiter) {
@@ -405,18 +406,18 @@ fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
     set.apply(cx, &args.key, args.val).map(Value::from)
 }
 
-/// How a grain is set.
+/// The options of `grains.set`.
 pub(crate) struct Setting<'a> {
-    /// Whether a list or a dictionary may be replaced.
+    /// True if a list or a dictionary may be replaced.
     pub(crate) force: bool,
-    /// Whether None removes it.
+    /// True if None removes the grain.
     pub(crate) destructive: bool,
-    /// What joins the levels.
+    /// The text that separates the levels of a name.
     pub(crate) delimiter: &'a str,
 }
 
 impl Setting<'_> {
-    /// `grains.set`: a dictionary of result, comment and changes.
+    /// Runs `grains.set`, and returns a dictionary with result, comment and changes.
     pub(crate) fn apply(&self, cx: &Exec, key: &str, val: Value) -> Result<Map, Error> {
         let existing = value(cx, key, self.delimiter);
         if existing.as_ref() == Some(&val) && !(val.is_null() && self.destructive) {
@@ -466,7 +467,8 @@ impl Setting<'_> {
         }
     }
 
-    /// Puts a value under a key of what is around it; gives that back where it cannot hold one.
+    /// Puts a value under a key of its parent. Returns the parent as an error if it cannot hold a
+    /// key.
     fn put(&self, around: Value, key: &str, new: Value) -> Result<Value, Value> {
         match around {
             Value::Map(mut map) => {
@@ -486,7 +488,7 @@ impl Setting<'_> {
     }
 }
 
-/// In a list the key stands alone or in a dictionary of its own.
+/// Sets a key in a list, where it is an item on its own or the key of a dictionary.
 fn in_list(items: &[Value], key: &str, new: &Value) -> Value {
     let mut found = false;
     let mut list: Vec<Value> = items

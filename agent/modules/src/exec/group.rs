@@ -12,95 +12,95 @@ use crate::accounts::{self, Group};
 use crate::process;
 
 state::exec_module! {
-    /// Groups of this machine.
+    /// Manage the groups of this machine.
     mod group;
 
-    /// Return what is known of a group; nothing when there is none of that name.
+    /// Return information about a group, or an empty result if it does not exist.
     fn info(Info {
-        /// Its name.
+        /// The name of the group.
         name: String,
-        /// Another root, whose file alone is read.
+        /// Another root directory. Only the group file below it is read.
         root: Option<String> = None,
     });
 
-    /// Return what is known of all groups.
+    /// Return information about all groups.
     fn getent(Getent {
-        /// Accepted: nothing is kept between calls.
+        /// Accepted for compatibility: nothing is cached between calls.
         refresh: bool = false,
-        /// As of `group.info`.
+        /// Another root directory. Only the group file below it is read.
         root: Option<String> = None,
     });
 
     /// Add a group.
     fn add(Add {
-        /// Its name.
+        /// The name of the group.
         name: String,
-        /// Its number.
+        /// The id of the group. By default the program chooses one.
         gid: Option<String> = None,
-        /// Make a system group.
+        /// Whether to create a system group.
         system: bool = false,
-        /// Another root.
+        /// Another root directory.
         root: Option<String> = None,
-        /// Allow a number that another group has.
+        /// Whether to allow an id that another group has.
         non_unique: bool = false,
-        /// Add it with lgroupadd, to the files of this machine.
+        /// Whether to use `lgroupadd`, which changes the local files of this machine.
         local: bool = false,
     });
 
     /// Remove a group.
     fn delete(Delete {
-        /// Its name.
+        /// The name of the group.
         name: String,
-        /// Another root.
+        /// Another root directory.
         root: Option<String> = None,
-        /// Remove it with lgroupdel.
+        /// Whether to use `lgroupdel`.
         local: bool = false,
     });
 
-    /// Change the number of a group.
+    /// Change the id of a group.
     fn chgid(Chgid {
         /// The group.
         name: String,
-        /// The new number.
+        /// The new id.
         gid: Value,
-        /// Another root.
+        /// Another root directory.
         root: Option<String> = None,
-        /// Allow a number that another group has.
+        /// Whether to allow an id that another group has.
         non_unique: bool = false,
     });
 
-    /// Put a user into a group.
+    /// Add a user to a group.
     fn adduser(Adduser {
         /// The group.
         name: String,
         /// The user.
         username: String,
-        /// Another root.
+        /// Another root directory.
         root: Option<String> = None,
     });
 
-    /// Take a user out of a group.
+    /// Remove a user from a group.
     fn deluser(Deluser {
         /// The group.
         name: String,
         /// The user.
         username: String,
-        /// Another root.
+        /// Another root directory.
         root: Option<String> = None,
     });
 
-    /// Give a group these members and no others.
+    /// Set the members of a group; other members are removed.
     fn members(Members {
         /// The group.
         name: String,
-        /// The users, with commas between.
+        /// The users, with commas between them.
         members_list: Vec<String>,
-        /// Another root.
+        /// Another root directory.
         root: Option<String> = None,
     });
 }
 
-/// What is known of a group, as `group.info` returns it; nothing when there is none of that name.
+/// Returns information about a group, as `group.info` does; `None` if there is no such group.
 pub(crate) fn known(name: &str, root: Option<&str>) -> Option<Map> {
     let group = match root {
         None => accounts::group(name),
@@ -136,7 +136,7 @@ fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
     Ok(create(cx, &args)?.into())
 }
 
-/// Adds a group; false when the program said no.
+/// Adds a group. Returns false if the program fails.
 pub(crate) fn create(cx: &Exec, args: &Add) -> Result<bool, Error> {
     let small = !args.local && tools::is_small("groupadd");
     let program = match (small, args.local) {
@@ -170,7 +170,7 @@ fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
     Ok(remove(cx, &args.name, args.root.as_deref(), args.local)?.into())
 }
 
-/// Removes a group; false when the program said no.
+/// Removes a group. Returns false if the program fails.
 pub(crate) fn remove(
     cx: &Exec,
     name: &str,
@@ -194,7 +194,7 @@ fn chgid(cx: &Exec, args: Chgid) -> Result<Value, Error> {
     Ok(set_gid(cx, &args.name, &args.gid, root, args.non_unique)?.into())
 }
 
-/// Changes the number of a group, and tells whether it is so now.
+/// Changes the id of a group, and returns whether the group has it now.
 pub(crate) fn set_gid(
     cx: &Exec,
     name: &str,
@@ -224,7 +224,7 @@ fn adduser(cx: &Exec, args: Adduser) -> Result<Value, Error> {
     Ok(add_member(cx, &args.name, &args.username, root)?.into())
 }
 
-/// Puts a user into a group; false when the program said no.
+/// Adds a user to a group. Returns false if the program fails.
 pub(crate) fn add_member(
     cx: &Exec,
     name: &str,
@@ -244,7 +244,8 @@ fn deluser(cx: &Exec, args: Deluser) -> Result<Value, Error> {
     Ok(remove_member(cx, &args.name, &args.username, root)?.into())
 }
 
-/// Takes a user out of a group; true where it is not in it, or there is no such group.
+/// Removes a user from a group. Returns true also if the user is not a member or the group does not
+/// exist.
 pub(crate) fn remove_member(
     cx: &Exec,
     name: &str,
@@ -264,7 +265,7 @@ fn members(cx: &Exec, args: Members) -> Result<Value, Error> {
     Ok(set_members(cx, &args.name, &args.members_list, root)?.into())
 }
 
-/// Gives a group these members and no others; false when the program said no.
+/// Sets the members of a group. Returns false if the program fails.
 pub(crate) fn set_members(
     cx: &Exec,
     name: &str,
@@ -279,7 +280,7 @@ pub(crate) fn set_members(
     gpasswd(cx, name, "--members", &list, root, &change)
 }
 
-/// Changes the members of a group with gpasswd, or in the files where there is none.
+/// Changes the members of a group with `gpasswd`, or in the files if that program is missing.
 fn gpasswd(
     cx: &Exec,
     name: &str,

@@ -19,7 +19,7 @@ state::exec_module! {
     fn digest(DigestString {
         /// The string.
         instr: Value,
-        /// md5, sha256 or sha512.
+        /// The hash: md5, sha256 or sha512.
         checksum: String = "md5".into(),
     });
 
@@ -27,7 +27,7 @@ state::exec_module! {
     fn digest_file(DigestFile {
         /// The path of the file.
         infile: String,
-        /// md5, sha256 or sha512.
+        /// The hash: md5, sha256 or sha512.
         checksum: String = "md5".into(),
     });
 
@@ -116,10 +116,10 @@ state::exec_module! {
     });
 }
 
-/// The hash of bytes by one of the names that `hashutil.digest` knows.
+/// Returns the hash of bytes. The hash is one of those that `hashutil.digest` supports.
 ///
 /// # Errors
-/// When the name is another one.
+/// When the hash is not supported.
 pub(crate) fn digest_of(data: &[u8], checksum: &str) -> Result<String, Error> {
     if !matches!(checksum, "md5" | "sha256" | "sha512") {
         return Err(Error::refused(format!(
@@ -136,7 +136,7 @@ fn bytes(value: &Value) -> Vec<u8> {
     }
 }
 
-/// Text where the bytes are UTF-8.
+/// Returns text if the bytes are valid UTF-8, else the bytes.
 fn text_or_bytes(data: Vec<u8>) -> Value {
     match String::from_utf8(data) {
         Ok(text) => text.into(),
@@ -231,7 +231,7 @@ fn github_signature(_cx: &Exec, args: GithubSignature) -> Result<Value, Error> {
     Ok(same(&hex(&made), challenge).into())
 }
 
-/// RFC 2104; the hash reads its input in blocks of `block` bytes.
+/// Returns the HMAC as in RFC 2104. The hash processes its input in blocks of `block` bytes.
 pub(crate) fn hmac<D: Digest>(key: &[u8], text: &[u8], block: usize) -> Vec<u8> {
     let mut key = if key.len() > block {
         D::digest(key).to_vec()
@@ -245,7 +245,7 @@ pub(crate) fn hmac<D: Digest>(key: &[u8], text: &[u8], block: usize) -> Vec<u8> 
     outer.chain_update(inner.finalize()).finalize().to_vec()
 }
 
-/// Compares without telling by the time that it takes where they differ.
+/// Compares two texts in a time that does not depend on where they differ.
 fn same(a: &str, b: &str) -> bool {
     let differ = a
         .bytes()

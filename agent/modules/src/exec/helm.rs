@@ -6,146 +6,148 @@ use value::{Map, Value, json};
 
 use crate::process::{Output, Process};
 
-/// How long the program may take: a release that is waited for takes its time.
+/// The timeout of the program in seconds. It is long because helm may wait for a release to become
+/// ready.
 const SECONDS_MAX: i64 = 3600;
 
 state::exec_module! {
-    /// Charts and releases of Kubernetes, through the program helm.
+    /// Manage charts and releases of Kubernetes with the program helm.
     mod helm;
 
-    /// Install a release; True, or what the program says against it.
+    /// Install a release. Return True, or the error message of the program.
     fn install(Install {
-        /// Its name.
+        /// The name of the release.
         release: String,
         /// The chart.
         chart: String,
-        /// A file of values.
+        /// The path of a file with values.
         values: Value = Value::Null,
-        /// The chart's version.
+        /// The version of the chart.
         version: Value = Value::Null,
         /// The namespace.
         namespace: Value = Value::Null,
-        /// Values, each as `NAME=VALUE`.
+        /// Values to set, each as `NAME=VALUE`.
         set: Value = Value::Null,
-        /// Options without a value.
+        /// Options that have no value.
         flags: Vec<String> = Vec::new(),
-        /// Options with values.
+        /// Options that have values.
         kvflags: Map = Map::new(),
     });
 
-    /// Bring a release to another state; True, or what the program says against it.
+    /// Upgrade a release. Return True, or the error message of the program.
     fn upgrade(Upgrade {
-        /// Its name.
+        /// The name of the release.
         release: String,
         /// The chart.
         chart: String,
-        /// A file of values.
+        /// The path of a file with values.
         values: Value = Value::Null,
-        /// The chart's version.
+        /// The version of the chart.
         version: Value = Value::Null,
         /// The namespace.
         namespace: Value = Value::Null,
-        /// Values, each as `NAME=VALUE`.
+        /// Values to set, each as `NAME=VALUE`.
         set: Value = Value::Null,
-        /// Options without a value.
+        /// Options that have no value.
         flags: Vec<String> = Vec::new(),
-        /// Options with values.
+        /// Options that have values.
         kvflags: Map = Map::new(),
     });
 
-    /// Remove a release; True, or what the program says against it.
+    /// Uninstall a release. Return True, or the error message of the program.
     fn uninstall(Uninstall {
-        /// Its name.
+        /// The name of the release.
         release: String,
         /// The namespace.
         namespace: Value = Value::Null,
-        /// Options without a value.
+        /// Options that have no value.
         flags: Vec<String> = Vec::new(),
-        /// Options with values.
+        /// Options that have values.
         kvflags: Map = Map::new(),
     });
 
-    /// What is known of a release, or what the program says against it.
+    /// Return the status of a release, or the error message of the program.
     fn status(Status {
-        /// Its name.
+        /// The name of the release.
         release: String,
         /// The namespace.
         namespace: Value = Value::Null,
-        /// Options without a value.
+        /// Options that have no value.
         flags: Vec<String> = Vec::new(),
-        /// Options with values.
+        /// Options that have values.
         kvflags: Map = Map::new(),
     });
 
-    /// The releases.
+    /// Return the releases.
     fn list(List {
         /// The namespace.
         namespace: Value = Value::Null,
-        /// Options without a value.
+        /// Options that have no value.
         flags: Vec<String> = Vec::new(),
-        /// Options with values.
+        /// Options that have values.
         kvflags: Map = Map::new(),
     });
 
-    /// The repositories.
+    /// Return the repositories.
     fn repo_list(RepoList {
         /// The namespace.
         namespace: Value = Value::Null,
-        /// Options without a value.
+        /// Options that have no value.
         flags: Vec<String> = Vec::new(),
-        /// Options with values.
+        /// Options that have values.
         kvflags: Map = Map::new(),
     });
 
-    /// Add a repository; True, or what the program says against it.
+    /// Add a repository. Return True, or the error message of the program.
     fn repo_add(RepoAdd {
-        /// Its name.
+        /// The name of the repository.
         name: String,
-        /// Where it is.
+        /// The address of the repository.
         url: String,
         /// The namespace.
         namespace: Value = Value::Null,
-        /// Options without a value.
+        /// Options that have no value.
         flags: Vec<String> = Vec::new(),
-        /// Options with values.
+        /// Options that have values.
         kvflags: Map = Map::new(),
     });
 
-    /// Remove a repository; True, or what the program says against it.
+    /// Remove a repository. Return True, or the error message of the program.
     fn repo_remove(RepoRemove {
-        /// Its name.
+        /// The name of the repository.
         name: String,
         /// The namespace.
         namespace: Value = Value::Null,
-        /// Options without a value.
+        /// Options that have no value.
         flags: Vec<String> = Vec::new(),
-        /// Options with values.
+        /// Options that have values.
         kvflags: Map = Map::new(),
     });
 
-    /// Fetch what the repositories have; True, or what the program says against it.
+    /// Update the information about the charts of the repositories. Return True, or the error
+    /// message of the program.
     fn repo_update(RepoUpdate {
         /// The namespace.
         namespace: Value = Value::Null,
-        /// Options without a value.
+        /// Options that have no value.
         flags: Vec<String> = Vec::new(),
-        /// Options with values.
+        /// Options that have values.
         kvflags: Map = Map::new(),
     });
 
     /// Add and remove repositories.
     fn repo_manage(RepoManage {
-        /// Those that are to be there: dictionaries of `name` and `url`.
+        /// The repositories to add: a list of dictionaries with `name` and `url`.
         present: Vec<Value> = Vec::new(),
-        /// The names of those that are not.
+        /// The names of the repositories to remove.
         absent: Vec<String> = Vec::new(),
-        /// Whether all others go.
+        /// Whether to remove all other repositories.
         prune: bool = false,
         /// The namespace.
         namespace: Value = Value::Null,
-        /// Options without a value.
+        /// Options that have no value.
         flags: Vec<String> = Vec::new(),
-        /// Options with values.
+        /// Options that have values.
         kvflags: Map = Map::new(),
     });
 }
@@ -157,7 +159,7 @@ struct Options {
 }
 
 impl Options {
-    /// The options, and arguments of a function that are options too.
+    /// Returns the options, with arguments of a function that are passed as options too.
     fn with(flags: Vec<String>, mut kvflags: Map, more: &[(&str, Value)]) -> Self {
         for (key, value) in more.iter().filter(|(_, value)| value.is_true()) {
             kvflags.insert(*key, value.clone());
@@ -205,7 +207,7 @@ fn run(cx: &Exec, words: &[&str], options: &Options, names: &[&str]) -> Result<O
     }
 }
 
-/// True, or what the program says against it.
+/// Runs a command, and returns True or the error message of the program.
 fn act(cx: &Exec, words: &[&str], options: &Options, names: &[&str]) -> Result<Value, Error> {
     let output = run(cx, words, options, names)?;
     Ok(match output.success() {
@@ -214,7 +216,7 @@ fn act(cx: &Exec, words: &[&str], options: &Options, names: &[&str]) -> Result<V
     })
 }
 
-/// What the program tells, or what it says against it.
+/// Runs a command, and returns its parsed output or its error message.
 fn ask(cx: &Exec, words: &[&str], mut options: Options, names: &[&str]) -> Result<Value, Error> {
     let form = ["output", "--output"];
     let form = form

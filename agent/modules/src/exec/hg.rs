@@ -1,4 +1,5 @@
-//! The `hg` execution module: Mercurial. Salt 3008 has it no more; answers are those of its last one.
+//! The `hg` execution module for Mercurial. Salt 3008 no longer has it; the results are those of
+//! its last version.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,22 +9,22 @@ use crate::exec::tool;
 use crate::process::Output;
 
 state::exec_module! {
-    /// Mercurial's repositories.
+    /// Manage Mercurial repositories.
     mod hg;
 
-    /// Return the long hash of a revision; nothing where there is none.
+    /// Return the long hash of a revision, or an empty text if there is none.
     fn revision(Revision {
         /// The repository.
         cwd: String,
         /// The revision.
         rev: String = "tip".into(),
-        /// Return a short one.
+        /// Whether to return the short hash.
         short: bool = false,
         /// The user who runs hg.
         user: Option<String> = None,
     });
 
-    /// Return a revision by the tag before it.
+    /// Return the name of a revision, based on the latest tag before it.
     fn describe(Describe {
         /// The repository.
         cwd: String,
@@ -33,23 +34,23 @@ state::exec_module! {
         user: Option<String> = None,
     });
 
-    /// Make an archive.
+    /// Create an archive of a revision.
     fn archive(Archive {
         /// The repository.
         cwd: String,
-        /// The archive.
+        /// The path of the archive.
         output: String,
         /// The revision.
         rev: String = "tip".into(),
-        /// Its format.
+        /// The format of the archive.
         fmt: Option<String> = None,
-        /// The folder in it.
+        /// The folder that contains all files in the archive.
         prefix: Option<String> = None,
         /// The user who runs hg.
         user: Option<String> = None,
     });
 
-    /// Fetch what another repository has.
+    /// Fetch changes from another repository.
     fn pull(Pull {
         /// The repository.
         cwd: String,
@@ -59,27 +60,27 @@ state::exec_module! {
         user: Option<String> = None,
         /// A private key for ssh.
         identity: Option<String> = None,
-        /// The other one; the one that it came from where none is named.
+        /// The other repository. The default is the one that this one was cloned from.
         repository: Option<String> = None,
     });
 
-    /// Bring the files to a revision.
+    /// Update the files to a revision.
     fn update(Update {
         /// The repository.
         cwd: String,
         /// The revision.
         rev: String,
-        /// Changed files, too.
+        /// Whether to overwrite changed files.
         force: bool = false,
         /// The user who runs hg.
         user: Option<String> = None,
     });
 
-    /// Copy a repository.
+    /// Clone a repository.
     fn clone(Clone_ {
-        /// Where to.
+        /// The folder of the new repository.
         cwd: String,
-        /// Where from.
+        /// The address of the repository to clone.
         repository: String,
         /// Options of hg.
         opts: Option<String> = None,
@@ -89,9 +90,9 @@ state::exec_module! {
         identity: Option<String> = None,
     });
 
-    /// Return the files that were changed.
+    /// Return the files that have changed.
     fn status(Status {
-        /// The repository, or several.
+        /// The path of the repository, or a list of paths.
         cwd: Value,
         /// Options of hg.
         opts: Option<String> = None,
@@ -100,12 +101,12 @@ state::exec_module! {
     });
 }
 
-/// hg for a user.
+/// The program hg with the options of one call.
 pub(crate) struct Hg<'a> {
     pub(crate) cx: &'a Exec,
     pub(crate) user: Option<String>,
     pub(crate) identity: Option<String>,
-    /// Options of the user's own.
+    /// Additional options from the user.
     pub(crate) opts: Option<String>,
 }
 
@@ -115,7 +116,7 @@ impl Hg<'_> {
         tool::run(self.cx, &words, cwd, self.user.as_deref())
     }
 
-    /// Options that go with what speaks to another repository.
+    /// Returns the options for commands that access another repository.
     fn options(&self) -> Vec<String> {
         let ssh = self.identity.iter();
         let ssh = ssh.flat_map(|path| ["--ssh".to_owned(), format!("ssh -i {path}")]);
@@ -140,7 +141,7 @@ impl Hg<'_> {
             .map_err(|why| Error::refused(format!("Hg command failed: {why}")))
     }
 
-    /// The hash of a revision; empty where there is none.
+    /// Returns the hash of a revision; it is empty if there is none.
     ///
     /// # Errors
     /// When hg cannot be started.
@@ -151,19 +152,19 @@ impl Hg<'_> {
         Ok(tool::said(output).unwrap_or_default())
     }
 
-    /// Fetches what another repository has.
+    /// Fetches changes from another repository.
     ///
     /// # Errors
-    /// What hg says against it.
+    /// The error message of hg.
     pub(crate) fn pull(&self, cwd: &str, repository: Option<&str>) -> Result<String, Error> {
         let names: Vec<&str> = repository.into_iter().collect();
         self.change(&["pull"], &self.options(), &names, Some(cwd))
     }
 
-    /// Brings the files to a revision.
+    /// Updates the files to a revision.
     ///
     /// # Errors
-    /// What hg says against it.
+    /// The error message of hg.
     pub(crate) fn update(&self, cwd: &str, rev: &str, force: bool) -> Result<String, Error> {
         let clean = if force {
             vec!["-C".to_owned()]
@@ -173,15 +174,15 @@ impl Hg<'_> {
         self.change(&["update"], &clean, &[rev], Some(cwd))
     }
 
-    /// Copies a repository.
+    /// Clones a repository.
     ///
     /// # Errors
-    /// What hg says against it.
+    /// The error message of hg.
     pub(crate) fn clone_to(&self, cwd: &str, repository: &str) -> Result<String, Error> {
         self.change(&["clone"], &self.options(), &[repository, cwd], None)
     }
 
-    /// The changed files by what became of them.
+    /// Returns the changed files, grouped by the kind of change.
     fn status(&self, cwd: &str) -> Result<Value, Error> {
         let options = self.options();
         let words = ["status"].into_iter();

@@ -11,43 +11,43 @@ use crate::exec::config;
 use crate::fs;
 
 state::exec_module! {
-    /// The names of hosts that this machine knows by itself.
+    /// Manage the entries of `/etc/hosts`.
     mod hosts;
 
-    /// What the file holds: addresses with their names and comments.
+    /// Return the entries of the file: addresses with their names and comments.
     fn list_hosts(ListHosts {});
 
-    /// The address of a name; empty where it has none.
+    /// Return the address of a name, or an empty text if it has none.
     fn get_ip(GetIp {
         /// The name.
         host: String,
     });
 
-    /// The names of an address.
+    /// Return the names of an address.
     fn get_alias(GetAlias {
         /// The address.
         ip: String,
     });
 
-    /// Whether an address has a name, or all of several.
+    /// Return True if an address has a name, or all of several names.
     fn has_pair(HasPair {
         /// The address.
         ip: String,
-        /// The name, or a list.
+        /// The name, or a list of names.
         alias: Value,
     });
 
-    /// Give an address these names and no others; none removes it.
+    /// Set the names of an address; other names are removed. Without names the address is removed.
     fn set_host(SetHost {
         /// The address.
         ip: String,
         /// The names, separated by spaces.
         alias: String,
-        /// What stands behind them.
+        /// A comment at the end of the line.
         comment: Option<String> = None,
     });
 
-    /// Take a name from an address.
+    /// Remove a name from an address.
     fn rm_host(RmHost {
         /// The address.
         ip: String,
@@ -55,7 +55,7 @@ state::exec_module! {
         alias: String,
     });
 
-    /// Give an address one more name.
+    /// Add a name to an address.
     fn add_host(AddHost {
         /// The address.
         ip: String,
@@ -63,7 +63,7 @@ state::exec_module! {
         alias: String,
     });
 
-    /// Put a comment behind the names of an address.
+    /// Set the comment of an address.
     fn set_comment(SetComment {
         /// The address.
         ip: String,
@@ -72,13 +72,13 @@ state::exec_module! {
     });
 }
 
-/// The file, which the option `hosts.file` may name.
+/// Returns the path of the file, which the option `hosts.file` can change.
 fn path(cx: &Exec) -> Result<PathBuf, Error> {
     let path = config::found(cx, "hosts.file")?;
     Ok(path.to_text().into())
 }
 
-/// Returns the text of the file; empty where there is none.
+/// Returns the text of the file; it is empty if the file does not exist.
 fn read(path: &Path) -> Result<String, Error> {
     let bytes = fs::read_or_none(path)?.unwrap_or_default();
     Ok(text::decoded(&bytes))
@@ -88,7 +88,8 @@ fn write(cx: &Exec, path: &Path, contents: &str) -> Result<(), Error> {
     fs::write(cx, path, contents.as_bytes(), fs::Owner::default())
 }
 
-/// What the file holds, as Salt shows it: an address once, comment lines under names of their own.
+/// Returns the entries of the file in Salt's form: each address once, and comment lines under
+/// generated names.
 fn listed(contents: &str) -> Map {
     let (mut found, mut comments) = (Map::new(), 0);
     for line in contents.lines().map(str::trim) {
@@ -116,7 +117,7 @@ fn listed(contents: &str) -> Map {
     found
 }
 
-/// The file that holds this.
+/// Returns the contents of the file for these entries.
 fn written(hosts: &Map) -> String {
     let mut contents = String::new();
     for (ip, entry) in hosts {
@@ -181,7 +182,7 @@ fn has_pair(cx: &Exec, args: HasPair) -> Result<Value, Error> {
     Ok(aliases.is_some_and(has_all).into())
 }
 
-/// Refuses what would make more than one line, or another one, of an entry.
+/// Returns an error if a value would result in more than one line, or in another entry.
 fn check(ip: &str, alias: &str) -> Result<(), Error> {
     let is_word = |text: &str| !text.is_empty() && !text.contains([' ', '\t', '\n', '#']);
     if is_word(ip) && !alias.contains(['\n', '#']) {
@@ -237,7 +238,7 @@ fn rm_host(cx: &Exec, args: RmHost) -> Result<Value, Error> {
     Ok(true.into())
 }
 
-/// A line without a name; empty where it was the only one.
+/// Returns a line without a name. The result is empty if that was the only name.
 fn without(line: &str, ip: &str, alias: &str) -> String {
     let (host, comment) = line.split_once('#').unwrap_or((line, ""));
     let mut words = host.split_whitespace();

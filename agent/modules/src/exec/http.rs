@@ -10,29 +10,31 @@ use value::{Map, Value};
 use crate::web::{self, Request, Response};
 
 state::exec_module! {
-    /// Web calls.
+    /// Send HTTP requests.
     mod http;
 
-    /// Query a resource, and decode the return data.
-    /// Taken are method, params, data, data_file, header_dict, header_list, username, password, decode, decode_type, status, headers,
-    /// text, raise_error, verify_ssl, ca_bundle, agent, connect_timeout, request_timeout, test, test_url.
+    /// Query a resource, and decode the returned data.
+    ///
+    /// These arguments are accepted: method, params, data, data_file, header_dict, header_list,
+    /// username, password, decode, decode_type, status, headers, text, raise_error, verify_ssl,
+    /// ca_bundle, agent, connect_timeout, request_timeout, test, test_url.
     fn query(Query {
-        /// The address, http or https.
+        /// The http or https address.
         url: String,
         ..kwargs
     });
 
-    /// Query a resource until it answers without an error.
+    /// Query a resource repeatedly until a query succeeds.
     fn wait_for_successful_query(Wait {
-        /// The address, http or https.
+        /// The http or https address.
         url: String,
-        /// How many seconds to try.
+        /// The maximum time to try, in seconds.
         wait_for: f64 = 300.0,
         ..kwargs
     });
 }
 
-/// What Salt calls itself to servers.
+/// The `User-Agent` header that Salt sends.
 const AGENT: &str = "Salt/3008.5 http.query()";
 
 const DECODE_TYPES: [&str; 4] = ["json", "xml", "yaml", "plain"];
@@ -82,7 +84,8 @@ fn wait_for_successful_query(cx: &Exec, args: Wait) -> Result<Value, Error> {
         if !failed || start.elapsed().as_secs_f64() > args.wait_for {
             return found;
         }
-        // Without an interval Salt asks again at once; a tenth of a second spares the server.
+        // Without an interval Salt repeats the query at once. A pause of a tenth of a second spares
+        // the server.
         let pause = Duration::try_from_secs_f64(interval.unwrap_or(0.1)).unwrap_or_default();
         std::thread::sleep(pause);
     }
@@ -110,7 +113,7 @@ fn request(cx: &Exec, url: &str, kwargs: &Map) -> Result<Request, Error> {
     }
     request.headers = headers(kwargs);
     request.body = body(kwargs)?;
-    // Only an argument can turn checking off: an option would do so for every call at once.
+    // Only an argument can turn the verification off. An option would do so for every call.
     request.verify_ssl = flag(kwargs, "verify_ssl", true);
     if let Some(bundle) = text(kwargs, "ca_bundle") {
         request.ca_bundle = Some(bundle.into());
@@ -151,7 +154,7 @@ fn with_params(url: &str, params: &Map) -> String {
     format!("{url}{joint}{}{fragment}", form(params))
 }
 
-/// A dictionary as a form's fields.
+/// Encodes a dictionary as the fields of a form.
 fn form(fields: &Map) -> String {
     let pairs = fields
         .iter()
@@ -159,7 +162,7 @@ fn form(fields: &Map) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// Text as it may stand in a form.
+/// Encodes a text for a form.
 fn quoted(text: &str) -> String {
     web::quoted(text).replace("%20", "+")
 }
@@ -174,7 +177,8 @@ fn headers(kwargs: &Map) -> Vec<(String, String)> {
         .and_then(Value::as_list)
         .unwrap_or_default();
     for line in lines.iter().map(Value::to_text) {
-        // Salt cuts a value at its second colon; that broke addresses in headers, so the whole is kept.
+        // Salt cuts a value at its second colon, which breaks addresses in headers. The whole value
+        // is kept here.
         if let Some((name, value)) = line.split_once(':') {
             headers.insert(name.trim(), value.trim());
         }
@@ -249,7 +253,7 @@ fn answered(response: &Response, kwargs: &Map, ret: &mut Map) -> Result<(), Erro
     Ok(())
 }
 
-/// A header's name as it is usually written.
+/// Returns the name of a header in its usual spelling, such as `Content-Type`.
 fn title(name: &str) -> String {
     let words = name.split('-').map(|word| {
         let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
@@ -258,7 +262,7 @@ fn title(name: &str) -> String {
     words.collect::<Vec<_>>().join("-")
 }
 
-/// A body by its type.
+/// The result of decoding a body.
 enum Decoded {
     Data(Value),
     Plain,

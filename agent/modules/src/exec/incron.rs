@@ -1,4 +1,5 @@
-//! The `incron` execution module: commands that run when files change. Salt 3008 has it no more; answers are those of its last one.
+//! The `incron` execution module: commands that run when files change. Salt 3008 no longer has it;
+//! the results are those of its last version.
 
 use std::path::Path;
 
@@ -11,10 +12,10 @@ use crate::fs;
 use crate::process::{Output, Process};
 
 state::exec_module! {
-    /// Commands that run when files change (`incrontab`).
+    /// Manage commands that run when files change (`incrontab`).
     mod incron;
 
-    /// Give a user a table that lies in a file.
+    /// Install a file as the table of a user.
     fn write_incron_file(WriteIncronFile {
         /// The user.
         user: String,
@@ -22,7 +23,7 @@ state::exec_module! {
         path: String,
     });
 
-    /// The same, returning what `incrontab` says.
+    /// Install a file as the table of a user, and return the output of `incrontab`.
     fn write_incron_file_verbose(WriteIncronFileVerbose {
         /// The user.
         user: String,
@@ -30,22 +31,22 @@ state::exec_module! {
         path: String,
     });
 
-    /// Return the system's table.
+    /// Return the system's table as text.
     fn raw_system_incron(RawSystemIncron {});
 
-    /// Return a user's table.
+    /// Return the table of a user as text.
     fn raw_incron(RawIncron {
         /// The user.
         user: String,
     });
 
-    /// Return a user's entries.
+    /// Return the entries of a user.
     fn list_tab(ListTab {
         /// The user, or `system`.
         user: String,
     });
 
-    /// Return a user's entries.
+    /// Return the entries of a user.
     fn ls(Ls {
         /// The user, or `system`.
         user: String,
@@ -55,11 +56,11 @@ state::exec_module! {
     fn set_job(SetJob {
         /// The user, or `system`.
         user: String,
-        /// The path that is looked at.
+        /// The path to watch.
         path: String,
-        /// What happens to it: `IN_MODIFY` and so on, with commas between them.
+        /// The events to watch for, such as `IN_MODIFY`, with commas between them.
         mask: String,
-        /// The command.
+        /// The command to run.
         cmd: String,
     });
 
@@ -67,9 +68,9 @@ state::exec_module! {
     fn rm_job(RmJob {
         /// The user, or `system`.
         user: String,
-        /// The path that is looked at.
+        /// The path that is watched.
         path: String,
-        /// What happens to it.
+        /// The events that are watched for, with commas between them.
         mask: String,
         /// The command.
         cmd: String,
@@ -79,16 +80,16 @@ state::exec_module! {
     fn rm(Rm {
         /// The user, or `system`.
         user: String,
-        /// The path that is looked at.
+        /// The path that is watched.
         path: String,
-        /// What happens to it.
+        /// The events that are watched for, with commas between them.
         mask: String,
         /// The command.
         cmd: String,
     });
 }
 
-/// The system's table that is ours.
+/// The system table that this module writes.
 const SYSTEM: &str = "/etc/incron.d/salt";
 
 const MASKS: [&str; 19] = [
@@ -113,7 +114,7 @@ const MASKS: [&str; 19] = [
     "IN_NO_LOOP",
 ];
 
-/// What is looked at, and the command for it.
+/// An entry of a table: a watched path, the events, and the command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) path: String,
@@ -121,17 +122,17 @@ pub(crate) struct Job {
     pub(crate) cmd: String,
 }
 
-/// How an entry that is there compares with another.
+/// The result of comparing an entry with another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Likeness {
     Same,
-    /// The same but for what happens to the path.
+    /// The path and the command are the same, the events differ.
     Changed,
     Other,
 }
 
 impl Job {
-    /// How this one compares with one of a table.
+    /// Compares this entry with one of a table.
     pub(crate) fn likeness(&self, there: &Self) -> Likeness {
         if self.path != there.path || self.cmd != there.cmd {
             return Likeness::Other;
@@ -151,7 +152,7 @@ impl Job {
         }
     }
 
-    /// The same with a mask as the program has it; none where it has a part that there is not.
+    /// Returns the entry with its mask in capitals; an error if the mask has an unknown part.
     fn checked(self) -> Result<Self, String> {
         let mask = self.mask.to_uppercase();
         match mask.split(',').find(|part| !MASKS.contains(part)) {
@@ -161,7 +162,7 @@ impl Job {
     }
 }
 
-/// A user's table: entries, and lines that are none.
+/// The table of a user: its entries, and the lines that are not entries.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pre: Vec<String>,
@@ -174,7 +175,8 @@ impl Table {
         for line in text.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words.as_slice() {
-                // A command of one word is no entry for Salt either: it stays as it is.
+                // As in Salt, a line whose command is a single word is not an entry. It is kept
+                // unchanged.
                 [path, mask, cmd @ ..] if cmd.len() > 1 => table.jobs.push(Job {
                     path: (*path).to_owned(),
                     mask: (*mask).to_owned(),
@@ -186,7 +188,7 @@ impl Table {
         table
     }
 
-    /// A user's table, or the system's.
+    /// Returns the table of a user, or of the system.
     ///
     /// # Errors
     /// When the program is missing.
@@ -205,7 +207,7 @@ impl Table {
         pre.chain(jobs).collect()
     }
 
-    /// Gives it to its user; what the program says against it otherwise.
+    /// Installs the table for its user. Returns the error message of the program if it fails.
     fn write(&self, cx: &Exec, user: &str) -> Result<Option<String>, Error> {
         if user == "system" {
             let path = Path::new(SYSTEM);
@@ -240,7 +242,7 @@ fn raw(cx: &Exec, user: &str) -> Result<String, Error> {
     }
 }
 
-/// Adds an entry: `present`, `new`, `updated`, or what stands against it.
+/// Adds an entry. Returns `present`, `new`, `updated`, or an error message.
 ///
 /// # Errors
 /// When the program is missing.
@@ -267,7 +269,7 @@ pub(crate) fn set(cx: &Exec, user: &str, job: Job) -> Result<String, Error> {
     Ok(why.unwrap_or_else(|| done.to_owned()))
 }
 
-/// Removes an entry: `absent`, `removed`, or what stands against it.
+/// Removes an entry. Returns `absent`, `removed`, or an error message.
 ///
 /// # Errors
 /// When the program is missing.
@@ -330,7 +332,7 @@ fn ls(cx: &Exec, args: Ls) -> Result<Value, Error> {
     listed(cx, &args.user)
 }
 
-/// The entry that arguments name.
+/// Returns the `Job` that the arguments describe.
 macro_rules! job {
     ($args:expr) => {
         Job {

@@ -7,82 +7,82 @@ use value::{Map, Value};
 use crate::inifile::{File, Layout};
 
 state::exec_module! {
-    /// Edit INI files.
+    /// Read and edit INI files.
     mod ini;
 
     /// Set options of sections in a file, and return what changed.
     fn set_option(SetOption {
-        /// The file.
+        /// The path of the file.
         file_name: String,
-        /// Sections with their options, or options that stand before all sections.
+        /// The sections with their options, or options that come before all sections.
         sections: Option<Map> = None,
-        /// What stands between an option and its value.
+        /// The text between an option and its value.
         separator: String = "=".into(),
         /// The encoding of the file.
         encoding: Option<String> = None,
-        /// Write the separator without spaces around it.
+        /// Whether to write the separator without spaces around it.
         no_spaces: bool = false,
     });
 
-    /// Return the value of an option, none where it is not there.
+    /// Return the value of an option, or None if it does not exist.
     fn get_option(GetOption {
-        /// The file.
+        /// The path of the file.
         file_name: String,
-        /// The section; none for the options before all sections.
+        /// The section, or None for the options before all sections.
         section: Option<String>,
         /// The option.
         option: String,
-        /// As of `set_option`.
+        /// The text between an option and its value.
         separator: String = "=".into(),
-        /// As of `set_option`.
+        /// The encoding of the file.
         encoding: Option<String> = None,
     });
 
     /// Remove an option and return the value that it had.
     fn remove_option(RemoveOption {
-        /// The file.
+        /// The path of the file.
         file_name: String,
-        /// The section; none for the options before all sections.
+        /// The section, or None for the options before all sections.
         section: Option<String>,
         /// The option.
         option: String,
-        /// As of `set_option`.
+        /// The text between an option and its value.
         separator: String = "=".into(),
-        /// As of `set_option`.
+        /// The encoding of the file.
         encoding: Option<String> = None,
     });
 
     /// Return the options of a section.
     fn get_section(GetSection {
-        /// The file.
+        /// The path of the file.
         file_name: String,
         /// The section.
         section: String,
-        /// As of `set_option`.
+        /// The text between an option and its value.
         separator: String = "=".into(),
-        /// As of `set_option`.
+        /// The encoding of the file.
         encoding: Option<String> = None,
     });
 
     /// Remove a section and return the options that it had.
     fn remove_section(RemoveSection {
-        /// The file.
+        /// The path of the file.
         file_name: String,
         /// The section.
         section: String,
-        /// As of `set_option`.
+        /// The text between an option and its value.
         separator: String = "=".into(),
-        /// As of `set_option`.
+        /// The encoding of the file.
         encoding: Option<String> = None,
     });
 
     /// Return all sections and options of a file.
     fn get_ini(GetIni {
-        /// The file.
+        /// The path of the file.
         file_name: String,
-        /// As of `set_option`.
+        /// The text between an option and its value.
         separator: String = "=".into(),
-        /// As of `set_option`.
+        /// The encoding of the file.
         encoding: Option<String> = None,
     });
 }

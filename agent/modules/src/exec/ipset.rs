@@ -1,4 +1,5 @@
-//! The `ipset` execution module: sets of addresses, networks and ports in the kernel, through `ipset`.
+//! The `ipset` execution module: manages the kernel's sets of addresses, networks and ports with
+//! the program `ipset`.
 
 use std::net::IpAddr;
 
@@ -11,21 +12,22 @@ use value::{Map, Value, python};
 use crate::process::{Output, Process};
 
 state::exec_module! {
-    /// Sets of addresses, networks and ports, for the packet filter (`ipset`).
+    /// Manage sets of addresses, networks and ports for the packet filter (`ipset`).
     mod ipset;
 
-    /// The version of the program.
+    /// Return the version of the program.
     fn version(Version {});
 
-    /// Make a set. What the type takes besides, such as `range`, `timeout` or `maxelem`, goes by its name.
+    /// Create a set. Further options of the type, such as `range`, `timeout` or `maxelem`, are
+    /// passed by name.
     fn new_set(NewSet {
-        /// The set.
+        /// The name of the set.
         name: Option<String> = None,
-        /// Its type, such as `hash:ip`.
+        /// The type of the set, such as `hash:ip`.
         set_type: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
-        /// Whether its entries may have comments.
+        /// Whether the entries may have comments.
         comment: bool = false,
         ..kwargs
     });
@@ -34,82 +36,82 @@ state::exec_module! {
     fn delete_set(DeleteSet {
         /// The set.
         name: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// Give a set another name.
+    /// Rename a set.
     fn rename_set(RenameSet {
         /// The set.
         name: Option<String> = None,
-        /// Its new name.
+        /// The new name of the set.
         new_set: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// The sets, without their entries.
+    /// Return the sets without their entries.
     fn list_sets(ListSets {
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// Whether there is a set of this name.
+    /// Return True if a set of this name exists.
     fn check_set(CheckSet {
         /// The set.
         name: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// Put an entry into a set.
+    /// Add an entry to a set.
     fn add(Add {
         /// The set.
         name: Option<String> = None,
-        /// The entry, with its options behind it.
+        /// The entry, followed by its options.
         entry: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
         ..kwargs
     });
 
-    /// Take an entry out of a set.
+    /// Remove an entry from a set.
     fn delete(Delete {
         /// The set.
         name: Option<String> = None,
         /// The entry.
         entry: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
         ..kwargs
     });
 
-    /// Whether a set has an entry, by itself or as a part of another one.
+    /// Return True if a set contains an entry, either itself or as a part of another entry.
     fn check(Check {
         /// The set.
         name: Option<String> = None,
-        /// The entry, or several.
+        /// The entry, or a list of entries.
         entry: Value = Value::Null,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// Whether the kernel finds an entry in a set.
+    /// Return True if the kernel finds an entry in a set.
     fn test(Test {
         /// The set.
         name: Option<String> = None,
         /// The entry.
         entry: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
         ..kwargs
     });
 
-    /// Take all entries out of a set, or out of all.
+    /// Remove all entries from a set, or from all sets.
     fn flush(Flush {
-        /// The set.
+        /// The set. The default is all sets.
         name: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 }
@@ -117,14 +119,15 @@ state::exec_module! {
 const NO_SET: &str = "Error: Set needs to be specified";
 const NO_ENTRY: &str = "Error: Entry needs to be specified";
 
-/// The types of sets that keep addresses of one family.
+/// The types of sets that contain addresses of one family.
 const HASHES: &str = "hash:ip hash:net hash:net,net hash:net,port hash:net,port,net hash:ip,port,ip hash:ip,port,net \
     hash:ip,port hash:net,iface";
 
-/// Options without a value.
+/// The options that have no value.
 const FLAGS: [&str; 4] = ["comment", "counters", "skbinfo", "nomatch"];
 
-/// What a set of this type can be made with; nothing where there is no such type.
+/// Returns the options that a set of this type can be created with; `None` if there is no such
+/// type.
 fn creating(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "bitmap:ip" => "range netmask timeout counters comment skbinfo",
@@ -139,7 +142,7 @@ fn creating(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// What an entry can be put in with, and what its set must have been made with for it.
+/// The options of an entry, each with the option that its set must have been created with.
 const ADDING: [(&str, &str); 8] = [
     ("timeout", "timeout"),
     ("packets", "counters"),
@@ -151,7 +154,7 @@ const ADDING: [(&str, &str); 8] = [
     ("nomatch", ""),
 ];
 
-/// Runs the program. What is the name of a set or an entry is no option.
+/// Runs the program. The names of sets and entries are never interpreted as options.
 fn run(cx: &Exec, command: &[&str], rest: &[String]) -> Result<Output, Error> {
     if let Some(word) = rest
         .iter()
@@ -165,7 +168,7 @@ fn run(cx: &Exec, command: &[&str], rest: &[String]) -> Result<Output, Error> {
         .run(cx)
 }
 
-/// What the program says, where it says something; a failure says something.
+/// Returns the output of the program; it is not empty if the program fails.
 fn said(done: Output) -> String {
     let said = [done.stdout.as_str(), done.stderr.as_str()];
     let said = said.into_iter().filter(|text| !text.is_empty());
@@ -176,7 +179,7 @@ fn said(done: Output) -> String {
     }
 }
 
-/// True, or what the program says.
+/// Returns True, or the output of the program if there is any.
 fn true_or(done: Output) -> Value {
     let said = said(done);
     match said.is_empty() {
@@ -185,7 +188,7 @@ fn true_or(done: Output) -> Value {
     }
 }
 
-/// What is known of a set; nothing where it is not there.
+/// Returns information about a set; `None` if it does not exist.
 fn known(cx: &Exec, name: &str) -> Result<Option<Map>, Error> {
     let done = run(cx, &["list", "-t"], &[name.to_owned()])?;
     let pair = |line: &str| {
@@ -204,7 +207,7 @@ fn text(known: &Map, key: &str) -> String {
     known.get(key).map(Value::to_text).unwrap_or_default()
 }
 
-/// Whether there is a set of this name.
+/// Returns whether a set of this name exists.
 ///
 /// # Errors
 /// When the program is missing.
@@ -212,7 +215,7 @@ pub(crate) fn exists(cx: &Exec, name: &str) -> Result<bool, Error> {
     Ok(known(cx, name)?.is_some())
 }
 
-/// Makes a set: nothing, or what is wrong.
+/// Creates a set. Returns an error message if that fails.
 ///
 /// # Errors
 /// When the program is missing.
@@ -258,7 +261,8 @@ pub(crate) fn make(
     Ok(Some(said).filter(|said| !said.is_empty()))
 }
 
-/// Empties and removes a set: nothing, or what the program says and whether it could be emptied.
+/// Runs a command, such as `flush` or `destroy`, on a set. Returns the output of the program, which
+/// is empty on success.
 ///
 /// # Errors
 /// When the program is missing.
@@ -266,7 +270,7 @@ pub(crate) fn run_on(cx: &Exec, command: &str, name: &str) -> Result<String, Err
     Ok(said(run(cx, &[command], &[name.to_owned()])?))
 }
 
-/// An entry's options: each with its value, a flag with none.
+/// Returns the options of an entry: each with its value, which is empty for a flag.
 fn options(words: &[String]) -> Vec<(&str, &str)> {
     let mut words = words.iter().map(String::as_str);
     let mut found = Vec::new();
@@ -289,7 +293,7 @@ fn options(words: &[String]) -> Vec<(&str, &str)> {
 enum Part {
     Ip(IpAddr),
     Net(Network),
-    /// From one address to another.
+    /// The range from the first address to the second one.
     Range(IpAddr, IpAddr),
     Text(String),
 }
@@ -308,7 +312,7 @@ fn part(text: &str, kind: &str) -> Part {
     }
 }
 
-/// An entry: its parts by the type of the set, and its options.
+/// An entry: its parts, which depend on the type of the set, and its options.
 struct Entry {
     parts: Vec<Part>,
     options: Vec<String>,
@@ -326,7 +330,8 @@ impl Entry {
         })
     }
 
-    /// Whether another entry is this one, or is in it; what it does not speak of may be as it is.
+    /// Returns whether this entry contains another one. Parts and options that the other one does
+    /// not name are ignored.
     fn has(&self, other: &Self) -> bool {
         let own = options(&self.options);
         let is_same = |option: &(&str, &str)| own.contains(option);
@@ -340,7 +345,8 @@ impl Entry {
     }
 }
 
-/// Whether a part of an entry is another one, or holds it; an address is taken for what is looked for by its network, too.
+/// Returns whether a part of an entry equals or contains another one. An address also matches a
+/// network that it belongs to.
 fn covers(member: &Part, entry: &Part) -> bool {
     match (member, entry) {
         _ if member == entry => true,
@@ -351,10 +357,11 @@ fn covers(member: &Part, entry: &Part) -> bool {
     }
 }
 
-/// Whether a set has one of these entries: an error in Salt's words where the set is not there.
+/// Returns whether a set contains one of these entries; an error message in Salt's words if the set
+/// does not exist.
 ///
 /// # Errors
-/// When the program is missing, or an entry cannot be understood.
+/// When the program is missing, or an entry is invalid.
 pub(crate) fn has(cx: &Exec, name: &str, wanted: &[String]) -> Result<Result<bool, String>, Error> {
     let Some(known) = known(cx, name)? else {
         return Ok(Err(format!("Error: Set {name} does not exist")));
@@ -374,10 +381,10 @@ pub(crate) fn has(cx: &Exec, name: &str, wanted: &[String]) -> Result<Result<boo
     Ok(Ok(false))
 }
 
-/// Puts an entry into a set: `Success`, or what is wrong.
+/// Adds an entry to a set. Returns `Success` or an error message.
 ///
 /// # Errors
-/// When the program is missing, or the entry cannot be understood.
+/// When the program is missing, or the entry is invalid.
 pub(crate) fn put(cx: &Exec, name: &str, entry: &str, given: &Map) -> Result<String, Error> {
     let Some(known) = known(cx, name)? else {
         return Ok(format!("Error: Set {name} does not exist"));
@@ -403,7 +410,7 @@ pub(crate) fn put(cx: &Exec, name: &str, entry: &str, given: &Map) -> Result<Str
     done(run(cx, &["add"], &all)?)
 }
 
-/// Takes an entry out of a set: `Success`, or what is wrong.
+/// Removes an entry from a set. Returns `Success` or an error message.
 ///
 /// # Errors
 /// When the program is missing.
@@ -422,13 +429,13 @@ fn done(done: Output) -> Result<String, Error> {
     })
 }
 
-/// What is given, or Salt's sentence.
+/// Returns an argument, or Salt's error message if it is missing.
 fn given<'a>(text: Option<&'a String>, sentence: &'static str) -> Result<&'a str, Value> {
     let text = text.filter(|text| !text.is_empty());
     text.map(String::as_str).ok_or_else(|| sentence.into())
 }
 
-/// A function on a set that is named; without a name there is Salt's sentence.
+/// Runs a function on the named set; returns Salt's error message if no name is given.
 fn on(
     name: Option<&String>,
     work: impl FnOnce(&str) -> Result<Value, Error>,
@@ -436,7 +443,7 @@ fn on(
     given(name, NO_SET).map_or_else(Ok, work)
 }
 
-/// The same with an entry.
+/// Like [`on`], for an entry of the set.
 fn on_entry(
     name: Option<&String>,
     entry: Option<&String>,

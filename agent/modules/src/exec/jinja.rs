@@ -8,26 +8,26 @@ use value::{Map, Value};
 use crate::template;
 
 state::exec_module! {
-    /// Looking at what Jinja makes of maps and imports.
+    /// Inspect the results of Jinja map files and imports.
     mod jinja;
 
     /// Return the value of a variable that a map file sets.
     fn load_map(LoadMap {
-        /// The map file: a path below the root.
+        /// The path of the map file below the file roots.
         path: String,
         /// The variable.
         value: String,
     });
 
-    /// Return what `import_yaml` makes of a file.
+    /// Return the result of `import_yaml` for a file.
     fn import_yaml(ImportYaml {
-        /// The file: a path below the root.
+        /// The path of the file below the file roots.
         path: String,
     });
 
-    /// Return what `import_json` makes of a file.
+    /// Return the result of `import_json` for a file.
     fn import_json(ImportJson {
-        /// The file: a path below the root.
+        /// The path of the file below the file roots.
         path: String,
     });
 }
@@ -61,7 +61,8 @@ fn import_json(cx: &Exec, args: ImportJson) -> Result<Value, Error> {
     )
 }
 
-/// What a text comes to that imports a file. It stands in no folder itself, and `./x` is beside the file: as in Salt.
+/// Renders a text that imports a file. As in Salt, the text has no folder (`tpldir`), and `./x` is
+/// relative to the folder of the imported file.
 fn rendered(cx: &Exec, path: &str, text: &str) -> Result<Value, Error> {
     let renderer = cx.opts().text("renderer").unwrap_or("jinja|yaml");
     let place = Map::new()

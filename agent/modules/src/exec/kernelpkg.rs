@@ -1,4 +1,4 @@
-//! The `kernelpkg` execution module: the packages of kernels, of apt and of dnf and yum.
+//! The `kernelpkg` execution module: the kernel packages of apt, dnf and yum.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -9,7 +9,7 @@ use crate::repos::{self, Kind};
 use crate::version::loose;
 
 state::exec_module! {
-    /// The packages of kernels.
+    /// Manage kernel packages.
     mod kernelpkg;
 
     /// Return the release of the running kernel.
@@ -24,37 +24,37 @@ state::exec_module! {
     /// Return the newest installed kernel.
     fn latest_installed(LatestInstalled {});
 
-    /// Whether a newer kernel is installed than the one that runs.
+    /// Return True if a newer kernel is installed than the running one.
     fn needs_reboot(NeedsReboot {});
 
     /// Install the newest kernel.
     fn upgrade(Upgrade {
-        /// Whether the machine is started anew where it has to be.
+        /// Whether to reboot the machine if that is needed.
         reboot: bool = false,
-        /// When, as `system.reboot` takes it.
+        /// The time of the reboot, as for `system.reboot`.
         at_time: Value = Value::Null,
     });
 
-    /// Whether the repositories have a newer kernel than those that are installed.
+    /// Return True if the repositories have a newer kernel than the installed ones.
     fn upgrade_available(UpgradeAvailable {});
 
-    /// Remove a kernel that does not run.
+    /// Remove a kernel that is not running.
     fn remove(Remove {
-        /// Its release, as `kernelpkg.list_installed` tells it.
+        /// The release of the kernel, as listed by `kernelpkg.list_installed`.
         release: String,
     });
 
     /// Remove all kernels that are not needed.
     fn cleanup(Cleanup {
-        /// Whether the newest one stays.
+        /// Whether to keep the newest kernel.
         keep_latest: bool = true,
     });
 }
 
-/// The package of dnf and yum.
+/// The name of the kernel package for dnf and yum.
 const KERNEL: &str = "kernel";
 
-/// What the names of apt's packages begin with.
+/// The prefix of the names of apt's kernel packages.
 const PREFIX: &str = "linux-image-";
 
 fn is_apt(cx: &Exec) -> bool {
@@ -65,7 +65,7 @@ fn running(cx: &Exec, provider: &dyn Provider) -> String {
     provider.normalize(cx, &cx.grain("kernelrelease"))
 }
 
-/// The kind of the running kernel, such as `amd64` or `generic`.
+/// Returns the flavour of the running kernel, such as `amd64` or `generic`.
 fn flavour(running: &str) -> Result<&str, Error> {
     match running.rsplit_once('-') {
         Some((_, flavour)) if !flavour.is_empty() => Ok(flavour),
@@ -75,7 +75,8 @@ fn flavour(running: &str) -> Result<&str, Error> {
     }
 }
 
-/// The release of a package of apt, where it is a kernel of this type. What follows `+` stands in newer ones of Debian.
+/// Returns the release of an apt package if it is a kernel of this flavour. Newer Debian kernels
+/// have a part after `+`.
 fn release_of<'a>(name: &'a str, flavour: &str) -> Option<&'a str> {
     let release = name.strip_prefix(PREFIX)?;
     let number = release.strip_suffix(flavour)?.strip_suffix('-')?;
@@ -85,7 +86,7 @@ fn release_of<'a>(name: &'a str, flavour: &str) -> Option<&'a str> {
     is_release.then_some(release)
 }
 
-/// The installed kernels, the newest last.
+/// Returns the installed kernels, the newest last.
 fn installed(cx: &Exec, provider: &dyn Provider) -> Result<Vec<String>, Error> {
     let here = listing::listed(cx, provider)?.here();
     let mut found = if is_apt(cx) {
@@ -105,12 +106,13 @@ fn newest_installed(cx: &Exec, provider: &dyn Provider) -> Result<Option<String>
     Ok(installed(cx, provider)?.pop())
 }
 
-/// What can be compared only where there is one.
+/// Returns the newest kernel, or an error if there is none to compare with.
 fn there(newest: Option<String>) -> Result<String, Error> {
     newest.ok_or_else(|| "No package of a kernel is installed here, or to be had".into())
 }
 
-/// The newest kernel of the repositories, or of those that are here where they have no newer one.
+/// Returns the newest kernel of the repositories; the newest installed one if they have no newer
+/// one.
 fn newest_available(cx: &Exec, provider: &dyn Provider) -> Result<Option<String>, Error> {
     let running = running(cx, provider);
     let flavour = match is_apt(cx) {
@@ -132,7 +134,7 @@ fn newest_available(cx: &Exec, provider: &dyn Provider) -> Result<Option<String>
     }
 }
 
-/// The release that Ubuntu's versions tell: `5.15.0-91` of `5.15.0.91.88`.
+/// Returns the release that is part of an Ubuntu version: `5.15.0-91` for `5.15.0.91.88`.
 fn release_in(version: &str) -> Option<String> {
     let (numbers, rest) = version.match_indices('.').nth(2).and_then(|(at, _)| {
         let rest = version.get(at + 1..)?;
@@ -144,7 +146,8 @@ fn release_in(version: &str) -> Option<String> {
     (is_number(abi) && numbers.split('.').all(is_number)).then(|| format!("{numbers}-{abi}"))
 }
 
-/// The release that a package depends on, which has no kernel itself: Debian's versions do not tell it.
+/// Returns the release of the kernel that a meta package depends on. Debian's versions do not
+/// contain it.
 fn brought(cx: &Exec, provider: &dyn Provider, name: &str, version: &str) -> Result<String, Error> {
     let shown = provider.show(cx, &[name.to_owned()], &Map::new())?;
     let about = shown.get(name).and_then(|versions| versions.get(version));
@@ -220,7 +223,7 @@ fn upgrade_available(cx: &Exec, _: UpgradeAvailable) -> Result<Value, Error> {
     Ok(loose(&newest, &installed).is_gt().into())
 }
 
-/// Removes a kernel, and gives the name of its package.
+/// Removes a kernel, and returns the name of its package.
 fn removed(cx: &Exec, provider: &dyn Provider, release: &str) -> Result<Value, Error> {
     let (name, version) = match is_apt(cx) {
         true => (format!("{PREFIX}{release}"), None),

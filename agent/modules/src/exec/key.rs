@@ -7,23 +7,24 @@ use value::Value;
 use crate::hashes;
 
 state::exec_module! {
-    /// The keys of this minion and its master.
+    /// Return the fingerprints of this minion's key and of its master's key.
     mod key;
 
     /// Return the fingerprint of this minion's public key.
     fn finger(Finger {
-        /// The hash; that of the option `hash_type` where none is named.
+        /// The hash function. The default is the option `hash_type`.
         hash_type: Option<String> = None,
     });
 
-    /// Return the fingerprint of the master's public key, as this minion remembers it.
+    /// Return the fingerprint of the master's public key, as stored by this minion.
     fn finger_master(FingerMaster {
-        /// The hash; that of the option `hash_type` where none is named.
+        /// The hash function. The default is the option `hash_type`.
         hash_type: Option<String> = None,
     });
 }
 
-/// The fingerprint of a public key. Ours lies beside one of a Salt that is installed, where there is one.
+/// Returns the fingerprint of a public key. Pinch's key is next to the key of an installed Salt, if
+/// there is one, and is preferred.
 fn finger_of(cx: &Exec, name: &str, hash_type: Option<String>) -> Result<Value, Error> {
     let folder = cx.opts().path("pki_dir");
     let own = folder.join(format!("{name}.ed25519.pub"));

@@ -1,4 +1,4 @@
-//! The `keyboard` execution module: the layout of the console's and of X's keyboard.
+//! The `keyboard` execution module: the keyboard layouts of the console and of X.
 
 use std::path::Path;
 
@@ -10,29 +10,30 @@ use crate::fs::{self, Owner};
 use crate::process::{Output, Process, which};
 
 state::exec_module! {
-    /// The layout of the keyboard.
+    /// Manage the keyboard layout.
     mod keyboard;
 
-    /// The layout of the console.
+    /// Return the layout of the console.
     fn get_sys(GetSys {});
 
-    /// Give the console a layout.
+    /// Set the layout of the console.
     fn set_sys(SetSys {
         /// The layout.
         layout: String,
     });
 
-    /// The layout of X.
+    /// Return the layout of X.
     fn get_x(GetX {});
 
-    /// Give X a layout.
+    /// Set the layout of X.
     fn set_x(SetX {
         /// The layout.
         layout: String,
     });
 }
 
-/// The file with the layout where there is no `localectl`, and the word before the layout.
+/// Returns the file that stores the layout if `localectl` is missing, and the text before the
+/// layout in its line.
 fn file(cx: &Exec) -> (&'static Path, &'static str) {
     let (path, word) = match cx.grain("os_family").as_str() {
         "RedHat" => ("/etc/sysconfig/keyboard", "LAYOUT="),

@@ -1,4 +1,4 @@
-//! The `kmod` execution module: modules of the kernel.
+//! The `kmod` execution module: kernel modules.
 
 use std::path::Path;
 
@@ -9,48 +9,51 @@ use value::{Map, Value};
 use crate::process::{Process, which};
 
 state::exec_module! {
-    /// Modules of the kernel.
+    /// Manage kernel modules.
     mod kmod;
 
-    /// The names of the modules that are there for the running kernel.
+    /// Return the names of the modules that are available for the running kernel.
     fn available(Available {});
 
-    /// Whether there is a module of this name for the running kernel.
+    /// Return True if a module is available for the running kernel.
     fn check_available(CheckAvailable {
-        /// Its name.
+        /// The name of the module.
         r#mod: String,
     });
 
-    /// The loaded modules: name, size, how often and by what they are used.
+    /// Return the loaded modules: name, size, number of users, and the modules that use it.
     fn lsmod(Lsmod {});
 
-    /// The names of the loaded modules.
+    /// Return the names of the loaded modules.
     fn mod_list(ModList {
-        /// Those that a file loads at the start of the system instead.
+        /// Whether to return the modules that a file loads when the system starts, instead of the
+        /// loaded ones.
         only_persist: bool = false,
     });
 
-    /// Whether a module is loaded.
+    /// Return True if a module is loaded.
     fn is_loaded(IsLoaded {
-        /// Its name.
+        /// The name of the module.
         r#mod: String,
     });
 
-    /// Load a module: the names of what was loaded, or a sentence that says why not.
+    /// Load a module. Return the names of the modules that were loaded, or a message that says why
+    /// it failed.
     fn load(Load {
-        /// Its name, and options behind it.
+        /// The name of the module, followed by its options.
         r#mod: String,
-        /// At every start of the system.
+        /// Whether to load the module whenever the system starts.
         persist: bool = false,
     });
 
-    /// Unload a module: the names of what was unloaded, or a sentence that says why not.
+    /// Unload a module. Return the names of the modules that were unloaded, or a message that says
+    /// why it failed.
     fn remove(Remove {
-        /// Its name.
+        /// The name of the module.
         r#mod: String,
-        /// At the next start of the system too.
+        /// Whether the system no longer loads the module when it starts.
         persist: bool = false,
-        /// Leave its line in the file as a comment.
+        /// Whether to turn the module's line in the file into a comment instead of removing it.
         comment: bool = true,
     });
 }
@@ -63,7 +66,7 @@ struct Loaded {
     by: Vec<String>,
 }
 
-/// The lines of `lsmod`, or of `/proc/modules`.
+/// Parses the output of `lsmod`, or `/proc/modules`.
 fn parsed(text: &str) -> Vec<Loaded> {
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -82,7 +85,7 @@ fn parsed(text: &str) -> Vec<Loaded> {
     text.lines().filter_map(line).collect()
 }
 
-/// The loaded modules, from the kernel itself where `lsmod` is not installed.
+/// Returns the loaded modules. They are read from the kernel if `lsmod` is not installed.
 fn loaded(cx: &Exec) -> Result<Vec<Loaded>, Error> {
     let text = match which("lsmod") {
         Some(lsmod) => Process::words([lsmod])
@@ -101,7 +104,7 @@ fn names(cx: &Exec) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// The file of modules that are loaded at the start of the system.
+/// Returns the path of the file with the modules that are loaded when the system starts.
 fn file(cx: &Exec) -> &'static str {
     match cx.grains().contains("systemd") {
         true => "/etc/modules-load.d/salt_managed.conf",
@@ -139,7 +142,7 @@ fn found() -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// The modules that have a file in a folder or below it.
+/// Collects the names of the modules that have a file in a folder or below it.
 fn collect(folder: &Path, names: &mut Vec<String>) -> Result<(), Error> {
     for entry in crate::fs::list_or_none(folder)?.unwrap_or_default() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -184,7 +187,7 @@ fn is_loaded(cx: &Exec, args: IsLoaded) -> Result<Value, Error> {
     Ok(names(cx)?.contains(&args.r#mod).into())
 }
 
-/// Runs a program with a module and its options. The error is its own message.
+/// Runs a program with a module and its options. The inner error is the message of the program.
 fn change(cx: &Exec, program: &str, module: &str) -> Result<Result<(), String>, Error> {
     if module.trim().is_empty() || module.trim().starts_with('-') {
         return Err(Error::refused(format!("'{module}' is no name of a module")));
@@ -239,7 +242,7 @@ fn call(cx: &Exec, function: &str, args: &[&str]) -> Result<Value, Error> {
     cx.call_internal(function, args, Map::new())
 }
 
-/// Puts a module into the file: its name where that is new there.
+/// Adds a module to the file. Returns its name if it was not in the file yet.
 fn keep(cx: &Exec, module: &str) -> Result<Option<String>, Error> {
     let file = file(cx);
     if !Path::new(file).exists() {
@@ -263,7 +266,7 @@ fn keep(cx: &Exec, module: &str) -> Result<Option<String>, Error> {
     Ok(Some(name))
 }
 
-/// Takes a module from the file: its name where it was there.
+/// Removes a module from the file. Returns its name if it was in the file.
 fn unkeep(cx: &Exec, module: &str, comment: bool) -> Result<Option<String>, Error> {
     let name = first_word(module).map(str::to_owned);
     let kept = persistent(cx)?;

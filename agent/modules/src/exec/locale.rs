@@ -10,36 +10,36 @@ use crate::process::{Process, which};
 use crate::service::booted;
 
 state::exec_module! {
-    /// The locale of this machine, and those that it has.
+    /// Manage the locale of this machine and the available locales.
     mod locale;
 
-    /// The locales that are there.
+    /// Return the available locales.
     fn list_avail(ListAvail {});
 
-    /// The locale of the system.
+    /// Return the locale of the system.
     fn get_locale(GetLocale {});
 
     /// Set the locale of the system.
     fn set_locale(SetLocale {
-        /// Its name, such as en_US.UTF-8.
+        /// The name of the locale, such as en_US.UTF-8.
         locale: String,
     });
 
-    /// Whether a locale is there, however it is spelled.
+    /// Return True if a locale is available, in any spelling of its name.
     fn avail(Avail {
-        /// Its name.
+        /// The name of the locale.
         locale: String,
     });
 
-    /// Make a locale.
+    /// Generate a locale.
     fn gen_locale(GenLocale {
-        /// Its name, such as `en_IE.UTF-8 UTF-8`.
+        /// The name of the locale, such as `en_IE.UTF-8 UTF-8`.
         locale: String,
         ..kwargs
     });
 }
 
-/// The parts of a name: `language_TERRITORY.codeset@modifier charmap`.
+/// The parts of the name of a locale: `language_TERRITORY.codeset@modifier charmap`.
 struct Parts<'a> {
     language: &'a str,
     territory: &'a str,
@@ -80,7 +80,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// A name as `locale -a` spells it.
+/// Returns the name in the spelling of `locale -a`.
 fn normalized(locale: &str) -> String {
     let parts = Parts::of(locale);
     let territory = parts.territory.to_uppercase();
@@ -126,7 +126,7 @@ fn avail(cx: &Exec, args: Avail) -> Result<Value, Error> {
     Ok(has.into())
 }
 
-/// The variables of the system's locale that `localectl` tells.
+/// Parses the variables of the system locale from the output of `localectl`.
 fn variables(text: &str) -> Vec<(String, String)> {
     let (mut found, mut is_locale) = (Vec::new(), false);
     for line in text.lines() {
@@ -157,7 +157,7 @@ fn localectl(cx: &Exec) -> Result<Vec<(String, String)>, Error> {
     Ok(variables(&out.stdout))
 }
 
-/// The file and the variable in which a distribution without systemd keeps the locale.
+/// Returns the file and the variable in which a distribution without systemd stores the locale.
 fn kept_in(family: &str) -> Option<(&'static str, &'static str)> {
     match family {
         "Suse" => Some(("/etc/sysconfig/language", "RC_LANG")),
@@ -195,7 +195,7 @@ fn get_locale(cx: &Exec, _args: GetLocale) -> Result<Value, Error> {
     Ok(found.unwrap_or_default().into())
 }
 
-/// Writes a variable of a file, at the end where it has none.
+/// Writes a variable to a file. If the file does not have it yet, it is appended.
 fn write(cx: &Exec, file: &str, key: &str, value: &str) -> Result<(), Error> {
     if !Path::new(file).exists() {
         cx.call_internal("file.touch", vec![file.into()], Map::new())?;
@@ -220,7 +220,7 @@ fn set_by_localectl(cx: &Exec, locale: &str) -> Result<(), Error> {
     if out.success() {
         return Ok(());
     }
-    // Where localed does not run: the file is what it would have written.
+    // localed is not running, so the file that it would have written is written here.
     write(cx, "/etc/locale.conf", "LANG", locale)
 }
 
@@ -247,7 +247,7 @@ fn set_locale(cx: &Exec, args: SetLocale) -> Result<Value, Error> {
     Ok(true.into())
 }
 
-/// Whether the distribution knows how to make a locale.
+/// Returns whether the distribution can generate a locale.
 fn can_make(cx: &Exec, locale: &str, short: &str) -> Result<bool, Error> {
     let by_file = cx.grain("os") == "Debian" || cx.grain("os_family") == "Gentoo";
     let path = match by_file {
@@ -273,7 +273,7 @@ fn can_make(cx: &Exec, locale: &str, short: &str) -> Result<bool, Error> {
     Ok(known)
 }
 
-/// The words that make a locale.
+/// Returns the command line that generates a locale.
 fn words(cx: &Exec, locale: &str, parts: &Parts<'_>, verbose: bool) -> Result<Vec<String>, Error> {
     let short = format!("{}_{}", parts.language, parts.territory);
     if let Some(program) = which("locale-gen") {
@@ -297,7 +297,8 @@ fn words(cx: &Exec, locale: &str, parts: &Parts<'_>, verbose: bool) -> Result<Ve
 }
 
 fn gen_locale(cx: &Exec, args: GenLocale) -> Result<Value, Error> {
-    // The value of LANG where it is not set: there is no such locale, and the programs that make them do not mind.
+    // An empty name is the value of LANG if it is not set. There is no such locale, and the
+    // programs that generate locales accept it.
     let is_named = !args.locale.is_empty();
     if is_named {
         check(&args.locale)?;
@@ -326,7 +327,7 @@ fn gen_locale(cx: &Exec, args: GenLocale) -> Result<Value, Error> {
     })
 }
 
-/// Puts a locale on the list of those that are made.
+/// Adds a locale to the list of locales to generate.
 fn list(cx: &Exec, locale: &str, language: &str, is_ubuntu: bool) -> Result<(), Error> {
     let append = Map::new().with("append_if_not_found", true);
     let escaped = pyre::escape(locale);

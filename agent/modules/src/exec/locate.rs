@@ -7,32 +7,32 @@ use value::{Map, Value};
 use super::disk::run;
 
 state::exec_module! {
-    /// The database of the names of files.
+    /// Search the database of file names.
     mod locate;
 
-    /// Return what locate says of its version.
+    /// Return the output of `locate --version`.
     fn version(Version {});
 
-    /// Return what is in the database.
+    /// Return statistics about the database.
     fn stats(Stats {});
 
-    /// Bring the database up to date.
+    /// Update the database.
     fn updatedb(Updatedb {});
 
-    /// Return the files whose names match. `basename`, `count`, `existing`, `follow`, `ignore`, `nofollow`, `wholename` and `regex`
-    /// are switches.
+    /// Return the files whose names match a pattern. `basename`, `count`, `existing`, `follow`,
+    /// `ignore`, `nofollow`, `wholename` and `regex` are switches.
     fn locate(Locate {
         /// The pattern.
         pattern: String,
-        /// Other databases.
+        /// The path of another database, or several.
         database: String = String::new(),
-        /// Not more than so many.
+        /// The maximum number of results. 0 means no limit.
         limit: i64 = 0,
         ..kwargs
     });
 }
 
-/// What a program says, line by line.
+/// Runs a program and returns the lines of its output.
 fn lines(cx: &Exec, words: &[&str]) -> Result<Vec<String>, Error> {
     let done = run(cx, words)?;
     if !done.success() && !done.stderr.is_empty() {

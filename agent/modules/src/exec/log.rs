@@ -6,7 +6,7 @@ use value::Value;
 use value::log::{self, Level};
 
 state::exec_module! {
-    /// Writing to the log from templates.
+    /// Write to the log from templates.
     mod log;
 
     /// Log a message at level DEBUG.

@@ -1,4 +1,4 @@
-//! The `logrotate` execution module: how log files are rotated.
+//! The `logrotate` execution module: the configuration of logrotate.
 
 use std::path::Path;
 
@@ -7,39 +7,39 @@ use state::module::Error;
 use value::{Map, Value, python};
 
 state::exec_module! {
-    /// How log files are rotated (`logrotate`).
+    /// Manage the configuration of log rotation (`logrotate`).
     mod logrotate;
 
-    /// The configuration: with that of the files that it includes.
+    /// Return the configuration, including that of the included files.
     fn show_conf(ShowConf {
-        /// The file.
+        /// The path of the file.
         conf_file: String = "/etc/logrotate.conf".into(),
     });
 
-    /// The value of a directive, or of one of a block.
+    /// Return the value of a directive, or of a directive in a block.
     fn get(Get {
         /// The directive, or the log files of the block.
         key: String,
         /// The directive in the block.
         value: Option<String> = None,
-        /// The file.
+        /// The path of the file.
         conf_file: String = "/etc/logrotate.conf".into(),
     });
 
-    /// Set a directive; with `setting`, one of a block.
+    /// Set a directive. If `setting` is given, set a directive in a block.
     fn set(Set {
         /// The directive, or the log files of the block.
         key: String,
-        /// Its value, or the directive in the block.
+        /// The value of the directive, or the name of the directive in the block.
         value: Value,
         /// The value of the directive in the block.
         setting: Value = Value::Null,
-        /// The file.
+        /// The path of the file.
         conf_file: String = "/etc/logrotate.conf".into(),
     });
 }
 
-/// What starts a script, which ends with `endscript`.
+/// The directives that start a script. The script ends with `endscript`.
 const SCRIPTS: [&str; 5] = [
     "firstaction",
     "lastaction",
@@ -48,10 +48,10 @@ const SCRIPTS: [&str; 5] = [
     "preremove",
 ];
 
-/// How deep files may include others.
+/// The maximum depth of nested includes.
 const MAX_DEPTH: usize = 8;
 
-/// The number that a text is, as Salt takes it, or the value itself.
+/// Returns the integer that a value contains, as Salt parses it, or the value itself.
 pub(crate) fn number(value: &Value) -> Value {
     let text = python::str(value);
     text.trim()
@@ -59,10 +59,11 @@ pub(crate) fn number(value: &Value) -> Value {
         .map_or_else(|_| value.clone(), Value::from)
 }
 
-/// What a file and those that it includes say. `include files` lists which file has what.
+/// Returns the configuration of a file and of the files that it includes. `include files` lists the
+/// keys of each file.
 ///
 /// # Errors
-/// When one of them cannot be read.
+/// When one of the files cannot be read.
 pub(crate) fn parsed(path: &str) -> Result<Map, Error> {
     parsed_at(path, 0)
 }
@@ -134,7 +135,7 @@ fn parsed_at(path: &str, depth: usize) -> Result<Map, Error> {
     Ok(all)
 }
 
-/// Takes in what the files of a folder say, or a file.
+/// Adds the configuration of a file, or of all files in a folder.
 fn included(all: &mut Map, folder: &str, depth: usize) -> Result<(), Error> {
     let entries = crate::fs::list(folder)?;
     let mut names: Vec<String> = entries
@@ -157,7 +158,7 @@ fn included(all: &mut Map, folder: &str, depth: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// The value of a directive, or of one of a block; False where it is not there.
+/// Returns the value of a directive, or of a directive in a block; False if it does not exist.
 pub(crate) fn found(conf: &Map, key: &str, inner: Option<&str>) -> Value {
     let at = conf.get(key).cloned().unwrap_or_else(|| false.into());
     match inner.filter(|inner| !inner.is_empty() && at.is_true()) {
@@ -166,7 +167,7 @@ pub(crate) fn found(conf: &Map, key: &str, inner: Option<&str>) -> Value {
     }
 }
 
-/// The file that has a directive or a block: the one that is named, or one that it includes.
+/// Returns the file that contains a directive or a block: the given file, or one that it includes.
 fn file_of(conf: &Map, conf_file: &str, key: &str) -> String {
     let files = conf.get("include files").and_then(Value::as_map);
     let has_it = |keys: &Value| {
@@ -186,10 +187,11 @@ fn file_of(conf: &Map, conf_file: &str, key: &str) -> String {
     )
 }
 
-/// Sets a directive, or one of a block: whether the file is so then.
+/// Sets a directive, or a directive in a block. Returns whether the file has the value afterwards.
 ///
 /// # Errors
-/// When it is a block and no directive of it is named, or the other way round; or the file cannot be written.
+/// When `key` is a block and no directive in it is named, when a directive is named and `key` is
+/// not a block, or when the file cannot be written.
 pub(crate) fn change(
     cx: &Exec,
     conf_file: &str,
@@ -253,7 +255,7 @@ pub(crate) fn change(
     cx.call_internal("file.replace", Vec::new(), options)
 }
 
-/// A block as it stands in a file.
+/// Returns the text of a block in a file.
 fn block_text(key: &str, block: &Map) -> String {
     let mut out = format!("{key} {{\n");
     for (name, value) in block {

@@ -1,4 +1,5 @@
-//! The `lowpkg` execution module: what dpkg and rpm know, whatever program installs with them.
+//! The `lowpkg` execution module: the package databases of dpkg and rpm, regardless of the package
+//! manager above them.
 
 use std::path::Path;
 
@@ -13,77 +14,78 @@ use crate::repos::{self, Kind};
 use crate::source;
 
 state::exec_module! {
-    /// What dpkg and rpm know.
+    /// Query the package databases of dpkg and rpm.
     mod lowpkg;
 
-    /// Return name, version and architecture of a package file.
+    /// Return the name, version and architecture of a package file.
     fn bin_pkg_info(BinPkgInfo {
-        /// Its path, or where it is fetched from.
+        /// The path of the file, or an address to fetch it from.
         path: String,
-        /// The environment that it comes from.
+        /// The environment to fetch the file from.
         saltenv: String = "base".into(),
     });
 
-    /// Mark packages that are to be purged as wanted.
+    /// Change the state of packages from "purge" to "install".
     fn unpurge(Unpurge {
         *rest,
     });
 
-    /// List these installed packages with their versions, or all.
+    /// Return installed packages with their versions: the named ones, or all.
     fn list_pkgs(ListPkgs {
         *rest,
         ..kwargs
     });
 
-    /// List the files of these packages, or of all.
+    /// Return the files of packages: of the named ones, or of all.
     fn file_list(FileList {
         *rest,
         ..kwargs
     });
 
-    /// List the files of these packages, or of all, by package.
+    /// Return the files of packages, grouped by package: of the named ones, or of all.
     fn file_dict(FileDict {
         *rest,
         ..kwargs
     });
 
-    /// Return what is known of these packages, or of all.
+    /// Return information about packages: about the named ones, or about all.
     fn info(Info {
         *rest,
         ..kwargs
     });
 
-    /// Return the package that a path belongs to, or of each of several; an empty text where it belongs to none.
+    /// Return the package that owns a path, or the owner of each of several paths. The owner is an
+    /// empty text if no package owns the path.
     fn owner(Owner {
         *rest,
         ..kwargs
     });
 
-    /// Return the files of packages that are not as the packages brought them.
+    /// Return the files of packages that differ from the packaged ones.
     fn verify(Verify {
         *rest,
         ..kwargs
     });
 
-    /// Return what is changed of the files of packages.
+    /// Return the changes in the files of packages.
     fn modified(Modified {
         *rest,
         ..kwargs
     });
 
-    /// Whether package files are whole and signed.
+    /// Return whether package files are intact and signed.
     fn checksum(Checksum {
         *rest,
         ..kwargs
     });
 
-    /// Compare two versions: -1, 0 or 1.
+    /// Compare two versions. Return -1, 0 or 1.
     fn version_cmp(VersionCmp {
-        /// The one version.
+        /// The first version.
         ver1: Value,
-        /// The other.
+        /// The second version.
         ver2: Value,
-        /// Leave out what stands before the colon.
+        /// Whether to ignore the epoch (the part before the colon).
         ignore_epoch: bool = false,
     });
 }
@@ -92,16 +94,16 @@ fn is_apt(cx: &Exec) -> bool {
     matches!(repos::kind(cx), Some(Kind::Apt))
 }
 
-/// What `pkg` says of the same; it looks at no other root.
+/// Runs the `pkg` function of the same name. It does not support another root.
 fn of_pkg(cx: &Exec, function: &str, rest: Vec<Value>, kwargs: Map) -> Result<Value, Error> {
     this_root(&kwargs)?;
     cx.call_internal(&format!("pkg.{function}"), rest, kwargs)
 }
 
-/// Refuses another root than the machine's own.
+/// Returns an error if another root than that of the machine is given.
 ///
 /// # Errors
-/// When one is named.
+/// When another root is given.
 pub(crate) fn this_root(kwargs: &Map) -> Result<(), Error> {
     match kwargs.get("root").is_some_and(Value::is_true) {
         true => Err("Only the packages of this machine are looked at: leave out root".into()),

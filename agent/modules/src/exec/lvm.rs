@@ -10,159 +10,159 @@ use value::{Map, Value, log, python};
 use crate::process::{Output, Process};
 
 state::exec_module! {
-    /// Logical volumes (LVM2).
+    /// Manage logical volumes (LVM2).
     mod lvm;
 
-    /// The version of LVM.
+    /// Return the version of LVM.
     fn version(Version {});
 
-    /// The versions of LVM, its library and the kernel's driver.
+    /// Return the versions of LVM, its library and the kernel's driver.
     fn fullversion(Fullversion {});
 
-    /// What is known of physical volumes.
+    /// Return information about physical volumes.
     fn pvdisplay(Pvdisplay {
-        /// Only this one.
+        /// The volume to return. The default is all volumes.
         pvname: String = String::new(),
-        /// Whether links are followed.
+        /// Whether to resolve links in the names of devices.
         real: bool = false,
-        /// Whether a volume that is not there is no error.
+        /// Whether to log no error if the volume does not exist.
         quiet: bool = false,
     });
 
-    /// What is known of volume groups.
+    /// Return information about volume groups.
     fn vgdisplay(Vgdisplay {
-        /// Only this one.
+        /// The group to return. The default is all groups.
         vgname: String = String::new(),
-        /// Whether a group that is not there is no error.
+        /// Whether to log no error if the group does not exist.
         quiet: bool = false,
     });
 
-    /// What is known of logical volumes.
+    /// Return information about logical volumes.
     fn lvdisplay(Lvdisplay {
-        /// Only this one.
+        /// The volume to return. The default is all volumes.
         lvname: String = String::new(),
-        /// Whether a volume that is not there is no error.
+        /// Whether to log no error if the volume does not exist.
         quiet: bool = false,
     });
 
-    /// Make devices physical volumes: True, or why not.
+    /// Create physical volumes on devices. Return True, or an error message.
     fn pvcreate(Pvcreate {
-        /// The devices.
+        /// The devices: a list, or a text with commas between them.
         devices: Value,
-        /// Whether those that are physical volumes already are passed over.
+        /// Whether to skip devices that are physical volumes already.
         r#override: bool = true,
-        /// Whether the program's questions are answered with yes.
+        /// Whether to answer the questions of the program with yes.
         force: bool = true,
         ..kwargs
     });
 
-    /// Make physical volumes plain devices again: True, or why not.
+    /// Remove physical volumes from devices. Return True, or an error message.
     fn pvremove(Pvremove {
-        /// The devices.
+        /// The devices: a list, or a text with commas between them.
         devices: Value,
-        /// Whether those that are no physical volumes are passed over.
+        /// Whether to skip devices that are not physical volumes.
         r#override: bool = true,
-        /// Whether the program's questions are answered with yes.
+        /// Whether to answer the questions of the program with yes.
         force: bool = true,
     });
 
-    /// Make physical volumes as large as their devices: True, or why not.
+    /// Resize physical volumes to the size of their devices. Return True, or an error message.
     fn pvresize(Pvresize {
-        /// The devices.
+        /// The devices: a list, or a text with commas between them.
         devices: Value,
-        /// Whether those that are no physical volumes are passed over.
+        /// Whether to skip devices that are not physical volumes.
         r#override: bool = true,
-        /// Whether the program's questions are answered with yes.
+        /// Whether to answer the questions of the program with yes.
         force: bool = true,
     });
 
-    /// Make a volume group.
+    /// Create a volume group.
     fn vgcreate(Vgcreate {
-        /// Its name.
+        /// The name of the group.
         vgname: String,
-        /// Its devices.
+        /// The devices: a list, or a text with commas between them.
         devices: Value,
-        /// Whether the program's questions are answered with yes.
+        /// Whether to answer the questions of the program with yes.
         force: bool = false,
         ..kwargs
     });
 
     /// Add devices to a volume group.
     fn vgextend(Vgextend {
-        /// Its name.
+        /// The name of the group.
         vgname: String,
-        /// The devices.
+        /// The devices: a list, or a text with commas between them.
         devices: Value,
-        /// Whether the program's questions are answered with yes.
+        /// Whether to answer the questions of the program with yes.
         force: bool = false,
     });
 
-    /// Make a logical volume.
+    /// Create a logical volume.
     fn lvcreate(Lvcreate {
-        /// Its name.
+        /// The name of the volume.
         lvname: String,
-        /// Its group; of a thin volume with the pool, as `group/pool`.
+        /// The volume group. For a thin volume it includes the pool: `group/pool`.
         vgname: String,
-        /// Its size.
+        /// The size of the volume.
         size: Value = Value::Null,
-        /// Its size in extents, or as `50%FREE`.
+        /// The size of the volume in extents, or a share such as `50%FREE`.
         extents: Value = Value::Null,
-        /// The volume that it is a snapshot of.
+        /// The volume to make a snapshot of.
         snapshot: Option<String> = None,
-        /// The physical volume that it lies on.
+        /// The physical volume to use.
         pv: Option<String> = None,
-        /// Whether it is a thin volume.
+        /// Whether to create a thin volume.
         thinvolume: bool = false,
-        /// Whether it is a pool for those.
+        /// Whether to create a pool for thin volumes.
         thinpool: bool = false,
-        /// Whether the program's questions are answered with yes.
+        /// Whether to answer the questions of the program with yes.
         force: bool = false,
         ..kwargs
     });
 
     /// Remove a volume group.
     fn vgremove(Vgremove {
-        /// Its name.
+        /// The name of the group.
         vgname: String,
-        /// Whether the program's questions are answered with yes.
+        /// Whether to answer the questions of the program with yes.
         force: bool = true,
     });
 
     /// Remove a logical volume.
     fn lvremove(Lvremove {
-        /// Its name.
+        /// The name of the volume.
         lvname: String,
-        /// Its group.
+        /// The volume group.
         vgname: String,
-        /// Whether the program's questions are answered with yes.
+        /// Whether to answer the questions of the program with yes.
         force: bool = true,
     });
 
-    /// Give a logical volume a size.
+    /// Resize a logical volume.
     fn lvresize(Lvresize {
-        /// The size.
+        /// The new size.
         size: Value = Value::Null,
-        /// The volume's path.
+        /// The path of the volume.
         lvpath: Option<String> = None,
-        /// The size in extents.
+        /// The new size in extents.
         extents: Value = Value::Null,
-        /// Whether it may become smaller.
+        /// Whether the volume may shrink.
         force: bool = false,
-        /// Whether its file system is resized with it.
+        /// Whether to resize the file system too.
         resizefs: bool = false,
     });
 
-    /// Make a logical volume larger.
+    /// Extend a logical volume.
     fn lvextend(Lvextend {
-        /// The size.
+        /// The new size.
         size: Value = Value::Null,
-        /// The volume's path.
+        /// The path of the volume.
         lvpath: Option<String> = None,
-        /// The size in extents.
+        /// The new size in extents.
         extents: Value = Value::Null,
-        /// Whether the program's questions are answered with yes.
+        /// Whether to answer the questions of the program with yes.
         force: bool = false,
-        /// Whether its file system is resized with it.
+        /// Whether to resize the file system too.
         resizefs: bool = false,
     });
 }
@@ -220,13 +220,13 @@ const LV: [&str; 13] = [
     "Minor Device Number",
 ];
 
-/// Options of `pvcreate` with a value.
+/// The options of `pvcreate` that have a value.
 const PVCREATE: &str = "metadatasize dataalignment dataalignmentoffset pvmetadatacopies metadatacopies metadataignore restorefile labelsector setphysicalvolumesize";
-/// Options of `vgcreate` with a value.
+/// The options of `vgcreate` that have a value.
 const VGCREATE: &str = "addtag alloc autobackup clustered maxlogicalvolumes maxphysicalvolumes metadatatype vgmetadatacopies metadatacopies physicalextentsize zero";
-/// Options of `lvcreate` with a value.
+/// The options of `lvcreate` that have a value.
 const LVCREATE: &str = "activate chunksize contiguous discards stripes stripesize minor persistent mirrors monitor permission poolmetadatasize readahead regionsize type virtualsize zero";
-/// Options without one.
+/// The options that have no value.
 const BARE: [&str; 5] = [
     "norestorefile",
     "nosync",
@@ -235,7 +235,7 @@ const BARE: [&str; 5] = [
     "thin",
 ];
 
-/// Runs one of LVM's programs. What stands in `names` is no option.
+/// Runs one of LVM's programs. The words in `names` are never interpreted as options.
 fn run(cx: &Exec, words: &[&str], names: &[&str]) -> Result<Output, Error> {
     process(words, names)?.run(cx)
 }
@@ -244,14 +244,15 @@ fn process(words: &[&str], names: &[&str]) -> Result<Process, Error> {
     match names.iter().find(|name| name.starts_with('-')) {
         Some(name) => Err(format!("'{name}' is not the name of a device, group or volume").into()),
         None => Ok(Process {
-            // LVM complains of files that it inherits.
+            // LVM writes warnings about inherited file descriptors.
             env: Map::new().with("LVM_SUPPRESS_FD_WARNINGS", "1"),
             ..Process::words(words.iter().chain(names).copied())
         }),
     }
 }
 
-/// What a program shows of one thing, or of all: by the first column.
+/// Runs a display program for one object or for all. Returns a row for each, with its first column
+/// as the key.
 fn shown(
     cx: &Exec,
     program: &str,
@@ -283,7 +284,7 @@ fn shown(
     Ok(rows.collect())
 }
 
-/// What is known of physical volumes.
+/// Returns information about physical volumes.
 ///
 /// # Errors
 /// When the program is missing.
@@ -291,7 +292,7 @@ pub(crate) fn physical(cx: &Exec, name: &str, quiet: bool) -> Result<Map, Error>
     shown(cx, "pvdisplay", name, quiet, &PV)
 }
 
-/// What is known of volume groups.
+/// Returns information about volume groups.
 ///
 /// # Errors
 /// When the program is missing.
@@ -299,7 +300,7 @@ pub(crate) fn groups(cx: &Exec, name: &str, quiet: bool) -> Result<Map, Error> {
     shown(cx, "vgdisplay", name, quiet, &VG)
 }
 
-/// What is known of logical volumes.
+/// Returns information about logical volumes.
 ///
 /// # Errors
 /// When the program is missing.
@@ -307,7 +308,7 @@ pub(crate) fn logical(cx: &Exec, name: &str, quiet: bool) -> Result<Map, Error> 
     shown(cx, "lvdisplay", name, quiet, &LV)
 }
 
-/// A list of devices, or a text with commas.
+/// Returns the devices from a list, or from a text with commas between them.
 pub(crate) fn devices(given: &Value) -> Vec<String> {
     match given.as_str() {
         Some(text) => text.split(',').map(str::to_owned).collect(),
@@ -315,7 +316,7 @@ pub(crate) fn devices(given: &Value) -> Vec<String> {
     }
 }
 
-/// The options among a call's further arguments.
+/// Returns the command line options for the additional arguments of a call.
 fn options(known: &str, kwargs: &Map) -> Vec<String> {
     let mut words = Vec::new();
     for (key, value) in kwargs.iter().filter(|(_, value)| value.is_true()) {
@@ -329,7 +330,7 @@ fn options(known: &str, kwargs: &Map) -> Vec<String> {
     words
 }
 
-/// Whether questions are answered with yes, or nothing is said.
+/// Returns the option that answers all questions with yes, or the one that suppresses all output.
 fn quietly(force: bool) -> &'static str {
     if force { "--yes" } else { "-qq" }
 }
@@ -338,7 +339,7 @@ fn strs(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
 }
 
-/// What went well, or why it did not.
+/// Returns the message for success, or the error message of the program.
 fn told(done: &Output, well: String) -> String {
     match done.success() {
         true => well,
@@ -363,7 +364,7 @@ fn fullversion(cx: &Exec, _: Fullversion) -> Result<Value, Error> {
     Ok(versions(cx)?.into_iter().collect())
 }
 
-/// Physical volumes under the names that their links lead to.
+/// Returns information about physical volumes, with links in the names of their devices resolved.
 ///
 /// # Errors
 /// When the program is missing.
@@ -419,7 +420,8 @@ fn pvcreate(cx: &Exec, args: Pvcreate) -> Result<Value, Error> {
     checked(cx, &done, &all, true)
 }
 
-/// True where each device is now a physical volume, or none is; else why not.
+/// Returns True if each device is a physical volume now (or none is, if `is_volume` is false);
+/// otherwise an error message.
 fn checked(cx: &Exec, done: &Output, devices: &[String], is_volume: bool) -> Result<Value, Error> {
     if !done.success() {
         return Ok(done.stderr.as_str().into());
@@ -432,7 +434,8 @@ fn checked(cx: &Exec, done: &Output, devices: &[String], is_volume: bool) -> Res
     Ok(true.into())
 }
 
-/// Runs a program on those devices that are physical volumes; nothing where there is none.
+/// Runs a program on the devices that are physical volumes. Returns `None` if there is no such
+/// device.
 fn on_volumes(
     cx: &Exec,
     program: &str,
@@ -564,7 +567,8 @@ fn lvremove(cx: &Exec, args: Lvremove) -> Result<Value, Error> {
     .into())
 }
 
-/// Another size for a volume: what the program said, by its name; nothing where the size is not told.
+/// Resizes a volume. Returns the output of the program under the name of the volume; an empty
+/// result unless exactly one of size and extents is given.
 fn resized(
     cx: &Exec,
     words: [&str; 2],

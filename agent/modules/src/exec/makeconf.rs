@@ -1,4 +1,5 @@
-//! The `makeconf` execution module: Gentoo's `make.conf`. Salt 3008 has it no more; answers are those of its last one.
+//! The `makeconf` execution module: Gentoo's `make.conf`. Salt 3008 no longer has it; the results
+//! are those of its last version.
 
 use std::path::Path;
 
@@ -9,55 +10,55 @@ use value::{Map, Value};
 use crate::exec::tool;
 
 state::exec_module! {
-    /// Variables of Gentoo's `make.conf`.
+    /// Manage the variables in Gentoo's `make.conf`.
     mod makeconf;
 
     /// Set a variable.
     fn set_var(SetVar {
-        /// Its name.
+        /// The name of the variable.
         var: String,
-        /// Its value.
+        /// The value of the variable.
         value: String,
     });
 
     /// Remove a variable.
     fn remove_var(RemoveVar {
-        /// Its name.
+        /// The name of the variable.
         var: String,
     });
 
     /// Add a word to a variable.
     fn append_var(AppendVar {
-        /// Its name.
+        /// The name of the variable.
         var: String,
-        /// The word.
+        /// The word to add.
         value: String,
     });
 
     /// Remove a word from a variable.
     fn trim_var(TrimVar {
-        /// Its name.
+        /// The name of the variable.
         var: String,
-        /// The word.
+        /// The word to remove.
         value: String,
     });
 
-    /// Return the value of a variable; nothing where it is not set.
+    /// Return the value of a variable, or None if it is not set.
     fn get_var(GetVar {
-        /// Its name.
+        /// The name of the variable.
         var: String,
     });
 
-    /// True when a variable has a word.
+    /// Return True if a variable contains a word.
     fn var_contains(VarContains {
-        /// Its name.
+        /// The name of the variable.
         var: String,
-        /// The word.
+        /// The word to look for.
         value: String,
     });
 }
 
-/// What layman adds to the file stays last.
+/// The line that layman adds to the file. It has to remain the last one.
 const LAYMAN: &str = "source /var/lib/layman/make.conf";
 
 fn file() -> Result<&'static str, Error> {
@@ -68,7 +69,7 @@ fn file() -> Result<&'static str, Error> {
     })
 }
 
-/// The value in a line of the file.
+/// Returns the value in a line of the file.
 fn value_in(line: &str) -> &str {
     let value = line.split_once('=').map_or("", |(_, value)| value);
     let value = match value.split_once('"') {
@@ -78,10 +79,10 @@ fn value_in(line: &str) -> &str {
     value.unwrap_or_default().trim()
 }
 
-/// The value of a variable; none where it is not set.
+/// Returns the value of a variable; `None` if it is not set.
 ///
 /// # Errors
-/// When there is no file.
+/// When the file does not exist.
 pub(crate) fn get(var: &str) -> Result<Option<String>, Error> {
     let path = file()?;
     let text = crate::fs::text(path)?;
@@ -97,7 +98,7 @@ fn sed(cx: &Exec, before: &str, after: &str, limit: Option<&str>) -> Result<(), 
     Ok(())
 }
 
-/// The line of a variable is this one from now on, or none.
+/// Replaces the line of a variable.
 fn replaced(cx: &Exec, var: &str, line: &str) -> Result<(), Error> {
     sed(cx, &format!("^{var}=.*"), line, None)
 }
@@ -105,7 +106,7 @@ fn replaced(cx: &Exec, var: &str, line: &str) -> Result<(), Error> {
 /// Sets a variable.
 ///
 /// # Errors
-/// When there is no file.
+/// When the file does not exist.
 pub(crate) fn set(cx: &Exec, var: &str, value: &str) -> Result<Value, Error> {
     let (path, line) = (file()?, format!("{var}=\"{value}\""));
     changed(var, |is_set| {
@@ -125,7 +126,7 @@ pub(crate) fn set(cx: &Exec, var: &str, value: &str) -> Result<Value, Error> {
     })
 }
 
-/// What a change makes of a variable.
+/// Changes a variable, and returns its old and new values.
 fn changed(
     var: &str,
     change: impl FnOnce(Option<&str>) -> Result<(), Error>,
@@ -139,7 +140,7 @@ fn changed(
 /// Removes a variable.
 ///
 /// # Errors
-/// When there is no file.
+/// When the file does not exist.
 pub(crate) fn remove(cx: &Exec, var: &str) -> Result<Value, Error> {
     changed(var, |old| match old {
         Some(_) => replaced(cx, var, ""),
@@ -150,7 +151,7 @@ pub(crate) fn remove(cx: &Exec, var: &str) -> Result<Value, Error> {
 /// Adds a word to a variable.
 ///
 /// # Errors
-/// When there is no file.
+/// When the file does not exist.
 pub(crate) fn append(cx: &Exec, var: &str, value: &str) -> Result<Value, Error> {
     match get(var)? {
         Some(old) => set(cx, var, &format!("{old} {value}")),
@@ -161,7 +162,7 @@ pub(crate) fn append(cx: &Exec, var: &str, value: &str) -> Result<Value, Error> 
 /// Removes a word from a variable.
 ///
 /// # Errors
-/// When there is no file.
+/// When the file does not exist.
 pub(crate) fn trim(cx: &Exec, var: &str, value: &str) -> Result<Value, Error> {
     changed(var, |old| match old {
         Some(_) => sed(cx, value, "", Some(var)),

@@ -8,113 +8,114 @@ use value::{Map, Value, log};
 use crate::lookup;
 
 state::exec_module! {
-    /// Whether a target means this minion.
+    /// Check whether targets match this minion.
     mod r#match;
 
-    /// True when a compound target matches.
+    /// Return True if a compound target matches.
     fn compound(Compound {
         /// The target.
         tgt: Value,
-        /// The minion; this one where none is named.
+        /// The id of the minion. The default is this minion.
         minion_id: Option<String> = None,
     });
 
-    /// True when a glob matches the id.
+    /// Return True if a glob matches the id of the minion.
     fn glob(Glob {
         /// The glob.
         tgt: Value,
-        /// The minion; this one where none is named.
+        /// The id of the minion. The default is this minion.
         minion_id: Option<String> = None,
     });
 
-    /// True when a regular expression matches the id.
+    /// Return True if a regular expression matches the id of the minion.
     fn pcre(Pcre {
         /// The expression.
         tgt: Value,
-        /// The minion; this one where none is named.
+        /// The id of the minion. The default is this minion.
         minion_id: Option<String> = None,
     });
 
-    /// True when the id is in a list.
+    /// Return True if the id of the minion is in a list.
     fn list(List {
-        /// The list, or ids with commas between them.
+        /// The list, or a text with commas between the ids.
         tgt: Value,
-        /// The minion; this one where none is named.
+        /// The id of the minion. The default is this minion.
         minion_id: Option<String> = None,
     });
 
-    /// True when a grain matches a glob.
+    /// Return True if a grain matches a glob.
     fn grain(Grain {
-        /// The grain and the glob: `os:Debian`.
+        /// The name of the grain and the glob, such as `os:Debian`.
         tgt: Value,
-        /// What joins the levels.
+        /// The text that separates the levels of the name.
         delimiter: String = ":".into(),
     });
 
-    /// True when a grain matches a regular expression.
+    /// Return True if a grain matches a regular expression.
     fn grain_pcre(GrainPcre {
-        /// The grain and the expression.
+        /// The name of the grain and the expression.
         tgt: Value,
-        /// What joins the levels.
+        /// The text that separates the levels of the name.
         delimiter: String = ":".into(),
     });
 
-    /// True when a value of the pillar matches a glob.
+    /// Return True if a value of the pillar matches a glob.
     fn pillar(Pillar {
-        /// The key and the glob.
+        /// The key in the pillar and the glob.
         tgt: Value,
-        /// What joins the levels.
+        /// The text that separates the levels of the key.
         delimiter: String = ":".into(),
     });
 
-    /// True when a value of the pillar matches a regular expression.
+    /// Return True if a value of the pillar matches a regular expression.
     fn pillar_pcre(PillarPcre {
-        /// The key and the expression.
+        /// The key in the pillar and the expression.
         tgt: Value,
-        /// What joins the levels.
+        /// The text that separates the levels of the key.
         delimiter: String = ":".into(),
     });
 
-    /// True when an address of this machine is in a network.
+    /// Return True if an address of this machine is in a network.
     fn ipcidr(Ipcidr {
-        /// The network or address.
+        /// The network, or a single address.
         tgt: Value,
     });
 
-    /// Choose the first entry of a dictionary whose key, a target, matches.
+    /// Return the first entry of a dictionary whose key is a matching target.
     fn filter_by(FilterBy {
-        /// The dictionary.
+        /// The dictionary. Its keys are targets.
         lookup: Map,
-        /// What kind of targets its keys are.
+        /// The type of the targets.
         tgt_type: String = "compound".into(),
-        /// The minion; this one where none is named.
+        /// The id of the minion. The default is this minion.
         minion_id: Option<String> = None,
-        /// Laid over what is chosen.
+        /// A dictionary that is merged over the selected entry.
         merge: Value = Value::Null,
-        /// Whether lists are joined.
+        /// Whether to concatenate lists when merging.
         merge_lists: bool = false,
-        /// The key that is chosen when no other matches.
+        /// The key of the entry to use if no target matches.
         default: Value = "default".into(),
     });
 
-    /// Return the keys of a dictionary in whose lists of targets one matches.
+    /// Return the keys of a dictionary whose lists of targets contain a matching one.
     fn search_by(SearchBy {
-        /// The dictionary.
+        /// The dictionary. Its values are lists of targets.
         lookup: Map,
-        /// What kind of targets they are.
+        /// The type of the targets.
         tgt_type: String = "compound".into(),
-        /// The minion; this one where none is named.
+        /// The id of the minion. The default is this minion.
         minion_id: Option<String> = None,
     });
 
-    /// Choose the value behind the first condition that matches: condition, value, condition, value, and what else.
+    /// Return the value of the first matching condition. The arguments are condition, value,
+    /// condition, value and so on, and a default at the end.
     fn ifelse(Ifelse {
         *rest,
         ..kwargs
     });
 }
 
-/// This minion's facts under another id.
+/// The facts of this minion under another id.
 struct Named<'a> {
     cx: &'a Exec,
     id: &'a str,
@@ -138,7 +139,7 @@ impl Facts for Named<'_> {
     }
 }
 
-/// What a target does not make sense of is logged and no match.
+/// Returns whether a target matches. An invalid target is logged and does not match.
 fn matches(cx: &Exec, tgt: &Value, kind: &str, id: Option<&str>, delimiter: &str) -> bool {
     let id = id.unwrap_or_else(|| cx.opts().id());
     let how = target::How {

@@ -1,7 +1,9 @@
-//! The `mine` execution module. With a master the mine is the master's; without one it is this minion's own data.
+//! The `mine` execution module. With a master the mine is stored by the master; without one it is
+//! stored by this minion and has only its own data.
 //!
-//! Salt keeps what `mine.send` and `mine.update` put into a cache, and `mine.get` finds only that. Without a master a function that stands in
-//! `mine_functions` and was never put there is called when it is asked for: there is no daemon that would have updated it.
+//! Salt stores what `mine.send` and `mine.update` produce in a cache, and `mine.get` returns only
+//! that. Without a master no daemon updates the cache, so a function that is in `mine_functions`
+//! and has no stored data is called when it is requested.
 
 use std::path::PathBuf;
 
@@ -15,47 +17,49 @@ use value::{Map, Value, log, secret};
 use crate::fs::{self, Owner};
 
 state::exec_module! {
-    /// Data that minions share.
+    /// Exchange data between minions.
     mod mine;
 
-    /// Get data from the mine: of the minions that match, by their ids.
+    /// Return data from the mine for the minions that match, by minion id.
     fn get(Get {
-        /// Whose data.
+        /// The target: the minions whose data is returned.
         tgt: Value,
-        /// One function, several with commas between, or a list.
+        /// The function, several functions with commas between them, or a list.
         fun: Value,
-        /// What kind of target it is.
+        /// The type of the target.
         tgt_type: String = "glob".to_owned(),
-        /// Leave this minion out; without a master that means nothing, as in Salt.
+        /// Whether to leave out the data of this minion. As in Salt, it has no effect without a
+        /// master.
         exclude_minion: bool = false,
     });
 
-    /// Call a function and keep its result in the mine.
+    /// Call a function and store its result in the mine.
     fn send(Send {
-        /// Its name in the mine, and the function's unless mine_function names another.
+        /// The name in the mine. It is also the name of the function, unless mine_function names
+        /// another one.
         name: String,
         *rest,
         ..kwargs
     });
 
-    /// Call the functions of mine_functions and keep their results.
+    /// Call the functions in mine_functions and store their results in the mine.
     fn update(Update {
-        /// Forget all other data.
+        /// Whether to remove all other data from the mine.
         clear: bool = false,
-        /// Other functions than those of the configuration.
+        /// The functions to call instead of those in the configuration.
         mine_functions: Value = Value::Null,
     });
 
-    /// Remove one function's data; True.
+    /// Remove the data of one function. Return True.
     fn delete(Delete {
-        /// Its name in the mine.
+        /// The name in the mine.
         fun: String,
     });
 
-    /// Remove all data; True.
+    /// Remove all data. Return True.
     fn flush(Flush {});
 
-    /// Return those of mine_functions that can be called; none where there is no such option.
+    /// Return the entries of mine_functions that can be called, or None if the option is not set.
     fn valid(Valid {});
 }
 
@@ -65,12 +69,12 @@ struct Definition {
     function: String,
     args: Vec<Value>,
     kwargs: Map,
-    /// Who may read it: `allow_tgt` and `allow_tgt_type`.
+    /// The minions that may read the data: `allow_tgt` and `allow_tgt_type`.
     allowed: Map,
 }
 
 impl Definition {
-    /// Reads one as the configuration has it: a list of arguments, or a dictionary of named ones.
+    /// Parses an entry of the configuration: a list of arguments, or a dictionary of named ones.
     fn parse(alias: &str, given: &Value) -> Self {
         let (mut args, mut kwargs) = (Vec::new(), Map::new());
         match given {
@@ -87,9 +91,9 @@ impl Definition {
         Self::of(alias, args, kwargs)
     }
 
-    /// Takes out of the named arguments those that are for the mine.
+    /// Separates the arguments of the mine from the named arguments of the function.
     fn of(alias: &str, args: Vec<Value>, mut kwargs: Map) -> Self {
-        // What a job tells its function is not for the function that fills the mine.
+        // The metadata of the job (`__pub_…`) is not meant for the function that produces the data.
         kwargs.retain(|key, _| !key.as_str().is_some_and(|key| key.starts_with("__pub_")));
         let function = kwargs.remove("mine_function");
         let allowed = ["allow_tgt", "allow_tgt_type"]
@@ -104,14 +108,14 @@ impl Definition {
         }
     }
 
-    /// Its arguments as one list: those with names are dictionaries of one entry.
+    /// Returns the arguments as one list. Each named argument is a dictionary with one entry.
     fn arguments(self) -> Value {
         let named = self.kwargs.into_iter();
         let named = named.map(|(name, value)| [(name, value)].into_iter().collect());
         Value::list(self.args.into_iter().chain(named))
     }
 
-    /// Calls it; what fails is logged, and there is no data.
+    /// Calls the function. A failure is logged, and there is no data then.
     fn call(self, cx: &Exec, caller: &str) -> Option<Value> {
         let found = cx.call(&self.function, self.args, self.kwargs);
         found
@@ -125,7 +129,8 @@ impl Definition {
     }
 }
 
-/// Why data is not put into the mine, if it is not: others read it there, and it stays on a disk.
+/// Returns the reason why data must not be put into the mine, if there is one: the data contains a
+/// secret, other minions could read it there, and it would be stored on a disk.
 fn hidden(cx: &Exec, name: &str, data: &Value) -> Option<String> {
     let is_kept_out = !cx.opts().flag("mine_secrets") && secret::holds(data);
     is_kept_out.then(|| {
@@ -133,7 +138,8 @@ fn hidden(cx: &Exec, name: &str, data: &Value) -> Option<String> {
     })
 }
 
-/// What a master's mine holds of a function, in Salt's form: the value itself, or with who may read it.
+/// Returns the data of a function in Salt's form: the value itself, or a dictionary with the
+/// minions that may read it.
 fn limited(value: Value, allowed: Map) -> Value {
     if !allowed.contains("allow_tgt") {
         return value;
@@ -145,7 +151,7 @@ fn limited(value: Value, allowed: Map) -> Value {
     entry.into()
 }
 
-/// The functions that are asked for, and whether the answer has a level for them.
+/// Returns the requested functions, and whether the result is grouped by function.
 fn functions(fun: &Value) -> Option<(Vec<String>, bool)> {
     if let Value::Str(names) = fun {
         let names: Vec<String> = names.split(',').map(str::to_owned).collect();
@@ -156,7 +162,7 @@ fn functions(fun: &Value) -> Option<(Vec<String>, bool)> {
     Some((names.iter().map(Value::to_text).collect(), true))
 }
 
-/// Asks the master's mine, where there is a master.
+/// Queries the master's mine, if there is a master.
 fn of_master(cx: &Exec, args: &Get) -> Result<Option<Value>, Error> {
     let Some((fun, by_function)) = functions(&args.fun) else {
         return Ok(None);
@@ -307,7 +313,7 @@ fn valid(cx: &Exec, _args: Valid) -> Result<Value, Error> {
     Ok(valid.into())
 }
 
-/// `mine_functions` of the configuration, with the pillar's laid over it.
+/// Returns `mine_functions` from the configuration, updated with the pillar's.
 fn configured(cx: &Exec) -> Result<Map, Error> {
     let name = "mine_functions";
     let as_map = |value: Option<&Value>| value.and_then(Value::as_map).cloned().unwrap_or_default();
@@ -320,7 +326,7 @@ fn path(cx: &Exec) -> PathBuf {
     cx.opts().cachedir().join("mine.json")
 }
 
-/// What was put into the mine.
+/// Returns the data that is stored in the mine.
 fn stored(cx: &Exec) -> Result<Map, Error> {
     let path = path(cx);
     let Some(text) = fs::text_or_none(&path)? else {

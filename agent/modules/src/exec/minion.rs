@@ -7,10 +7,11 @@ use value::{Map, Value};
 use crate::orchestrate;
 
 state::exec_module! {
-    /// The minions of the master on this machine.
+    /// Information about the minions of the master on this machine.
     mod minion;
 
-    /// Return the minions whose keys are accepted, wait, are rejected or denied, as `salt-key -L` does.
+    /// Return the minions whose keys are accepted, pending, rejected or denied, as `salt-key -L`
+    /// does.
     fn list(List {});
 }
 

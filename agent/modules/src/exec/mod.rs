@@ -1,4 +1,5 @@
-//! The execution modules. A new one is a file here and a line in each of the two lists below.
+//! The execution modules. A new module needs a file in this folder and a line in each of the two
+//! lists below.
 
 use ::state::module::Module;
 use value::Value;
@@ -129,7 +130,7 @@ mod virtualenv;
 pub(crate) mod webutil;
 pub(crate) mod x509;
 
-/// Every one of them. One that is too large for a file stands here in several parts.
+/// All execution modules. A module that is too large for one file is listed as several parts.
 pub const MODULES: &[Module<Value>] = &[
     acl::MODULE,
     aliases::MODULE,

@@ -1,4 +1,5 @@
-//! The `monit` execution module. Salt 3008 has it no more; answers are those of its last one.
+//! The `monit` execution module. Salt 3008 no longer has it; the results are those of its last
+//! version.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,55 +9,55 @@ use crate::exec::tool;
 use crate::process::Output;
 
 state::exec_module! {
-    /// What `monit` looks after.
+    /// Manage the services that `monit` monitors.
     mod monit;
 
     /// Start a service.
     fn start(Start {
-        /// Its name.
+        /// The name of the service.
         name: String,
     });
 
     /// Stop a service.
     fn stop(Stop {
-        /// Its name.
+        /// The name of the service.
         name: String,
     });
 
-    /// Stop and start a service.
+    /// Restart a service.
     fn restart(Restart {
-        /// Its name.
+        /// The name of the service.
         name: String,
     });
 
-    /// Look after a service.
+    /// Monitor a service.
     fn monitor(Monitor {
-        /// Its name.
+        /// The name of the service.
         name: String,
     });
 
-    /// Look after a service no more.
+    /// Stop monitoring a service.
     fn unmonitor(Unmonitor {
-        /// Its name.
+        /// The name of the service.
         name: String,
     });
 
-    /// Return how services are, by their kind.
+    /// Return the status of the services, grouped by type.
     fn summary(Summary {
-        /// One of them.
+        /// The name of the only service to return. The default is all services.
         svc_name: String = String::new(),
     });
 
-    /// Read the configuration anew.
+    /// Reload the configuration.
     fn reload(Reload {});
 
-    /// Return whether the configuration can be read.
+    /// Return True if the configuration is valid.
     fn configtest(Configtest {});
 
     /// Return the version.
     fn version(Version {});
 
-    /// Look at everything now.
+    /// Check all services now.
     fn validate(Validate {});
 }
 
@@ -64,7 +65,7 @@ fn run(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
     tool::run(cx, &[&["monit"], words].concat(), None, None)
 }
 
-/// Tells the daemon what to do with a service: whether it takes it.
+/// Sends a command for a service to the daemon. Returns whether the daemon accepts it.
 ///
 /// # Errors
 /// When the program is missing.
@@ -73,7 +74,8 @@ pub(crate) fn told(cx: &Exec, verb: &str, name: &str) -> Result<bool, Error> {
     Ok(run(cx, &[verb, name])?.success())
 }
 
-/// How services are, by their kind; what the daemon says where it does not run.
+/// Returns the status of the services, grouped by type; a message of the daemon if it is not
+/// running.
 ///
 /// # Errors
 /// When the program is missing.

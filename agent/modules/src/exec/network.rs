@@ -1,4 +1,4 @@
-//! The `network` execution module: the functions that need no program, and the machine's name.
+//! The `network` execution module: the functions that need no external program, and the host name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -15,96 +15,101 @@ use crate::service::booted;
 use value::networks::{self, Network};
 
 state::exec_module! {
-    /// The network of this machine.
+    /// Return information about the network of this machine, and set its host name.
     mod network;
 
-    /// Return all interfaces with what is known of them.
+    /// Return all interfaces with information about them.
     fn interfaces(Interfaces {});
 
-    /// Return the IPv4 addresses of an interface with what is known of them.
+    /// Return the IPv4 addresses of an interface with information about them.
     fn interface(IfaceInfo {
-        /// Its name.
+        /// The name of the interface.
         iface: String,
     });
 
     /// Return the first IPv4 address of an interface.
     fn interface_ip(InterfaceIp {
-        /// Its name.
+        /// The name of the interface.
         iface: String,
     });
 
     /// Return the hardware address of an interface.
     fn hw_addr(HwAddr {
-        /// Its name.
+        /// The name of the interface.
         iface: String,
     });
 
-    /// The same as `network.hw_addr`.
+    /// Return the hardware address of an interface. Same as `network.hw_addr`.
     fn hwaddr(Hwaddr {
-        /// Its name.
+        /// The name of the interface.
         iface: String,
     });
 
     /// Return the IPv4 addresses of this machine.
     fn ip_addrs(IpAddrs {
-        /// Those of these interfaces: globs with commas between them, or a list.
+        /// The interfaces whose addresses are returned: globs with commas between them, or a list.
+        /// The default is all interfaces.
         interface: Value = Value::Null,
-        /// Whether 127.0.0.1 and its like are among them.
+        /// Whether to include loopback addresses such as 127.0.0.1.
         include_loopback: bool = false,
-        /// Those of this network.
+        /// The network that the addresses have to be in.
         cidr: Option<String> = None,
-        /// `public` or `private` ones.
+        /// Whether to return only `public` or only `private` addresses. The default is both.
         r#type: Option<String> = None,
     });
 
-    /// The same as `network.ip_addrs`.
+    /// Return the IPv4 addresses of this machine. Same as `network.ip_addrs`.
     fn ipaddrs(Ipaddrs {
-        /// As of `network.ip_addrs`.
+        /// The interfaces whose addresses are returned: globs with commas between them, or a list.
+        /// The default is all interfaces.
         interface: Value = Value::Null,
-        /// As of `network.ip_addrs`.
+        /// Whether to include loopback addresses such as 127.0.0.1.
         include_loopback: bool = false,
-        /// As of `network.ip_addrs`.
+        /// The network that the addresses have to be in.
         cidr: Option<String> = None,
-        /// As of `network.ip_addrs`.
+        /// Whether to return only `public` or only `private` addresses. The default is both.
         r#type: Option<String> = None,
     });
 
     /// Return the IPv6 addresses of this machine.
     fn ip_addrs6(IpAddrs6 {
-        /// As of `network.ip_addrs`.
+        /// The interfaces whose addresses are returned: globs with commas between them, or a list.
+        /// The default is all interfaces.
         interface: Value = Value::Null,
-        /// As of `network.ip_addrs`.
+        /// Whether to include loopback addresses such as ::1.
         include_loopback: bool = false,
-        /// As of `network.ip_addrs`.
+        /// The network that the addresses have to be in.
         cidr: Option<String> = None,
     });
 
-    /// The same as `network.ip_addrs6`.
+    /// Return the IPv6 addresses of this machine. Same as `network.ip_addrs6`.
     fn ipaddrs6(Ipaddrs6 {
-        /// As of `network.ip_addrs`.
+        /// The interfaces whose addresses are returned: globs with commas between them, or a list.
+        /// The default is all interfaces.
         interface: Value = Value::Null,
-        /// As of `network.ip_addrs`.
+        /// Whether to include loopback addresses such as ::1.
         include_loopback: bool = false,
-        /// As of `network.ip_addrs`.
+        /// The network that the addresses have to be in.
         cidr: Option<String> = None,
     });
 
     /// Return the IPv4 networks that this machine is in.
     fn subnets(Subnets {
-        /// Those of these interfaces: a name or a list of names.
+        /// The interfaces whose networks are returned: a name or a list of names. The default is
+        /// all interfaces.
         interfaces: Option<Vec<String>> = None,
     });
 
     /// Return the IPv6 networks that this machine is in.
     fn subnets6(Subnets6 {});
 
-    /// True when an address of this machine is in a network.
+    /// Return True if an address of this machine is in a network.
     fn in_subnet(InSubnet {
         /// The network.
         cidr: String,
     });
 
-    /// True when an address is in a network.
+    /// Return True if an address is in a network.
     fn ip_in_subnet(IpInSubnet {
         /// The address.
         ip_addr: String,
@@ -112,15 +117,15 @@ state::exec_module! {
         cidr: String,
     });
 
-    /// Return the network that an address is in.
+    /// Return the network that an address belongs to.
     fn calc_net(CalcNet {
-        /// The address, with its bits or without.
+        /// The address, with or without a prefix length.
         ip_addr: String,
-        /// The mask or the bits.
+        /// The netmask or the prefix length.
         netmask: Option<String> = None,
     });
 
-    /// Return first address, mask and last address of a network.
+    /// Return the first address, the netmask and the last address of a network.
     fn convert_cidr(ConvertCidr {
         /// The network.
         cidr: String,
@@ -128,29 +133,29 @@ state::exec_module! {
 
     /// Return the routes.
     fn routes(Routes {
-        /// `inet` or `inet6`; both where none is named.
+        /// The address family: `inet` or `inet6`. The default is both.
         family: Option<String> = None,
     });
 
-    /// Return the routes to everywhere.
+    /// Return the default routes.
     fn default_route(DefaultRoute {
-        /// `inet` or `inet6`; both where none is named.
+        /// The address family: `inet` or `inet6`. The default is both.
         family: Option<String> = None,
     });
 
-    /// Return the name under which an address is looked up the other way round.
+    /// Return the name for a reverse DNS lookup of an address.
     fn reverse_ip(ReverseIp {
         /// The address.
         ip_addr: String,
     });
 
-    /// True when an address is not routed in the internet.
+    /// Return True if an address is private.
     fn is_private(IsPrivate {
         /// The address.
         ip_addr: String,
     });
 
-    /// True when an address is one of this machine alone.
+    /// Return True if an address is a loopback address.
     fn is_loopback(IsLoopback {
         /// The address.
         ip_addr: String,
@@ -159,12 +164,13 @@ state::exec_module! {
     /// Return the host name.
     fn get_hostname(GetHostname {});
 
-    /// Return the host name with its domain, as `/etc/hosts` has it.
+    /// Return the fully qualified host name, as in `/etc/hosts`.
     fn get_fqdn(GetFqdn {});
 
-    /// Set the host name, now and for the next start of the system; `/etc/hosts` has it in the place of the old one.
+    /// Set the host name for the running system and for its next start. The new name also replaces
+    /// the old one in `/etc/hosts`.
     fn mod_hostname(ModHostname {
-        /// The name.
+        /// The new host name.
         hostname: Option<String>,
     });
 }
@@ -234,7 +240,8 @@ fn interfaces(_cx: &Exec, _args: Interfaces) -> Result<Value, Error> {
         .collect())
 }
 
-/// An interface by name, or Salt's sentence on which there are: that is returned, not failed with.
+/// Returns an interface by name. If it does not exist, the error is Salt's message with the
+/// available interfaces, which the function returns as its result.
 fn named(name: &str) -> Result<Interface, Value> {
     let all = interfaces::all();
     let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
@@ -286,7 +293,7 @@ fn hardware(name: &str) -> Value {
     }
 }
 
-/// The interfaces that are meant: all, or those whose names match.
+/// Returns the selected interfaces: all of them, or those whose names match.
 pub(super) fn chosen(interface: &Value) -> impl Iterator<Item = Interface> + use<> {
     let globs: Vec<String> = match interface {
         Value::Null => vec!["*".into()],
@@ -301,7 +308,7 @@ pub(super) fn chosen(interface: &Value) -> impl Iterator<Item = Interface> + use
     all.filter(move |one| globs.iter().any(|glob| fnmatch(glob, &one.name)))
 }
 
-/// The addresses of a family, sorted as Python sorts them.
+/// Returns the addresses of a family in the order of Python's sorting.
 pub(super) fn addresses(interface: &Value, loopback: bool, four: bool) -> Vec<IpAddr> {
     let mut found: Vec<IpAddr> = chosen(interface)
         .flat_map(|one| one.addresses)
@@ -317,7 +324,8 @@ fn texts(ips: Vec<IpAddr>) -> Value {
     Value::list(ips.into_iter().map(|ip| ip.to_string().into()))
 }
 
-/// A network that makes no sense is logged, and nothing is in it.
+/// Returns whether an address is in a network. An invalid network is logged and contains no
+/// address.
 fn within(cidr: &str, ip: IpAddr) -> bool {
     match Network::parse(cidr, true) {
         Ok(network) => network.contains(ip),
@@ -451,7 +459,7 @@ fn routes_of(family: Option<&str>) -> Result<Vec<Map>, Error> {
     }
 }
 
-/// One line of `/proc/net/route`; its numbers are in the machine's own order of bytes.
+/// Parses a line of `/proc/net/route`. Its numbers are in native byte order.
 fn route(line: &str) -> Option<Map> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let ip = |index: usize| {
@@ -469,7 +477,7 @@ fn route(line: &str) -> Option<Map> {
     )
 }
 
-/// One line of `/proc/net/ipv6_route`.
+/// Parses a line of `/proc/net/ipv6_route`.
 fn route6(line: &str) -> Option<Map> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let ip = |index: usize| {
@@ -489,7 +497,7 @@ fn route6(line: &str) -> Option<Map> {
     )
 }
 
-/// The flags of a route as `netstat` shows them.
+/// Returns the flags of a route in the form of `netstat`.
 fn letters(flags: &str) -> Option<String> {
     const LETTERS: [(u32, char); 9] = [
         (0x200, '!'),
@@ -590,7 +598,8 @@ fn mod_hostname(cx: &Exec, args: ModHostname) -> Result<Value, Error> {
     Ok(true.into())
 }
 
-/// Writes a file with other lines for those that `changed` has another for; a file that is not there stays so.
+/// Replaces the lines of a file for which `changed` returns a new line. A missing file is not
+/// created.
 fn rewrite(cx: &Exec, path: &str, changed: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
     let Some(text) = fs::text_or_none(path)? else {
         return Ok(());
@@ -603,7 +612,7 @@ fn rewrite(cx: &Exec, path: &str, changed: impl Fn(&str) -> Option<String>) -> R
     fs::write(cx, Path::new(path), new.as_bytes(), fs::Owner::default())
 }
 
-/// A line of `/etc/hosts` with the new name, where it has the old one.
+/// Returns a line of `/etc/hosts` with the new name, if it contains the old one.
 fn renamed(line: &str, old: &str, new: &str) -> Option<String> {
     let mut words: Vec<&str> = line.split_whitespace().collect();
     let found = words.iter_mut().find(|word| **word == old)?;
@@ -611,7 +620,8 @@ fn renamed(line: &str, old: &str, new: &str) -> Option<String> {
     Some(words.join("\t"))
 }
 
-/// As `getfqdn` asks: the address of the host, then the first line of that address, and there the first name with a dot.
+/// Returns the qualified name of a host in the same way as `getfqdn`: it finds the address of the
+/// host, then the first line with that address, and in that line the first name with a dot.
 fn qualified(hosts: &str, host: &str) -> Option<String> {
     let lines = hosts.lines().filter_map(|line| {
         let mut words = line.split('#').next()?.split_whitespace();

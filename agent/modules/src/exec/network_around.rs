@@ -1,4 +1,5 @@
-//! The `network` execution module: what is around this machine: its networks, its neighbours, the way to others, and its cards.
+//! The `network` execution module: the networks, neighbours, routes to other hosts, and network
+//! cards of this machine.
 
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
@@ -13,61 +14,63 @@ use super::network_programs::{host, run};
 use crate::process::{Output, Process, Stderr, which};
 
 state::exec_module! {
-    /// The network of this machine, and what is around it.
+    /// Return information about the network of this machine and about its neighbours.
     mod network;
 
     /// Return the IPv4 networks that this machine is in.
     fn ip_networks(IpNetworks {
-        /// Those of these interfaces: globs with commas between them, or a list.
+        /// The interfaces whose networks are returned: globs with commas between them, or a list.
+        /// The default is all interfaces.
         interface: Value = Value::Null,
-        /// Whether 127.0.0.0/8 and its like are among them.
+        /// Whether to include loopback networks such as 127.0.0.0/8.
         include_loopback: bool = false,
-        /// Whether each comes with what is known of it.
+        /// Whether to return information about each network.
         verbose: bool = false,
     });
 
     /// Return the IPv6 networks that this machine is in.
     fn ip_networks6(IpNetworks6 {
-        /// As of `network.ip_networks`.
+        /// The interfaces whose networks are returned: globs with commas between them, or a list.
+        /// The default is all interfaces.
         interface: Value = Value::Null,
-        /// As of `network.ip_networks`.
+        /// Whether to include loopback networks such as ::1/128.
         include_loopback: bool = false,
-        /// As of `network.ip_networks`.
+        /// Whether to return information about each network.
         verbose: bool = false,
     });
 
-    /// Return the names of this machine's addresses, as the hosts file and name servers have them.
+    /// Return the names of this machine's addresses from the hosts file and from name servers.
     fn fqdns(Fqdns {});
 
-    /// Return the neighbours by their hardware address: each one's IPv4 address.
+    /// Return the IPv4 addresses of the neighbours by hardware address.
     fn ip_neighs(IpNeighs {});
 
-    /// The same as `network.ip_neighs`.
+    /// Return the IPv4 addresses of the neighbours. Same as `network.ip_neighs`.
     fn ipneighs(Ipneighs {});
 
-    /// Return the neighbours by their hardware address: each one's IPv6 address.
+    /// Return the IPv6 addresses of the neighbours by hardware address.
     fn ip_neighs6(IpNeighs6 {});
 
-    /// The same as `network.ip_neighs6`.
+    /// Return the IPv6 addresses of the neighbours. Same as `network.ip_neighs6`.
     fn ipneighs6(Ipneighs6 {});
 
-    /// Wake a machine up: the packet that its card waits for is sent.
+    /// Send a Wake-on-LAN packet to a machine.
     fn wol(Wol {
-        /// Its hardware address, with signs between the digits or without.
+        /// The hardware address of the machine, with or without separators.
         mac: String,
-        /// Where the packet goes to.
+        /// The address to send the packet to.
         bcast: String = "255.255.255.255".into(),
-        /// The port there.
+        /// The port to send the packet to.
         destport: i64 = 9,
     });
 
-    /// Return the sizes of a network card's buffers, and how large they may be.
+    /// Return the current and the maximum buffer sizes of a network card.
     fn get_bufsize(GetBufsize {
         /// The interface.
         iface: String,
     });
 
-    /// Set the sizes of a network card's buffers: `rx`, `tx`, `rx-mini`, `rx-jumbo`.
+    /// Set the buffer sizes of a network card: `rx`, `tx`, `rx-mini`, `rx-jumbo`.
     fn mod_bufsize(ModBufsize {
         /// The interface.
         iface: String,
@@ -75,7 +78,7 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Return the machines on the way to a host.
+    /// Return the hosts on the route to a host.
     fn traceroute(Traceroute {
         /// The host.
         host: String,
@@ -120,7 +123,8 @@ fn ip_networks6(_cx: &Exec, args: IpNetworks6) -> Result<Value, Error> {
     Ok(networks(&args.interface, loopback, args.verbose, false))
 }
 
-/// The names of each address that has any, the name proper first. `getent` asks whom the machine is set up to ask.
+/// Returns the names of each address that has any, the canonical name first. `getent` uses the
+/// sources that are configured on the machine.
 fn names_of(cx: &Exec, ips: &[IpAddr]) -> Result<Vec<Vec<String>>, Error> {
     if ips.is_empty() {
         return Ok(Vec::new());
@@ -135,7 +139,8 @@ fn names_of(cx: &Exec, ips: &[IpAddr]) -> Result<Vec<Vec<String>>, Error> {
     Ok(lines.lines().map(words_of).collect())
 }
 
-/// As Python's `getfqdn`: the first name with a dot that the name's own address has.
+/// Returns the qualified name in the same way as Python's `getfqdn`: the first name with a dot
+/// among the names of its address.
 fn qualified(cx: &Exec, name: String) -> Result<String, Error> {
     let found = (name.as_str(), 0).to_socket_addrs().ok();
     let Some(address) = found.and_then(|mut all| all.next()) else {
@@ -166,7 +171,8 @@ fn neighbours(cx: &Exec, sign: char) -> Result<Value, Error> {
     if !done.success() {
         return Err(done.stderr.into());
     }
-    // `ADDRESS dev INTERFACE lladdr HARDWARE STATE`; who does not answer has no hardware address.
+    // The format is `ADDRESS dev INTERFACE lladdr HARDWARE STATE`. A neighbour that does not
+    // respond has no hardware address.
     let mut found = Map::new();
     for line in done.stdout.lines() {
         let mut words = line.split_whitespace();
@@ -194,7 +200,7 @@ fn ipneighs6(cx: &Exec, _args: Ipneighs6) -> Result<Value, Error> {
     neighbours(cx, ':')
 }
 
-/// The six bytes of a hardware address.
+/// Returns the six bytes of a hardware address.
 fn hardware_address(text: &str) -> Option<Vec<u8>> {
     let digits = match text.chars().nth(2).filter(|_| text.len() == 17) {
         Some(sign) => text.replace(sign, ""),
@@ -224,7 +230,7 @@ fn wol(_cx: &Exec, args: Wol) -> Result<Value, Error> {
     Ok(true.into())
 }
 
-/// Runs ethtool, which says on either output what is wrong.
+/// Runs ethtool. Its error messages can be in either output stream.
 fn ethtool(cx: &Exec, letter: &str, iface: &str, words: &[String]) -> Result<Output, Error> {
     let Some(program) = which("ethtool") else {
         return Err("The 'ethtool' binary was not found in $PATH.".into());
@@ -238,7 +244,7 @@ fn ethtool(cx: &Exec, letter: &str, iface: &str, words: &[String]) -> Result<Out
     process.run(cx)
 }
 
-/// The sizes that ethtool tells: `rx-max` is how large `rx` may be.
+/// Parses the buffer sizes in the output of ethtool. `rx-max` is the maximum of `rx`.
 fn sizes(text: &str) -> Map {
     let (mut found, mut suffix) = (Map::new(), "");
     for line in text.lines() {
@@ -296,7 +302,8 @@ fn mod_bufsize(cx: &Exec, args: ModBufsize) -> Result<Value, Error> {
     }
 }
 
-/// A line of traceroute: the number, then the host with three times, or three stars. Any other has nothing that could be told.
+/// Parses a line of traceroute: the number, then the host with three times, or three stars. Returns
+/// `None` for other lines.
 fn hop(line: &str) -> Option<Map> {
     let parts: Vec<&str> = line.split("  ").collect();
     let word = |at: usize, word: usize| parts.get(at)?.split_whitespace().nth(word);
@@ -332,7 +339,7 @@ fn traceroute(cx: &Exec, args: Traceroute) -> Result<Value, Error> {
     if which("traceroute").is_none() {
         return Err("The 'traceroute' binary was not found in $PATH.".into());
     }
-    // Where nobody answers it would take eight minutes.
+    // If no host responds, traceroute takes eight minutes without this timeout.
     let process = Process {
         timeout: Some(120.into()),
         ..Process::words(["traceroute", &host]).quiet()

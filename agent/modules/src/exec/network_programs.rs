@@ -1,4 +1,5 @@
-//! The `network` execution module: what programs of the machine tell, and what changes something.
+//! The `network` execution module: the functions that run programs of the machine or access other
+//! hosts.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -10,58 +11,58 @@ use value::{Map, Value};
 use crate::process::{Output, Process, which};
 
 state::exec_module! {
-    /// The network of this machine, and what can be reached.
+    /// Return information about the network of this machine, and test connections.
     mod network;
 
-    /// Return the kernel's list of who has which hardware address.
+    /// Return the kernel's ARP table: the hardware addresses of the known neighbours.
     fn arp(Arp {});
 
     /// Return the open TCP connections.
     fn active_tcp(ActiveTcp {});
 
-    /// Test whether a port can be reached.
+    /// Test whether a connection to a port can be opened.
     fn connect(Connect {
         /// The host.
         host: String,
-        /// Its port.
+        /// The port of the host.
         port: Option<i64> = None,
         ..kwargs
     });
 
-    /// Return what dig says of a name.
+    /// Return the output of dig for a name.
     fn dig(Dig {
         /// The name.
         host: String,
     });
 
-    /// Return how an address is reached.
+    /// Return the route to an address.
     fn get_route(GetRoute {
         /// The address.
         ip: String,
     });
 
-    /// Return the interfaces whose addresses begin with a text.
+    /// Return the interfaces whose addresses start with a prefix.
     fn ifacestartswith(Ifacestartswith {
-        /// The text.
+        /// The prefix.
         cidr: String,
     });
 
-    /// Return an address in hexadecimal digits.
+    /// Convert an address to hexadecimal digits.
     fn iphexval(Iphexval {
         /// The address.
         ip: String,
     });
 
-    /// Return open ports and connections.
+    /// Return the open ports and the connections.
     fn netstat(Netstat {});
 
-    /// Return what ping says, or with `return_boolean` whether a host answers.
+    /// Return the output of ping, or with `return_boolean` whether a host responds.
     fn ping(Ping {
         /// The host.
         host: String,
-        /// Seconds to wait for an answer.
+        /// The time to wait for a response, in seconds.
         timeout: Value = false.into(),
-        /// Whether only True or False is returned.
+        /// Whether to return only True or False.
         return_boolean: bool = false,
     });
 }
@@ -74,7 +75,8 @@ pub(super) fn run(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
     Process::words(words.iter().copied()).quiet().run(cx)
 }
 
-/// A host's name with only the letters that it may have, and no option.
+/// Returns the name of a host without characters that are not allowed in it, or an error if it
+/// would be an option.
 pub(super) fn host(text: &str) -> Result<String, Error> {
     let name: String = text
         .chars()
@@ -109,7 +111,7 @@ fn active_tcp(_cx: &Exec, _args: ActiveTcp) -> Result<Value, Error> {
     Ok(found.into())
 }
 
-/// One line of `/proc/net/tcp` that is an open connection.
+/// Parses a line of `/proc/net/tcp`. Returns `None` if it is not an open connection.
 fn established(line: &str) -> Option<Map> {
     let words: Vec<&str> = line.split_whitespace().collect();
     if words.get(3) != Some(&"01") {
@@ -126,7 +128,8 @@ fn established(line: &str) -> Option<Map> {
     )
 }
 
-/// Address and port; the kernel shows words of four bytes in the machine's own order.
+/// Parses an address and a port. The kernel writes addresses as words of four bytes in native byte
+/// order.
 fn endpoint(text: &str) -> Option<(String, i64)> {
     let (address, port) = text.split_once(':')?;
     let mut bytes = Vec::new();
@@ -204,7 +207,7 @@ fn connect(_cx: &Exec, args: Connect) -> Result<Value, Error> {
     }
 }
 
-/// Whether anything comes back.
+/// Returns whether any response arrives.
 fn answers(address: SocketAddr, timeout: Duration) -> bool {
     let any = if address.is_ipv4() {
         "0.0.0.0:0"
@@ -297,7 +300,7 @@ fn of_netstat(line: &str) -> Option<Map> {
     if line.starts_with("tcp") {
         Some(TCP.into_iter().zip(words).collect())
     } else if line.starts_with("udp") {
-        // An open one has a state.
+        // An open UDP socket has a state, which is left out.
         let words: Vec<&str> = words.filter(|word| *word != "ESTABLISHED").collect();
         Some(
             TCP.into_iter()

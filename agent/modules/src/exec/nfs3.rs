@@ -1,4 +1,4 @@
-//! The `nfs3` execution module: which folders NFS exports.
+//! The `nfs3` execution module: the folders that NFS exports.
 
 use std::path::Path;
 
@@ -10,43 +10,44 @@ use crate::fs;
 use crate::process::Process;
 
 state::exec_module! {
-    /// Folders that NFS exports (`/etc/exports`).
+    /// Manage the folders that NFS exports (`/etc/exports`).
     mod nfs3;
 
-    /// The exports of a file: each path with its hosts and their options.
+    /// Return the exports in a file: each path with its hosts and their options.
     fn list_exports(ListExports {
-        /// The file.
+        /// The path of the file.
         exports: String = "/etc/exports".into(),
     });
 
-    /// Take a path out of a file.
+    /// Remove an export from a file.
     fn del_export(DelExport {
-        /// The file.
+        /// The path of the file.
         exports: String = "/etc/exports".into(),
-        /// The path.
+        /// The path of the exported folder.
         path: Option<String> = None,
     });
 
-    /// Export a path to hosts, too.
+    /// Add an export of a path to hosts.
     fn add_export(AddExport {
-        /// The file.
+        /// The path of the file.
         exports: String = "/etc/exports".into(),
-        /// The path.
+        /// The path of the exported folder.
         path: Option<String> = None,
-        /// The hosts.
+        /// The hosts that may mount the folder.
         hosts: Option<String> = None,
-        /// A list of options.
+        /// The list of options for these hosts.
         options: Value = Value::Null,
     });
 
-    /// Let the server take the exports as they are in its file.
+    /// Make the server reload its exports from the file.
     fn reload_exports(ReloadExports {});
 }
 
-/// The exports of a file: each path with its hosts and their options. Several paths of a line have the same.
+/// Returns the exports in a file: each path with its hosts and their options. Several paths in a
+/// line share these.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the file cannot be read.
 pub(crate) fn listed(file: &str) -> Result<Map, Error> {
     let text = fs::text(file)?;
     let mut all = Map::new();
@@ -75,16 +76,17 @@ pub(crate) fn listed(file: &str) -> Result<Map, Error> {
     Ok(all)
 }
 
-/// Hosts with their options.
+/// Returns an entry for hosts with their options.
 pub(crate) fn client(hosts: &str, options: Value) -> Value {
     let map = Map::new().with("hosts", hosts);
     map.with("options", options).into()
 }
 
-/// Writes exports, a path a line; comments are lost, as in Salt.
+/// Writes exports, with one line for each path. As in Salt, comments are lost.
 ///
 /// # Errors
-/// When a path or a client would be read as something else, or the file cannot be written.
+/// When a path or a client is not a single word and would be misread, or the file cannot be
+/// written.
 pub(crate) fn write(cx: &Exec, file: &str, exports: &Map) -> Result<(), Error> {
     let mut text = String::new();
     let word =
@@ -116,7 +118,8 @@ pub(crate) fn write(cx: &Exec, file: &str, exports: &Map) -> Result<(), Error> {
     fs::write(cx, Path::new(file), text.as_bytes(), fs::Owner::default())
 }
 
-/// Lets the server read its file again: what the program complains of, empty where it does not.
+/// Makes the server reload its exports. Returns the output and the error message of the program;
+/// the latter is empty on success.
 ///
 /// # Errors
 /// When the program is missing.

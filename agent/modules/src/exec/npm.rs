@@ -8,87 +8,87 @@ use crate::accounts;
 use crate::process::{Output, Process};
 
 state::exec_module! {
-    /// Packages of Node.js (`npm`).
+    /// Manage packages of Node.js (`npm`).
     mod npm;
 
-    /// Install packages, or what a folder's `package.json` names.
+    /// Install packages, or the dependencies in a folder's `package.json`.
     fn install(Install {
-        /// A package: a name, with `@VERSION` or not, or an address.
+        /// The package: a name, optionally with `@VERSION`, or an address.
         pkg: Option<String> = None,
-        /// Several.
+        /// A list of packages, instead of `pkg`.
         pkgs: Vec<String> = Vec::new(),
-        /// The folder; for all users where none is named.
+        /// The folder to install to. The default is the installation for all users.
         dir: Option<String> = None,
         /// The user who runs npm.
         runas: Option<String> = None,
-        /// The registry.
+        /// The address of the registry.
         registry: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for npm.
         env: Map = Map::new(),
-        /// Only say what would be done.
+        /// Whether to report only what would be done.
         dry_run: bool = false,
-        /// Keep npm from talking.
+        /// Whether to suppress npm's messages.
         silent: bool = true,
     });
 
     /// Remove a package.
     fn uninstall(Uninstall {
-        /// Its name.
+        /// The name of the package.
         pkg: String,
-        /// The folder; for all users where none is named.
+        /// The folder of the package. The default is the installation for all users.
         dir: Option<String> = None,
         /// The user who runs npm.
         runas: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for npm.
         env: Map = Map::new(),
     });
 
-    /// What is installed.
+    /// Return the installed packages.
     fn list(List {
-        /// One package.
+        /// The package to return. The default is all packages.
         pkg: Option<String> = None,
-        /// The folder; for all users where none is named.
+        /// The folder of the packages. The default is the installation for all users.
         dir: Option<String> = None,
         /// The user who runs npm.
         runas: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for npm.
         env: Map = Map::new(),
-        /// How deep packages of packages are followed.
+        /// The maximum depth of dependencies to return.
         depth: Option<i64> = None,
     });
 
-    /// Empty the cache.
+    /// Clean the cache.
     fn cache_clean(CacheClean {
-        /// One package.
+        /// The package to remove from the cache. The default is all packages.
         path: Option<String> = None,
         /// The user who runs npm.
         runas: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for npm.
         env: Map = Map::new(),
-        /// Do it without a reason, too: newer npm asks for that.
+        /// Whether to pass `--force`, which newer versions of npm require.
         force: bool = false,
     });
 
-    /// What is in the cache.
+    /// Return the contents of the cache.
     fn cache_list(CacheList {
-        /// One package.
+        /// The package to return. The default is all packages.
         path: Option<String> = None,
         /// The user who runs npm.
         runas: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for npm.
         env: Map = Map::new(),
     });
 
-    /// Where the cache is.
+    /// Return the path of the cache.
     fn cache_path(CachePath {
         /// The user who runs npm.
         runas: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for npm.
         env: Map = Map::new(),
     });
 }
 
-/// npm in a folder, or for all users.
+/// The program npm for a folder, or for the installation for all users.
 pub(crate) struct Npm<'a> {
     pub(crate) cx: &'a Exec,
     pub(crate) dir: Option<String>,
@@ -117,10 +117,10 @@ impl Npm<'_> {
         process.run(self.cx)
     }
 
-    /// What is installed, with npm's own details.
+    /// Returns the installed packages with npm's details.
     ///
     /// # Errors
-    /// What npm says against it.
+    /// The error message of npm.
     pub(crate) fn list(&self, pkg: Option<&str>, depth: Option<i64>) -> Result<Map, Error> {
         let depth = depth.map(|depth| format!("--depth={depth}"));
         let mut words = vec!["list", "--json", "--silent"];
@@ -137,10 +137,10 @@ impl Npm<'_> {
         Ok(packages.cloned().unwrap_or_default())
     }
 
-    /// Installs packages, or what the folder names: npm's answer.
+    /// Installs packages, or the dependencies of the folder. Returns the output of npm.
     ///
     /// # Errors
-    /// What npm says against it.
+    /// The error message of npm.
     pub(crate) fn install(
         &self,
         pkgs: &[String],
@@ -167,7 +167,7 @@ impl Npm<'_> {
         Ok(found_json(&said).unwrap_or_else(|| said.into()))
     }
 
-    /// Removes a package; false, and the reason in the log, when npm does not.
+    /// Removes a package. If npm fails, the reason is logged and the result is false.
     ///
     /// # Errors
     /// When npm is missing.
@@ -179,10 +179,10 @@ impl Npm<'_> {
         Ok(succeeded(&output))
     }
 
-    /// What is in the cache.
+    /// Returns the contents of the cache.
     ///
     /// # Errors
-    /// What npm says against it.
+    /// The error message of npm.
     pub(crate) fn cached(&self, path: Option<&str>) -> Result<String, Error> {
         let path: Vec<String> = path.map(str::to_owned).into_iter().collect();
         let output = self.run(&["cache", "ls"], &path, None)?;
@@ -192,7 +192,7 @@ impl Npm<'_> {
         }
     }
 
-    /// Empties the cache; false, and the reason in the log, when npm does not.
+    /// Cleans the cache. If npm fails, the reason is logged and the result is false.
     ///
     /// # Errors
     /// When npm is missing.
@@ -205,7 +205,7 @@ impl Npm<'_> {
     }
 }
 
-/// Refuses what would be an option.
+/// Returns an error if the name would be an option.
 fn is_name(name: &str) -> Result<(), Error> {
     match name.starts_with('-') {
         true => Err(Error::refused(format!("{name} is no name of a package"))),
@@ -220,7 +220,8 @@ fn succeeded(output: &Output) -> bool {
     output.success()
 }
 
-/// The first JSON that begins a line, without what npm says before and behind it.
+/// Returns the first JSON value that starts at the beginning of a line, without npm's messages
+/// around it.
 fn found_json(text: &str) -> Option<Value> {
     let lines: Vec<&str> = text.lines().collect();
     let first = lines

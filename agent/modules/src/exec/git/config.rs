@@ -11,33 +11,34 @@ state::exec_module! {
     /// The configuration of git.
     mod git;
 
-    /// Return a key's last value, or with `all` all of them. `global` means the user's own configuration.
+    /// Return the last value of a key, or all its values with `all`. `global` means the user's own
+    /// configuration.
     fn config_get(ConfigGet {
         /// The key.
         key: String,
-        /// The repository.
+        /// The path of the repository.
         cwd: Option<String> = None,
         ..kwargs
     });
 
     /// Return all keys that match, with their values.
     fn config_get_regexp(ConfigGetRegexp {
-        /// What the key must match.
+        /// A regular expression that the key must match.
         key: String,
-        /// What the value must match.
+        /// A regular expression that the value must match.
         value_regex: Option<String> = None,
-        /// The repository.
+        /// The path of the repository.
         cwd: Option<String> = None,
         ..kwargs
     });
 
-    /// The same as `git.config_get_regexp`.
+    /// Return all keys that match, with their values. Same as `git.config_get_regexp`.
     fn config_get_regex(ConfigGetRegex {
-        /// What the key must match.
+        /// A regular expression that the key must match.
         key: String,
-        /// What the value must match.
+        /// A regular expression that the value must match.
         value_regex: Option<String> = None,
-        /// The repository.
+        /// The path of the repository.
         cwd: Option<String> = None,
         ..kwargs
     });
@@ -46,11 +47,11 @@ state::exec_module! {
     fn config_set(ConfigSet {
         /// The key.
         key: String,
-        /// Its value.
+        /// The value of the key.
         value: Option<String> = None,
-        /// Its values: a list, or texts with commas between them.
+        /// The values of the key: a list, or a text with commas between them.
         multivar: Value = Value::Null,
-        /// The repository.
+        /// The path of the repository.
         cwd: Option<String> = None,
         ..kwargs
     });
@@ -59,22 +60,23 @@ state::exec_module! {
     fn config_unset(ConfigUnset {
         /// The key.
         key: String,
-        /// Only a value that matches.
+        /// A regular expression. Only the values that match it are removed.
         value_regex: Option<String> = None,
-        /// The repository.
+        /// The path of the repository.
         cwd: Option<String> = None,
         ..kwargs
     });
 }
 
-/// A configuration: a repository's or a user's.
+/// The configuration of a repository or of a user.
 pub(crate) struct Config<'a> {
     git: Git<'a>,
     place: &'static str,
 }
 
 impl<'a> Config<'a> {
-    /// The configuration that the arguments mean; `known` are further arguments that are taken by name.
+    /// Returns the configuration that the arguments select. `known` holds the names of further
+    /// arguments that the function accepts.
     pub(crate) fn of(
         cx: &'a Exec,
         cwd: Option<&str>,
@@ -99,14 +101,14 @@ impl<'a> Config<'a> {
         self.git.run(&line(&all), Stderr::Apart)
     }
 
-    /// A key's values; none where it has none.
+    /// Returns the values of a key; `None` if the key is not set.
     pub(crate) fn values(&self, key: &str) -> Result<Option<Vec<String>>, Error> {
         let found = self.asked(&["--get-all", plain(key)?])?;
         let lines = || found.stdout.lines().map(str::to_owned).collect();
         Ok((found.retcode != Some(1)).then(lines))
     }
 
-    /// The keys that match, with their values.
+    /// Returns the keys that match, with their values.
     pub(crate) fn matching(&self, key: &str, value_regex: Option<&str>) -> Result<Map, Error> {
         let mut words = vec!["--get-regexp", plain(key)?];
         words.extend(value_regex);
@@ -124,7 +126,7 @@ impl<'a> Config<'a> {
         Ok(keys)
     }
 
-    /// Gives a key these values in place of those that it has.
+    /// Replaces the values of a key by these values, or appends these with `add`.
     pub(crate) fn set(&self, key: &str, values: &[String], add: bool) -> Result<(), Error> {
         for (number, value) in values.iter().enumerate() {
             let how = if add || number > 0 {
@@ -132,7 +134,7 @@ impl<'a> Config<'a> {
             } else {
                 "--replace-all"
             };
-            // Without --local: outside of a repository git says what is wrong.
+            // `--local` is left out: outside of a repository git then reports the proper error.
             let place = (self.place == "--global").then_some("--global");
             let mut words = vec!["config"];
             words.extend(place);

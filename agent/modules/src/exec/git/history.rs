@@ -14,7 +14,7 @@ state::exec_module! {
 
     /// Add files to the index.
     fn add(Add {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
         /// The file or folder.
         filename: String,
@@ -23,9 +23,9 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Work on branches.
+    /// Manage branches.
     fn branch(Branch {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
         /// The branch.
         name: Option<String> = None,
@@ -36,138 +36,139 @@ state::exec_module! {
 
     /// Check out a branch, a tag or a commit.
     fn checkout(Checkout {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
-        /// What to check out.
+        /// The branch, tag or commit to check out.
         rev: Option<String> = None,
-        /// Whether changes of files may be lost.
+        /// Whether changes of files may be discarded.
         force: bool = false,
         /// Options of `git checkout`.
         opts: Value = "".into(),
         ..kwargs
     });
 
-    /// Make a commit.
+    /// Create a commit.
     fn commit(Commit {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
-        /// Its message.
+        /// The message of the commit.
         message: String,
         /// Options of `git commit`.
         opts: Value = "".into(),
-        /// Only this file.
+        /// The only file to commit. The default is everything that is in the index.
         filename: Option<String> = None,
         ..kwargs
     });
 
     /// Return the name of the branch that is checked out.
     fn current_branch(CurrentBranch {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
         ..kwargs
     });
 
-    /// Return a name for a commit.
+    /// Return a human-readable name of a commit, based on tags.
     fn describe(Describe {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
         /// The commit.
         rev: String = "HEAD".into(),
         ..kwargs
     });
 
-    /// Return differences.
+    /// Return the differences between commits, the index and the work tree.
     fn diff(Diff {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
-        /// A commit.
+        /// The first commit.
         item1: Option<String> = None,
-        /// Another one.
+        /// The second commit.
         item2: Option<String> = None,
         /// Options of `git diff`.
         opts: Value = "".into(),
-        /// Compare two paths outside of a repository.
+        /// Whether to compare two paths outside of a repository.
         no_index: bool = false,
-        /// Compare with the index.
+        /// Whether to compare with the index.
         cached: bool = false,
-        /// Only these paths.
+        /// The only paths to compare. The default is all of them.
         paths: Value = Value::Null,
         ..kwargs
     });
 
-    /// Throw away what was changed and not added.
+    /// Discard the changes that were not added to the index.
     fn discard_local_changes(Discard {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
-        /// Below this path.
+        /// The path below which changes are discarded.
         path: String = ".".into(),
         ..kwargs
     });
 
     /// Return the branches.
     fn list_branches(ListBranches {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
-        /// Those of other repositories.
+        /// Whether to return the remote branches instead of the local ones.
         remote: bool = false,
         ..kwargs
     });
 
     /// Return the tags.
     fn list_tags(ListTags {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
         ..kwargs
     });
 
     /// Merge a branch or a commit.
     fn merge(Merge {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
-        /// What to merge.
+        /// The branch or commit to merge.
         rev: Option<String> = None,
         /// Options of `git merge`.
         opts: Value = "".into(),
         ..kwargs
     });
 
-    /// Return the commit where branches part, or with `is_ancestor` whether the first is part of the second.
+    /// Return the common ancestor of commits, or with `is_ancestor` whether the first commit is an
+    /// ancestor of the second.
     fn merge_base(MergeBase {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
         /// The commits.
         refs: Value = Value::Null,
-        /// For more than two.
+        /// Whether to find the best common ancestor of more than two commits.
         octopus: bool = false,
-        /// Whether the first is an ancestor of the second.
+        /// Whether to return True if the first commit is an ancestor of the second.
         is_ancestor: bool = false,
-        /// Those that no other one reaches.
+        /// Whether to return only the commits that cannot be reached from any other one.
         independent: bool = false,
-        /// Where a branch came from this reference.
+        /// A reference. The commit where a branch was forked from it is returned.
         fork_point: Option<String> = None,
         /// Options of `git merge-base`.
         opts: Value = "".into(),
         ..kwargs
     });
 
-    /// Return what would come of merging two commits, without merging them.
+    /// Return the result of merging two commits, without merging them.
     fn merge_tree(MergeTree {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
-        /// The one.
+        /// The first commit.
         ref1: String,
-        /// The other.
+        /// The second commit.
         ref2: String,
-        /// Where they part; where none is named it is looked for.
+        /// The common ancestor. By default it is looked up.
         base: Option<String> = None,
         ..kwargs
     });
 
-    /// Put commits onto another one.
+    /// Rebase the current branch onto another commit.
     fn rebase(Rebase {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
-        /// The other one.
+        /// The branch or commit to rebase onto.
         rev: String = "master".into(),
         /// Options of `git rebase`.
         opts: Value = "".into(),
@@ -176,18 +177,18 @@ state::exec_module! {
 
     /// Reset the branch or the index.
     fn reset(Reset {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
         /// Options of `git reset`.
         opts: Value = "".into(),
         ..kwargs
     });
 
-    /// Return what `git rev-parse` says.
+    /// Return the output of `git rev-parse`.
     fn rev_parse(RevParse {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
-        /// A name of a commit.
+        /// The name of a commit, such as a branch or a tag.
         rev: Option<String> = None,
         /// Options of `git rev-parse`.
         opts: Value = "".into(),
@@ -196,18 +197,18 @@ state::exec_module! {
 
     /// Return a commit's hash.
     fn revision(Revision {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
         /// The commit.
         rev: String = "HEAD".into(),
-        /// Whether its first digits are enough.
+        /// Whether to return the abbreviated hash.
         short: bool = false,
         ..kwargs
     });
 
-    /// Remove files, and from the index.
+    /// Remove files from the work tree and from the index.
     fn rm(Rm {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
         /// The file.
         filename: String,
@@ -216,46 +217,46 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Put changes aside, or take them back.
+    /// Stash changes, or restore them.
     fn stash(Stash {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
-        /// `save`, `pop`, `list` …
+        /// The action, such as `save`, `pop` or `list`.
         action: String = "save".into(),
         /// Options of the action.
         opts: Value = "".into(),
         ..kwargs
     });
 
-    /// Return changed files by what has become of them.
+    /// Return the changed files, grouped by the kind of change.
     fn status(Status {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
         ..kwargs
     });
 
     /// Read or write a symbolic reference.
     fn symbolic_ref(SymbolicRef {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
         /// The reference.
         r#ref: String,
-        /// What it is to stand for.
+        /// The reference to point to.
         value: Option<String> = None,
         /// Options of `git symbolic-ref`.
         opts: Value = "".into(),
         ..kwargs
     });
 
-    /// Make or remove a tag.
+    /// Create or remove a tag.
     fn tag(Tag {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
         /// The tag.
         name: String,
-        /// What it stands for.
+        /// The commit that the tag points to.
         r#ref: String = "HEAD".into(),
-        /// A message.
+        /// The message of an annotated tag.
         message: Option<String> = None,
         /// Options of `git tag`.
         opts: Value = "".into(),
@@ -263,7 +264,8 @@ state::exec_module! {
     });
 }
 
-/// A command with its options, then these words; what git prints, with its standard error where that has the message.
+/// Runs a command with its options and these words, and returns the output of git. The output
+/// includes standard error where git writes the message there.
 fn said(
     cx: &Exec,
     cwd: &str,
@@ -282,7 +284,7 @@ fn said(
     out.map(Value::from)
 }
 
-/// The same for a command that takes options.
+/// Like [`said`], for a command that takes options.
 fn opted(
     cx: &Exec,
     cwd: &str,
@@ -408,7 +410,7 @@ fn diff(cx: &Exec, args: Diff) -> Result<Value, Error> {
         words.extend(paths);
     }
     if args.no_index {
-        // That there is a difference is its failure.
+        // The command fails when there are differences, which is no error here.
         return Ok(common.git.run(&words, Stderr::Merged)?.stdout.into());
     }
     common.git.merged(&words).map(Value::from)
@@ -431,7 +433,7 @@ fn refs(cx: &Exec, cwd: &str, kwargs: &Map, below: &str) -> Result<Value, Error>
 }
 
 impl super::Git<'_> {
-    /// The short names of references.
+    /// Returns the short names of the references below a path.
     pub(crate) fn refs_below(&self, below: &str) -> Result<Vec<String>, Error> {
         self.lines(&["for-each-ref", "--format", "%(refname:short)", below])
     }

@@ -1,15 +1,16 @@
-//! Users and passwords of repositories behind https.
+//! Users and passwords of repositories that are reached with https.
 //!
-//! A password never stands on a command line, which every local user can read, nor in the URL that git keeps: git would put it on the
-//! command line of `git-remote-https`. It goes to git in the environment, and a credential helper gives it to the one server that it
-//! is for.
+//! A password is never part of a command line, which every local user can read, nor of the URL that
+//! git stores: git would put it on the command line of `git-remote-https`. It is passed to git in
+//! the environment, and a credential helper returns it only for the server that it belongs to.
 
 use state::module::Error;
 use value::Map;
 
 use crate::source;
 
-/// What git runs to get the login. The words that git adds stand behind the comment's sign.
+/// The credential helper that git runs to get the login. Git appends words to it, which the
+/// trailing `#` turns into a comment.
 const HELPER: &str =
     r#"!printf 'username=%s\npassword=%s\n' "$PINCH_GIT_USER" "$PINCH_GIT_PASSWORD" #"#;
 
@@ -22,13 +23,13 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    /// The options of git that make it ask the helper, and no other one, about this server.
+    /// Returns the options that make git use this helper, and no other one, for this server.
     pub(super) fn options(&self) -> Vec<String> {
         let option = |helper: &str| format!("credential.{}.helper={helper}", self.server);
         ["-c".to_owned(), option(""), "-c".to_owned(), option(HELPER)].into()
     }
 
-    /// The variables that the helper reads.
+    /// Returns the environment variables that the helper reads.
     pub(super) fn variables(&self) -> Map {
         Map::new()
             .with("PINCH_GIT_USER", self.user.as_str())
@@ -36,7 +37,8 @@ impl Login {
     }
 }
 
-/// Returns a URL with the user alone in it, and the login where there is a password: the one that is given, or that of the URL.
+/// Returns a URL that holds only the user, and the login if there is a password: either the given
+/// one or that of the URL.
 pub(crate) fn with_login(
     url: &str,
     user: Option<&str>,
@@ -52,7 +54,7 @@ pub(crate) fn with_login(
     of_parts("https", rest, user.unwrap_or_default(), password)
 }
 
-/// Takes the password out of a URL that has one.
+/// Removes the password from a URL that has one.
 fn of_url(url: &str) -> Result<(String, Option<Login>), Error> {
     let unchanged = || Ok((url.to_owned(), None));
     let Some((scheme @ ("http" | "https"), rest)) = url.split_once("://") else {
@@ -117,7 +119,7 @@ fn quoted(text: &str) -> String {
         .collect()
 }
 
-/// The text without the escapes of a URL.
+/// Returns the text with the percent-encoding of a URL decoded.
 fn unquoted(text: &str) -> Result<String, Error> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -140,7 +142,7 @@ fn unquoted(text: &str) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| "The user or the password of a URL is no text".into())
 }
 
-/// Text without the passwords in its web addresses.
+/// Returns the text without the passwords in its web addresses.
 pub(crate) fn redacted(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
         let start = ["http://", "https://"]

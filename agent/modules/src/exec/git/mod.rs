@@ -1,4 +1,4 @@
-//! The `git` execution module, in parts: this one runs the program.
+//! The `git` execution module. This part runs the program; the submodules contain the functions.
 
 pub(crate) mod config;
 pub(crate) mod history;
@@ -16,24 +16,24 @@ pub(crate) use login::{Login, redacted, with_login};
 use crate::process::{Output, Process, Stderr};
 use crate::source;
 
-/// How git is run: as whom, where, and with which key.
+/// The settings to run git with: the user, the folder and the ssh keys.
 #[derive(Clone)]
 pub(crate) struct Git<'a> {
     /// The call's context.
     pub(crate) cx: &'a Exec,
-    /// The folder.
+    /// The folder that git runs in.
     pub(crate) cwd: Option<String>,
-    /// The user.
+    /// The user who runs git.
     pub(crate) user: Option<String>,
-    /// Keys for ssh, tried one after the other.
+    /// The keys for ssh, which are tried one after the other.
     pub(crate) identity: Vec<String>,
-    /// The password for a server.
+    /// The user and password for a server.
     pub(crate) login: Option<Login>,
-    /// The encoding of what git prints.
+    /// The encoding of the output of git.
     pub(crate) output_encoding: Option<String>,
 }
 
-/// The arguments that most functions have; they are taken by name.
+/// The arguments that most functions share. They are passed by name.
 pub(crate) struct Common<'a> {
     pub(crate) git: Git<'a>,
     pub(crate) https_user: Option<String>,
@@ -44,7 +44,7 @@ pub(crate) struct Common<'a> {
     pub(crate) opts: Vec<String>,
 }
 
-/// Options as a list, or as a line that is split.
+/// Returns options from a list, or from a line that is split as a shell does.
 pub(crate) fn options(given: &Value) -> Result<Vec<String>, Error> {
     Ok(match given {
         Value::Null => Vec::new(),
@@ -59,7 +59,7 @@ pub(crate) fn options(given: &Value) -> Result<Vec<String>, Error> {
     })
 }
 
-/// Texts from a list, or from a text with commas.
+/// Returns texts from a list, or from a text with commas between them.
 pub(crate) fn list_of(given: &Value) -> Vec<String> {
     match given {
         Value::Null => Vec::new(),
@@ -68,7 +68,7 @@ pub(crate) fn list_of(given: &Value) -> Vec<String> {
     }
 }
 
-/// A name as an argument that git must not take for an option.
+/// Returns a name, or an error if git would take it for an option.
 pub(crate) fn plain(name: &str) -> Result<&str, Error> {
     if name.starts_with('-') {
         Err(format!("'{name}' would be taken for an option of git").into())
@@ -78,7 +78,8 @@ pub(crate) fn plain(name: &str) -> Result<&str, Error> {
 }
 
 impl<'a> Common<'a> {
-    /// Takes the common arguments out of those that a function does not declare; `known` names others of its own.
+    /// Reads the common arguments from those that a function does not declare. `known` holds the
+    /// names of further arguments that the function accepts.
     pub(crate) fn of(
         cx: &'a Exec,
         cwd: Option<&str>,
@@ -133,7 +134,7 @@ impl<'a> Common<'a> {
         })
     }
 
-    /// The words of a command: git and its options, the command and its options.
+    /// Returns the words of a command: git and its options, then the command and its options.
     pub(crate) fn words(&self, command: &[&str]) -> Vec<String> {
         let mut words = vec!["git".to_owned()];
         words.extend(self.git_opts.iter().cloned());
@@ -142,14 +143,15 @@ impl<'a> Common<'a> {
         words
     }
 
-    /// Returns a URL with the user that goes with it, and keeps the password for git.
+    /// Returns a URL with its user, and stores the password for git.
     pub(crate) fn url(&mut self, url: &str) -> Result<String, Error> {
         let (url, login) = with_login(url, self.https_user.as_deref(), self.https_pass.as_deref())?;
         self.git.login = login;
         Ok(url)
     }
 
-    /// Takes the password that is given for the server of a repository that is known here: the named one, or else the first.
+    /// Uses the given password for the server of a configured remote repository: the named one, or
+    /// else the first.
     pub(crate) fn log_in(&mut self, remote: Option<&str>) -> Result<(), Error> {
         if self.https_pass.is_none() {
             return Ok(());
@@ -168,7 +170,7 @@ impl<'a> Common<'a> {
     }
 }
 
-/// Refuses named arguments that nobody knows.
+/// Returns an error that lists the given unknown named arguments, if there are any.
 pub(crate) fn refuse_unknown(names: &[String], kwargs: &Map) -> Result<(), Error> {
     if names.is_empty() {
         return Ok(());
@@ -185,18 +187,19 @@ pub(crate) fn refuse_unknown(names: &[String], kwargs: &Map) -> Result<(), Error
     .into())
 }
 
-/// A relative path is one below the user's home.
+/// Returns an absolute path; a relative one is below the user's home.
 fn expanded(cwd: &str, user: Option<&str>) -> String {
     let home = path::expanduser(&format!("~{}", user.unwrap_or_default()));
     path::join(&home, cwd)
 }
 
-/// What ssh is told: Salt's options. The key's path comes by the environment, so that it is never read as shell.
+/// The ssh command with Salt's options. The path of the key is passed in the environment, so that
+/// the shell does not interpret it.
 const SSH: &str = "ssh -oStrictHostKeyChecking=no -oPasswordAuthentication=no -oKbdInteractiveAuthentication=no \
                    -oChallengeResponseAuthentication=no -i \"$GIT_IDENTITY\"";
 
 impl Git<'_> {
-    /// The same with these keys.
+    /// Returns a copy with these keys.
     pub(crate) fn with_identity(&self, identity: &[String]) -> Self {
         Self {
             identity: identity.to_vec(),
@@ -204,7 +207,7 @@ impl Git<'_> {
         }
     }
 
-    /// The same with this login.
+    /// Returns a copy with this login.
     pub(crate) fn with_login(self, login: Option<Login>) -> Self {
         Self { login, ..self }
     }
@@ -220,12 +223,12 @@ impl Git<'_> {
         process.runas.clone_from(&self.user);
         process.output_encoding.clone_from(&self.output_encoding);
         process.stderr = stderr;
-        // Nobody is there to be asked for a password.
+        // No user is present who could enter a password.
         process.env = env.with("GIT_TERMINAL_PROMPT", "0");
         process
     }
 
-    /// Runs git. A return code other than 0 is no error.
+    /// Runs git. A return code other than 0 is not an error.
     pub(crate) fn run(&self, words: &[String], stderr: Stderr) -> Result<Output, Error> {
         if crate::process::which("git").is_none() {
             return Err("The program git is not installed".into());
@@ -236,7 +239,7 @@ impl Git<'_> {
         self.with_keys(words, stderr)
     }
 
-    /// Runs git with one key after the other until one is accepted.
+    /// Runs git with one key after the other until one of them is accepted.
     fn with_keys(&self, words: &[String], stderr: Stderr) -> Result<Output, Error> {
         let (mut errors, mut missing) = (Vec::new(), Vec::new());
         for identity in &self.identity {
@@ -281,29 +284,29 @@ impl Git<'_> {
         Err(text.into())
     }
 
-    /// What git prints; an error when it fails.
+    /// Runs a command and returns its standard output; an error when it fails.
     pub(crate) fn words(&self, words: &[String]) -> Result<String, Error> {
         self.checked(words, Stderr::Apart)
     }
 
-    /// The same with what it prints on its standard error.
+    /// Like [`words`](Self::words), but the output includes standard error.
     pub(crate) fn merged(&self, words: &[String]) -> Result<String, Error> {
         self.checked(words, Stderr::Merged)
     }
 
-    /// The same for a command that is written here.
+    /// Like [`words`](Self::words), for the words after `git`.
     pub(crate) fn git(&self, command: &[&str]) -> Result<String, Error> {
         self.words(&line(command))
     }
 
-    /// Lines that git prints.
+    /// Runs a command and returns the lines of its output.
     pub(crate) fn lines(&self, command: &[&str]) -> Result<Vec<String>, Error> {
         let out = self.git(command)?;
         Ok(out.lines().map(str::to_owned).collect())
     }
 }
 
-/// `git` and the words after it.
+/// Returns `git` followed by the words of a command.
 pub(crate) fn line(command: &[&str]) -> Vec<String> {
     ["git"]
         .iter()
@@ -319,7 +322,8 @@ fn problem(done: &Output, stderr: Stderr) -> &str {
     }
 }
 
-/// A key for ssh. One of the file roots is copied: ssh takes none that others may read.
+/// A key for ssh. A key from the file roots is copied, because ssh refuses keys that other users
+/// may read.
 struct Key {
     path: String,
     _copy: Option<super::cmd::Temporary>,

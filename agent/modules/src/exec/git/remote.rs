@@ -1,4 +1,4 @@
-//! What other repositories have: cloning, fetching, pushing, and which they are.
+//! Work with remote repositories: clone, fetch, push, and list or change the configured ones.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,32 +7,32 @@ use value::{Map, Value};
 use super::{Common, Git, line, list_of, options, plain, redacted};
 
 state::exec_module! {
-    /// Other repositories of a git repository.
+    /// Remote repositories of a git repository.
     mod git;
 
-    /// Clone a repository. Taken by name, like in the other functions, are user, identity, https_user, https_pass, saltenv,
-    /// ignore_retcode and output_encoding.
+    /// Clone a repository. As in the other functions, the arguments user, identity, https_user,
+    /// https_pass, saltenv, ignore_retcode and output_encoding are passed by name.
     fn clone(Clone {
-        /// The folder to clone to; with `name`, the one above it.
+        /// The folder to clone to. If `name` is given, this is its parent folder.
         cwd: String,
-        /// The repository.
+        /// The address of the repository.
         url: String,
-        /// The folder's name.
+        /// The name of the new folder.
         name: Option<String> = None,
         /// Options of `git clone`.
         opts: Value = "".into(),
         ..kwargs
     });
 
-    /// Fetch from another repository and return what was updated.
+    /// Fetch from a remote repository and return what was updated.
     fn fetch(Fetch {
-        /// The repository here.
+        /// The path of the local repository.
         cwd: String,
-        /// The other one's name.
+        /// The name of the remote repository.
         remote: Option<String> = None,
-        /// Whether branches may go back.
+        /// Whether branches may be updated that are not fast-forwards.
         force: bool = false,
-        /// What to fetch.
+        /// The references to fetch: a list, or a text with commas between them.
         refspecs: Value = Value::Null,
         /// Options of `git fetch`.
         opts: Value = "".into(),
@@ -41,33 +41,33 @@ state::exec_module! {
 
     /// Fetch and merge.
     fn pull(Pull {
-        /// The repository here.
+        /// The path of the local repository.
         cwd: String,
         /// Options of `git pull`.
         opts: Value = "".into(),
         ..kwargs
     });
 
-    /// Push to another repository.
+    /// Push to a remote repository.
     fn push(Push {
-        /// The repository here.
+        /// The path of the local repository.
         cwd: String,
-        /// The other one's name.
+        /// The name of the remote repository.
         remote: String,
-        /// What to push.
+        /// The reference to push.
         r#ref: String,
         /// Options of `git push`.
         opts: Value = "".into(),
         ..kwargs
     });
 
-    /// Return the references of another repository.
+    /// Return the references of a remote repository.
     fn ls_remote(LsRemote {
-        /// The repository here.
+        /// The path of the local repository.
         cwd: Option<String> = None,
-        /// The other one's name or address.
+        /// The name or address of the remote repository.
         remote: String = "origin".into(),
-        /// Only those that match.
+        /// A pattern of the references to return. The default is all of them.
         r#ref: Option<String> = None,
         /// Options of `git ls-remote`.
         opts: Value = "".into(),
@@ -76,53 +76,53 @@ state::exec_module! {
 
     /// Return the references of the repository at an address.
     fn remote_refs(RemoteRefs {
-        /// The address.
+        /// The address of the repository.
         url: String,
-        /// Only branches.
+        /// Whether to return only branches.
         heads: bool = false,
-        /// Only tags.
+        /// Whether to return only tags.
         tags: bool = false,
         ..kwargs
     });
 
-    /// Return where another repository is fetched from and pushed to.
+    /// Return the addresses that a remote repository is fetched from and pushed to.
     fn remote_get(RemoteGet {
-        /// The repository here.
+        /// The path of the local repository.
         cwd: String,
-        /// The other one's name.
+        /// The name of the remote repository.
         remote: String = "origin".into(),
-        /// Whether passwords are left out.
+        /// Whether to remove passwords from the addresses.
         redact_auth: bool = true,
         ..kwargs
     });
 
-    /// Say where another repository is.
+    /// Set the address of a remote repository.
     fn remote_set(RemoteSet {
-        /// The repository here.
+        /// The path of the local repository.
         cwd: String,
-        /// The address.
+        /// The address to fetch from.
         url: String,
-        /// The other one's name.
+        /// The name of the remote repository.
         remote: String = "origin".into(),
-        /// The address to push to.
+        /// The address to push to. The default is `url`.
         push_url: Option<String> = None,
         ..kwargs
     });
 
-    /// Return all other repositories that this one knows.
+    /// Return all remote repositories that are configured.
     fn remotes(Remotes {
-        /// The repository here.
+        /// The path of the local repository.
         cwd: String,
-        /// Whether passwords are left out.
+        /// Whether to remove passwords from the addresses.
         redact_auth: bool = true,
         ..kwargs
     });
 
-    /// Work on submodules.
+    /// Manage submodules.
     fn submodule(Submodule {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
-        /// `update`, `init`, `add` …
+        /// The command, such as `update`, `init` or `add`.
         command: String,
         /// Options of the command.
         opts: Value = "".into(),
@@ -182,7 +182,7 @@ fn fetch(cx: &Exec, args: Fetch) -> Result<Value, Error> {
 }
 
 impl Git<'_> {
-    /// Fetches, and says which references have changed.
+    /// Fetches, and returns the references that changed.
     pub(crate) fn fetched(&self, words: &[String]) -> Result<Map, Error> {
         let out = self.merged(words)?;
         let mut updates = Map::new();
@@ -192,7 +192,7 @@ impl Git<'_> {
         Ok(updates)
     }
 
-    /// The references of a repository: names with commits.
+    /// Returns the references of a repository: a map from names to commits.
     pub(crate) fn refs(&self, words: &[String]) -> Result<Map, Error> {
         let out = self.words(words)?;
         let pairs = out
@@ -201,7 +201,8 @@ impl Git<'_> {
         Ok(pairs.map(|(commit, name)| (name.trim(), commit)).collect())
     }
 
-    /// Where other repositories are: names with `fetch` and `push`.
+    /// Returns the configured remote repositories: a map from names to their `fetch` and `push`
+    /// addresses.
     pub(crate) fn remotes(&self, redact: bool) -> Result<Map, Error> {
         let mut remotes = Map::new();
         for line in self.lines(&["remote", "--verbose"])? {
@@ -230,7 +231,7 @@ impl Git<'_> {
         Ok(remotes)
     }
 
-    /// Puts an address in the place of the one that a name has.
+    /// Replaces the address of a remote repository.
     pub(crate) fn set_remote(&self, remote: &str, url: &str) -> Result<(), Error> {
         if self.remotes(true)?.contains(remote) {
             self.git(&["remote", "rm", plain(remote)?])?;
@@ -240,7 +241,7 @@ impl Git<'_> {
     }
 }
 
-/// One line of what `git fetch` says.
+/// Parses one line of the output of `git fetch`.
 fn note_update(line: &str, updates: &mut Map) {
     let line = line.trim_start_matches([' ', '*', '\t', '+']);
     let Some((what, rest)) = line

@@ -1,4 +1,4 @@
-//! Repositories and their work trees: making them, and which there are.
+//! Repositories and their work trees: create them and list them.
 
 use python::path;
 use state::exec::Exec;
@@ -13,37 +13,38 @@ state::exec_module! {
     /// Repositories of git and their work trees.
     mod git;
 
-    /// Pack the files of a commit.
+    /// Create an archive with the files of a commit.
     fn archive(Archive {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
-        /// The archive.
+        /// The path of the archive.
         output: String,
         /// The commit.
         rev: String = "HEAD".into(),
-        /// The folder above all files; that of the repository where none is named.
+        /// The folder that contains all files in the archive. The default is the name of the
+        /// repository's folder.
         prefix: Option<String> = None,
         ..kwargs
     });
 
-    /// Make a repository.
+    /// Create a repository.
     fn init(Init {
-        /// Where.
+        /// The folder of the new repository.
         cwd: String,
-        /// Without a work tree.
+        /// Whether to create a repository without a work tree.
         bare: bool = false,
-        /// The folder with its first files.
+        /// The folder with the files to copy into the new repository.
         template: Option<String> = None,
-        /// Where the repository itself lies.
+        /// The folder for the repository's data, if it is not inside of `cwd`.
         separate_git_dir: Option<String> = None,
-        /// Who may use it.
+        /// The permissions for other users: a value of git's option `--shared`.
         shared: Value = Value::Null,
         /// Options of `git init`.
         opts: Value = "".into(),
         ..kwargs
     });
 
-    /// True for a work tree that belongs to a repository elsewhere.
+    /// Return True if a folder is a work tree that belongs to a repository elsewhere.
     fn is_worktree(IsWorktree {
         /// The folder.
         cwd: String,
@@ -52,56 +53,56 @@ state::exec_module! {
 
     /// Return the work trees.
     fn list_worktrees(ListWorktrees {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
-        /// Only those whose folder is gone.
+        /// Whether to return only the work trees whose folder is gone.
         stale: bool = false,
         ..kwargs
     });
 
     /// Return the version of git.
     fn version(Version {
-        /// Whether as a list.
+        /// Whether to return the version as a list.
         versioninfo: bool = false,
     });
 
     /// Add a work tree.
     fn worktree_add(WorktreeAdd {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
-        /// The work tree.
+        /// The folder of the new work tree.
         worktree_path: String,
-        /// What to check out.
+        /// The branch or commit to check out.
         r#ref: Option<String> = None,
-        /// Whether a branch that is there is reset.
+        /// Whether to reset a branch that exists already.
         reset_branch: bool = false,
-        /// Whether a branch may be checked out twice.
+        /// Whether to allow a branch that is checked out elsewhere.
         force: bool = false,
-        /// Without a branch.
+        /// Whether to check out the commit without a branch.
         detach: bool = false,
         /// Options of `git worktree add`.
         opts: Value = "".into(),
         ..kwargs
     });
 
-    /// Forget work trees whose folder is gone.
+    /// Remove the entries of work trees whose folder is gone.
     fn worktree_prune(WorktreePrune {
-        /// The repository.
+        /// The path of the repository.
         cwd: String,
-        /// Only say which.
+        /// Whether to report only what would be removed.
         dry_run: bool = false,
-        /// Say which.
+        /// Whether to report what is removed.
         verbose: bool = true,
-        /// Only those that are older.
+        /// The minimum age of the entries to remove, as git reads it.
         expire: Option<String> = None,
         /// Options of `git worktree prune`.
         opts: Value = "".into(),
         ..kwargs
     });
 
-    /// Remove a work tree's folder.
+    /// Remove the folder of a work tree.
     fn worktree_rm(WorktreeRm {
-        /// The work tree.
+        /// The folder of the work tree.
         cwd: String,
         ..kwargs
     });
@@ -142,7 +143,7 @@ fn init(cx: &Exec, args: Init) -> Result<Value, Error> {
     common.git.words(&words).map(Value::from)
 }
 
-/// What `git init` is told.
+/// Returns the options of `git init`.
 pub(crate) fn init_options(
     bare: bool,
     template: Option<&str>,
@@ -164,7 +165,7 @@ pub(crate) fn init_options(
 }
 
 impl Git<'_> {
-    /// Whether the folder's repository lies elsewhere.
+    /// Returns whether the folder is a work tree whose repository is elsewhere.
     ///
     /// # Errors
     /// When the file `.git` cannot be read.
@@ -279,7 +280,7 @@ fn worktree_prune(cx: &Exec, args: WorktreePrune) -> Result<Value, Error> {
         words.extend(["--expire".to_owned(), expire]);
     }
     words.extend(options(&args.opts)?);
-    // Older versions say it on the one, newer ones on the other.
+    // Older versions of git write the list to one output stream, newer ones to the other.
     common.git.merged(&words).map(Value::from)
 }
 
@@ -297,14 +298,14 @@ fn worktree_rm(cx: &Exec, args: WorktreeRm) -> Result<Value, Error> {
     Ok(true.into())
 }
 
-/// Whether a folder is a repository, or a work tree of one.
+/// Returns whether a folder is a repository, or a work tree of one.
 pub(crate) fn is_repository(git: &Git<'_>, bare: bool) -> Result<bool, Error> {
     let cwd = git.cwd.as_deref().unwrap_or_default();
     let inside = path::join(cwd, if bare { "refs" } else { ".git" });
     Ok(path::isdir(&inside) || git.is_worktree()?)
 }
 
-/// Runs a command and says whether it has succeeded.
+/// Runs a command and returns whether it succeeds.
 pub(crate) fn succeeds(git: &Git<'_>, command: &[&str]) -> Result<bool, Error> {
     Ok(git.run(&line(command), Stderr::Apart)?.success())
 }

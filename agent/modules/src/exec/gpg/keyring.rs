@@ -1,4 +1,4 @@
-//! Keys of a keyring: what `gpg` tells of them, and what it does with them.
+//! The keys of a keyring: list, import, export, trust and delete them with `gpg`.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -10,7 +10,7 @@ use super::home;
 use crate::accounts;
 use crate::process::{Output, Process};
 
-/// Where keys are, and whose.
+/// A keyring: its folder, its file and its user.
 #[derive(Clone, Debug)]
 pub(crate) struct Keyring {
     home: String,
@@ -18,7 +18,8 @@ pub(crate) struct Keyring {
     user: Option<String>,
 }
 
-/// Trust levels: as arguments have them, as Salt shows them, and what `gpg` calls them where keys are listed and set.
+/// The trust levels. Each has the name that arguments use, the name that Salt shows, the letter
+/// that `gpg` prints in listings, and the number that `gpg` takes to set it.
 pub(crate) const LEVELS: &[(&str, &str, &str, &str)] = &[
     ("expired", "Expired", "e", "1"),
     ("unknown", "Unknown", "q", "2"),
@@ -28,10 +29,10 @@ pub(crate) const LEVELS: &[(&str, &str, &str, &str)] = &[
     ("ultimately", "Ultimately Trusted", "u", "6"),
 ];
 
-/// How a passphrase is handed over.
+/// The options that make `gpg` read the passphrase from standard input.
 const LOOPBACK: [&str; 4] = ["--pinentry-mode", "loopback", "--passphrase-fd", "0"];
 
-/// What an import came to.
+/// The result of an import.
 pub(crate) struct Import {
     pub(crate) is_done: bool,
     pub(crate) message: String,
@@ -39,10 +40,10 @@ pub(crate) struct Import {
 }
 
 impl Keyring {
-    /// That of a user, a folder or a file.
+    /// Returns the keyring of a user, a folder or a file, and creates its folder if it is missing.
     ///
     /// # Errors
-    /// When there is no such user, or the folder cannot be made.
+    /// When there is no such user, or the folder cannot be created.
     pub(crate) fn of(
         cx: &Exec,
         user: Option<&str>,
@@ -78,7 +79,7 @@ impl Keyring {
         })
     }
 
-    /// Runs `gpg`; what it does stands on its standard error, a line each behind `[GNUPG:]`.
+    /// Runs `gpg`. Its status lines are on standard error, each with the prefix `[GNUPG:]`.
     pub(super) fn gpg(
         &self,
         cx: &Exec,
@@ -88,7 +89,7 @@ impl Keyring {
         self.gpg_with(cx, words, stdin, None)
     }
 
-    /// The same with a passphrase, which is the first line of its standard input.
+    /// Like [`gpg`](Self::gpg), with a passphrase as the first line of standard input.
     pub(super) fn gpg_with(
         &self,
         cx: &Exec,
@@ -124,7 +125,7 @@ impl Keyring {
         process.run(cx)
     }
 
-    /// All keys, as Salt tells them; the secret ones with `is_secret`.
+    /// Returns all keys in Salt's form; the secret keys with `is_secret`.
     ///
     /// # Errors
     /// When `gpg` cannot read them.
@@ -151,7 +152,7 @@ impl Keyring {
         }
     }
 
-    /// The key with this id, its end or this fingerprint.
+    /// Returns the key with this id (whole, or its last digits) or this fingerprint.
     ///
     /// # Errors
     /// When `gpg` cannot read them.
@@ -160,7 +161,7 @@ impl Keyring {
         Ok(all.into_iter().find(|one| is_called(one, key)))
     }
 
-    /// The keys of a file or a text.
+    /// Returns the keys that a file or a text contains.
     ///
     /// # Errors
     /// When `gpg` cannot be run.
@@ -183,7 +184,7 @@ impl Keyring {
         }
     }
 
-    /// Imports what a file or a text holds: all, or the keys that are named.
+    /// Imports the keys that a file or a text contains: the selected ones, or all.
     ///
     /// # Errors
     /// When `gpg` cannot be run.
@@ -196,7 +197,8 @@ impl Keyring {
         if select.is_empty() {
             return Ok(imported(&self.with(cx, &["--import"], from)?));
         }
-        // gpg cannot import some keys of many: all go into a keyring beside it, and the wanted ones come from there.
+        // gpg cannot import a selection of keys. All keys are imported into a temporary keyring,
+        // from which the selected ones are exported.
         let name = python::hex(&random::array::<8>()?);
         let path = format!("{}/pinch-{name}.gpg", self.home);
         let beside = Self {
@@ -237,7 +239,7 @@ impl Keyring {
         })
     }
 
-    /// The keys as text; empty where there are none.
+    /// Returns the keys as text; it is empty if there are none.
     ///
     /// # Errors
     /// When `gpg` cannot be run.
@@ -257,7 +259,7 @@ impl Keyring {
         Ok(self.gpg_with(cx, &words, None, passphrase)?.stdout)
     }
 
-    /// Gets keys from a key server: whether it did, and what it says.
+    /// Fetches keys from a key server. Returns whether that succeeded, and messages about it.
     ///
     /// # Errors
     /// When `gpg` cannot be run.
@@ -313,10 +315,10 @@ impl Keyring {
         Ok((is_done, messages))
     }
 
-    /// Sets how much a key's owner is trusted.
+    /// Sets how much the owner of a key is trusted.
     ///
     /// # Errors
-    /// What `gpg` says against it.
+    /// The error message of `gpg`.
     pub(crate) fn trust(&self, cx: &Exec, fingerprint: &str, number: &str) -> Result<(), Error> {
         let line = format!("{fingerprint}:{number}:\n");
         let said = self.gpg(cx, &["--import-ownertrust"], Some(line))?;
@@ -329,7 +331,7 @@ impl Keyring {
     /// Deletes a key by its fingerprint.
     ///
     /// # Errors
-    /// What `gpg` says against it.
+    /// The error message of `gpg`.
     pub(crate) fn delete(
         &self,
         cx: &Exec,
@@ -349,7 +351,7 @@ impl Keyring {
     }
 }
 
-/// Removes a keyring that is nobody's, with what `gpg` keeps beside it.
+/// Removes a temporary keyring, together with the files that `gpg` creates next to it.
 #[expect(
     clippy::disallowed_methods,
     reason = "a file of this process alone, which need not be gone on the disk"
@@ -360,27 +362,27 @@ fn discard(path: &str) {
     }
 }
 
-/// Where keys to import stand.
+/// The source of keys to import.
 pub(crate) enum Source {
     Text(String),
     File(String),
 }
 
-/// Whether a key has this id, its end or this fingerprint.
+/// Returns whether a key has this id (whole, or its last digits) or this fingerprint.
 pub(crate) fn is_called(one: &Map, key: &str) -> bool {
     let text = |name: &str| one.get(name).map_or_else(String::new, Value::to_text);
     let id = text("keyid");
     text("fingerprint") == key || id == key || id.get(8..) == Some(key)
 }
 
-/// What `gpg` tells programs.
+/// Returns the status lines of `gpg`, without their prefix `[GNUPG:]`.
 pub(super) fn statuses(said: &Output) -> impl Iterator<Item = &str> {
     said.stderr
         .lines()
         .filter_map(|line| line.strip_prefix("[GNUPG:] "))
 }
 
-/// What `gpg` says to people.
+/// Returns the messages of `gpg`, without its status lines, as an error.
 pub(super) fn failed(said: &Output) -> Error {
     let lines = said
         .stderr
@@ -419,7 +421,7 @@ fn imported(said: &Output) -> Import {
     }
 }
 
-/// A letter of `gpg`'s as Salt shows it.
+/// Returns Salt's text for a trust letter of `gpg`.
 fn shown(letter: &str) -> &'static str {
     match letter {
         "m" => "Marginally Trusted",
@@ -440,7 +442,7 @@ fn day(seconds: &str) -> Option<(String, bool)> {
     ))
 }
 
-/// A key or a subkey: its line's fields, and what stands on lines after it.
+/// A key or a subkey: the fields of its line, and the data from the lines after it.
 struct Key<'a> {
     fields: Vec<&'a str>,
     fingerprint: Option<&'a str>,
@@ -482,7 +484,7 @@ impl Key<'_> {
     }
 }
 
-/// `\x3a` is a colon.
+/// Decodes the escapes of `gpg`: `\x3a` is a colon.
 fn unescaped(text: &str) -> String {
     let mut parts = text.split("\\x");
     let mut all = parts.next().unwrap_or_default().to_owned();
@@ -504,7 +506,7 @@ fn unescaped(text: &str) -> String {
     all
 }
 
-/// The keys of a listing with colons.
+/// Parses the keys from the output of `gpg --with-colons`.
 fn told(listing: &str) -> Vec<Map> {
     let mut all: Vec<Map> = Vec::new();
     let (mut key, mut sub): (Option<Key<'_>>, Option<Key<'_>>) = (None, None);
@@ -547,7 +549,7 @@ fn told(listing: &str) -> Vec<Map> {
     all
 }
 
-/// The keys that a key server knows: other fields than those of a listing.
+/// Parses the keys that a key server returned. They have other fields than those of a listing.
 pub(super) fn searched(text: &str) -> Vec<Map> {
     let mut all: Vec<Key<'_>> = Vec::new();
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Keys that are made, and those that a key server knows.
+//! Creates keys, and searches for keys on a key server.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,10 +7,10 @@ use value::{Map, Value, log};
 use super::keyring::{Keyring, failed, searched, statuses};
 use super::{CreateKey, KEY_SERVER, SearchKeys, all, passphrase};
 
-/// The parameters of a key, a line each, as `gpg --gen-key` takes them.
+/// Returns the parameters of a key, one on each line, as `gpg --gen-key` reads them.
 ///
 /// # Errors
-/// When one would be more than a line: it could say anything about the key.
+/// When a value contains a line break: it could set any other parameter of the key.
 fn parameters(all: &[(&str, String)]) -> Result<String, Error> {
     let mut text = String::new();
     for (name, value) in all.iter().filter(|(_, value)| !value.trim().is_empty()) {
@@ -22,7 +22,7 @@ fn parameters(all: &[(&str, String)]) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Who makes the key, where nothing else is said.
+/// Returns the default email address: the current user at this host.
 fn address() -> String {
     let names = ["LOGNAME", "USERNAME"].map(std::env::var);
     let name = names.into_iter().flatten().find(|name| !name.is_empty());
@@ -85,7 +85,7 @@ pub(super) fn create_key(cx: &Exec, args: CreateKey) -> Result<Value, Error> {
     })
 }
 
-/// What `gpg` means by a failure: nothing is found, and there is no data.
+/// The error codes of `gpg` for an empty search result: nothing is found, and there is no data.
 const NOTHING: [u32; 2] = [27, 58];
 
 pub(super) fn search_keys(cx: &Exec, args: SearchKeys) -> Result<Value, Error> {

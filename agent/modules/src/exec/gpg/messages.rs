@@ -1,4 +1,4 @@
-//! Messages and files: encrypted, decrypted and signed.
+//! Encrypts, decrypts and signs messages and files.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::{Decrypt, Encrypt, Sign, answer, passphrase};
 use crate::fs;
 use crate::process::Output;
 
-/// What is worked on, and where the result goes.
+/// A message, and the file to write the result to.
 struct Message {
     text: Option<String>,
     filename: Option<String>,
@@ -27,7 +27,7 @@ impl Message {
         passphrase: Option<String>,
     ) -> Result<Self, Error> {
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-        // The program does not start where a path is named.
+        // `gpg` may run in another working directory, so paths have to be absolute.
         let whole = |path: Option<String>| {
             let path = given(path).map(|path| std::path::absolute(&path).map_err(Error::io(path)));
             let path = path.transpose()?;
@@ -46,7 +46,7 @@ impl Message {
         Ok(message)
     }
 
-    /// Hands it to `gpg`.
+    /// Runs `gpg` on the message.
     fn through(&self, cx: &Exec, keyring: &Keyring, words: &[&str]) -> Result<Output, Error> {
         let output = self.output.as_deref();
         let mut all = vec!["--yes", "--output", output.unwrap_or("-")];
@@ -61,7 +61,7 @@ impl Message {
         }
     }
 
-    /// What `encrypt` and `decrypt` answer; `done` is what they have done.
+    /// Returns the result of `encrypt` and `decrypt`. `done` is the word for the successful action.
     fn told(&self, said: Output, done: &str, bare: bool) -> Value {
         if !said.success() {
             log::error(&said.stderr);
@@ -84,7 +84,8 @@ impl Message {
     }
 }
 
-/// What `gpg` came to, in the words of Salt's library; in its own where that has none.
+/// Returns the status of `gpg` in the words of the Python library that Salt uses; in other words
+/// where the library has none.
 fn status(said: &Output) -> String {
     let mut status = String::new();
     for line in statuses(said) {

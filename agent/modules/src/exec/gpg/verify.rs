@@ -1,4 +1,4 @@
-//! `gpg.verify`, and how the states that fetch files ask for it.
+//! The function `gpg.verify`, and the verification of signatures for the states that fetch files.
 
 use std::path::Path;
 
@@ -10,28 +10,28 @@ use super::keyring::Keyring;
 use crate::source::{self, How, Url};
 
 state::exec_module! {
-    /// GnuPG.
+    /// Manage keys, signatures and encryption with GnuPG.
     mod gpg;
 
     /// Verify the signature of a message or a file.
     fn verify(Verify {
         /// The signed message.
         text: Option<String> = None,
-        /// The user whose keys are used.
+        /// The user whose keyring is used.
         user: Option<String> = None,
-        /// The signed file.
+        /// The path of the signed file.
         filename: Option<String> = None,
-        /// The folder of the keys.
+        /// The folder of the keyring. The default is the user's.
         gnupghome: Option<String> = None,
-        /// The file with the signature, where it is not in the signed file itself.
+        /// The path of the file with the signature, if it is not part of the signed file.
         signature: Option<String> = None,
-        /// `pgp`, `classic`, `tofu`, `tofu+pgp`, `direct`, `always` or `auto`.
+        /// The trust model: `pgp`, `classic`, `tofu`, `tofu+pgp`, `direct`, `always` or `auto`.
         trustmodel: Option<String> = None,
-        /// Fingerprints of keys, one of which must have signed.
+        /// Fingerprints of keys. At least one of them must have signed.
         signed_by_any: Value = Value::Null,
-        /// Fingerprints of keys, all of which must have signed.
+        /// Fingerprints of keys. All of them must have signed.
         signed_by_all: Value = Value::Null,
-        /// The file with the public keys.
+        /// The path of the file with the public keys, if it is not the default one.
         keyring: Option<String> = None,
     });
 }
@@ -40,7 +40,7 @@ const TRUST_MODELS: [&str; 7] = [
     "pgp", "classic", "tofu", "tofu+pgp", "direct", "always", "auto",
 ];
 
-/// What `gpg` says of the trust in a key, and how Salt shows it.
+/// The trust in a key: the status word of `gpg`, and the text that Salt shows.
 const TRUST: [(&str, &str); 6] = [
     ("TRUST_EXPIRED", "Expired"),
     ("TRUST_UNDEFINED", "Undefined"),
@@ -50,19 +50,20 @@ const TRUST: [(&str, &str); 6] = [
     ("TRUST_ULTIMATE", "Ultimate"),
 ];
 
-/// A signature, as `gpg` tells of it.
+/// A signature, as reported by `gpg`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Seen {
     key_id: String,
     username: Option<String>,
-    /// Of the primary key, also where a subkey has signed.
+    /// The fingerprint of the primary key, even if a subkey made the signature.
     fingerprint: String,
     trust: Option<&'static str>,
     status: &'static str,
 }
 
 impl Seen {
-    /// Whether it is good, and its key was not revoked: Salt takes those as well.
+    /// Returns whether the signature is good and its key is not revoked. As in Salt, the level of
+    /// trust does not matter.
     fn is_good(&self) -> bool {
         self.trust.is_some() && self.status != REVOKED
     }
@@ -80,10 +81,10 @@ impl Seen {
 
 const REVOKED: &str = "signing key was revoked";
 
-/// The good signatures that the lines behind `[GNUPG:]` tell of.
+/// Returns the good signatures from the status lines (`[GNUPG:]`).
 fn seen(stderr: &str) -> Vec<Seen> {
     let mut all: Vec<Seen> = Vec::new();
-    // Lines of a bad signature come without a `SIG_ID`, and belong to none.
+    // The lines of a bad signature have no `SIG_ID`, and belong to no signature in the list.
     let mut is_open = false;
     let lines = stderr
         .lines()
@@ -155,7 +156,7 @@ fn verify(cx: &Exec, args: Verify) -> Result<Value, Error> {
         ..Signers::default()
     };
     if by.are_named() {
-        // Without it the first bad signature is the last one that is looked at.
+        // Without this option gpg stops at the first bad signature.
         words.push("--no-batch");
     }
     let text = args.text.filter(|text| !text.is_empty());
@@ -180,7 +181,7 @@ fn verify(cx: &Exec, args: Verify) -> Result<Value, Error> {
     })
 }
 
-/// The answer where nobody is named who must have signed.
+/// Returns the result if no signers are required.
 fn answer(last: Option<&Seen>) -> Value {
     let Some(good) = last.filter(|seen| seen.is_good()) else {
         return super::said(false, "The signature could not be verified.");
@@ -194,22 +195,23 @@ fn answer(last: Option<&Seen>) -> Value {
         .into()
 }
 
-/// Who must have signed a file, and where their keys are: arguments of the states that fetch files.
+/// The keys that must have signed a file, and where to find these keys: the arguments of the states
+/// that fetch files.
 #[derive(Clone, Debug)]
 pub(crate) struct Signers {
-    /// `signed_by_any`
+    /// The argument `signed_by_any`.
     pub(crate) any: Value,
-    /// `signed_by_all`
+    /// The argument `signed_by_all`.
     pub(crate) all: Value,
-    /// `keyring`
+    /// The argument `keyring`.
     pub(crate) keyring: Value,
-    /// `gnupghome`
+    /// The argument `gnupghome`.
     pub(crate) gnupghome: Value,
-    /// `sig_backend`: the execution module that verifies.
+    /// The argument `sig_backend`: the execution module that verifies signatures.
     pub(crate) backend: String,
 }
 
-/// Those of the arguments of a function.
+/// Returns the `Signers` that the arguments of a function name.
 macro_rules! signers {
     ($args:expr) => {
         $crate::exec::gpg::verify::Signers {
@@ -240,7 +242,7 @@ impl Signers {
         self.any.is_true() || self.all.is_true()
     }
 
-    /// The answer where somebody is named who must have signed.
+    /// Returns the result if signers are required.
     fn answer(&self, seen: &[Seen]) -> Value {
         let has_signed = |signer: &String| {
             let mut good = seen.iter().filter(|seen| seen.is_good());
@@ -266,14 +268,14 @@ impl Signers {
             .into()
     }
 
-    /// Whether what verifies is there.
+    /// Returns whether the execution module that verifies signatures is available.
     pub(crate) fn are_able(&self, cx: &Exec) -> bool {
         let name = format!("{}.verify", self.backend);
         cx.function(&name).is_some() || cx.is_custom(&name)
     }
 }
 
-/// A signature that is asked for: in the file itself (`True`), or at an address.
+/// A required signature: part of the file itself (`True`), or at an address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signed<'a> {
     signature: &'a Value,
@@ -281,15 +283,16 @@ pub(crate) struct Signed<'a> {
 }
 
 impl<'a> Signed<'a> {
-    /// What the arguments of a state ask for; nothing where they ask for none.
+    /// Returns the signature that the arguments of a state require; `None` if they require none.
     pub(crate) fn by(signature: &'a Value, by: &'a Signers) -> Option<Self> {
         signature.is_true().then_some(Self { signature, by })
     }
 
-    /// Verifies a file that came from an address. One that fails is taken out of the cache, with its signature.
+    /// Verifies a file that was fetched from an address. A file that fails is removed from the
+    /// cache together with its signature.
     ///
     /// # Errors
-    /// When the signature is not there, or not good.
+    /// When the signature is missing or not good.
     pub(crate) fn check(
         self,
         cx: &Exec,
@@ -338,15 +341,16 @@ impl<'a> Signed<'a> {
     }
 }
 
-/// Removes a copy from the cache; a file of the machine itself and one of the tree stay.
+/// Removes a copy from the cache. A file of the machine itself or of the state tree is kept.
 fn forget(cx: &Exec, url: &str, path: &str) {
     if Url::parse(url).is_remote() {
-        // What is not there any more need not go.
+        // A copy that cannot be removed does no harm here: it is missing or is fetched again.
         let _ = crate::fs::remove(cx, Path::new(path));
     }
 }
 
-/// One fingerprint, or a list of them; one of digits alone is a number in YAML.
+/// Returns fingerprints from a list or from a single value. YAML reads one that has only digits as
+/// a number.
 fn names(given: &Value) -> Vec<String> {
     match given {
         Value::List(_) => given.texts(),

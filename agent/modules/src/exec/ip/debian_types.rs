@@ -1,4 +1,4 @@
-//! Bridges, bonds and connections over PPP, as Debian's `/etc/network/interfaces` has them.
+//! Bridges, bonds and PPP connections in Debian's `/etc/network/interfaces`.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,7 +8,7 @@ use super::File;
 use super::ifupdown::is_mac;
 use super::options::{Options, SWITCH, int};
 
-/// The options of a bridge.
+/// Returns the options of a bridge.
 pub(super) fn bridging(options: Options<'_>) -> Result<Map, Error> {
     let mut config = Map::new();
     let mut keep = |name: &str, value: Value| drop(config.insert(name, value));
@@ -73,7 +73,7 @@ pub(super) fn bridging(options: Options<'_>) -> Result<Map, Error> {
     Ok(config)
 }
 
-/// The modes of a bond by number and by name, and what each takes.
+/// The modes of a bond: number, name, and the groups of options that the mode supports.
 const BONDS: [(&str, &str, &[Part]); 7] = [
     ("0", "balance-rr", &[Part::Arp]),
     (
@@ -100,7 +100,7 @@ const BONDS: [(&str, &str, &[Part]); 7] = [
     ),
 ];
 
-/// What the mode of a bond takes.
+/// A group of options that a bond mode supports.
 #[derive(Clone, Copy)]
 enum Part {
     Arp,
@@ -114,7 +114,7 @@ enum Part {
 const BOND_MODES: &str =
     "0|1|2|3|4|5|6|balance-rr|active-backup|balance-xor|broadcast|802.3ad|balance-tlb|balance-alb";
 
-/// The options of a bond, by its mode.
+/// Returns the options of a bond; they depend on its mode.
 pub(super) fn bonding(cx: &Exec, options: Options<'_>) -> Result<Map, Error> {
     let mode = options.get("mode").ok_or_else(|| Error::missing("mode"))?;
     let mode = mode.as_str().unwrap_or_default();
@@ -176,7 +176,8 @@ fn is_new_ubuntu(cx: &Exec) -> bool {
     cx.grain("os") == "Ubuntu" && release.is_ok_and(|release: u32| release >= 16)
 }
 
-/// Settings of a connection over PPP, and whether they are switches; in the order of Salt's table.
+/// The settings of a PPP connection in the order of Salt's table; those in the second list are
+/// switches.
 const PPPOE: &str = "user password provider pppoe_iface holdoff maxfail lcp-echo-interval lcp-echo-failure connect mtu linkname";
 const PPPOE_SWITCHES: [&str; 7] = [
     "noipdefault",
@@ -188,7 +189,7 @@ const PPPOE_SWITCHES: [&str; 7] = [
     "noaccomp",
 ];
 
-/// The settings of a connection over PPP.
+/// Returns the settings of a PPP connection.
 pub(super) fn pppoe(options: Options<'_>) -> Result<Map, Error> {
     let mut config = Map::new();
     for name in PPPOE.split(' ') {
@@ -206,7 +207,7 @@ pub(super) fn pppoe(options: Options<'_>) -> Result<Map, Error> {
     Ok(config)
 }
 
-/// The file of a provider for pppd. It may hold a password: only root reads it.
+/// Returns pppd's file for a provider. It may contain a password, so only root can read it.
 pub(super) fn peer(given: &Map) -> Result<File, Error> {
     let options = Options { iface: "", given };
     let provider = options

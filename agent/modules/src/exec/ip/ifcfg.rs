@@ -1,4 +1,5 @@
-//! Red Hat's `/etc/sysconfig/network-scripts`: the same options, in the same order, as Salt's `rh_ip` writes.
+//! Red Hat's `/etc/sysconfig/network-scripts`, with the same options in the same order as Salt's
+//! `rh_ip` writes.
 
 use ::python::text;
 use state::exec::Exec;
@@ -14,8 +15,9 @@ const FOLDER: &str = "/etc/sysconfig/network-scripts";
 
 const TYPES: &str = "eth|bond|team|alias|clone|ipsec|dialup|bridge|slave|teamport|vlan|ipip|ib";
 
-/// What a line stands for: its option, with `?option:` before it where that must be there too, `'` where it has single quotes,
-/// `=` where it has none and `*` where it is a list.
+/// The lines of the file: each has the key in the file and the name of the option. A prefix
+/// `?option:` means that this option must be present too, `'` that the value has single quotes, `=`
+/// that it has no quotes, and `*` that it is a list.
 const LINES: &str = "DEVICE name
 NAME nickname
 HWADDR hwaddr
@@ -71,11 +73,11 @@ ETHTOOL_OPTS ethtool
 DOMAIN *domain
 NM_CONTROLLED nm_controlled";
 
-/// Options that are written as they are.
+/// The options whose values are written unchanged.
 const PLAIN: &str = "ipaddr master srcaddr delay domain gateway uuid nickname zone ipv6addr ipv6gateway enable_ipv6 \
     ipaddr_start ipaddr_end clonenum_start macaddr";
 
-/// Those that are on or off.
+/// The options that are either on or off.
 const SWITCHES: &str = "onparent peerdns peerroutes slave vlan defroute stp ipv6_peerdns ipv6_defroute ipv6_peerroutes \
     ipv6_autoconf ipv4_failure_fatal dhcpv6c";
 
@@ -88,12 +90,14 @@ const BRIDGE_SYSCTL: [&str; 3] = [
     "net.bridge.bridge-nf-call-arptables",
 ];
 
-/// A file of an interface: its configuration (`ifcfg`) or its routes (`route`, `route6`).
+/// Returns the path of a file of an interface: its configuration (`ifcfg`) or its routes (`route`,
+/// `route6`).
 pub(super) fn path(kind: &str, iface: &str) -> String {
     format!("{FOLDER}/{kind}-{iface}")
 }
 
-/// The lines of a text without their ends; the first empty one is left out, as Salt does.
+/// Returns the lines of a text without their line ends. As in Salt, the first empty line is left
+/// out.
 fn compared(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text::bare_lines(text)
         .into_iter()
@@ -105,7 +109,7 @@ fn compared(text: &str) -> Vec<String> {
     lines
 }
 
-/// The lines of these files.
+/// Returns the lines of these files.
 pub(super) fn shown(paths: &[&str]) -> Result<Vec<String>, Error> {
     let mut all = Vec::new();
     for path in paths {
@@ -114,7 +118,7 @@ pub(super) fn shown(paths: &[&str]) -> Result<Vec<String>, Error> {
     Ok(all)
 }
 
-/// What these settings make of an interface.
+/// Returns the changes that apply these settings to an interface.
 pub(super) fn interface(
     cx: &Exec,
     iface: &str,
@@ -185,7 +189,7 @@ pub(super) fn interface(
     })
 }
 
-/// The text of the file.
+/// Returns the text of the configuration file.
 fn written(cx: &Exec, options: Options<'_>, kind: &str, enabled: bool) -> Result<String, Error> {
     let values = values(cx, options, kind, enabled)?;
     let mut out = String::new();
@@ -234,7 +238,7 @@ fn yes_or_no(on: bool) -> &'static str {
     if on { "yes" } else { "no" }
 }
 
-/// What is written, under the names of the options.
+/// Returns the values to write, by option name.
 fn values(cx: &Exec, options: Options<'_>, kind: &str, enabled: bool) -> Result<Map, Error> {
     let shown = |name: &str| options.get(name).map(python::str).unwrap_or_default();
     let mut all = Map::new().with("name", options.iface);
@@ -299,7 +303,7 @@ fn values(cx: &Exec, options: Options<'_>, kind: &str, enabled: bool) -> Result<
     Ok(all)
 }
 
-/// Addresses, and what is written as it is.
+/// Adds the addresses, and the options whose values are written unchanged.
 fn addresses(options: Options<'_>, all: &mut Map) -> Result<(), Error> {
     for name in PLAIN.split_whitespace().chain(["prefix", "netmask"]) {
         let given = options.get(name).cloned();
@@ -318,7 +322,7 @@ fn addresses(options: Options<'_>, all: &mut Map) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the type of an interface adds.
+/// Adds the options that depend on the type of the interface.
 fn of_kind(cx: &Exec, options: Options<'_>, kind: &str, all: &mut Map) -> Result<(), Error> {
     let json = |name: &str| {
         let ascii = value::json::Layout {
@@ -369,7 +373,7 @@ fn of_kind(cx: &Exec, options: Options<'_>, kind: &str, all: &mut Map) -> Result
     Ok(())
 }
 
-/// What a VLAN adds.
+/// Adds the options of a VLAN.
 fn vlan(options: Options<'_>, all: &mut Map) -> Result<(), Error> {
     let shown = |name: &str| options.get(name).cloned();
     if let Some(header) = shown("reorder_hdr") {
@@ -397,7 +401,8 @@ fn vlan(options: Options<'_>, all: &mut Map) -> Result<(), Error> {
     Ok(())
 }
 
-/// The hardware address: the one that is given, or that of the device. `auto` and `none` are no addresses.
+/// Returns the hardware address: the given one, or that of the device. `auto` and `none` are not
+/// addresses.
 fn hwaddr(options: Options<'_>, kind: &str) -> Result<Option<String>, Error> {
     let given = options.get("hwaddr").map(python::str);
     let has_none = ["bond", "team", "vlan", "bridge", "ipip"].contains(&kind);
@@ -448,7 +453,7 @@ fn ethtool(cx: &Exec, options: Options<'_>) -> Result<Map, Error> {
 const BOND_MODES: &str =
     "0|1|2|3|4|5|6|balance-rr|active-backup|balance-xor|broadcast|802.3ad|balance-tlb|balance-alb";
 
-/// The options of a bond, by its mode.
+/// Returns the options of a bond; they depend on its mode.
 fn bonding(cx: &Exec, options: Options<'_>) -> Result<Map, Error> {
     let mode = options.get("mode").map(python::str).unwrap_or_default();
     let place = BOND_MODES.split('|').position(|known| known == mode);
@@ -506,7 +511,7 @@ fn bonding(cx: &Exec, options: Options<'_>) -> Result<Map, Error> {
     Ok(bond)
 }
 
-/// How the links of a bond are watched.
+/// Adds the options for monitoring the links of a bond.
 fn watched(options: Options<'_>, bond: &mut Map) -> Result<(), Error> {
     for name in ["miimon", "downdelay", "updelay"] {
         let given = options.number(name)?.cloned();
@@ -535,7 +540,7 @@ fn watched(options: Options<'_>, bond: &mut Map) -> Result<(), Error> {
     Ok(())
 }
 
-/// The files of these routes, one for each family.
+/// Returns the changes that write these routes, in one file for each address family.
 pub(super) fn routes(cx: &Exec, iface: &str, given: &[Value]) -> Result<Plan, Error> {
     let told = |route: &Value, name: &str| {
         let value = route.get(name).filter(|value| value.is_true());

@@ -1,4 +1,5 @@
-//! Debian's `/etc/network/interfaces`: the same options, in the same order, as Salt's `debian_ip` writes.
+//! Debian's `/etc/network/interfaces`, with the same options in the same order as Salt's
+//! `debian_ip` writes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -16,14 +17,14 @@ const FOLDER: &str = "/etc/network/interfaces.d";
 
 const TYPES: &str = "eth|bond|alias|clone|ipsec|dialup|bridge|slave|vlan|pppoe|source";
 
-/// What is written of an interface, in this order.
+/// The options of an interface, in the order in which they are written.
 const WRITTEN: &str = "autoconf privext dhcp hwaddress hwaddr vlan_raw_device address addresses netmask metric gateway \
     pointopoint scope hostname media leasehours leasetime vendor client bootfile server mode endpoint dstaddr local ttl mtu \
     provider unit options master dns_nameservers wireless_mode wpa_ap_scan wpa_conf wpa_driver wpa_group wpa_key_mgmt \
     wpa_pairwise wpa_proto wpa_psk wpa_roam wpa_ssid accept_ra up_cmds down_cmds pre_up_cmds post_up_cmds pre_down_cmds \
     post_down_cmds";
 
-/// What is called differently in the file.
+/// The options that have another name in the file.
 const CALLED: [(&str, &str); 10] = [
     ("addresses", "address"),
     ("hwaddr", "hwaddress"),
@@ -37,10 +38,10 @@ const CALLED: [(&str, &str); 10] = [
     ("accept_ra", "accept_ra"),
 ];
 
-/// Commands around an interface's coming and going.
+/// The commands that run when an interface goes up or down.
 const COMMANDS: [&str; 6] = ["up", "pre-up", "post-up", "down", "pre-down", "post-down"];
 
-/// What a setting for `ethtool` is called in the file.
+/// The names in the file for the settings of `ethtool`.
 const ETHTOOL: [(&str, &str); 11] = [
     ("autoneg", "ethernet-autoneg"),
     ("duplex", "link-duplex"),
@@ -55,20 +56,20 @@ const ETHTOOL: [(&str, &str); 11] = [
     ("lro", "offload-lro"),
 ];
 
-/// What a file may hold for `ethtool` besides.
+/// Further options for `ethtool` that a file may contain.
 const ETHTOOL_ONLY: &str = "ethernet-port ethernet-wol driver-message-level ethernet-pause-rx ethernet-pause-tx \
     ethernet-pause-autoneg hardware-irq-coalesce-adaptive-rx hardware-irq-coalesce-adaptive-tx \
     hardware-irq-coalesce-rx-usecs hardware-irq-coalesce-rx-frames hardware-dma-ring-rx hardware-dma-ring-rx-mini \
     hardware-dma-ring-rx-jumbo hardware-dma-ring-tx";
 
-/// What stands under a word and a sign of its own, such as `bond-`.
+/// The groups of options, with the prefix of their names in the file, such as `bond-`.
 const GROUPS: [(&str, &str); 3] = [
     ("ethtool", ""),
     ("bonding", "bond-"),
     ("bridging", "bridge_"),
 ];
 
-/// How an option is checked.
+/// The check for the value of an option.
 #[derive(Clone, Copy)]
 enum Check {
     Any,
@@ -76,24 +77,25 @@ enum Check {
     Ipv6,
     Int,
     Mac,
-    /// The bits of a mask, up to so many; for 32 a mask itself too.
+    /// A prefix length up to this number of bits; for 32 also a netmask.
     Mask(i64),
     Words,
-    /// One of these words.
+    /// One of these words, which are separated by `|`.
     Of(&'static str),
-    /// A number from 0 to this.
+    /// A number from 0 to this maximum.
     To(i64),
 }
 
 const MODES: &str = "gre|GRE|ipip|IPIP|802.3ad";
 
-/// The options of both families and of wireless networks.
+/// The options of both address families and of wireless networks.
 const ANY: &str = "addresses slaves vlan-raw-device test enable_ipv4 enable_ipv6 wireless-essid wireless-mode wpa-conf \
     wpa-driver wpa-group wpa-key-mgmt wpa-pairwise wpa-psk wpa-proto wpa-roam wpa-ssid";
-/// Those of IPv4 alone.
+/// The options of IPv4 only.
 const ANY4: &str = "hostname vendor client bootfile provider options network";
 
-/// How an option of a family is checked; nothing where the family has no such option.
+/// Returns the check for an option of an address family; `None` if the family does not have this
+/// option.
 fn check(option: &str, is_six: bool) -> Option<Check> {
     let among = |list: &str| list.split_whitespace().any(|word| word == option);
     Some(match (option, is_six) {
@@ -124,7 +126,7 @@ fn check(option: &str, is_six: bool) -> Option<Check> {
     })
 }
 
-/// Whether a text is an address of a family, alone or with the bits of its network.
+/// Returns whether a text is an address of a family, with or without a prefix length.
 pub(super) fn is_address(text: &str, is_six: bool) -> bool {
     let bits = if is_six { 128 } else { 32 };
     let (ip, mask) = match text.rsplit_once('/') {
@@ -138,7 +140,8 @@ pub(super) fn is_address(text: &str, is_six: bool) -> bool {
     is_ip && mask.is_some_and(|mask| (1..=bits).contains(&mask))
 }
 
-/// Six pairs of digits with one and the same sign between them.
+/// Returns whether a text is a hardware address: six pairs of hexadecimal digits with the same
+/// separator between them.
 pub(super) fn is_mac(text: &str) -> bool {
     let is_pair = |pair: &str| {
         (1..=2).contains(&pair.len()) && pair.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -151,7 +154,7 @@ fn is_mask(text: &str) -> bool {
     value::networks::Network::parse(&format!("0.0.0.0/{text}"), false).is_ok()
 }
 
-/// An option's value as it is written, and whether it may be so.
+/// Returns whether the value of an option is valid, and the value to write.
 fn checked(check: Check, value: &Value) -> (bool, Value) {
     let number = |valid: &dyn Fn(i64) -> bool| match int(value) {
         Some(number) => (valid(number), number.into()),
@@ -185,17 +188,18 @@ fn checked(check: Check, value: &Value) -> (bool, Value) {
     (valid, value.clone())
 }
 
-/// An interface of the file.
+/// An interface in the file.
 #[derive(Default)]
 struct Adapter {
     name: String,
     enabled: bool,
     hotplug: bool,
-    /// Files that are read besides: the name `source` stands for them.
+    /// Further files that are read. They belong to the pseudo interface with the name `source`.
     sources: Vec<String>,
-    /// Whether these are written: those that are read are not, for what they hold is.
+    /// True if the `source` lines are written. They are not written for files that were read,
+    /// because the contents of those files are written instead.
     is_source: bool,
-    /// Its options for IPv4 and for IPv6; none where the family is not spoken of.
+    /// The options for IPv4 and for IPv6; `None` if the file has no block for the family.
     families: [Option<Map>; 2],
 }
 
@@ -204,7 +208,7 @@ impl Adapter {
         self.name == "source" || self.families.iter().any(Option::is_some)
     }
 
-    /// How it stands in the file.
+    /// Returns the lines of the interface in the file.
     fn text(&self) -> String {
         let name = &self.name;
         if self.is_source || name == "source" {
@@ -235,7 +239,8 @@ fn told(block: Option<&Map>, option: &str) -> Option<String> {
     value.map(python::str)
 }
 
-/// The options of a family, in Salt's order. A number is no text: in a group it is left out, as Salt does.
+/// Writes the options of a family in Salt's order. As in Salt, an option of a group is left out if
+/// its value is a number instead of a text.
 fn write_block(out: &mut String, block: &Map) {
     for option in WRITTEN.split_whitespace() {
         let Some(value) = block.get(option).filter(|value| value.is_true()) else {
@@ -271,7 +276,7 @@ fn write_block(out: &mut String, block: &Map) {
     }
 }
 
-/// The interfaces of all files, in the order in which they are first named.
+/// Returns the interfaces of all files, in the order in which they first occur.
 fn parsed() -> Result<Vec<Adapter>, Error> {
     let mut files = vec![FILE.to_owned()];
     if let Some(folder) = crate::fs::list_or_none(FOLDER)? {
@@ -316,7 +321,7 @@ fn parse(text: &str, adapters: &mut Vec<Adapter>) -> Result<(), Error> {
             let is_six = match family {
                 "inet" => false,
                 "inet6" => true,
-                // Salt leaves it out of the file that it writes.
+                // Salt drops such a block from the file that it writes.
                 other => return Err(format!(
                     "Interface {name}: the family {other} is not known, only inet and inet6 are."
                 )
@@ -361,7 +366,7 @@ fn parse(text: &str, adapters: &mut Vec<Adapter>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes an option of the file; what nobody knows is left out.
+/// Stores an option of the file. An unknown option is left out.
 fn take(block: &mut Map, option: &str, text: &str, is_six: bool) {
     let key = option.replace('-', "_");
     let mut grouped = |group: &str, key: &str| {
@@ -403,12 +408,12 @@ fn push(block: &mut Map, key: &str, value: Value) {
     }
 }
 
-/// Lines as Salt compares them: one more, which is empty.
+/// Returns the lines that Salt compares: there is an additional empty one at the end.
 fn compared(text: &str) -> Vec<String> {
     text.split('\n').map(|line| format!("{line}\n")).collect()
 }
 
-/// The interface as it stands in the files.
+/// Returns the lines of an interface in the files.
 pub(super) fn shown(iface: &str) -> Result<Vec<String>, Error> {
     let adapters = parsed()?;
     let mut adapters = adapters.iter();
@@ -416,7 +421,7 @@ pub(super) fn shown(iface: &str) -> Result<Vec<String>, Error> {
     Ok(found.map_or_else(Vec::new, |adapter| compared(&adapter.text())))
 }
 
-/// What these settings make of an interface.
+/// Returns the changes that apply these settings to an interface.
 pub(super) fn interface(
     cx: &Exec,
     iface: &str,
@@ -483,8 +488,9 @@ pub(super) fn interface(
     })
 }
 
-/// All that is configured, with this interface as it shall be. What was in files of `interfaces.d` comes into the one
-/// file, which sources them no more: so Salt has it.
+/// Returns the text of the whole configuration with this interface in its new state. As in Salt,
+/// the contents of the files in `interfaces.d` become part of the one file, which no longer sources
+/// them.
 fn whole(adapter: Adapter) -> Result<String, Error> {
     let mut adapters = parsed()?;
     match adapters.iter_mut().find(|it| it.name == adapter.name) {
@@ -497,7 +503,7 @@ fn whole(adapter: Adapter) -> Result<String, Error> {
     Ok(written.map(Adapter::text).collect())
 }
 
-/// An option's name for Debian.
+/// Returns Debian's name of an option.
 fn called(option: &str) -> &str {
     match option {
         "dns" => "dns-nameservers",
@@ -536,7 +542,8 @@ fn wanted(
         "pppoe" => common.update(pppoe(options)?),
         _ => {}
     }
-    // Those of the types above speak of both families; the others of those that an option speaks of.
+    // The types above configure both address families. The other types configure only the families
+    // that an option refers to.
     let is_special = ["bridge", "bond", "slave", "vlan", "pppoe"].contains(&kind);
     let (mut blocks, mut spoken) = ([common.clone(), common], [is_special; 2]);
     for (key, value) in given {
@@ -579,7 +586,7 @@ fn wanted(
     })
 }
 
-/// Takes over the commands around an interface's coming and going.
+/// Copies the commands that run when an interface goes up or down.
 fn commands(given: &Map, blocks: &mut [Map; 2]) {
     for command in COMMANDS {
         let name = format!("{}_cmds", command.replace('-', "_"));
@@ -596,7 +603,7 @@ fn is_of_four(option: &str) -> bool {
     words.split(' ').any(|word| word == option)
 }
 
-/// The interface that a VLAN is on: its name without the numbers behind a full stop.
+/// Returns the interface that a VLAN is based on: its name without the digits after each full stop.
 fn raw_device(iface: &str) -> String {
     let mut parts = iface.split('.');
     let mut name = parts.next().unwrap_or_default().to_owned();
@@ -619,13 +626,14 @@ fn ethtool(options: Options<'_>) -> Result<Map, Error> {
     Ok(named.collect())
 }
 
-/// Where the routes of an interface are added and taken away. `run-parts` passes over names with a full stop.
+/// Returns the paths of the scripts that add and remove the routes of an interface. `run-parts`
+/// ignores names with a full stop, so it is replaced.
 pub(super) fn route_paths(iface: &str) -> [String; 2] {
     let name = iface.replace('.', "_");
     ["up", "down"].map(|way| format!("/etc/network/if-{way}.d/route-{name}"))
 }
 
-/// The scripts that add and take away these routes.
+/// Returns the changes that write the scripts for these routes.
 pub(super) fn routes(_cx: &Exec, iface: &str, given: &[Value]) -> Result<Plan, Error> {
     let texts = ["add", "del"].map(|verb| {
         let mut text =
@@ -645,7 +653,7 @@ pub(super) fn routes(_cx: &Exec, iface: &str, given: &[Value]) -> Result<Plan, E
     })
 }
 
-/// A line of the scripts: what the shell would read otherwise than as a word is quoted.
+/// Returns a line of the scripts. Its values are quoted for the shell.
 fn route_line(verb: &str, iface: &str, route: &Value) -> String {
     let told = |name: &str, before: &str| {
         let value = route.get(name).filter(|value| value.is_true());
@@ -661,12 +669,12 @@ fn route_line(verb: &str, iface: &str, route: &Value) -> String {
     format!("{name}ip route {verb} {to}{mask} {via} dev {iface}{metric}\n")
 }
 
-/// Where the kernel's module of a bond is configured.
+/// Returns the path of the kernel module configuration of a bond.
 pub(super) fn module_path(iface: &str) -> String {
     format!("/etc/modprobe.d/{iface}.conf")
 }
 
-/// How the kernel's module is configured for a bond.
+/// Returns the changes that configure the kernel module for a bond.
 pub(super) fn module(cx: &Exec, iface: &str, given: &Map) -> Result<Plan, Error> {
     let bond = bonding(cx, Options { iface, given })?;
     let told = bond

@@ -1,4 +1,5 @@
-//! NetworkManager's keyfiles: a connection an interface, in `/etc/NetworkManager/system-connections`.
+//! NetworkManager's keyfiles in `/etc/NetworkManager/system-connections`: one connection for each
+//! interface.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -34,12 +35,13 @@ const BRIDGE: [(&str, &str); 6] = [
     ("priority", "priority"),
 ];
 
-/// The file of an interface's connection.
+/// Returns the path of the keyfile of an interface.
 pub(super) fn path(iface: &str) -> String {
     format!("/etc/NetworkManager/system-connections/{iface}.nmconnection")
 }
 
-/// A number for the connection that is the same at every run: the fifth version of a UUID, of the interface's name.
+/// Returns a UUID (version 5) of the connection. It is derived from the name of the interface, so
+/// it is the same in every run.
 fn uuid(iface: &str) -> Result<String, Error> {
     let space: &[u8] = b"pinch network connection";
     let digits = hashes::of_bytes(&[space, iface.as_bytes()].concat(), "sha1")?;
@@ -54,7 +56,7 @@ fn uuid(iface: &str) -> Result<String, Error> {
     ))
 }
 
-/// A keyfile while it is written.
+/// A keyfile that is being written.
 struct Keyfile(String);
 
 impl Keyfile {
@@ -79,7 +81,7 @@ impl Keyfile {
         Ok(())
     }
 
-    /// The connection of what belongs to a bond or a bridge.
+    /// Returns the connection of a member of a bond or a bridge.
     fn member(iface: &str, enabled: bool, master: &str, kind: &str) -> Result<Self, Error> {
         let mut file = Self(String::new());
         file.connection(iface, "ethernet", enabled)?;
@@ -88,7 +90,8 @@ impl Keyfile {
         Ok(file)
     }
 
-    /// What there is of a family: addresses, servers, and routes that are configured already.
+    /// Writes the section of an address family: addresses, servers, and the routes that are
+    /// configured already.
     fn family(&mut self, wanted: &Wanted, is_six: bool, is_off: bool, routes: &[String]) {
         self.section(if is_six { "ipv6" } else { "ipv4" });
         let of_it = |text: &&String| text.contains(':') == is_six;
@@ -135,7 +138,8 @@ impl Keyfile {
     }
 }
 
-/// What these settings make of an interface; a bond or a bridge writes the connections of its members, too.
+/// Returns the changes that apply these settings to an interface. For a bond or a bridge they
+/// include the connections of its members.
 pub(super) fn interface(
     _cx: &Exec,
     iface: &str,
@@ -233,7 +237,7 @@ fn connection(options: Options<'_>, wanted: &Wanted, enabled: bool) -> Result<Ke
     Ok(file)
 }
 
-/// The routes of a keyfile, by family.
+/// Returns the routes of a keyfile, by address family.
 fn routes_of(text: &str) -> [Vec<String>; 2] {
     let mut routes = [Vec::new(), Vec::new()];
     let mut section = "";
@@ -254,7 +258,7 @@ fn routes_of(text: &str) -> [Vec<String>; 2] {
     routes
 }
 
-/// Routes as lines.
+/// Returns the lines for these routes.
 fn told(routes: &[Vec<String>; 2]) -> Vec<String> {
     let mut file = Keyfile(String::new());
     for (name, routes) in ["ipv4", "ipv6"]
@@ -270,12 +274,12 @@ fn told(routes: &[Vec<String>; 2]) -> Vec<String> {
     lines(&file.0)
 }
 
-/// The routes of an interface as its keyfile has them.
+/// Returns the lines of the routes in the keyfile of an interface.
 pub(super) fn shown_routes(iface: &str) -> Result<Vec<String>, Error> {
     Ok(told(&routes_of(&read(&path(iface))?)))
 }
 
-/// What these routes make of an interface, whose keyfile must be there.
+/// Returns the changes that apply these routes to an interface. Its keyfile must exist.
 pub(super) fn routes(cx: &Exec, iface: &str, given: &[Value]) -> Result<Plan, Error> {
     let mut wanted = [Vec::new(), Vec::new()];
     for route in Route::all(given)? {

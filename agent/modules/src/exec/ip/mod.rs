@@ -1,4 +1,5 @@
-//! The `ip` execution module: how interfaces, routes and the whole machine's network are configured.
+//! The `ip` execution module: the configuration of interfaces, of routes and of the machine's
+//! network settings.
 
 mod debian_types;
 mod ifcfg;
@@ -24,10 +25,11 @@ use crate::process::{Output, Process, which};
 pub(crate) use system::{apply, plan};
 
 state::exec_module! {
-    /// The network's configuration: interfaces, routes, and the machine's name, its domain, and whether it is up.
+    /// Manage the network configuration: interfaces, routes, and the host name, domain and state of
+    /// the network.
     mod ip;
 
-    /// The configuration of an interface, a line each.
+    /// Return the configuration of an interface as a list of lines.
     fn get_interface(GetInterface {
         /// The interface.
         iface: String,
@@ -37,14 +39,14 @@ state::exec_module! {
     fn build_interface(BuildInterface {
         /// The interface.
         iface: String,
-        /// Its type, such as `eth`, `bond`, `bridge` or `vlan`.
+        /// The type of the interface, such as `eth`, `bond`, `bridge` or `vlan`.
         iface_type: String,
-        /// Whether it comes up with the system.
+        /// Whether the interface is brought up when the system starts.
         enabled: bool,
         ..kwargs
     });
 
-    /// The configured routes of an interface, a line each.
+    /// Return the configured routes of an interface as a list of lines.
     fn get_routes(GetRoutes {
         /// The interface.
         iface: String,
@@ -57,24 +59,25 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Debian: how the kernel's module of a bond is configured.
+    /// Return the configuration of the kernel module for a bond (only on Debian).
     fn get_bond(GetBond {
         /// The bond.
         iface: String,
     });
 
-    /// Debian: configure the kernel's module of a bond, and load it.
+    /// Configure the kernel module for a bond, and load the module (only on Debian).
     fn build_bond(BuildBond {
         /// The bond.
         iface: String,
         ..kwargs
     });
 
-    /// Bring an interface up as it is configured.
+    /// Bring an interface up with its configuration.
     fn up(Up {
         /// The interface.
         iface: String,
-        /// Its type; what belongs to another interface is left alone.
+        /// The type of the interface. Nothing is done for a part of another interface
+        /// (`slave`, `teamport` or `source`).
         iface_type: Option<String> = None,
     });
 
@@ -82,19 +85,20 @@ state::exec_module! {
     fn down(Down {
         /// The interface.
         iface: String,
-        /// Its type; what belongs to another interface is left alone.
+        /// The type of the interface. Nothing is done for a part of another interface
+        /// (`slave`, `teamport` or `source`).
         iface_type: Option<String> = None,
     });
 
-    /// The settings of the machine, a line each.
+    /// Return the network settings of the machine as a list of lines.
     fn get_network_settings(GetNetworkSettings {});
 
-    /// Write the settings of the machine, and return them as they are then.
+    /// Write the network settings of the machine, and return the new settings.
     fn build_network_settings(BuildNetworkSettings {
         ..kwargs
     });
 
-    /// Let written settings take effect: set the name, and restart the network.
+    /// Apply the written settings: set the host name, and restart the network.
     fn apply_network_settings(ApplyNetworkSettings {
         ..kwargs
     });
@@ -125,33 +129,33 @@ impl File {
     }
 }
 
-/// Lines before and after a change, and what is done for it.
+/// A planned change: the lines before and after it, and the actions that it consists of.
 #[derive(Default)]
 pub(crate) struct Plan {
     pub(crate) old: Vec<String>,
     pub(crate) new: Vec<String>,
     files: Vec<File>,
-    /// Packages that it needs.
+    /// The packages that the change requires.
     packages: Vec<&'static str>,
-    /// Kernel settings that are made to last; one that the kernel does not have is none of ours.
+    /// The kernel settings to make persistent. Settings that the kernel does not have are ignored.
     sysctl: Vec<(&'static str, i64)>,
-    /// A module of the kernel that it needs.
+    /// The kernel module that the change requires.
     kmod: Option<&'static str>,
-    /// OpenWrt: lines of a batch of its program.
+    /// OpenWrt: the lines of a batch for the program `uci`.
     uci: Vec<String>,
-    /// Ubuntu: whether the services of the network start with the system.
+    /// Ubuntu: whether the network services start with the system.
     services: Option<bool>,
 }
 
 impl Plan {
-    /// Tells who looks ahead what the files would hold.
+    /// In test mode, reports the contents that the files would have to the foresight of the run.
     pub(crate) fn foretell(&self, cx: &Exec) {
         for file in &self.files {
             fs::would_hold(cx, Path::new(&file.path), || Ok(&file.text));
         }
     }
 
-    /// Does what is planned.
+    /// Carries out the change.
     ///
     /// # Errors
     /// When a file cannot be written, a package cannot be installed, or a service cannot be changed.
@@ -211,18 +215,18 @@ fn asked(cx: &Exec, function: &str, name: &str) -> Result<bool, Error> {
         .is_true())
 }
 
-/// The text of a file; empty where it is not there.
+/// Returns the text of a file; it is empty if the file does not exist.
 fn read(path: &str) -> Result<String, Error> {
     let bytes = fs::read_or_none(path)?.unwrap_or_default();
     Ok(text::decoded(&bytes))
 }
 
-/// Lines with their ends.
+/// Returns the lines of a text with their line ends.
 fn lines(text: &str) -> Vec<String> {
     text::owned(text::file_lines(text))
 }
 
-/// What configures the interfaces of this machine.
+/// The software that configures the interfaces of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// Debian's `/etc/network/interfaces`.
@@ -239,7 +243,8 @@ enum Way {
 }
 
 impl Way {
-    /// What Salt takes; where the machine has no ifupdown, what runs there.
+    /// Returns the software that Salt would choose. On a machine without ifupdown it is the one
+    /// that runs there.
     fn of(cx: &Exec) -> Result<Self, Error> {
         let has_ifup = which("ifup").is_some();
         let is_dir = |path: &str| Path::new(path).is_dir();
@@ -264,13 +269,14 @@ impl Way {
     }
 }
 
-/// Returns whether systemd-networkd has run since the boot: it writes its state then. Its folder
-/// alone is made by systemd wherever networkd is installed.
+/// Returns whether systemd-networkd has run since the boot. It writes its state file only then;
+/// systemd creates the folder wherever networkd is installed.
 fn has_networkd_run(run: &str) -> bool {
     Path::new(run).join("systemd/netif/state").is_file()
 }
 
-/// A name that can stand in a path and in a command.
+/// Returns the name of an interface, or an error if the name cannot be used in a path and in a
+/// command.
 fn named(iface: &str) -> Result<&str, Error> {
     let is_odd = |c: char| c == '/' || c.is_whitespace() || c.is_control();
     let refused = iface.is_empty() || iface.starts_with(['-', '.']) || iface.contains(is_odd);
@@ -280,10 +286,11 @@ fn named(iface: &str) -> Result<&str, Error> {
     }
 }
 
-/// The configuration of an interface as it is, and as these settings make it.
+/// Returns the current configuration of an interface, and the changes that apply these settings.
 ///
 /// # Errors
-/// In Salt's words, when a setting cannot be understood; or where nothing here configures interfaces.
+/// When a setting is invalid (in Salt's words), or when no known software configures the interfaces
+/// of this machine.
 pub(crate) fn interface(
     cx: &Exec,
     iface: &str,
@@ -317,7 +324,7 @@ fn shown(cx: &Exec, iface: &str) -> Result<Vec<String>, Error> {
     }
 }
 
-/// The routes of an interface as they are, and as these settings make them.
+/// Returns the current routes of an interface, and the changes that apply these settings.
 ///
 /// # Errors
 /// As for [`interface`].
@@ -359,7 +366,7 @@ fn shown_routes(cx: &Exec, iface: &str) -> Result<Vec<String>, Error> {
     }
 }
 
-/// Debian's configuration of the kernel's module for a bond; nothing elsewhere.
+/// Returns the changes to Debian's kernel module configuration for a bond; `None` on other systems.
 ///
 /// # Errors
 /// As for [`interface`].
@@ -371,7 +378,7 @@ pub(crate) fn bond(cx: &Exec, iface: &str, settings: &Map) -> Result<Option<Plan
     }
 }
 
-/// The device of an interface: on OpenWrt it has a name of its own.
+/// Returns the device of an interface. On OpenWrt its name can differ from that of the interface.
 ///
 /// # Errors
 /// When the configuration cannot be read.
@@ -386,7 +393,7 @@ fn run<const N: usize>(cx: &Exec, words: [&str; N]) -> Result<Output, Error> {
     Process::words(words).run(cx)
 }
 
-/// Lets what was written take effect, where that is not a matter of each interface.
+/// Applies what was written, for software that does not do so for each interface.
 fn reloaded(cx: &Exec, way: Way) -> Result<Output, Error> {
     match way {
         Way::Netplan => match run(cx, ["netplan", "generate"])? {
@@ -399,7 +406,7 @@ fn reloaded(cx: &Exec, way: Way) -> Result<Output, Error> {
     }
 }
 
-/// Brings an interface up or down; nothing is done with one that belongs to another.
+/// Brings an interface up or down. Does nothing for an interface that belongs to another one.
 ///
 /// # Errors
 /// When the program is missing.
@@ -446,7 +453,7 @@ fn switched(cx: &Exec, iface: &str, kind: Option<&str>, up: bool) -> Result<Valu
     }))
 }
 
-/// Carries a plan out unless it is only asked for: the lines that there are then.
+/// Carries out a plan unless in test mode, and returns the new lines.
 fn built(cx: &Exec, plan: &Plan, settings: &Map) -> Result<Value, Error> {
     if !cx.test && !settings.get("test").is_some_and(Value::is_true) {
         plan.carry_out(cx)?;

@@ -1,4 +1,5 @@
-//! Netplan's YAML: a file an interface, as Salt's `netplan_ip` writes it, and one for its routes.
+//! Netplan's YAML files: one for each interface, as Salt's `netplan_ip` writes it, and one for the
+//! routes of each.
 
 use render::yaml::{self, Dump};
 use state::exec::Exec;
@@ -31,17 +32,19 @@ const BRIDGE: [(&str, &str); 6] = [
     ("priority", "priority"),
 ];
 
-/// The file of an interface. It comes after those of the distribution.
+/// Returns the path of the file of an interface. Its name sorts after the files of the
+/// distribution.
 pub(super) fn path(iface: &str) -> String {
     format!("{FOLDER}/90-salt-{iface}.yaml")
 }
 
-/// The file of its routes: netplan puts lists of several files together.
+/// Returns the path of the file with the routes of an interface. Netplan merges the lists of
+/// several files.
 pub(super) fn route_path(iface: &str) -> String {
     format!("{FOLDER}/90-salt-{iface}-routes.yaml")
 }
 
-/// Who configures the interfaces for netplan: what a file says, or its default.
+/// Returns the renderer of netplan: the one that a file sets, or the default.
 fn renderer() -> Result<String, Error> {
     let Some(folder) = crate::fs::list_or_none(FOLDER)? else {
         return Ok("networkd".to_owned());
@@ -73,7 +76,7 @@ fn dumped(value: Map) -> Result<String, Error> {
     yaml::dump(&document.into(), &layout).map_err(|error| Error::refused(error.to_string()))
 }
 
-/// What these settings make of an interface.
+/// Returns the changes that apply these settings to an interface.
 pub(super) fn interface(
     _cx: &Exec,
     iface: &str,
@@ -107,7 +110,7 @@ pub(super) fn interface(
     })
 }
 
-/// The part of the interface itself.
+/// Returns the settings of the interface itself.
 fn device(wanted: &Wanted, enabled: bool, given: &Map) -> Map {
     let mut device = Map::new().with("dhcp4", wanted.dhcp4);
     let mut keep = |name: &str, value: Value| {
@@ -150,7 +153,8 @@ fn device(wanted: &Wanted, enabled: bool, given: &Map) -> Map {
     device
 }
 
-/// What these routes make of an interface. Salt shows them and writes nothing.
+/// Returns the changes that apply these routes to an interface. Salt only shows them and writes
+/// nothing.
 pub(super) fn routes(_cx: &Exec, iface: &str, given: &[Value]) -> Result<Plan, Error> {
     let mut all = Vec::new();
     for route in Route::all(given)? {

@@ -1,5 +1,5 @@
-//! systemd-networkd's files in `/etc/systemd/network`: a `.network` an interface, a `.netdev` for what is no device of the machine's, and
-//! a drop-in for routes.
+//! systemd-networkd's files in `/etc/systemd/network`: a `.network` file for each interface, a
+//! `.netdev` file for a virtual device, and a drop-in for routes.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -9,7 +9,8 @@ use super::options::Options;
 use super::wanted::{Route, Wanted, is_on, renamed};
 use super::{File, Plan, lines, read};
 
-/// These come before the distribution's: the first that matches an interface is the one that counts.
+/// The prefix of the paths. These files sort before those of the distribution: the first file that
+/// matches an interface is used.
 const FOLDER: &str = "/etc/systemd/network/10-salt-";
 
 const BOND: [(&str, &str); 11] = [
@@ -43,12 +44,12 @@ fn dropin(iface: &str, name: &str) -> String {
     format!("{FOLDER}{iface}.network.d/{name}.conf")
 }
 
-/// The drop-in with the routes of an interface.
+/// Returns the path of the drop-in with the routes of an interface.
 pub(super) fn route_path(iface: &str) -> String {
     dropin(iface, "routes")
 }
 
-/// The files of an interface as they are.
+/// Returns the lines of the current files of an interface.
 pub(super) fn shown(iface: &str) -> Result<Vec<String>, Error> {
     let texts = [
         read(&path(iface, "netdev"))?,
@@ -57,7 +58,8 @@ pub(super) fn shown(iface: &str) -> Result<Vec<String>, Error> {
     Ok(lines(&texts.concat()))
 }
 
-/// What these settings make of an interface; a bond or a bridge writes the files of its members, too.
+/// Returns the changes that apply these settings to an interface. For a bond or a bridge they
+/// include the files of its members.
 pub(super) fn interface(
     _cx: &Exec,
     iface: &str,
@@ -91,7 +93,8 @@ pub(super) fn interface(
     })
 }
 
-/// The file of a device that networkd makes; empty where the machine has it.
+/// Returns the text of the `.netdev` file of a virtual device; it is empty for a device of the
+/// machine.
 fn netdev(options: Options<'_>, wanted: &Wanted) -> String {
     let Options { iface, given } = options;
     let kind = wanted.kind.as_str();
@@ -124,7 +127,7 @@ fn netdev(options: Options<'_>, wanted: &Wanted) -> String {
     out + "\n"
 }
 
-/// The file of an interface's network.
+/// Returns the text of the `.network` file of an interface.
 fn network(options: Options<'_>, wanted: &Wanted, enabled: bool) -> Result<String, Error> {
     let iface = options.iface;
     let mut out = format!("[Match]\nName={iface}\n\n");
@@ -174,7 +177,8 @@ fn network(options: Options<'_>, wanted: &Wanted, enabled: bool) -> Result<Strin
     Ok(out)
 }
 
-/// The drop-in of these routes: it counts once the interface has its own file.
+/// Returns the changes that write the drop-in with these routes. It takes effect once the interface
+/// has its own file.
 pub(super) fn routes(cx: &Exec, iface: &str, given: &[Value]) -> Result<Plan, Error> {
     let mut text = String::new();
     for route in Route::all(given)? {

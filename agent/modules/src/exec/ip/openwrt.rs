@@ -1,5 +1,6 @@
-//! OpenWrt's `network` configuration, through its own program: a section of the interface, one of its device where that is to be something
-//! particular, and those of its routes. What else the sections hold stays.
+//! OpenWrt's `network` configuration, which is changed with the program `uci`: a section for the
+//! interface, one for its device if the device needs settings, and sections for its routes. Other
+//! options in these sections are kept.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -12,7 +13,7 @@ use crate::exec::uci::{self, Section};
 
 const CONFIG: &str = "network";
 
-/// What settings decide of an interface. Where one is not given, the option goes.
+/// The options of an interface that the settings determine. An option that is not given is removed.
 const DECIDED: [&str; 11] = [
     "auto",
     "device",
@@ -27,7 +28,8 @@ const DECIDED: [&str; 11] = [
     "proto",
 ];
 
-/// The same of a device whose section is ours.
+/// The options of a device that the settings determine, if the device's section was created by this
+/// module.
 const OF_DEVICE: [&str; 12] = [
     "ageing_time",
     "forward_delay",
@@ -52,7 +54,7 @@ const BRIDGE: [(&str, &str); 6] = [
     ("priority", "priority"),
 ];
 
-/// The section of an interface: uci's names have no dots.
+/// Returns the name of the section of an interface. Names in uci have no dots.
 pub(super) fn id(iface: &str) -> String {
     let part = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     iface.chars().map(part).collect()
@@ -70,25 +72,27 @@ fn text(section: &Section, option: &str) -> Option<String> {
     section.options.get(option).map(Value::to_text)
 }
 
-/// The device of an interface that has a section, such as `br-lan` of `lan` (`ifname` is what old releases call it); else the name itself.
+/// Returns the device of an interface that has a section, such as `br-lan` for `lan` (old releases
+/// call the option `ifname`); otherwise the name itself.
 fn device_of(all: &[Section], iface: &str) -> String {
     let own = find(all, &id(iface));
     let device = own.and_then(|own| text(own, "device").or_else(|| text(own, "ifname")));
     device.unwrap_or_else(|| iface.to_owned())
 }
 
-/// The section of a device.
+/// Returns the section of a device.
 fn about<'a>(all: &'a [Section], device: &str) -> Option<&'a Section> {
     let is_it = |one: &&Section| text(one, "name").as_deref() == Some(device);
     all.iter().filter(|one| one.kind == "device").find(is_it)
 }
 
-/// The device of an interface.
+/// Returns the device of an interface.
 pub(super) fn device(cx: &Exec, iface: &str) -> Result<String, Error> {
     Ok(device_of(&sections(cx)?, iface))
 }
 
-/// The sections of an interface: its own, that of DHCP for IPv6 beside IPv4, and that of its device.
+/// Returns the sections of an interface: its own section, the section for IPv6 over DHCP in
+/// addition to IPv4, and the section of its device.
 fn of_interface(all: &[Section], iface: &str) -> Vec<Section> {
     let id = id(iface);
     let own = find(all, &id).into_iter();
@@ -98,7 +102,8 @@ fn of_interface(all: &[Section], iface: &str) -> Vec<Section> {
     found.cloned().collect()
 }
 
-/// A section with these options, in the places of those that are there, and without what is decided and not given.
+/// Returns a section with the given options at the positions of the existing ones. Existing options
+/// that are listed in `decided` and not given are left out.
 fn merged(there: Option<&Section>, id: &str, kind: &str, given: Map, decided: &[&str]) -> Section {
     let mut options = Map::new();
     for (name, value) in there.iter().flat_map(|section| &section.options) {
@@ -116,7 +121,7 @@ fn merged(there: Option<&Section>, id: &str, kind: &str, given: Map, decided: &[
     }
 }
 
-/// The texts that the program keeps; what is empty is not kept.
+/// Returns the options as the texts that uci stores. Empty values are left out.
 fn stored(options: Map) -> Result<Map, Error> {
     let mut all = Map::new();
     for (name, value) in options.iter().filter(|(_, value)| value.is_true()) {
@@ -125,7 +130,7 @@ fn stored(options: Map) -> Result<Map, Error> {
     Ok(all)
 }
 
-/// A line for each option, as `uci show` has them.
+/// Returns a line for each option, in the form of `uci show`.
 fn lines<'a>(sections: impl IntoIterator<Item = &'a Section>) -> Vec<String> {
     let mut lines = Vec::new();
     for Section { id, kind, options } in sections {
@@ -142,7 +147,7 @@ fn lines<'a>(sections: impl IntoIterator<Item = &'a Section>) -> Vec<String> {
     lines
 }
 
-/// The lines of a batch that make the second of the first.
+/// Returns the lines of a batch that changes the old sections into the new ones.
 fn batch(old: &[Section], new: &[Section]) -> Vec<String> {
     let mut lines = Vec::new();
     for Section { id, kind, options } in new {
@@ -164,7 +169,8 @@ fn batch(old: &[Section], new: &[Section]) -> Vec<String> {
             .filter(|(name, _)| !options.contains_value(name));
         lines.extend(gone.map(|(name, _)| format!("delete {CONFIG}.{id}.{}", name.to_text())));
     }
-    // At the end and from the last on: what the program calls a section without a name hangs on those before it.
+    // The deletions come last and in reverse order, because uci numbers the sections without a
+    // name.
     let gone = old.iter().rev();
     let gone = gone.filter(|one| find(new, &one.id).is_none());
     lines.extend(gone.map(|gone| format!("delete {CONFIG}.{}", gone.id)));
@@ -179,7 +185,7 @@ fn plan(old: &[Section], new: &[Section]) -> Plan {
     }
 }
 
-/// Carries lines of a batch out. What somebody else has changed and not committed is left to them.
+/// Runs the lines of a batch. Does not touch changes of another process that are not committed yet.
 pub(super) fn carry_out(cx: &Exec, lines: &[String]) -> Result<(), Error> {
     if uci::sections(cx, CONFIG)?.is_none() {
         uci::make(cx, CONFIG)?;
@@ -194,12 +200,12 @@ pub(super) fn carry_out(cx: &Exec, lines: &[String]) -> Result<(), Error> {
     }
 }
 
-/// The sections of an interface as they are, a line each option.
+/// Returns the current sections of an interface as lines, one for each option.
 pub(super) fn shown(cx: &Exec, iface: &str) -> Result<Vec<String>, Error> {
     Ok(lines(&of_interface(&sections(cx)?, iface)))
 }
 
-/// What these settings make of an interface.
+/// Returns the changes that apply these settings to an interface.
 pub(super) fn interface(
     cx: &Exec,
     iface: &str,
@@ -232,7 +238,8 @@ pub(super) fn interface(
             .with("device", format!("@{id}"));
         new.push(merged(find(&all, &six_id), &six_id, "interface", six, &[]));
     }
-    // A section that somebody else has made keeps what it has; ours goes when there is nothing to say of the device.
+    // A section that was not created by this module keeps its options. A section that was created
+    // here is removed when the device needs no settings.
     let there = about(&all, &device);
     let is_theirs = there.is_some_and(|there| there.id != device_id);
     let given = stored(about_device(options, &wanted, &device))?;
@@ -245,7 +252,7 @@ pub(super) fn interface(
     Ok(plan(&old, &new))
 }
 
-/// The options of the interface itself.
+/// Returns the options of the interface itself.
 fn settings(options: Options<'_>, wanted: &Wanted, enabled: bool) -> Map {
     let of = |six: bool| -> Vec<String> {
         let family = wanted
@@ -266,7 +273,7 @@ fn settings(options: Options<'_>, wanted: &Wanted, enabled: bool) -> Map {
         (false, _, false) => "static",
         (false, true, true) => "dhcpv6",
         (false, false, true) if ["", "manual", "static"].contains(&given.as_str()) => "none",
-        // One of OpenWrt's own, such as pppoe: what else it needs stands in its section.
+        // A protocol of OpenWrt, such as pppoe. Its other options are in the section already.
         (false, false, true) => &given,
     };
     Map::new()
@@ -280,7 +287,7 @@ fn settings(options: Options<'_>, wanted: &Wanted, enabled: bool) -> Map {
         .with("auto", if enabled { "" } else { "0" })
 }
 
-/// The options of a device that is a bridge, a VLAN, or has settings of its own.
+/// Returns the options of a device that is a bridge or a VLAN, or that has settings.
 fn about_device(options: Options<'_>, wanted: &Wanted, device: &str) -> Map {
     let mut about = Map::new().with("name", device);
     if wanted.kind == "bridge" {
@@ -312,12 +319,12 @@ fn of_routes(all: &[Section], iface: &str) -> Vec<Section> {
     all.iter().filter(is_one).cloned().collect()
 }
 
-/// The sections of its routes as they are.
+/// Returns the lines of the current route sections of an interface.
 pub(super) fn shown_routes(cx: &Exec, iface: &str) -> Result<Vec<String>, Error> {
     Ok(lines(&of_routes(&sections(cx)?, iface)))
 }
 
-/// What these routes make of an interface: it has no others then.
+/// Returns the changes that replace the routes of an interface with these.
 pub(super) fn routes(cx: &Exec, iface: &str, given: &[Value]) -> Result<Plan, Error> {
     let (all, id) = (sections(cx)?, id(iface));
     let old = of_routes(&all, iface);

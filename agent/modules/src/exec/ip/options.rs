@@ -1,10 +1,10 @@
-//! Settings of an interface that Debian's form and Red Hat's share, and how they are checked.
+//! The settings of an interface that the Debian and Red Hat formats share, and their checks.
 
 use state::module::Error;
 use value::python;
 use value::{Map, Value};
 
-/// What a switch may be.
+/// The valid values of a switch.
 pub(super) const SWITCH: &str = "yes|on|true|1|True|no|off|false|0|False";
 
 /// The settings of an interface.
@@ -14,7 +14,7 @@ pub(super) struct Options<'a> {
     pub(super) given: &'a Map,
 }
 
-/// Python's `int(value)`.
+/// Returns the result of Python's `int(value)`.
 pub(super) fn int(value: &Value) -> Option<i64> {
     match value {
         Value::Bool(truth) => Some(i64::from(*truth)),
@@ -24,7 +24,7 @@ pub(super) fn int(value: &Value) -> Option<i64> {
     }
 }
 
-/// Whether a switch is on; nothing where it is no switch.
+/// Returns whether a switch is on; `None` if the value is not a valid switch.
 fn is_on(value: &Value) -> Option<bool> {
     match value.as_str() {
         Some("yes" | "on" | "true" | "1") => Some(true),
@@ -36,7 +36,7 @@ fn is_on(value: &Value) -> Option<bool> {
     }
 }
 
-/// A list, or the words of a text.
+/// Returns the items of a list, or the words of a text.
 pub(super) fn words(value: Option<&Value>) -> Vec<String> {
     match value {
         None | Some(Value::Null) => Vec::new(),
@@ -51,7 +51,7 @@ pub(super) fn words(value: Option<&Value>) -> Vec<String> {
 }
 
 impl<'a> Options<'a> {
-    /// The refusal, in Salt's words.
+    /// Returns the error for an invalid option, in Salt's words.
     pub(super) fn invalid(self, option: &str, expected: &str) -> Error {
         let iface = self.iface;
         Error::refused(format!(
@@ -63,13 +63,13 @@ impl<'a> Options<'a> {
         self.given.get(name)
     }
 
-    /// A setting as text, where it is given and true.
+    /// Returns a setting as text, if it is given and true.
     pub(super) fn text(self, name: &str) -> Option<String> {
         let given = self.get(name).filter(|value| value.is_true());
         given.map(python::str)
     }
 
-    /// Whether a switch is on, where it is given.
+    /// Returns whether a switch is on, if it is given.
     pub(super) fn switch(self, name: &str) -> Result<Option<bool>, Error> {
         let Some(given) = self.get(name) else {
             return Ok(None);
@@ -78,7 +78,8 @@ impl<'a> Options<'a> {
         Ok(Some(on))
     }
 
-    /// A setting as it is, where it is one of these.
+    /// Returns a setting unchanged if it is one of the valid values; an error if it is another
+    /// value.
     pub(super) fn one_of(self, name: &str, valid: &str) -> Result<Option<&'a Value>, Error> {
         let Some(given) = self.get(name) else {
             return Ok(None);
@@ -90,7 +91,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// A setting as it is, where it is a whole number.
+    /// Returns a setting unchanged if it is an integer; an error if it is another value.
     pub(super) fn number(self, name: &str) -> Result<Option<&'a Value>, Error> {
         match self.get(name) {
             Some(given) if int(given).is_none() => Err(self.invalid(name, "integer")),
@@ -98,7 +99,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Up to sixteen addresses, with commas between.
+    /// Returns the ARP targets: up to sixteen addresses, with commas between them.
     pub(super) fn targets(self) -> Result<String, Error> {
         let given = self.get("arp_ip_target").and_then(Value::as_list);
         let given = given.filter(|given| (1..=16).contains(&given.len()));
@@ -107,7 +108,7 @@ impl<'a> Options<'a> {
         Ok(given.join(","))
     }
 
-    /// How the link is negotiated: `autoneg`, `duplex` and `speed`.
+    /// Returns the settings of the link negotiation: `autoneg`, `duplex` and `speed`.
     pub(super) fn link(self) -> Result<Map, Error> {
         let mut link = Map::new();
         if let Some(on) = self.switch("autoneg")? {
@@ -125,7 +126,7 @@ impl<'a> Options<'a> {
         Ok(link)
     }
 
-    /// What the device does for the kernel.
+    /// Returns the offload settings of the device.
     pub(super) fn offloads(self) -> Result<Map, Error> {
         let mut config = Map::new();
         for name in ["rx", "tx", "sg", "tso", "ufo", "gso", "gro", "lro"] {

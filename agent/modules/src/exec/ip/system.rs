@@ -1,4 +1,4 @@
-//! The settings of a whole machine's network, as Debian's ifupdown and Red Hat's init scripts have them.
+//! The network settings of the machine for Debian's ifupdown and Red Hat's init scripts.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -11,11 +11,12 @@ const HOSTNAME: &str = "/etc/hostname";
 const RESOLV: &str = "/etc/resolv.conf";
 const SYSCONFIG: &str = "/etc/sysconfig/network";
 
-/// How a distribution keeps the settings.
+/// The format in which a distribution stores the settings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Debian,
-    /// Debian's kind without `/etc/default/networking`: the services say whether there is a network.
+    /// Like Debian, but without `/etc/default/networking`: the services determine whether
+    /// networking is enabled.
     Ubuntu,
     RedHat,
 }
@@ -37,7 +38,7 @@ fn invalid(option: &str, expected: &str) -> Error {
     ))
 }
 
-/// Whether an option is on: `yes`, `off`, `1` and the like.
+/// Returns whether an option is on. Accepts `yes`, `off`, `1` and similar values.
 fn switch(option: &str, given: &str) -> Result<bool, Error> {
     match given {
         "yes" | "on" | "true" | "1" | "True" => Ok(true),
@@ -46,7 +47,8 @@ fn switch(option: &str, given: &str) -> Result<bool, Error> {
     }
 }
 
-/// The options under their names in small letters, as text; a list is its words.
+/// Returns the options with lower-case names and with values as text. The items of a list are
+/// joined with spaces.
 fn lowered(kwargs: &Map) -> Vec<(String, String)> {
     let entry = |(name, value): (&Value, &Value)| {
         let words = value.as_list().map(|list| {
@@ -64,10 +66,10 @@ fn option<'a>(options: &'a [(String, String)], name: &str) -> Option<&'a str> {
     found.map(|(_, value)| value.as_str())
 }
 
-/// What a change by these options would be.
+/// Returns the change that these options result in.
 ///
 /// # Errors
-/// When an option is missing or cannot be understood, or the distribution is another one.
+/// When an option is missing or invalid, or the distribution is not supported.
 pub(crate) fn plan(cx: &Exec, kwargs: &Map) -> Result<Plan, Error> {
     let options = lowered(kwargs);
     match kind(cx)? {
@@ -76,7 +78,7 @@ pub(crate) fn plan(cx: &Exec, kwargs: &Map) -> Result<Plan, Error> {
     }
 }
 
-/// Debian's settings.
+/// The settings on Debian.
 #[derive(Clone, Default)]
 struct Settings {
     networking: String,
@@ -99,7 +101,7 @@ impl Settings {
     }
 }
 
-/// The words behind a directive of `resolv.conf`.
+/// Returns the words after a directive of `resolv.conf`.
 fn resolver(text: &str, directive: &str) -> String {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
@@ -129,7 +131,7 @@ fn current(cx: &Exec, kind: Kind) -> Result<Settings, Error> {
         }
         _ => configured(&read(DEFAULT)?),
     };
-    // The name alone is compared: the domain has a place of its own.
+    // Only the host name is compared. The domain has a separate field.
     let host = host.lines().next().unwrap_or_default();
     let host = host.split('.').next().unwrap_or_default();
     Ok(Settings {
@@ -140,7 +142,7 @@ fn current(cx: &Exec, kind: Kind) -> Result<Settings, Error> {
     })
 }
 
-/// What `/etc/default/networking` says of `CONFIGURE_INTERFACES`.
+/// Returns the value of `CONFIGURE_INTERFACES` in `/etc/default/networking`.
 fn configured(text: &str) -> String {
     let lines = text
         .lines()
@@ -185,7 +187,8 @@ fn defaults(networking: &str) -> String {
     )
 }
 
-/// `resolv.conf` with other lines for the domain and where to search; they are the first where there were none.
+/// Returns the text of `resolv.conf` with new lines for the domain and the search list. If it had
+/// no such lines, they become the first ones.
 fn resolved(text: &str, new: &Settings) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for (directive, value) in [("search", &new.search), ("domain", &new.domain)] {
@@ -201,7 +204,7 @@ fn resolved(text: &str, new: &Settings) -> String {
     lines.join("\n")
 }
 
-/// What Red Hat's file may hold, in its order.
+/// The settings in Red Hat's file, in the order of the file.
 const KEYS: [&str; 9] = [
     "networking",
     "networking_ipv6",
@@ -227,7 +230,7 @@ fn red_hat(text: &str, options: &[(String, String)]) -> Result<Plan, Error> {
     };
     let old: Vec<(String, String)> = text.lines().filter_map(pair).collect();
     let was = |name: &str| option(&old, name);
-    // Where the switch is taken over, everything is quoted as it is.
+    // If the switch is copied from the old file and has quotes, all values get the same quotes.
     let quote = match was("networking") {
         Some(value) if option(options, "enabled").is_none() && unquoted(value) != value => {
             value.get(..1).unwrap_or_default()
@@ -276,10 +279,10 @@ fn yes_or_no(on: bool) -> &'static str {
     if on { "yes" } else { "no" }
 }
 
-/// The settings as they are.
+/// Returns the current settings.
 ///
 /// # Errors
-/// When a file cannot be read, or the distribution is another one.
+/// When a file cannot be read, or the distribution is not supported.
 pub(super) fn now(cx: &Exec) -> Result<Vec<String>, Error> {
     Ok(match kind(cx)? {
         Kind::RedHat => read(SYSCONFIG)?.lines().map(str::to_owned).collect(),
@@ -287,7 +290,8 @@ pub(super) fn now(cx: &Exec) -> Result<Vec<String>, Error> {
     })
 }
 
-/// Sets the machine's name where that is asked for, and restarts the network unless that is left to the next start.
+/// Sets the host name if that is requested, and restarts the network unless a reboot is required.
+/// Returns whether that succeeded.
 ///
 /// # Errors
 /// When the name is refused.
@@ -312,7 +316,7 @@ pub(crate) fn apply(cx: &Exec, kwargs: &Map) -> Result<bool, Error> {
     Ok(restarted(cx)? && named)
 }
 
-/// Restarts what keeps the network of this machine; whether that went well.
+/// Restarts the network service of this machine. Returns whether that succeeded.
 fn restarted(cx: &Exec) -> Result<bool, Error> {
     let way = Way::of(cx);
     let is_reloaded = matches!(

@@ -1,4 +1,5 @@
-//! What the settings of an interface mean, for what is not ifupdown: netplan, NetworkManager and systemd-networkd.
+//! Parses the settings of an interface for the software other than ifupdown: netplan,
+//! NetworkManager and systemd-networkd.
 
 use state::module::Error;
 use value::networks::Network;
@@ -6,7 +7,7 @@ use value::{Map, Value, python};
 
 use super::options::{Options, int, words};
 
-/// Settings that only ifupdown and ifcfg files know.
+/// The settings that only ifupdown and ifcfg files support.
 const UNSUPPORTED: [&str; 17] = [
     "advertise",
     "channels",
@@ -27,34 +28,34 @@ const UNSUPPORTED: [&str; 17] = [
     "up_cmds",
 ];
 
-/// What the settings of an interface mean.
+/// The parsed settings of an interface.
 pub(super) struct Wanted {
-    /// `eth`, `slave`, `bond`, `bridge` or `vlan`.
+    /// The type of the interface: `eth`, `slave`, `bond`, `bridge` or `vlan`.
     pub(super) kind: String,
     pub(super) dhcp4: bool,
     pub(super) dhcp6: bool,
-    /// With the bits of their networks; those of IPv4 first.
+    /// The addresses with their prefix lengths, those of IPv4 first.
     pub(super) addresses: Vec<String>,
     pub(super) gateways: Vec<String>,
     pub(super) dns: Vec<String>,
     pub(super) search: Vec<String>,
     pub(super) mtu: Option<i64>,
-    /// The interfaces that a bond or a bridge is made of.
+    /// The members of a bond or a bridge.
     pub(super) members: Vec<String>,
-    /// A VLAN's number and what it is on.
+    /// The number of a VLAN and the interface that it is based on.
     pub(super) vlan: Option<(i64, String)>,
-    /// The bond or bridge that it belongs to.
+    /// The bond or bridge that the interface belongs to.
     pub(super) master: Option<String>,
 }
 
-/// Routes by their target, with the bits of its network, and their gateway and metric.
+/// A route: its target with the prefix length, its gateway and its metric.
 pub(super) struct Route {
     pub(super) to: String,
     pub(super) via: Option<String>,
     pub(super) metric: Option<i64>,
 }
 
-/// An address with the bits of its network.
+/// Returns an address with its prefix length.
 fn with_bits(address: &str, mask: Option<&str>) -> Result<String, Error> {
     let whole = match (address.contains('/'), mask) {
         (true, _) => address.to_owned(),
@@ -151,7 +152,8 @@ fn vlan(options: Options<'_>) -> Result<(i64, String), Error> {
     }
 }
 
-/// Options under the names that a program has for them, such as `miimon` for `mii-monitor-interval`.
+/// Returns the given options under the names that a program uses for them, such as
+/// `mii-monitor-interval` for `miimon`.
 pub(super) fn renamed(given: &Map, names: &[(&str, &'static str)]) -> Vec<(&'static str, Value)> {
     let value = |name: &str| given.get(name).filter(|value| !value.is_null()).cloned();
     let named = names.iter();
@@ -160,7 +162,7 @@ pub(super) fn renamed(given: &Map, names: &[(&str, &'static str)]) -> Vec<(&'sta
         .collect()
 }
 
-/// A switch as a program wants it.
+/// Returns whether the value of a switch means "on".
 pub(super) fn is_on(value: &Value) -> bool {
     let text = python::str(value).to_lowercase();
     ["true", "yes", "on", "1"].contains(&text.as_str())

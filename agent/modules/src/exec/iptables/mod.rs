@@ -1,4 +1,5 @@
-//! The `iptables` execution module: the kernel's packet filter through `iptables` and `ip6tables`.
+//! The `iptables` execution module: manages the kernel's packet filter with `iptables` and
+//! `ip6tables`.
 
 mod rule;
 mod saved;
@@ -17,65 +18,66 @@ use crate::process::{Output, Process, which};
 pub(crate) use rule::{full, short};
 
 state::exec_module! {
-    /// The packet filter (`iptables`, `ip6tables`).
+    /// Manage the packet filter (`iptables`, `ip6tables`).
     mod iptables;
 
-    /// The version of the program.
+    /// Return the version of the program.
     fn version(Version {
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// The words of a rule from arguments that are called as the program's long options are.
+    /// Build a rule from arguments that have the names of the program's long options.
     fn build_rule(BuildRule {
         /// The table.
         table: Option<String> = Some("filter".into()),
         /// The chain.
         chain: Option<String> = None,
-        /// What is to be done with the rule, such as `A` or `insert`.
+        /// The command for the rule, such as `A` or `insert`.
         command: Option<String> = None,
-        /// Where in the chain.
+        /// The position in the chain.
         position: Value = "".into(),
-        /// Whether the whole command line is asked for.
+        /// Whether to return the whole command line instead of only the rule.
         full: Value = Value::Null,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
         ..kwargs
     });
 
-    /// The rules of a file.
+    /// Return the rules in a file.
     fn get_saved_rules(GetSavedRules {
-        /// The file; the one that this distribution loads at its start where none is named.
+        /// The path of the file. The default is the file that this distribution loads when the
+        /// system starts.
         conf_file: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// The rules in force.
+    /// Return the rules that are in force.
     fn get_rules(GetRules {
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// The policy of a chain in a file.
+    /// Return the policy of a chain in a file.
     fn get_saved_policy(GetSavedPolicy {
         /// The table.
         table: String = "filter".into(),
         /// The chain.
         chain: Option<String> = None,
-        /// The file.
+        /// The path of the file.
         conf_file: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// The policy of a chain.
+    /// Return the policy of a chain.
     fn get_policy(GetPolicy {
         /// The table.
         table: String = "filter".into(),
         /// The chain.
         chain: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
@@ -87,47 +89,47 @@ state::exec_module! {
         chain: Option<String> = None,
         /// The policy.
         policy: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// Write the rules in force to a file.
+    /// Write the rules that are in force to a file.
     fn save(Save {
-        /// The file.
+        /// The path of the file.
         filename: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// Whether a rule is in a chain.
+    /// Return True if a rule is in a chain.
     fn check(Check {
         /// The table.
         table: String = "filter".into(),
         /// The chain.
         chain: Option<String> = None,
-        /// The words of the rule.
+        /// The rule as text.
         rule: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// Whether a chain is in a table.
+    /// Return True if a chain exists in a table.
     fn check_chain(CheckChain {
         /// The table.
         table: String = "filter".into(),
         /// The chain.
         chain: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// Make a chain.
+    /// Create a chain.
     fn new_chain(NewChain {
         /// The table.
         table: String = "filter".into(),
         /// The chain.
         chain: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
@@ -137,57 +139,57 @@ state::exec_module! {
         table: String = "filter".into(),
         /// The chain.
         chain: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// Put a rule at the end of a chain.
+    /// Append a rule to a chain.
     fn append(Append {
         /// The table.
         table: String = "filter".into(),
         /// The chain.
         chain: Option<String> = None,
-        /// The words of the rule.
+        /// The rule as text.
         rule: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// Put a rule into a chain.
+    /// Insert a rule into a chain.
     fn insert(Insert {
         /// The table.
         table: String = "filter".into(),
         /// The chain.
         chain: Option<String> = None,
-        /// Its number there; from the end on where it is negative.
+        /// The number of the rule in the chain. A negative number counts from the end.
         position: Option<i64> = None,
-        /// The words of the rule.
+        /// The rule as text.
         rule: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// Take a rule out of a chain.
+    /// Delete a rule from a chain.
     fn delete(Delete {
         /// The table.
         table: String,
         /// The chain.
         chain: Option<String> = None,
-        /// Its number there.
+        /// The number of the rule in the chain.
         position: Option<i64> = None,
-        /// Or its words.
+        /// The rule as text, instead of its number.
         rule: Option<String> = None,
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
-    /// Take all rules out of a chain, or out of all of a table.
+    /// Delete all rules of a chain, or of all chains of a table.
     fn flush(Flush {
         /// The table.
         table: String = "filter".into(),
-        /// The chain.
+        /// The chain. The default is all chains of the table.
         chain: String = String::new(),
-        /// `ipv4` or `ipv6`.
+        /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 }
@@ -195,10 +197,10 @@ state::exec_module! {
 const NO_CHAIN: &str = "Error: Chain needs to be specified";
 const NO_RULE: &str = "Error: Rule needs to be specified";
 
-/// The program for a family.
+/// Returns the path of the program for an address family.
 ///
 /// # Errors
-/// When it is missing.
+/// When the program is missing.
 pub(crate) fn program(family: &str) -> Result<String, Error> {
     let name = match family {
         "ipv6" => "ip6tables",
@@ -207,7 +209,7 @@ pub(crate) fn program(family: &str) -> Result<String, Error> {
     which(name).ok_or_else(|| format!("{name} is not in the path").into())
 }
 
-/// A chain of a table, for one family.
+/// A chain of a table, for one address family.
 #[derive(Clone, Copy)]
 pub(crate) struct Chain<'a> {
     pub(crate) family: &'a str,
@@ -216,7 +218,8 @@ pub(crate) struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// Runs a command on it. The rest is split as a shell would; what is the name of a table or chain is no option.
+    /// Runs a command on the chain. `rest` is split as a shell does. The names of tables and chains
+    /// are never interpreted as options.
     fn run(self, cx: &Exec, command: &str, rest: &str, quiet: bool) -> Result<Output, Error> {
         if let Some(name) = [self.table, self.name]
             .iter()
@@ -236,7 +239,7 @@ impl Chain<'_> {
         }
     }
 
-    /// Changes it: what the program complains of, empty where it does not.
+    /// Changes the chain. Returns the error message of the program, which is empty on success.
     ///
     /// # Errors
     /// When the program is missing.
@@ -248,7 +251,7 @@ impl Chain<'_> {
         })
     }
 
-    /// Whether a rule is in it.
+    /// Returns whether a rule is in the chain.
     ///
     /// # Errors
     /// When the program is missing.
@@ -256,7 +259,7 @@ impl Chain<'_> {
         Ok(self.run(cx, "-C", rule, true)?.success())
     }
 
-    /// Whether it is there.
+    /// Returns whether the chain exists.
     ///
     /// # Errors
     /// When the program is missing.
@@ -267,16 +270,18 @@ impl Chain<'_> {
             self.table.into(),
         ];
         let output = Process::words(words).quiet().run(cx)?;
-        // A table that does not exist has no chain, as Salt sees it: what is then done to the chain fails and says why.
+        // As in Salt, a table that does not exist has no chains. The following action on the chain
+        // fails and gives the reason.
         let rules = output.stdout_regardless();
         let start = format!(":{} ", self.name);
         Ok(rules.lines().any(|line| line.starts_with(&start)))
     }
 
-    /// Puts a rule there, unless it is: what the program complains of.
+    /// Inserts a rule unless it is in the chain. Returns the error message of the program.
     ///
     /// # Errors
-    /// When the program is missing, or a position counts from the end of a chain that is not there.
+    /// When the program is missing, or a position counts from the end of a chain that does not
+    /// exist.
     pub(crate) fn insert(
         self,
         cx: &Exec,
@@ -303,7 +308,7 @@ impl Chain<'_> {
     }
 }
 
-/// Where this distribution keeps the rules that it loads at its start.
+/// Returns the path of the file with the rules that this distribution loads when the system starts.
 fn conf(cx: &Exec, family: &str) -> Result<&'static str, Error> {
     let (os, os_family) = (cx.grain("os"), cx.grain("os_family"));
     let (four, six) = match (os_family.as_str(), os.as_str()) {
@@ -334,7 +339,7 @@ fn conf(cx: &Exec, family: &str) -> Result<&'static str, Error> {
     Ok(if family == "ipv6" { six } else { four })
 }
 
-/// The file that is named, or the distribution's.
+/// Returns the given file, or that of the distribution.
 fn file(cx: &Exec, given: Option<&str>, family: &str) -> Result<String, Error> {
     match given.filter(|given| !given.is_empty()) {
         Some(given) => Ok(given.to_owned()),
@@ -342,7 +347,7 @@ fn file(cx: &Exec, given: Option<&str>, family: &str) -> Result<String, Error> {
     }
 }
 
-/// What `iptables-save` says.
+/// Returns the output of `iptables-save`.
 fn shown(cx: &Exec, family: &str) -> Result<String, Error> {
     let done = Process::words([program(family)? + "-save"]).run(cx)?;
     match done.success() {
@@ -351,7 +356,7 @@ fn shown(cx: &Exec, family: &str) -> Result<String, Error> {
     }
 }
 
-/// The rules in force.
+/// Returns the rules that are in force.
 ///
 /// # Errors
 /// When they cannot be read.
@@ -364,7 +369,7 @@ fn in_file(cx: &Exec, given: Option<&str>, family: &str) -> Result<Map, Error> {
     saved::parsed(&fs::text(&path)?)
 }
 
-/// Whether a file holds other rules than those in force; one that is missing does.
+/// Returns whether a file has other rules than those in force. A missing file counts as outdated.
 ///
 /// # Errors
 /// When the rules in force cannot be read.
@@ -381,7 +386,7 @@ pub(crate) fn is_outdated(cx: &Exec, given: Option<&str>, family: &str) -> Resul
     Ok(rules(&in_file(cx, given, family)?) != rules(&in_force(cx, family)?))
 }
 
-/// Writes the rules in force to a file, and says so.
+/// Writes the rules in force to a file, and returns a message about it.
 ///
 /// # Errors
 /// When they cannot be read or written.
@@ -425,7 +430,7 @@ fn without(rules: &str, filter: &Regex) -> Result<String, Error> {
     Ok(kept.join("\n"))
 }
 
-/// A function on a chain; without one there is Salt's sentence.
+/// Runs a function on a chain; returns Salt's error message if no chain is given.
 fn on<'a>(
     family: &'a str,
     table: &'a str,
@@ -442,7 +447,7 @@ fn on<'a>(
     }
 }
 
-/// The same for a rule of it.
+/// Like [`on`], for a rule of the chain.
 fn on_rule<'a>(
     family: &'a str,
     table: &'a str,
@@ -466,7 +471,7 @@ fn policy_of(rules: &Map, chain: Chain<'_>) -> Value {
     policy.cloned().unwrap_or_default()
 }
 
-/// The policy of a chain now; null where there is no such chain.
+/// Returns the current policy of a chain; null if the chain does not exist.
 ///
 /// # Errors
 /// When the rules cannot be read.
@@ -557,7 +562,7 @@ fn check_chain(cx: &Exec, args: CheckChain) -> Result<Value, Error> {
     })
 }
 
-/// True, or what the program complains of.
+/// Returns True, or the error message of the program if there is one.
 fn done(complaint: String) -> Value {
     match complaint.is_empty() {
         true => true.into(),

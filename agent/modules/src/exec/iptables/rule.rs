@@ -1,4 +1,4 @@
-//! A rule's words from arguments that are called as the program's long options are.
+//! Builds a rule from arguments that have the names of the program's long options.
 
 use state::low::is_internal;
 use state::module::Error;
@@ -6,7 +6,7 @@ use value::{Map, Value, python};
 
 use super::{Chain, program};
 
-/// The target and its own options, which stand after everything else; in this order.
+/// The target and its own options, in the order in which they are written after all other options.
 const AFTER: &str = "j jump add-set and-mark and-tos checksum-fill clamp-mss-to-pmtu clustermac ctevents ctmask del-set \
     ecn-tcp-remove exist expevents gateway hash-init hashmode helper label local-node log-ip-options \
     log-level log-prefix log-tcp-options log-tcp-sequence log-uid map-set mask mss new nfmask \
@@ -21,13 +21,13 @@ const AFTER: &str = "j jump add-set and-mark and-tos checksum-fill clamp-mss-to-
     led-trigger-id queue-cpu-fanout src-pfx to-port addr and-mask delude honeypot or-mask prefix reset \
     reuse set-mac shift static tarpit tname ttl";
 
-/// Matches that take `name_` as their `--name`.
+/// The matches whose argument `name_` is the option `--name`.
 const NAMED: [&str; 3] = ["pknock", "quota2", "recent"];
 
-/// What is no option of the program: what this module looks at.
+/// The arguments that are not options of the program, but are read by this module.
 const OURS: [&str; 5] = ["chain", "command", "position", "save", "table"];
 
-/// The whole command line, as Salt shows it.
+/// Returns the whole command line, as Salt shows it.
 ///
 /// # Errors
 /// When the program is missing.
@@ -52,10 +52,10 @@ pub(crate) fn full(chain: Chain<'_>, command: &str, args: Map) -> Result<String,
     ))
 }
 
-/// What is between the chain and the end of the line.
+/// Returns the rule without the command, the table and the chain.
 ///
 /// # Errors
-/// In Salt's words, where ports are listed and no protocol is.
+/// When ports are listed without a protocol. The message is Salt's.
 pub(crate) fn short(mut args: Map) -> Result<String, &'static str> {
     if let Some(target) = args.remove("target") {
         args.insert("jump", target);
@@ -114,7 +114,7 @@ fn is_policy(args: &Map) -> bool {
         .is_some_and(|kind| *kind == "policy".into())
 }
 
-/// Adds a word unless it is there, and says whether it was not.
+/// Appends a word unless it is in the list already. Returns whether it was appended.
 fn once(rule: &mut Vec<String>, word: &str) -> bool {
     let is_new = !rule.iter().any(|known| known == word);
     if is_new {
@@ -123,7 +123,7 @@ fn once(rule: &mut Vec<String>, word: &str) -> bool {
     is_new
 }
 
-/// A list, or the one text that stands for a list of one.
+/// Returns the items of a list, or a list of the one value.
 fn items(value: &Value) -> Vec<String> {
     match value.as_list() {
         Some(items) => items.iter().map(python::str).collect(),
@@ -155,7 +155,7 @@ fn matches(args: &mut Map, rule: &mut Vec<String>) {
     }
 }
 
-/// The text without its `!` or `not`; none where it has neither.
+/// Returns the text without its `!` or `not`; `None` if it has neither.
 fn negated(text: &str) -> Option<String> {
     if !text.starts_with('!') && !text.starts_with("not") {
         return None;
@@ -199,7 +199,7 @@ fn is_bare(value: &Value) -> bool {
     value.is_null() || value.as_str() == Some("")
 }
 
-/// The options of the target.
+/// Returns the options of the target.
 fn after(args: &mut Map) -> Vec<String> {
     let given = AFTER
         .split(' ')
@@ -212,7 +212,7 @@ fn after(args: &mut Map) -> Vec<String> {
     written.collect()
 }
 
-/// Any other option.
+/// Returns any other option.
 fn other(key: &str, value: &Value) -> String {
     let dashes = if key.chars().count() == 1 { "-" } else { "--" };
     let option = format!("{dashes}{key}");

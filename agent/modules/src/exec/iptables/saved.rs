@@ -1,10 +1,10 @@
-//! What `iptables-save` writes, as Salt shows it.
+//! Parses the output of `iptables-save` into Salt's form.
 
 use python::shlex;
 use state::module::Error;
 use value::{Map, Value};
 
-/// Short options, and long ones that go under another name.
+/// The long names of short options, and of long options that Salt calls differently.
 const NAMES: [(&str, &str); 18] = [
     ("-c", "set-counters"),
     ("-d", "destination"),
@@ -26,7 +26,7 @@ const NAMES: [(&str, &str); 18] = [
     ("--src-cc", "source-country"),
 ];
 
-/// Tables of chains, each with its policy, counters and rules.
+/// Returns tables of chains, each with its policy, counters and rules.
 pub(super) fn parsed(text: &str) -> Result<Map, Error> {
     let mut tables = Map::new();
     let mut table = Map::new();
@@ -50,7 +50,7 @@ fn not_understood(line: &str) -> Error {
     format!("the line of iptables-save is not understood: {line}").into()
 }
 
-/// `INPUT ACCEPT [10:840]`.
+/// Parses the declaration of a chain, such as `INPUT ACCEPT [10:840]`.
 fn declared(line: &str) -> Option<(&str, Map)> {
     let mut words = line.split_whitespace();
     let (chain, policy) = (words.next()?, words.next()?);
@@ -63,7 +63,7 @@ fn declared(line: &str) -> Option<(&str, Map)> {
     Some((chain, about.with("rules_comment", Map::new())))
 }
 
-/// One rule: its options, each with a list of what was given for it.
+/// Adds one rule: its options, each with a list of its values.
 fn add(table: &mut Map, line: &str) -> Result<(), Error> {
     let words = shlex::split(line)?;
     let mut words = words.iter().map(String::as_str).skip(1).peekable();

@@ -1,4 +1,4 @@
-//! `/etc/fstab`: its lines, and changing them.
+//! Reads and changes the lines of `/etc/fstab`.
 
 use std::path::Path;
 
@@ -10,46 +10,46 @@ use super::{file_text, option_list};
 use crate::fs::{self, Owner};
 
 state::exec_module! {
-    /// The table of file systems.
+    /// Manage the table of file systems.
     mod mount;
 
     /// Return the entries of `/etc/fstab` by mount point.
     fn fstab(Fstab {
-        /// The file.
+        /// The path of the file.
         config: String = "/etc/fstab".into(),
     });
 
-    /// Remove entries.
+    /// Remove the entries of a mount point.
     fn rm_fstab(RmFstab {
         /// The mount point.
         name: String,
-        /// The device; any where none is named.
+        /// The device. The default is any device.
         device: Option<String>,
-        /// The file.
+        /// The path of the file.
         config: String = "/etc/fstab".into(),
     });
 
-    /// Write an entry: `present`, `new` or `change`.
+    /// Write an entry. Return `present`, `new` or `change`.
     fn set_fstab(SetFstab {
         /// The mount point.
         name: String,
         /// The device.
         device: String,
-        /// The type.
+        /// The type of the file system.
         fstype: String,
-        /// The options.
+        /// The mount options.
         opts: Value = "defaults".into(),
-        /// Whether it is dumped.
+        /// The value of the dump column.
         dump: Value = 0.into(),
-        /// When it is checked.
+        /// The value of the pass column: the order of file system checks.
         pass_num: Value = 0.into(),
-        /// The file.
+        /// The path of the file.
         config: String = "/etc/fstab".into(),
-        /// Only say what would be done.
+        /// Whether to report only what would be done.
         test: bool = false,
-        /// What tells the entry: `auto`, or names of columns.
+        /// The columns that identify the entry: `auto`, or names of columns.
         match_on: Value = "auto".into(),
-        /// Leave an entry that is there as it is.
+        /// Whether to keep an existing entry unchanged.
         not_change: bool = false,
         ..kwargs
     });
@@ -57,12 +57,12 @@ state::exec_module! {
 
 const COLUMNS: [&str; 6] = ["device", "name", "fstype", "opts", "dump", "pass_num"];
 
-/// One entry.
+/// An entry of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry([String; 6]);
 
 impl Entry {
-    /// An entry; spaces in device and options are written as fstab has them.
+    /// Creates an entry. Spaces in device and options are escaped as in fstab.
     pub(crate) fn new(
         name: &str,
         device: &str,
@@ -100,7 +100,7 @@ impl Entry {
         format!("{device}\t\t{name}\t{fstype}\t{opts}\t{dump} {pass}\n")
     }
 
-    /// True when these columns are the same; options may stand in any order.
+    /// Returns whether these columns are equal. The order of options does not matter.
     fn matches(&self, other: &Self, columns: &[usize]) -> bool {
         let sorted = |text: &str| {
             let mut options: Vec<&str> = text.split(',').collect();
@@ -116,9 +116,9 @@ impl Entry {
     }
 }
 
-/// The columns that tell an entry.
+/// Returns the columns that identify an entry.
 fn criteria(match_on: &Value, fstype: &str) -> Result<Vec<usize>, Error> {
-    // These have no device of their own.
+    // These file systems have no device.
     const SPECIAL: [&str; 14] = [
         "none",
         "tmpfs",
@@ -149,7 +149,7 @@ fn criteria(match_on: &Value, fstype: &str) -> Result<Vec<usize>, Error> {
     names.iter().map(column).collect()
 }
 
-/// The entries by mount point; a second one gets another name.
+/// Returns the entries by mount point. Further entries of the same mount point get a different key.
 pub(crate) fn entries(config: &str) -> Map {
     let mut found = Map::new();
     let text = file_text(config).unwrap_or_default();
@@ -202,7 +202,7 @@ fn rm_fstab(cx: &Exec, args: RmFstab) -> Result<Value, Error> {
     Ok(true.into())
 }
 
-/// How an entry is written.
+/// The options for writing an entry.
 pub(crate) struct Writing<'a> {
     pub(crate) config: &'a str,
     pub(crate) match_on: &'a Value,
@@ -210,7 +210,7 @@ pub(crate) struct Writing<'a> {
     pub(crate) test: bool,
 }
 
-/// Writes an entry: `present`, `new` or `change`.
+/// Writes an entry. Returns `present`, `new` or `change`.
 pub(crate) fn set(cx: &Exec, entry: &Entry, how: &Writing<'_>) -> Result<&'static str, Error> {
     let Entry([_, _, fstype, ..]) = entry;
     let columns = criteria(how.match_on, fstype)?;

@@ -1,4 +1,4 @@
-//! The `mount` execution module: what is mounted, and mounting.
+//! The `mount` execution module: shows, mounts and unmounts file systems.
 
 pub(crate) mod fstab;
 
@@ -15,132 +15,133 @@ use crate::fs::{self, Owner};
 use crate::process::{Process, which};
 
 state::exec_module! {
-    /// File systems in the tree of files.
+    /// Manage mounted file systems and swap space.
     mod mount;
 
-    /// Return what is mounted where.
+    /// Return the mounted file systems by mount point.
     fn active(Active {
-        /// With all that the kernel knows.
+        /// Whether to return all information that the kernel has.
         extended: bool = false,
     });
 
-    /// Mount a file system: True, or what mount says.
+    /// Mount a file system. Return True, or the error message of the program.
     fn mount(Mount {
-        /// Where.
+        /// The mount point.
         name: String,
-        /// The device; what `/etc/fstab` has where none is named.
+        /// The device. The default is the entry in `/etc/fstab`.
         device: Value = false.into(),
-        /// Whether the folder is made.
+        /// Whether to create the mount point.
         mkmnt: bool = false,
-        /// The type.
+        /// The type of the file system.
         fstype: String = String::new(),
-        /// The options: a list, or texts with commas between them.
+        /// The mount options: a list, or a text with commas between them.
         opts: Value = "defaults".into(),
-        /// The user who owns a new folder and runs mount.
+        /// The user who owns a new mount point and runs mount.
         user: Option<String> = None,
-        /// Only `mount` is supported.
+        /// The program to use. Only `mount` is supported.
         util: String = "mount".into(),
     });
 
-    /// Mount a file system again with other options, or for the first time.
+    /// Mount a file system again with other options. If it is not mounted, mount it.
     fn remount(Remount {
-        /// Where.
+        /// The mount point.
         name: String,
         /// The device.
         device: String,
-        /// Whether the folder is made.
+        /// Whether to create the mount point.
         mkmnt: bool = false,
-        /// The type.
+        /// The type of the file system.
         fstype: String = String::new(),
-        /// The options.
+        /// The mount options: a list, or a text with commas between them.
         opts: Value = "defaults".into(),
         /// The user who runs mount.
         user: Option<String> = None,
     });
 
-    /// Unmount a file system: True, or what umount says.
+    /// Unmount a file system. Return True, or the error message of the program.
     fn umount(Umount {
-        /// Where.
+        /// The mount point.
         name: String,
         /// The device.
         device: Option<String> = None,
         /// The user who runs umount.
         user: Option<String> = None,
-        /// Only `mount` is supported.
+        /// The program to use. Only `mount` is supported.
         util: String = "mount".into(),
-        /// As soon as nobody uses it.
+        /// Whether to detach the file system now and to clean it up when no process uses it any
+        /// more.
         lazy: bool = false,
     });
 
-    /// Return the mount point that a path lies below.
+    /// Return the mount point of the file system that contains a path.
     fn get_mount_from_path(GetMountFromPath {
         /// The path.
         path: String,
     });
 
-    /// Return the device that a path lies on.
+    /// Return the device of the file system that contains a path.
     fn get_device_from_path(GetDeviceFromPath {
         /// The path.
         path: String,
     });
 
-    /// True when something is mounted there.
+    /// Return True if a file system is mounted at a path.
     fn is_mounted(IsMounted {
-        /// Where.
+        /// The mount point.
         name: String,
     });
 
-    /// True for a program that is linked with libfuse.
+    /// Return True if a program is linked with libfuse.
     fn is_fuse_exec(IsFuseExec {
-        /// The program.
+        /// The name of the program.
         cmd: String,
     });
 
-    /// Return what is used as swap space.
+    /// Return the active swap space.
     fn swaps(Swaps {});
 
-    /// Use a device or a file as swap space.
+    /// Activate a device or a file as swap space.
     fn swapon(Swapon {
-        /// Which.
+        /// The device or file.
         name: String,
-        /// Its priority.
+        /// The priority of the swap space.
         priority: Option<i64> = None,
     });
 
-    /// Use a device or a file no longer as swap space.
+    /// Deactivate a device or a file as swap space.
     fn swapoff(Swapoff {
-        /// Which.
+        /// The device or file.
         name: String,
     });
 
-    /// Return what is kept of a mount.
+    /// Return the cached information about a mount.
     fn read_mount_cache(ReadMountCache {
-        /// Where.
+        /// The mount point.
         name: String,
     });
 
-    /// Keep how something is mounted.
+    /// Store information about a mount in the cache.
     fn write_mount_cache(WriteMountCache {
-        /// Where.
+        /// The mount point.
         real_name: String,
         /// The device.
         device: Value,
-        /// Whether the folder was made.
+        /// Whether the mount point was created.
         mkmnt: Value,
-        /// The type.
+        /// The type of the file system.
         fstype: Value,
-        /// The options.
+        /// The mount options.
         mount_opts: Value,
     });
 
-    /// Forget how something was mounted.
+    /// Remove information about a mount from the cache.
     fn delete_mount_cache(DeleteMountCache {
-        /// Where.
+        /// The mount point.
         real_name: String,
     });
 }
 
-/// Options with the numbers of their users and groups.
+/// Returns the options with user and group names replaced by their ids.
 fn numbered(options: &str) -> Vec<String> {
     options
         .split(',')
@@ -148,7 +149,7 @@ fn numbered(options: &str) -> Vec<String> {
         .collect()
 }
 
-/// `uid=root` as `uid=0`.
+/// Returns an option with the id instead of the name: `uid=0` for `uid=root`.
 pub(crate) fn with_number(option: &str) -> String {
     let number = match option.split_once('=') {
         Some(("uid", name)) if name.parse::<u32>().is_err() => {
@@ -169,7 +170,7 @@ fn read(path: &str) -> Result<String, Error> {
     fs::text(path)
 }
 
-/// What is mounted where, as `/proc/self/mounts` has it.
+/// Returns the mounted file systems by mount point, from `/proc/self/mounts`.
 fn mounts() -> Result<Map, Error> {
     let entry = |line: &str| {
         let mut words = line.split(' ');
@@ -188,7 +189,7 @@ fn mounts() -> Result<Map, Error> {
         .collect())
 }
 
-/// What blkid knows, asked once in a run.
+/// Returns the block devices that blkid lists. It runs only once in a run.
 fn block_devices(cx: &Exec) -> Map {
     let known = cx.context(|context| context.get("disk.blkid").and_then(Value::as_map).cloned());
     known.unwrap_or_else(|| {
@@ -201,7 +202,7 @@ fn block_devices(cx: &Exec) -> Map {
     })
 }
 
-/// What is mounted where, with all that the kernel knows.
+/// Returns the mounted file systems by mount point, with all information that the kernel has.
 pub(crate) fn extended(cx: &Exec) -> Result<Map, Error> {
     let plain = mounts()?;
     let devices = block_devices(cx);
@@ -256,7 +257,7 @@ fn active(cx: &Exec, args: Active) -> Result<Value, Error> {
     }
 }
 
-/// Options as words with commas.
+/// Returns the items of a list of options, or of a text with commas between them.
 pub(crate) fn option_list(given: &Value) -> Vec<String> {
     match given {
         Value::Str(text) => text.split(',').map(str::to_owned).collect(),
@@ -273,7 +274,7 @@ fn plain(text: &str) -> Result<&str, Error> {
     }
 }
 
-/// Runs mount or umount: True, or what it says.
+/// Runs mount or umount. The inner error is the message of the program.
 fn ran(cx: &Exec, words: Vec<String>, user: Option<&str>) -> Result<Result<(), String>, Error> {
     let program = words.first().cloned().unwrap_or_default();
     if which(&program).is_none() {
@@ -289,7 +290,7 @@ fn ran(cx: &Exec, words: Vec<String>, user: Option<&str>) -> Result<Result<(), S
     })
 }
 
-/// What is to be mounted.
+/// The parameters of a mount.
 pub(crate) struct Wanted<'a> {
     pub(crate) name: &'a str,
     pub(crate) device: Option<&'a str>,
@@ -300,7 +301,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Mounts it: `Err` holds what mount says.
+    /// Mounts the file system. The inner error is the message of the program.
     pub(crate) fn mount(&self, cx: &Exec) -> Result<Result<(), String>, Error> {
         if !path::exists(self.name) && self.mkmnt {
             cx.call_internal(
@@ -329,7 +330,7 @@ impl Wanted<'_> {
         words
     }
 
-    /// Mounts it with other options.
+    /// Mounts the file system again with other options.
     pub(crate) fn remount(&self, cx: &Exec) -> Result<Result<(), String>, Error> {
         if !mounts()?.contains(self.name) {
             return self.mount(cx);
@@ -348,7 +349,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Unmounts it: `Err` holds what umount says.
+/// Unmounts a file system. The inner error is the message of the program.
 pub(crate) fn unmount(
     cx: &Exec,
     name: &str,
@@ -365,7 +366,7 @@ pub(crate) fn unmount(
     ran(cx, words, user)
 }
 
-/// True, or what the program says.
+/// Returns True, or the error message of the program.
 fn answer(done: Result<(), String>) -> Value {
     done.map_or_else(Value::from, |()| true.into())
 }
@@ -416,7 +417,7 @@ fn umount(cx: &Exec, args: Umount) -> Result<Value, Error> {
     .map(answer)
 }
 
-/// The mount point that a path lies below.
+/// Returns the mount point of the file system that contains a path.
 fn above(mounts: &Map, path: &str) -> String {
     let mut path = realpath(path);
     while path != "/" && !mounts.contains(&path) {
@@ -425,10 +426,10 @@ fn above(mounts: &Map, path: &str) -> String {
     path
 }
 
-/// The device that a path lies on.
+/// Returns the device of the file system that contains a path.
 ///
 /// # Errors
-/// When none is known.
+/// When the device is not known.
 pub(crate) fn device_of(path: &str) -> Result<String, Error> {
     let mounts = mounts()?;
     let entry = mounts.get(&above(&mounts, path));
@@ -461,7 +462,7 @@ fn is_fuse_exec(cx: &Exec, args: IsFuseExec) -> Result<Value, Error> {
     Ok(done.stdout.contains("libfuse").into())
 }
 
-/// What is used as swap space.
+/// Returns the active swap space.
 pub(crate) fn swap_spaces() -> Map {
     let text = crate::procfs::text("/proc/swaps");
     let entry = |line: &str| {
@@ -524,7 +525,7 @@ fn swapoff(cx: &Exec, args: Swapoff) -> Result<Value, Error> {
     Ok((!swap_spaces().contains(&args.name)).into())
 }
 
-/// What is kept of all mounts.
+/// Returns the cached information about all mounts.
 fn cache(cx: &Exec) -> Result<Map, Error> {
     let text = fs::text_or_none(cx.opts().cachedir().join("mounts"))?.unwrap_or_default();
     Ok(match render::yaml::load(&text) {
@@ -551,10 +552,10 @@ fn keep(cx: &Exec, mounts: Map) -> Result<(), Error> {
     )
 }
 
-/// The options that are kept of a mount.
+/// Returns the cached options of a mount.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the cache cannot be read.
 pub(crate) fn cached_options(cx: &Exec, name: &str) -> Result<Option<Vec<String>>, Error> {
     let mounts = cache(cx)?;
     let options = mounts.get(name).and_then(|entry| entry.get("opts"));
@@ -567,7 +568,7 @@ fn read_mount_cache(cx: &Exec, args: ReadMountCache) -> Result<Value, Error> {
         .unwrap_or_else(|| Map::new().into()))
 }
 
-/// Keeps how something is mounted.
+/// Stores information about a mount in the cache.
 pub(crate) fn remember(cx: &Exec, name: &str, entry: Map) -> Result<(), Error> {
     let mut mounts = cache(cx)?;
     mounts.insert(name, entry);
@@ -584,7 +585,7 @@ fn write_mount_cache(cx: &Exec, args: WriteMountCache) -> Result<Value, Error> {
     Ok(true.into())
 }
 
-/// Forgets how something was mounted.
+/// Removes information about a mount from the cache.
 pub(crate) fn forget(cx: &Exec, name: &str) -> Result<(), Error> {
     let mut mounts = cache(cx)?;
     match mounts.remove(name) {
@@ -598,7 +599,7 @@ fn delete_mount_cache(cx: &Exec, args: DeleteMountCache) -> Result<Value, Error>
     Ok(true.into())
 }
 
-/// A file that is only read where it exists.
+/// Returns the text of a file, or an error if it does not exist.
 pub(crate) fn file_text(path: &str) -> Result<String, Error> {
     if Path::new(path).is_file() {
         read(path)

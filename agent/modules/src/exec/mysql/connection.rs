@@ -1,4 +1,4 @@
-//! How a server is reached, and what it answers.
+//! Connections to a server: runs statements with the client program and parses the results.
 
 use python::xml;
 use state::exec::Exec;
@@ -9,7 +9,8 @@ use crate::exec::cmd::Temporary;
 use crate::exec::config;
 use crate::process::{Process, which};
 
-/// The arguments of a connection, each with the option of the minion that stands in for it, and its name in the client's own file.
+/// The connection arguments: each with the minion option that is its default, and its name in the
+/// client's option file.
 const ARGUMENTS: [(&str, &str, &str); 7] = [
     ("connection_host", "mysql.host", "host"),
     ("connection_user", "mysql.user", "user"),
@@ -24,24 +25,24 @@ const ARGUMENTS: [(&str, &str, &str); 7] = [
     ),
 ];
 
-/// How a server is reached.
+/// The parameters of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conn {
-    /// What stands in the file that the client reads.
+    /// The settings that are written to the option file of the client.
     settings: Map,
-    /// A file of the client's that is read before that.
+    /// An option file of the client that is read before those settings.
     default_file: String,
     default_group: String,
 }
 
-/// The rows that a statement gives.
+/// The rows of a statement's result.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     pub rows: Vec<Map>,
 }
 
 impl Table {
-    /// A cell of the first row.
+    /// Returns a cell of the first row.
     pub(crate) fn first(&self, column: &str) -> Option<Value> {
         self.rows.first()?.get(column).cloned()
     }
@@ -53,23 +54,24 @@ impl From<Table> for Value {
     }
 }
 
-/// The client's program.
+/// Returns the path of the client program.
 pub(crate) fn client() -> Option<String> {
     which("mariadb").or_else(|| which("mysql"))
 }
 
-/// A name as SQL takes it.
+/// Quotes a name for SQL.
 pub(crate) fn ident(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// A text as SQL takes it.
+/// Quotes a text for SQL.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 impl Conn {
-    /// What the arguments of a function, or else the options of the minion, say.
+    /// Returns the connection from the arguments of a function; missing ones come from the options
+    /// of the minion.
     pub(crate) fn of(cx: &Exec, kwargs: &Map) -> Result<Self, Error> {
         let has_file = kwargs.contains("connection_default_file");
         let argument = |argument: &str, name: &str, always: bool| match kwargs.get(argument) {
@@ -106,19 +108,20 @@ impl Conn {
         })
     }
 
-    /// The same in a database.
+    /// Returns a copy that uses a database.
     pub(crate) fn within(&self, database: &str) -> Self {
         self.with("database", database)
     }
 
-    /// The same with another value.
+    /// Returns a copy with another value for a setting.
     pub(crate) fn with(&self, key: &str, value: &str) -> Self {
         let mut conn = self.clone();
         conn.settings.insert(key, value);
         conn
     }
 
-    /// The file that the client reads: no password stands among its arguments.
+    /// Returns the text of the client's option file. It contains the password, so that the command
+    /// line does not.
     fn file(&self) -> Result<String, Error> {
         let mut text = String::new();
         match self.default_group.as_str() {
@@ -136,7 +139,7 @@ impl Conn {
         }
         for (key, value) in &self.settings {
             let (key, value) = (key.to_text(), value.to_text());
-            // The database is an option of the program alone.
+            // The option for the database is known only to this program, not to all clients.
             if key != "database" {
                 text.push_str(&format!("{key}={}\n", set_apart(&value)));
             }
@@ -148,7 +151,7 @@ impl Conn {
         Ok(text)
     }
 
-    /// Runs statements; the tables that they give, those without rows included.
+    /// Runs statements. Returns their result tables, including those without rows.
     pub(crate) fn ask(&self, cx: &Exec, sql: &str) -> Result<Vec<Table>, Error> {
         let client = client().ok_or("the program mariadb or mysql is not in the path")?;
         let file = Temporary::written(".cnf", self.file()?.as_bytes(), None)?;
@@ -166,17 +169,17 @@ impl Conn {
         Ok(tables(&output.stdout))
     }
 
-    /// The table of one statement.
+    /// Returns the result table of one statement.
     pub(crate) fn table(&self, cx: &Exec, sql: &str) -> Result<Table, Error> {
         Ok(self.ask(cx, sql)?.into_iter().next().unwrap_or_default())
     }
 
-    /// Whether a statement gives rows.
+    /// Returns whether a statement returns rows.
     pub(crate) fn has(&self, cx: &Exec, sql: &str) -> Result<bool, Error> {
         Ok(!self.table(cx, sql)?.rows.is_empty())
     }
 
-    /// The version of the server.
+    /// Returns the version of the server.
     pub(crate) fn version(&self, cx: &Exec) -> Result<String, Error> {
         let found = self.table(cx, "SELECT VERSION() AS v")?.first("v");
         found
@@ -184,7 +187,7 @@ impl Conn {
             .ok_or_else(|| "the server does not say its version".into())
     }
 
-    /// The status of a plugin; empty where there is none.
+    /// Returns the status of a plugin; it is empty if the plugin does not exist.
     pub(crate) fn plugin(&self, cx: &Exec, name: &str) -> Result<String, Error> {
         let sql = format!(
             "SELECT PLUGIN_STATUS AS s FROM INFORMATION_SCHEMA.PLUGINS WHERE PLUGIN_NAME = {}",
@@ -195,7 +198,7 @@ impl Conn {
     }
 }
 
-/// The lines of one group of a file.
+/// Returns the lines of one group of an option file.
 fn of_group(text: &str, group: &str) -> String {
     let (mut found, mut is_inside) = (String::new(), false);
     for line in text.lines() {
@@ -210,14 +213,14 @@ fn of_group(text: &str, group: &str) -> String {
     found
 }
 
-/// A value as the client's files have it.
+/// Quotes a value for an option file of the client.
 fn set_apart(value: &str) -> String {
     let value = value.replace('\\', "\\\\").replace('"', "\\\"");
     let value = value.replace('\n', "\\n").replace('\r', "\\r");
     format!("\"{value}\"")
 }
 
-/// What the client says of an error, in the words of Salt: `MySQL Error NUMBER: SENTENCE`.
+/// Returns the error message of the client in Salt's form: `MySQL Error NUMBER: SENTENCE`.
 fn reason(stderr: &str) -> String {
     let line = stderr.lines().find(|line| line.starts_with("ERROR "));
     let parts = line.and_then(|line| {
@@ -231,7 +234,7 @@ fn reason(stderr: &str) -> String {
     }
 }
 
-/// The tables of the client's XML.
+/// Parses the tables from the client's XML output.
 fn tables(text: &str) -> Vec<Table> {
     let mut all: Vec<Table> = Vec::new();
     for element in xml::elements(text) {

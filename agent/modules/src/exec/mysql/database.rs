@@ -1,4 +1,4 @@
-//! Databases of a server.
+//! The databases of a server.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,7 +7,7 @@ use value::{Map, Value, log};
 use super::{Conn, ident, or, quoted};
 
 state::exec_module! {
-    /// Databases.
+    /// Manage databases of MySQL and MariaDB.
     mod mysql;
 
     /// Return the databases.
@@ -15,30 +15,30 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Return whether a database exists.
+    /// Return True if a database exists.
     fn db_exists(DbExists {
-        /// Its name.
+        /// The name of the database.
         name: String,
         ..kwargs
     });
 
-    /// Return character set and collation of a database.
+    /// Return the character set and collation of a database.
     fn db_get(DbGet {
-        /// Its name.
+        /// The name of the database.
         name: String,
         ..kwargs
     });
 
     /// Return the tables of a database.
     fn db_tables(DbTables {
-        /// Its name.
+        /// The name of the database.
         name: String,
         ..kwargs
     });
 
-    /// Make a database.
+    /// Create a database.
     fn db_create(DbCreate {
-        /// Its name.
+        /// The name of the database.
         name: String,
         /// The character set.
         character_set: Option<String> = None,
@@ -49,7 +49,7 @@ state::exec_module! {
 
     /// Change a database.
     fn alter_db(AlterDb {
-        /// Its name.
+        /// The name of the database.
         name: String,
         /// The character set.
         character_set: Option<String> = None,
@@ -60,52 +60,52 @@ state::exec_module! {
 
     /// Remove a database.
     fn db_remove(DbRemove {
-        /// Its name.
+        /// The name of the database.
         name: String,
         ..kwargs
     });
 
     /// Check the tables of a database.
     fn db_check(DbCheck {
-        /// Its name.
+        /// The name of the database.
         name: String,
-        /// The table; all of them where none is named.
+        /// The table. The default is all tables.
         table: Option<String> = None,
         ..kwargs
     });
 
     /// Repair the tables of a database.
     fn db_repair(DbRepair {
-        /// Its name.
+        /// The name of the database.
         name: String,
-        /// The table; all of them where none is named.
+        /// The table. The default is all tables.
         table: Option<String> = None,
         ..kwargs
     });
 
     /// Optimize the tables of a database.
     fn db_optimize(DbOptimize {
-        /// Its name.
+        /// The name of the database.
         name: String,
-        /// The table; all of them where none is named.
+        /// The table. The default is all tables.
         table: Option<String> = None,
         ..kwargs
     });
 }
 
-/// The names of all databases.
+/// Returns the first column of a statement's rows, such as the names of all databases.
 fn names(cx: &Exec, conn: &Conn, sql: &str) -> Result<Vec<String>, Error> {
     let rows = conn.table(cx, sql)?.rows;
     let first = |row: &Map| row.values().next().map(Value::to_text);
     Ok(rows.iter().filter_map(first).collect())
 }
 
-/// Whether a database exists.
+/// Returns whether a database exists.
 pub(crate) fn exists(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> {
     conn.has(cx, &format!("SHOW DATABASES LIKE {}", quoted(name)))
 }
 
-/// Character set and collation of a database; none where it does not exist.
+/// Returns the character set and collation of a database; `None` if it does not exist.
 pub(crate) fn get(cx: &Exec, conn: &Conn, name: &str) -> Result<Option<Map>, Error> {
     let sql = format!(
         "SELECT DEFAULT_CHARACTER_SET_NAME AS character_set, DEFAULT_COLLATION_NAME AS collate_name \
@@ -127,7 +127,7 @@ fn like(asked: Option<&str>, word: &str) -> String {
     asked.map_or_else(String::new, |value| format!(" {word} {}", quoted(value)))
 }
 
-/// Makes a database.
+/// Creates a database.
 pub(crate) fn create(
     cx: &Exec,
     conn: &Conn,
@@ -160,7 +160,7 @@ pub(crate) fn alter(
         .map(|_| ())
 }
 
-/// Removes a database that is there; True when it is gone.
+/// Removes an existing database. Returns true if it is gone afterwards.
 pub(crate) fn remove(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> {
     if matches!(name, "mysql" | "information_scheme") {
         log::info(format_args!("DB '{name}' may not be removed"));
@@ -221,7 +221,7 @@ fn db_remove(cx: &Exec, args: DbRemove) -> Result<Value, Error> {
     or(removed(), false)
 }
 
-/// What a statement says of one table, or of each.
+/// Runs a statement for one table, or for each table. Returns the results.
 fn each(
     cx: &Exec,
     kwargs: &Map,

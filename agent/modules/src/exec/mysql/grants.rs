@@ -1,4 +1,4 @@
-//! Privileges of users.
+//! The privileges of users.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -9,31 +9,31 @@ use super::{Conn, ident, or, quoted};
 use crate::version;
 
 state::exec_module! {
-    /// Privileges.
+    /// Manage the privileges of users of MySQL and MariaDB.
     mod mysql;
 
     /// Return the privileges of a user.
     fn user_grants(UserGrants {
         /// The user.
         user: String,
-        /// The host that it comes from.
+        /// The host that the user connects from.
         host: String = "localhost".into(),
         ..kwargs
     });
 
-    /// Return whether a user has privileges.
+    /// Return True if a user has privileges.
     fn grant_exists(GrantExists {
         /// The privileges, with commas between them.
         grant: String,
-        /// On what: `database.table`; each may be `*`.
+        /// The object of the privileges: `database.table`. Each part may be `*`.
         database: String,
         /// The user.
         user: String,
-        /// The host that it comes from.
+        /// The host that the user connects from.
         host: String = "localhost".into(),
-        /// Whether they may be granted further.
+        /// Whether the user may grant the privileges to others.
         grant_option: bool = false,
-        /// Whether the names of database and table are quoted.
+        /// Whether to quote the names of database and table.
         escape: bool = true,
         ..kwargs
     });
@@ -42,34 +42,34 @@ state::exec_module! {
     fn grant_add(GrantAdd {
         /// The privileges, with commas between them.
         grant: String,
-        /// On what: `database.table`; each may be `*`.
+        /// The object of the privileges: `database.table`. Each part may be `*`.
         database: String,
         /// The user.
         user: String,
-        /// The host that it comes from.
+        /// The host that the user connects from.
         host: String = "localhost".into(),
-        /// Whether they may be granted further.
+        /// Whether the user may grant the privileges to others.
         grant_option: bool = false,
-        /// Whether the names of database and table are quoted.
+        /// Whether to quote the names of database and table.
         escape: bool = true,
-        /// What its connections must have: a list of dictionaries.
+        /// The requirements for encrypted connections of the user: a list of dictionaries.
         ssl_option: Value = Value::Null,
         ..kwargs
     });
 
-    /// Take privileges away.
+    /// Revoke privileges.
     fn grant_revoke(GrantRevoke {
         /// The privileges, with commas between them.
         grant: String,
-        /// On what: `database.table`; each may be `*`.
+        /// The object of the privileges: `database.table`. Each part may be `*`.
         database: String,
         /// The user.
         user: String,
-        /// The host that it comes from.
+        /// The host that the user connects from.
         host: String = "localhost".into(),
-        /// Whether they may be granted further.
+        /// Whether to revoke the right to grant the privileges to others too.
         grant_option: bool = false,
-        /// Whether the names of database and table are quoted.
+        /// Whether to quote the names of database and table.
         escape: bool = true,
         ..kwargs
     });
@@ -81,7 +81,7 @@ state::exec_module! {
     });
 }
 
-/// Privileges that can be granted.
+/// The privileges that can be granted.
 const KNOWN: &str = "ALL PRIVILEGES|ALTER|ALTER ROUTINE|BACKUP_ADMIN|BINLOG_ADMIN|BINLOG ADMIN|BINLOG MONITOR|BINLOG REPLAY|\
     CONNECTION_ADMIN|CONNECTION ADMIN|CREATE|CREATE ROLE|CREATE ROUTINE|CREATE TABLESPACE|CREATE TEMPORARY TABLES|CREATE USER|\
     CREATE VIEW|DELETE|DELETE HISTORY|DROP|DROP ROLE|ENCRYPTION_KEY_ADMIN|EVENT|EXECUTE|FEDERATED ADMIN|FILE|GRANT OPTION|\
@@ -90,28 +90,28 @@ const KNOWN: &str = "ALL PRIVILEGES|ALTER|ALTER ROUTINE|BACKUP_ADMIN|BINLOG_ADMI
     REPLICATION SLAVE ADMIN|RESOURCE_GROUP_ADMIN|RESOURCE_GROUP_USER|ROLE_ADMIN|SELECT|SET USER|SET_USER_ID|SHOW DATABASES|\
     SHOW VIEW|SHUTDOWN|SLAVE MONITOR|SUPER|SYSTEM_VARIABLES_ADMIN|TRIGGER|UPDATE|USAGE|XA_RECOVER_ADMIN";
 
-/// What MySQL 8 makes of all privileges on everything.
+/// The privileges that MySQL 8 lists for `ALL PRIVILEGES` on `*.*`.
 const ALL_OF_MYSQL_8: &str = "ALTER|ALTER ROUTINE|BACKUP_ADMIN|BINLOG_ADMIN|CONNECTION_ADMIN|CREATE|CREATE ROLE|CREATE ROUTINE|\
     CREATE TABLESPACE|CREATE TEMPORARY TABLES|CREATE USER|CREATE VIEW|DELETE|DROP|DROP ROLE|ENCRYPTION_KEY_ADMIN|EVENT|EXECUTE|FILE|\
     GROUP_REPLICATION_ADMIN|INDEX|INSERT|LOCK TABLES|PERSIST_RO_VARIABLES_ADMIN|PROCESS|REFERENCES|RELOAD|REPLICATION CLIENT|\
     REPLICATION SLAVE|REPLICATION_SLAVE_ADMIN|RESOURCE_GROUP_ADMIN|RESOURCE_GROUP_USER|ROLE_ADMIN|SELECT|SET_USER_ID|SHOW DATABASES|\
     SHOW VIEW|SHUTDOWN|SUPER|SYSTEM_VARIABLES_ADMIN|TRIGGER|UPDATE|XA_RECOVER_ADMIN";
 
-/// Privileges, on what, whose.
+/// Requested privileges: their object and the user.
 #[derive(Clone, Default)]
 pub(crate) struct Asked {
     pub grant: String,
-    /// `database.table`.
+    /// The object, as `database.table`.
     pub database: String,
     pub user: String,
     pub host: String,
     pub grant_option: bool,
-    /// Whether the names are quoted.
+    /// True if the names are quoted.
     pub escape: bool,
     pub ssl_option: Value,
 }
 
-/// A grant in parts, as they are compared.
+/// The parts of a grant in the form in which they are compared.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Tokens {
     user: String,
@@ -120,7 +120,7 @@ struct Tokens {
     database: String,
 }
 
-/// Splits a text at a sign where it stands in no quotes and no parentheses.
+/// Splits a text at a separator, but not inside of quotes and parentheses.
 fn parts(text: &str, at: char) -> Vec<&str> {
     let (mut all, mut start, mut depth, mut quote) = (Vec::new(), 0, 0, None);
     for (index, sign) in text.char_indices() {
@@ -141,12 +141,12 @@ fn parts(text: &str, at: char) -> Vec<&str> {
     all
 }
 
-/// A name without its quotes.
+/// Returns a name without its quotes.
 fn bare(name: &str) -> String {
     name.replace(['\'', '"', '`', '\\'], "")
 }
 
-/// The privileges of a grant one by one; those of columns as `SELECT.column`.
+/// Splits a grant into single privileges. A privilege on a column becomes `SELECT.column`.
 fn privileges(grant: &str) -> Vec<String> {
     let mut all = Vec::new();
     for part in parts(grant, ',') {
@@ -164,7 +164,7 @@ fn privileges(grant: &str) -> Vec<String> {
 }
 
 impl Tokens {
-    /// Reads a line of `SHOW GRANTS`; none for roles and proxies.
+    /// Parses a line of `SHOW GRANTS`. Returns `None` for roles and proxies.
     fn read(line: &str) -> Option<Self> {
         let words = parts(line, ' ');
         let at = |word: &str| words.iter().position(|one| *one == word);
@@ -186,7 +186,7 @@ impl Tokens {
     }
 }
 
-/// What a server calls a privilege that has several names.
+/// Returns the name that a server uses for a privilege with several names.
 fn resolved(word: &str, server: &str) -> String {
     let since =
         |release: &str| server.contains("MariaDB") && version::loose(server, release).is_ge();
@@ -204,14 +204,15 @@ impl Asked {
         User::user(&self.user, &self.host).account()
     }
 
-    /// Database and table.
+    /// Returns the database and the table.
     fn place(&self) -> (&str, &str) {
         self.database
             .rsplit_once('.')
             .unwrap_or(("", &self.database))
     }
 
-    /// Both as SQL takes them; the database of a whole one is a pattern.
+    /// Returns the database and the table, quoted for SQL. For all tables of a database, its name
+    /// is a pattern.
     fn object(&self, escape: bool) -> String {
         let (database, table) = self.place();
         let database = match database {
@@ -226,7 +227,7 @@ impl Asked {
         format!("{database}.{table}")
     }
 
-    /// The privileges as SQL takes them.
+    /// Returns the privileges for SQL, or an error if one is unknown.
     fn checked(grant: &str) -> Result<String, Error> {
         let upper = grant.trim().to_uppercase();
         let grant = match upper.as_str() {
@@ -282,7 +283,7 @@ impl Asked {
         ))
     }
 
-    /// What must be among the grants of the user.
+    /// Returns the privileges that must be among the grants of the user.
     fn wanted(&self, server: &str) -> Result<Vec<String>, Error> {
         let upper = self.grant.to_uppercase();
         let is_mysql_8 = !server.contains("MariaDB") && version::loose(server, "8.0").is_ge();
@@ -295,7 +296,7 @@ impl Asked {
     }
 }
 
-/// The lines that say what a user has; none where there is no such user.
+/// Returns the `SHOW GRANTS` lines of a user; `None` if the user does not exist.
 pub(crate) fn of_user(
     cx: &Exec,
     conn: &Conn,
@@ -318,7 +319,7 @@ pub(crate) fn of_user(
     Ok(Some(cells.map(line).collect()))
 }
 
-/// Whether a user has the privileges.
+/// Returns whether a user has the privileges.
 pub(crate) fn exists(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
     let server = conn.version(cx)?;
     let Some(lines) = of_user(cx, conn, &asked.user, &asked.host)? else {
@@ -345,7 +346,7 @@ pub(crate) fn exists(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Erro
     Ok(!given.is_empty() && wanted.iter().all(has))
 }
 
-/// Grants the privileges; True when the user has them then.
+/// Grants the privileges. Returns true if the user has them afterwards.
 pub(crate) fn add(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
     match asked.statement() {
         Ok(sql) => conn.ask(cx, &sql)?,
@@ -357,7 +358,7 @@ pub(crate) fn add(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> 
     exists(cx, conn, asked)
 }
 
-/// Takes the privileges away; True when the user does not have them then.
+/// Revokes the privileges. Returns true if the user does not have them afterwards.
 pub(crate) fn revoke(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
     let option = if asked.grant_option {
         ", GRANT OPTION"
@@ -373,7 +374,7 @@ pub(crate) fn revoke(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Erro
     Ok(!exists(cx, conn, asked)?)
 }
 
-/// Takes away what a user has where privileges are asked for.
+/// Revokes all privileges that a user has on the requested object.
 pub(crate) fn revoke_all(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<(), Error> {
     let lines = of_user(cx, conn, &asked.user, &asked.host)?.unwrap_or_default();
     let place = bare(&asked.object(true));
@@ -392,7 +393,7 @@ pub(crate) fn revoke_all(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<(), Er
     Ok(())
 }
 
-/// What the arguments of a function or state ask.
+/// Returns the `Asked` that the arguments of a function or state describe.
 macro_rules! asked {
     ($args:ident) => {
         $crate::exec::mysql::grants::Asked {

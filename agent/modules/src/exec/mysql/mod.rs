@@ -1,4 +1,5 @@
-//! The `mysql` execution module: MySQL and MariaDB through their own client. Salt 3008 has it no more; answers are those of its last one.
+//! The `mysql` execution module: manages MySQL and MariaDB with their client program. Salt 3008 no
+//! longer has it; the results are those of its last version.
 
 mod connection;
 pub(crate) mod database;
@@ -14,14 +15,15 @@ use value::{Map, Value, log};
 pub(crate) use connection::{Conn, client, ident, quoted};
 
 state::exec_module! {
-    /// MySQL and MariaDB, through their own client. Each function takes `connection_user`, `connection_pass` and so on.
+    /// Manage MySQL and MariaDB with their client program. Each function accepts connection
+    /// arguments such as `connection_user` and `connection_pass`.
     mod mysql;
 
     /// Run a statement.
     fn query(Query {
         /// The database.
         database: String,
-        /// The statement.
+        /// The SQL statement.
         query: String,
         ..kwargs
     });
@@ -30,12 +32,12 @@ state::exec_module! {
     fn file_query(FileQuery {
         /// The database.
         database: String,
-        /// The file with the statements.
+        /// The path of the file with the statements.
         file_name: String,
         ..kwargs
     });
 
-    /// Return the figures of the server.
+    /// Return the status variables of the server.
     fn status(Status {
         ..kwargs
     });
@@ -45,22 +47,23 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Return how many seconds a replica is behind; less than 0 says why not.
+    /// Return the lag of a replica in seconds. A negative number is an error: -1 if the server is
+    /// not a replica, -2 if replication is not running, -3 if the query fails.
     fn slave_lag(SlaveLag {
         ..kwargs
     });
 
-    /// Return what the server is doing.
+    /// Return the threads that are running on the server.
     fn processlist(Processlist {
         ..kwargs
     });
 
-    /// Return what a server tells its replicas.
+    /// Return the binary log status of a server for its replicas.
     fn get_master_status(GetMasterStatus {
         ..kwargs
     });
 
-    /// Return how a replica is doing.
+    /// Return the status of a replica.
     fn get_slave_status(GetSlaveStatus {
         ..kwargs
     });
@@ -75,44 +78,44 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Return the plugins.
+    /// Return the installed plugins.
     fn plugins_list(PluginsList {
         ..kwargs
     });
 
-    /// Return whether a plugin is active; empty where there is none.
+    /// Return the status of a plugin, or an empty text if it does not exist.
     fn plugin_status(PluginStatus {
-        /// Its name.
+        /// The name of the plugin.
         name: String,
         ..kwargs
     });
 
     /// Install a plugin.
     fn plugin_add(PluginAdd {
-        /// Its name.
+        /// The name of the plugin.
         name: String,
-        /// The file of the plugin.
+        /// The name of the plugin's library file.
         soname: Option<String> = None,
         ..kwargs
     });
 
     /// Remove a plugin.
     fn plugin_remove(PluginRemove {
-        /// Its name.
+        /// The name of the plugin.
         name: String,
         ..kwargs
     });
 
-    /// Return a name as SQL takes it.
+    /// Quote a name for SQL.
     fn quote_identifier(QuoteIdentifier {
         /// The name.
         identifier: String,
-        /// Whether it stands in a grant.
+        /// Whether to escape the name for a grant, where it is a pattern.
         for_grants: bool = false,
     });
 }
 
-/// What Salt answers where the server cannot be asked: the reason is in the log.
+/// Returns Salt's result for a failed query if the server cannot be queried. The error is logged.
 fn or<T: Into<Value>>(
     found: Result<T, Error>,
     otherwise: impl Into<Value>,
@@ -126,7 +129,7 @@ fn or<T: Into<Value>>(
     })
 }
 
-/// Runs a statement: what `mysql.query` returns.
+/// Runs a statement, and returns the result of `mysql.query`.
 pub(crate) fn ask(cx: &Exec, conn: &Conn, query: &str) -> Result<Map, Error> {
     let start = Instant::now();
     let statement = query.trim().trim_end_matches(';');
@@ -165,7 +168,7 @@ pub(crate) fn ask(cx: &Exec, conn: &Conn, query: &str) -> Result<Map, Error> {
         .with("results", Value::list(rows)))
 }
 
-/// Runs the statements of a file: what `mysql.file_query` returns.
+/// Runs the statements of a file, and returns the result of `mysql.file_query`.
 pub(crate) fn ask_file(cx: &Exec, conn: &Conn, file: &str) -> Result<Map, Error> {
     let text = crate::fs::text(file)?;
     let (mut returned, mut affected, mut seconds) = (0, 0, 0.0);
@@ -197,7 +200,8 @@ pub(crate) fn ask_file(cx: &Exec, conn: &Conn, file: &str) -> Result<Map, Error>
         .collect())
 }
 
-/// The statements of a file: each ends with a line that ends in a semicolon. Comments are left out.
+/// Splits a file into statements. Each one ends with a line that ends in a semicolon. Comments are
+/// removed.
 fn statements(text: &str) -> Vec<String> {
     let (mut all, mut open) = (Vec::new(), String::new());
     let is_comment = |line: &&str| {
@@ -268,12 +272,12 @@ fn slave_lag(cx: &Exec, args: SlaveLag) -> Result<Value, Error> {
     or(lag, -3)
 }
 
-/// The rows of a statement that asks.
+/// Returns the rows of a query.
 fn rows(cx: &Exec, kwargs: &Map, sql: &str) -> Result<Value, Error> {
     or(Conn::of(cx, kwargs)?.table(cx, sql), Value::list([]))
 }
 
-/// Its first row.
+/// Returns the first row of a query.
 fn row(cx: &Exec, kwargs: &Map, sql: &str) -> Result<Value, Error> {
     let found = Conn::of(cx, kwargs)?.table(cx, sql);
     let first = found.map(|table| table.rows.into_iter().next());

@@ -1,4 +1,4 @@
-//! Users of a server.
+//! The users of a server.
 
 use sha1::{Digest, Sha1};
 use state::exec::Exec;
@@ -9,7 +9,7 @@ use super::{Conn, or, quoted};
 use crate::version;
 
 state::exec_module! {
-    /// Users.
+    /// Manage users of MySQL and MariaDB.
     mod mysql;
 
     /// Return the users.
@@ -17,70 +17,70 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Return whether a user exists, with this password.
+    /// Return True if a user exists and has the given password.
     fn user_exists(UserExists {
         /// The user.
         user: String,
-        /// The host that it comes from.
+        /// The host that the user connects from.
         host: String = "localhost".into(),
-        /// Its password.
+        /// The password of the user.
         password: Option<String> = None,
-        /// The hash of its password.
+        /// The hash of the password.
         password_hash: Option<String> = None,
-        /// Whether it has no password.
+        /// Whether the user has no password.
         passwordless: bool = false,
-        /// Whether the account of the machine proves who it is.
+        /// Whether the user is authenticated by the account on the machine (`unix_socket`).
         unix_socket: bool = false,
-        /// The column of `mysql.user` that passwords stand in.
+        /// The column of `mysql.user` that contains the passwords.
         password_column: Option<String> = None,
         ..kwargs
     });
 
-    /// Return what is known of a user.
+    /// Return information about a user.
     fn user_info(UserInfo {
         /// The user.
         user: String,
-        /// The host that it comes from.
+        /// The host that the user connects from.
         host: String = "localhost".into(),
         ..kwargs
     });
 
-    /// Make a user.
+    /// Create a user.
     fn user_create(UserCreate {
         /// The user.
         user: String,
-        /// The host that it comes from.
+        /// The host that the user connects from.
         host: String = "localhost".into(),
-        /// Its password.
+        /// The password of the user.
         password: Option<String> = None,
-        /// The hash of its password.
+        /// The hash of the password.
         password_hash: Option<String> = None,
-        /// Whether it may have no password.
+        /// Whether the user may have no password.
         allow_passwordless: bool = false,
-        /// Whether the account of the machine proves who it is.
+        /// Whether the user is authenticated by the account on the machine (`unix_socket`).
         unix_socket: bool = false,
-        /// The column of `mysql.user` that passwords stand in.
+        /// The column of `mysql.user` that contains the passwords.
         password_column: Option<String> = None,
-        /// What its password is checked by.
+        /// The plugin that checks the password.
         auth_plugin: String = "mysql_native_password".into(),
         ..kwargs
     });
 
-    /// Change a user's password.
+    /// Change the password of a user.
     fn user_chpass(UserChpass {
         /// The user.
         user: String,
-        /// The host that it comes from.
+        /// The host that the user connects from.
         host: String = "localhost".into(),
-        /// Its password.
+        /// The new password.
         password: Option<String> = None,
-        /// The hash of its password.
+        /// The hash of the new password.
         password_hash: Option<String> = None,
-        /// Whether it may have no password.
+        /// Whether the user may have no password.
         allow_passwordless: bool = false,
-        /// Whether the account of the machine proves who it is.
+        /// Whether the user is authenticated by the account on the machine (`unix_socket`).
         unix_socket: bool = false,
-        /// The column of `mysql.user` that passwords stand in.
+        /// The column of `mysql.user` that contains the passwords.
         password_column: Option<String> = None,
         ..kwargs
     });
@@ -89,22 +89,22 @@ state::exec_module! {
     fn user_remove(UserRemove {
         /// The user.
         user: String,
-        /// The host that it comes from.
+        /// The host that the user connects from.
         host: String = "localhost".into(),
         ..kwargs
     });
 
-    /// Return whether a user can log in.
+    /// Return True if a user can log in.
     fn verify_login(VerifyLogin {
         /// The user.
         user: String,
-        /// Its password.
+        /// The password of the user.
         password: Option<String> = None,
         ..kwargs
     });
 }
 
-/// A user, and what its password is to be.
+/// A user, and the requirements for the password.
 #[derive(Clone, Default)]
 pub(crate) struct Asked {
     pub user: String,
@@ -117,7 +117,7 @@ pub(crate) struct Asked {
     pub auth_plugin: String,
 }
 
-/// What the statements depend on.
+/// The properties of the server that the statements depend on.
 struct Server {
     is_mariadb: bool,
     version: String,
@@ -129,7 +129,7 @@ impl Server {
         version::loose(&self.version, since).is_ge()
     }
 
-    /// The plugin that asks the machine who somebody is.
+    /// Returns the name of the plugin that authenticates users by their account on the machine.
     fn socket_plugin(&self) -> &'static str {
         match self.is_mariadb {
             true => "unix_socket",
@@ -138,7 +138,8 @@ impl Server {
     }
 }
 
-/// The server, and how it is reached: with the user's own password where the one that is given does not do.
+/// Returns a connection and the properties of its server. If the given connection fails, it uses
+/// the password of the user.
 fn reached(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<(Conn, Server), Error> {
     let found = conn.version(cx).map(|version| (conn.clone(), version));
     let (conn, version) = match (found, &asked.password) {
@@ -160,7 +161,7 @@ fn reached(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<(Conn, Server), Erro
 }
 
 impl Asked {
-    /// The user alone.
+    /// Returns a user without requirements for the password.
     pub(crate) fn user(user: &str, host: &str) -> Self {
         Self {
             user: user.to_owned(),
@@ -169,7 +170,7 @@ impl Asked {
         }
     }
 
-    /// `'user'@'host'`.
+    /// Returns the account for SQL: `'user'@'host'`.
     pub(super) fn account(&self) -> String {
         format!("{}@{}", quoted(&self.user), quoted(&self.host))
     }
@@ -194,7 +195,7 @@ impl Asked {
             .filter(|hash| !hash.is_empty())
     }
 
-    /// The column that hashes stand in.
+    /// Returns the column that contains the password hashes.
     fn column(&self, cx: &Exec, conn: &Conn) -> Result<String, Error> {
         if let Some(column) = &self.password_column {
             return Ok(super::ident(column));
@@ -206,7 +207,7 @@ impl Asked {
         })
     }
 
-    /// What its password is checked by now.
+    /// Returns the plugin that checks the user's password now.
     fn plugin(&self, cx: &Exec, conn: &Conn) -> Result<String, Error> {
         let sql = format!("SELECT plugin FROM mysql.user WHERE {}", self.is_this());
         let plugin = conn
@@ -217,7 +218,7 @@ impl Asked {
         Ok(plugin.unwrap_or_else(|| "mysql_native_password".to_owned()))
     }
 
-    /// What must hold of the password, beside the name.
+    /// Returns the SQL condition on the password, in addition to the one on the name.
     fn condition(&self, cx: &Exec, conn: &Conn, server: &Server) -> Result<String, Error> {
         if self.passwordless {
             return Ok(match self.unix_socket {
@@ -241,7 +242,7 @@ impl Asked {
         Ok(format!(" AND {} = {hash}", self.column(cx, conn)?))
     }
 
-    /// How the statement that makes the user goes on.
+    /// Returns the `IDENTIFIED` clause of the statement that creates the user.
     fn identified(&self, cx: &Exec, conn: &Conn, server: &Server) -> Result<String, Error> {
         if self.unix_socket {
             let plugin = self.socket(cx, conn, server)?;
@@ -267,7 +268,8 @@ impl Asked {
         })
     }
 
-    /// The plugin that asks the machine, where it can.
+    /// Returns the plugin that authenticates by the account on the machine, or an error if it
+    /// cannot be used.
     fn socket(&self, cx: &Exec, conn: &Conn, server: &Server) -> Result<&'static str, Error> {
         let plugin = server.socket_plugin();
         if self.host != "localhost" {
@@ -281,7 +283,7 @@ impl Asked {
         }
     }
 
-    /// The statement that changes the password of a user that is there.
+    /// Returns the statement that changes the password of an existing user.
     fn change(&self, cx: &Exec, conn: &Conn, server: &Server) -> Result<String, Error> {
         let (account, is_this) = (self.account(), self.is_this());
         let is_new = server.is_since("10.4", "8.0.11");
@@ -331,13 +333,13 @@ impl Asked {
     }
 }
 
-/// What `mysql_native_password` keeps.
+/// Returns the hash that `mysql_native_password` stores.
 fn hash_of(password: &str) -> String {
     let once = Sha1::digest(password.as_bytes());
     format!("*{}", python::hex(&Sha1::digest(once)).to_uppercase())
 }
 
-/// Whether a user exists, with its password where one is asked for.
+/// Returns whether a user exists and has the given password, if there is one.
 pub(crate) fn exists(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
     let (conn, server) = reached(cx, conn, asked)?;
     let condition = asked.condition(cx, &conn, &server)?;
@@ -350,7 +352,7 @@ pub(crate) fn exists(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Erro
     )
 }
 
-/// Makes a user; True when it is there afterwards.
+/// Creates a user. Returns true if the user exists afterwards.
 pub(crate) fn create(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
     let (conn, server) = reached(cx, conn, asked)?;
     let how = asked.identified(cx, &conn, &server)?;
@@ -365,7 +367,7 @@ pub(crate) fn create(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Erro
     }
 }
 
-/// Changes the password of a user that is there.
+/// Changes the password of an existing user.
 pub(crate) fn change(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<(), Error> {
     let (conn, server) = reached(cx, conn, asked)?;
     let sql = asked.change(cx, &conn, &server)?;
@@ -373,7 +375,7 @@ pub(crate) fn change(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<(), Error>
     Ok(())
 }
 
-/// Removes a user that is there; True when it is gone.
+/// Removes an existing user. Returns true if the user is gone afterwards.
 pub(crate) fn remove(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
     conn.ask(cx, &format!("DROP USER {}", asked.account()))?;
     Ok(!exists(cx, conn, asked)?)

@@ -1,4 +1,4 @@
-//! The `nftables` execution module: the kernel's packet filter through `nft`.
+//! The `nftables` execution module: manages the kernel's packet filter with `nft`.
 
 mod place;
 mod rule;
@@ -18,62 +18,62 @@ pub(crate) use rule::built;
 use place::nft;
 
 state::exec_module! {
-    /// The packet filter (`nft`).
+    /// Manage the packet filter (`nft`).
     mod nftables;
 
-    /// The version of the program.
+    /// Return the version of the program.
     fn version(Version {});
 
-    /// A rule from arguments that are called as those of iptables are.
+    /// Build a rule from arguments that have the same names as for iptables.
     fn build_rule(BuildRule {
         /// The table.
         table: Option<String> = None,
         /// The chain.
         chain: Option<String> = None,
-        /// What is to be done with the rule, such as `insert`.
+        /// The command for the rule, such as `insert`.
         command: Option<String> = None,
-        /// Where in the chain.
+        /// The position in the chain.
         position: Value = "".into(),
-        /// Whether the whole command line is asked for.
+        /// Whether to return the whole command line instead of only the rule.
         full: Value = Value::Null,
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
         ..kwargs
     });
 
-    /// The lines of a file with rules, without comments.
+    /// Return the lines of a file with rules, without comments.
     fn get_saved_rules(GetSavedRules {
-        /// The file.
+        /// The path of the file.
         conf_file: Option<String> = None,
     });
 
-    /// The tables.
+    /// Return the tables.
     fn list_tables(ListTables {
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
-    /// The rules in force: a text a table.
+    /// Return the rules that are in force, as one text for each table.
     fn get_rules(GetRules {
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
-    /// The rules in force, as the program's JSON has them.
+    /// Return the rules that are in force, in the program's JSON form.
     fn get_rules_json(GetRulesJson {
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
-    /// Write the rules in force to a file.
+    /// Write the rules that are in force to a file.
     fn save(Save {
-        /// The file; `/etc/nftables` or a file in that folder where none is named.
+        /// The path of the file. The default is `/etc/nftables`, or a file in that folder.
         filename: Option<String> = None,
-        /// Not looked at: all families are written.
+        /// Ignored: the rules of all families are written.
         family: String = "ipv4".into(),
     });
 
-    /// The number of a rule.
+    /// Return the handle (the number) of a rule.
     fn get_rule_handle(GetRuleHandle {
         /// The table.
         table: String = "filter".into(),
@@ -81,11 +81,11 @@ state::exec_module! {
         chain: Option<String> = None,
         /// The rule.
         rule: Option<String> = None,
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
-    /// Whether a rule is in a chain.
+    /// Return True if a rule is in a chain.
     fn check(Check {
         /// The table.
         table: String = "filter".into(),
@@ -93,33 +93,33 @@ state::exec_module! {
         chain: Option<String> = None,
         /// The rule.
         rule: Option<String> = None,
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
-    /// Whether a chain is in a table.
+    /// Return True if a chain exists in a table.
     fn check_chain(CheckChain {
         /// The table.
         table: String = "filter".into(),
         /// The chain.
         chain: Option<String> = None,
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
-    /// Whether there is a table of this name.
+    /// Return True if a table exists.
     fn check_table(CheckTable {
         /// The table.
         table: Option<String> = None,
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
-    /// Make a table.
+    /// Create a table.
     fn new_table(NewTable {
         /// The table.
         table: String,
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
@@ -127,23 +127,23 @@ state::exec_module! {
     fn delete_table(DeleteTable {
         /// The table.
         table: String,
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
-    /// Make a chain; one that the kernel calls has a type, a hook and a priority.
+    /// Create a chain. A base chain, which the kernel calls, needs a type, a hook and a priority.
     fn new_chain(NewChain {
         /// The table.
         table: String = "filter".into(),
         /// The chain.
         chain: Option<String> = None,
-        /// Its type, such as `filter`.
+        /// The type of the base chain, such as `filter`.
         table_type: Option<String> = None,
-        /// Its hook, such as `input`.
+        /// The hook of the base chain, such as `input`.
         hook: Option<String> = None,
-        /// Its priority.
+        /// The priority of the base chain.
         priority: Value = Value::Null,
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
@@ -153,11 +153,11 @@ state::exec_module! {
         table: String = "filter".into(),
         /// The chain.
         chain: Option<String> = None,
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
-    /// Put a rule at the end of a chain.
+    /// Append a rule to a chain.
     fn append(Append {
         /// The table.
         table: String = "filter".into(),
@@ -165,59 +165,59 @@ state::exec_module! {
         chain: Option<String> = None,
         /// The rule.
         rule: Option<String> = None,
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
-    /// Put a rule into a chain.
+    /// Insert a rule into a chain.
     fn insert(Insert {
         /// The table.
         table: String = "filter".into(),
         /// The chain.
         chain: Option<String> = None,
-        /// The number of the rule that it comes before; the start of the chain where there is none.
+        /// The handle of the rule to insert before. The default is the start of the chain.
         position: Value = Value::Null,
         /// The rule.
         rule: Option<String> = None,
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
-    /// Take a rule out of a chain.
+    /// Delete a rule from a chain.
     fn delete(Delete {
         /// The table.
         table: String,
         /// The chain.
         chain: Option<String> = None,
-        /// The rule's number.
+        /// The handle of the rule.
         position: Value = Value::Null,
-        /// Or the rule.
+        /// The rule as text, instead of its handle.
         rule: Option<String> = None,
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
-    /// Take all rules out of a chain, or out of all of a table.
+    /// Delete all rules of a chain, or of all chains of a table.
     fn flush(Flush {
         /// The table.
         table: String = "filter".into(),
-        /// The chain.
+        /// The chain. The default is all chains of the table.
         chain: String = String::new(),
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
-    /// The policy of a chain.
+    /// Return the policy of a chain.
     fn get_policy(GetPolicy {
         /// The table.
         table: String = "filter".into(),
         /// The chain.
         chain: Option<String> = None,
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
-    /// Set the policy of a chain that the kernel calls.
+    /// Set the policy of a base chain.
     fn set_policy(SetPolicy {
         /// The table.
         table: String = "filter".into(),
@@ -225,15 +225,15 @@ state::exec_module! {
         chain: Option<String> = None,
         /// The policy.
         policy: Option<String> = None,
-        /// The family.
+        /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 }
 
-/// What the program calls a family.
+/// Returns the program's name of an address family.
 ///
 /// # Errors
-/// When there is no such family.
+/// When the family is not known.
 pub(crate) fn family(name: &str) -> Result<&str, Error> {
     match name {
         "ipv4" | "ip4" | "ip" => Ok("ip"),
@@ -247,7 +247,7 @@ pub(crate) fn family(name: &str) -> Result<&str, Error> {
 
 const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
 
-/// What the rules of a family are made of, as the program's JSON has it.
+/// Returns the objects of a family's ruleset from the program's JSON output.
 fn in_json(cx: &Exec, name: &str) -> Result<Vec<Value>, Error> {
     let listed = nft(cx, &["--json"], &["list", "ruleset", family(name)?])?;
     if !listed.success() {
@@ -263,7 +263,7 @@ fn tables(cx: &Exec, family: &str) -> Result<Vec<Value>, Error> {
     Ok(all.filter_map(|item| item.get("table").cloned()).collect())
 }
 
-/// The rules of a family: a text a table.
+/// Returns the rules of a family, as one text for each table.
 fn texts(cx: &Exec, name: &str) -> Result<Vec<String>, Error> {
     let mut texts = Vec::new();
     for table in tables(cx, name)? {
@@ -275,16 +275,16 @@ fn texts(cx: &Exec, name: &str) -> Result<Vec<String>, Error> {
         };
         let mut words = vec!["list"];
         words.extend(place.words(true)?);
-        // Three times: numbers for all that has a name.
+        // The option is given three times, so that the program shows numbers in place of all names.
         texts.push(nft(cx, &["--numeric"; 3], &words)?.stdout);
     }
     Ok(texts)
 }
 
-/// Writes the rules in force to a file, and returns what is written.
+/// Writes the rules in force to a file, and returns the written text.
 ///
 /// # Errors
-/// When they cannot be read or written.
+/// When the rules cannot be read or written.
 pub(crate) fn write(cx: &Exec, filename: Option<&str>) -> Result<String, Error> {
     let mut rules = "#! nft -f\n".to_owned();
     for family in FAMILIES {

@@ -1,4 +1,4 @@
-//! Tables and chains, and what is done with them.
+//! Tables and chains, and the actions on them.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,7 +8,7 @@ use super::rule::normal;
 use super::{family, in_json};
 use crate::process::{Output, Process};
 
-/// What was done, or not, in a sentence.
+/// The result of an action, with a message about it.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) result: bool,
@@ -27,7 +27,7 @@ impl Done {
     }
 }
 
-/// Runs the program; the words after the options are one command.
+/// Runs the program. The words after the options form one command.
 pub(super) fn nft(cx: &Exec, options: &[&str], words: &[&str]) -> Result<Output, Error> {
     let all = ["nft"].iter().chain(options).chain(["--"].iter());
     Process::words(all.chain(words).copied()).quiet().run(cx)
@@ -36,15 +36,16 @@ pub(super) fn nft(cx: &Exec, options: &[&str], words: &[&str]) -> Result<Output,
 /// A table, or a chain of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
-    /// As it is spoken of.
+    /// The address family in Salt's spelling, such as `ipv4`.
     pub(crate) family: &'a str,
     pub(crate) table: &'a str,
-    /// Empty where the table is meant.
+    /// The chain; it is empty if the table is meant.
     pub(crate) chain: &'a str,
 }
 
 impl Place<'_> {
-    /// Its words for the program. A name is one word: whatever else is in it would be read as more of a command.
+    /// Returns the words for the program. A name has to be a single word, because the program would
+    /// parse anything else in it as part of the command.
     pub(super) fn words(&self, of_table: bool) -> Result<Vec<&str>, Error> {
         let is_name = |name: &str| {
             let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./\\".contains(c);
@@ -80,7 +81,7 @@ impl Place<'_> {
         nft(cx, &[], &words)
     }
 
-    /// Whether the table is there, and how that is said.
+    /// Checks whether the table exists, and returns the result with a message.
     pub(crate) fn check_table(&self, cx: &Exec) -> Result<Done, Error> {
         let Self { family, table, .. } = self;
         if table.is_empty() {
@@ -94,7 +95,7 @@ impl Place<'_> {
         ))
     }
 
-    /// Whether the chain is there, and how that is said.
+    /// Checks whether the chain exists, and returns the result with a message.
     pub(crate) fn check_chain(&self, cx: &Exec) -> Result<Done, Error> {
         let Self {
             family,
@@ -112,7 +113,8 @@ impl Place<'_> {
         ))
     }
 
-    /// What is lacking: the chain's name, the rule, the table, the chain.
+    /// Returns a message if something is missing: the name of the chain, the rule, the table or the
+    /// chain.
     fn lacking(&self, cx: &Exec, rule: Option<&str>) -> Result<Option<Done>, Error> {
         if self.chain.is_empty() {
             return Ok(Some(Done::new(false, "Chain needs to be specified")));
@@ -127,7 +129,7 @@ impl Place<'_> {
         Ok(Some(self.check_chain(cx)?).filter(|chain| !chain.result))
     }
 
-    /// The number of a rule; nothing where it is not there.
+    /// Returns the handle of a rule; `None` if the chain does not contain it.
     pub(crate) fn handle(&self, cx: &Exec, rule: &str) -> Result<Option<String>, Error> {
         let mut words = vec!["list"];
         words.extend(self.words(false)?);
@@ -141,7 +143,7 @@ impl Place<'_> {
         Ok(found.map(|(_, number)| number.trim().to_owned()))
     }
 
-    /// Whether a rule is in the chain, and how that is said.
+    /// Checks whether a rule is in the chain, and returns the result with a message.
     pub(crate) fn check(&self, cx: &Exec, rule: &str) -> Result<Done, Error> {
         if let Some(lacking) = self.lacking(cx, Some(rule))? {
             return Ok(lacking);
@@ -158,7 +160,7 @@ impl Place<'_> {
         Ok(Done::new(is_there, comment))
     }
 
-    /// Adds a rule: at the end (`add`), or before the one with a number (`insert`).
+    /// Adds a rule at the end (`add`), or before the rule with a handle (`insert`).
     pub(crate) fn put(
         &self,
         cx: &Exec,
@@ -200,7 +202,7 @@ impl Place<'_> {
         })
     }
 
-    /// Takes a rule out by its number, or by what it says.
+    /// Deletes a rule by its handle or by its text.
     pub(crate) fn take(&self, cx: &Exec, position: &Value, rule: &str) -> Result<Done, Error> {
         let Self {
             family,
@@ -243,7 +245,7 @@ impl Place<'_> {
         })
     }
 
-    /// Makes the table.
+    /// Creates the table.
     pub(crate) fn make_table(&self, cx: &Exec) -> Result<Done, Error> {
         let known = self.check_table(cx)?;
         if known.result || self.table.is_empty() {
@@ -252,7 +254,7 @@ impl Place<'_> {
         self.changed(cx, "add", true, "created")
     }
 
-    /// Makes the chain; it is one that the kernel calls where it has a type, a hook and a priority.
+    /// Creates the chain. It is a base chain if it has a type, a hook and a priority.
     pub(crate) fn make_chain(
         &self,
         cx: &Exec,
@@ -303,7 +305,7 @@ impl Place<'_> {
         ))
     }
 
-    /// Removes the table, or the chain.
+    /// Removes the table or the chain.
     pub(crate) fn remove(&self, cx: &Exec) -> Result<Done, Error> {
         if self.chain.is_empty() {
             let known = self.check_table(cx)?;
@@ -340,7 +342,7 @@ impl Place<'_> {
         ))
     }
 
-    /// Takes all rules out.
+    /// Deletes all rules.
     pub(crate) fn flush(&self, cx: &Exec) -> Result<Done, Error> {
         let Self {
             family,
@@ -368,7 +370,7 @@ impl Place<'_> {
         Ok(Done::new(done, format!("{verb} rules {place}")))
     }
 
-    /// What the program tells of the chain in JSON; nothing where it is not there.
+    /// Returns the chain from the program's JSON output; `None` if it does not exist.
     fn told(&self, cx: &Exec) -> Result<Option<Map>, Error> {
         let all = in_json(cx, self.family)?;
         let mut chains = all.iter().filter_map(|item| item.get("chain")?.as_map());
@@ -380,7 +382,7 @@ impl Place<'_> {
             .cloned())
     }
 
-    /// The policy of the chain; none where there is no such chain, or the kernel does not call it.
+    /// Returns the policy of the chain; null if the chain does not exist or is not a base chain.
     pub(crate) fn policy(&self, cx: &Exec) -> Result<Value, Error> {
         let told = self.told(cx)?;
         Ok(told
@@ -388,7 +390,7 @@ impl Place<'_> {
             .unwrap_or_default())
     }
 
-    /// Sets the policy: whether that could be done.
+    /// Sets the policy. Returns whether that succeeded.
     pub(crate) fn set_policy(&self, cx: &Exec, policy: &str) -> Result<bool, Error> {
         let told = self.told(cx)?.unwrap_or_default();
         let text = |key: &str| told.get(key).map(Value::to_text);

@@ -1,12 +1,12 @@
-//! The text of a rule: from arguments, and so that two can be compared.
+//! Builds the text of a rule from arguments, and normalizes rules for comparison.
 
 use state::module::Error;
 use value::{Map, Value, python};
 
 use super::family;
 
-/// A rule so that the same one is the same text: the program writes names in quotes, counters with what they counted, and sets in
-/// an order of its own.
+/// Returns the normal form of a rule, in which equal rules have the same text. The program writes
+/// names in quotes, counters with their counts, and sets in a different order.
 pub(super) fn normal(rule: &str) -> String {
     let rule = rule.replace('"', "");
     let mut out: Vec<String> = Vec::new();
@@ -31,11 +31,12 @@ pub(super) fn normal(rule: &str) -> String {
     }) {
         out.drain(place + 1..(place + 5).min(out.len()));
     }
-    // Several words with commas between are a set without its braces.
+    // Several words with commas between them are a set without its braces.
     out.join(" ").replace(", ", ",")
 }
 
-/// What a rule is made of: the argument, and its words with the value in the place of `@`.
+/// The parts of a rule: the names of the argument, and the words of the part, where `@` is replaced
+/// by the value and `%` by the family.
 const PARTS: [(&[&str], &str); 9] = [
     (&["if"], "meta iifname @"),
     (&["of"], "meta oifname @"),
@@ -48,7 +49,7 @@ const PARTS: [(&[&str], &str); 9] = [
     (&["daddr", "destination"], "% daddr @"),
 ];
 
-/// What stands at the end of a rule.
+/// The parts at the end of a rule.
 const AFTER: [(&[&str], &str); 7] = [
     (&["jump"], "@"),
     (&["j"], "@"),
@@ -59,10 +60,10 @@ const AFTER: [(&[&str], &str); 7] = [
     (&["reject-with"], "reject with @"),
 ];
 
-/// A rule from arguments, and those of them that no rule has.
+/// Returns the rule for the arguments, and the arguments that cannot be part of a rule.
 ///
 /// # Errors
-/// When the family is unknown, or a list of ports holds something else.
+/// When the family is unknown, or a list of ports contains something else.
 pub(crate) fn built(mut args: Map, name: &str) -> Result<(String, Vec<String>), Error> {
     let family = family(name)?;
     if let Some(target) = args.remove("target") {
