@@ -5,17 +5,18 @@ use state::module::Error;
 use value::{Map, Value, log};
 
 state::exec_module! {
-    /// The files of PAM.
+    /// Read the configuration files of PAM.
     mod pam;
 
-    /// Return the rules of a file of PAM; False where it is not there.
+    /// Return the rules of a PAM file, or False if it does not exist.
     fn read_file(ReadFile {
-        /// The file.
+        /// The path of the file.
         file_name: String,
     });
 }
 
-/// A line of a file: interface, control, module, arguments. What another file has is taken in by `@include` and its name.
+/// Parses a line of a PAM file into interface, control flag, module and arguments. Returns `None`
+/// for comments and empty lines. A line `@include NAME` names another file.
 fn rule(line: &str) -> Option<Map> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {

@@ -1,4 +1,4 @@
-//! The `partition` execution module: partition tables, through parted and sfdisk.
+//! The `partition` execution module: reads and changes partition tables with parted and sfdisk.
 
 use std::os::unix::fs::FileTypeExt;
 
@@ -11,10 +11,11 @@ use crate::exec::tool::is_name;
 use crate::process::{Process, Stderr, which};
 
 state::exec_module! {
-    /// Partition tables.
+    /// Manage partition tables with parted and sfdisk.
     mod partition;
 
-    /// Have the kernel read the partitions of these devices anew, or of all.
+    /// Ask the kernel to read the partition tables of these devices again, or of all devices if
+    /// none is named.
     fn probe(Probe {
         *rest,
     });
@@ -23,35 +24,35 @@ state::exec_module! {
     fn list(List {
         /// The device.
         device: String,
-        /// The unit of what is returned, such as `s` or `MiB`.
+        /// The unit of the returned positions and sizes, such as `s` or `MiB`.
         unit: Option<String> = None,
     });
 
-    /// Whether a partition begins where the device likes it.
+    /// Return True when a partition has the alignment that the device prefers.
     fn align_check(AlignCheck {
         /// The device.
         device: String,
-        /// `minimal` or `optimal`.
+        /// The kind of alignment: `minimal` or `optimal`.
         part_type: String,
-        /// Its number.
+        /// The number of the partition.
         partition: Value,
     });
 
-    /// Look for errors in the file system of a partition.
+    /// Check the file system of a partition for errors.
     fn check(Check {
         /// The device.
         device: String,
-        /// Its number.
+        /// The number of the partition.
         minor: Value,
     });
 
-    /// Copy the file system of a partition over another one.
+    /// Copy the file system of a partition to another partition.
     fn cp(Cp {
         /// The device.
         device: String,
-        /// The number of the one.
+        /// The number of the partition to copy from.
         from_minor: Value,
-        /// The number of the other.
+        /// The number of the partition to copy to.
         to_minor: Value,
     });
 
@@ -59,96 +60,96 @@ state::exec_module! {
     fn get_id(GetId {
         /// The device.
         device: String,
-        /// Its number.
+        /// The number of the partition.
         minor: Value,
     });
 
-    /// Give a partition a system ID.
+    /// Set the system ID of a partition.
     fn set_id(SetId {
         /// The device.
         device: String,
-        /// Its number.
+        /// The number of the partition.
         minor: Value,
-        /// One of `partition.system_types`.
+        /// The system ID; one of the keys that `partition.system_types` returns.
         system_id: Value,
     });
 
     /// Return the system IDs that sfdisk knows.
     fn system_types(SystemTypes {});
 
-    /// Make a file system on a partition.
+    /// Create a file system on a partition.
     fn mkfs(Mkfs {
-        /// The partition.
+        /// The path of the partition's device.
         device: String,
-        /// The type.
+        /// The type of the file system.
         fs_type: String,
     });
 
-    /// Give a device a new, empty partition table.
+    /// Create a new, empty partition table on a device.
     fn mklabel(Mklabel {
         /// The device.
         device: String,
-        /// The kind, such as `gpt` or `msdos`.
+        /// The kind of table, such as `gpt` or `msdos`.
         label_type: String,
     });
 
-    /// Make a partition.
+    /// Create a partition.
     fn mkpart(Mkpart {
         /// The device.
         device: String,
-        /// `primary`, `logical` or `extended`.
+        /// The type of the partition: `primary`, `logical` or `extended`.
         part_type: String,
-        /// What file system it is for.
+        /// The type of the file system that the partition is meant for. No file system is created.
         fs_type: Option<String> = None,
-        /// Where it begins; in megabytes where no unit is named.
+        /// The start of the partition, in megabytes unless a unit is given.
         start: Value = Value::Null,
-        /// Where it ends.
+        /// The end of the partition, in megabytes unless a unit is given.
         end: Value = Value::Null,
     });
 
-    /// The same as `mkpart`.
+    /// The same as `partition.mkpart`.
     fn mkpartfs(Mkpartfs {
         /// The device.
         device: String,
-        /// `primary`, `logical` or `extended`.
+        /// The type of the partition: `primary`, `logical` or `extended`.
         part_type: String,
-        /// What file system it is for.
+        /// The type of the file system that the partition is meant for. No file system is created.
         fs_type: Option<String> = None,
-        /// Where it begins; in megabytes where no unit is named.
+        /// The start of the partition, in megabytes unless a unit is given.
         start: Value = Value::Null,
-        /// Where it ends.
+        /// The end of the partition, in megabytes unless a unit is given.
         end: Value = Value::Null,
     });
 
-    /// Name a partition, where its table has names.
+    /// Name a partition. Only some kinds of partition tables have names.
     fn name(Name {
         /// The device.
         device: String,
-        /// Its number.
+        /// The number of the partition.
         partition: Value,
-        /// The name.
+        /// The new name.
         name: String,
     });
 
-    /// Look for a lost partition, and put it back.
+    /// Look for a lost partition and restore its entry in the table.
     fn rescue(Rescue {
         /// The device.
         device: String,
-        /// Where it began, about.
+        /// The approximate start of the lost partition.
         start: Value,
-        /// Where it ended, about.
+        /// The approximate end of the lost partition.
         end: Value,
     });
 
-    /// Give a partition another beginning and end.
+    /// Change the start and the end of a partition.
     fn resize(Resize {
         /// The device.
         device: String,
-        /// Its number.
+        /// The number of the partition.
         minor: Value,
-        /// Where it begins.
+        /// The new start.
         start: Value,
-        /// Where it ends.
+        /// The new end.
         end: Value,
     });
 
@@ -156,7 +157,7 @@ state::exec_module! {
     fn rm(Rm {
         /// The device.
         device: String,
-        /// Its number.
+        /// The number of the partition.
         minor: Value,
     });
 
@@ -164,19 +165,19 @@ state::exec_module! {
     fn set(Set {
         /// The device.
         device: String,
-        /// Its number.
+        /// The number of the partition.
         minor: Value,
         /// The flag, such as `boot`.
         flag: String,
-        /// `on` or `off`, as text.
+        /// The new state as a string: `on` or `off`.
         state: String,
     });
 
-    /// Change a flag of a partition to what it is not.
+    /// Toggle a flag of a partition.
     fn toggle(Toggle {
         /// The device.
         device: String,
-        /// Its number.
+        /// The number of the partition.
         partition: Value,
         /// The flag, such as `boot`.
         flag: String,
@@ -188,11 +189,11 @@ state::exec_module! {
         device: String,
         /// The flag, such as `pmbr_boot`.
         flag: String,
-        /// `on` or `off`, as text.
+        /// The new state as a string: `on` or `off`.
         state: String,
     });
 
-    /// Change a flag of a device to what it is not.
+    /// Toggle a flag of a device.
     fn disk_toggle(DiskToggle {
         /// The device.
         device: String,
@@ -200,9 +201,9 @@ state::exec_module! {
         flag: String,
     });
 
-    /// Whether this is a device.
+    /// Return True when the path is a block device.
     fn exists(Exists {
-        /// The device.
+        /// The path of the device.
         device: String = String::new(),
     });
 
@@ -217,7 +218,7 @@ const FILE_SYSTEMS: &str =
     "btrfs ext2 ext3 ext4 fat fat32 fat16 linux-swap reiserfs hfs hfs+ hfsx NTFS ntfs ufs xfs";
 const LABELS: &str = "aix amiga bsd dvh gpt loop mac msdos pc98 sun";
 
-/// What parted says of a disk.
+/// The names of the fields that parted prints for a disk.
 const DISK: [&str; 8] = [
     "disk",
     "size",
@@ -231,7 +232,7 @@ const DISK: [&str; 8] = [
 
 const MISREAD: &str = "Problem encountered while parsing output from parted";
 
-/// Runs a program: what it wrote, on both outputs, by lines.
+/// Runs a program and returns the lines that it wrote to standard output and standard error.
 fn run(cx: &Exec, words: &[&str]) -> Result<Value, Error> {
     let process = Process {
         stderr: Stderr::Merged,
@@ -244,7 +245,7 @@ fn run(cx: &Exec, words: &[&str]) -> Result<Value, Error> {
     ))
 }
 
-/// Runs parted, which asks nothing.
+/// Runs parted in script mode, in which it asks no questions.
 fn parted(cx: &Exec, words: &[&str]) -> Result<Value, Error> {
     run(cx, &[&["parted", "-m", "-s"], words].concat())
 }
@@ -253,7 +254,7 @@ fn is_one(all: &str, word: &str) -> bool {
     all.split(' ').any(|one| one == word)
 }
 
-/// Refuses what is not one of these, in Salt's words.
+/// Returns an error with Salt's text unless `word` is one of the words in `all`.
 fn one_of(all: &str, word: &str, what: &str, function: &str) -> Result<(), Error> {
     match is_one(all, word) {
         true => Ok(()),
@@ -276,7 +277,7 @@ fn device(path: &str) -> Result<&str, Error> {
     }
 }
 
-/// The number of a partition.
+/// Returns the number of a partition as text, or an error if it is not an integer.
 fn number(given: &Value, what: &str, function: &str) -> Result<String, Error> {
     let text = given.to_text();
     let text = text.trim();
@@ -286,7 +287,8 @@ fn number(given: &Value, what: &str, function: &str) -> Result<String, Error> {
     }
 }
 
-/// Where a partition begins or ends: a number, with or without a unit.
+/// Returns a boundary of a partition as text, or an error if it is not a number with or without a
+/// unit.
 fn boundary(given: &Value) -> Result<String, Error> {
     let text = given.to_text();
     let is_number = |sign: char| sign.is_ascii_digit() || sign == '.';
@@ -321,19 +323,19 @@ fn list(cx: &Exec, args: List) -> Result<Value, Error> {
     Ok(read_table(&output.stdout, unit)?.into())
 }
 
-/// Reads what parted prints for programs: first the disk, then its partitions.
+/// Parses the machine-readable output of parted: first the disk, then its partitions.
 fn read_table(text: &str, unit: Option<&str>) -> Result<Map, Error> {
     let mut rows = bare_lines(text)
         .into_iter()
         .filter(|line| !matches!(*line, "BYT;" | "CHS;" | "CYL;"))
         .map(|line| line.trim_end_matches(';').split(':').collect::<Vec<&str>>());
     let info: Map = match rows.next() {
-        // Older ones do not show flags.
+        // Older versions of parted print no flags.
         Some(row) if matches!(row.len(), 7 | 8) => DISK.into_iter().zip(row).collect(),
         Some(_) => return Err(MISREAD.into()),
         None => Map::new(),
     };
-    // How many heads and sectors a cylinder is taken to have.
+    // With these units parted prints a line with the heads and sectors of a cylinder here.
     if matches!(unit, Some("chs" | "cyl")) {
         rows.next();
     }
@@ -345,7 +347,8 @@ fn read_table(text: &str, unit: Option<&str>) -> Result<Map, Error> {
     Ok(Map::new().with("info", info).with("partitions", partitions))
 }
 
-/// One partition: its number, and what is known of it. Free room has no file system, and with `chs` there is no size.
+/// Returns the number and the fields of one partition. Free space has no file system, and with
+/// `chs` there is no size.
 fn partition<'a>(mut row: Vec<&'a str>, unit: Option<&str>) -> Result<(&'a str, Map), Error> {
     let size = Some("size").filter(|_| unit != Some("chs"));
     let mut names: Vec<&str> = ["number", "start", "end"].into_iter().chain(size).collect();
@@ -369,7 +372,7 @@ fn align_check(cx: &Exec, args: AlignCheck) -> Result<Value, Error> {
     run(cx, &words)
 }
 
-/// Runs a command of parted for one partition.
+/// Runs a command of parted on one partition.
 fn on_minor(cx: &Exec, path: &str, command: &str, minor: &Value) -> Result<Value, Error> {
     let path = device(path)?;
     let minor = number(minor, "minor number", command)?;
@@ -411,7 +414,7 @@ fn system_types(cx: &Exec, _: SystemTypes) -> Result<Value, Error> {
     Ok(types(cx)?.into())
 }
 
-/// The system IDs, each with the first word of its name.
+/// Returns the system IDs, each with the first word of its name.
 fn types(cx: &Exec) -> Result<Map, Error> {
     let lines = run(cx, &["sfdisk", "-T"])?.texts();
     let pair = |line: &String| {
@@ -438,7 +441,7 @@ fn mkfs(cx: &Exec, args: Mkfs) -> Result<Value, Error> {
 
 fn mklabel(cx: &Exec, args: Mklabel) -> Result<Value, Error> {
     one_of(LABELS, &args.label_type, "label_type", "mklabel")?;
-    // It may be an image in a file, too.
+    // The device may also be an image file.
     is_name("device", &args.device)?;
     parted(cx, &[&args.device, "mklabel", &args.label_type])
 }
@@ -481,7 +484,7 @@ fn name(cx: &Exec, args: Name) -> Result<Value, Error> {
     if !args.name.chars().all(is_plain) {
         return Err(invalid("characters", "name"));
     }
-    // parted parts words again.
+    // parted splits its arguments into words again.
     parted(cx, &[path, "name", &number, &format!("'{}'", args.name)])
 }
 

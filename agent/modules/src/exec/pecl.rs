@@ -1,4 +1,5 @@
-//! The `pecl` execution module: PHP's extensions. Salt 3008 has it no more; answers are those of its last one.
+//! The `pecl` execution module: PHP extensions. Salt 3008 no longer has this module; the answers
+//! are those of the last version that had it.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,44 +9,44 @@ use crate::exec::tool;
 use crate::process::Process;
 
 state::exec_module! {
-    /// PHP's extensions (`pecl`).
+    /// Manage PHP extensions with `pecl`.
     mod pecl;
 
     /// Install extensions.
     fn install(Install {
-        /// An extension, or several.
+        /// The name of an extension, or a list of names.
         pecls: Value,
-        /// Take the default wherever it asks.
+        /// Answer each question of pecl with its default.
         defaults: bool = false,
-        /// Install what is there already, too.
+        /// Also install extensions that are already installed.
         force: bool = false,
-        /// How ready a version must be.
+        /// The minimum stability of a version, such as `stable` or `beta`.
         preferred_state: String = "stable".into(),
     });
 
     /// Remove extensions.
     fn uninstall(Uninstall {
-        /// An extension, or several.
+        /// The name of an extension, or a list of names.
         pecls: Value,
     });
 
-    /// Bring extensions up to date.
+    /// Update extensions.
     fn update(Update {
-        /// An extension, or several.
+        /// The name of an extension, or a list of names.
         pecls: Value,
     });
 
-    /// Extensions with their versions and states.
+    /// Return the installed extensions with their versions and states.
     fn list(List {
-        /// The channel.
+        /// The channel to list; the default channel of pecl if not given.
         channel: Option<String> = None,
     });
 }
 
-/// Lines with nothing in them: as many questions as it may ask.
+/// The maximum number of questions that are answered with an empty line.
 const QUESTIONS_MAX: usize = 1000;
 
-/// What pecl says; nothing where it fails.
+/// Runs pecl and returns its output, or an empty string if it fails.
 fn run(cx: &Exec, words: &[&str], names: &[String], defaults: bool) -> Result<String, Error> {
     for name in names {
         tool::is_name("extension", name)?;
@@ -63,7 +64,7 @@ fn run(cx: &Exec, words: &[&str], names: &[String], defaults: bool) -> Result<St
     Ok(output.stdout)
 }
 
-/// Extensions with their versions and states.
+/// Returns the installed extensions with their versions and states.
 ///
 /// # Errors
 /// When the program is missing.
@@ -80,7 +81,7 @@ pub(crate) fn listed(cx: &Exec, channel: Option<&str>) -> Result<Map, Error> {
     Ok(said.lines().filter_map(entry).collect())
 }
 
-/// Installs extensions: whether it is done.
+/// Installs extensions and returns whether they are installed.
 ///
 /// # Errors
 /// When the program is missing.
@@ -99,7 +100,7 @@ pub(crate) fn installed(
     }
     run(cx, &words, names, defaults)?;
     for name in names {
-        // Salt is content with any extension of the channel.
+        // As in Salt, any installed extension of the channel is sufficient.
         let channel = name.split_once('/').map(|(channel, _)| channel);
         if listed(cx, channel)?.is_empty() {
             return Ok(Value::Bool(false));
@@ -108,7 +109,7 @@ pub(crate) fn installed(
     Ok(Value::Bool(true))
 }
 
-/// Removes extensions: what pecl says of it.
+/// Removes extensions and returns the output of pecl.
 ///
 /// # Errors
 /// When the program is missing.

@@ -11,46 +11,50 @@ use crate::lookup::{self, Around};
 state::exec_module! {
     /// The pillar of this minion.
     ///
-    /// Called by name on a command line these functions cover the values, unless `unmask=True` is given; templates see them.
+    /// When these functions are called by name on a command line, they mask the values unless
+    /// `unmask=True` is given. Templates receive the real values.
     mod pillar;
 
-    /// Return a value of the pillar; levels are joined by colons, and numbers index lists.
+    /// Return a value of the pillar. Colons separate the levels of the key, and numbers are indexes
+    /// of lists.
     fn get(Get {
-        /// Which: `a:b:0`.
+        /// The key of the value, such as `a:b:0`.
         key: String,
-        /// What to return when it is not there.
+        /// The value to return if the key does not exist.
         default: Value = UNSET.into(),
-        /// Whether a dictionary or a list of the pillar is laid over the default.
+        /// True to merge a dictionary or a list of the pillar into the default.
         merge: bool = false,
-        /// Whether lists inside are joined; the option `pillar_merge_lists` where it is not said.
+        /// True to join nested lists while merging; the option `pillar_merge_lists` by default.
         merge_nested_lists: Option<bool> = None,
-        /// What joins the levels.
+        /// The separator of the levels.
         delimiter: String = ":".into(),
         /// The environment of the pillar.
         pillarenv: Option<String> = None,
-        /// The environment that the pillar is compiled for.
+        /// The environment of the minion that the pillar is compiled for.
         saltenv: Option<String> = None,
-        /// Whether values are shown.
+        /// True to return the real values, False to mask them. By default only calls from a command
+        /// line mask them.
         unmask: Option<bool> = None,
     });
 
     /// The same as `pillar.get`.
     fn fetch(Fetch {
-        /// Which: `a:b:0`.
+        /// The key of the value, such as `a:b:0`.
         key: String,
-        /// What to return when it is not there.
+        /// The value to return if the key does not exist.
         default: Value = UNSET.into(),
-        /// As of `pillar.get`.
+        /// True to merge a dictionary or a list of the pillar into the default.
         merge: bool = false,
-        /// As of `pillar.get`.
+        /// True to join nested lists while merging; the option `pillar_merge_lists` by default.
         merge_nested_lists: Option<bool> = None,
-        /// What joins the levels.
+        /// The separator of the levels.
         delimiter: String = ":".into(),
-        /// As of `pillar.get`.
+        /// The environment of the pillar.
         pillarenv: Option<String> = None,
-        /// As of `pillar.get`.
+        /// The environment of the minion that the pillar is compiled for.
         saltenv: Option<String> = None,
-        /// As of `pillar.get`.
+        /// True to return the real values, False to mask them. By default only calls from a command
+        /// line mask them.
         unmask: Option<bool> = None,
     });
 
@@ -66,7 +70,7 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Compile the pillar and return it with the types of its values in their places.
+    /// Compile the pillar and return it with each value replaced by the name of its type.
     fn obfuscate(Obfuscate {
         *rest,
         ..kwargs
@@ -78,70 +82,73 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Return some values of the pillar.
+    /// Return the values of some keys of the pillar.
     fn item(Item {
         *rest,
         ..kwargs
     });
 
-    /// Return the pillar as it was compiled for this run, or one key of it.
+    /// Return the pillar as it was compiled for this run, or the value of one of its keys.
     fn raw(Raw {
-        /// Which key.
+        /// The key; the whole pillar if not given.
         key: Option<String> = None,
-        /// Whether values are shown.
+        /// True to return the real values, False to mask them. By default only calls from a command
+        /// line mask them.
         unmask: Option<bool> = None,
     });
 
     /// Return the keys of a dictionary in the pillar.
     fn keys(Keys {
-        /// Which.
+        /// The key of the dictionary, such as `a:b`.
         key: String,
-        /// What joins the levels.
+        /// The separator of the levels.
         delimiter: String = ":".into(),
-        /// Accepted: keys are never covered.
+        /// Accepted and ignored: keys are never masked.
         unmask: Option<bool> = None,
     });
 
-    /// Return True when a file is in the pillar roots.
+    /// Return True when a file exists in the pillar roots.
     fn file_exists(FileExists {
-        /// Its path below a root.
+        /// The path of the file relative to a pillar root.
         path: String,
-        /// The environment; all where none is named.
+        /// The environment to look in; all environments if not given.
         saltenv: Option<String> = None,
     });
 
-    /// Choose an entry of a dictionary by what a key of the pillar says.
+    /// Return the entry of a dictionary that is selected by a value of the pillar.
     fn filter_by(FilterBy {
-        /// The dictionary; its keys are globs.
+        /// The dictionary to select from; its keys are globs.
         lookup_dict: Map,
-        /// The key of the pillar.
+        /// The key of the pillar whose value is matched.
         pillar: String,
-        /// Laid over what is chosen.
+        /// A dictionary that is merged over the selected entry.
         merge: Value = Value::Null,
-        /// The key that is chosen when no other matches.
+        /// The key of the entry to use if no other matches.
         default: Value = "default".into(),
-        /// The key of what lies below whatever is chosen.
+        /// The key of an entry that the selected entry is merged over.
         base: Value = Value::Null,
     });
 }
 
-/// Salt's own sign that no default is given.
+/// The value by which Salt marks that no default was given.
 const UNSET: &str = "__unset__";
 
-/// The key of `__context__` by which the command line asks the next function of this module to cover values.
+/// The key of `__context__` with which the command line requests that the next function of this
+/// module masks its values.
 const MASK: &str = "mask_pillar";
 
-/// How much a function shows.
+/// The extent to which a function shows values.
 #[derive(Clone, Copy)]
 struct Shown {
-    /// Values are covered.
+    /// True if all values are masked.
     mask: bool,
-    /// It was called by name: secrets are covered also where `unmask=True` shows the rest.
+    /// True if the function was called by name. Secrets are then masked even if `unmask=True` shows
+    /// the other values.
     outside: bool,
 }
 
 impl Shown {
-    /// A value that stands at a key.
+    /// Returns the value at `key` in the form in which it may be shown.
     fn value(self, key: &str, delimiter: &str, value: Value) -> Value {
         let path: Vec<&str> = key.split(delimiter).collect();
         match self {
@@ -152,7 +159,8 @@ impl Shown {
     }
 }
 
-/// What is shown of values. The wish is taken away, so that templates of this pillar see what is in it.
+/// Returns how values are shown. Removes the request to mask from the context, so that templates of
+/// this pillar receive the real values.
 fn masked(cx: &Exec, unmask: Option<bool>) -> Shown {
     let wished = cx.context(|context| context.remove(MASK));
     Shown {
@@ -206,7 +214,8 @@ fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
     }
 }
 
-/// The value laid over the default; none, and a word in the log, where they are of different kinds.
+/// Returns the value merged into the default. Logs an error and returns `None` if their types
+/// differ.
 fn merged(default: &Value, found: Option<&Value>, lists: bool) -> Option<Value> {
     let (empty, word) = match default {
         Value::Map(_) => (Value::from(Map::new()), "dict"),
@@ -251,7 +260,7 @@ fn fetch(cx: &Exec, args: Fetch) -> Result<Value, Error> {
     get(cx, args)
 }
 
-/// The pillar of this run, or one compiled anew for an environment that is named.
+/// Returns the pillar of this run, or compiles it for the given environments.
 fn pillar_of(cx: &Exec, saltenv: Option<String>, pillarenv: Option<String>) -> Result<Map, Error> {
     if saltenv.is_none() && pillarenv.is_none() {
         return cx.pillar();
@@ -279,7 +288,8 @@ fn compiled(
     anew.pillar()
 }
 
-/// The pillar as `pillar.items` has it with these arguments, and whether it is to be covered.
+/// Returns the pillar as `pillar.items` does with these arguments, and whether its values must be
+/// masked.
 fn all(cx: &Exec, keys: &[Value], kwargs: &Map) -> Result<(Map, bool), Error> {
     let text = |name| {
         kwargs
@@ -324,8 +334,8 @@ fn items(cx: &Exec, args: Items) -> Result<Value, Error> {
     })
 }
 
-/// Returns the pillar with its values covered. What went wrong while it was compiled stays
-/// readable: it holds no values, and nobody could mend what is covered.
+/// Returns the pillar with its values masked. The errors of its compilation stay readable: they
+/// hold no values, and a user could not fix an error that is masked.
 fn covered_but_errors(pillar: Map) -> Map {
     let is_told = |key: &Value| key.as_str() == Some("_errors");
     let shown = pillar.into_iter().map(|(key, value)| match is_told(&key) {

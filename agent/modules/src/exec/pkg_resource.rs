@@ -1,4 +1,4 @@
-//! The `pkg_resource` execution module: what the package modules share.
+//! The `pkg_resource` execution module: functions that the package modules share.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,81 +8,84 @@ use crate::pkg::{self, Wanted, listing, spec, targets};
 use crate::version::loose;
 
 state::exec_module! {
-    /// What the package modules share.
+    /// Functions that the package modules share.
     mod pkg_resource;
 
-    /// Return the installed version of a package, or of each of several; names may be globs.
+    /// Return the installed version of a package, or a dictionary for several packages. Names may
+    /// be globs.
     fn version(Version {
         *rest,
         ..kwargs
     });
 
-    /// Whether a comparison of two versions holds, whatever the package manager.
+    /// Return True when a comparison of two versions holds, independent of the package manager.
     fn version_compare(VersionCompare {
-        /// The one version.
+        /// The first version.
         ver1: Value,
-        /// `==`, `!=`, `<`, `<=`, `>` or `>=`.
+        /// The operator: `==`, `!=`, `<`, `<=`, `>` or `>=`.
         oper: String,
-        /// The other.
+        /// The second version.
         ver2: Value,
-        /// Leave out what stands before the colon.
+        /// True to ignore the epoch (the part before the colon).
         ignore_epoch: bool = false,
     });
 
-    /// Return a version as it is compared: as it is.
+    /// Return a version in the form in which it is compared, which is the version itself.
     fn version_clean(VersionClean {
         /// The version.
         verstr: Value,
     });
 
-    /// Whether a package is there with everything that is asked for besides its version.
+    /// Return True when an installed package meets the requirements other than its version. Always
+    /// True.
     fn check_extra_requirements(CheckExtraRequirements {
-        /// Its name.
+        /// The name of the package.
         pkgname: Value,
-        /// Its version.
+        /// The version of the package.
         pkgver: Value,
     });
 
-    /// Return package files by the names of their packages.
+    /// Return a dictionary of package files with the names of their packages as keys.
     fn pack_sources(PackSources {
         /// A list of names, each with a URL or path.
         sources: Value,
-        /// Leave out the machine's own architecture in names.
+        /// True to omit the native architecture of the machine from names.
         normalize: bool = true,
     });
 
-    /// Return the packages that arguments of `pkg.install` name, and whether they come from a repository or from files.
+    /// Return the packages that arguments of `pkg.install` name, and whether they come from a
+    /// repository or from files.
     fn parse_targets(ParseTargets {
-        /// A package, or several with commas between.
+        /// The name of a package, or several names separated by commas.
         name: Option<String> = None,
-        /// Packages, each a name or a name with a version.
+        /// A list of packages, each a name or a name with a version.
         pkgs: Value = Value::Null,
-        /// Package files, each a name with a URL or path.
+        /// A list of package files, each a name with a URL or path.
         sources: Value = Value::Null,
-        /// The environment that files come from.
+        /// The environment to fetch files from.
         saltenv: String = "base".into(),
-        /// Leave out the machine's own architecture in names.
+        /// True to omit the native architecture of the machine from names.
         normalize: bool = true,
         ..kwargs
     });
 
-    /// Return a list of packages as `pkg.list_pkgs` is asked for it.
+    /// Format a list of packages for `pkg.list_pkgs`.
     fn format_pkg_list(FormatPkgList {
-        /// By name a list of what is known of each version.
+        /// A dictionary of packages, each with a list of dictionaries that describe its versions.
         packages: Map,
-        /// Give each package a list of versions, and not one text with commas.
+        /// True to return a list of versions for each package, instead of a text with commas.
         versions_as_list: bool,
-        /// What is returned of each version in place of its text, or `all`.
+        /// The attributes to return for each version instead of its text, or `all`.
         attr: Value,
     });
 
-    /// Put a version together.
+    /// Build the text of a version from its parts.
     fn format_version(FormatVersion {
-        /// What stands before the colon.
+        /// The epoch (the part before the colon).
         epoch: Value,
         /// The version.
         version: Value,
-        /// What stands after the dash.
+        /// The release (the part after the dash).
         release: Value,
     });
 }
@@ -108,7 +111,7 @@ fn check_extra_requirements(_: &Exec, _: CheckExtraRequirements) -> Result<Value
     Ok(true.into())
 }
 
-/// Sources by name; none where they are no list of them.
+/// Returns sources as pairs of name and place; empty if they are not a valid list of sources.
 fn packed(cx: &Exec, sources: &Value, normalize: bool) -> Result<Vec<(String, String)>, Error> {
     let provider = pkg::provider(cx)?;
     Ok(targets::sources(cx, provider, sources, normalize)?.unwrap_or_default())
@@ -130,7 +133,8 @@ fn parse_targets(cx: &Exec, args: ParseTargets) -> Result<Value, Error> {
     Ok(Value::Tuple(vec![targets, kind].into()))
 }
 
-/// What is to be installed, and where it comes from; nothing where that is not said as it should be.
+/// Returns the packages to install and the kind of their origin. Returns `None` if the arguments
+/// are not valid.
 fn parsed(cx: &Exec, args: &ParseTargets) -> Result<Option<(Value, &'static str)>, Error> {
     let (has_pkgs, has_sources) = (args.pkgs.is_true(), args.sources.is_true());
     let version = args
@@ -172,7 +176,7 @@ fn parsed(cx: &Exec, args: &ParseTargets) -> Result<Option<(Value, &'static str)
     Ok((!pairs.is_empty()).then(|| (pairs.into(), "repository")))
 }
 
-/// The package files, once they are fetched.
+/// Returns the paths of the package files after fetching them.
 fn files(cx: &Exec, args: &ParseTargets) -> Result<Vec<String>, Error> {
     let kwargs = Map::new().with("saltenv", args.saltenv.as_str());
     let sources = packed(cx, &args.sources, args.normalize)?;
@@ -182,7 +186,7 @@ fn files(cx: &Exec, args: &ParseTargets) -> Result<Vec<String>, Error> {
         .collect()
 }
 
-/// What can be asked for of a version.
+/// The attributes of a version that a caller can request.
 const ATTRIBUTES: [&str; 6] = [
     "epoch",
     "version",
@@ -216,7 +220,8 @@ fn format_pkg_list(cx: &Exec, args: FormatPkgList) -> Result<Value, Error> {
     })
 }
 
-/// What is asked for of a version, and the name of the package, without its architecture where that is told beside it.
+/// Returns the name of the package and the requested attributes of a version. The name omits the
+/// architecture if the attributes contain the same one.
 fn attributes(cx: &Exec, name: &str, about: &Value, attr: &Value) -> (String, Value) {
     let asked = attr.texts();
     let is_asked = |key: &&str| {

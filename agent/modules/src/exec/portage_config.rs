@@ -1,6 +1,8 @@
-//! The `portage_config` execution module: Gentoo's files of what packages are built with. Salt 3008 has it no more; answers are those
-//! of its last one. What only Portage itself knows of a package is not asked: an atom is compared with those of the files by its text,
-//! and by its category and name.
+//! The `portage_config` execution module: Gentoo's files with the build settings of packages. Salt
+//! 3008 no longer has this module; the answers are those of the last version that had it.
+//!
+//! This module does not ask Portage about packages: it compares an atom with the atoms in the files
+//! by text, and by category and name.
 
 use std::path::{Path, PathBuf};
 
@@ -11,72 +13,77 @@ use value::{Value, sorted};
 use crate::fs;
 
 state::exec_module! {
-    /// Gentoo's files of what packages are built with (`/etc/portage/package.*`).
+    /// Manage the Gentoo files with the build settings of packages (`/etc/portage/package.*`).
     mod portage_config;
 
-    /// Make folders of those that are files, with a file for each package.
+    /// Replace each of these paths that is a file by a folder with a file for each package.
     fn enforce_nice_config(EnforceNiceConfig {});
 
     /// Return the flags of a package.
     fn get_flags_from_package_conf(GetFlagsFromPackageConf {
-        /// `use`, `accept_keywords`, `env`, `license`, `mask`, `properties` or `unmask`.
+        /// The kind of file: `use`, `accept_keywords`, `env`, `license`, `mask`, `properties` or
+        /// `unmask`.
         conf: String,
-        /// The package.
+        /// The atom of the package.
         atom: String,
     });
 
     /// True when a package has a flag.
     fn has_flag(HasFlag {
-        /// `use` and so on.
+        /// The kind of file: `use`, `accept_keywords`, `env`, `license`, `mask`, `properties` or
+        /// `unmask`.
         conf: String,
-        /// The package.
+        /// The atom of the package.
         atom: String,
         /// The flag.
         flag: String,
     });
 
-    /// Return which of these flags a package does not have.
+    /// Return the flags of the list that a package does not have.
     fn get_missing_flags(GetMissingFlags {
-        /// `use` and so on.
+        /// The kind of file: `use`, `accept_keywords`, `env`, `license`, `mask`, `properties` or
+        /// `unmask`.
         conf: String,
-        /// The package.
+        /// The atom of the package.
         atom: String,
-        /// The flags.
+        /// The flags to look for.
         flags: Vec<String>,
     });
 
     /// True when a package has a USE flag.
     fn has_use(HasUse {
-        /// The package.
+        /// The atom of the package.
         atom: String,
-        /// The flag.
+        /// The USE flag.
         r#use: String,
     });
 
-    /// True when a package is named.
+    /// True when a file names the package.
     fn is_present(IsPresent {
-        /// `mask` and so on.
+        /// The kind of file: `use`, `accept_keywords`, `env`, `license`, `mask`, `properties` or
+        /// `unmask`.
         conf: String,
-        /// The package.
+        /// The atom of the package.
         atom: String,
     });
 
-    /// Give a package flags.
+    /// Add flags to a package.
     fn append_to_package_conf(AppendToPackageConf {
-        /// `use` and so on.
+        /// The kind of file: `use`, `accept_keywords`, `env`, `license`, `mask`, `properties` or
+        /// `unmask`.
         conf: String,
-        /// The package.
+        /// The atom of the package.
         atom: String = String::new(),
-        /// The flags.
+        /// The flags to add.
         flags: Vec<String> = Vec::new(),
-        /// Both as a line, in place of them.
+        /// A line with the atom and the flags, used instead of both arguments.
         string: String = String::new(),
-        /// In place of the flags that it has.
+        /// True to replace the flags that the package has.
         overwrite: bool = false,
     });
 }
 
-/// What there is a file of.
+/// The kinds of files below `/etc/portage`.
 pub(crate) const CONFS: [&str; 7] = [
     "accept_keywords",
     "env",
@@ -87,17 +94,18 @@ pub(crate) const CONFS: [&str; 7] = [
     "use",
 ];
 
-/// Where trees of packages lie.
+/// The folders of the package trees.
 const TREES: [&str; 2] = ["/var/db/repos", "/usr/portage"];
 
-/// One of the files, or folders of files.
+/// One kind of file, which may also be a folder of files.
 #[derive(Clone, Copy)]
 pub(crate) struct Conf<'a> {
     cx: &'a Exec,
     name: &'a str,
 }
 
-/// The category and the name of a package in an atom: `>=cat/name-1.2:3[flag]` is `cat/name`.
+/// Returns the category and the name of a package in an atom: `cat/name` for
+/// `>=cat/name-1.2:3[flag]`.
 fn key(atom: &str) -> &str {
     let plain = atom.trim_start_matches(['!', '<', '>', '=', '~']);
     let has_version = plain.len() < atom.len();
@@ -118,7 +126,7 @@ fn folders(path: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths.filter(|path| path.is_dir()).collect())
 }
 
-/// An atom with its category, which is looked for in the trees where it has none.
+/// Returns an atom with its category, which is looked up in the package trees if it is missing.
 fn full(atom: &str) -> Result<String, Error> {
     let name = key(atom);
     if name.contains('/') {
@@ -127,7 +135,7 @@ fn full(atom: &str) -> Result<String, Error> {
     let mut categories = Vec::new();
     for tree in TREES {
         for folder in folders(Path::new(tree))? {
-            // A tree of packages, or a category of one.
+            // The folder is a package tree or a category of a tree.
             categories.extend(folders(&folder)?);
             categories.push(folder);
         }
@@ -144,14 +152,14 @@ fn full(atom: &str) -> Result<String, Error> {
     }
 }
 
-/// The words of a line that says something.
+/// Returns the atom and the flags of a line. Returns `None` for comments and empty lines.
 fn words(line: &str) -> Option<(&str, Vec<String>)> {
     let mut words = line.split_whitespace();
     let atom = words.next().filter(|word| !word.starts_with('#'))?;
     Some((atom, words.map(str::to_owned).collect()))
 }
 
-/// Flags by name, each with or without the minus that was said last.
+/// Merges flags by name. For each name the last one wins, with or without its minus.
 fn merged(new: &[String], old: &[String], conf: &str) -> Vec<String> {
     let bare = |flag: &str| flag.trim_start_matches('-').to_owned();
     let kept = |flag: &&String| {
@@ -176,10 +184,10 @@ fn merged(new: &[String], old: &[String], conf: &str) -> Vec<String> {
 }
 
 impl<'a> Conf<'a> {
-    /// One by its name.
+    /// Returns the file of this kind.
     ///
     /// # Errors
-    /// When there is none of that name.
+    /// When there is no such kind.
     pub(crate) fn of(cx: &'a Exec, name: &'a str) -> Result<Self, Error> {
         match CONFS.contains(&name) {
             true => Ok(Self { cx, name }),
@@ -194,7 +202,8 @@ impl<'a> Conf<'a> {
         format!("/etc/portage/package.{}", self.name).into()
     }
 
-    /// The file of a package; several share one where a star stands for a part.
+    /// Returns the path of a package's file. Packages share a file if the category or the name is
+    /// `*`.
     fn file(&self, atom: &str) -> Result<PathBuf, Error> {
         let key = key(atom);
         let below = match key.split_once('/') {
@@ -220,7 +229,7 @@ impl<'a> Conf<'a> {
         Ok(fs::text_or_none(path)?.unwrap_or_default())
     }
 
-    /// The flags that lines of a package's file give it.
+    /// Returns the flags that the file of a package gives to it.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -238,7 +247,7 @@ impl<'a> Conf<'a> {
         Ok(merged(&flags, &[], "any"))
     }
 
-    /// Those of some flags that a package does not have.
+    /// Returns the flags of the list that a package does not have.
     ///
     /// # Errors
     /// When its file cannot be read.
@@ -251,7 +260,7 @@ impl<'a> Conf<'a> {
             .collect())
     }
 
-    /// Whether a package is named.
+    /// Returns whether the file names the package.
     ///
     /// # Errors
     /// When its file cannot be read.
@@ -262,7 +271,7 @@ impl<'a> Conf<'a> {
         Ok(lines.any(|(line, _)| line == atom || line == key(&atom)))
     }
 
-    /// Gives a package flags; none just name it.
+    /// Adds flags to a package. Without flags it only adds the name.
     ///
     /// # Errors
     /// When its file cannot be written.
@@ -300,7 +309,8 @@ impl<'a> Conf<'a> {
             }
             let new = match (is_for_arch && !overwrite, had.is_empty(), flags.is_empty()) {
                 _ if overwrite => line.clone(),
-                // A line without flags stands for the machine's own keyword: it stays apart.
+                // A line without flags means the keyword of the machine's own architecture, so it
+                // stays separate.
                 (true, true, nothing) => {
                     text += &format!("{old}\n");
                     is_there |= nothing;
@@ -327,7 +337,7 @@ impl<'a> Conf<'a> {
         fs::write(self.cx, &path, text.as_bytes(), fs::Owner::default())
     }
 
-    /// Makes a folder of it where it is a file. Remarks stay in a file `tmp` of the folder.
+    /// Replaces the file by a folder. Comments are kept in the file `tmp` of the folder.
     fn as_folder(&self) -> Result<(), Error> {
         let path = self.folder();
         if !path.is_file() {
@@ -351,7 +361,7 @@ impl<'a> Conf<'a> {
     }
 }
 
-/// Makes folders of all that are files.
+/// Replaces each kind that is a file by a folder.
 ///
 /// # Errors
 /// When that cannot be done.

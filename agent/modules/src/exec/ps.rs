@@ -1,4 +1,4 @@
-//! The `ps` execution module: processes, read from `/proc`.
+//! The `ps` execution module: reports processes, read from `/proc`.
 
 use rustix::process::{Pid, Signal};
 use state::exec::Exec;
@@ -10,83 +10,83 @@ use crate::process::{Process, which};
 use crate::users;
 
 state::exec_module! {
-    /// Processes, and what they use.
+    /// Report processes and their use of resources.
     mod ps;
 
-    /// Return the numbers of all processes.
+    /// Return the IDs of all processes.
     fn get_pid_list(GetPidList {});
 
-    /// Send a process a signal.
+    /// Send a signal to a process.
     fn kill_pid(KillPid {
-        /// Its number.
+        /// The ID of the process.
         pid: i64,
-        /// The signal's number.
+        /// The number of the signal.
         signal: i64 = 15,
     });
 
-    /// Send a signal to all processes whose name has a text in it.
+    /// Send a signal to all processes whose name contains a text.
     fn pkill(Pkill {
-        /// The text.
+        /// The text to look for.
         pattern: String,
-        /// Only those of this user.
+        /// The user whose processes are searched; all users if not given.
         user: Option<String> = None,
-        /// The signal's number.
+        /// The number of the signal.
         signal: i64 = 15,
-        /// Whether their arguments count as well.
+        /// True to search the arguments too.
         full: bool = false,
     });
 
-    /// Return the numbers of the processes whose name has a text in it.
+    /// Return the IDs of the processes whose name contains a text.
     fn pgrep(Pgrep {
-        /// The text.
+        /// The text or regular expression to look for.
         pattern: String,
-        /// Only those of this user.
+        /// The user whose processes are searched; all users if not given.
         user: Option<String> = None,
-        /// Whether their arguments count as well.
+        /// True to search the arguments too.
         full: bool = false,
-        /// Whether the text is a regular expression.
+        /// True if the pattern is a regular expression.
         pattern_is_regex: bool = false,
     });
 
-    /// Return the lines of `ps aux` that match.
+    /// Return the lines of `ps aux` that match a regular expression.
     fn psaux(Psaux {
-        /// A regular expression.
+        /// The regular expression.
         name: String,
     });
 
-    /// Return the lines of `ss -neap` that have a text in them.
+    /// Return the lines of `ss -neap` that contain a text.
     fn ss(Ss {
-        /// The text.
+        /// The text to look for.
         name: String,
     });
 
-    /// Return the lines of `netstat -nap` that have a text in them.
+    /// Return the lines of `netstat -nap` that contain a text.
     fn netstat(Netstat {
-        /// The text.
+        /// The text to look for.
         name: String,
     });
 
-    /// Return how many processors there are.
+    /// Return the number of processors.
     fn num_cpus(NumCpus {});
 
-    /// Return when the machine was started.
+    /// Return the time when the machine was started.
     fn boot_time(BootTime {
-        /// The format, as of strftime; seconds where there is none.
+        /// A format of strftime; seconds since 1970 if not given.
         time_format: Option<String> = None,
     });
 
-    /// Return how much memory there is.
+    /// Return the size of the memory in bytes.
     fn total_physical_memory(TotalPhysicalMemory {});
 
-    /// Return how memory is used.
+    /// Return the usage of the memory.
     fn virtual_memory(VirtualMemory {});
 
-    /// Return how swap space is used.
+    /// Return the usage of the swap space.
     fn swap_memory(SwapMemory {});
 
-    /// Return how full a file system is.
+    /// Return the usage of a file system.
     fn disk_usage(DiskUsage {
-        /// A path on it.
+        /// A path on the file system.
         path: String,
     });
 }
@@ -94,9 +94,9 @@ state::exec_module! {
 /// A process.
 pub(super) struct Running {
     pub(super) pid: u32,
-    /// The user's name, or number.
+    /// The name of the user, or the ID if it has no name.
     pub(super) user: String,
-    /// The program's name.
+    /// The name of the program.
     pub(super) name: String,
     /// The program and its arguments.
     pub(super) words: Vec<String>,
@@ -127,7 +127,7 @@ impl Running {
         })
     }
 
-    /// As ps shows it: a process of the kernel in brackets.
+    /// Returns the command line as ps shows it: a kernel process in brackets.
     pub(super) fn shown(&self) -> String {
         if self.words.is_empty() {
             format!("[{}]", self.name)
@@ -146,7 +146,8 @@ impl Running {
     }
 }
 
-/// The kernel cuts names at 15 bytes; the first argument may have the rest.
+/// Returns the full name of a process. The kernel cuts names at 15 bytes; the first argument may
+/// contain the rest.
 fn full_name(name: &str, words: &[String]) -> String {
     let first = words.first().map(|word| python::path::basename(word));
     match first {
@@ -164,7 +165,7 @@ pub(super) fn pids() -> Vec<u32> {
     pids
 }
 
-/// All processes.
+/// Returns all processes.
 pub(super) fn all() -> Vec<Running> {
     pids().into_iter().filter_map(Running::of).collect()
 }
@@ -173,9 +174,9 @@ fn get_pid_list(_cx: &Exec, _args: GetPidList) -> Result<Value, Error> {
     Ok(Value::list(pids().into_iter().map(Value::from)))
 }
 
-/// Sends a signal; false where there is no such process.
+/// Sends a signal. Returns false if there is no such process.
 fn send(pid: i64, signal: i64) -> Result<bool, Error> {
-    // 0 and what is below mean groups of processes.
+    // 0 and negative numbers address groups of processes.
     let target = i32::try_from(pid)
         .ok()
         .filter(|pid| *pid > 0)
@@ -206,7 +207,7 @@ fn kill_pid(_cx: &Exec, args: KillPid) -> Result<Value, Error> {
 fn pkill(_cx: &Exec, args: Pkill) -> Result<Value, Error> {
     let mut killed = Vec::new();
     for process in all() {
-        // This program has the pattern among its own arguments.
+        // This program has the pattern in its own arguments.
         let own = process.pid == std::process::id();
         if !own
             && process.has(&args.pattern, args.user.as_deref(), args.full)
@@ -277,7 +278,7 @@ fn psaux(cx: &Exec, args: Psaux) -> Result<Value, Error> {
     ]))
 }
 
-/// The lines of a program that have a text in them.
+/// Returns the lines of a program's output that contain a text.
 fn lines_with(cx: &Exec, words: &[&str], name: String) -> Result<Value, Error> {
     let out = said(cx, words)?;
     let found = Value::list(
@@ -305,7 +306,7 @@ fn num_cpus(_cx: &Exec, _args: NumCpus) -> Result<Value, Error> {
     Ok(text.lines().filter(cpu).count().into())
 }
 
-/// When the machine was started, in seconds since 1970.
+/// Returns the time when the machine was started, in seconds since 1970.
 pub(super) fn booted() -> Result<i64, Error> {
     let text = crate::procfs::text("/proc/stat");
     let seconds = text
@@ -329,7 +330,7 @@ fn boot_time(_cx: &Exec, args: BootTime) -> Result<Value, Error> {
     Ok(shown.into())
 }
 
-/// What `/proc/meminfo` has under a name, in bytes.
+/// Returns the value of an entry of `/proc/meminfo` in bytes.
 pub(super) fn memory(name: &str) -> i64 {
     let text = crate::procfs::text("/proc/meminfo");
     let line = text
@@ -343,7 +344,7 @@ fn total_physical_memory(_cx: &Exec, _args: TotalPhysicalMemory) -> Result<Value
     Ok(memory("MemTotal").into())
 }
 
-/// A part of a whole in percent, with one digit behind the point.
+/// Returns a part of a whole in percent, rounded to one decimal.
 pub(super) fn percent(part: i64, whole: i64) -> f64 {
     if whole == 0 {
         0.0
@@ -381,7 +382,7 @@ fn swap_memory(_cx: &Exec, _args: SwapMemory) -> Result<Value, Error> {
         let number = text
             .lines()
             .find_map(|line| line.strip_prefix(name)?.trim().parse::<i64>().ok());
-        // The kernel counts in pages of 4 kB.
+        // The kernel counts in pages of 4 KiB.
         number.unwrap_or(0).saturating_mul(4096)
     };
     Ok(Map::new()
@@ -398,7 +399,7 @@ fn disk_usage(_cx: &Exec, args: DiskUsage) -> Result<Value, Error> {
     Ok(disk_usage_of(&args.path)?.into())
 }
 
-/// How full the file system of a path is.
+/// Returns the usage of the file system that contains the path.
 pub(super) fn disk_usage_of(path: &str) -> Result<Map, Error> {
     let found = rustix::fs::statvfs(path).map_err(|error| Error::io(path)(error.into()))?;
     let bytes =

@@ -1,4 +1,4 @@
-//! The `ps` execution module: what the kernel counts of the whole machine.
+//! The part of the `ps` execution module that reports the kernel's counters of the whole machine.
 
 use std::time::Duration;
 
@@ -10,58 +10,59 @@ use super::ps::disk_usage_of;
 use crate::process::{Process, Stderr, which};
 
 state::exec_module! {
-    /// What the kernel counts.
+    /// Report the kernel's counters.
     mod ps;
 
-    /// Return how busy the processors are, in percent.
+    /// Return the usage of the processors in percent.
     fn cpu_percent(CpuPercent {
-        /// For so many seconds they are watched.
+        /// The time in seconds over which the usage is measured.
         interval: f64 = 0.1,
-        /// Whether each is told of.
+        /// True to return one entry for each processor.
         per_cpu: bool = false,
     });
 
-    /// Return the seconds that processors have spent on what.
+    /// Return the seconds that the processors have spent, for each kind of use.
     fn cpu_times(CpuTimes {
-        /// Whether each is told of.
+        /// True to return one entry for each processor.
         per_cpu: bool = false,
     });
 
-    /// Return what disks have read and written; False where there is none of the name.
+    /// Return the counters of reads and writes of the disks, or False if the given disk does not
+    /// exist.
     fn disk_io_counters(DiskIoCounters {
-        /// Only this one.
+        /// The name of a disk; the sum of all disks if not given.
         device: Option<String> = None,
     });
 
-    /// Return the file systems that are mounted.
+    /// Return the mounted file systems.
     fn disk_partitions(DiskPartitions {
-        /// Also those that are on no disk.
+        /// True to include file systems that are on no disk.
         all: bool = false,
     });
 
-    /// Return the file systems that are mounted, and how full they are.
+    /// Return the mounted file systems with their usage.
     fn disk_partition_usage(DiskPartitionUsage {
-        /// Also those that are on no disk.
+        /// True to include file systems that are on no disk.
         all: bool = false,
     });
 
-    /// Return what has come and gone over the network; False where there is no interface of the name.
+    /// Return the counters of network traffic, or False if the given interface does not exist.
     fn network_io_counters(NetworkIoCounters {
-        /// Only this one.
+        /// The name of an interface; the sum of the interfaces if not given.
         interface: Option<String> = None,
     });
 
-    /// Return who has logged in.
+    /// Return the users who are logged in.
     fn get_users(GetUsers {});
 
-    /// Return what lsof says of processes.
+    /// Return the output of lsof for processes.
     fn lsof(Lsof {
-        /// What their names begin with.
+        /// The beginning of the names of the processes.
         name: String,
     });
 }
 
-/// How many ticks the kernel counts a second, wherever it tells them.
+/// The number of ticks a second in which the kernel reports times.
 pub(super) const TICKS: f64 = 100.0;
 
 const TIMES: [&str; 10] = [
@@ -81,12 +82,12 @@ pub(super) fn read(path: &str) -> Result<String, Error> {
     crate::fs::text(path)
 }
 
-/// The ticks of all processors together, then of each.
+/// Returns the ticks of all processors together, followed by those of each processor.
 fn ticks() -> Result<Vec<[i64; 10]>, Error> {
     let line = |line: &str| {
         let mut counted = [0; 10];
         let words = line.strip_prefix("cpu")?.split_whitespace();
-        // The sum has nothing but `cpu` in front.
+        // The line of the sum begins with a bare `cpu`, without a number.
         let words = words.skip(usize::from(!line.starts_with("cpu ")));
         for (place, word) in counted.iter_mut().zip(words) {
             *place = word.parse().ok()?;
@@ -101,7 +102,7 @@ fn ticks() -> Result<Vec<[i64; 10]>, Error> {
     }
 }
 
-/// One entry for all processors, or a list with one for each.
+/// Returns the first entry, for all processors, or a list with the entry of each processor.
 fn each_or_all<T: Into<Value>>(per_cpu: bool, told: impl Iterator<Item = T>) -> Value {
     let mut told = told.map(Into::into);
     match per_cpu {
@@ -118,13 +119,13 @@ fn cpu_times(_cx: &Exec, args: CpuTimes) -> Result<Value, Error> {
     Ok(each_or_all(args.per_cpu, ticks()?.into_iter().map(seconds)))
 }
 
-/// The part of the time between that was not idle, in percent with one digit behind the point.
+/// Returns the part of the time between two samples that was not idle, in percent with one decimal.
 fn busy(before: &[i64; 10], after: &[i64; 10]) -> f64 {
     let mut spent = *after;
     for (spent, before) in spent.iter_mut().zip(before) {
         *spent = (*spent - before).max(0);
     }
-    // What guests had is part of what users had.
+    // The time of guests is already included in the time of users.
     let [user, nice, system, idle, iowait, irq, softirq, steal, ..] = spent;
     let busy = user + nice + system + irq + softirq + steal;
     super::ps::percent(busy, busy + idle + iowait)
@@ -140,7 +141,7 @@ fn cpu_percent(_cx: &Exec, args: CpuPercent) -> Result<Value, Error> {
     Ok(each_or_all(args.per_cpu, told))
 }
 
-/// The numbers of a line under their names; sectors have 512 bytes.
+/// Returns the numbers of a line by name. Sectors are converted to bytes (512 bytes each).
 fn named(counts: &[i64], names: &[(&str, usize)]) -> Map {
     let value = |(name, place): &(&str, usize)| {
         let unit = if name.ends_with("_bytes") { 512 } else { 1 };
@@ -150,10 +151,10 @@ fn named(counts: &[i64], names: &[(&str, usize)]) -> Map {
     names.iter().map(value).collect()
 }
 
-/// Who counts, and the numbers.
+/// The name of a device and its counters.
 type Row<'a> = (&'a str, Vec<i64>);
 
-/// One row by its name, or the sum of those that count.
+/// Returns the row with the given name, or the sum of the rows that `counts` accepts.
 fn one_or_sum(
     rows: Vec<Row<'_>>,
     wanted: Option<&str>,
@@ -193,7 +194,7 @@ fn disk_io_counters(_cx: &Exec, args: DiskIoCounters) -> Result<Value, Error> {
         let mut words = str::split_whitespace(line).skip(2);
         Some((words.next()?, numbers(words)))
     };
-    // What a partition has counted its disk has too.
+    // The counters of a disk already include those of its partitions.
     let is_disk = |name: &str| {
         let name = name.replace('/', "!");
         python::path::exists(&format!("/sys/block/{name}"))
@@ -229,7 +230,7 @@ fn network_io_counters(_cx: &Exec, args: NetworkIoCounters) -> Result<Value, Err
     }
 }
 
-/// The types of file systems that are on disks.
+/// Returns the types of file systems that are on disks.
 fn on_disks(filesystems: &str) -> Vec<&str> {
     let line = |line| match str::trim(line).strip_prefix("nodev") {
         Some(kind) => Some(kind.trim()).filter(|kind| *kind == "zfs"),
@@ -238,7 +239,7 @@ fn on_disks(filesystems: &str) -> Vec<&str> {
     filesystems.lines().filter_map(line).collect()
 }
 
-/// The device that the root is on, which early mounts know by no name.
+/// Returns the device of the root file system, which early mounts list without a usable name.
 fn root_device() -> Option<String> {
     use std::os::unix::fs::MetadataExt;
     let device = std::fs::metadata("/").ok()?.dev();
@@ -249,7 +250,7 @@ fn root_device() -> Option<String> {
     Some(format!("/dev/{name}"))
 }
 
-/// Device, mount point, type and options of what is mounted.
+/// Returns the device, mount point, type and options of each mounted file system.
 pub(super) fn mounts() -> Result<Vec<[String; 4]>, Error> {
     let codes = [
         ("\\040", " "),
@@ -309,7 +310,7 @@ fn disk_partition_usage(_cx: &Exec, args: DiskPartitionUsage) -> Result<Value, E
     Ok(found.into())
 }
 
-/// Where things stand in an entry of utmp: glibc's layout, in which some processors have wider times.
+/// True on processors on which glibc's utmp entry has wider times, which moves its fields.
 const WIDE: bool = cfg!(any(
     target_arch = "aarch64",
     target_arch = "s390x",
@@ -318,7 +319,7 @@ const WIDE: bool = cfg!(any(
 const ENTRY: usize = if WIDE { 400 } else { 384 };
 const STARTED: usize = if WIDE { 344 } else { 340 };
 
-/// An entry of utmp that is of a user who is here.
+/// Returns the entry of a logged-in user, or `None` for other entries of utmp.
 fn user(entry: &[u8]) -> Option<Map> {
     const USER_PROCESS: i16 = 7;
     let number = |at: usize| Some(i32::from_ne_bytes(entry.get(at..at + 4)?.try_into().ok()?));
@@ -348,7 +349,7 @@ fn user(entry: &[u8]) -> Option<Map> {
 
 fn get_users(_cx: &Exec, _args: GetUsers) -> Result<Value, Error> {
     let path = "/var/run/utmp";
-    // Where nobody keeps it nobody has logged in.
+    // If the file does not exist, no users are reported.
     let data = crate::fs::read_or_none(path)?.unwrap_or_default();
     let users: Vec<Map> = data.chunks(ENTRY).filter_map(user).collect();
     Ok(users.into())

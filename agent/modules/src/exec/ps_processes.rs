@@ -1,4 +1,4 @@
-//! The `ps` execution module: what the kernel tells of single processes.
+//! The part of the `ps` execution module that reports single processes.
 
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
@@ -11,33 +11,34 @@ use super::ps::{self, Running};
 use super::ps_counters::TICKS;
 
 state::exec_module! {
-    /// Single processes.
+    /// Report single processes.
     mod ps;
 
-    /// Return what is known of a process.
+    /// Return information about a process.
     fn proc_info(ProcInfo {
-        /// Its number.
+        /// The ID of the process.
         pid: i64,
-        /// Only these; all where none is named.
+        /// The attributes to return; all if not given.
         attrs: Option<Vec<String>> = None,
     });
 
     /// Return the processes that are in a state.
     fn status(Status {
-        /// Which: running, sleeping, disk-sleep, stopped, tracing-stop, zombie, dead, wake-kill, waking, idle or parked.
+        /// The state: running, sleeping, disk-sleep, stopped, tracing-stop, zombie, dead,
+        /// wake-kill, waking, idle or parked.
         status: String,
     });
 
-    /// Return the processes that use the processors most.
+    /// Return the processes that use the most processor time.
     fn top(Top {
-        /// How many.
+        /// The maximum number of processes.
         num_processes: i64 = 5,
-        /// For so many seconds they are watched.
+        /// The time in seconds over which the usage is measured.
         interval: f64 = 3.0,
     });
 }
 
-/// Where things stand in `/proc/PID/stat` behind the name.
+/// The indexes of fields in `/proc/PID/stat`, counted after the name of the process.
 const STATE: usize = 0;
 const PARENT: usize = 1;
 const TERMINAL: usize = 4;
@@ -61,13 +62,13 @@ const STATES: [(&str, &str); 12] = [
     ("P", "parked"),
 ];
 
-/// A process, and what its file `stat` says.
+/// A process and the fields of its `stat` file.
 struct Known {
     running: Running,
     stat: Vec<String>,
 }
 
-/// The fields behind the name, which may have any sign in it.
+/// Returns the fields after the name, which may contain any character.
 fn fields(stat: &str) -> Option<Vec<String>> {
     let (_, fields) = stat.rsplit_once(") ")?;
     Some(fields.split_whitespace().map(str::to_owned).collect())
@@ -110,7 +111,7 @@ impl Known {
         Some(self.seconds(STARTED) + ps::booted().ok()? as f64)
     }
 
-    /// The numbers of a line of the file `status`.
+    /// Returns the numbers in a line of the `status` file.
     fn line(&self, key: &str) -> Option<Vec<i64>> {
         let text = self.read("status")?;
         let line = text.lines().find_map(|line| line.strip_prefix(key))?;
@@ -119,7 +120,7 @@ impl Known {
             .collect()
     }
 
-    /// Bytes: resident, all, shared, code, libraries, data, changed.
+    /// Returns the sizes in bytes: resident, virtual, shared, code, libraries, data, dirty.
     fn memory(&self) -> Option<[i64; 7]> {
         let text = self.read("statm")?;
         let mut pages = text.split_whitespace().map(|word| word.parse::<i64>().ok());
@@ -128,12 +129,13 @@ impl Known {
         Some([resident, all, next()?, next()?, next()?, next()?, next()?])
     }
 
-    /// Seconds: for itself, in the kernel, both of its children, waiting for disks.
+    /// Returns times in seconds: own user time, own system time, both times of the children,
+    /// waiting for disks.
     fn spent(&self) -> [f64; 5] {
         SPENT.map(|at| self.seconds(at))
     }
 
-    /// The names in one of its folders, in order; none where they may not be read.
+    /// Returns the sorted names in a folder of the process, or `None` if it may not be read.
     fn names(&self, folder: &str) -> Option<Vec<String>> {
         let entries = crate::procfs::list_or_none(self.place(folder))?;
         let mut names: Vec<String> = entries
@@ -144,7 +146,8 @@ impl Known {
     }
 }
 
-/// The kernel tells it to every program that it starts, under the number 6.
+/// Returns the size of a page, which the kernel passes to each program as entry 6 of the auxiliary
+/// vector.
 fn page_size() -> i64 {
     const WORD: usize = size_of::<usize>();
     let told = crate::procfs::bytes("/proc/self/auxv");
@@ -161,7 +164,8 @@ fn list<T: Into<Value>>(items: impl IntoIterator<Item = T>) -> Value {
     Value::list(items.into_iter().map(Into::into))
 }
 
-/// The target of a link of its folder; a process of the kernel has none.
+/// Returns the target of a link of the process, or an empty text if there is none, as for kernel
+/// processes.
 fn link(known: &Known, name: &str) -> Option<Value> {
     match crate::fs::raw::link_target(known.place(name)) {
         Ok(path) => Some(path.display().to_string().into()),
@@ -170,7 +174,7 @@ fn link(known: &Known, name: &str) -> Option<Value> {
     }
 }
 
-/// `0-3,8` in full.
+/// Expands a list of ranges such as `0-3,8`.
 fn ranges(text: &str) -> Option<Value> {
     let mut all = Vec::new();
     for part in text.trim().split(',') {
@@ -231,7 +235,8 @@ fn memory_percent(known: &Known) -> Option<Value> {
     Some((resident as f64 / ps::memory("MemTotal") as f64 * 100.0).into())
 }
 
-/// As ps shows it: of the time since it was started, so many percent were spent on it.
+/// Returns the percentage of the time since the start of the process that processors spent on it,
+/// as ps does.
 fn cpu_percent(known: &Known) -> Option<Value> {
     let uptime = crate::procfs::text_or_none("/proc/uptime")?;
     let uptime: f64 = uptime.split(' ').next()?.parse().ok()?;
@@ -240,7 +245,7 @@ fn cpu_percent(known: &Known) -> Option<Value> {
     Some((((user + system) / lived * 1000.0).round() / 10.0).into())
 }
 
-/// How a file is open, as Python's `open` is told it.
+/// Returns the mode in which a file is open, in the notation of Python's `open`.
 fn mode(flags: i64) -> &'static str {
     const APPEND: i64 = 0o2000;
     match (flags & 3, flags & APPEND != 0) {
@@ -252,7 +257,7 @@ fn mode(flags: i64) -> &'static str {
     }
 }
 
-/// Files that a process has open: path, number, where it reads or writes, how, and with which flags.
+/// Returns the files that a process has open: path, descriptor, position, mode and flags.
 fn open_files(known: &Known) -> Option<Value> {
     let open = |number: &String| {
         let path = crate::procfs::link_target(known.place(&format!("fd/{number}")))?;
@@ -292,7 +297,7 @@ fn threads(known: &Known) -> Option<Value> {
     Some(Value::list(known.names("task")?.iter().filter_map(thread)))
 }
 
-/// The file of the terminal that it has.
+/// Returns the path of the controlling terminal.
 fn terminal(known: &Known) -> Option<Value> {
     let number = u64::try_from(known.number(TERMINAL))
         .ok()
@@ -309,7 +314,7 @@ fn terminal(known: &Known) -> Option<Value> {
     found.map(|path| path.display().to_string().into())
 }
 
-/// What can be told, each with how. What may not be read is none.
+/// A function that reads an attribute. Returns `None` if it may not be read.
 type Tell = fn(&Known) -> Option<Value>;
 const ATTRIBUTES: &[(&str, Tell)] = &[
     ("cmdline", |known| Some(known.running.words.clone().into())),
@@ -397,7 +402,7 @@ fn status(_cx: &Exec, args: Status) -> Result<Value, Error> {
     Ok(Value::list(found.map(shown)))
 }
 
-/// One line of `ps.top`.
+/// Returns one entry of the result of `ps.top`.
 fn described(known: Known) -> Option<Value> {
     const SPENT: [&str; 5] = [
         "user",

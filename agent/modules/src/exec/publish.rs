@@ -1,4 +1,5 @@
-//! The `publish` execution module: what a minion may have done by others, where its master's `peer` lets it.
+//! The `publish` execution module: runs functions on other minions or on the master, as far as
+//! `peer` of the master's configuration allows it.
 
 use state::ask::Ask;
 use state::exec::Exec;
@@ -6,55 +7,55 @@ use state::module::Error;
 use value::{Map, Value};
 
 state::exec_module! {
-    /// Have others do something, where the master lets this minion.
+    /// Run functions on other minions, if the master allows it to this minion.
     mod publish;
 
-    /// Call a function on other minions; their returns by id.
+    /// Call a function on other minions and return their results by minion ID.
     fn publish(Publish {
-        /// Which minions.
+        /// The target expression that selects minions.
         tgt: Value,
-        /// The function.
+        /// The name of the function.
         fun: String,
-        /// Its arguments: one, a list, or words with commas between them.
+        /// The arguments of the function: one value, a list, or a text with commas.
         arg: Value = Value::Null,
-        /// How `tgt` is meant.
+        /// The type of the target expression.
         tgt_type: String = "glob".into(),
-        /// Accepted; the returns come here.
+        /// Accepted and ignored: the results are returned to the caller.
         returner: String = "".into(),
-        /// For how many seconds to wait.
+        /// The time in seconds to wait for results.
         timeout: f64 = 5.0,
-        /// Accepted: this machine's own master is asked.
+        /// Accepted and ignored: the request always goes to this minion's own master.
         via_master: Value = Value::Null,
     });
 
-    /// The same with all that is known of each return.
+    /// Call a function on other minions and return all data of each return.
     fn full_data(FullData {
-        /// Which minions.
+        /// The target expression that selects minions.
         tgt: Value,
-        /// The function.
+        /// The name of the function.
         fun: String,
-        /// Its arguments.
+        /// The arguments of the function: one value, a list, or a text with commas.
         arg: Value = Value::Null,
-        /// How `tgt` is meant.
+        /// The type of the target expression.
         tgt_type: String = "glob".into(),
-        /// Accepted; the returns come here.
+        /// Accepted and ignored: the results are returned to the caller.
         returner: String = "".into(),
-        /// For how many seconds to wait.
+        /// The time in seconds to wait for results.
         timeout: f64 = 5.0,
     });
 
-    /// Call a runner on the master, where its `peer_run` lets this minion.
+    /// Call a runner on the master, if its `peer_run` allows it to this minion.
     fn runner(Runner {
-        /// The function.
+        /// The name of the function.
         fun: String,
-        /// Its arguments.
+        /// The arguments of the function: one value, a list, or a text with commas.
         arg: Value = Value::Null,
-        /// Accepted.
+        /// Accepted and ignored.
         timeout: f64 = 5.0,
     });
 }
 
-/// Arguments as they may be given: a list, one value, or words with commas between them.
+/// Returns arguments as a list. They are given as a list, one value, or words separated by commas.
 fn arguments(arg: &Value) -> Vec<Value> {
     match arg {
         Value::Null => Vec::new(),
@@ -70,7 +71,7 @@ fn no_master() -> Error {
     )
 }
 
-/// The returns that came.
+/// Publishes the function and returns the data of the returns.
 fn returns(
     cx: &Exec,
     tgt: Value,

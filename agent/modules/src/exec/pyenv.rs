@@ -1,4 +1,5 @@
-//! The `pyenv` execution module, and what it has in common with `rbenv`: both are the same program for another language.
+//! The `pyenv` execution module, and the code that it shares with `rbenv`: both programs work in
+//! the same way for different languages.
 
 use python::{path, shlex};
 use state::exec::Exec;
@@ -10,106 +11,106 @@ use crate::process;
 use crate::process::{Output, Process};
 
 state::exec_module! {
-    /// Several versions of Python (`pyenv`).
+    /// Manage several versions of Python with `pyenv`.
     mod pyenv;
 
     /// Install pyenv.
     fn install(Install {
-        /// The user; for all users where none is named.
+        /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
-        /// Its folder.
+        /// The folder of pyenv.
         path: Option<String> = None,
     });
 
-    /// Bring pyenv up to date.
+    /// Update pyenv.
     fn update(Update {
-        /// The user; for all users where none is named.
+        /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
-        /// Its folder.
+        /// The folder of pyenv.
         path: Option<String> = None,
     });
 
     /// True when pyenv is installed.
     fn is_installed(IsInstalled {
-        /// The user; for all users where none is named.
+        /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
     /// Install a version of Python.
     fn install_python(InstallPython {
-        /// The version.
+        /// The version of Python.
         python: String,
-        /// The user; for all users where none is named.
+        /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
     /// Remove a version of Python.
     fn uninstall_python(UninstallPython {
-        /// The version.
+        /// The version of Python.
         python: String,
-        /// The user; for all users where none is named.
+        /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
-    /// Return the installed versions.
+    /// Return the installed versions of Python.
     fn versions(Versions {
-        /// The user; for all users where none is named.
+        /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
-    /// Return the version that is used, or set it.
+    /// Return the default version of Python, or set it.
     fn default(Default_ {
-        /// The version.
+        /// The version to set; the current default is returned if not given.
         python: Option<String> = None,
-        /// The user; for all users where none is named.
+        /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
-    /// Return the versions that there are.
+    /// Return the versions of Python that can be installed.
     fn list(List {
-        /// The user; for all users where none is named.
+        /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
-    /// Make the programs of all versions callable.
+    /// Update the shims, so that the programs of all versions can be called.
     fn rehash(Rehash {
-        /// The user; for all users where none is named.
+        /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
-    /// Run a command with pyenv's programs.
+    /// Run a command with the programs of pyenv in its PATH.
     fn r#do(Do {
         /// The command.
         cmdline: String,
-        /// The user; for all users where none is named.
+        /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
-    /// Run a command with those of one version.
+    /// Run a command with the programs of one version of Python in its PATH.
     fn do_with_python(DoWithPython {
-        /// The version.
+        /// The version of Python.
         python: String,
         /// The command.
         cmdline: String,
-        /// The user; for all users where none is named.
+        /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 }
 
-/// One of the two programs.
+/// The description of one of the two programs.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
-    /// Its name.
+    /// The name of the program.
     pub(crate) name: &'static str,
-    /// The language.
+    /// The language whose versions it manages.
     pub(crate) language: &'static str,
-    /// Where it comes from, and where in its folder that goes.
+    /// The git repositories, each with its path below the folder of the program.
     sources: &'static [(&'static str, &'static str)],
     root: &'static str,
     version: &'static str,
 }
 
-/// pyenv brings its builder along.
+/// The description of pyenv, whose repository includes the plugin that builds versions.
 pub(crate) const PYENV: Kind = Kind {
     name: "pyenv",
     language: "python",
@@ -118,7 +119,7 @@ pub(crate) const PYENV: Kind = Kind {
     version: "PYENV_VERSION",
 };
 
-/// rbenv has it apart.
+/// The description of rbenv, which has a separate repository for the plugin that builds versions.
 pub(crate) const RBENV: Kind = Kind {
     name: "rbenv",
     language: "ruby",
@@ -133,7 +134,7 @@ pub(crate) const RBENV: Kind = Kind {
     version: "RBENV_VERSION",
 };
 
-/// The program of a user.
+/// An installation of one of the programs.
 pub(crate) struct Versioned<'a> {
     cx: &'a Exec,
     pub(crate) kind: Kind,
@@ -142,10 +143,10 @@ pub(crate) struct Versioned<'a> {
 }
 
 impl<'a> Versioned<'a> {
-    /// That of a user, or the one for all.
+    /// Returns the installation of a user, or the system-wide one.
     ///
     /// # Errors
-    /// When the pillar cannot be had.
+    /// When the pillar cannot be read.
     pub(crate) fn of(cx: &'a Exec, kind: Kind, runas: Option<String>) -> Result<Self, Error> {
         let name = kind.name;
         let root = config::found(cx, &format!("{name}.root"))?.to_text();
@@ -162,7 +163,7 @@ impl<'a> Versioned<'a> {
         })
     }
 
-    /// The same in another folder.
+    /// Returns the same installation in another folder.
     pub(crate) fn at(self, path: Option<String>) -> Self {
         match path.filter(|path| !path.is_empty()) {
             Some(path) => Self {
@@ -181,7 +182,7 @@ impl<'a> Versioned<'a> {
         process::which(&self.program()).is_some()
     }
 
-    /// What the program answers; none where it is not installed.
+    /// Runs the program and returns its output, or `None` if it is not installed.
     fn run(&self, words: &[&str], env: Map) -> Result<Option<Output>, Error> {
         if !self.is_installed() {
             return Ok(None);
@@ -196,7 +197,7 @@ impl<'a> Versioned<'a> {
         process.run(self.cx).map(Some)
     }
 
-    /// The same where failing is no answer.
+    /// Like [`Self::run`], but returns only standard output, and `None` if the program fails.
     fn told(&self, words: &[&str]) -> Result<Option<String>, Error> {
         let output = self.run(words, Map::new())?;
         Ok(output.filter(Output::success).map(|output| output.stdout))
@@ -206,7 +207,7 @@ impl<'a> Versioned<'a> {
         Ok(tool::run(self.cx, words, cwd, self.runas.as_deref())?.success())
     }
 
-    /// Installs the program itself.
+    /// Installs the program and its plugins.
     ///
     /// # Errors
     /// When git cannot be started.
@@ -230,17 +231,17 @@ impl<'a> Versioned<'a> {
         Ok(true)
     }
 
-    /// A version without the language's name before it.
+    /// Returns a version without the prefix that names the language.
     pub(crate) fn plain<'v>(&self, version: &'v str) -> &'v str {
         let named = version.strip_prefix(self.kind.language);
         let plain = named.and_then(|rest| rest.strip_prefix('-'));
         plain.unwrap_or(version)
     }
 
-    /// Installs a version: what the program said of it, or False.
+    /// Installs a version and returns the output of the program, or False if the build fails.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the program cannot be started.
     pub(crate) fn install_version(&self, version: &str) -> Result<Value, Error> {
         let version = self.plain(version);
         tool::is_name("version", version)?;
@@ -256,7 +257,7 @@ impl<'a> Versioned<'a> {
                 Ok(output.stderr.into())
             }
             None => {
-                // What is half there would count as installed.
+                // A partial build would count as installed.
                 self.uninstall_version(version)?;
                 Ok(Value::Bool(false))
             }
@@ -275,7 +276,7 @@ impl<'a> Versioned<'a> {
         Ok(told.lines().map(str::to_owned).collect())
     }
 
-    /// The version that is used.
+    /// Returns the default version.
     pub(crate) fn default_version(&self) -> Result<String, Error> {
         Ok(self
             .told(&["global"])?
@@ -289,7 +290,7 @@ impl<'a> Versioned<'a> {
         self.run(&["global", version], Map::new()).map(drop)
     }
 
-    /// Sets the version that is used, or says which it is.
+    /// Sets the default version or, if none is given, returns it.
     pub(crate) fn default_or(&self, version: Option<String>) -> Result<Value, Error> {
         match version.filter(|version| !version.is_empty()) {
             Some(version) => self.use_version(&version).map(|()| true.into()),
@@ -308,7 +309,7 @@ impl<'a> Versioned<'a> {
         Ok(Value::Bool(true))
     }
 
-    /// Runs a command: what it wrote, or False.
+    /// Runs a command and returns its output, or False if it fails.
     pub(crate) fn run_with(
         &self,
         version: Option<&str>,
@@ -326,7 +327,7 @@ impl<'a> Versioned<'a> {
             env.insert(self.kind.version, version);
         }
         let shims = format!("{}/shims", self.path);
-        // The program is looked for in that folder, too.
+        // The program is also looked up in the folder of shims.
         let first = words.first().map(|word| format!("{shims}/{word}"));
         let first = first.filter(|path| process::which(path).is_some());
         let rest = words.iter().skip(usize::from(first.is_some())).cloned();

@@ -1,4 +1,4 @@
-//! The `quota` execution module: what users and groups may fill of a file system.
+//! The `quota` execution module: limits of users and groups on file systems.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,48 +7,49 @@ use value::{Map, Value};
 use crate::process::{Output, Process};
 
 state::exec_module! {
-    /// Limits of users and groups on file systems.
+    /// Manage the limits of users and groups on file systems.
     mod quota;
 
-    /// What users and groups have used of a file system, and may.
+    /// Return the usage and the limits of users and groups on a file system.
     fn report(Report {
-        /// The file system.
+        /// The mount point or device of the file system.
         mount: String,
     });
 
-    /// Give a user or a group limits: `block-soft-limit`, `block-hard-limit`, `file-soft-limit`, `file-hard-limit`.
+    /// Set limits of a user or a group: `block-soft-limit`, `block-hard-limit`, `file-soft-limit`
+    /// and `file-hard-limit`.
     fn set(Set {
-        /// The file system.
+        /// The mount point or device of the file system.
         device: String,
         ..kwargs
     });
 
-    /// Write letters to those who are over their limits.
+    /// Send mail to the users who exceed their limits.
     fn warn(Warn {});
 
-    /// What the kernel counts of its quota system.
+    /// Return the statistics of the kernel's quota system.
     fn stats(Stats {});
 
-    /// Turn limits on.
+    /// Enforce limits on a file system.
     fn on(On {
-        /// The file system.
+        /// The mount point or device of the file system.
         device: String,
     });
 
-    /// Turn limits off.
+    /// Stop enforcing limits on a file system.
     fn off(Off {
-        /// The file system.
+        /// The mount point or device of the file system.
         device: String,
     });
 
-    /// Whether limits are on, for users and for groups.
+    /// Return whether limits are enforced, for users and for groups.
     fn get_mode(GetMode {
-        /// The file system.
+        /// The mount point or device of the file system.
         device: String,
     });
 }
 
-/// The columns of `repquota -vp`, after the name and the marks.
+/// The columns of `repquota -vp` after the name and the marks.
 const COLUMNS: [&str; 8] = [
     "block-used",
     "block-soft-limit",
@@ -60,7 +61,7 @@ const COLUMNS: [&str; 8] = [
     "file-grace",
 ];
 
-/// The limits that can be set, in setquota's order.
+/// The limits that can be set, in the order in which setquota expects them.
 const LIMITS: [&str; 4] = [
     "block-soft-limit",
     "block-hard-limit",
@@ -81,7 +82,7 @@ fn run(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
     }
 }
 
-/// What `repquota` tells of users (`-u`) or groups (`-g`).
+/// Returns the report of `repquota` about users (`-u`) or groups (`-g`).
 fn used(cx: &Exec, mount: &str, option: &str) -> Result<Map, Error> {
     let said = run(cx, &["repquota", "-vp", option, mount])?.stdout;
     let mut report = Map::new();
@@ -183,7 +184,8 @@ fn get_mode(cx: &Exec, args: GetMode) -> Result<Value, Error> {
     Ok(modes(&args.device, &format!("{}\n{}", done.stdout, done.stderr)).into())
 }
 
-/// `user quota on / (/dev/sda1) is off`, and what is said where there are none.
+/// Parses lines such as `user quota on / (/dev/sda1) is off`, and the message that a file system
+/// has no quotas.
 fn modes(device: &str, text: &str) -> Map {
     let mut all = Map::new();
     for line in text.lines() {

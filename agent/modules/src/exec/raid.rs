@@ -1,4 +1,4 @@
-//! The `raid` execution module: arrays of Linux' own RAID (`mdadm`).
+//! The `raid` execution module: arrays of Linux software RAID (`mdadm`).
 
 use std::path::Path;
 
@@ -10,69 +10,69 @@ use crate::fs::{self, Owner};
 use crate::process::{Output, Process};
 
 state::exec_module! {
-    /// Arrays of disks (`mdadm`).
+    /// Manage RAID arrays with `mdadm`.
     mod raid;
 
-    /// The arrays that run.
+    /// Return the running arrays.
     fn list(List {});
 
-    /// What is known of an array.
+    /// Return the details of an array.
     fn detail(Detail {
-        /// The array.
+        /// The device of the array.
         device: String = "/dev/md0".into(),
     });
 
-    /// Stop an array, forget it, and take the marks from its disks.
+    /// Stop an array, remove it from the configuration, and erase the RAID metadata on its disks.
     fn destroy(Destroy {
-        /// The array.
+        /// The device of the array.
         device: String,
     });
 
     /// Stop all arrays that are not in use.
     fn stop(Stop {});
 
-    /// Make an array.
+    /// Create an array.
     fn create(Create {
-        /// Its name.
+        /// The device of the array.
         name: String,
-        /// Its level.
+        /// The RAID level.
         level: String,
-        /// Its disks.
+        /// The devices of the disks.
         devices: Vec<String>,
-        /// The version of what is written on them.
+        /// The version of the metadata on the disks.
         metadata: String = "default".into(),
-        /// Whether only the command is returned.
+        /// True to return the command without running it.
         test_mode: bool = false,
         ..kwargs
     });
 
-    /// Write the arrays that run into mdadm's configuration.
+    /// Write the running arrays to the configuration of mdadm.
     fn save_config(SaveConfig {});
 
-    /// Put an array together from disks that belong to it.
+    /// Assemble an array from its disks.
     fn assemble(Assemble {
-        /// Its name.
+        /// The device of the array.
         name: String,
-        /// Its disks.
+        /// The devices of the disks.
         devices: Value,
-        /// Whether only the command is returned.
+        /// True to return the command without running it.
         test_mode: bool = false,
         ..kwargs
     });
 
-    /// What is written on a disk of an array.
+    /// Return the RAID metadata on a disk.
     fn examine(Examine {
-        /// The disk.
+        /// The device of the disk.
         device: String,
-        /// Whether a disk without an array is no error.
+        /// True to log no error for a disk that belongs to no array.
         quiet: bool = false,
     });
 
     /// Add a disk to an array.
     fn add(Add {
-        /// The array.
+        /// The device of the array.
         name: String,
-        /// The disk.
+        /// The device of the disk.
         device: String,
     });
 }
@@ -85,7 +85,7 @@ fn mdadm(cx: &Exec, words: &[&str], quiet: bool) -> Result<Output, Error> {
     }
 }
 
-/// A disk or an array: no option of the program.
+/// Returns the device, or an error if mdadm would read it as an option.
 fn plain(device: &str) -> Result<&str, Error> {
     match device.starts_with('-') {
         true => Err(format!("'{device}' is not a device").into()),
@@ -93,7 +93,7 @@ fn plain(device: &str) -> Result<&str, Error> {
     }
 }
 
-/// The arrays that run, by their names.
+/// Returns the running arrays by name.
 ///
 /// # Errors
 /// When the program is missing.
@@ -128,7 +128,7 @@ fn detail(cx: &Exec, args: Detail) -> Result<Value, Error> {
     Ok(about.into())
 }
 
-/// The disks: number, major, minor, place, state of several words, device.
+/// Parses the disks of an array: number, major, minor, role, state (several words) and device.
 fn members(text: &str) -> Map {
     let lines = text
         .lines()
@@ -148,7 +148,7 @@ fn members(text: &str) -> Map {
     lines.filter_map(member).collect()
 }
 
-/// mdadm's configuration.
+/// Returns the path of mdadm's configuration file.
 fn config(cx: &Exec) -> &'static Path {
     Path::new(match cx.grain("os_family").as_str() {
         "Debian" => "/etc/mdadm/mdadm.conf",
@@ -156,7 +156,7 @@ fn config(cx: &Exec) -> &'static Path {
     })
 }
 
-/// Writes the configuration without a line for these arrays, and with those lines in their stead.
+/// Writes the configuration file with the lines of the given arrays replaced by `lines`.
 fn configure(cx: &Exec, arrays: &[&str], lines: &[String]) -> Result<(), Error> {
     let path = config(cx);
     let old = match fs::text_or_none(path)? {
@@ -214,7 +214,8 @@ fn stop(cx: &Exec, _: Stop) -> Result<Value, Error> {
     Ok(mdadm(cx, &["--stop", "--scan"], false)?.success().into())
 }
 
-/// Options of mdadm from the arguments of a call: `chunk: 256`, `run: True`.
+/// Returns the options of mdadm for the keyword arguments of a call, such as `chunk: 256` or `run:
+/// True`.
 fn options(kwargs: &Map) -> Vec<String> {
     let mut words = Vec::new();
     for (key, value) in kwargs {
@@ -227,7 +228,7 @@ fn options(kwargs: &Map) -> Vec<String> {
     words
 }
 
-/// Runs a command, or returns it.
+/// Runs a command or, in test mode, returns it as a text or a list.
 fn run_or_show(cx: &Exec, words: Vec<String>, test: bool, as_text: bool) -> Result<Value, Error> {
     match (test, as_text) {
         (true, true) => Ok(words.join(" ").into()),
@@ -285,7 +286,7 @@ fn assemble(cx: &Exec, args: Assemble) -> Result<Value, Error> {
 fn save_config(cx: &Exec, _: SaveConfig) -> Result<Value, Error> {
     let said = mdadm(cx, &["--detail", "--scan"], false)?.stdout;
     let is_ubuntu = cx.grain("os") == "Ubuntu";
-    // Ubuntu gives arrays other names where its configuration has those words.
+    // With these words in its configuration, Ubuntu gives other names to arrays.
     let kept = |word: &&str| {
         let word = word.to_lowercase();
         !is_ubuntu || !word.starts_with("name=") && !word.starts_with("metadata=")
@@ -313,7 +314,7 @@ fn save_config(cx: &Exec, _: SaveConfig) -> Result<Value, Error> {
         .into())
 }
 
-/// What is written on a disk of an array; empty where nothing is.
+/// Returns the RAID metadata on a disk; empty if there is none.
 ///
 /// # Errors
 /// When the program is missing.

@@ -14,65 +14,65 @@ state::exec_module! {
 
     /// Return the hash of a value in hexadecimal.
     fn hash(Hash {
-        /// The value.
+        /// The value to hash.
         value: Value,
-        /// md5, sha1, sha224, sha256, sha384 or sha512.
+        /// The algorithm: md5, sha1, sha224, sha256, sha384 or sha512.
         algorithm: String = "sha512".into(),
     });
 
-    /// Return the hash of a password as the shadow file has it.
+    /// Return the hash of a password in the format of the shadow file.
     fn shadow_hash(ShadowHash {
-        /// The salt, a random one where none is given.
+        /// The salt; random if not given.
         crypt_salt: Option<String> = None,
-        /// The password, a random one where none is given.
+        /// The password; random if not given.
         password: Option<String> = None,
-        /// sha512, sha256 or md5.
+        /// The algorithm: sha512, sha256 or md5.
         algorithm: String = "sha512".into(),
     });
 
     /// Encode a value.
     fn str_encode(StrEncode {
-        /// The value.
+        /// The value to encode.
         value: Value,
-        /// base64.
+        /// The encoding; only base64.
         encoder: String = "base64".into(),
     });
 
     /// Return a random string.
     fn get_str(GetStr {
-        /// Its length.
+        /// The number of characters.
         length: i64 = 20,
-        /// The characters that it may have, in place of those that follow.
+        /// The characters to choose from; the following arguments are then ignored.
         chars: Option<String> = None,
-        /// Lower case letters.
+        /// True to include lower case letters.
         lowercase: bool = true,
-        /// Capitals.
+        /// True to include upper case letters.
         uppercase: bool = true,
-        /// Digits.
+        /// True to include digits.
         digits: bool = true,
-        /// Punctuation.
+        /// True to include punctuation.
         punctuation: bool = true,
-        /// White space.
+        /// True to include white space.
         whitespace: bool = false,
-        /// Everything that can be printed, whatever else is given.
+        /// True to choose from all printable characters, regardless of the other arguments.
         printable: bool = false,
     });
 
-    /// Return a random whole number; both ends can come.
+    /// Return a random integer in a range that includes both ends.
     fn rand_int(RandInt {
-        /// The lowest.
+        /// The lowest number.
         start: i64 = 1,
-        /// The highest.
+        /// The highest number.
         end: i64 = 10,
-        /// The same seed gives the same number.
+        /// A seed; the same seed gives the same number.
         seed: Value = Value::Null,
     });
 
-    /// Return a number from zero to below the range that is always the same on a machine.
+    /// Return an integer from 0 to below the range that is always the same on one machine.
     fn seed(Seed {
-        /// The range.
+        /// The upper end of the range, which is excluded.
         range: i64 = 10,
-        /// What it is made of in place of the minion's id.
+        /// The value to derive the number from, instead of the minion ID.
         hash: Value = Value::Null,
     });
 
@@ -80,9 +80,9 @@ state::exec_module! {
     fn sample(Sample {
         /// The list.
         value: Value,
-        /// How many items.
+        /// The number of items.
         size: i64,
-        /// The same seed gives the same sample.
+        /// A seed; the same seed gives the same sample.
         seed: Value = Value::Null,
     });
 
@@ -90,7 +90,7 @@ state::exec_module! {
     fn shuffle(Shuffle {
         /// The list.
         value: Value,
-        /// The same seed gives the same order.
+        /// A seed; the same seed gives the same order.
         seed: Value = Value::Null,
     });
 }

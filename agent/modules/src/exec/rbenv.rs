@@ -7,90 +7,90 @@ use value::{Map, Value};
 use crate::exec::pyenv::{RBENV, Versioned};
 
 state::exec_module! {
-    /// Several versions of Ruby (`rbenv`).
+    /// Manage several versions of Ruby with `rbenv`.
     mod rbenv;
 
     /// Install rbenv.
     fn install(Install {
-        /// The user; for all users where none is named.
+        /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
-        /// Its folder.
+        /// The folder of rbenv.
         path: Option<String> = None,
     });
 
-    /// Bring rbenv up to date.
+    /// Update rbenv.
     fn update(Update {
-        /// The user; for all users where none is named.
+        /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
-        /// Its folder.
+        /// The folder of rbenv.
         path: Option<String> = None,
     });
 
     /// True when rbenv is installed.
     fn is_installed(IsInstalled {
-        /// The user; for all users where none is named.
+        /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
     /// Install a version of Ruby.
     fn install_ruby(InstallRuby {
-        /// The version.
+        /// The version of Ruby.
         ruby: String,
-        /// The user; for all users where none is named.
+        /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
     /// Remove a version of Ruby.
     fn uninstall_ruby(UninstallRuby {
-        /// The version.
+        /// The version of Ruby.
         ruby: String,
-        /// The user; for all users where none is named.
+        /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
-    /// Return the installed versions.
+    /// Return the installed versions of Ruby.
     fn versions(Versions {
-        /// The user; for all users where none is named.
+        /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
-    /// Return the version that is used, or set it.
+    /// Return the default version of Ruby, or set it.
     fn default(Default_ {
-        /// The version.
+        /// The version to set; the current default is returned if not given.
         ruby: Option<String> = None,
-        /// The user; for all users where none is named.
+        /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
-    /// Return the versions that there are.
+    /// Return the versions of Ruby that can be installed.
     fn list(List {
-        /// The user; for all users where none is named.
+        /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
-    /// Make the programs of all versions callable.
+    /// Update the shims, so that the programs of all versions can be called.
     fn rehash(Rehash {
-        /// The user; for all users where none is named.
+        /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
-    /// Run a command with rbenv's programs.
+    /// Run a command with the programs of rbenv in its PATH.
     fn r#do(Do {
         /// The command.
         cmdline: String,
-        /// The user; for all users where none is named.
+        /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for the command.
         env: Map = Map::new(),
     });
 
-    /// Run a command with those of one version.
+    /// Run a command with the programs of one version of Ruby in its PATH.
     fn do_with_ruby(DoWithRuby {
-        /// The version.
+        /// The version of Ruby.
         ruby: String,
         /// The command.
         cmdline: String,
-        /// The user; for all users where none is named.
+        /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 }

@@ -1,5 +1,6 @@
-//! The `redis` execution module: keys and values of Redis, spoken with in its own protocol, so that no value stands in an argument.
-//! Salt 3008 has it no more; answers are those of its last one.
+//! The `redis` execution module: keys and values of Redis. The module speaks the protocol of Redis,
+//! so no value appears in the arguments of a program. Salt 3008 no longer has this module; the
+//! answers are those of the last version that had it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -11,20 +12,21 @@ use value::{Map, Value, secret};
 
 use super::config;
 
-/// How long a server may take for an answer.
+/// The maximum time that a server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// No value is larger: Redis' own limit.
+/// The maximum size of a value in bytes, which is the limit of Redis.
 const VALUE_MAX: usize = 512 << 20;
-/// No line of its protocol is longer.
+/// The maximum length of a line of the protocol in bytes.
 const LINE_MAX: u64 = 64 << 10;
-/// No answer nests deeper.
+/// The maximum nesting of an answer.
 const DEPTH_MAX: usize = 8;
 
 state::exec_module! {
-    /// Keys and values of Redis. Keywords of all functions are `host`, `port`, `db` and `password`, for those of the configuration (`redis.host` …).
+    /// Read and change keys of Redis. All functions accept the keywords `host`, `port`, `db` and
+    /// `password`, which override the options `redis.host` and so on.
     mod redis;
 
-    /// The value of a key; None where there is none.
+    /// Return the value of a key, or None if it does not exist.
     fn get_key(GetKey {
         /// The key.
         key: String,
@@ -35,84 +37,84 @@ state::exec_module! {
     fn set_key(SetKey {
         /// The key.
         key: String,
-        /// Its value.
+        /// The value.
         value: Value,
         ..kwargs
     });
 
-    /// Delete keys: how many there were.
+    /// Delete keys and return how many of them existed.
     fn delete(Delete {
         *keys,
         ..kwargs
     });
 
-    /// Whether there is a key.
+    /// Return True when a key exists.
     fn exists(Exists {
         /// The key.
         key: String,
         ..kwargs
     });
 
-    /// Let a key go in some seconds.
+    /// Set the time after which a key expires.
     fn expire(Expire {
         /// The key.
         key: String,
-        /// The seconds.
+        /// The time in seconds.
         seconds: i64,
         ..kwargs
     });
 
-    /// Let a key go at a moment.
+    /// Set the point in time at which a key expires.
     fn expireat(Expireat {
         /// The key.
         key: String,
-        /// The moment, in seconds since 1970.
+        /// The time in seconds since 1970.
         timestamp: i64,
         ..kwargs
     });
 
-    /// The keys that a pattern matches.
+    /// Return the keys that match a pattern.
     fn keys(Keys {
-        /// The pattern.
+        /// The glob pattern.
         pattern: String = "*".into(),
         ..kwargs
     });
 
-    /// The type of a key.
+    /// Return the type of a key.
     fn key_type(KeyType {
         /// The key.
         key: String,
         ..kwargs
     });
 
-    /// The values of a hash.
+    /// Return the fields and values of a hash.
     fn hgetall(Hgetall {
         /// The key.
         key: String,
         ..kwargs
     });
 
-    /// One value of a hash.
+    /// Return the value of a field of a hash.
     fn hget(Hget {
         /// The key.
         key: String,
-        /// Its field.
+        /// The field.
         field: String,
         ..kwargs
     });
 
-    /// Set one value of a hash.
+    /// Set a field of a hash.
     fn hset(Hset {
         /// The key.
         key: String,
-        /// Its field.
+        /// The field.
         field: String,
         /// The value.
         value: Value,
         ..kwargs
     });
 
-    /// Delete fields of a hash: how many there were.
+    /// Delete fields of a hash and return how many of them existed.
     fn hdel(Hdel {
         /// The key.
         key: String,
@@ -120,48 +122,48 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// How long a list is.
+    /// Return the length of a list.
     fn llen(Llen {
         /// The key.
         key: String,
         ..kwargs
     });
 
-    /// Values of a list.
+    /// Return items of a list.
     fn lrange(Lrange {
         /// The key.
         key: String,
-        /// The first.
+        /// The index of the first item.
         start: i64,
-        /// The last.
+        /// The index of the last item.
         stop: i64,
         ..kwargs
     });
 
-    /// The values of a set.
+    /// Return the members of a set.
     fn smembers(Smembers {
         /// The key.
         key: String,
         ..kwargs
     });
 
-    /// How many keys there are.
+    /// Return the number of keys in the database.
     fn dbsize(Dbsize {
         ..kwargs
     });
 
-    /// Settings of the server.
+    /// Return settings of the server.
     fn config_get(ConfigGet {
-        /// Which.
+        /// The glob pattern of the settings' names.
         pattern: String = "*".into(),
         ..kwargs
     });
 
     /// Change a setting of the server.
     fn config_set(ConfigSet {
-        /// Its name.
+        /// The name of the setting.
         name: String,
-        /// Its value.
+        /// The new value.
         value: Value,
         ..kwargs
     });
@@ -176,54 +178,54 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// What the server tells of itself.
+    /// Return information about the server.
     fn info(Info {
         ..kwargs
     });
 
-    /// When all was last saved, in seconds since 1970.
+    /// Return the time of the last save, in seconds since 1970.
     fn lastsave(Lastsave {
         ..kwargs
     });
 
-    /// Whether the server answers.
+    /// Return True when the server answers.
     fn ping(Ping {
         ..kwargs
     });
 
-    /// Save all, and wait for it.
+    /// Save the data and wait until it is saved.
     fn save(Save {
         ..kwargs
     });
 
-    /// Save all in the background.
+    /// Save the data in the background.
     fn bgsave(Bgsave {
         ..kwargs
     });
 
-    /// Make the server a copy of another one, or of none.
+    /// Make the server a replica of another server, or of none.
     fn slaveof(Slaveof {
-        /// The other one.
+        /// The host of the other server.
         master_host: Option<String> = None,
-        /// Its port.
+        /// The port of the other server.
         master_port: Option<String> = None,
         ..kwargs
     });
 
-    /// Of whom the server is a copy.
+    /// Return the address of the server whose replica this server is.
     fn get_master_ip(GetMasterIp {
         ..kwargs
     });
 
-    /// Whom a Sentinel takes for the master.
+    /// Return the address of the current master according to a Sentinel.
     fn sentinel_get_master_ip(SentinelGetMasterIp {
-        /// The master's name.
+        /// The name of the master.
         master: String,
-        /// Where the Sentinel is.
+        /// The host of the Sentinel.
         host: Option<String> = None,
-        /// Its port.
+        /// The port of the Sentinel.
         port: Option<i64> = None,
-        /// Its password.
+        /// The password of the Sentinel.
         password: Option<String> = None,
     });
 }
@@ -234,7 +236,7 @@ struct Redis {
     place: String,
 }
 
-/// Where a server is, and how one is let in.
+/// The address of a server and the credentials for it.
 struct Place {
     host: String,
     port: u16,
@@ -256,7 +258,7 @@ impl Place {
         };
         let port = setting("port", "6379")?;
         Ok(Self {
-            // So Salt has it.
+            // These are Salt's defaults.
             host: setting("host", "salt")?,
             port: port
                 .parse()
@@ -308,7 +310,7 @@ impl Redis {
         Error::refused(format!("redis at {}: {why}", self.place))
     }
 
-    /// Sends a command, and reads its answer.
+    /// Sends a command and returns the answer.
     fn ask(&mut self, words: &[&str]) -> Result<Value, Error> {
         let mut sent = format!("*{}\r\n", words.len());
         for word in words {
@@ -368,7 +370,7 @@ impl Redis {
     }
 }
 
-/// One command to the server that the keywords or the configuration name.
+/// Sends one command to the server that the keywords or the configuration name.
 ///
 /// # Errors
 /// When it does not answer, or refuses.
@@ -376,7 +378,7 @@ pub(crate) fn run(cx: &Exec, given: &Map, words: &[&str]) -> Result<Value, Error
     Redis::open(&Place::of(cx, given)?)?.ask(words)
 }
 
-/// The same of a command that says `OK`, or a number for yes and no.
+/// Like [`run`], but returns a Boolean for a command that answers `OK` or a number.
 fn done(cx: &Exec, given: &Map, words: &[&str]) -> Result<Value, Error> {
     let said = run(cx, given, words)?;
     Ok(match said.as_int() {
@@ -498,7 +500,7 @@ fn flushdb(cx: &Exec, args: Flushdb) -> Result<Value, Error> {
     done(cx, &args.kwargs, &["FLUSHDB"])
 }
 
-/// A setting's value as Python's client reads it: a number, or a dictionary of what stands behind commas.
+/// Parses a value as Python's client does: a number, or a dictionary of pairs that commas separate.
 fn told(text: &str) -> Value {
     if text.contains(',') && text.contains('=') {
         let all = text.split(',').filter_map(|pair| pair.rsplit_once('='));
@@ -556,10 +558,11 @@ fn slaveof(cx: &Exec, args: Slaveof) -> Result<Value, Error> {
     done(cx, &args.kwargs, &[["SLAVEOF"].as_slice(), &words].concat())
 }
 
-/// Of whom the server is a copy: `master_host` and `master_port`, empty where it is none.
+/// Returns `master_host` and `master_port` of the server whose replica this server is; both are
+/// empty if it is no replica.
 ///
 /// # Errors
-/// When it does not answer.
+/// When the server does not answer.
 pub(crate) fn master(cx: &Exec, given: &Map) -> Result<Map, Error> {
     let about = about(cx, given)?;
     let text = |name: &str| about.get(name).map_or_else(String::new, Value::to_text);
@@ -580,10 +583,10 @@ fn sentinel_get_master_ip(cx: &Exec, args: SentinelGetMasterIp) -> Result<Value,
     Ok(sentinel(cx, &args.master, &given)?.into())
 }
 
-/// Whom a Sentinel takes for the master: `master_host` and `master_port`.
+/// Returns `master_host` and `master_port` of the current master according to a Sentinel.
 ///
 /// # Errors
-/// When it does not answer, or knows no such master.
+/// When the Sentinel does not answer, or knows no such master.
 pub(crate) fn sentinel(cx: &Exec, name: &str, given: &Map) -> Result<Map, Error> {
     let setting = |key: &str, default: &str| {
         let own = given.get(key).filter(|value| value.is_true());

@@ -1,4 +1,5 @@
-//! The `rsync` execution module. Salt 3008 has it no more; answers are those of its last one.
+//! The `rsync` execution module. Salt 3008 no longer has this module; the answers are those of the
+//! last version that had it.
 
 use std::path::Path;
 
@@ -11,48 +12,49 @@ use crate::fs;
 use crate::process::Output;
 
 state::exec_module! {
-    /// Copying trees with `rsync`.
+    /// Copy directory trees with `rsync`.
     mod rsync;
 
-    /// Copy a tree. What is not given is taken from the options `rsync.src`, `rsync.dst`, `rsync.delete` and so on.
+    /// Copy a directory tree. Arguments that are not given come from the options `rsync.src`,
+    /// `rsync.dst`, `rsync.delete` and so on.
     fn rsync(Rsync {
-        /// Where from: a path, an address, or `salt://`.
+        /// The source: a path, an address, or a `salt://` URL.
         src: Option<String>,
-        /// Where to.
+        /// The destination.
         dst: Option<String>,
-        /// Remove what the source does not have.
+        /// True to delete files that the source does not have.
         delete: bool = false,
-        /// Remove folders that are not empty.
+        /// True to delete folders even if they are not empty.
         force: bool = false,
-        /// Leave files that are newer.
+        /// True to skip files that are newer at the destination.
         update: bool = false,
-        /// A file with the password for a daemon of rsync.
+        /// The path of a file with the password for an rsync daemon.
         passwordfile: Option<String> = None,
-        /// Patterns of what is left out.
+        /// The patterns of files to exclude.
         exclude: Value = Value::Null,
-        /// A file with such patterns.
+        /// The path of a file with patterns of files to exclude.
         excludefrom: Option<String> = None,
-        /// Only say what would be done.
+        /// True to report the changes without making them.
         dryrun: bool = false,
         /// The remote shell.
         rsh: Option<String> = None,
-        /// More options.
+        /// Additional options for rsync.
         additional_opts: Value = Value::Null,
-        /// The environment of `salt://`.
+        /// The environment to fetch `salt://` files from.
         saltenv: String = "base".into(),
     });
 
-    /// Return the version.
+    /// Return the version of rsync.
     fn version(Version {});
 
-    /// Return the configuration of the daemon.
+    /// Return the configuration of the rsync daemon.
     fn config(Config {
-        /// Its file.
+        /// The path of the configuration file.
         conf_path: String = "/etc/rsyncd.conf".into(),
     });
 }
 
-/// An argument, or the option where it is not given.
+/// Returns an argument, or the value of the option if the argument is not given.
 fn or_option(cx: &Exec, given: Value, name: &str) -> Result<Value, Error> {
     match given.is_true() {
         true => Ok(given),
@@ -60,7 +62,8 @@ fn or_option(cx: &Exec, given: Value, name: &str) -> Result<Value, Error> {
     }
 }
 
-/// The source on this machine, and whether it is a copy to be removed afterwards.
+/// Returns the local path of the source, and the temporary folder to remove afterwards, if there is
+/// one.
 fn fetched(cx: &Exec, src: String, saltenv: &str) -> Result<(String, Option<String>), Error> {
     let Some(path) = src.strip_prefix("salt://") else {
         return Ok((src, None));
@@ -89,7 +92,7 @@ fn removed(cx: &Exec, folder: &str) -> Result<(), Error> {
     fs::remove(cx, Path::new(folder)).map_err(Error::io(folder))
 }
 
-/// Copies a tree.
+/// Copies a directory tree.
 ///
 /// # Errors
 /// When there is no source or destination, or the program cannot be started.

@@ -1,4 +1,5 @@
-//! The `salt_version` execution module: whether this behaves as an older or newer Salt than one of a name.
+//! The `salt_version` execution module: compares the Salt version that this program behaves as with
+//! a named release.
 
 use std::cmp::Ordering;
 
@@ -10,35 +11,37 @@ use super::test::salt_version;
 use crate::version;
 
 state::exec_module! {
-    /// Salt's versions by their names. This program behaves as the one in the grain saltversion.
+    /// Compare Salt releases by name. This program behaves as the version in the grain
+    /// `saltversion`.
     mod salt_version;
 
-    /// Return the number of the Salt with a name; none where there is none of that name.
+    /// Return the version number of a named Salt release, or None if there is no release of that
+    /// name.
     fn get_release_number(GetReleaseNumber {
-        /// The name, such as argon.
+        /// The name of the release, such as argon.
         name: Value,
     });
 
-    /// True when this behaves as the Salt with a name.
+    /// True when this program behaves as the named release.
     fn equal(Equal {
-        /// As of `salt_version.get_release_number`.
+        /// The name of the release, such as argon.
         name: Value,
     });
 
-    /// True when this behaves as a newer Salt than the one with a name.
+    /// True when this program behaves as a newer release than the named one.
     fn greater_than(GreaterThan {
-        /// As of `salt_version.get_release_number`.
+        /// The name of the release, such as argon.
         name: Value,
     });
 
-    /// True when this behaves as an older Salt than the one with a name.
+    /// True when this program behaves as an older release than the named one.
     fn less_than(LessThan {
-        /// As of `salt_version.get_release_number`.
+        /// The name of the release, such as argon.
         name: Value,
     });
 }
 
-/// The names of the versions that are called after a year and a month.
+/// The names of the releases that are numbered by year and month.
 const DATED: &[(&str, &str)] = &[
     ("hydrogen", "2014.1"),
     ("helium", "2014.7"),
@@ -51,7 +54,7 @@ const DATED: &[(&str, &str)] = &[
     ("fluorine", "2019.2"),
 ];
 
-/// The names from 3000 on, a number each.
+/// The names of the releases from 3000 on, one for each number.
 const NUMBERED: &str = "neon sodium magnesium aluminium silicon phosphorus sulfur chlorine argon potassium calcium scandium titanium \
     vanadium chromium manganese iron cobalt nickel copper zinc gallium germanium arsenic selenium bromine krypton \
     rubidium strontium yttrium zirconium niobium molybdenum technetium ruthenium rhodium palladium silver cadmium \
@@ -74,10 +77,11 @@ fn number(name: &Value) -> Result<Option<String>, Error> {
     Ok(place.map(|place| (3000 + place).to_string()))
 }
 
-/// How the Salt that this behaves as stands to one of a name; none where there is none of that name.
+/// Compares the version that this program behaves as with a named release. Returns `None` if there
+/// is no release of that name.
 fn compared(cx: &Exec, name: &Value) -> Result<Option<Ordering>, Error> {
     let own = salt_version(cx);
-    // What is behind the last dot is the number of a repair.
+    // The part after the last dot is the patch number, which is ignored.
     let own = own.rsplit_once('.').map_or(own.as_str(), |(own, _)| own);
     Ok(number(name)?.map(|other| version::loose(own, &other)))
 }

@@ -1,4 +1,4 @@
-//! The `saltutil` execution module: the functions that a machine without a master has a use for.
+//! The `saltutil` execution module: the functions that are useful on a machine without a master.
 
 use std::path::Path;
 
@@ -12,177 +12,179 @@ use value::{Map, Value, log};
 use crate::{fs, orchestrate};
 
 state::exec_module! {
-    /// Reading things again, copying custom modules, and calling runners.
+    /// Refresh data, sync custom modules, and call runners.
     mod saltutil;
 
-    /// Compile the pillar anew when it is next needed.
+    /// Compile the pillar again when it is next needed.
     fn refresh_pillar(RefreshPillar {
-        /// Return only when the daemon and the master have the new pillar.
+        /// True to return only after the daemon and the master have the new pillar.
         wait: bool = false,
-        /// How many seconds to wait for that.
+        /// The maximum time to wait for that, in seconds.
         timeout: i64 = 30,
-        /// Accepted: no pillar is kept between runs.
+        /// Accepted and ignored: no pillar is kept between runs.
         clean_cache: bool = true,
     });
 
     /// The same as `saltutil.refresh_pillar`.
     fn pillar_refresh(PillarRefresh {
-        /// As of `saltutil.refresh_pillar`.
+        /// True to return only after the daemon and the master have the new pillar.
         wait: bool = false,
-        /// As of `saltutil.refresh_pillar`.
+        /// The maximum time to wait for that, in seconds.
         timeout: i64 = 30,
-        /// As of `saltutil.refresh_pillar`.
+        /// Accepted and ignored: no pillar is kept between runs.
         clean_cache: bool = true,
     });
 
-    /// Have the daemon read its beacons again.
+    /// Make the daemon read its beacons again.
     fn refresh_beacons(RefreshBeacons {});
 
-    /// Collect the grains anew when they are next needed.
+    /// Collect the grains again when they are next needed.
     fn refresh_grains(RefreshGrains {
         ..kwargs
     });
 
-    /// Read the custom modules anew when they are next needed.
+    /// Load the custom modules again when they are next needed.
     fn refresh_modules(RefreshModules {
         ..kwargs
     });
 
-    /// Return True: what a machine without a master has no use for is as fresh as it can be.
+    /// Return True. There is nothing to refresh.
     fn refresh_matchers(RefreshMatchers {
-        /// Accepted.
+        /// Accepted and ignored.
         wait: bool = false,
-        /// Accepted.
+        /// Accepted and ignored.
         timeout: i64 = 30,
         ..kwargs
     });
 
-    /// Return the custom modules that are synced, by kind.
+    /// Return the custom modules that are synced, for each kind.
     fn list_extmods(ListExtmods {});
 
     /// Call an execution function with the files of an environment.
     fn mmodule(Mmodule {
-        /// The environment.
+        /// The environment of the files.
         saltenv: String,
-        /// The function.
+        /// The name of the function.
         fun: String,
         *rest,
         ..kwargs
     });
 
-    /// Remove what is cached; the records of runs stay.
+    /// Clear the cache of the minion. The records of runs stay.
     fn clear_cache(ClearCache {});
 
     /// Call a runner on this machine.
     fn runner(Runner {
-        /// Which.
+        /// The name of the runner function.
         name: String,
-        /// Its positional arguments.
+        /// The positional arguments of the function.
         arg: Vec<Value> = Vec::new(),
-        /// Its named arguments.
+        /// The keyword arguments of the function.
         kwarg: Map = Map::new(),
-        /// Whether its return code goes along.
+        /// True to return the return code too.
         full_return: bool = false,
-        /// The environment that it works in.
+        /// The environment that the runner uses.
         saltenv: String = "base".into(),
-        /// Accepted.
+        /// Accepted and ignored.
         jid: Value = Value::Null,
         ..kwargs
     });
 
-    /// Call an execution function on what a target names, and return what each minion returned.
+    /// Call an execution function on the minions that match a target, and return their results by
+    /// minion ID.
     fn cmd(Cmd {
-        /// Which minions.
+        /// The target expression that selects minions.
         tgt: Value,
-        /// The function.
+        /// The name of the function.
         fun: String,
-        /// Its positional arguments.
+        /// The positional arguments of the function.
         arg: Vec<Value> = Vec::new(),
-        /// Accepted.
+        /// Accepted and ignored.
         timeout: Value = Value::Null,
-        /// How `tgt` is to be read.
+        /// The type of the target expression.
         tgt_type: String = "glob".into(),
-        /// Accepted.
+        /// Accepted and ignored.
         ret: Value = "".into(),
-        /// Its named arguments.
+        /// The keyword arguments of the function.
         kwarg: Option<Map> = None,
-        /// Accepted.
+        /// Accepted and ignored.
         ssh: bool = false,
         ..kwargs
     });
 
-    /// The same as a list with an entry for each minion.
+    /// The same as `saltutil.cmd`, but return a list with one entry for each minion.
     fn cmd_iter(CmdIter {
-        /// Which minions.
+        /// The target expression that selects minions.
         tgt: Value,
-        /// The function.
+        /// The name of the function.
         fun: String,
-        /// Its positional arguments.
+        /// The positional arguments of the function.
         arg: Vec<Value> = Vec::new(),
-        /// Accepted.
+        /// Accepted and ignored.
         timeout: Value = Value::Null,
-        /// How `tgt` is to be read.
+        /// The type of the target expression.
         tgt_type: String = "glob".into(),
-        /// Accepted.
+        /// Accepted and ignored.
         ret: Value = "".into(),
-        /// Its named arguments.
+        /// The keyword arguments of the function.
         kwarg: Option<Map> = None,
-        /// Accepted.
+        /// Accepted and ignored.
         ssh: bool = false,
         ..kwargs
     });
 
-    /// The jobs that run on this machine; without a daemon the runs of states are found by state.running.
+    /// Return the jobs that run on this machine. Without a daemon use `state.running` to find runs
+    /// of states.
     fn running(Running {});
 
-    /// A job that runs on this machine, or an empty dictionary.
+    /// Return a job that runs on this machine, or an empty dictionary.
     fn find_job(FindJob {
-        /// Its id.
+        /// The ID of the job.
         jid: Value,
     });
 
-    /// The jobs of some functions that run on this machine.
+    /// Return the jobs on this machine that run certain functions.
     fn is_running(IsRunning {
-        /// A glob of functions.
+        /// A glob that matches the names of the functions.
         fun: String,
     });
 
     /// Send a signal to a job.
     fn signal_job(SignalJob {
-        /// Its id.
+        /// The ID of the job.
         jid: Value,
-        /// The signal's number.
+        /// The number of the signal.
         sig: i64,
     });
 
-    /// End a job: signal 15.
+    /// Send signal 15 (SIGTERM) to a job.
     fn term_job(TermJob {
-        /// Its id.
+        /// The ID of the job.
         jid: Value,
     });
 
-    /// End all jobs but this one: signal 15.
+    /// Send signal 15 (SIGTERM) to all jobs except this one.
     fn term_all_jobs(TermAllJobs {});
 
-    /// Kill a job: signal 9.
+    /// Send signal 9 (SIGKILL) to a job.
     fn kill_job(KillJob {
-        /// Its id.
+        /// The ID of the job.
         jid: Value,
     });
 
-    /// Kill all jobs but this one: signal 9.
+    /// Send signal 9 (SIGKILL) to all jobs except this one.
     fn kill_all_jobs(KillAllJobs {});
 
     /// Call a wheel function on this machine.
     fn wheel(Wheel {
-        /// Which.
+        /// The name of the wheel function.
         name: String,
         *rest,
         ..kwargs
     });
 }
 
-/// The jobs of the daemon, this one among them; none without a daemon.
+/// Returns the jobs of the daemon, including this one. There are none without a daemon.
 fn jobs(cx: &Exec) -> Result<Vec<Value>, Error> {
     let jobs = cx.ask(Ask::Running)?;
     Ok(jobs
@@ -220,7 +222,7 @@ fn signalled(cx: &Exec, jid: String, signal: u64) -> Result<Value, Error> {
     Ok(sent.unwrap_or_else(|| "".into()))
 }
 
-/// Sends a signal to all jobs but this one.
+/// Sends a signal to all jobs except this one.
 fn signalled_all(cx: &Exec, signal: u64) -> Result<Value, Error> {
     let mut said = Vec::new();
     for job in jobs(cx)?.iter().filter(|job| !is_own(job)) {
@@ -260,7 +262,7 @@ fn kill_all_jobs(cx: &Exec, _args: KillAllJobs) -> Result<Value, Error> {
 
 fn refresh_pillar(cx: &Exec, args: RefreshPillar) -> Result<Value, Error> {
     let what = "pillar";
-    // That many seconds are no loss of precision: nobody waits for as long.
+    // The conversion loses no precision for any realistic number of seconds.
     let wait_s = args.wait.then_some(args.timeout as f64);
     cx.ask(Ask::Refresh { what, wait_s })?;
     cx.refresh_pillar();
@@ -350,7 +352,7 @@ fn clear_cache(cx: &Exec, _args: ClearCache) -> Result<Value, Error> {
     Ok(cleared.is_ok().into())
 }
 
-/// Does something for each file below a folder; links are not followed.
+/// Calls `each` for every file below a folder. Links are not followed.
 fn walk(folder: &Path, each: &mut dyn FnMut(&Path) -> Result<(), Error>) -> Result<(), Error> {
     for entry in fs::list_or_none(folder)?.unwrap_or_default() {
         let path = entry.path();
@@ -363,7 +365,7 @@ fn walk(folder: &Path, each: &mut dyn FnMut(&Path) -> Result<(), Error>) -> Resu
     Ok(())
 }
 
-/// What Salt adds to a call goes no further.
+/// Removes the keywords that Salt adds to a call, so that they are not passed on.
 fn own(mut kwargs: Map) -> Map {
     kwargs.retain(|key, _| !key.as_str().is_some_and(|key| key.starts_with("__")));
     kwargs
@@ -387,7 +389,7 @@ fn wheel(cx: &Exec, args: Wheel) -> Result<Value, Error> {
     Ok(called.data.into())
 }
 
-/// What each minion returned: here that is this one, where the target names it.
+/// Returns the results of the targeted minions, with their IDs.
 fn returns(cx: &Exec, args: Cmd) -> Result<Vec<(String, Value)>, Error> {
     let ids = orchestrate::targeted(cx, &args.tgt, &args.tgt_type, "function")?;
     let kwarg = args.kwarg.unwrap_or_default();

@@ -8,291 +8,291 @@ use value::{Map, Value};
 use crate::custom::sync::{KINDS, Wanted, sync};
 
 state::exec_module! {
-    /// Copying custom modules.
+    /// Sync custom modules from the file server.
     mod saltutil;
 
-    /// Copy all kinds of custom modules; what changed, by kind.
+    /// Sync all kinds of custom modules and return what changed, for each kind.
     fn sync_all(SyncAll {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Compile the pillar anew when it is next needed.
+        /// True to compile the pillar again when it is next needed.
         refresh: bool = true,
-        /// Copy only these: a dictionary of lists by kind.
+        /// The only modules to sync: a dictionary with a list for each kind.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these: a dictionary of lists by kind.
+        /// The modules not to sync: a dictionary with a list for each kind.
         extmod_blacklist: Option<Value> = None,
-        /// Accepted: no pillar is kept between runs.
+        /// Accepted and ignored: no pillar is kept between runs.
         clean_pillar_cache: bool = false,
     });
 
-    /// Copy custom cloud modules.
+    /// Sync custom cloud modules.
     fn sync_clouds(SyncClouds {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom beacons.
+    /// Sync custom beacons.
     fn sync_beacons(SyncBeacons {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom execution modules.
+    /// Sync custom execution modules.
     fn sync_modules(SyncModules {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom state modules.
+    /// Sync custom state modules.
     fn sync_states(SyncStates {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom sdb modules.
+    /// Sync custom sdb modules.
     fn sync_sdb(SyncSdb {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom grains. They are collected anew when they are next needed.
+    /// Sync custom grains. The grains are collected again when they are next needed.
     fn sync_grains(SyncGrains {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
-        /// Accepted: no pillar is kept between runs.
+        /// Accepted and ignored: no pillar is kept between runs.
         clean_pillar_cache: bool = false,
     });
 
-    /// Copy custom renderers.
+    /// Sync custom renderers.
     fn sync_renderers(SyncRenderers {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom returners.
+    /// Sync custom returners.
     fn sync_returners(SyncReturners {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom outputters.
+    /// Sync custom outputters.
     fn sync_output(SyncOutput {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom utilities.
+    /// Sync custom utilities.
     fn sync_utils(SyncUtils {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom log handlers.
+    /// Sync custom log handlers.
     fn sync_log_handlers(SyncLogHandlers {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom executors.
+    /// Sync custom executors.
     fn sync_executors(SyncExecutors {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom proxy modules.
+    /// Sync custom proxy modules.
     fn sync_proxymodules(SyncProxymodules {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom engines.
+    /// Sync custom engines.
     fn sync_engines(SyncEngines {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom thorium modules.
+    /// Sync custom thorium modules.
     fn sync_thorium(SyncThorium {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom serializers.
+    /// Sync custom serializers.
     fn sync_serializers(SyncSerializers {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom matchers.
+    /// Sync custom matchers.
     fn sync_matchers(SyncMatchers {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom resource modules.
+    /// Sync custom resource modules.
     fn sync_resources(SyncResources {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom master tops.
+    /// Sync custom master tops.
     fn sync_tops(SyncTops {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom external pillars.
+    /// Sync custom external pillars.
     fn sync_pillar(SyncPillar {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
-        /// Accepted: no pillar is kept between runs.
+        /// Accepted and ignored: no pillar is kept between runs.
         clean_pillar_cache: bool = false,
     });
 
-    /// Copy custom wrapper modules.
+    /// Sync custom wrapper modules.
     fn sync_wrapper(SyncWrapper {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 
-    /// Copy custom outputters.
+    /// Sync custom outputters.
     fn sync_outputters(SyncOutputters {
-        /// The environments, separated by commas; those of the top files when none is named.
+        /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
-        /// Read again what depends on them.
+        /// True to refresh the data that depends on the modules.
         refresh: bool = true,
-        /// Copy only these.
+        /// The only modules to sync.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
     });
 }
 
-/// What a call asks for.
+/// Returns the request that the arguments of a call describe.
 fn wanted(saltenv: Option<Value>, whitelist: Option<Value>, blacklist: Option<Value>) -> Wanted {
     let given = |value: Option<Value>| value.filter(|value| !value.is_null());
     Wanted {
@@ -302,7 +302,8 @@ fn wanted(saltenv: Option<Value>, whitelist: Option<Value>, blacklist: Option<Va
     }
 }
 
-/// For how many seconds the daemon and the master are waited for, which match on the new grains then.
+/// The maximum time in seconds to wait until the daemon and the master have the new grains, because
+/// they match targets on them.
 const GRAINS_WAIT_S: f64 = 30.0;
 
 fn one(cx: &Exec, kind: &str, wanted: &Wanted, refresh: bool) -> Result<Value, Error> {
@@ -321,7 +322,7 @@ fn one(cx: &Exec, kind: &str, wanted: &Wanted, refresh: bool) -> Result<Value, E
 
 fn sync_all(cx: &Exec, args: SyncAll) -> Result<Value, Error> {
     let mut wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    // The top files are read once.
+    // The environments are computed once, because this reads the top files.
     wanted.saltenv = Some(wanted.environments(cx)?.into());
     let mut all = Map::new();
     for kind in KINDS {

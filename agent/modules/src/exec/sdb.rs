@@ -1,4 +1,5 @@
-//! The `sdb` execution module: values by `sdb://PROFILE/KEY`, from the environment, YAML files, Vault, etcd or Consul.
+//! The `sdb` execution module: values behind `sdb://PROFILE/KEY` URIs, read from the environment,
+//! YAML files, Vault, etcd or Consul.
 
 use render::gpg;
 use state::exec::Exec;
@@ -11,43 +12,44 @@ use super::environ;
 use super::etcd::Etcd;
 
 state::exec_module! {
-    /// Values that stand outside of pillar and configuration.
+    /// Read and write values that are stored outside of pillar and configuration.
     mod sdb;
 
-    /// Return the value that a URI names; what is no such URI is returned as it is.
+    /// Return the value that an SDB URI refers to. Any other text is returned unchanged.
     fn get(Get {
         /// The URI: `sdb://PROFILE/KEY`.
         uri: Value,
-        /// Fail where it is no such URI.
+        /// True to fail if the value is not a valid SDB URI.
         strict: bool = false,
     });
 
-    /// Set the value that a URI names.
+    /// Set the value that an SDB URI refers to.
     fn set(Set {
-        /// The URI.
+        /// The URI: `sdb://PROFILE/KEY`.
         uri: Value,
-        /// The value.
+        /// The value to store.
         value: Value,
     });
 
-    /// Remove the value that a URI names.
+    /// Remove the value that an SDB URI refers to.
     fn delete(Delete {
-        /// The URI.
+        /// The URI: `sdb://PROFILE/KEY`.
         uri: Value,
     });
 
-    /// Return the value that a URI names; where there is none, make a random one and keep it.
+    /// Return the value that an SDB URI refers to. If there is none, generate a random value and
+    /// store it.
     fn get_or_set_hash(GetOrSetHash {
-        /// The URI.
+        /// The URI: `sdb://PROFILE/KEY`.
         uri: Value,
-        /// How many characters a new one has.
+        /// The number of characters of a new value.
         length: i64 = 8,
-        /// The characters that it is made of.
+        /// The characters of a new value.
         chars: String = "abcdefghijklmnopqrstuvwxyz0123456789!@#$%^&*(-_=+)".into(),
     });
 }
 
-/// Where a value is: its driver with what the profile says, and its key.
+/// The location of a value: the driver, the profile with its settings, and the key.
 struct Place {
     driver: String,
     profile: Map,
@@ -55,7 +57,8 @@ struct Place {
 }
 
 impl Place {
-    /// Looks up the profile in the configuration, then in the pillar.
+    /// Looks up the profile in the configuration, then in the pillar. The inner error is the reason
+    /// why the URI is not valid.
     fn of(cx: &Exec, uri: &Value) -> Result<Result<Self, String>, Error> {
         let Some(rest) = uri.as_str().and_then(|uri| uri.strip_prefix("sdb://")) else {
             return Ok(Err("SDB uri must start with \"sdb://\"".into()));
@@ -83,7 +86,7 @@ impl Place {
         })
     }
 
-    /// What stands there: a secret from now on.
+    /// Returns the value and registers it as a secret.
     fn get(&self, cx: &Exec) -> Result<Value, Error> {
         let found = self.look_up(cx)?;
         secret::keep(&[], &found);
@@ -130,7 +133,8 @@ impl Place {
         ))
     }
 
-    /// A key of all files of the profile together. One that cannot be read is an error: its keys would seem unset.
+    /// Returns the value of a key in the merged files of the profile. A file that cannot be read is
+    /// an error, because its keys would seem to be unset.
     fn in_files(&self, cx: &Exec) -> Result<Value, Error> {
         let mut data = Map::new();
         let files = self.profile.get("files").and_then(Value::as_list);

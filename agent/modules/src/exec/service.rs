@@ -1,4 +1,4 @@
-//! The `service` execution module: the same functions for every init system.
+//! The `service` execution module: the same functions for each init system.
 
 use state::exec::Exec;
 use state::module::{Error, invalid_keywords};
@@ -10,239 +10,240 @@ use crate::process::Process;
 use crate::service::{self, Which, names, systemd};
 
 state::exec_module! {
-    /// Services of this machine's init system.
+    /// Manage services of this machine's init system.
     mod service;
 
     /// Start a service.
     fn start(Start {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// systemd: do not wait for it.
+        /// systemd: True to return without waiting for the job to finish.
         no_block: Value = false.into(),
-        /// systemd: remove its mask before.
+        /// systemd: True to remove the mask of the unit first.
         unmask: bool = false,
-        /// systemd: remove its mask until the next start of the system before.
+        /// systemd: True to first remove the mask that lasts until the next reboot.
         unmask_runtime: bool = false,
     });
 
     /// Stop a service.
     fn stop(Stop {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// As of `service.start`.
+        /// systemd: True to return without waiting for the job to finish.
         no_block: Value = Value::Null,
     });
 
     /// Restart a service.
     fn restart(Restart {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// As of `service.start`.
+        /// systemd: True to return without waiting for the job to finish.
         no_block: Value = Value::Null,
-        /// As of `service.start`.
+        /// systemd: True to remove the mask of the unit first.
         unmask: bool = false,
-        /// As of `service.start`.
+        /// systemd: True to first remove the mask that lasts until the next reboot.
         unmask_runtime: bool = false,
     });
 
-    /// Let a service read its configuration again.
+    /// Make a service reload its configuration.
     fn reload(Reload {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// As of `service.start`.
+        /// systemd: True to return without waiting for the job to finish.
         no_block: Value = false.into(),
-        /// As of `service.start`.
+        /// systemd: True to remove the mask of the unit first.
         unmask: bool = false,
-        /// As of `service.start`.
+        /// systemd: True to first remove the mask that lasts until the next reboot.
         unmask_runtime: bool = false,
     });
 
-    /// Let a service read its configuration again, or restart it where it cannot do that.
+    /// Make a service reload its configuration, or restart it if it cannot reload.
     fn force_reload(ForceReload {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// As of `service.start`.
+        /// systemd: True to return without waiting for the job to finish.
         no_block: Value = true.into(),
-        /// As of `service.start`.
+        /// systemd: True to remove the mask of the unit first.
         unmask: bool = false,
-        /// As of `service.start`.
+        /// systemd: True to first remove the mask that lasts until the next reboot.
         unmask_runtime: bool = false,
     });
 
-    /// Stop and start a service, where the init system tells that from a restart.
+    /// Stop and start a service, if the init system distinguishes this from a restart.
     fn full_restart(FullRestart {
-        /// Its name.
+        /// The name of the service.
         name: String,
     });
 
-    /// Call an init script with any word.
+    /// Call an init script with an action.
     fn run(Run {
-        /// The script's name.
+        /// The name of the init script.
         name: String,
-        /// The word.
+        /// The action.
         action: String,
     });
 
-    /// OpenRC: forget that a service was started.
+    /// OpenRC: reset the state of a service to stopped, without stopping it.
     fn zap(Zap {
-        /// Its name.
+        /// The name of the service.
         name: String,
     });
 
-    /// Whether a service runs; a pattern asks for all that match.
+    /// Return whether a service runs. For a glob, return a dictionary with all services that match.
     fn status(Status {
-        /// Its name, or a pattern.
+        /// The name of the service, or a glob.
         name: String,
-        /// What a line of `ps` has when it runs; systemd knows without.
+        /// A text in the output of `ps` that shows that the service runs. systemd does not need it.
         sig: Option<String> = None,
     });
 
-    /// Whether there is a service of this name.
+    /// Return whether a service exists.
     fn available(Available {
-        /// Its name.
+        /// The name of the service.
         name: String,
     });
 
-    /// Whether there is no service of this name.
+    /// Return whether a service does not exist.
     fn missing(Missing {
-        /// Its name.
+        /// The name of the service.
         name: String,
     });
 
-    /// Let a service start with the system.
+    /// Enable a service, so that it starts at boot.
     fn enable(Enable {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// As of `service.start`.
+        /// systemd: True to return without waiting for the job to finish.
         no_block: bool = false,
-        /// As of `service.start`.
+        /// systemd: True to remove the mask of the unit first.
         unmask: bool = false,
-        /// As of `service.start`.
+        /// systemd: True to first remove the mask that lasts until the next reboot.
         unmask_runtime: bool = false,
-        /// systemd: the root folder whose files are changed.
+        /// systemd: the root folder of the files.
         root: Option<String> = None,
         ..kwargs
     });
 
-    /// Let a service not start with the system.
+    /// Disable a service, so that it does not start at boot.
     fn disable(Disable {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// As of `service.start`.
+        /// systemd: True to return without waiting for the job to finish.
         no_block: bool = false,
-        /// As of `service.enable`.
+        /// systemd: the root folder of the files.
         root: Option<String> = None,
         ..kwargs
     });
 
-    /// Whether a service starts with the system.
+    /// Return whether a service is enabled.
     fn enabled(Enabled {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// As of `service.enable`.
+        /// systemd: the root folder of the files.
         root: Option<String> = None,
         ..kwargs
     });
 
-    /// Whether a service does not start with the system.
+    /// Return whether a service is disabled.
     fn disabled(Disabled {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// As of `service.enable`.
+        /// systemd: the root folder of the files.
         root: Option<String> = None,
     });
 
     /// `chkconfig`: remove a service from the runlevels.
     fn delete(Delete {
-        /// Its name.
+        /// The name of the service.
         name: String,
         ..kwargs
     });
 
-    /// The names of all services.
+    /// Return the names of all services.
     fn get_all(GetAll {
-        /// As of `service.enable`.
+        /// systemd: the root folder of the files.
         root: Option<String> = None,
-        /// `chkconfig`: accepted, all are of one kind.
+        /// `chkconfig`: accepted and ignored, because all services are of one kind.
         limit: String = String::new(),
     });
 
-    /// The names of the services that start with the system.
+    /// Return the names of the enabled services.
     fn get_enabled(GetEnabled {
-        /// As of `service.enable`.
+        /// systemd: the root folder of the files.
         root: Option<String> = None,
-        /// As of `service.get_all`.
+        /// `chkconfig`: accepted and ignored, because all services are of one kind.
         limit: String = String::new(),
     });
 
-    /// The names of the services that do not start with the system.
+    /// Return the names of the disabled services.
     fn get_disabled(GetDisabled {
-        /// As of `service.enable`.
+        /// systemd: the root folder of the files.
         root: Option<String> = None,
-        /// As of `service.get_all`.
+        /// `chkconfig`: accepted and ignored, because all services are of one kind.
         limit: String = String::new(),
     });
 
-    /// systemd: the names of the units that run.
+    /// systemd: return the names of the running units.
     fn get_running(GetRunning {});
 
-    /// systemd: the names of the units that cannot be enabled.
+    /// systemd: return the names of the static units, which cannot be enabled.
     fn get_static(GetStatic {
-        /// As of `service.enable`.
+        /// systemd: the root folder of the files.
         root: Option<String> = None,
     });
 
-    /// systemd: the properties of a unit.
+    /// systemd: return the properties of a unit.
     fn show(Show {
-        /// Its name.
+        /// The name of the unit.
         name: String,
-        /// As of `service.enable`.
+        /// systemd: the root folder of the files.
         root: Option<String> = None,
     });
 
-    /// systemd: the program of each service.
+    /// systemd: return the command of each service.
     fn execs(Execs {
-        /// As of `service.enable`.
+        /// systemd: the root folder of the files.
         root: Option<String> = None,
     });
 
-    /// systemd: keep a unit from being started.
+    /// systemd: mask a unit, so that it cannot be started.
     fn mask(Mask {
-        /// Its name.
+        /// The name of the unit.
         name: String,
-        /// Only until the next start of the system.
+        /// True to mask the unit only until the next reboot.
         runtime: bool = false,
-        /// As of `service.enable`.
+        /// systemd: the root folder of the files.
         root: Option<String> = None,
     });
 
     /// systemd: remove the mask of a unit.
     fn unmask(Unmask {
-        /// Its name.
+        /// The name of the unit.
         name: String,
-        /// The mask that lasts until the next start of the system.
+        /// True to remove the mask that lasts until the next reboot.
         runtime: bool = false,
-        /// As of `service.enable`.
+        /// systemd: the root folder of the files.
         root: Option<String> = None,
     });
 
-    /// systemd: whether a unit is masked.
+    /// systemd: return whether a unit is masked.
     fn masked(Masked {
-        /// Its name.
+        /// The name of the unit.
         name: String,
-        /// As of `service.unmask`.
+        /// True to check for the mask that lasts until the next reboot.
         runtime: bool = false,
-        /// As of `service.enable`.
+        /// systemd: the root folder of the files.
         root: Option<String> = None,
     });
 
-    /// systemd: read unit files again.
+    /// systemd: reload the unit files.
     fn systemctl_reload(SystemctlReload {});
 
-    /// systemd: whether it is installed and does not run; nothing is started then.
+    /// systemd: return whether systemd is installed but does not run, so that no service can be
+    /// started.
     fn offline(Offline {});
 
-    /// systemd: set what a new system needs, with `systemd-firstboot`.
+    /// systemd: set the basic settings of a new system with `systemd-firstboot`.
     fn firstboot(Firstboot {
         /// The locale.
         locale: Option<String> = None,
@@ -254,7 +255,7 @@ state::exec_module! {
         timezone: Option<String> = None,
         /// The host name.
         hostname: Option<String> = None,
-        /// The machine id.
+        /// The machine ID.
         machine_id: Option<String> = None,
         /// The root folder of the new system.
         root: Option<String> = None,
@@ -268,7 +269,8 @@ fn options(pairs: &[(&str, Value)]) -> Map {
         .collect()
 }
 
-/// Calls `function`, which is `verb` for the init system. Options that are set are of systemd only.
+/// Calls `function`, whose name is `verb` for the init system. Only systemd accepts options that
+/// are set.
 fn act(
     cx: &Exec,
     function: &str,

@@ -11,23 +11,23 @@ use crate::process::{Line, Process};
 use crate::{accounts, crypt};
 
 state::exec_module! {
-    /// Passwords and how long they hold.
+    /// Manage passwords and their expiry.
     mod shadow;
 
-    /// Return what stands in place of a password that was never set.
+    /// Return the text that the shadow file contains if no password was ever set.
     fn default_hash(DefaultHash {});
 
-    /// Return what the shadow file says of a user; empty texts when it says nothing.
+    /// Return the entry of a user in the shadow file, with empty texts if there is none.
     fn info(Info {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
     /// Return the names of all users in the shadow file, sorted.
     fn list_users(ListUsers {
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
@@ -35,120 +35,121 @@ state::exec_module! {
     fn gen_password(GenPassword {
         /// The password.
         password: String,
-        /// The salt, a random one where none is given.
+        /// The salt; random if not given.
         crypt_salt: Option<String> = None,
-        /// sha512, sha256 or md5.
+        /// The algorithm: sha512, sha256 or md5.
         algorithm: String = "sha512".into(),
     });
 
     /// Set the hash of a user's password.
     fn set_password(SetPassword {
-        /// The user.
+        /// The name of the user.
         name: String,
         /// The hash.
         password: String,
-        /// Have it set by another program than this one.
+        /// True to let the program `chpasswd` set the hash.
         use_usermod: bool = false,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
-    /// Take a user's password away: it logs in without.
+    /// Remove a user's password, so that the user can log in without one.
     fn del_password(DelPassword {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
     /// Lock a user's password.
     fn lock_password(LockPassword {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
     /// Unlock a user's password.
     fn unlock_password(UnlockPassword {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
     /// Set the day of the last change of a password, in days since 1970.
     fn set_date(SetDate {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// The day.
+        /// The day: a number, or a date such as `2030-01-31`.
         date: Value,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
     /// Set the day on which an account expires, in days since 1970; -1 for never.
     fn set_expire(SetExpire {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// The day.
+        /// The day: a number, or a date such as `2030-01-31`.
         expire: Value,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
-    /// Set after how many days without a new password an account is locked.
+    /// Set the number of days after which an account with an expired password is locked.
     fn set_inactdays(SetInactdays {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// The days.
+        /// The number of days.
         inactdays: Value,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
-    /// Set how many days a password holds.
+    /// Set the maximum age of a password, in days.
     fn set_maxdays(SetMaxdays {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// The days.
+        /// The number of days.
         maxdays: Value,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
-    /// Set after how many days a password may be changed again.
+    /// Set the minimum age of a password before it may be changed, in days.
     fn set_mindays(SetMindays {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// The days.
+        /// The number of days.
         mindays: Value,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
-    /// Set how many days before its end a password is warned of.
+    /// Set the number of days for which a user is warned before a password expires.
     fn set_warndays(SetWarndays {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// The days.
+        /// The number of days.
         warndays: Value,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 }
 
-/// What stands in place of a password that was never set.
+/// The text that the shadow file contains if no password was ever set.
 pub(crate) const UNSET: &str = "!";
 
-/// A number of the shadow file: its key in `shadow.info`, and chage's option for it, in the order of the file's fields.
+/// A number of the shadow file: its key in `shadow.info`, the option of chage for it, and its field
+/// in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number {
-    /// The key.
+    /// The key in `shadow.info`.
     pub(crate) key: &'static str,
     option: &'static str,
     field: usize,
-    /// Whether what was set is read again to see that it is so.
+    /// True if the value is read again after it was set, to verify it.
     checked: bool,
 }
 
@@ -163,13 +164,13 @@ const fn number(key: &'static str, option: &'static str, field: usize, checked: 
 
 /// The day of the last change.
 pub(crate) const LAST_CHANGE: Number = number("lstchg", "-d", 2, false);
-/// After how many days it may be changed.
+/// The minimum age of the password in days.
 pub(crate) const MIN: Number = number("min", "-m", 3, true);
-/// How long it holds.
+/// The maximum age of the password in days.
 pub(crate) const MAX: Number = number("max", "-M", 4, true);
-/// How long before its end is warned.
+/// The number of days for which the user is warned before the password expires.
 pub(crate) const WARN: Number = number("warn", "-W", 5, true);
-/// How long after its end the account is locked.
+/// The number of days after the expiry of the password before the account is locked.
 pub(crate) const INACTIVE: Number = number("inact", "-I", 6, true);
 /// The day on which the account expires.
 pub(crate) const EXPIRE: Number = number("expire", "-E", 7, false);
@@ -183,10 +184,10 @@ fn lines(root: Option<&str>) -> Result<Vec<Vec<String>>, Error> {
     Ok(text.lines().map(split).collect())
 }
 
-/// What the shadow file says of a user, as `shadow.info` returns it.
+/// Returns the entry of a user in the shadow file, in the form of `shadow.info`.
 ///
 /// # Errors
-/// When the shadow file is there and cannot be read.
+/// When the shadow file exists and cannot be read.
 pub(crate) fn known(name: &str, root: Option<&str>) -> Result<Map, Error> {
     let line = lines(root)?.into_iter().find(|line| is_of(line, name));
     let field = |at: usize| line.as_ref()?.get(at).map(String::as_str);
@@ -212,10 +213,11 @@ fn is_there(name: &str, root: Option<&str>) -> Result<bool, Error> {
     Ok(lines(root)?.iter().any(|line| is_of(line, name)))
 }
 
-/// A day as the shadow file has it, in days since 1970, from that number or a date such as `2030-01-31`; none where none is given.
+/// Returns a day in days since 1970, from that number or from a date such as `2030-01-31`. Null
+/// stays null.
 ///
 /// # Errors
-/// When it is neither.
+/// When the value is neither.
 pub(crate) fn day(key: &str, given: &Value) -> Result<Value, Error> {
     if given.is_null() || given.as_int().is_some() {
         return Ok(given.clone());
@@ -233,7 +235,7 @@ pub(crate) fn day(key: &str, given: &Value) -> Result<Value, Error> {
     Ok(days.map_or(Value::Null, |span| i64::from(span.get_days()).into()))
 }
 
-/// Sets a number of the shadow file, and tells whether it is so now.
+/// Sets a number of the shadow file and returns whether it has the value now.
 pub(crate) fn set_number(
     cx: &Exec,
     name: &str,
@@ -267,7 +269,8 @@ pub(crate) fn set_number(
     Ok(if number.checked { is_so()? } else { done })
 }
 
-/// Where the hash of a user's password stands: ALT Linux has a file for each user.
+/// Returns the path of the file with the hash of a user's password. ALT Linux has one file for each
+/// user.
 fn file_of(name: &str, root: Option<&str>) -> PathBuf {
     let own = path(root, "tcb").join(name).join("shadow");
     if own.is_file() {
@@ -277,7 +280,8 @@ fn file_of(name: &str, root: Option<&str>) -> PathBuf {
     }
 }
 
-/// Sets the hash of a user's password: in the file itself, so that no list of processes shows it.
+/// Sets the hash of a user's password by changing the file, so that the hash does not appear in the
+/// process list.
 pub(crate) fn set_hash(
     cx: &Exec,
     name: &str,
@@ -316,13 +320,13 @@ fn check_hash(hash: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes a user's password away, and tells whether it is so now.
+/// Removes a user's password and returns whether it is empty now.
 pub(crate) fn delete_password(cx: &Exec, name: &str, root: Option<&str>) -> Result<bool, Error> {
     passwd(cx, name, "-d", root)?;
     Ok(is_there(name, root)? && password_of(name, root)?.is_empty())
 }
 
-/// Locks or unlocks a user's password, and tells whether it is so now.
+/// Locks or unlocks a user's password and returns whether it is so now.
 pub(crate) fn set_locked(
     cx: &Exec,
     name: &str,
@@ -339,7 +343,8 @@ pub(crate) fn set_locked(
     is_so()
 }
 
-/// Runs `passwd`, which busybox has too. What it says is in the log, and what it did is looked up.
+/// Runs `passwd`, which busybox has too. Its output is logged, and callers verify its result by
+/// reading the file.
 fn passwd(cx: &Exec, name: &str, option: &str, root: Option<&str>) -> Result<(), Error> {
     tools::run(cx, "passwd", root, &[option], &[name]).map(drop)
 }
@@ -371,7 +376,7 @@ fn set_password(cx: &Exec, args: SetPassword) -> Result<Value, Error> {
     }
     tools::check_name(&args.name)?;
     check_hash(&args.password)?;
-    // Salt gives the hash to usermod as an argument, where every user can read it.
+    // Salt passes the hash to usermod as an argument, which every user can read.
     let mut words = vec![tools::find("chpasswd")?, "-e".to_owned()];
     words.extend(
         root.into_iter()

@@ -17,80 +17,80 @@ state::exec_module! {
     /// Utility functions for use with or in SLS files.
     mod slsutil;
 
-    /// Lay a dictionary over another one, level by level.
+    /// Merge a dictionary into another one, level by level.
     fn update(Update {
-        /// The lower one.
+        /// The dictionary to update.
         dest: Value,
-        /// The upper one.
+        /// The dictionary whose values take precedence.
         upd: Value,
-        /// Merge dictionaries below.
+        /// True to merge nested dictionaries.
         recursive_update: bool = true,
-        /// Join lists.
+        /// True to join lists.
         merge_lists: bool = false,
     });
 
     /// Merge two dictionaries by a strategy.
     fn merge(Merge {
-        /// The lower one.
+        /// The first dictionary.
         obj_a: Value,
-        /// The upper one.
+        /// The second dictionary, whose values take precedence.
         obj_b: Value,
-        /// smart, recurse, aggregate, overwrite, list or none.
+        /// The strategy: smart, recurse, aggregate, overwrite, list or none.
         strategy: String = "smart".into(),
-        /// The renderer that smart goes by.
+        /// The renderer that determines the strategy if it is `smart`.
         renderer: String = "yaml".into(),
-        /// Join lists.
+        /// True to join lists.
         merge_lists: bool = false,
     });
 
-    /// Merge a list of dictionaries in their order.
+    /// Merge a list of dictionaries in the order of the list.
     fn merge_all(MergeAll {
-        /// The dictionaries.
+        /// The list of dictionaries.
         lst: Vec<Value>,
-        /// smart, recurse, aggregate, overwrite, list or none.
+        /// The strategy: smart, recurse, aggregate, overwrite, list or none.
         strategy: String = "smart".into(),
-        /// The renderer that smart goes by.
+        /// The renderer that determines the strategy if it is `smart`.
         renderer: String = "yaml".into(),
-        /// Join lists.
+        /// True to join lists.
         merge_lists: bool = false,
     });
 
-    /// Render a file or a string and return its data, or its text.
+    /// Render a file or a string and return its data or text.
     fn renderer(Renderer {
-        /// The file.
+        /// The path or URL of the file.
         path: Option<String> = None,
-        /// The string.
+        /// The string to render.
         string: Option<String> = None,
-        /// The pipe for texts that name none.
+        /// The render pipeline for texts that do not specify one.
         default_renderer: String = "jinja|yaml".into(),
         ..kwargs
     });
 
     /// Serialize data.
     fn serialize(Serialize {
-        /// yaml, json, configparser or msgpack.
+        /// The format: yaml, json, configparser or msgpack.
         serializer: String,
-        /// The data.
+        /// The data to serialize.
         obj: Value,
         ..kwargs
     });
 
     /// Deserialize a string.
     fn deserialize(Deserialize {
-        /// yaml, json or configparser.
+        /// The format: yaml, json or configparser.
         serializer: String,
-        /// The string.
+        /// The string to deserialize.
         stream_or_string: String,
         ..kwargs
     });
 
-    /// Return a comment block that says that Salt manages the file.
+    /// Return a comment block which says that Salt manages the file.
     fn banner(Banner {
         /// The width of the block.
         width: i64 = 72,
-        /// What begins and ends its lines.
+        /// The characters that begin and end each line.
         commentchar: String = "#".into(),
-        /// What the border is made of.
+        /// The character of the border.
         borderchar: String = "#".into(),
         /// A line before the block.
         blockstart: Option<String> = None,
@@ -98,53 +98,54 @@ state::exec_module! {
         blockend: Option<String> = None,
         /// The title.
         title: Option<String> = None,
-        /// The text.
+        /// The text of the block.
         text: Option<String> = None,
-        /// End in a newline.
+        /// True to end the block with a newline.
         newline: bool = false,
     });
 
-    /// Return one of two texts by the truth of a value.
+    /// Return one of two values, depending on the truth of a value.
     fn boolstr(Boolstr {
-        /// The value.
+        /// The value to test.
         value: Value,
-        /// What stands for true.
+        /// The value to return for true.
         r#true: Value = "true".into(),
-        /// What stands for false.
+        /// The value to return for false.
         r#false: Value = "false".into(),
     });
 
-    /// Return True if a file is there in the state tree.
+    /// Return True if a file exists in the state tree.
     fn file_exists(FileExists {
-        /// The path below the root.
+        /// The path relative to the root of the state tree.
         path: String,
-        /// The environment.
+        /// The environment of the state tree.
         saltenv: String = "base".into(),
     });
 
-    /// Return True if a folder is there in the state tree.
+    /// Return True if a folder exists in the state tree.
     fn dir_exists(DirExists {
-        /// The path below the root.
+        /// The path relative to the root of the state tree.
         path: String,
-        /// The environment.
+        /// The environment of the state tree.
         saltenv: String = "base".into(),
     });
 
-    /// Return True if a file or folder is there in the state tree.
+    /// Return True if a file or folder exists in the state tree.
     fn path_exists(PathExists {
-        /// The path below the root.
+        /// The path relative to the root of the state tree.
         path: String,
-        /// The environment.
+        /// The environment of the state tree.
         saltenv: String = "base".into(),
     });
 
-    /// Find the first path matching a file name, in a folder of the state tree or above it.
+    /// Return the first path with one of the given names, in a folder of the state tree or in the
+    /// folders above it.
     fn findup(Findup {
-        /// The folder to start in.
+        /// The path of the folder to start in.
         startpath: Option<String>,
-        /// A name, or a list of names.
+        /// The name of a file, or a list of names.
         filenames: Value,
-        /// The environment.
+        /// The environment of the state tree.
         saltenv: String = "base".into(),
     });
 }
@@ -215,8 +216,8 @@ fn renderer(cx: &Exec, args: Renderer) -> Result<Value, Error> {
     Ok(rendered.value)
 }
 
-/// Returns the variables of a template: the keywords, `context` over them, and the names that belong
-/// to its path and its `sls` where neither has them.
+/// Returns the variables of a template: the keywords, overridden by `context`, and the names that
+/// are derived from the path and from `sls`, if neither of the two has them.
 fn variables(mut kwargs: Map, path: &str) -> Result<Map, Error> {
     let sls = kwargs.get("sls").map(Value::to_text).unwrap_or_default();
     let context = match kwargs.remove("context") {
@@ -238,7 +239,8 @@ fn known(serializer: &str) -> Result<Serializer, Error> {
         .ok_or_else(|| Error::refused(format!("Serializer '{serializer}' not found.")))
 }
 
-/// What a template or a command line adds to every call is no option.
+/// Removes the keywords that a template or a command line adds to each call, because they are not
+/// options.
 fn options(mut kwargs: Map) -> Map {
     kwargs.retain(|key, _| !key.as_str().is_some_and(|key| key.starts_with("__")));
     kwargs

@@ -1,4 +1,4 @@
-//! The `state` execution module: applying states, and showing what they come to.
+//! The `state` execution module: applies states and shows their results.
 
 use ::state::compile::{self, HighData, Plan};
 use ::state::exec::Exec;
@@ -11,148 +11,148 @@ use crate::orchestrate as orchestration;
 use crate::state_run::{self, Given, refused, retcode, split_input};
 
 ::state::exec_module! {
-    /// Apply states to this machine, and show what they come to.
+    /// Apply states to this machine, and show their data.
     mod state;
 
-    /// Apply the SLS that are named, or the highstate when none is.
+    /// Apply the given SLS files, or the highstate if none is given.
     fn apply(Apply {
-        /// The SLS: a list, or separated by commas.
+        /// The names of the SLS files: a list, or a text with commas.
         mods: Option<Value> = None,
         ..kwargs
     });
 
-    /// Apply what the top files name for this minion.
+    /// Apply the states that the top files assign to this minion.
     fn highstate(Highstate {
-        /// Change nothing, and say what would be changed.
+        /// True to change nothing and report what would change.
         test: Option<Value> = None,
-        /// Wait for a run that is under way.
+        /// True to wait until a run that is in progress ends.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// Apply the SLS that are named.
+    /// Apply the given SLS files.
     fn sls(Sls {
-        /// The SLS: a list, or separated by commas.
+        /// The names of the SLS files: a list, or a text with commas.
         mods: Value,
-        /// Change nothing, and say what would be changed.
+        /// True to change nothing and report what would change.
         test: Option<Value> = None,
-        /// SLS and ids to leave out.
+        /// The SLS files and IDs to exclude.
         exclude: Option<Value> = None,
-        /// Wait for a run that is under way.
+        /// True to wait until a run that is in progress ends.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// Apply one id of the SLS that are named.
+    /// Apply one ID of the given SLS files.
     fn sls_id(SlsId {
-        /// The id.
+        /// The ID of the state.
         id_: String,
-        /// The SLS: a list, or separated by commas.
+        /// The names of the SLS files: a list, or a text with commas.
         mods: Value,
-        /// Change nothing, and say what would be changed.
+        /// True to change nothing and report what would change.
         test: Option<Value> = None,
-        /// Wait for a run that is under way.
+        /// True to wait until a run that is in progress ends.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// Apply what another top file names.
+    /// Apply the states that another top file assigns to this minion.
     fn top(Top {
-        /// The top file.
+        /// The path of the top file.
         topfn: String,
-        /// Change nothing, and say what would be changed.
+        /// True to change nothing and report what would change.
         test: Option<Value> = None,
-        /// Wait for a run that is under way.
+        /// True to wait until a run that is in progress ends.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// Apply one state, its arguments given on the command line.
+    /// Apply one state with arguments from the command line.
     fn single(Single {
-        /// The state function.
+        /// The name of the state function.
         fun: String,
-        /// Its name and id.
+        /// The name of the state, which is also its ID.
         name: String,
-        /// Change nothing, and say what would be changed.
+        /// True to change nothing and report what would change.
         test: Option<Value> = None,
-        /// Wait for a run that is under way.
+        /// True to wait until a run that is in progress ends.
         queue: Option<Value> = None,
         ..kwargs
     });
 
     /// Apply one low chunk.
     fn low(Low {
-        /// The chunk.
+        /// The low chunk.
         data: Map,
-        /// Wait for a run that is under way.
+        /// True to wait until a run that is in progress ends.
         queue: Option<Value> = None,
         ..kwargs
     });
 
     /// Apply high data.
     fn high(High {
-        /// The high data.
+        /// The high data to apply.
         data: Map,
-        /// Change nothing, and say what would be changed.
+        /// True to change nothing and report what would change.
         test: Option<Value> = None,
-        /// Wait for a run that is under way.
+        /// True to wait until a run that is in progress ends.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// Apply an SLS file by its path.
+    /// Apply an SLS file that is given by its path.
     fn template(Template {
         /// The path of the file.
         tem: String,
-        /// Wait for a run that is under way.
+        /// True to wait until a run that is in progress ends.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// Apply an SLS given as text.
+    /// Apply an SLS that is given as text.
     fn template_str(TemplateStr {
-        /// The text.
+        /// The text of the SLS.
         tem: String,
-        /// Wait for a run that is under way.
+        /// True to wait until a run that is in progress ends.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// As `state.apply test=True`.
+    /// The same as `state.apply` with `test=True`.
     fn test(Test {
-        /// The SLS: a list, or separated by commas.
+        /// The names of the SLS files: a list, or a text with commas.
         mods: Option<Value> = None,
         ..kwargs
     });
 
     /// Run an orchestration on this machine, without a master.
     fn orchestrate(Orchestrate {
-        /// The SLS of the orchestration.
+        /// The names of the orchestration's SLS files.
         mods: Value,
-        /// Its environment.
+        /// The environment of the SLS files.
         saltenv: String = "base".into(),
-        /// Change nothing, and say what would be changed.
+        /// True to change nothing and report what would change.
         test: Option<Value> = None,
-        /// SLS and ids to leave out.
+        /// The SLS files and IDs to exclude.
         exclude: Option<Value> = None,
-        /// Laid over the pillar.
+        /// A dictionary to merge over the pillar.
         pillar: Option<Value> = None,
         /// The environment of the pillar.
         pillarenv: Option<String> = None,
         ..kwargs
     });
 
-    /// As `state.orchestrate`.
+    /// The same as `state.orchestrate`.
     fn orch(Orch {
-        /// The SLS of the orchestration.
+        /// The names of the orchestration's SLS files.
         mods: Value,
-        /// Its environment.
+        /// The environment of the SLS files.
         saltenv: String = "base".into(),
-        /// Change nothing, and say what would be changed.
+        /// True to change nothing and report what would change.
         test: Option<Value> = None,
-        /// SLS and ids to leave out.
+        /// The SLS files and IDs to exclude.
         exclude: Option<Value> = None,
-        /// Laid over the pillar.
+        /// A dictionary to merge over the pillar.
         pillar: Option<Value> = None,
         /// The environment of the pillar.
         pillarenv: Option<String> = None,
@@ -160,7 +160,8 @@ use crate::state_run::{self, Given, refused, retcode, split_input};
     });
 }
 
-/// The arguments that every run has, the ones declared by name among them.
+/// Returns the arguments that all runs have in common, including those that the function declares
+/// by name.
 fn given(fun: &'static str, kwargs: &Map, named: &[(&str, &Option<Value>)]) -> Given {
     let mut all = kwargs.clone();
     for (name, value) in named {
@@ -225,7 +226,8 @@ fn sls(cx: &Exec, args: Sls) -> Result<Value, Error> {
     run_sls(cx, &given("state.sls", &args.kwargs, &named), &args.mods)
 }
 
-/// The functions and SLS that `state.disable` has switched off, as the sentences of a refusal.
+/// Returns the error messages for the functions and SLS files of a request that `state.disable` has
+/// disabled.
 fn disabled(cx: &Exec, mods: &[String]) -> Vec<String> {
     let grains = cx.grains();
     let disabled = grains
@@ -278,7 +280,7 @@ fn excluded(high: HighData, given: &Given) -> HighData {
     }
 }
 
-/// The return of a highstate that has nothing to do.
+/// Returns the result of a highstate that has no states.
 fn no_states(comment: &str) -> Value {
     let ret = Map::new()
         .with("result", false)
@@ -326,10 +328,11 @@ fn run_highstate(cx: &Exec, given: &Given, request: top::Request) -> Result<Valu
     })
 }
 
-/// The high data of what the top files name; none when they name nothing, and what to return where they are wrong.
+/// Returns the high data of the states that the top files assign, or `None` if they assign none.
+/// The error is the value to return if the top files are not valid.
 fn high_of_top(cx: &Exec, request: &top::Request) -> Result<Option<HighData>, Value> {
     let matched = top::matched(cx, request).map_err(|faults| match faults.as_slice() {
-        // A top file that does not render is a failed state in Salt, not a refusal.
+        // In Salt, a top file that fails to render is a failed state, not an error.
         [one] if one.text.starts_with("Unable to render top file") => {
             log::error(one.shown());
             let ret = no_states(&one.text);
@@ -405,7 +408,7 @@ fn single(cx: &Exec, args: Single) -> Result<Value, Error> {
 fn low(cx: &Exec, args: Low) -> Result<Value, Error> {
     let given = given("state.low", &args.kwargs, &[("queue", &args.queue)]);
     let ret = run_one(cx, &given, args.data)?;
-    // Salt returns the chunk's own return here.
+    // Salt returns only the result of the chunk here.
     Ok(match &ret {
         Value::Map(running) => running
             .first()
@@ -520,9 +523,10 @@ fn orch(cx: &Exec, args: Orch) -> Result<Value, Error> {
     )
 }
 
-/// Runs an orchestration here: its states under this minion's id, as `salt-run` returns them under the master's.
+/// Runs an orchestration on this machine. The result has the results of the states under this
+/// minion's ID, where `salt-run` has the master's ID.
 ///
-/// `announced` is the job id that a runner has already fired events for.
+/// `announced` is the job ID for which a runner has already fired events.
 ///
 /// # Errors
 /// When it cannot start.
@@ -546,7 +550,7 @@ pub(crate) fn run_orchestration(
     orchestration::orchestration(cx, &given.jid, announced, &args, || {
         let own = cx.apart();
         if cx.run.is_none() {
-            // The minions of a master have synced when they started; here it has to happen now.
+            // The minions of a master sync when they start. Here the sync happens now.
             load_for_orchestration(&own, &[given.saltenv_or_base(cx)]);
         }
         let running = run_sls(&own, given, mods)?;

@@ -1,4 +1,4 @@
-//! The `state` execution module: what makes a run that is under way wait, or end.
+//! The part of the `state` execution module that pauses or ends a run in progress.
 
 use ::state::exec::Exec;
 use ::state::lock;
@@ -9,38 +9,38 @@ use value::{Map, Value};
 use super::data;
 
 ::state::exec_module! {
-    /// Apply states to this machine, and show what they come to.
+    /// Apply states to this machine, and show their data.
     mod state;
 
-    /// Make a run wait before one of its states, or before its next one.
+    /// Pause a run before one of its states, or before its next state.
     fn pause(Pause {
-        /// The job id of the run, as state.running tells it.
+        /// The job ID of the run, as `state.running` reports it.
         jid: Value,
-        /// The id of the state.
+        /// The ID of the state to pause before.
         state_id: Option<String> = None,
-        /// How many seconds; until state.resume where none are named.
+        /// The length of the pause in seconds; until `state.resume` if not given.
         duration: Value = Value::Null,
     });
 
-    /// Let a run go on.
+    /// Resume a run that is paused.
     fn resume(Resume {
-        /// The job id of the run.
+        /// The job ID of the run, as `state.running` reports it.
         jid: Value,
-        /// The id of the state that it waits before.
+        /// The ID of the state that the run is paused before.
         state_id: Option<String> = None,
     });
 
-    /// End a run before one of its states, or before its next one.
+    /// End a run before one of its states, or before its next state.
     fn soft_kill(SoftKill {
-        /// The job id of the run.
+        /// The job ID of the run, as `state.running` reports it.
         jid: Value,
-        /// The id of the state.
+        /// The ID of the state to end before.
         state_id: Option<String> = None,
     });
 
-    /// What is asked of the run that is under way, by its job id.
+    /// Return the pending requests to pause or end runs, for each job ID.
     fn get_pauses(GetPauses {
-        /// Only this run, or these.
+        /// The job ID of a run, or a list of job IDs; all runs if not given.
         jid: Value = Value::Null,
     });
 }
@@ -75,7 +75,7 @@ fn resume(cx: &Exec, args: Resume) -> Result<Value, Error> {
     keep(cx, &jid, asked)
 }
 
-/// Files what is asked of a run before the state of an id.
+/// Stores a request to a run that applies before the state with an ID.
 fn ask(
     cx: &Exec,
     jid: &Value,
@@ -95,7 +95,7 @@ fn ask(
     keep(cx, &jid, asked)
 }
 
-/// A job id as it may name a file.
+/// Returns a job ID as text, or an error if it cannot be the name of a file.
 fn checked(jid: &Value) -> Result<String, Error> {
     let jid = jid.to_text();
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -133,7 +133,7 @@ mod tests {
 
     const JID: &str = "20170101000000000001";
 
-    /// The ids of the states that ran.
+    /// Returns the IDs of the states that ran.
     fn ids_of_a_run(cx: &Exec) -> Vec<String> {
         let nop = || Value::from(Map::new().with("test", Value::list(["nop".into()])));
         let high = Map::new()

@@ -1,4 +1,5 @@
-//! The `state` execution module: a run that one user asks for and another lets happen.
+//! The part of the `state` execution module in which one user requests a run and another one starts
+//! it.
 
 use std::path::PathBuf;
 
@@ -9,29 +10,29 @@ use value::{Map, Value};
 use super::data::{read, write};
 
 ::state::exec_module! {
-    /// Apply states to this machine, and show what they come to.
+    /// Apply states to this machine, and show their data.
     mod state;
 
-    /// Ask for a run: say what it would change, and keep it for state.run_request.
+    /// Request a run: report what it would change, and store the request for `state.run_request`.
     fn request(Request {
-        /// The SLS, as for state.apply.
+        /// The names of the SLS files, as for `state.apply`.
         mods: Value = Value::Null,
         ..kwargs
     });
 
-    /// Return what is asked for.
+    /// Return the stored requests.
     fn check_request(CheckRequest {
-        /// The name of the request; all where none is named.
+        /// The name of the request; all requests if not given.
         name: Option<String> = None,
     });
 
-    /// Forget what is asked for, and do not do it.
+    /// Remove stored requests without running them.
     fn clear_request(ClearRequest {
-        /// The name of the request; all where none is named.
+        /// The name of the request; all requests if not given.
         name: Option<String> = None,
     });
 
-    /// Do what is asked for.
+    /// Run a stored request.
     fn run_request(RunRequest {
         /// The name of the request.
         name: String = "default".into(),
@@ -43,7 +44,7 @@ fn place(cx: &Exec) -> PathBuf {
     cx.opts().cachedir().join("req_state.json")
 }
 
-/// The arguments of a call that are its user's.
+/// Returns the keywords of a call without those that Salt adds.
 fn own(kwargs: Map) -> Map {
     let is_own = |key: &Value| !key.to_text().starts_with("__");
     kwargs.into_iter().filter(|(key, _)| is_own(key)).collect()

@@ -1,4 +1,5 @@
-//! The `state` execution module: what shows states without applying them, and what switches them off.
+//! The part of the `state` execution module that shows states without applying them, and that
+//! disables states.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -17,140 +18,143 @@ use crate::bus::Listener;
 use crate::state_run::{Given, pillar_refusal, refused, set_retcode, split_input};
 
 ::state::exec_module! {
-    /// Apply states to this machine, and show what they come to.
+    /// Apply states to this machine, and show their data.
     mod state;
 
-    /// The high data of the SLS that are named.
+    /// Return the high data of the given SLS files.
     fn show_sls(ShowSls {
-        /// The SLS: a list, or separated by commas.
+        /// The names of the SLS files: a list, or a text with commas.
         mods: Value,
-        /// As in a run.
+        /// The test mode in which the states are shown, as in a run.
         test: Option<Value> = None,
-        /// As in a run.
+        /// Accepted and ignored, because nothing is applied.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// The low data of the SLS that are named, without `extend`, `exclude` and requisites from the other side.
+    /// Return the low data of the given SLS files, without `extend`, `exclude` and `_in` requisites
+    /// applied.
     fn show_low_sls(ShowLowSls {
-        /// The SLS: a list, or separated by commas.
+        /// The names of the SLS files: a list, or a text with commas.
         mods: Value,
-        /// As in a run.
+        /// The test mode in which the states are shown, as in a run.
         test: Option<Value> = None,
-        /// As in a run.
+        /// Accepted and ignored, because nothing is applied.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// The high data of what the top files name.
+    /// Return the high data of the states that the top files assign to this minion.
     fn show_highstate(ShowHighstate {
-        /// As in a run.
+        /// Accepted and ignored, because nothing is applied.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// The low data of what the top files name, in the order in which it would run.
+    /// Return the low data of the states that the top files assign to this minion, in the order in
+    /// which they would run.
     fn show_lowstate(ShowLowstate {
-        /// As in a run.
+        /// Accepted and ignored, because nothing is applied.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// The SLS that a highstate would apply.
+    /// Return the names of the SLS files that a highstate would apply.
     fn show_states(ShowStates {
-        /// As in a run.
+        /// Accepted and ignored, because nothing is applied.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// Which SLS the top files name for this minion, by environment.
+    /// Return the SLS files that the top files assign to this minion, for each environment.
     fn show_top(ShowTop {
-        /// As in a run.
+        /// Accepted and ignored, because nothing is applied.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// Which SLS of each environment the top files name for this minion, and which not.
+    /// Return the SLS files of each environment that the top files assign to this minion, and those
+    /// that they do not.
     fn show_state_usage(ShowStateUsage {
-        /// As in a run.
+        /// Accepted and ignored, because nothing is applied.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// True when the SLS that are named can be rendered.
+    /// Return True when the given SLS files can be rendered.
     fn sls_exists(SlsExists {
-        /// The SLS: a list, or separated by commas.
+        /// The names of the SLS files: a list, or a text with commas.
         mods: Value,
-        /// As in a run.
+        /// The test mode in which the states are shown, as in a run.
         test: Option<Value> = None,
-        /// As in a run.
+        /// Accepted and ignored, because nothing is applied.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// True when the SLS that are named have all of these ids.
+    /// Return True when the given SLS files contain all of these IDs.
     fn id_exists(IdExists {
-        /// The ids: a list, or separated by commas.
+        /// The IDs: a list, or a text with commas.
         ids: Value,
-        /// The SLS: a list, or separated by commas.
+        /// The names of the SLS files: a list, or a text with commas.
         mods: Value,
-        /// As in a run.
+        /// The test mode in which the states are shown, as in a run.
         test: Option<Value> = None,
-        /// As in a run.
+        /// Accepted and ignored, because nothing is applied.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// The requisite graph of the SLS that are named, in the dot language.
+    /// Return the requisite graph of the given SLS files in the DOT language.
     fn graph(Graph {
-        /// The SLS: a list, or separated by commas.
+        /// The names of the SLS files: a list, or a text with commas.
         mods: Value,
-        /// As in a run.
+        /// The test mode in which the states are shown, as in a run.
         test: Option<Value> = None,
-        /// As in a run.
+        /// Accepted and ignored, because nothing is applied.
         queue: Option<Value> = None,
         ..kwargs
     });
 
-    /// The state run that is under way on this machine, in a sentence.
+    /// Return a sentence about the state run that is in progress on this machine.
     fn running(Running {
-        /// Say nothing: another run does not matter.
+        /// True to return nothing, because another run does not matter.
         concurrent: bool = false,
     });
 
-    /// Switch SLS or functions off on this machine.
+    /// Disable SLS files or functions on this machine.
     fn disable(Disable {
-        /// The SLS or functions: a list, or separated by commas.
+        /// The SLS files or functions: a list, or a text with commas.
         states: Value,
     });
 
-    /// Switch SLS or functions on again.
+    /// Enable disabled SLS files or functions.
     fn enable(Enable {
-        /// The SLS or functions: a list, or separated by commas.
+        /// The SLS files or functions: a list, or a text with commas.
         states: Value,
     });
 
-    /// What is switched off.
+    /// Return the disabled SLS files and functions.
     fn list_disabled(ListDisabled {});
 
-    /// Print the events of this machine as they come, until so many came or Ctrl-C.
+    /// Print the events of this machine as they arrive, up to a number of events or until Ctrl-C.
     fn event(Event {
-        /// A glob of tags.
+        /// A glob that matches the tags of the events.
         tagmatch: String = "*".into(),
-        /// How many; below 0 without end.
+        /// The number of events to print; unlimited if negative.
         count: i64 = -1,
-        /// Print nothing.
+        /// True to print nothing.
         quiet: bool = false,
-        /// Where the bus is: that of the configuration.
+        /// Not supported: the socket directory comes from the configuration.
         sock_dir: Option<String> = None,
-        /// Data on several lines.
+        /// True to print the data on several lines.
         pretty: bool = false,
-        /// Whose events.
+        /// Accepted and ignored: the events are those of this machine.
         node: String = "minion".into(),
     });
 }
 
-/// The context to show states in; a pillar that does not render is an error.
+/// Returns the context in which states are shown. A pillar that fails to render is an error.
 fn shown_in(cx: &Exec, given: &Given) -> Result<Exec, Error> {
     let own = given.context(cx)?;
     match pillar_refusal(&own, given)? {
@@ -178,7 +182,7 @@ fn given(kwargs: &Map, test: Option<&Value>) -> Given {
     }
 }
 
-/// What `show` makes of it, or the refusal.
+/// Returns the value to show or, if there were faults, the answer that reports them.
 fn or_refused(cx: &Exec, shown: Result<Value, Vec<Fault>>) -> Value {
     shown.unwrap_or_else(|faults| refused(cx, &faults))
 }
@@ -213,7 +217,7 @@ fn show_low_sls(cx: &Exec, args: ShowLowSls) -> Result<Value, Error> {
     ))
 }
 
-/// What the top files name for this minion.
+/// Returns the SLS files that the top files assign to this minion.
 fn top_of(cx: &Exec, given: &Given) -> Result<top::Matched, Vec<Fault>> {
     let request = top::Request::of(cx);
     top::matched(
@@ -322,7 +326,7 @@ fn graph(cx: &Exec, args: Graph) -> Result<Value, Error> {
     ))
 }
 
-/// A picture of the plan: an arrow from each chunk to those that wait for it.
+/// Returns the graph of a plan, with an arrow from each chunk to the chunks that wait for it.
 fn dot(plan: &Plan) -> String {
     let mut out = String::from("digraph states {\n");
     for low in plan.chunks() {
@@ -339,7 +343,7 @@ fn dot(plan: &Plan) -> String {
                 .iter()
                 .filter_map(|&at| plan.chunks().get(at))
             {
-                // What compensates a chunk comes after it.
+                // A compensating chunk runs after the chunk that it compensates.
                 let (from, to) = match requisite.kind {
                     RequisiteKind::Compensate => (low.tag(), needed.tag()),
                     _ => (needed.tag(), low.tag()),
@@ -428,7 +432,7 @@ fn list_disabled(cx: &Exec, _args: ListDisabled) -> Result<Value, Error> {
         .unwrap_or_else(|| "".into()))
 }
 
-/// Every wait has an end; this one begins anew until enough events came.
+/// The maximum time of one wait for events. The wait is repeated until enough events have arrived.
 const LISTEN_TURN: Duration = Duration::from_secs(3600);
 
 fn event(cx: &Exec, args: Event) -> Result<Value, Error> {
@@ -463,7 +467,7 @@ fn event(cx: &Exec, args: Event) -> Result<Value, Error> {
                 .and_then(|()| std::io::stdout().flush())
                 .is_err()
             {
-                // Nobody reads any more.
+                // The reader of standard output is gone.
                 break;
             }
         }

@@ -1,4 +1,4 @@
-//! The `status` execution module: how the machine does.
+//! The `status` execution module: the general state of the machine.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,34 +13,35 @@ use crate::process::{Process, which};
 use crate::users;
 
 state::exec_module! {
-    /// How this machine does.
+    /// Report the general state of this machine.
     mod status;
 
-    /// Return the time, formatted.
+    /// Return the formatted local time.
     fn time(Time {
-        /// The format, as of strftime.
+        /// The format of strftime.
         format: String = "%A, %d. %B %Y %I:%M%p".into(),
     });
 
-    /// Return since when the machine runs.
+    /// Return the uptime of the machine.
     fn uptime(Uptime {});
 
-    /// Return how many processes wait for a processor: over one, five and fifteen minutes.
+    /// Return the load averages over 1, 5 and 15 minutes.
     fn loadavg(Loadavg {});
 
-    /// Return what `/proc/meminfo` says.
+    /// Return the contents of `/proc/meminfo`.
     fn meminfo(Meminfo {});
 
-    /// Return the numbers of the processes whose line in `ps` a pattern is found in, a line each.
+    /// Return the IDs of the processes whose line in the output of `ps` matches a pattern, one on
+    /// each line.
     fn pid(Pid {
-        /// The pattern, a regular expression.
+        /// The regular expression to match.
         sig: String,
     });
 
-    /// Return how many processors there are.
+    /// Return the number of processors.
     fn nproc(Nproc {});
 
-    /// Return what the kernel says of its version.
+    /// Return the version of the kernel.
     fn version(Version {});
 }
 
@@ -83,7 +84,8 @@ fn uptime(cx: &Exec, _args: Uptime) -> Result<Value, Error> {
     Ok(answer.into())
 }
 
-/// A moment in UTC: the days of the civil calendar counted from March, so that a leap day is the last of its year.
+/// Returns a time in UTC. The calculation counts the days of a year from March, so that a leap day
+/// is the last day of its year.
 fn iso(seconds: i64) -> String {
     let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let days = days + 719_468;
@@ -127,7 +129,7 @@ fn pid(_cx: &Exec, args: Pid) -> Result<Value, Error> {
     pids(&args.sig).map(Value::from)
 }
 
-/// The numbers of the processes whose line a pattern is found in; this one is passed over.
+/// Returns the IDs of the processes whose line matches a pattern, except this process.
 pub(crate) fn pids(pattern: &str) -> Result<String, Error> {
     let pattern = Regex::new(pattern, Flags::default())?;
     let mut found = Vec::new();
@@ -146,7 +148,8 @@ pub(crate) fn pids(pattern: &str) -> Result<String, Error> {
     Ok(found.join("\n"))
 }
 
-/// A process as `ps -ef` shows it: its user, its number, its parent's, and its words, or its name where it is the kernel's.
+/// Returns the line of a process in the form of `ps -ef`: user, ID, ID of the parent, and command
+/// line, or the name of a kernel process.
 fn ps_line(folder: &Path, number: u32) -> String {
     let status = crate::procfs::text(folder.join("status"));
     let field = |name: &str| {

@@ -1,4 +1,4 @@
-//! The `status` execution module: the kernel's tables.
+//! The part of the `status` execution module that reports tables of the kernel.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -9,42 +9,42 @@ use super::ps;
 use crate::process::{Process, which};
 
 state::exec_module! {
-    /// What the kernel counts.
+    /// Report the counters of the kernel.
     mod status;
 
-    /// Return what the processors have done.
+    /// Return the counters of the processors.
     fn cpustats(Cpustats {});
 
-    /// Return what `/proc/cpuinfo` says of the last processor.
+    /// Return the entries of `/proc/cpuinfo` for the last processor.
     fn cpuinfo(Cpuinfo {});
 
-    /// Return what disks have done.
+    /// Return the counters of the disks.
     fn diskstats(Diskstats {});
 
-    /// Return how full file systems are: paths, or globs of types.
+    /// Return the usage of file systems, which are given as paths or as globs of types.
     fn diskusage(Diskusage {
         *rest,
     });
 
-    /// Return what virtual memory has done.
+    /// Return the counters of virtual memory.
     fn vmstats(Vmstats {});
 
-    /// Return what the network has done, by protocol.
+    /// Return the counters of the network for each protocol.
     fn netstats(Netstats {});
 
-    /// Return what the network has done, by interface.
+    /// Return the counters of the network for each interface.
     fn netdev(Netdev {});
 
     /// Return the processes with their users.
     fn procs(Procs {});
 
-    /// Return who works here.
+    /// Return the users who are logged in and their processes.
     fn w(W {});
 
-    /// Return what the options `status.FUNCTION.custom` name of what functions of this module return.
+    /// Return the parts of this module's results that the options `status.FUNCTION.custom` select.
     fn custom(Custom {});
 
-    /// Return all of these at once.
+    /// Return the results of all functions of this module.
     fn all_status(AllStatus {});
 }
 
@@ -52,7 +52,7 @@ fn read(path: &str) -> String {
     crate::procfs::text(path)
 }
 
-/// A number where it is one.
+/// Returns a number, or the text if it is not a number.
 fn number(text: &str) -> Value {
     match text.parse::<i64>() {
         Ok(number) => Value::Int(number),
@@ -62,7 +62,7 @@ fn number(text: &str) -> Value {
     }
 }
 
-/// Columns of a line under names.
+/// Returns columns of a line by name.
 fn named(words: &[&str], columns: &[(&str, usize)]) -> Map {
     let cell = |at: usize| words.get(at).map_or(Value::Null, |word| number(word));
     columns
@@ -216,7 +216,7 @@ fn netstats(_cx: &Exec, _args: Netstats) -> Result<Value, Error> {
     Ok(protocols(&read("/proc/net/netstat")).into())
 }
 
-/// Two lines a protocol: names, then numbers.
+/// Parses two lines for each protocol: the names, followed by the numbers.
 fn protocols(text: &str) -> Map {
     let lines: Vec<&str> = text.lines().collect();
     let protocol = |pair: &[&str]| {
@@ -296,7 +296,8 @@ fn w(cx: &Exec, _args: W) -> Result<Value, Error> {
     Ok(Value::list(done.stdout.lines().filter_map(entry)))
 }
 
-/// What a function returns under some names; what it has not is a warning.
+/// Returns the values that a function returns under the given names. Logs a warning for each
+/// missing name.
 fn picked(cx: &Exec, function: &str, names: &Value) -> Result<Map, Error> {
     if !cx.has_function(function) {
         log::warning(format_args!("custom status {function} isn't loaded"));

@@ -8,122 +8,123 @@ use value::{Map, Value};
 
 use crate::process::{Output, Process, which};
 
-/// What `supervisorctl status` exits with where it has answered, and something is not running.
+/// The exit code of `supervisorctl status` when it succeeds but some program is not running.
 const NOT_RUNNING: i64 = 3;
 
-/// Where the configuration is looked for.
+/// The default paths of the configuration.
 const CONFIGS: [&str; 2] = ["/etc/supervisor/supervisord.conf", "/etc/supervisord.conf"];
 
-/// The largest configuration that is read.
+/// The maximum size of the configuration in bytes.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
 state::exec_module! {
-    /// Programs that `supervisord` runs, through `supervisorctl`.
+    /// Manage the programs of `supervisord` with `supervisorctl`.
     mod supervisord;
 
-    /// Start a program, or with `name:` a group.
+    /// Start a program, or a group that is given as `name:`.
     fn start(Start {
-        /// Its name.
+        /// The name of the program or group.
         name: String = "all".into(),
         /// The user who runs `supervisorctl`.
         user: Option<String> = None,
-        /// The configuration that names the daemon.
+        /// The path of the configuration file that describes the daemon.
         conf_file: Option<String> = None,
-        /// `supervisorctl` itself, or the virtual environment that has it.
+        /// The path of `supervisorctl`, or of the virtual environment that contains it.
         bin_env: Option<String> = None,
     });
 
-    /// Restart a program, or with `name:` a group.
+    /// Restart a program, or a group that is given as `name:`.
     fn restart(Restart {
-        /// Its name.
+        /// The name of the program or group.
         name: String = "all".into(),
         /// The user who runs `supervisorctl`.
         user: Option<String> = None,
-        /// The configuration that names the daemon.
+        /// The path of the configuration file that describes the daemon.
         conf_file: Option<String> = None,
-        /// `supervisorctl` itself, or the virtual environment that has it.
+        /// The path of `supervisorctl`, or of the virtual environment that contains it.
         bin_env: Option<String> = None,
     });
 
-    /// Stop a program, or with `name:` a group.
+    /// Stop a program, or a group that is given as `name:`.
     fn stop(Stop {
-        /// Its name.
+        /// The name of the program or group.
         name: String = "all".into(),
         /// The user who runs `supervisorctl`.
         user: Option<String> = None,
-        /// The configuration that names the daemon.
+        /// The path of the configuration file that describes the daemon.
         conf_file: Option<String> = None,
-        /// `supervisorctl` itself, or the virtual environment that has it.
+        /// The path of `supervisorctl`, or of the virtual environment that contains it.
         bin_env: Option<String> = None,
     });
 
-    /// Take up what the configuration says of a program or a group.
+    /// Activate the configuration of a program or a group.
     fn add(Add {
-        /// Its name.
+        /// The name of the program or group.
         name: String,
         /// The user who runs `supervisorctl`.
         user: Option<String> = None,
-        /// The configuration that names the daemon.
+        /// The path of the configuration file that describes the daemon.
         conf_file: Option<String> = None,
-        /// `supervisorctl` itself, or the virtual environment that has it.
+        /// The path of `supervisorctl`, or of the virtual environment that contains it.
         bin_env: Option<String> = None,
     });
 
-    /// Forget a program or a group until the configuration is read again.
+    /// Remove a program or a group from the active configuration.
     fn remove(Remove {
-        /// Its name.
+        /// The name of the program or group.
         name: String,
         /// The user who runs `supervisorctl`.
         user: Option<String> = None,
-        /// The configuration that names the daemon.
+        /// The path of the configuration file that describes the daemon.
         conf_file: Option<String> = None,
-        /// `supervisorctl` itself, or the virtual environment that has it.
+        /// The path of `supervisorctl`, or of the virtual environment that contains it.
         bin_env: Option<String> = None,
     });
 
-    /// Read the configuration again.
+    /// Make the daemon read its configuration again.
     fn reread(Reread {
         /// The user who runs `supervisorctl`.
         user: Option<String> = None,
-        /// The configuration that names the daemon.
+        /// The path of the configuration file that describes the daemon.
         conf_file: Option<String> = None,
-        /// `supervisorctl` itself, or the virtual environment that has it.
+        /// The path of `supervisorctl`, or of the virtual environment that contains it.
         bin_env: Option<String> = None,
     });
 
-    /// Read the configuration again, and add, remove and restart what it changes.
+    /// Make the daemon read its configuration again, and add, remove and restart the programs that
+    /// changed.
     fn update(Update {
         /// The user who runs `supervisorctl`.
         user: Option<String> = None,
-        /// The configuration that names the daemon.
+        /// The path of the configuration file that describes the daemon.
         conf_file: Option<String> = None,
-        /// `supervisorctl` itself, or the virtual environment that has it.
+        /// The path of `supervisorctl`, or of the virtual environment that contains it.
         bin_env: Option<String> = None,
-        /// The group; all that have changes where none is named.
+        /// The name of a group; all groups with changes if not given.
         name: Option<String> = None,
     });
 
-    /// What the programs are doing: a dictionary of `state` and `reason` each.
+    /// Return the status of the programs: a dictionary with `state` and `reason` for each program.
     fn status(Status {
-        /// One of them.
+        /// The name of a program; all programs if not given.
         name: Option<String> = None,
         /// The user who runs `supervisorctl`.
         user: Option<String> = None,
-        /// The configuration that names the daemon.
+        /// The path of the configuration file that describes the daemon.
         conf_file: Option<String> = None,
-        /// `supervisorctl` itself, or the virtual environment that has it.
+        /// The path of `supervisorctl`, or of the virtual environment that contains it.
         bin_env: Option<String> = None,
     });
 
-    /// The same in the words of `supervisorctl`.
+    /// Return the status of the programs as the output of `supervisorctl`.
     fn status_raw(StatusRaw {
-        /// One of them.
+        /// The name of a program; all programs if not given.
         name: Option<String> = None,
         /// The user who runs `supervisorctl`.
         user: Option<String> = None,
-        /// The configuration that names the daemon.
+        /// The path of the configuration file that describes the daemon.
         conf_file: Option<String> = None,
-        /// `supervisorctl` itself, or the virtual environment that has it.
+        /// The path of `supervisorctl`, or of the virtual environment that contains it.
         bin_env: Option<String> = None,
     });
 
@@ -133,36 +134,36 @@ state::exec_module! {
         command: String,
         /// The user who runs `supervisorctl`.
         user: Option<String> = None,
-        /// The configuration that names the daemon.
+        /// The path of the configuration file that describes the daemon.
         conf_file: Option<String> = None,
-        /// `supervisorctl` itself, or the virtual environment that has it.
+        /// The path of `supervisorctl`, or of the virtual environment that contains it.
         bin_env: Option<String> = None,
     });
 
-    /// What the configuration says of a program.
+    /// Return the settings of a program in the configuration file.
     fn options(Options {
-        /// Its name.
+        /// The name of the program.
         name: String,
-        /// The configuration.
+        /// The path of the configuration file.
         conf_file: Option<String> = None,
     });
 
-    /// Whether a program is known, or is in a state.
+    /// Return True when a program exists and, if a state is given, is in that state.
     fn status_bool(StatusBool {
-        /// Its name.
+        /// The name of the program.
         name: String,
-        /// The state, such as `RUNNING`; any where there is none.
+        /// The state, such as `RUNNING`; any state if not given.
         expected_state: Option<String> = None,
         /// The user who runs `supervisorctl`.
         user: Option<String> = None,
-        /// The configuration that names the daemon.
+        /// The path of the configuration file that describes the daemon.
         conf_file: Option<String> = None,
-        /// `supervisorctl` itself, or the virtual environment that has it.
+        /// The path of `supervisorctl`, or of the virtual environment that contains it.
         bin_env: Option<String> = None,
     });
 }
 
-/// Which daemon, and how it is spoken to.
+/// The settings with which a command reaches a daemon.
 pub(crate) struct Daemon<'a> {
     pub(crate) cx: &'a Exec,
     pub(crate) user: Option<String>,
@@ -170,7 +171,7 @@ pub(crate) struct Daemon<'a> {
     pub(crate) bin_env: Option<String>,
 }
 
-/// One program, as `status` tells it.
+/// A program in the output of `status`.
 pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) state: String,
@@ -178,10 +179,11 @@ pub(crate) struct Program {
 }
 
 impl Daemon<'_> {
-    /// What `supervisorctl` says to a command; `ERROR` stands in it where it failed.
+    /// Returns the output of a command of `supervisorctl`. The output contains `ERROR` if the
+    /// command fails.
     ///
     /// # Errors
-    /// When there is no `supervisorctl`, or the name would be an option.
+    /// When there is no `supervisorctl`, or it would read the name as an option.
     pub(crate) fn tell(&self, command: &str, name: Option<&str>) -> Result<String, Error> {
         let output = self.run(command, name)?;
         let told = output.success()
@@ -229,7 +231,7 @@ impl Daemon<'_> {
         found.ok_or_else(|| "Could not find a `supervisorctl` binary".into())
     }
 
-    /// The programs that the daemon knows, in its order.
+    /// Returns the programs that the daemon knows, in the order of the daemon.
     ///
     /// # Errors
     /// When there is no `supervisorctl`, or its answer cannot be understood.
@@ -263,13 +265,13 @@ impl Program {
     }
 }
 
-/// A group's name without what says that all of it is meant.
+/// Returns the name of a group without the suffix that denotes the whole group.
 fn group(name: &str) -> &str {
     let bare = name.strip_suffix(":*");
     bare.or_else(|| name.strip_suffix(':')).unwrap_or(name)
 }
 
-/// A name as `supervisorctl` takes it: `group:` for `group:*`.
+/// Returns a name in the form that `supervisorctl` accepts: `group:` for `group:*`.
 pub(crate) fn plain(name: &str) -> &str {
     match name.ends_with(":*") {
         true => name.strip_suffix('*').unwrap_or(name),
@@ -368,7 +370,7 @@ fn config(path: &str) -> Result<String, Error> {
     crate::fs::text(path)
 }
 
-/// The options of a section, as Python's configparser reads them.
+/// Returns the options of a section as Python's configparser reads them.
 fn section(text: &str, name: &str) -> Option<Map> {
     let mut found: Option<Map> = None;
     let (mut is_here, mut last) = (false, String::new());
@@ -405,7 +407,7 @@ fn section(text: &str, name: &str) -> Option<Map> {
     Some(options)
 }
 
-/// A number, a truth or a text, without the comment behind it.
+/// Converts a text to an integer, a float, a Boolean or a string, without the comment after it.
 fn typed(text: &str) -> Value {
     let text = text.split(';').next().unwrap_or_default().trim();
     let number = text.parse::<i64>().map(Value::Int);

@@ -1,4 +1,5 @@
-//! The `svn` execution module: Subversion. Salt 3008 has it no more; answers are those of its last one.
+//! The `svn` execution module: Subversion. Salt 3008 no longer has this module; the answers are
+//! those of the last version that had it.
 
 use python::shlex;
 use state::exec::Exec;
@@ -8,160 +9,160 @@ use value::{Map, Value};
 use crate::process::Process;
 
 state::exec_module! {
-    /// Subversion's working copies.
+    /// Manage working copies of Subversion.
     mod svn;
 
-    /// Return what is known of a working copy.
+    /// Return information about a working copy.
     fn info(Info {
-        /// The folder.
+        /// The path of the working copy.
         cwd: String,
-        /// Files and folders in it.
+        /// The files and folders in the working copy, separated by spaces.
         targets: Option<String> = None,
         /// The user who runs svn.
         user: Option<String> = None,
-        /// The user of the repository.
+        /// The user name for the repository.
         username: Option<String> = None,
-        /// The password of the repository.
+        /// The password for the repository.
         password: Option<String> = None,
-        /// `str`, `xml`, `list` or `dict`.
+        /// The format of the result: `str`, `xml`, `list` or `dict`.
         fmt: String = "str".into(),
     });
 
-    /// Make a working copy.
+    /// Check a working copy out.
     fn checkout(Checkout {
-        /// The folder above it.
+        /// The folder that contains the working copy.
         cwd: String,
-        /// The repository.
+        /// The URL of the repository.
         remote: String,
-        /// Its name.
+        /// The name of the working copy's folder.
         target: Option<String> = None,
         /// The user who runs svn.
         user: Option<String> = None,
-        /// The user of the repository.
+        /// The user name for the repository.
         username: Option<String> = None,
-        /// The password of the repository.
+        /// The password for the repository.
         password: Option<String> = None,
         *opts,
     });
 
-    /// Make it a copy of another place.
+    /// Switch a working copy to another URL.
     fn switch(Switch {
-        /// The folder above it.
+        /// The folder that contains the working copy.
         cwd: String,
-        /// The other place.
+        /// The new URL.
         remote: String,
-        /// Its name.
+        /// The name of the working copy's folder.
         target: Option<String> = None,
         /// The user who runs svn.
         user: Option<String> = None,
-        /// The user of the repository.
+        /// The user name for the repository.
         username: Option<String> = None,
-        /// The password of the repository.
+        /// The password for the repository.
         password: Option<String> = None,
         *opts,
     });
 
-    /// Bring it up to date.
+    /// Update a working copy.
     fn update(Update {
-        /// The folder.
+        /// The path of the working copy.
         cwd: String,
-        /// Files and folders in it.
+        /// The files and folders in the working copy, separated by spaces.
         targets: Option<String> = None,
         /// The user who runs svn.
         user: Option<String> = None,
-        /// The user of the repository.
+        /// The user name for the repository.
         username: Option<String> = None,
-        /// The password of the repository.
+        /// The password for the repository.
         password: Option<String> = None,
         *opts,
     });
 
-    /// Return what was changed.
+    /// Return the changes in a working copy.
     fn diff(Diff {
-        /// The folder.
+        /// The path of the working copy.
         cwd: String,
-        /// Files and folders in it.
+        /// The files and folders in the working copy, separated by spaces.
         targets: Option<String> = None,
         /// The user who runs svn.
         user: Option<String> = None,
-        /// The user of the repository.
+        /// The user name for the repository.
         username: Option<String> = None,
-        /// The password of the repository.
+        /// The password for the repository.
         password: Option<String> = None,
         *opts,
     });
 
-    /// Send what was changed to the repository.
+    /// Commit the changes in a working copy.
     fn commit(Commit {
-        /// The folder.
+        /// The path of the working copy.
         cwd: String,
-        /// Files and folders in it.
+        /// The files and folders in the working copy, separated by spaces.
         targets: Option<String> = None,
-        /// What is said of it.
+        /// The commit message.
         msg: Option<String> = None,
         /// The user who runs svn.
         user: Option<String> = None,
-        /// The user of the repository.
+        /// The user name for the repository.
         username: Option<String> = None,
-        /// The password of the repository.
+        /// The password for the repository.
         password: Option<String> = None,
         *opts,
     });
 
-    /// Note that files are new.
+    /// Add files to version control.
     fn add(Add {
-        /// The folder.
+        /// The path of the working copy.
         cwd: String,
-        /// Files and folders in it.
+        /// The files and folders in the working copy, separated by spaces.
         targets: String,
         /// The user who runs svn.
         user: Option<String> = None,
-        /// The user of the repository.
+        /// The user name for the repository.
         username: Option<String> = None,
-        /// The password of the repository.
+        /// The password for the repository.
         password: Option<String> = None,
         *opts,
     });
 
-    /// Remove files.
+    /// Remove files from version control.
     fn remove(Remove {
-        /// The folder.
+        /// The path of the working copy.
         cwd: String,
-        /// Files and folders in it.
+        /// The files and folders in the working copy, separated by spaces.
         targets: String,
-        /// What is said of it.
+        /// The commit message.
         msg: Option<String> = None,
         /// The user who runs svn.
         user: Option<String> = None,
-        /// The user of the repository.
+        /// The user name for the repository.
         username: Option<String> = None,
-        /// The password of the repository.
+        /// The password for the repository.
         password: Option<String> = None,
         *opts,
     });
 
-    /// Return which files were changed.
+    /// Return the status of changed files.
     fn status(Status {
-        /// The folder.
+        /// The path of the working copy.
         cwd: String,
-        /// Files and folders in it.
+        /// The files and folders in the working copy, separated by spaces.
         targets: Option<String> = None,
         /// The user who runs svn.
         user: Option<String> = None,
-        /// The user of the repository.
+        /// The user name for the repository.
         username: Option<String> = None,
-        /// The password of the repository.
+        /// The password for the repository.
         password: Option<String> = None,
         *opts,
     });
 
-    /// Copy a tree without what makes it a working copy.
+    /// Export a tree without version control.
     fn export(Export {
-        /// The folder above it.
+        /// The folder that contains the working copy.
         cwd: String,
-        /// The repository.
+        /// The URL of the repository.
         remote: String,
-        /// Its name.
+        /// The name of the folder to export to.
         target: Option<String> = None,
         /// The user who runs svn.
         user: Option<String> = None,
@@ -169,13 +170,13 @@ state::exec_module! {
         username: Option<String> = None,
         /// The password of the repository.
         password: Option<String> = None,
-        /// The revision.
+        /// The revision to export.
         revision: String = "HEAD".into(),
         *opts,
     });
 }
 
-/// svn for a user.
+/// The settings to run svn with.
 pub(crate) struct Svn<'a> {
     pub(crate) cx: &'a Exec,
     pub(crate) user: Option<String>,
@@ -184,10 +185,11 @@ pub(crate) struct Svn<'a> {
 }
 
 impl Svn<'_> {
-    /// Runs a command of svn in a folder: options first, then what must not be one.
+    /// Runs a command of svn in a folder. `options` are passed first. Words in `names` are never
+    /// read as options.
     ///
     /// # Errors
-    /// What svn says against it.
+    /// The error output of svn if it fails.
     pub(crate) fn run(
         &self,
         command: &str,
@@ -220,7 +222,7 @@ impl Svn<'_> {
         }
     }
 
-    /// The same for files and folders as one text names them.
+    /// Like [`Self::run`], for files and folders that one text names.
     fn run_on(
         &self,
         command: &str,
@@ -232,10 +234,10 @@ impl Svn<'_> {
         self.run(command, cwd, options, &targets)
     }
 
-    /// What is known of a working copy; none where it is none.
+    /// Returns the revision of a working copy.
     ///
     /// # Errors
-    /// When svn cannot be started.
+    /// When svn cannot be started, or the folder is no working copy.
     pub(crate) fn revision(&self, cwd: &str, target: Option<&str>) -> Result<String, Error> {
         let targets: Vec<String> = target.map(str::to_owned).into_iter().collect();
         let info = self.run("info", cwd, &[], &targets)?;
@@ -247,7 +249,7 @@ impl Svn<'_> {
     }
 }
 
-/// What `svn info` writes: lines `key: value`, empty lines between files.
+/// Parses the output of `svn info`: lines `key: value`, with an empty line between files.
 fn parsed(text: &str) -> Vec<Vec<(String, String)>> {
     let pair = |line: &str| {
         let (key, value) = line.split_once(':')?;
@@ -258,7 +260,7 @@ fn parsed(text: &str) -> Vec<Vec<(String, String)>> {
     text.split("\n\n").map(one).collect()
 }
 
-/// svn for the arguments that all functions have.
+/// Returns the settings from the arguments that all functions have in common.
 macro_rules! svn {
     ($cx:expr, $args:expr) => {
         Svn {
@@ -274,7 +276,7 @@ fn texts(values: &[Value]) -> Vec<String> {
     values.iter().map(Value::to_text).collect()
 }
 
-/// Options with what is said of a change.
+/// Returns the options with the commit message added.
 fn with_message(options: &[Value], msg: Option<String>) -> Vec<String> {
     let mut options = texts(options);
     options.extend(msg.into_iter().flat_map(|msg| ["-m".to_owned(), msg]));

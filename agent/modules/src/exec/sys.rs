@@ -1,4 +1,4 @@
-//! The `sys` execution module: what functions there are, from their declarations.
+//! The `sys` execution module: lists and documents the functions, from their declarations.
 
 use state::custom::{Kind, Signature};
 use state::exec::Exec;
@@ -8,10 +8,11 @@ use value::sorted::sort_by_key;
 use value::{Map, Value};
 
 state::exec_module! {
-    /// What functions there are, and how they are called.
+    /// List the functions of this program and show how they are called.
     mod sys;
 
-    /// Return the documentation of execution functions: of all, of modules, of functions, or of what a glob matches.
+    /// Return the documentation of execution functions: of all functions, or of the given modules,
+    /// functions or globs.
     fn doc(Doc {
         *rest,
     });
@@ -28,19 +29,19 @@ state::exec_module! {
 
     /// Return the arguments of execution functions.
     fn argspec(Argspec {
-        /// A module, a function or a glob; all where none is named.
+        /// A module, a function or a glob; all functions if not given.
         module: String = String::new(),
     });
 
     /// Return the arguments of state functions.
     fn state_argspec(StateArgspec {
-        /// A module, a function or a glob; all where none is named.
+        /// A module, a function or a glob; all functions if not given.
         module: String = String::new(),
     });
 
     /// Return the arguments of runners.
     fn runner_argspec(RunnerArgspec {
-        /// A module, a function or a glob; all where none is named.
+        /// A module, a function or a glob; all functions if not given.
         module: String = String::new(),
     });
 
@@ -105,15 +106,15 @@ state::exec_module! {
 
     /// Return the arguments of returners.
     fn returner_argspec(ReturnerArgspec {
-        /// A returner, a function or a glob; all where none is named.
+        /// A returner, a function or a glob; all returners if not given.
         module: String = String::new(),
     });
 
-    /// Return True: modules are built in and need no reloading.
+    /// Return True. Modules are built in and need no reloading.
     fn reload_modules(ReloadModules {});
 }
 
-/// Every function of a kind that this machine has, with its full name.
+/// Returns all functions of a kind that are available on this machine, with their full names.
 fn all<R>(
     cx: &Exec,
     modules: &'static [Module<R>],
@@ -126,7 +127,7 @@ fn all<R>(
     all.filter(move |(full, _)| cx.missing(kind, full).is_none())
 }
 
-/// Whether a function is meant: by its module, its name or a glob.
+/// Returns whether the requested modules, functions or globs include a function.
 fn meant(wanted: &[Value], full: &str) -> bool {
     let module = full.split('.').next().unwrap_or_default();
     let means = |wanted: &Value| {
@@ -140,7 +141,7 @@ fn meant(wanted: &[Value], full: &str) -> bool {
     wanted.is_empty() || wanted.iter().any(means)
 }
 
-/// The lines of a function's documentation, and a list of its arguments.
+/// Returns the documentation of a function, including a list of its arguments.
 fn text<R>(function: &Function<R>) -> String {
     let mut text = format!("\n{}", lines(function.doc, "    "));
     for arg in function.args {
@@ -170,7 +171,7 @@ fn docs<R>(cx: &Exec, modules: &'static [Module<R>], kind: Kind, wanted: &[Value
         .collect()
 }
 
-/// Custom functions that are meant.
+/// Returns the custom functions that are requested.
 fn custom<'a>(
     cx: &Exec,
     kind: Kind,
@@ -182,7 +183,8 @@ fn custom<'a>(
         .filter(|(full, _)| meant(wanted, full))
 }
 
-/// The documentation of built-in and custom functions, the latter over the former.
+/// Returns the documentation of built-in and custom functions. A custom function replaces a
+/// built-in one of the same name.
 fn all_docs<R>(cx: &Exec, modules: &'static [Module<R>], kind: Kind, wanted: &[Value]) -> Map {
     let mut docs = docs(cx, modules, kind, wanted);
     for (full, signature) in custom(cx, kind, wanted) {
@@ -367,7 +369,7 @@ fn list_renderers(cx: &Exec, args: ListRenderers) -> Result<Value, Error> {
     Ok(names.into())
 }
 
-/// What the built-in renderers make of a text.
+/// The documentation of the built-in renderers.
 const RENDERER_DOCS: [(&str, &str); 8] = [
     ("gpg", "Decrypt what is encrypted in a text, or in data."),
     ("jinja", "Render a text as a template of Jinja."),
@@ -388,7 +390,8 @@ const RENDERER_DOCS: [(&str, &str); 8] = [
     ("yaml", "Read a text as YAML."),
 ];
 
-/// The built-in and custom functions of a kind whose modules are tables: each with its full name.
+/// Returns the requested built-in and custom functions of a kind whose modules are tables, with
+/// their full names.
 fn tabled(
     cx: &Exec,
     kind: Kind,

@@ -1,4 +1,5 @@
-//! The `sysctl` execution module: the kernel's settings, now and in a file.
+//! The `sysctl` execution module: reads and changes kernel parameters, at runtime and in a
+//! configuration file.
 
 use std::path::Path;
 
@@ -11,45 +12,46 @@ use crate::process::{Process, which};
 use crate::service::{booted, systemd};
 use crate::{fs, inverses};
 
-/// The first systemd that reads no `/etc/sysctl.conf`.
+/// The first version of systemd that does not read `/etc/sysctl.conf`.
 const READS_FOLDER: i64 = 207;
-/// What a new file begins with.
+/// The first lines of a new file.
 const HEAD: &str = "#\n# Kernel sysctl configuration\n#\n";
 
 state::exec_module! {
-    /// Settings of the kernel.
+    /// Manage kernel parameters.
     mod sysctl;
 
-    /// The file that settings are kept in where none is named.
+    /// Return the default path of the configuration file.
     fn default_config(DefaultConfig {});
 
-    /// All settings, or those of a file.
+    /// Return all parameters, or those of a configuration file.
     fn show(Show {
-        /// The file; an empty list where it is missing, None where it cannot be read.
+        /// The path of the file. The result is an empty list if it does not exist, and None if it
+        /// cannot be read.
         config_file: Value = false.into(),
     });
 
-    /// The value of a setting.
+    /// Return the value of a parameter.
     fn get(Get {
-        /// Its name.
+        /// The name of the parameter.
         name: String,
     });
 
-    /// Change a setting until the next start of the system.
+    /// Set a parameter until the next reboot.
     fn assign(Assign {
-        /// Its name.
+        /// The name of the parameter.
         name: String,
-        /// Its value.
+        /// The value of the parameter.
         value: Value,
     });
 
-    /// Change a setting now and in a file: `Updated` or `Already set`.
+    /// Set a parameter now and in the configuration file. Return `Updated` or `Already set`.
     fn persist(Persist {
-        /// Its name.
+        /// The name of the parameter.
         name: String,
-        /// Its value.
+        /// The value of the parameter.
         value: Value,
-        /// The file.
+        /// The path of the configuration file.
         config: Option<String> = None,
     });
 }
@@ -91,7 +93,7 @@ fn of_file(path: &str) -> Value {
     contents.lines().filter_map(setting).collect()
 }
 
-/// The setting in a line of a file.
+/// Parses a line of a configuration file into name and value.
 fn setting(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.trim().split_once('=')?;
     (!name.starts_with('#')).then(|| (name.trim_end(), value.trim_start()))
@@ -146,7 +148,7 @@ fn set(cx: &Exec, name: &str, value: &str) -> Result<Map, Error> {
     Ok(out.stdout.split_once(" = ").into_iter().collect())
 }
 
-/// A value with every run of white space as one tab.
+/// Returns a value with each run of white space replaced by one tab.
 fn words(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join("\t")
 }
@@ -186,7 +188,8 @@ fn persist(cx: &Exec, args: Persist) -> Result<Value, Error> {
     Ok("Updated".into())
 }
 
-/// The file with the setting in place of each of its lines, or at the end.
+/// Returns the contents of the file with each line of the parameter replaced, or with the parameter
+/// added at the end.
 fn edited(before: &str, name: &str, value: &str) -> String {
     let line = format!("{name} = {value}\n");
     let is_its = |each: &&str| setting(each).is_some_and(|(found, _)| found == name);

@@ -1,4 +1,4 @@
-//! The `sysfs` execution module: what the kernel shows below `/sys`.
+//! The `sysfs` execution module: reads and writes attributes below `/sys`.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
@@ -13,44 +13,46 @@ use value::{Map, Value, log};
 use crate::fs;
 
 state::exec_module! {
-    /// The attributes of the kernel's devices below `/sys`.
+    /// Read and write the attributes of devices below `/sys`.
     mod sysfs;
 
-    /// The value of an attribute, or the folder that it is; with a value, write it. False where there is no such attribute.
+    /// Return the value of an attribute, or the path if it is a folder. If a value is given, write
+    /// it. Return False if the attribute does not exist.
     fn attr(Attr {
-        /// Its path below `/sys`.
+        /// The path of the attribute relative to `/sys`.
         key: String,
-        /// What is to be written.
+        /// The value to write.
         value: Option<Value> = None,
     });
 
-    /// Write an attribute: True, or False where the kernel refuses.
+    /// Write an attribute. Return True, or False if the kernel rejects the value.
     fn write(WriteAttr {
-        /// Its path below `/sys`.
+        /// The path of the attribute relative to `/sys`.
         key: String,
-        /// What is to be written.
+        /// The value to write.
         value: Value,
     });
 
-    /// The value of an attribute, or all values below a folder. False where nothing can be read.
+    /// Return the value of an attribute, or all values below a folder. Return False if nothing can
+    /// be read.
     fn read(ReadAttr {
-        /// A path below `/sys`, or a list of them.
+        /// The path relative to `/sys`, or a list of paths.
         key: Value,
-        /// The folder that the paths of a list are in.
+        /// The folder that contains the paths of a list.
         root: String = "".to_owned(),
     });
 
-    /// The real path that a path below `/sys` leads to; False where it does not exist.
+    /// Return the real path of a path below `/sys`, or False if it does not exist.
     fn target(Target {
-        /// The path below `/sys`.
+        /// The path relative to `/sys`.
         key: String,
-        /// False: its last name alone.
+        /// True to return the full path, False to return only its last component.
         full: bool = true,
     });
 
-    /// The attributes below a folder: those that can be read, written, or both.
+    /// Return the attributes below a folder, grouped by whether they can be read, written, or both.
     fn interfaces(Interfaces {
-        /// The folder's path below `/sys`.
+        /// The path of the folder relative to `/sys`.
         root: String,
     });
 }
@@ -112,7 +114,7 @@ fn is_false(value: &Value) -> bool {
     *value == Value::Bool(false)
 }
 
-/// Where a path below `/sys` leads, when it is there.
+/// Returns the real path of a path below `/sys`, or `None` if it does not exist.
 fn real(key: &str) -> Option<String> {
     let path = match key.starts_with("/sys") {
         true => key.to_owned(),
@@ -129,7 +131,7 @@ fn real(key: &str) -> Option<String> {
 fn written(cx: &Exec, path: &str, value: &Value) -> bool {
     let file = fs::open_in_place(cx, Path::new(path));
     let line = format!("{}\n", value.to_text());
-    // The kernel takes an attribute in one piece.
+    // The kernel expects the whole value in one write.
     file.is_ok_and(|mut file| file.write_all(line.as_bytes()).is_ok())
 }
 
@@ -155,7 +157,7 @@ fn read_below(key: &str) -> Value {
     found.into()
 }
 
-/// Puts a value where its path says, in a dictionary for each folder.
+/// Stores a value in nested dictionaries, one level for each folder of the path.
 fn place(map: &mut Map, names: &[&str], value: Value) {
     match names {
         [] => {}
@@ -171,9 +173,10 @@ fn place(map: &mut Map, names: &[&str], value: Value) {
     }
 }
 
-/// What an attribute holds: a number where it looks like one. False for one that is empty or cannot be read.
+/// Returns the value of an attribute, as a number if possible. Returns False if it is empty or
+/// cannot be read.
 fn read_file(path: &str) -> Value {
-    // Some attributes are pipes: waiting for what they will say could take for ever.
+    // Some attributes are pipes, on which a blocking read may never return.
     let wait_not = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new()
         .read(true)
@@ -199,7 +202,7 @@ fn number(text: &str) -> Value {
     }
 }
 
-/// The attributes below a folder, by their paths in it.
+/// The paths of the attributes below a folder, relative to it.
 #[derive(Default)]
 struct Attributes {
     reads: Vec<String>,
@@ -208,7 +211,8 @@ struct Attributes {
 }
 
 impl Attributes {
-    /// What the kernel takes away meanwhile is passed over.
+    /// Collects the attributes below a folder. Attributes that the kernel removes meanwhile are
+    /// skipped.
     fn below(root: &str) -> Self {
         let mut found = Self::default();
         let mut folders = vec![root.to_owned()];

@@ -1,4 +1,4 @@
-//! The `system` execution module: date and time, taking the machine down, and up again.
+//! The `system` execution module: reports the time, and halts or reboots the machine.
 
 use jiff::Zoned;
 use jiff::fmt::strtime;
@@ -8,53 +8,53 @@ use state::module::Error;
 use value::{Map, Value};
 
 state::exec_module! {
-    /// Date and time, taking the machine down, and up again.
+    /// Report the date and the time, and halt or reboot the machine.
     mod system;
 
     /// Return the date, such as `Tue 11/24/2026`.
     fn get_system_date(Date {
-        /// The zone's distance from UTC, as `+0200`; that of the machine where this is none.
+        /// The offset from UTC, such as `+0200`; the time zone of the machine if not given.
         utc_offset: Value = Value::Null,
     });
 
-    /// Return date and time, such as `2026-11-24 13:05:00`.
+    /// Return the date and the time, such as `2026-11-24 13:05:00`.
     fn get_system_date_time(DateTime {
-        /// The zone's distance from UTC, as `+0200`; that of the machine where this is none.
+        /// The offset from UTC, such as `+0200`; the time zone of the machine if not given.
         utc_offset: Value = Value::Null,
     });
 
     /// Return the time, such as `01:05:00 PM`.
     fn get_system_time(Time {
-        /// The zone's distance from UTC, as `+0200`; that of the machine where this is none.
+        /// The offset from UTC, such as `+0200`; the time zone of the machine if not given.
         utc_offset: Value = Value::Null,
     });
 
     /// Halt the machine.
     fn halt(Halt {});
 
-    /// Change the runlevel, where there are any.
+    /// Change the runlevel, if the init system has runlevels.
     fn init(Init {
         /// The runlevel.
         runlevel: Value,
     });
 
-    /// Switch the machine off.
+    /// Power the machine off.
     fn poweroff(Poweroff {});
 
-    /// Start the machine anew. In an orchestration on this machine the run goes on when it is up again.
+    /// Reboot the machine. An orchestration on this machine continues after the reboot.
     fn reboot(Reboot {
-        /// In so many minutes; now where this is none.
+        /// The delay in minutes; now if not given.
         at_time: Value = Value::Null,
     });
 
     /// Shut the machine down.
     fn shutdown(Shutdown {
-        /// In so many minutes; now where this is none.
+        /// The delay in minutes; now if not given.
         at_time: Value = Value::Null,
     });
 }
 
-/// The time now in a layout of strftime.
+/// Returns the current time in a format of strftime.
 fn now(layout: &str, utc_offset: &Value) -> Result<Value, Error> {
     let mut moment = Zoned::now();
     if !utc_offset.is_null() {
@@ -66,7 +66,7 @@ fn now(layout: &str, utc_offset: &Value) -> Result<Value, Error> {
     Ok(shown.into())
 }
 
-/// Reads `+HHMM`, `-HHMM` and `HHMM`.
+/// Parses an offset in the form `+HHMM`, `-HHMM` or `HHMM`.
 fn offset(text: &str) -> Option<Offset> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => (-1, digits),
@@ -92,7 +92,7 @@ fn get_system_time(_cx: &Exec, args: Time) -> Result<Value, Error> {
     now("%I:%M:%S %p", &args.utc_offset)
 }
 
-/// What the machine's own program says.
+/// Runs a program of the machine and returns its output.
 fn told(cx: &Exec, words: &[&str]) -> Result<Value, Error> {
     let words = Value::list(words.iter().map(|word| (*word).into()));
     cx.call_internal(

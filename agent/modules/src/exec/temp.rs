@@ -10,26 +10,26 @@ use tempfile::Builder;
 use value::Value;
 
 state::exec_module! {
-    /// Files and folders that are there until somebody removes them.
+    /// Create files and folders that stay until they are removed.
     mod temp;
 
-    /// Make a folder that only its owner may enter; return its path.
+    /// Create a folder that only its owner can access, and return its path.
     fn dir(Dir {
-        /// What its name ends with.
+        /// The end of the name.
         suffix: String = String::new(),
-        /// What its name begins with.
+        /// The beginning of the name.
         prefix: String = "tmp".into(),
-        /// The folder that it lies in; that of the machine for such things where this is none.
+        /// The parent folder; the machine's folder for temporary files if not given.
         parent: Option<String> = None,
     });
 
-    /// Make an empty file that only its owner may read; return its path.
+    /// Create an empty file that only its owner can access, and return its path.
     fn file(File {
-        /// What its name ends with.
+        /// The end of the name.
         suffix: String = String::new(),
-        /// What its name begins with.
+        /// The beginning of the name.
         prefix: String = "tmp".into(),
-        /// The folder that it lies in; that of the machine for such things where this is none.
+        /// The parent folder; the machine's folder for temporary files if not given.
         parent: Option<String> = None,
     });
 }

@@ -7,37 +7,37 @@ use state::module::Error;
 use value::{Map, Value, log, python, random};
 
 state::exec_module! {
-    /// Functions that try out the connection and the loader.
+    /// Functions that test the connection and the loader.
     mod test;
 
-    /// Return True: the minion is there and answers.
+    /// Return True, to show that the minion responds.
     fn ping(Ping {});
 
-    /// Return what was given, by position and by name.
+    /// Return the positional and keyword arguments.
     fn arg(Arguments {
         *rest,
         ..kwargs
     });
 
-    /// Return the Python types of what was given.
+    /// Return the Python types of the arguments.
     fn arg_type(ArgType {
         *rest,
         ..kwargs
     });
 
-    /// Return what was given as Python prints it.
+    /// Return the arguments in Python's notation.
     fn arg_repr(ArgRepr {
         *rest,
         ..kwargs
     });
 
-    /// Return what was given without the keys that Salt adds.
+    /// Return the arguments without the keys that Salt adds.
     fn arg_clean(ArgClean {
         *rest,
         ..kwargs
     });
 
-    /// Return what was given by name.
+    /// Return the keyword arguments.
     fn kwarg(Kwarg {
         ..kwargs
     });
@@ -50,13 +50,13 @@ state::exec_module! {
     ///
     ///     salt '*' test.echo 'foo bar baz quo qux'
     fn echo(Echo {
-        /// What to return.
+        /// The value to return.
         text: Value,
     });
 
-    /// Return what was given, for an outputter to show.
+    /// Return the data unchanged, to test outputters.
     fn outputter(Outputter {
-        /// What to return.
+        /// The value to return.
         data: Value,
     });
 
@@ -66,50 +66,50 @@ state::exec_module! {
     /// Return False.
     fn r#false(False {});
 
-    /// Return a Fibonacci number and the seconds that it took.
+    /// Return a Fibonacci number and the time in seconds that the calculation took.
     fn fib(Fib {
-        /// Which one.
+        /// The index of the number.
         num: i64,
     });
 
-    /// Return the steps of the Collatz sequence and the seconds that it took.
+    /// Return the steps of a Collatz sequence and the time in seconds that the calculation took.
     fn collatz(Collatz {
-        /// Where it starts.
+        /// The first number of the sequence.
         start: i64,
     });
 
-    /// Wait, then return True.
+    /// Wait for a number of seconds, then return True.
     fn sleep(Sleep {
-        /// Seconds.
+        /// The number of seconds.
         length: f64,
     });
 
-    /// Wait for a time that chance decides, then return True.
+    /// Wait for a random time, then return True.
     fn rand_sleep(RandSleep {
-        /// Seconds at most.
+        /// The maximum number of seconds.
         max: i64 = 60,
     });
 
     /// Return a hash of random data.
     fn random_hash(RandomHash {
-        /// Accepted: how much data.
+        /// Accepted and ignored.
         size: Value = Value::Int(9_999_999_999),
-        /// The kind of hash; the option `hash_type` where none is named.
+        /// The hash algorithm; the option `hash_type` if not given.
         hash_type: Option<String> = None,
     });
 
-    /// The same as `test.random_hash`, under its older name.
+    /// The same as `test.random_hash`. This is its older name.
     fn rand_str(RandStr {
-        /// Accepted: how much data.
+        /// Accepted and ignored.
         size: Value = Value::Int(9_999_999_999),
-        /// The kind of hash.
+        /// The hash algorithm; the option `hash_type` if not given.
         hash_type: Option<String> = None,
     });
 
     /// Return the options of this minion.
     fn get_opts(GetOpts {});
 
-    /// Return the options of this minion and its grains.
+    /// Return the options and the grains of this minion.
     fn opts_pkg(OptsPkg {});
 
     /// Return the value of the option `test.foo`.
@@ -120,63 +120,64 @@ state::exec_module! {
 
     /// Call another function.
     fn cross_test(CrossTest {
-        /// Its name.
+        /// The name of the function.
         func: String,
-        /// Its arguments.
+        /// The positional arguments of the function.
         args: Vec<Value> = Vec::new(),
     });
 
-    /// Call another function and return None when it fails.
+    /// Call another function, and return None if it fails.
     fn r#try(Try {
-        /// Its name.
+        /// The name of the function.
         module: String,
-        /// Whether to return its error instead.
+        /// True to return the error of a function that fails.
         return_try_exception: bool = false,
         ..kwargs
     });
 
-    /// End with a return code.
+    /// Set the return code of the call.
     fn retcode(Retcode {
-        /// Which.
+        /// The return code.
         code: i64 = 42,
     });
 
-    /// Fail.
+    /// Fail with an exception.
     fn exception(Exception {
-        /// What to say.
+        /// The message of the exception.
         message: String = "Test Exception".into(),
     });
 
-    /// Fail unless what was given is true.
+    /// Fail unless the value is true.
     fn assertion(Assertion {
-        /// What should be true.
+        /// The value to test.
         assertion: Value,
     });
 
-    /// Fail with the name and the arguments of an exception.
+    /// Fail with an exception of the given name and arguments.
     fn raise_exception(RaiseException {
-        /// Its name.
+        /// The name of the exception.
         name: String,
         *rest,
         ..kwargs
     });
 
-    /// Return the name of the file in Salt that answers for a module here: `aptpkg` for `pkg`.
+    /// Return the name of Salt's file that implements a module on this machine, such as `aptpkg`
+    /// for `pkg`.
     fn provider(Provider {
-        /// The module.
+        /// The name of the module.
         module: String,
     });
 
-    /// Return the names of those files with their modules.
+    /// Return the names of the modules and of Salt's files that implement them.
     fn providers(Providers {});
 
-    /// Return the modules that are known and not loaded: none, as all are built in.
+    /// Return the modules that are not loaded. There are none, because all modules are built in.
     fn not_loaded(NotLoaded {});
 
-    /// Return which functions and modules there are.
+    /// Return the available modules and functions.
     fn module_report(ModuleReport {});
 
-    /// Return the version of Salt whose behaviour this is.
+    /// Return the version of Salt that this program behaves as.
     fn version(Version {});
 
     /// Return the versions of this program.
@@ -188,7 +189,7 @@ state::exec_module! {
     /// The same as `test.versions`.
     fn versions_report(VersionsReport {});
 
-    /// Has moved to `cmd.tty`.
+    /// This function has moved to `cmd.tty`.
     fn tty(Tty {
         *rest,
         ..kwargs
@@ -276,7 +277,7 @@ fn collatz(_cx: &Exec, args: Collatz) -> Result<Value, Error> {
     if args.start < 1 {
         return Err("test.collatz starts at a number above 0".into());
     }
-    // As in Python a division gives a float, and what follows stays one.
+    // As in Python, a division returns a float, and all following numbers are floats too.
     let (mut number, mut float, mut steps) = (args.start as f64, false, Vec::new());
     while number != 1.0 {
         steps.push(if float {
@@ -312,7 +313,7 @@ fn rand_str(cx: &Exec, args: RandStr) -> Result<Value, Error> {
     hash(cx, args.hash_type)
 }
 
-/// The hash of something unknown is a random number of its length.
+/// Returns a random number with the length of a hash, because the hash of unknown data is random.
 fn hash(cx: &Exec, hash_type: Option<String>) -> Result<Value, Error> {
     let kind = hash_type.unwrap_or_else(|| cx.opts().text("hash_type").unwrap_or("sha256").into());
     let bytes = match kind.as_str() {
@@ -392,7 +393,7 @@ fn raise_exception(_cx: &Exec, args: RaiseException) -> Result<Value, Error> {
     }))
 }
 
-/// Modules whose file in Salt is called otherwise, whatever the system.
+/// The modules whose file in Salt has another name on every system.
 const FILES: [(&str, &str); 8] = [
     ("cmd", "cmdmod"),
     ("group", "groupadd"),
@@ -415,7 +416,7 @@ fn provider(cx: &Exec, args: Provider) -> Result<Value, Error> {
     .into())
 }
 
-/// What Salt calls the file of a module on this system.
+/// Returns the name of Salt's file that implements a module on this system.
 fn file_of(cx: &Exec, module: &str) -> String {
     let grains = cx.grains();
     let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
@@ -474,7 +475,8 @@ fn module_report(cx: &Exec, _args: ModuleReport) -> Result<Value, Error> {
         .into())
 }
 
-/// The grain says which Salt this behaves as.
+/// Returns the version of Salt that this program behaves as, which the grain `saltversion`
+/// contains.
 pub(super) fn salt_version(cx: &Exec) -> String {
     let own = || env!("CARGO_PKG_VERSION").to_owned();
     cx.grains()

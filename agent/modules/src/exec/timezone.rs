@@ -16,41 +16,41 @@ const LOCALTIME: &str = "/etc/localtime";
 const ZONES: &str = "/usr/share/zoneinfo";
 
 state::exec_module! {
-    /// The time zone of this machine, and of its hardware clock.
+    /// Manage the time zone of this machine and of its hardware clock.
     mod timezone;
 
-    /// The name of the zone.
+    /// Return the name of the time zone.
     fn get_zone(GetZone {});
 
-    /// The letters of the zone, such as CET.
+    /// Return the abbreviation of the time zone, such as CET.
     fn get_zonecode(GetZonecode {});
 
-    /// How far the zone is from UTC, such as +0100.
+    /// Return the offset of the time zone from UTC, such as +0100.
     fn get_offset(GetOffset {});
 
-    /// Set the zone.
+    /// Set the time zone.
     fn set_zone(SetZone {
-        /// Its name, such as Europe/Berlin.
+        /// The name of the time zone, such as Europe/Berlin.
         timezone: String,
     });
 
-    /// Whether the zone is this one.
+    /// Return True when the machine has this time zone.
     fn zone_compare(ZoneCompare {
-        /// Its name.
+        /// The name of the time zone, such as Europe/Berlin.
         timezone: String,
     });
 
-    /// What the hardware clock shows: UTC, LOCAL or localtime.
+    /// Return the time that the hardware clock keeps: UTC, LOCAL or localtime.
     fn get_hwclock(GetHwclock {});
 
-    /// Set what the hardware clock shows.
+    /// Set the time that the hardware clock keeps.
     fn set_hwclock(SetHwclock {
-        /// UTC or localtime.
+        /// The time: UTC or localtime.
         clock: String,
     });
 }
 
-/// The program that talks to systemd: it is of no use where systemd does not run.
+/// Returns the path of `timedatectl`, which only works if systemd runs.
 fn timedatectl() -> Option<String> {
     which("timedatectl").filter(|_| booted())
 }
@@ -126,7 +126,7 @@ fn zone(cx: &Exec) -> Result<String, Error> {
     }
 }
 
-/// The zone that `/etc/localtime` is a link to.
+/// Returns the time zone that the link `/etc/localtime` refers to.
 fn linked_zone() -> Result<String, Error> {
     let target = Path::new(LOCALTIME)
         .canonicalize()
@@ -136,7 +136,7 @@ fn linked_zone() -> Result<String, Error> {
     Ok(zone.display().to_string())
 }
 
-/// Refuses a name that leads out of the folder of zones.
+/// Returns an error for a name that would lead outside the folder of time zones.
 fn check_name(zone: &str) -> Result<(), Error> {
     let is_plain = |part: &str| !part.is_empty() && !part.starts_with(['.', '-']);
     if zone.split('/').all(is_plain) {
@@ -175,7 +175,7 @@ fn link(cx: &Exec, zone: &str) -> Result<(), Error> {
     fs::replace_with_symlink(cx, &path, Path::new(LOCALTIME)).map_err(Error::io(LOCALTIME))
 }
 
-/// Puts `line` in place of the line of a configuration file that a pattern matches, where there is such a file.
+/// Replaces the lines of a configuration file that match a pattern by `line`, if the file exists.
 fn edit(cx: &Exec, file: &str, pattern: &str, line: &str) -> Result<(), Error> {
     if Path::new(file).exists() {
         let given = [file, pattern, line].map(Value::from);
@@ -184,7 +184,7 @@ fn edit(cx: &Exec, file: &str, pattern: &str, line: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// What Red Hat and SUSE keep of the zone besides the link.
+/// Updates the file in which Red Hat and SUSE store the time zone in addition to the link.
 fn edit_clock(cx: &Exec, zone: &str) -> Result<(), Error> {
     let key = match family(cx).as_str() {
         "RedHat" => "ZONE",
@@ -199,7 +199,7 @@ fn set_zone(cx: &Exec, args: SetZone) -> Result<Value, Error> {
     let zone = args.timezone.trim();
     check_name(zone)?;
     if let Some(timedatectl) = timedatectl() {
-        // What it does not do is done below.
+        // The code below makes the changes that this command does not make.
         Process::words([&timedatectl, "set-timezone", zone]).run(cx)?;
     }
     link(cx, zone)?;
@@ -230,7 +230,8 @@ fn zone_compare(cx: &Exec, args: ZoneCompare) -> Result<Value, Error> {
     Ok((now == zone).into())
 }
 
-/// The last line of `/etc/adjtime`; without that file the clock is taken for UTC, where there is one.
+/// Returns the last line of `/etc/adjtime`. Without that file a hardware clock is assumed to be in
+/// UTC.
 fn adjtime() -> Result<Value, Error> {
     Ok(match fs::text_or_none("/etc/adjtime")? {
         Some(text) => text.lines().last().unwrap_or_default().into(),
@@ -239,7 +240,7 @@ fn adjtime() -> Result<Value, Error> {
     })
 }
 
-/// What stands behind the first line with a key in a file.
+/// Returns the value in the first line of a file that contains a key.
 fn setting(path: &str, key: &str) -> Result<Option<String>, Error> {
     let text = fs::text_or_none(path)?;
     Ok(text.and_then(|text| value_in(&text, key)))

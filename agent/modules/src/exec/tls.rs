@@ -1,4 +1,5 @@
-//! The `tls` execution module: what certificates say, whether they are valid, and authorities in folders.
+//! The `tls` execution module: reads and validates certificates, and manages certificate
+//! authorities (CAs) in folders.
 #![allow(
     non_snake_case,
     reason = "parts of a name are arguments, with the names that certificates give them"
@@ -34,300 +35,302 @@ use issue::{
 use revoke::{create_empty_crl, revoke_cert};
 
 state::exec_module! {
-    /// Certificates for TLS.
+    /// Manage TLS certificates.
     mod tls;
 
-    /// What a certificate says.
+    /// Return the contents of a certificate.
     fn cert_info(CertInfo {
-        /// The certificate: a file or its text.
+        /// The path or the text of the certificate.
         cert: String,
-        /// The digest of its fingerprint.
+        /// The hash algorithm of the fingerprint.
         digest: String = "sha256".into(),
     });
 
-    /// When a certificate's time is over.
+    /// Return the date on which a certificate expires.
     fn get_expiration_date(GetExpirationDate {
-        /// The certificate.
+        /// The path or the text of the certificate.
         cert: String,
-        /// The form of the date.
+        /// The format of the date.
         date_format: String = "%Y-%m-%d".into(),
     });
 
-    /// Whether a certificate is of an authority in the folder `ca.cert_base_path`, and not revoked.
+    /// Return whether a certificate was issued by a CA in the folder `ca.cert_base_path` and is not
+    /// revoked.
     fn validate(Validate {
-        /// The certificate: a file or its text.
+        /// The path or the text of the certificate.
         cert: String,
-        /// The authority's name.
+        /// The name of the CA.
         ca_name: String,
-        /// Its list of revoked certificates.
+        /// The path of the CA's certificate revocation list.
         crl_file: Option<String> = None,
     });
 
-    /// Return the folder of authorities.
+    /// Return the folder of the CAs.
     fn cert_base_path(CertBasePath {
-        /// One that goes before the option.
+        /// A folder that overrides the option.
         cacert_path: Option<String> = None,
     });
 
-    /// Name the folder of authorities for what follows in this run.
+    /// Set the folder of the CAs for the rest of this run.
     fn set_ca_path(SetCaPath {
-        /// The folder.
+        /// The path of the folder.
         cacert_path: Option<String>,
     });
 
-    /// Make an authority's certificate again where its version is none.
+    /// Create the certificate of a CA again if its version number is invalid.
     fn maybe_fix_ssl_version(MaybeFixSslVersion {
-        /// The authority's name.
+        /// The name of the CA.
         ca_name: String,
-        /// The folder of authorities instead of `ca.cert_base_path`.
+        /// The folder of the CAs; overrides `ca.cert_base_path`.
         cacert_path: Option<String> = None,
-        /// The name of the authority's files; `NAME_ca_cert` where there is none.
+        /// The file name of the CA's files; `NAME_ca_cert` if not given.
         ca_filename: Option<String> = None,
     });
 
-    /// Whether there is an authority.
+    /// Return whether a CA exists.
     fn ca_exists(CaExists {
-        /// The authority's name.
+        /// The name of the CA.
         ca_name: String,
-        /// The folder of authorities instead of `ca.cert_base_path`.
+        /// The folder of the CAs; overrides `ca.cert_base_path`.
         cacert_path: Option<String> = None,
-        /// The name of the authority's files; `NAME_ca_cert` where there is none.
+        /// The file name of the CA's files; `NAME_ca_cert` if not given.
         ca_filename: Option<String> = None,
     });
 
-    /// Return the path or the text of an authority's certificate.
+    /// Return the path or the text of a CA's certificate.
     fn get_ca(GetCa {
-        /// The authority's name.
+        /// The name of the CA.
         ca_name: String,
-        /// Return its text instead of its path.
+        /// True to return the text instead of the path.
         as_text: bool = false,
-        /// The folder of authorities instead of `ca.cert_base_path`.
+        /// The folder of the CAs; overrides `ca.cert_base_path`.
         cacert_path: Option<String> = None,
     });
 
-    /// Return the path or the text of a certificate of an authority.
+    /// Return the path or the text of a certificate that a CA issued.
     fn get_ca_signed_cert(GetCaSignedCert {
-        /// The authority's name.
+        /// The name of the CA.
         ca_name: String,
-        /// Whom it is for.
+        /// The common name of the certificate.
         CN: String = "localhost".into(),
-        /// Return its text instead of its path.
+        /// True to return the text instead of the path.
         as_text: bool = false,
-        /// The folder of authorities instead of `ca.cert_base_path`.
+        /// The folder of the CAs; overrides `ca.cert_base_path`.
         cacert_path: Option<String> = None,
-        /// The name of its file; the CN where there is none.
+        /// The file name of the certificate; the common name if not given.
         cert_filename: Option<String> = None,
     });
 
-    /// Return the path or the text of the key of a certificate of an authority.
+    /// Return the path or the text of the key of a certificate that a CA issued.
     fn get_ca_signed_key(GetCaSignedKey {
-        /// The authority's name.
+        /// The name of the CA.
         ca_name: String,
-        /// Whom it is for.
+        /// The common name of the certificate.
         CN: String = "localhost".into(),
-        /// Return its text instead of its path.
+        /// True to return the text instead of the path.
         as_text: bool = false,
-        /// The folder of authorities instead of `ca.cert_base_path`.
+        /// The folder of the CAs; overrides `ca.cert_base_path`.
         cacert_path: Option<String> = None,
-        /// The name of its file; the CN where there is none.
+        /// The file name of the key; the common name if not given.
         key_filename: Option<String> = None,
     });
 
-    /// Make an authority: a key and a certificate. A key that is there is used.
+    /// Create a CA with a key and a certificate. An existing key is used again.
     fn create_ca(CreateCa {
-        /// The authority's name.
+        /// The name of the CA.
         ca_name: String,
-        /// How large the key is.
+        /// The size of the key in bits.
         bits: i64 = 2048,
-        /// For how many days it is valid.
+        /// The number of days for which the certificate is valid.
         days: f64 = 365.0,
-        /// Whom it is for.
+        /// The common name.
         CN: Option<String> = Some("localhost".into()),
-        /// The country, in two letters.
+        /// The country code with two letters.
         C: Option<String> = Some("US".into()),
         /// The state.
         ST: Option<String> = Some("Utah".into()),
-        /// The place.
+        /// The locality.
         L: Option<String> = Some("Salt Lake City".into()),
         /// The organization.
         O: Option<String> = Some("SaltStack".into()),
-        /// Its unit.
+        /// The organizational unit.
         OU: Option<String> = None,
-        /// Whom to write to.
+        /// The e-mail address.
         emailAddress: Option<String> = None,
-        /// Make the certificate again that is there.
+        /// True to create an existing certificate again.
         fixmode: bool = false,
-        /// The folder of authorities instead of `ca.cert_base_path`.
+        /// The folder of the CAs; overrides `ca.cert_base_path`.
         cacert_path: Option<String> = None,
-        /// The name of the authority's files; `NAME_ca_cert` where there is none.
+        /// The file name of the CA's files; `NAME_ca_cert` if not given.
         ca_filename: Option<String> = None,
-        /// The digest that is signed.
+        /// The hash algorithm of the signature.
         digest: String = "sha256".into(),
-        /// Make nothing where this command fails.
+        /// Create nothing if this command fails.
         onlyif: Value = Value::Null,
-        /// Make nothing where this command succeeds.
+        /// Create nothing if this command succeeds.
         unless: Value = Value::Null,
-        /// Whether files may be there already.
+        /// True to replace existing files.
         replace: bool = false,
     });
 
-    /// Return the extensions of requests and certificates: those of the pillar below `tls.extensions`, or usual ones.
+    /// Return the extensions of requests and certificates: those of the pillar below
+    /// `tls.extensions`, or the defaults.
     fn get_extensions(GetExtensions {
-        /// `server`, `client` or another one of the pillar.
+        /// The type: `server`, `client`, or a type that the pillar defines.
         cert_type: String,
     });
 
-    /// Make a key and a request for a certificate of an authority.
+    /// Create a key and a certificate signing request for a CA.
     fn create_csr(CreateCsr {
-        /// The authority's name.
+        /// The name of the CA.
         ca_name: String,
-        /// How large the key is.
+        /// The size of the key in bits.
         bits: i64 = 2048,
-        /// Whom it is for.
+        /// The common name.
         CN: Option<String> = Some("localhost".into()),
-        /// The country, in two letters.
+        /// The country code with two letters.
         C: Option<String> = Some("US".into()),
         /// The state.
         ST: Option<String> = Some("Utah".into()),
-        /// The place.
+        /// The locality.
         L: Option<String> = Some("Salt Lake City".into()),
         /// The organization.
         O: Option<String> = Some("SaltStack".into()),
-        /// Its unit.
+        /// The organizational unit.
         OU: Option<String> = None,
-        /// Whom to write to.
+        /// The e-mail address.
         emailAddress: Option<String> = None,
-        /// Its other names, such as `DNS:www.example.com`.
+        /// The alternative names, such as `DNS:www.example.com`.
         subjectAltName: Value = Value::Null,
-        /// The folder of authorities instead of `ca.cert_base_path`.
+        /// The folder of the CAs; overrides `ca.cert_base_path`.
         cacert_path: Option<String> = None,
-        /// The name of the authority's files; `NAME_ca_cert` where there is none.
+        /// The file name of the CA's files; `NAME_ca_cert` if not given.
         ca_filename: Option<String> = None,
         /// The folder of the files.
         csr_path: Option<String> = None,
-        /// Their name; the CN where there is none.
+        /// The file name of the request; the common name if not given.
         csr_filename: Option<String> = None,
-        /// The digest that is signed.
+        /// The hash algorithm of the signature.
         digest: String = "sha256".into(),
-        /// Whether the type stands in the name of the files.
+        /// True to include the type in the names of the files.
         type_ext: bool = false,
-        /// Whose extensions it asks for: as of `tls.get_extensions`.
+        /// The type whose extensions are requested, as in `tls.get_extensions`.
         cert_type: String = "server".into(),
-        /// Whether files may be there already.
+        /// True to replace existing files.
         replace: bool = false,
     });
 
-    /// Make a key and a certificate that signs itself.
+    /// Create a key and a self-signed certificate.
     fn create_self_signed_cert(CreateSelfSignedCert {
         /// The folder below `ca.cert_base_path`.
         tls_dir: String = "tls".into(),
-        /// How large the key is.
+        /// The size of the key in bits.
         bits: i64 = 2048,
-        /// For how many days it is valid.
+        /// The number of days for which the certificate is valid.
         days: f64 = 365.0,
-        /// Whom it is for.
+        /// The common name.
         CN: Option<String> = Some("localhost".into()),
-        /// The country, in two letters.
+        /// The country code with two letters.
         C: Option<String> = Some("US".into()),
         /// The state.
         ST: Option<String> = Some("Utah".into()),
-        /// The place.
+        /// The locality.
         L: Option<String> = Some("Salt Lake City".into()),
         /// The organization.
         O: Option<String> = Some("SaltStack".into()),
-        /// Its unit.
+        /// The organizational unit.
         OU: Option<String> = None,
-        /// Whom to write to.
+        /// The e-mail address.
         emailAddress: Option<String> = None,
-        /// The folder of authorities instead of `ca.cert_base_path`.
+        /// The folder of the CAs; overrides `ca.cert_base_path`.
         cacert_path: Option<String> = None,
-        /// The name of its files; the CN where there is none.
+        /// The file name of the certificate; the common name if not given.
         cert_filename: Option<String> = None,
-        /// The digest that is signed.
+        /// The hash algorithm of the signature.
         digest: String = "sha256".into(),
-        /// Whether files may be there already.
+        /// True to replace existing files.
         replace: bool = false,
     });
 
-    /// Sign a request with an authority.
+    /// Sign a request with a CA.
     fn create_ca_signed_cert(CreateCaSignedCert {
-        /// The authority's name.
+        /// The name of the CA.
         ca_name: String,
-        /// Whom the certificate is for.
+        /// The common name of the certificate.
         CN: String,
-        /// For how many days it is valid.
+        /// The number of days for which the certificate is valid.
         days: f64 = 365.0,
-        /// The folder of authorities instead of `ca.cert_base_path`.
+        /// The folder of the CAs; overrides `ca.cert_base_path`.
         cacert_path: Option<String> = None,
-        /// The name of the authority's files; `NAME_ca_cert` where there is none.
+        /// The file name of the CA's files; `NAME_ca_cert` if not given.
         ca_filename: Option<String> = None,
-        /// The folder of the request and the certificate.
+        /// The folder of the request and of the certificate.
         cert_path: Option<String> = None,
-        /// The name of the certificate's file; the CN where there is none.
+        /// The file name of the certificate; the common name if not given.
         cert_filename: Option<String> = None,
-        /// The digest that is signed.
+        /// The hash algorithm of the signature.
         digest: String = "sha256".into(),
         /// The type of the request.
         cert_type: Option<String> = None,
-        /// Whether the type stands in the name of the files.
+        /// True to include the type in the names of the files.
         type_ext: bool = false,
-        /// Whether files may be there already.
+        /// True to replace existing files.
         replace: bool = false,
     });
 
-    /// Put a certificate, its key and the authority's certificate into one PKCS#12 file.
+    /// Write a certificate, its key and the CA's certificate to one PKCS#12 file.
     fn create_pkcs12(CreatePkcs12 {
-        /// The authority's name.
+        /// The name of the CA.
         ca_name: String,
-        /// Whom the certificate is for.
+        /// The common name of the certificate.
         CN: String,
-        /// What it is encrypted with.
+        /// The passphrase that encrypts the file.
         passphrase: Option<String> = None,
-        /// The folder of authorities instead of `ca.cert_base_path`.
+        /// The folder of the CAs; overrides `ca.cert_base_path`.
         cacert_path: Option<String> = None,
-        /// Whether files may be there already.
+        /// True to replace existing files.
         replace: bool = false,
     });
 
-    /// Make a list of revoked certificates that is empty.
+    /// Create an empty certificate revocation list.
     fn create_empty_crl(CreateEmptyCrl {
-        /// The authority's name.
+        /// The name of the CA.
         ca_name: String,
-        /// The folder of authorities instead of `ca.cert_base_path`.
+        /// The folder of the CAs; overrides `ca.cert_base_path`.
         cacert_path: Option<String> = None,
-        /// The name of the authority's files; `NAME_ca_cert` where there is none.
+        /// The file name of the CA's files; `NAME_ca_cert` if not given.
         ca_filename: Option<String> = None,
-        /// The file of the list; `crl.pem` in the authority's folder where there is none.
+        /// The path of the revocation list; `crl.pem` in the CA's folder if not given.
         crl_file: Option<String> = None,
-        /// The digest that is signed.
+        /// The hash algorithm of the signature.
         digest: String = "sha256".into(),
     });
 
-    /// Revoke a certificate, and write the list of revoked ones.
+    /// Revoke a certificate and write the revocation list.
     fn revoke_cert(RevokeCert {
-        /// The authority's name.
+        /// The name of the CA.
         ca_name: String,
-        /// Whom the certificate is for.
+        /// The common name of the certificate.
         CN: String,
-        /// The folder of authorities instead of `ca.cert_base_path`.
+        /// The folder of the CAs; overrides `ca.cert_base_path`.
         cacert_path: Option<String> = None,
-        /// The name of the authority's files; `NAME_ca_cert` where there is none.
+        /// The file name of the CA's files; `NAME_ca_cert` if not given.
         ca_filename: Option<String> = None,
         /// The folder of the certificate.
         cert_path: Option<String> = None,
-        /// The name of its file; the CN where there is none.
+        /// The file name of the certificate; the common name if not given.
         cert_filename: Option<String> = None,
-        /// The file of the list; `crl.pem` in the authority's folder where there is none.
+        /// The path of the revocation list; `crl.pem` in the CA's folder if not given.
         crl_file: Option<String> = None,
-        /// The digest that is signed.
+        /// The hash algorithm of the signature.
         digest: String = "sha256".into(),
     });
 }
 
-/// The moment that `YYYYMMDDhhmmssZ` says, in seconds since 1970.
+/// Parses a time of the form `YYYYMMDDhhmmssZ` and returns it in seconds since 1970.
 ///
 /// # Errors
-/// When it is none.
+/// When the text has another form.
 pub(crate) fn seconds(stamp: &str) -> Result<i64, Error> {
     let wrong = || Error::refused(format!("{stamp} is no moment"));
     let civil = DateTime::strptime("%Y%m%d%H%M%SZ", stamp).map_err(|_| wrong())?;
@@ -335,10 +338,10 @@ pub(crate) fn seconds(stamp: &str) -> Result<i64, Error> {
     Ok(zoned.timestamp().as_second())
 }
 
-/// A certificate by a file's name or its text.
+/// Reads a certificate from a path or from its text.
 ///
 /// # Errors
-/// When it is none, or the file cannot be read.
+/// When it is not a certificate, or the file cannot be read.
 pub(crate) fn read(cert: &str) -> Result<Parts, Error> {
     match cert.contains("-----BEGIN") {
         true => Parts::of(&cert.into()),

@@ -1,4 +1,4 @@
-//! Programs that modules only call: one place that says how.
+//! Helpers for modules that only call programs.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -6,7 +6,7 @@ use value::Value;
 
 use crate::process::{Output, Process};
 
-/// Runs a program, for a user and in a folder where they are named. That it fails is an answer.
+/// Runs a program, optionally as a user and in a folder. A failure of the program is not an error.
 ///
 /// # Errors
 /// When it cannot be started.
@@ -25,7 +25,7 @@ pub(crate) fn run(
     process.run(cx)
 }
 
-/// Refuses a name that a program would take for an option.
+/// Returns an error for a name that a program would read as an option.
 ///
 /// # Errors
 /// When it begins with `-`.
@@ -38,7 +38,7 @@ pub(crate) fn is_name(what: &str, name: &str) -> Result<(), Error> {
     }
 }
 
-/// What a program wrote, or what it says against it.
+/// Returns the standard output of a program, or its standard error as an error if it failed.
 pub(crate) fn said(output: Output) -> Result<String, Error> {
     match output.success() {
         true => Ok(output.stdout),
@@ -46,7 +46,7 @@ pub(crate) fn said(output: Output) -> Result<String, Error> {
     }
 }
 
-/// The texts of a list, or the one text that is no list; an empty value has none.
+/// Returns the texts of a list, or a single value as one text. An empty value has no texts.
 pub(crate) fn texts(value: &Value) -> Vec<String> {
     match value {
         Value::List(_) | Value::Tuple(_) => value.texts(),

@@ -1,4 +1,5 @@
-//! The `tuned` execution module: profiles of the kernel's settings. Salt 3008 has it no more; answers are those of its last one.
+//! The `tuned` execution module: profiles of system settings. Salt 3008 no longer has this module;
+//! the answers are those of the last version that had it.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,21 +9,21 @@ use crate::exec::tool;
 use crate::process::Output;
 
 state::exec_module! {
-    /// Profiles of the kernel's settings (`tuned-adm`).
+    /// Manage profiles of system settings with `tuned-adm`.
     mod tuned;
 
-    /// Return the profiles that there are.
+    /// Return the available profiles.
     fn list(List {});
 
-    /// Return the profile in force; `none` where there is none.
+    /// Return the active profile, or `none` if there is none.
     fn active(Active {});
 
-    /// Put no profile in force.
+    /// Deactivate the current profile.
     fn off(Off {});
 
-    /// Put a profile in force.
+    /// Activate a profile.
     fn profile(Profile {
-        /// Its name.
+        /// The name of the profile.
         profile_name: String,
     });
 }
@@ -31,14 +32,14 @@ fn run(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
     tool::run(cx, &[&["tuned-adm"], words].concat(), None, None)
 }
 
-/// The profiles that there are.
+/// Returns the available profiles.
 ///
 /// # Errors
 /// When the program is missing.
 pub(crate) fn profiles(cx: &Exec) -> Result<Vec<String>, Error> {
     let said = run(cx, &["list"])?.stdout;
     let name = |line: &str| line.split("- ").nth(1).map(|name| name.trim().to_owned());
-    // A heading stands before them, the one in force or warnings behind.
+    // A heading precedes the profiles. The active profile or warnings follow them.
     let lines = said.lines().take_while(|line| !line.starts_with("** "));
     Ok(lines
         .filter(|line| line.starts_with('-'))
@@ -46,7 +47,7 @@ pub(crate) fn profiles(cx: &Exec) -> Result<Vec<String>, Error> {
         .collect())
 }
 
-/// The profile in force.
+/// Returns the active profile.
 ///
 /// # Errors
 /// When the program is missing.
@@ -60,7 +61,7 @@ pub(crate) fn current(cx: &Exec) -> Result<String, Error> {
     })
 }
 
-/// Puts no profile in force.
+/// Deactivates the current profile and returns whether this succeeded.
 ///
 /// # Errors
 /// When the program is missing.
@@ -68,7 +69,7 @@ pub(crate) fn switched_off(cx: &Exec) -> Result<bool, Error> {
     Ok(run(cx, &["off"])?.success())
 }
 
-/// Puts a profile in force: its name, or False.
+/// Activates a profile and returns its name, or False.
 ///
 /// # Errors
 /// When the program is missing.

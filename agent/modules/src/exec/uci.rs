@@ -1,4 +1,5 @@
-//! The `uci` execution module: OpenWrt's configuration through its own program. Salt has none.
+//! The `uci` execution module: the configuration of OpenWrt, through the program `uci`. Salt has no
+//! such module.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,50 +8,53 @@ use value::{Map, Value};
 use crate::process::{Output, Process};
 
 state::exec_module! {
-    /// OpenWrt's configuration (`uci`).
+    /// Manage the configuration of OpenWrt with `uci`.
     mod uci;
 
-    /// The value of an option, a list where it is one, or the type of a section; nothing when it is not there.
+    /// Return the value of an option (a list for a list option) or the type of a section. Return
+    /// None if it does not exist.
     fn get(Get {
-        /// `config.section` or `config.section.option`, such as `network.lan.ipaddr`.
+        /// The key: `config.section` or `config.section.option`, such as `network.lan.ipaddr`.
         key: String,
     });
 
-    /// The sections of a configuration: by name, the type as `.type` and the options. One without a name has that of the program, such as `cfg02e48a`.
+    /// Return the sections of a configuration by name, each with its type as `.type` and its
+    /// options. An unnamed section has the name that `uci` generates, such as `cfg02e48a`.
     fn show(Show {
-        /// The configuration, such as `network`.
+        /// The name of the configuration, such as `network`.
         config: String,
     });
 
-    /// Set an option, a list of values, or, with a type as value, make a section. It lasts when it is committed.
+    /// Set an option, or create a section if the value is a type. A list sets all values of a list
+    /// option. The change is not permanent until it is committed.
     fn set(Set {
-        /// `config.section` or `config.section.option`.
+        /// The key: `config.section` or `config.section.option`.
         key: String,
-        /// The value; True and False are 1 and 0.
+        /// The value; True and False are stored as 1 and 0.
         value: Value,
     });
 
-    /// Remove an option or a section. It lasts when it is committed.
+    /// Remove an option or a section. The change is not permanent until it is committed.
     fn delete(Delete {
-        /// `config.section` or `config.section.option`.
+        /// The key: `config.section` or `config.section.option`.
         key: String,
     });
 
-    /// What was changed and not committed, in the words of the program.
+    /// Return the uncommitted changes as the output of `uci`.
     fn changes(Changes {
-        /// The configuration; all of them where none is named.
+        /// The name of the configuration; all configurations if not given.
         config: Option<String> = None,
     });
 
-    /// Make changes last.
+    /// Commit changes, which makes them permanent.
     fn commit(Commit {
-        /// The configuration; all of them where none is named.
+        /// The name of the configuration; all configurations if not given.
         config: Option<String> = None,
     });
 
-    /// Forget changes that were not committed.
+    /// Discard uncommitted changes.
     fn revert(Revert {
-        /// The configuration, section or option.
+        /// The name of a configuration, section or option.
         key: String,
     });
 }
@@ -58,28 +62,28 @@ state::exec_module! {
 /// A section of a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Section {
-    /// Its name, or what the program calls it.
+    /// The name of the section, or the name that `uci` generates.
     pub id: String,
-    /// Its type.
+    /// The type of the section.
     pub kind: String,
-    /// Texts and lists of texts.
+    /// The options: texts and lists of texts.
     pub options: Map,
 }
 
-/// What a key names: `config.section`, `config.section.option`.
+/// The parts of a key: `config.section` or `config.section.option`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Key<'a> {
     pub config: &'a str,
-    /// A name, or `@type[number]`.
+    /// The name of a section, or `@type[number]`.
     pub section: Option<&'a str>,
     pub option: Option<&'a str>,
 }
 
 impl<'a> Key<'a> {
-    /// Reads a key.
+    /// Parses a key.
     ///
     /// # Errors
-    /// When a part of it has characters that the program does not take.
+    /// When a part of it has characters that `uci` does not accept.
     pub(crate) fn read(text: &'a str) -> Result<Self, Error> {
         let mut parts = text.split('.');
         let mut part = |is_good: fn(&str) -> bool| match parts.next() {
@@ -106,7 +110,7 @@ fn wrong_key(text: &str) -> Error {
     ))
 }
 
-/// Whether a text can be the name of a configuration, section or option.
+/// Returns whether a text can be the name of a configuration, section or option.
 pub(crate) fn is_name(text: &str) -> bool {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     !text.starts_with('-') && !text.is_empty() && text.bytes().all(good)
@@ -116,13 +120,13 @@ fn is_section(text: &str) -> bool {
     is_name(text) || indexed(text).is_some()
 }
 
-/// The type and the number of `@type[number]`.
+/// Returns the type and the number in `@type[number]`.
 fn indexed(text: &str) -> Option<(&str, isize)> {
     let (kind, number) = text.strip_prefix('@')?.strip_suffix(']')?.split_once('[')?;
     is_name(kind).then_some((kind, number.parse().ok()?))
 }
 
-/// The section that a name or `@type[number]` names; numbers below zero count from the end.
+/// Returns the section with this name or `@type[number]`. Negative numbers count from the end.
 pub(crate) fn find<'a>(sections: &'a [Section], name: &str) -> Option<&'a Section> {
     let Some((kind, number)) = indexed(name) else {
         return sections.iter().find(|section| section.id == name);
@@ -134,7 +138,7 @@ pub(crate) fn find<'a>(sections: &'a [Section], name: &str) -> Option<&'a Sectio
     }
 }
 
-/// A value as the program has it: a text, or a list of texts.
+/// Returns a value in the form in which `uci` stores it: a text, or a list of texts.
 ///
 /// # Errors
 /// When it is neither.
@@ -154,7 +158,7 @@ pub(crate) fn stored(value: &Value) -> Result<Value, Error> {
     }
 }
 
-/// The lines of a batch that give an option its value, in place of one that is there.
+/// Returns the batch commands that set an option, replacing an existing value.
 pub(crate) fn setting(key: &str, value: &Value, is_there: bool) -> Vec<String> {
     let Value::List(all) = value else {
         return vec![format!("set {key}={}", quoted(value))];
@@ -164,7 +168,7 @@ pub(crate) fn setting(key: &str, value: &Value, is_there: bool) -> Vec<String> {
     delete.into_iter().chain(all.iter().map(add)).collect()
 }
 
-/// A text as the program takes it, in quotes.
+/// Returns a text quoted for `uci`.
 pub(crate) fn quoted(value: &Value) -> String {
     format!("'{}'", value.to_text().replace('\'', r"'\''"))
 }
@@ -185,7 +189,7 @@ fn said(output: Output) -> Result<String, Error> {
     }
 }
 
-/// The sections of a configuration in their order; nothing when there is no such configuration.
+/// Returns the sections of a configuration in order, or `None` if the configuration does not exist.
 ///
 /// # Errors
 /// When the program is missing, or cannot read the configuration.
@@ -197,7 +201,7 @@ pub(crate) fn sections(cx: &Exec, config: &str) -> Result<Option<Vec<Section>>, 
     said(output).map(|text| Some(parsed(&text)))
 }
 
-/// Reads what `uci export` writes.
+/// Parses the output of `uci export`.
 fn parsed(text: &str) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
     let mut rest = text;
@@ -228,7 +232,8 @@ fn parsed(text: &str) -> Vec<Section> {
     sections
 }
 
-/// The words of the first line, and what follows it. A quoted word may go over several lines.
+/// Returns the words of the first line and the rest of the text. A quoted word may span several
+/// lines.
 fn line(text: &str) -> Option<(Vec<String>, &str)> {
     let (mut words, mut word, mut is_quoted) = (Vec::new(), None::<String>, false);
     let mut chars = text.char_indices();
@@ -254,10 +259,11 @@ fn line(text: &str) -> Option<(Vec<String>, &str)> {
     (!words.is_empty()).then_some((words, ""))
 }
 
-/// Changes a configuration by lines of the program's batch. It lasts when it is committed.
+/// Changes a configuration with batch commands of `uci`. The changes are not permanent until they
+/// are committed.
 ///
 /// # Errors
-/// When the program is missing, or its own words where it does not take a line.
+/// When the program is missing, or rejects a command. The error is the program's own message.
 pub(crate) fn batch(cx: &Exec, lines: &[String]) -> Result<(), Error> {
     let output = run(cx, &["batch"], Some(lines.join("\n") + "\n"))?;
     match output.success() && output.stderr.is_empty() {
@@ -266,10 +272,11 @@ pub(crate) fn batch(cx: &Exec, lines: &[String]) -> Result<(), Error> {
     }
 }
 
-/// Changes a configuration by lines of the program's batch and commits it, or takes the change back where the result is not right: why.
+/// Changes a configuration with batch commands and commits it. If the result is not right, the
+/// change is reverted and the reason is returned.
 ///
 /// # Errors
-/// When the program is missing, or cannot read, write or take it back.
+/// When the program is missing, or cannot read, write or revert the configuration.
 pub(crate) fn change(
     cx: &Exec,
     config: &str,
@@ -291,15 +298,15 @@ pub(crate) fn change(
     Ok(Some(why))
 }
 
-/// Makes an empty configuration where there is none.
+/// Creates an empty configuration if it does not exist.
 ///
 /// # Errors
-/// When the program is missing, or cannot.
+/// When the program is missing, or fails.
 pub(crate) fn make(cx: &Exec, config: &str) -> Result<(), Error> {
     said(run(cx, &["import", config], Some("\n".to_owned()))?).map(drop)
 }
 
-/// What was changed and not committed.
+/// Returns the uncommitted changes.
 ///
 /// # Errors
 /// When the program is missing, or cannot read it.
@@ -308,7 +315,7 @@ pub(crate) fn pending(cx: &Exec, config: Option<&str>) -> Result<String, Error> 
     said(run(cx, &words, None)?)
 }
 
-/// Makes changes last.
+/// Commits changes.
 ///
 /// # Errors
 /// When the program is missing, or cannot write.
@@ -317,10 +324,10 @@ pub(crate) fn committed(cx: &Exec, config: Option<&str>) -> Result<(), Error> {
     said(run(cx, &words, None)?).map(drop)
 }
 
-/// Forgets what was not committed.
+/// Discards uncommitted changes.
 ///
 /// # Errors
-/// When the program is missing, or cannot.
+/// When the program is missing, or fails.
 pub(crate) fn reverted(cx: &Exec, key: &str) -> Result<(), Error> {
     said(run(cx, &["revert", key], None)?).map(drop)
 }
@@ -364,7 +371,7 @@ fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
     Ok(Value::Bool(true))
 }
 
-/// The configuration that is named, if one is.
+/// Returns the name of the configuration if one is given, after checking it.
 fn named(config: Option<&str>) -> Result<Option<&str>, Error> {
     Ok(config.map(Key::read).transpose()?.map(|key| key.config))
 }

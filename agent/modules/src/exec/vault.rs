@@ -1,4 +1,5 @@
-//! The `vault` execution module: secrets of HashiCorp Vault and OpenBao, with a token or an AppRole of the minion's configuration.
+//! The `vault` execution module: secrets of HashiCorp Vault and OpenBao, with a token or an AppRole
+//! from the configuration of the minion.
 
 use std::sync::Mutex;
 
@@ -9,113 +10,114 @@ use value::{Map, Value, log, secret};
 use crate::stores::{Answer, Question};
 use crate::web::quoted;
 
-/// What stands for a default that is not given.
+/// The value that marks that no default was given.
 const UNSET: &str = "__unset__";
 
 state::exec_module! {
-    /// Secrets of a Vault.
+    /// Read and write secrets of a Vault.
     mod vault;
 
-    /// A secret, or one value of it.
+    /// Return a secret, or one value of it.
     fn read_secret(ReadSecret {
-        /// Where it is: `secret/my/secret`.
+        /// The path of the secret, such as `secret/my/secret`.
         path: String,
-        /// Which value of it.
+        /// The key of the value to return; the whole secret if not given.
         key: Option<String> = None,
-        /// Whether what the second version of the engine tells of it comes along.
+        /// True to include the metadata of version 2 of the secrets engine.
         metadata: bool = false,
-        /// What is returned where there is none; an error when it is not given.
+        /// The value to return if there is no secret; without it, this is an error.
         default: Value = UNSET.into(),
     });
 
-    /// The names of the secrets below a path.
+    /// Return the names of the secrets below a path.
     fn list_secrets(ListSecrets {
-        /// Where they are: `secret/my/`.
+        /// The path, such as `secret/my/`.
         path: String,
-        /// What is returned where there are none; an error when it is not given.
+        /// The value to return if there are no secrets; without it, this is an error.
         default: Value = UNSET.into(),
-        /// Return the names alone.
+        /// True to return a list of names.
         keys_only: bool = false,
     });
 
-    /// Write a secret; its values are keywords.
+    /// Write a secret whose values are given as keywords.
     fn write_secret(WriteSecret {
-        /// Where it is.
+        /// The path of the secret.
         path: String,
         ..kwargs
     });
 
-    /// Write a secret from a dictionary.
+    /// Write a secret whose values are given as a dictionary.
     fn write_raw(WriteRaw {
-        /// Where it is.
+        /// The path of the secret.
         path: String,
-        /// Its values.
+        /// The values of the secret.
         raw: Value,
     });
 
-    /// Change values of a secret and keep the others; those that are None are removed.
+    /// Change some values of a secret and keep the others. Values that are None are removed.
     fn patch_secret(PatchSecret {
-        /// Where it is.
+        /// The path of the secret.
         path: String,
         ..kwargs
     });
 
-    /// Delete a secret: its last version where the engine keeps several.
+    /// Delete a secret. If the engine keeps versions, delete only the given versions, by default
+    /// the latest one.
     fn delete_secret(DeleteSecret {
-        /// Where it is.
+        /// The path of the secret.
         path: String,
         *versions,
     });
 
-    /// Destroy versions of a secret for ever.
+    /// Destroy versions of a secret permanently.
     fn destroy_secret(DestroySecret {
-        /// Where it is.
+        /// The path of the secret.
         path: String,
         *versions,
     });
 
-    /// Forget the token that an AppRole has got.
+    /// Discard the token that was obtained with an AppRole.
     fn clear_token_cache(ClearTokenCache {});
 
-    /// Ask the Vault anything.
+    /// Send any request to the Vault.
     fn query(Query {
-        /// `GET`, `POST` …
+        /// The HTTP method, such as `GET` or `POST`.
         method: String,
-        /// What is asked, without `/v1/`.
+        /// The path of the endpoint, without `/v1/`.
         endpoint: String,
-        /// What goes with it.
+        /// The data to send.
         payload: Value = Value::Null,
     });
 
-    /// The text of a policy; None where there is none.
+    /// Return the text of a policy, or None if it does not exist.
     fn policy_fetch(PolicyFetch {
-        /// Its name.
+        /// The name of the policy.
         policy: String,
     });
 
     /// Write a policy.
     fn policy_write(PolicyWrite {
-        /// Its name.
+        /// The name of the policy.
         policy: String,
-        /// Its text.
+        /// The text of the policy.
         rules: String,
     });
 
     /// Delete a policy.
     fn policy_delete(PolicyDelete {
-        /// Its name.
+        /// The name of the policy.
         policy: String,
     });
 
-    /// The names of all policies.
+    /// Return the names of all policies.
     fn policies_list(PoliciesList {});
 }
 
-/// The token that an AppRole has got in this run, by where and as whom.
+/// The token that an AppRole has obtained in this run, with the address and the role it belongs to.
 #[derive(Debug, Default)]
 struct Token(Mutex<Option<(String, String)>>);
 
-/// A Vault, and how one is let in.
+/// A Vault server, and the credentials for it.
 struct Vault {
     url: String,
     namespace: Option<String>,
@@ -123,7 +125,7 @@ struct Vault {
     auth: Map,
 }
 
-/// Where a secret is, in the words of its engine's version.
+/// The location of a secret, according to the version of its engine.
 struct Place {
     is_v2: bool,
     path: String,
@@ -131,7 +133,8 @@ struct Place {
 }
 
 impl Vault {
-    /// That of the configuration: `vault:server:url` and `vault:auth`, or the older `vault:url`.
+    /// Returns the Vault of the configuration: `vault:server:url` and `vault:auth`, or the older
+    /// `vault:url`.
     fn of(cx: &Exec) -> Result<Self, Error> {
         let config = cx.opts().get("vault").cloned().unwrap_or_default();
         let server = config.get("server").cloned().unwrap_or_default();
@@ -199,7 +202,7 @@ impl Vault {
         }
     }
 
-    /// The token of the AppRole: the one that it has got already, or a new one.
+    /// Returns the token of the AppRole, after logging in if there is none yet.
     fn of_role(&self, cx: &Exec) -> Result<String, Error> {
         let role = self.needed("role_id")?;
         let who = format!("{} {role}", self.url);
@@ -236,7 +239,7 @@ impl Vault {
         Ok(token)
     }
 
-    /// Asks; a token that has lost its rights is got anew once.
+    /// Sends a request. If the token has lost its rights, it is renewed once.
     fn ask(&self, cx: &Exec, what: (&str, &str), body: Option<Value>) -> Result<Answer, Error> {
         let token = self.token(cx)?;
         secret::keep(&[], &token.as_str().into());
@@ -247,7 +250,8 @@ impl Vault {
         self.send(cx, what, body, Some(&self.token(cx)?))
     }
 
-    /// The engine of a path, and its version; the first one where the Vault does not tell.
+    /// Returns the engine of a path and its version. If the Vault does not report them, version 1
+    /// is assumed.
     fn place(&self, cx: &Exec, path: &str) -> Result<Place, Error> {
         let path = path.trim_matches('/');
         let resource = format!("sys/internal/ui/mounts/{}", escaped(path));
@@ -270,14 +274,15 @@ impl Vault {
 }
 
 impl Place {
-    /// The path for one of `data`, `metadata`, `delete` and `destroy` where the engine has them.
+    /// Returns the path for one of `data`, `metadata`, `delete` and `destroy`, if the engine has
+    /// such paths.
     fn of(&self, kind: &str) -> String {
         let rest = self.path.strip_prefix(&self.mount).unwrap_or(&self.path);
         let rest = rest.trim_start_matches('/');
         if !self.is_v2 {
             return escaped(&self.path);
         }
-        // Who has written the engine's own path already means the same.
+        // A path that already contains the engine's prefix has the same meaning.
         let rest = ["data/", "metadata/"]
             .iter()
             .find_map(|own| rest.strip_prefix(own))
@@ -290,13 +295,14 @@ fn escaped(path: &str) -> String {
     path.split('/').map(quoted).collect::<Vec<_>>().join("/")
 }
 
-/// Forgets the token of an AppRole; whether there was one.
+/// Discards the token of an AppRole and returns whether there was one.
 fn forget(cx: &Exec) -> bool {
     let token = cx.of_run::<Token>();
     token.0.lock().is_ok_and(|mut token| token.take().is_some())
 }
 
-/// `data` of an answer that is no refusal; Python's name of the error before its reason.
+/// Returns `data` of a successful answer. The error text begins with the name of Python's
+/// exception.
 fn data(answer: Result<Answer, Error>) -> Result<Value, String> {
     let answer = answer.map_err(|error| format!("ConnectionError: {error}"))?;
     let told = answer
@@ -307,7 +313,7 @@ fn data(answer: Result<Answer, Error>) -> Result<Value, String> {
         .ok_or_else(|| "KeyError: 'data'".to_owned())
 }
 
-/// A default where it is given.
+/// Returns the value found or, if it is missing, the default if one is given.
 fn or_default(found: Result<Value, String>, default: Value, what: &str) -> Result<Value, Error> {
     match found {
         Ok(found) => Ok(found),
@@ -342,10 +348,10 @@ fn found(cx: &Exec, args: &ReadSecret) -> Result<Value, String> {
     }
 }
 
-/// One value by `PATH/KEY` or `PATH?KEY`, for `sdb`.
+/// Returns the value at `PATH/KEY` or `PATH?KEY`, for `sdb`.
 ///
 /// # Errors
-/// When the Vault does not answer, or refuses.
+/// When the Vault does not answer, or refuses the request.
 pub(crate) fn value_at(cx: &Exec, key: &str) -> Result<Value, Error> {
     let vault = Vault::of(cx)?;
     let (path, key) = split(key)?;
@@ -370,7 +376,7 @@ fn split(key: &str) -> Result<(&str, &str), Error> {
 /// Sets one value, for `sdb`.
 ///
 /// # Errors
-/// When the Vault does not answer, or refuses.
+/// When the Vault does not answer, or refuses the request.
 pub(crate) fn set_value_at(cx: &Exec, key: &str, value: &Value) -> Result<(), Error> {
     let (path, key) = split(key)?;
     write(cx, path, &Map::new().with(key, value.clone()).into()).map(drop)
@@ -387,7 +393,7 @@ fn list_secrets(cx: &Exec, args: ListSecrets) -> Result<Value, Error> {
     or_default(found, args.default, "Failed to list secrets!")
 }
 
-/// Writes a secret; what the Vault tells of it, or true.
+/// Writes a secret. Returns the Vault's answer, or true if it is empty.
 fn write(cx: &Exec, path: &str, values: &Value) -> Result<Value, Error> {
     secret::keep(&[], values);
     let vault = Vault::of(cx)?;
@@ -402,7 +408,7 @@ fn write(cx: &Exec, path: &str, values: &Value) -> Result<Value, Error> {
     Ok(told.get("data").cloned().unwrap_or_else(|| true.into()))
 }
 
-/// Salt logs why something failed, and returns false.
+/// Logs an error and returns false instead, as Salt does.
 fn or_false(done: Result<Value, Error>, what: &str) -> Result<Value, Error> {
     done.or_else(|error| {
         log::error(format_args!("{what} {error}"));

@@ -10,95 +10,95 @@ use super::cmd::run_all_with;
 use crate::{fs, process};
 
 state::exec_module! {
-    /// Make Python virtual environments.
+    /// Create Python virtual environments.
     mod virtualenv;
 
-    /// Make one, and return what the program said.
+    /// Create a virtual environment, and return the result of the program.
     fn create(Create {
-        /// Its folder.
+        /// The path of the environment's folder.
         path: String,
-        /// The program: virtualenv, a Python, or `venv` for the module of this machine's python3.
+        /// The program: virtualenv, a Python, or `venv` for the module of the machine's python3.
         venv_bin: Option<String> = None,
-        /// Let it see the packages of the system.
+        /// True to make the packages of the system available.
         system_site_packages: bool = false,
-        /// Of old virtualenvs.
+        /// True to install `distribute`; only for old versions of virtualenv.
         distribute: bool = false,
-        /// Empty a folder that is there.
+        /// True to empty an existing folder first.
         clear: bool = false,
-        /// The Python that it is for.
+        /// The Python interpreter of the environment.
         python: Option<String> = None,
-        /// Folders with wheels; of virtualenv only.
+        /// The folders with wheels; only for virtualenv.
         extra_search_dir: Value = Value::Null,
-        /// Whether pip and its like may be downloaded; of virtualenv only.
+        /// True to forbid the download of pip and similar packages; only for virtualenv.
         never_download: Option<bool> = None,
-        /// What the shell's prompt shows.
+        /// The text in the shell's prompt.
         prompt: Option<String> = None,
-        /// Make sure that it has pip.
+        /// True to make sure that pip is installed.
         pip: bool = false,
-        /// Links and no copies; of venv only.
+        /// True to create symbolic links instead of copies; only for venv.
         symlinks: Option<bool> = None,
-        /// Take over a new Python; of venv only.
+        /// True to upgrade the environment to a new Python; only for venv.
         upgrade: Option<bool> = None,
-        /// The user who makes it.
+        /// The user who creates the environment.
         user: Option<String> = None,
-        /// Accepted: there is no terminal.
+        /// Accepted and ignored: there is no terminal.
         use_vt: bool = false,
-        /// Accepted: nothing is fetched.
+        /// Accepted and ignored: nothing is fetched.
         saltenv: String = "base".into(),
         ..kwargs
     });
 
-    /// Return the parts of virtualenv's version.
+    /// Return the parts of the version of virtualenv.
     fn virtualenv_ver(VirtualenvVer {
-        /// The program.
+        /// The virtualenv program.
         venv_bin: String,
-        /// The user who runs it.
+        /// The user who runs the program.
         user: Option<String> = None,
         ..kwargs
     });
 
     /// Return the folder of an environment's packages.
     fn get_site_packages(GetSitePackages {
-        /// The environment.
+        /// The path of the environment.
         venv: String,
     });
 
-    /// Return the folder in which an installed package lies.
+    /// Return the folder that contains an installed package.
     fn get_distribution_path(GetDistributionPath {
-        /// The environment.
+        /// The path of the environment.
         venv: String,
-        /// The package.
+        /// The name of the package.
         distribution: String,
     });
 
     /// Return the path of a file that belongs to a package.
     fn get_resource_path(GetResourcePath {
-        /// The environment.
+        /// The path of the environment.
         venv: String,
-        /// The package.
+        /// The name of the package.
         package: String,
-        /// The file's path in it.
+        /// The path of the file in the package.
         resource: String,
     });
 
     /// Return the contents of a file that belongs to a package.
     fn get_resource_content(GetResourceContent {
-        /// The environment.
+        /// The path of the environment.
         venv: String,
-        /// The package.
+        /// The name of the package.
         package: String,
-        /// The file's path in it.
+        /// The path of the file in the package.
         resource: String,
     });
 }
 
-/// Which program makes the environment.
+/// The program that creates the environment.
 struct Maker {
-    /// What the user named it.
+    /// The name that the user gave.
     name: String,
     /// The program and its first arguments.
     words: Vec<String>,
-    /// Whether it is Python's own module and takes its options.
+    /// True if the program is Python's own venv module, which has other options.
     is_venv: bool,
 }
 
@@ -111,7 +111,8 @@ fn is_python(program: &str) -> bool {
     version.is_some_and(|version| version.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
 }
 
-/// The program that is named, in the pillar or the configuration, or what there is.
+/// Returns the program from the argument, the pillar or the configuration, or the first one that is
+/// available.
 fn named(cx: &Exec, given: Option<String>) -> Result<String, Error> {
     let text = |map: &Map| {
         let value = map.get("venv_bin").filter(|value| value.is_true());
@@ -167,7 +168,7 @@ impl Maker {
         )))
     }
 
-    /// The options of Python's module.
+    /// Appends the options of Python's venv module.
     fn venv(&mut self, args: &Create, python: Option<&str>) -> Result<(), Error> {
         self.refuse(python.is_some() && self.words.len() == 1, "python")?;
         self.refuse(args.extra_search_dir.is_true(), "extra_search_dir")?;
@@ -183,7 +184,7 @@ impl Maker {
         Ok(())
     }
 
-    /// The options of virtualenv.
+    /// Appends the options of virtualenv.
     fn virtualenv(&mut self, cx: &Exec, args: &Create, python: Option<&str>) -> Result<(), Error> {
         self.refuse(args.upgrade.is_some(), "upgrade")?;
         self.refuse(args.symlinks.is_some(), "symlinks")?;
@@ -207,13 +208,13 @@ impl Maker {
             _ => {}
         }
         if let Some(prompt) = filled(&args.prompt) {
-            // As Salt: the quotes are part of it.
+            // As in Salt, the quotes are part of the prompt.
             self.words.push(format!("--prompt='{prompt}'"));
         }
         Ok(())
     }
 
-    /// The first two numbers of the program's version.
+    /// Returns the first two numbers of the program's version.
     fn version(&self, cx: &Exec, args: &Create) -> Result<(u64, u64), Error> {
         let command = vec![self.name.clone(), "--version".to_owned()];
         let options = cmd_options(args).with("redirect_stderr", true);
@@ -279,7 +280,7 @@ fn create(cx: &Exec, args: Create) -> Result<Value, Error> {
     let options = cmd_options(&args);
     let done = run_all_with(cx, &maker.words.into(), &options)?;
     if done.get("retcode").and_then(Value::as_int) != Some(0) {
-        // What is half made would pass for an environment the next time.
+        // A partial environment would be mistaken for a complete one in the next run.
         if !was_there && path.is_dir() {
             fs::remove(cx, path).map_err(Error::io(path))?;
         }
@@ -294,7 +295,7 @@ fn create(cx: &Exec, args: Create) -> Result<Value, Error> {
     Ok(done.into())
 }
 
-/// Runs a line of Python in an environment.
+/// Runs a line of Python code in an environment.
 fn ask(cx: &Exec, venv: &str, code: &str, args: &[&str]) -> Result<Value, Error> {
     let venv = venv.trim_end_matches('/');
     let python = format!("{venv}/bin/python");
@@ -329,7 +330,7 @@ fn get_distribution_path(cx: &Exec, args: GetDistributionPath) -> Result<Value, 
     ask(cx, &args.venv, code, &[&args.distribution])
 }
 
-/// Where the file of a package lies, in a Python with or without `pkg_resources`.
+/// Python code that finds the path of a package's file, with or without `pkg_resources`.
 const RESOURCE: &str = "import sys, importlib.util as u, os
 found = u.find_spec(sys.argv[1])
 if found is None: sys.exit('No module named ' + sys.argv[1])
@@ -347,7 +348,8 @@ fn get_resource_content(cx: &Exec, args: GetResourceContent) -> Result<Value, Er
     ask(cx, &args.venv, &code, &[&args.package, &args.resource])
 }
 
-/// The numbers of a version, as `virtualenv --version` says it: alone, or between other words.
+/// Returns the numbers of a version in the output of `virtualenv --version`, with or without other
+/// words around it.
 fn parts_of(said: &str) -> Option<Vec<i64>> {
     let is_number = |word: &&str| word.len() > 1 && word.starts_with(|c: char| c.is_ascii_digit());
     let version: String = said.split_whitespace().filter(is_number).collect();

@@ -1,4 +1,5 @@
-//! The `webutil` execution module: files of users and passwords for web servers. Salt 3008 has it no more; answers are those of its last one.
+//! The `webutil` execution module: password files of web servers. Salt 3008 no longer has this
+//! module; the answers are those of the last version that had it.
 
 use std::path::Path;
 
@@ -10,18 +11,18 @@ use crate::exec::tool;
 use crate::process::{Output, Process};
 
 state::exec_module! {
-    /// Files of users and passwords for web servers (`htpasswd`).
+    /// Manage password files of web servers with `htpasswd`.
     mod webutil;
 
-    /// Add a user, or change the password.
+    /// Add a user, or change the password of a user.
     fn useradd(Useradd {
-        /// The file.
+        /// The path of the password file.
         pwfile: String,
         /// The user.
         user: String,
         /// The password.
         password: String,
-        /// Options of `htpasswd`, a letter each.
+        /// The options of `htpasswd`, one letter each.
         opts: String = String::new(),
         /// The user who runs `htpasswd`.
         runas: Option<String> = None,
@@ -29,32 +30,32 @@ state::exec_module! {
 
     /// Remove a user.
     fn userdel(Userdel {
-        /// The file.
+        /// The path of the password file.
         pwfile: String,
         /// The user.
         user: String,
         /// The user who runs `htpasswd`.
         runas: Option<String> = None,
-        /// Return all that is known of the command.
+        /// True to return all results of the command, False to return its output.
         all_results: bool = false,
     });
 
-    /// True when a password is that of a user.
+    /// Return True when a password is valid for a user.
     fn verify(Verify {
-        /// The file.
+        /// The path of the password file.
         pwfile: String,
         /// The user.
         user: String,
         /// The password.
         password: String,
-        /// Options of `htpasswd`, a letter each.
+        /// The options of `htpasswd`, one letter each.
         opts: String = String::new(),
         /// The user who runs `htpasswd`.
         runas: Option<String> = None,
     });
 }
 
-/// A file of users, and who works on it.
+/// A password file, and the user who changes it.
 pub(crate) struct File<'a> {
     pub(crate) cx: &'a Exec,
     pub(crate) path: &'a str,
@@ -67,7 +68,8 @@ impl File<'_> {
         Path::new(self.path).exists()
     }
 
-    /// The password goes the way that no other user sees.
+    /// Runs `htpasswd`. The password is passed through standard input, where no other user can see
+    /// it.
     fn run(&self, letters: &str, user: &str, password: Option<&str>) -> Result<Output, Error> {
         tool::is_name("file", self.path)?;
         tool::is_name("user", user)?;
@@ -80,7 +82,7 @@ impl File<'_> {
         process.run(self.cx)
     }
 
-    /// Adds a user, or changes the password.
+    /// Adds a user, or changes the password of a user.
     ///
     /// # Errors
     /// When the program is missing.
@@ -97,7 +99,7 @@ impl File<'_> {
         self.run("D", user, None)
     }
 
-    /// Whether a password is that of a user.
+    /// Returns whether a password is valid for a user.
     ///
     /// # Errors
     /// When the program is missing.
@@ -130,7 +132,7 @@ fn userdel(cx: &Exec, args: Userdel) -> Result<Value, Error> {
     let output = file.remove(&args.user)?;
     Ok(match args.all_results {
         true => output.to_map().into(),
-        // As `cmd.run` has it: both streams.
+        // As in `cmd.run`, the result contains both output streams.
         false => {
             let lines = output.stdout.lines().chain(output.stderr.lines());
             Value::list(lines.map(Value::from))

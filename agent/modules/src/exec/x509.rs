@@ -1,4 +1,4 @@
-//! The `x509` execution module: keys, certificates and requests, with the `openssl` program.
+//! The `x509` execution module: keys, certificates and requests, with the program `openssl`.
 
 use std::path::Path;
 
@@ -23,299 +23,302 @@ use read::{
     read_crl, read_csr, verify_crl, verify_private_key, verify_signature, will_expire,
 };
 
-/// Seconds that another machine has for signing.
+/// The maximum time in seconds that another machine may take to sign.
 const REMOTE_S: i64 = 60;
 
 state::exec_module! {
-    /// Keys, certificates and requests for them.
+    /// Manage keys, certificates and certificate signing requests.
     mod x509;
 
-    /// Make a certificate. Subject, extensions and the rest are keywords, as for the state `x509.certificate_managed`.
+    /// Create a certificate. The subject, the extensions and further settings are keywords, as in
+    /// the state `x509.certificate_managed`.
     fn create_certificate(CreateCertificate {
-        /// The minion that signs.
+        /// The ID of the minion that signs the certificate.
         ca_server: Option<String> = None,
-        /// The signing policy, whose settings are above all others.
+        /// The signing policy, whose settings override all others.
         signing_policy: Option<String> = None,
-        /// `pem`, `der`, `pkcs7_pem`, `pkcs7_der` or `pkcs12`.
+        /// The encoding: `pem`, `der`, `pkcs7_pem`, `pkcs7_der` or `pkcs12`.
         encoding: String = "pem".into(),
-        /// Certificates that follow it.
+        /// The certificates to append.
         append_certs: Value = Value::Null,
-        /// What a PKCS#12 container is encrypted with.
+        /// The passphrase that encrypts a PKCS#12 container.
         pkcs12_passphrase: Option<String> = None,
-        /// Encrypt it so that older systems can read it.
+        /// True to encrypt the container so that older systems can read it.
         pkcs12_encryption_compat: bool = false,
-        /// What the certificate is called in it.
+        /// The name of the certificate in a PKCS#12 container.
         pkcs12_friendlyname: Option<String> = None,
-        /// The file that it is written to; its text is returned where there is none.
+        /// The path of the file to write; the text is returned if not given.
         path: Option<String> = None,
-        /// Whether a file may be there already.
+        /// True to overwrite an existing file.
         overwrite: bool = true,
-        /// Return bytes instead of text.
+        /// True to return bytes instead of text.
         raw: bool = false,
         ..kwargs
     });
 
-    /// Make a list of revoked certificates.
+    /// Create a certificate revocation list.
     fn create_crl(CreateCrl {
-        /// The authority's private key.
+        /// The private key of the CA.
         signing_private_key: Value,
-        /// The certificates: dictionaries with `certificate` or `serial_number`, and `revocation_date`, `not_after`, `extensions`.
+        /// The revoked certificates: dictionaries with `certificate` or `serial_number`, and
+        /// `revocation_date`, `not_after` and `extensions`.
         revoked: Value,
-        /// The authority's certificate.
+        /// The certificate of the CA.
         signing_cert: Value = Value::Null,
-        /// The passphrase of its key.
+        /// The passphrase of the CA's private key.
         signing_private_key_passphrase: Option<String> = None,
-        /// Whether certificates whose time is over stand in it.
+        /// True to include expired certificates.
         include_expired: bool = false,
-        /// For how many days it is valid.
+        /// The number of days for which the list is valid.
         days_valid: f64 = 100.0,
-        /// The digest that is signed.
+        /// The hash algorithm of the signature.
         digest: String = "sha256".into(),
-        /// `pem` or `der`.
+        /// The encoding: `pem` or `der`.
         encoding: String = "pem".into(),
-        /// Its extensions, such as `cRLNumber` and `authorityKeyIdentifier`.
+        /// The extensions of the list, such as `cRLNumber` and `authorityKeyIdentifier`.
         extensions: Value = Value::Null,
-        /// The file that it is written to; its text is returned where there is none.
+        /// The path of the file to write; the text is returned if not given.
         path: Option<String> = None,
-        /// Return bytes instead of text.
+        /// True to return bytes instead of text.
         raw: bool = false,
         ..kwargs
     });
 
-    /// Write a certificate in another way, or with others in one.
+    /// Convert a certificate to another encoding, or combine it with other certificates.
     fn encode_certificate(EncodeCertificate {
-        /// The certificate.
+        /// The path or the text of the certificate.
         certificate: Value,
-        /// `pem`, `der`, `pkcs7_pem`, `pkcs7_der` or `pkcs12`.
+        /// The encoding: `pem`, `der`, `pkcs7_pem`, `pkcs7_der` or `pkcs12`.
         encoding: String = "pem".into(),
-        /// Certificates that follow it.
+        /// The certificates to append.
         append_certs: Value = Value::Null,
-        /// Its private key, for a PKCS#12 container.
+        /// The private key of the certificate, for a PKCS#12 container.
         private_key: Value = Value::Null,
-        /// The passphrase of that.
+        /// The passphrase of the private key.
         private_key_passphrase: Option<String> = None,
-        /// What a PKCS#12 container is encrypted with.
+        /// The passphrase that encrypts a PKCS#12 container.
         pkcs12_passphrase: Option<String> = None,
-        /// Encrypt it so that older systems can read it.
+        /// True to encrypt the container so that older systems can read it.
         pkcs12_encryption_compat: bool = false,
-        /// What the certificate is called in it.
+        /// The name of the certificate in a PKCS#12 container.
         pkcs12_friendlyname: Option<String> = None,
-        /// Return bytes instead of text.
+        /// True to return bytes instead of text.
         raw: bool = false,
     });
 
-    /// Write a list of revoked certificates in another way.
+    /// Convert a certificate revocation list to another encoding.
     fn encode_crl(EncodeCrl {
-        /// The list.
+        /// The revocation list.
         crl: Value,
-        /// `pem` or `der`.
+        /// The encoding: `pem` or `der`.
         encoding: String = "pem".into(),
-        /// Return bytes instead of text.
+        /// True to return bytes instead of text.
         raw: bool = false,
     });
 
-    /// Write a request in another way.
+    /// Convert a certificate signing request to another encoding.
     fn encode_csr(EncodeCsr {
-        /// The request.
+        /// The certificate signing request.
         csr: Value,
-        /// `pem` or `der`.
+        /// The encoding: `pem` or `der`.
         encoding: String = "pem".into(),
-        /// Return bytes instead of text.
+        /// True to return bytes instead of text.
         raw: bool = false,
     });
 
-    /// Write a private key in another way.
+    /// Convert a private key to another encoding.
     fn encode_private_key(EncodePrivateKey {
         /// The key.
         private_key: Value,
-        /// `pem`, `der` or `pkcs12`.
+        /// The encoding: `pem`, `der` or `pkcs12`.
         encoding: String = "pem".into(),
-        /// What it is encrypted with.
+        /// The passphrase that encrypts the result.
         passphrase: Option<String> = None,
-        /// What it has been encrypted with.
+        /// The passphrase of the given private key.
         private_key_passphrase: Option<String> = None,
-        /// Encrypt a PKCS#12 container so that older systems can read it.
+        /// True to encrypt a PKCS#12 container so that older systems can read it.
         pkcs12_encryption_compat: bool = false,
-        /// Return bytes instead of text.
+        /// True to return bytes instead of text.
         raw: bool = false,
     });
 
-    /// Make a private key.
+    /// Create a private key.
     fn create_private_key(CreatePrivateKey {
-        /// `rsa`, `ec`, `ed25519` or `ed448`.
+        /// The algorithm: `rsa`, `ec`, `ed25519` or `ed448`.
         algo: String = "rsa".into(),
-        /// Its size: 2048, 3072, 4096 for RSA; 256, 384, 521 for EC.
+        /// The size of the key: 2048, 3072 or 4096 for RSA; 256, 384 or 521 for EC.
         keysize: Option<i64> = None,
-        /// What it is encrypted with.
+        /// The passphrase that encrypts the key.
         passphrase: Option<String> = None,
-        /// `pem`, `der` or `pkcs12`.
+        /// The encoding: `pem`, `der` or `pkcs12`.
         encoding: String = "pem".into(),
-        /// Encrypt a PKCS#12 container so that older systems can read it.
+        /// True to encrypt a PKCS#12 container so that older systems can read it.
         pkcs12_encryption_compat: bool = false,
-        /// The file that it is written to; its text is returned where there is none.
+        /// The path of the file to write; the text is returned if not given.
         path: Option<String> = None,
-        /// Return bytes instead of text.
+        /// True to return bytes instead of text.
         raw: bool = false,
         ..kwargs
     });
 
-    /// Make a request for a certificate. Subject and extensions are keywords, as for the state `x509.csr_managed`.
+    /// Create a certificate signing request. The subject and the extensions are keywords, as in the
+    /// state `x509.csr_managed`.
     fn create_csr(CreateCsr {
-        /// The private key that asks.
+        /// The private key that signs the request.
         private_key: String,
-        /// Its passphrase.
+        /// The passphrase of the private key.
         private_key_passphrase: Option<String> = None,
-        /// The digest.
+        /// The hash algorithm of the signature.
         digest: String = "sha256".into(),
-        /// `pem` or `der`.
+        /// The encoding: `pem` or `der`.
         encoding: String = "pem".into(),
-        /// The file that it is written to; its text is returned where there is none.
+        /// The path of the file to write; the text is returned if not given.
         path: Option<String> = None,
-        /// Return bytes instead of text.
+        /// True to return bytes instead of text.
         raw: bool = false,
         ..kwargs
     });
 
-    /// Whether a certificate's time is over.
+    /// Return whether a certificate expires within a number of days.
     fn expires(Expires {
-        /// The certificate.
+        /// The path or the text of the certificate.
         certificate: String,
-        /// In so many days.
+        /// The number of days.
         days: f64 = 0.0,
     });
 
-    /// Whether a certificate's time is over now, with its name.
+    /// Return whether a certificate has expired, with its common name.
     fn expired(Expired {
-        /// The certificate.
+        /// The path or the text of the certificate.
         certificate: String,
     });
 
-    /// Whether a certificate's time is over in some days, with its name.
+    /// Return whether a certificate expires within a number of days, with its common name.
     fn will_expire(WillExpire {
-        /// The certificate.
+        /// The path or the text of the certificate.
         certificate: String,
-        /// In so many days.
+        /// The number of days.
         days: f64,
     });
 
-    /// The first block of every file that a pattern matches.
+    /// Return the first PEM block of each file that a pattern matches.
     fn get_pem_entries(GetPemEntries {
-        /// The pattern, such as `/etc/pki/*.crt`.
+        /// The glob pattern, such as `/etc/pki/*.crt`.
         glob_path: String,
     });
 
-    /// The first block of a PEM text, put right.
+    /// Return the first block of a PEM text in normalized form.
     fn get_pem_entry(GetPemEntry {
-        /// The text, or a file.
+        /// The text, or the path of a file.
         text: String,
-        /// What it must be, such as `CERTIFICATE`.
+        /// The required type, such as `CERTIFICATE`.
         pem_type: Option<String> = None,
     });
 
-    /// The size of a private key; None where there is only one.
+    /// Return the size of a private key, or None if its algorithm has only one size.
     fn get_private_key_size(GetPrivateKeySize {
         /// The key.
         private_key: String,
-        /// Its passphrase.
+        /// The passphrase of the private key.
         passphrase: Option<String> = None,
     });
 
-    /// The public key of a key, a certificate or a request.
+    /// Return the public key of a key, a certificate or a request.
     fn get_public_key(GetPublicKey {
-        /// It.
+        /// The key, the certificate or the request.
         key: String,
-        /// Its passphrase.
+        /// The passphrase of the key.
         passphrase: Option<String> = None,
     });
 
-    /// A signing policy: of the pillar or the configuration, or of another minion.
+    /// Return a signing policy of the pillar, the configuration, or another minion.
     fn get_signing_policy(GetSigningPolicy {
-        /// Its name.
+        /// The name of the signing policy.
         signing_policy: Option<String> = None,
-        /// The other minion.
+        /// The ID of the other minion.
         ca_server: Option<String> = None,
     });
 
-    /// What a certificate says.
+    /// Return the contents of a certificate.
     fn read_certificate(ReadCertificate {
-        /// It.
+        /// The path or the text of the certificate.
         certificate: String,
     });
 
-    /// What every certificate says whose file a pattern matches.
+    /// Return the contents of each certificate whose file a pattern matches.
     fn read_certificates(ReadCertificates {
-        /// The pattern, such as `/etc/pki/*.crt`.
+        /// The glob pattern, such as `/etc/pki/*.crt`.
         glob_path: String,
     });
 
-    /// What a list of revoked certificates says.
+    /// Return the contents of a certificate revocation list.
     fn read_crl(ReadCrl {
-        /// It.
+        /// The path or the text of the revocation list.
         crl: String,
     });
 
-    /// What a request for a certificate says.
+    /// Return the contents of a certificate signing request.
     fn read_csr(ReadCsr {
-        /// It.
+        /// The path or the text of the request.
         csr: String,
     });
 
-    /// Sign for another minion.
+    /// Sign a certificate for another minion.
     fn sign_remote_certificate(SignRemoteCertificate {
-        /// The signing policy here.
+        /// The name of the signing policy on this machine.
         signing_policy: String,
-        /// The other settings.
+        /// The other settings of the certificate.
         kwargs: Map,
-        /// Only tell the policy.
+        /// True to return only the signing policy.
         get_signing_policy_only: bool = false,
         ..more_kwargs
     });
 
-    /// Whether a list of revoked certificates is signed by the key of a certificate.
+    /// Return whether a certificate revocation list is signed by the key of a certificate.
     fn verify_crl(VerifyCrl {
-        /// The list.
+        /// The revocation list.
         crl: String,
-        /// The certificate, or what has its key.
+        /// The certificate, or another source of its public key.
         cert: String,
     });
 
-    /// Whether a private and a public key belong together.
+    /// Return whether a private and a public key belong together.
     fn verify_private_key(VerifyPrivateKey {
-        /// The private one.
+        /// The private key.
         private_key: String,
-        /// The public one, or what has it.
+        /// The public key, or a source that contains it.
         public_key: String,
-        /// The passphrase of the private one.
+        /// The passphrase of the private key.
         passphrase: Option<String> = None,
     });
 
-    /// Whether a certificate is signed by a key; by its own where none is named.
+    /// Return whether a certificate is signed by a key, by default its own.
     fn verify_signature(VerifySignature {
-        /// The certificate.
+        /// The path or the text of the certificate.
         certificate: String,
-        /// The key, or what has it.
+        /// The key, or a source that contains it.
         signing_pub_key: Option<String> = None,
-        /// Its passphrase.
+        /// The passphrase of the key.
         signing_pub_key_passphrase: Option<String> = None,
     });
 
-    /// Write a PEM text to a file, put right, for its owner alone.
+    /// Write a PEM text in normalized form to a file that only its owner can read.
     fn write_pem(WritePem {
-        /// The text.
+        /// The PEM text.
         text: String,
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Accepted: what else a file holds is not kept.
+        /// Accepted and ignored: other contents of the file are not kept.
         overwrite: bool = true,
-        /// What it must be, such as `CERTIFICATE`.
+        /// The required type, such as `CERTIFICATE`.
         pem_type: Option<String> = None,
     });
 }
 
-/// Certificates that follow another one.
+/// Reads the certificates to append to another one.
 ///
 /// # Errors
-/// When one is none.
+/// When one of them is not a certificate.
 pub(crate) fn appended(given: &Value) -> Result<Vec<Parts>, Error> {
     match given {
         Value::Null => Ok(Vec::new()),
@@ -324,7 +327,7 @@ pub(crate) fn appended(given: &Value) -> Result<Vec<Parts>, Error> {
     }
 }
 
-/// Writes a file for its owner alone.
+/// Writes a file that only its owner can read.
 fn place(cx: &Exec, path: &str, bytes: &[u8]) -> Result<(), Error> {
     let owner = Owner {
         mode: Some(0o600),
@@ -333,10 +336,11 @@ fn place(cx: &Exec, path: &str, bytes: &[u8]) -> Result<(), Error> {
     fs::write(cx, Path::new(path), bytes, owner)
 }
 
-/// Has a certificate made here or by `ca_server`. `args` are those of `create_certificate`.
+/// Creates a certificate, on this machine or on `ca_server`. `args` are the arguments of
+/// `create_certificate`.
 ///
 /// # Errors
-/// When they make no sense, or openssl or the other minion says something against it.
+/// When the arguments are not valid, or openssl or the other minion reports an error.
 pub(crate) fn made(
     cx: &Exec,
     mut args: Map,
@@ -363,7 +367,7 @@ pub(crate) fn made(
     }
 }
 
-/// Has another minion sign.
+/// Requests the signature from another minion.
 fn remote(cx: &Exec, server: &str, policy: &str, mut args: Map) -> Result<Parts, Error> {
     let passphrase = args
         .remove("private_key_passphrase")
@@ -424,10 +428,11 @@ fn asked(
     })
 }
 
-/// A signing policy of this machine: of the pillar, or of the configuration. Nothing where none is named.
+/// Returns a signing policy of the pillar or the configuration of this machine; empty if no name is
+/// given.
 ///
 /// # Errors
-/// When the pillar cannot be had.
+/// When the pillar cannot be read.
 pub(crate) fn own_policy(cx: &Exec, name: Option<&str>) -> Result<Map, Error> {
     const POLICIES: &str = "x509_signing_policies";
     let Some(name) = name else {
@@ -458,10 +463,10 @@ pub(crate) fn own_policy(cx: &Exec, name: Option<&str>) -> Result<Map, Error> {
     })
 }
 
-/// A signing policy here or of another minion, with the newer names of its settings.
+/// Returns a signing policy of this machine or another minion. Its settings have their newer names.
 ///
 /// # Errors
-/// When the pillar cannot be had, or the other minion does not answer.
+/// When the pillar cannot be read, or the other minion does not answer.
 pub(crate) fn policy(cx: &Exec, name: Option<&str>, ca_server: Option<&str>) -> Result<Map, Error> {
     let mut policy = match (ca_server, name) {
         (Some(server), Some(name)) => {
@@ -517,7 +522,8 @@ fn create_certificate(cx: &Exec, args: CreateCertificate) -> Result<Value, Error
     delivery.done(cx, bytes, "Certificate")
 }
 
-/// The private key that a container gets with its certificate: its own, or the one that signs where it signs itself.
+/// Returns the private key to include in a container with its certificate: the key of the
+/// certificate or, if it is self-signed, the signing key.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -585,10 +591,11 @@ fn create_private_key(cx: &Exec, mut args: CreatePrivateKey) -> Result<Value, Er
     delivery.done(cx, bytes, "Private key")
 }
 
-/// A new private key as it is written, in an encoding, and in a container for older systems or for others.
+/// Creates a private key and returns it in an encoding. `is_older` selects a PKCS#12 container for
+/// older systems.
 ///
 /// # Errors
-/// When there is no such kind or size, or it cannot be written so.
+/// When the algorithm or the size is unknown, or the key cannot be written in the encoding.
 pub(crate) fn new_key(
     cx: &Exec,
     algo: &str,
@@ -609,10 +616,10 @@ pub(crate) fn new_key(
     }
 }
 
-/// A private key as it is written.
+/// Returns a private key in an encoding.
 ///
 /// # Errors
-/// When it cannot be written so.
+/// When the key cannot be written in the encoding.
 pub(crate) fn as_written(
     cx: &Exec,
     key: &Private,
@@ -658,10 +665,10 @@ fn create_csr(cx: &Exec, args: CreateCsr) -> Result<Value, Error> {
     delivery.done(cx, encoding.bytes("CERTIFICATE REQUEST", der), "CSR")
 }
 
-/// A request's DER, from the arguments of `create_csr`.
+/// Returns a certificate signing request in DER, from the arguments of `create_csr`.
 ///
 /// # Errors
-/// When they make no sense, or openssl says something against it.
+/// When the arguments are not valid, or openssl reports an error.
 pub(crate) fn request(cx: &Exec, mut args: Map) -> Result<Vec<u8>, Error> {
     renamed(&mut args);
     check_digest(&given(&args, "digest").map_or_else(|| "sha256".into(), Value::to_text))?;
@@ -724,7 +731,7 @@ fn signed_for(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
     all.remove("ca_server");
     merge(&mut all, policy.clone());
     let der = Draft::of(cx, &all, false)?.signed(cx)?;
-    // Who asks has no say in where this machine keeps copies.
+    // The settings of the requesting minion must not decide where this machine stores copies.
     let made = Parts::read(&der).ok_or("openssl gave no certificate")?;
     keep_copy(cx, &made, &policy)?;
     Ok(pem::text("CERTIFICATE", &der).into())

@@ -1,4 +1,4 @@
-//! `pip.install`, `pip.uninstall` and `pip.upgrade`.
+//! Implements `pip.install`, `pip.uninstall` and `pip.upgrade`.
 
 use std::path::{Path, PathBuf};
 
@@ -17,141 +17,142 @@ state::exec_module! {
     /// Install Python packages with pip.
     mod pip;
 
-    /// Install packages, and return what pip said.
+    /// Install packages and return the result of pip.
     fn install(Install {
-        /// Packages: a list, or a text with commas.
+        /// The packages: a list, or a text with commas.
         pkgs: Value = Value::Null,
-        /// Files with requirements: a list, or a text with commas; `salt://` is fetched.
+        /// The requirements files: a list, or a text with commas. `salt://` files are fetched.
         requirements: Value = Value::Null,
-        /// A virtual environment, or the path of a pip or Python in one.
+        /// A virtual environment, or the path of a pip or Python program in one.
         bin_env: Option<String> = None,
-        /// Prefer wheels; of pip 1.4 to 9.
+        /// True to prefer wheels; only for pip 1.4 to 9.
         use_wheel: bool = false,
-        /// Do not use wheels; of pip 1.4 to 9.
+        /// True to use no wheels; only for pip 1.4 to 9.
         no_use_wheel: bool = false,
         /// The file that pip logs to.
         log: Option<String> = None,
-        /// A proxy; False ignores the one of the configuration.
+        /// A proxy; False ignores the configured proxy.
         proxy: Value = Value::Null,
-        /// Seconds that a connection may take.
+        /// The timeout of a connection in seconds.
         timeout: Value = Value::Null,
-        /// Folders or repositories to install in editable mode.
+        /// The folders or repositories to install in editable mode.
         editable: Value = Value::Null,
-        /// Folders or pages where archives are.
+        /// The folders or pages that list archives.
         find_links: Value = Value::Null,
         /// The URL of the index.
         index_url: Option<String> = None,
-        /// The URL of another one.
+        /// The URL of an additional index.
         extra_index_url: Option<String> = None,
-        /// Look at no index.
+        /// True to use no index.
         no_index: bool = false,
-        /// Mirrors; of pip before 7.
+        /// The mirrors; only for pip before 7.
         mirrors: Value = Value::Null,
         /// The folder to build in.
         build: Option<String> = None,
         /// The folder to install into.
         target: Option<String> = None,
-        /// Download into this folder and do not install; of old pips.
+        /// A folder to download into without installing; only for old versions of pip.
         download: Option<String> = None,
-        /// The folder of the cache.
+        /// The folder of the download cache.
         download_cache: Option<String> = None,
         /// The folder for editable sources.
         source: Option<String> = None,
         /// Upgrade to the newest version.
         upgrade: bool = false,
-        /// Reinstall what is there.
+        /// True to reinstall packages that are already installed.
         force_reinstall: bool = false,
-        /// Do not look at what is there.
+        /// True to ignore packages that are already installed.
         ignore_installed: bool = false,
-        /// What to do with a path that is there: s, i, w or b.
+        /// The action for a path that already exists: `s`, `i`, `w` or `b` (switch, ignore, wipe,
+        /// backup).
         exists_action: Option<String> = None,
-        /// Leave dependencies alone.
+        /// True to install no dependencies.
         no_deps: bool = false,
-        /// Do not install; of old pips.
+        /// True to download without installing; only for old versions of pip.
         no_install: bool = false,
-        /// Do not download; of old pips.
+        /// True to download nothing; only for old versions of pip.
         no_download: bool = false,
-        /// Options for each setup.py.
+        /// Options for each call of `setup.py`.
         global_options: Value = Value::Null,
-        /// Options for each `setup.py install`.
+        /// Options for each call of `setup.py install`.
         install_options: Value = Value::Null,
         /// The user who runs pip.
         user: Option<String> = None,
-        /// The directory to run it in.
+        /// The directory in which pip runs.
         cwd: Option<String> = None,
-        /// Versions before releases too.
+        /// True to allow pre-release versions.
         pre_releases: bool = false,
-        /// A file of certificates.
+        /// The path of a file with certificates.
         cert: Option<String> = None,
-        /// Of old pips.
+        /// True to pass `--allow-all-external`; only for old versions of pip.
         allow_all_external: bool = false,
-        /// Of old pips.
+        /// The packages for `--allow-external`; only for old versions of pip.
         allow_external: Value = Value::Null,
-        /// Of old pips.
+        /// The packages for `--allow-unverified`; only for old versions of pip.
         allow_unverified: Value = Value::Null,
-        /// Of old pips.
+        /// True to pass `--process-dependency-links`; only for old versions of pip.
         process_dependency_links: bool = false,
-        /// The environment of `salt://` files.
+        /// The environment to fetch `salt://` files from.
         saltenv: String = "base".into(),
-        /// Variables for pip's environment.
+        /// Environment variables for pip.
         env_vars: Value = Value::Null,
-        /// Accepted: there is no terminal.
+        /// Accepted and ignored: there is no terminal.
         use_vt: bool = false,
-        /// A host that needs no valid certificate.
+        /// A host that is trusted without a valid certificate.
         trusted_host: Option<String> = None,
-        /// Use no cache.
+        /// True to use no cache.
         no_cache_dir: bool = false,
-        /// Further arguments of pip.
+        /// Additional arguments for pip.
         extra_args: Value = Value::Null,
         /// The folder of the cache.
         cache_dir: Option<String> = None,
-        /// Packages that are not taken as wheels.
+        /// The packages that are not installed from wheels.
         no_binary: Value = Value::Null,
-        /// Do not look whether pip itself is the newest.
+        /// True to skip the check for a newer version of pip.
         disable_version_check: bool = false,
         ..kwargs
     });
 
-    /// Remove packages, and return what pip said.
+    /// Remove packages and return the result of pip.
     fn uninstall(Uninstall {
-        /// Packages: a list, or a text with commas.
+        /// The packages: a list, or a text with commas.
         pkgs: Value = Value::Null,
-        /// As of `install`.
+        /// The requirements files whose packages are removed: a list, or a text with commas.
         requirements: Value = Value::Null,
-        /// As of `install`.
+        /// A virtual environment, or the path of a pip or Python program in one.
         bin_env: Option<String> = None,
-        /// As of `install`.
+        /// The file that pip logs to.
         log: Option<String> = None,
-        /// As of `install`.
+        /// A proxy; False ignores the configured proxy.
         proxy: Value = Value::Null,
-        /// As of `install`.
+        /// The timeout of a connection in seconds.
         timeout: Value = Value::Null,
-        /// As of `install`.
+        /// The user who runs pip.
         user: Option<String> = None,
-        /// As of `install`.
+        /// The directory in which pip runs.
         cwd: Option<String> = None,
-        /// As of `install`.
+        /// The environment to fetch `salt://` files from.
         saltenv: String = "base".into(),
-        /// Accepted: there is no terminal.
+        /// Accepted and ignored: there is no terminal.
         use_vt: bool = false,
-        /// As of `install`.
+        /// Additional arguments for pip.
         extra_args: Value = Value::Null,
     });
 
     /// Upgrade all packages.
     fn upgrade(Upgrade {
-        /// As of `install`.
+        /// A virtual environment, or the path of a pip or Python program in one.
         bin_env: Option<String> = None,
-        /// As of `install`.
+        /// The user who runs pip.
         user: Option<String> = None,
-        /// As of `install`.
+        /// The directory in which pip runs.
         cwd: Option<String> = None,
-        /// Accepted: there is no terminal.
+        /// Accepted and ignored: there is no terminal.
         use_vt: bool = false,
     });
 }
 
-/// Arguments for pip in the making.
+/// A builder of the arguments for pip.
 #[derive(Default)]
 struct Words(Vec<String>);
 
@@ -160,7 +161,7 @@ impl Words {
         Self(words.iter().map(|word| (*word).to_owned()).collect())
     }
 
-    /// An option with a value, where there is one.
+    /// Appends an option and its value, if the value is set and not empty.
     fn option(&mut self, name: &str, value: &Option<String>) {
         if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
             self.pair(name, value);
@@ -176,7 +177,7 @@ impl Words {
         self.0.extend(given.map(|(_, name)| (*name).to_owned()));
     }
 
-    /// An option for each of a list.
+    /// Appends an option once for each value of a list.
     fn each(&mut self, name: &str, values: &Value) {
         for value in listed(values) {
             self.pair(name, &value);
@@ -206,7 +207,7 @@ impl Words {
     }
 }
 
-/// A list, or a text with commas.
+/// Returns the items of a list, or of a text with commas.
 fn listed(value: &Value) -> Vec<String> {
     let trimmed = |text: &str| text.trim().to_owned();
     match value {
@@ -241,7 +242,8 @@ fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
     }
     for package in packages {
         refuse_option(&package)?;
-        // A semicolon stands for the comma of a range of versions.
+        // In Salt a semicolon replaces the comma of a version range, because commas separate
+        // packages.
         words.0.push(package.replace(';', ","));
     }
     last(&args, &mut words)?;
@@ -262,12 +264,12 @@ fn variables(env_vars: &Value) -> Result<Map, Error> {
     }
 }
 
-/// True for the pips that had options for wheels.
+/// Returns whether this version of pip has options for wheels.
 fn has_wheel_options(version: &str) -> bool {
     at_least(version, "1.4") && at_least("9.0.3", version)
 }
 
-/// What a state refuses to ask of this pip.
+/// Returns an error text if this version of pip does not support an option that a state uses.
 pub(crate) fn unsupported(
     use_wheel: bool,
     no_use_wheel: bool,
@@ -319,7 +321,7 @@ fn old_wheels(args: &Install, version: &str, words: &mut Words) {
     }
 }
 
-/// Where packages come from.
+/// Appends the options that say where packages come from.
 fn sources(cx: &Exec, args: &Install, version: &str, words: &mut Words) -> Result<(), Error> {
     connection(cx, args.log.as_deref(), &args.proxy, &args.timeout, words)?;
     for link in listed(&args.find_links) {
@@ -356,7 +358,7 @@ fn sources(cx: &Exec, args: &Install, version: &str, words: &mut Words) -> Resul
     Ok(())
 }
 
-/// The options that installing and removing share.
+/// Appends the options that installing and removing packages share.
 fn connection(
     cx: &Exec,
     log: Option<&str>,
@@ -415,7 +417,7 @@ fn configured_proxy(cx: &Exec) -> Option<String> {
     Some(format!("http://{user}{host}:{port}"))
 }
 
-/// Where packages go to, and what is done with those that are there.
+/// Appends the options for target folders and for packages that are already installed.
 fn places(cx: &Exec, args: &Install, version: &str, words: &mut Words) -> Result<(), Error> {
     words.option("--build", &args.build);
     let from_environment = || {
@@ -464,7 +466,7 @@ fn places(cx: &Exec, args: &Install, version: &str, words: &mut Words) -> Result
     Ok(())
 }
 
-/// What stands behind the packages.
+/// Appends the editable packages and the last options.
 fn last(args: &Install, words: &mut Words) -> Result<(), Error> {
     let egg = Regex::new("(?:#|#.*?&)egg=([^&]+)", Flags::NONE)?;
     for entry in listed(&args.editable) {
@@ -528,7 +530,7 @@ fn upgrade(cx: &Exec, args: Upgrade) -> Result<Value, Error> {
         .into())
 }
 
-/// What differs between two lists of packages.
+/// Returns the differences between two lists of packages.
 fn changed(old: &Map, new: &Map) -> Map {
     let text = |value: Option<&Value>| value.cloned().unwrap_or_else(|| "".into());
     let mut changes = Map::new();
@@ -542,14 +544,14 @@ fn changed(old: &Map, new: &Map) -> Map {
     changes
 }
 
-/// Files with requirements, in copies that the user may read.
+/// Requirements files. If another user runs pip, they are copies that this user may read.
 struct Files {
     paths: Vec<String>,
     folder: Option<PathBuf>,
 }
 
 impl Files {
-    /// The files, or Salt's answer that one of them is not there.
+    /// Returns the files, or Salt's answer if one of them is not found.
     fn of(
         cx: &Exec,
         requirements: &Value,
@@ -585,7 +587,7 @@ impl Files {
         self.paths.iter().flat_map(pair).collect()
     }
 
-    /// Copies a file, and those that it names, into a folder of the user.
+    /// Copies a requirements file, and the files that it refers to, into a folder of the user.
     fn copy(&mut self, cx: &Exec, path: &str, cwd: Option<&str>, user: &str) -> Result<(), Error> {
         let missing = || Error::refused(format!("User '{user}' is not available"));
         let uid = accounts::user(user).ok_or_else(missing)?.uid;
@@ -630,7 +632,7 @@ impl Files {
     }
 }
 
-/// The files that a file with requirements names: `-r other.txt`.
+/// Returns the files that a requirements file refers to, as in `-r other.txt`.
 fn chained(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         let line = line.split(" #").next().unwrap_or_default().trim();

@@ -1,4 +1,4 @@
-//! The `pip` execution module, through the program `pip`: what is installed.
+//! The `pip` execution module: reports installed packages through the program `pip`.
 
 pub(crate) mod install;
 
@@ -16,139 +16,140 @@ state::exec_module! {
     /// Install Python packages with pip.
     mod pip;
 
-    /// Return what pip freezes: lines with packages and their versions.
+    /// Return the output of `pip freeze`: lines with packages and their versions.
     fn freeze(Freeze {
-        /// A virtual environment, or the path of a pip or Python in one.
+        /// A virtual environment, or the path of a pip or Python program in one.
         bin_env: Option<String> = None,
         /// The user who runs pip.
         user: Option<String> = None,
-        /// The directory to run it in.
+        /// The directory in which pip runs.
         cwd: Option<String> = None,
-        /// Accepted: there is no terminal.
+        /// Accepted and ignored: there is no terminal.
         use_vt: bool = false,
-        /// Variables for its environment.
+        /// Environment variables for pip.
         env_vars: Option<Map> = None,
         ..kwargs
     });
 
-    /// Return packages and their versions from what pip freezes.
+    /// Return the packages and their versions, parsed from the output of `pip freeze`.
     fn list_freeze_parse(ListFreezeParse {
-        /// How the names start.
+        /// A prefix of the package names; all packages if not given.
         prefix: Option<String> = None,
-        /// As of `freeze`.
+        /// A virtual environment, or the path of a pip or Python program in one.
         bin_env: Option<String> = None,
-        /// As of `freeze`.
+        /// The user who runs pip.
         user: Option<String> = None,
-        /// As of `freeze`.
+        /// The directory in which pip runs.
         cwd: Option<String> = None,
-        /// As of `freeze`.
+        /// Environment variables for pip.
         env_vars: Option<Map> = None,
         ..kwargs
     });
 
-    /// Return packages and their versions.
+    /// Return the installed packages and their versions.
     fn list(List {
-        /// How the names start.
+        /// A prefix of the package names; all packages if not given.
         prefix: Option<String> = None,
-        /// As of `freeze`.
+        /// A virtual environment, or the path of a pip or Python program in one.
         bin_env: Option<String> = None,
-        /// As of `freeze`.
+        /// The user who runs pip.
         user: Option<String> = None,
-        /// As of `freeze`.
+        /// The directory in which pip runs.
         cwd: Option<String> = None,
-        /// As of `freeze`.
+        /// Environment variables for pip.
         env_vars: Option<Map> = None,
         ..kwargs
     });
 
     /// Return the version of pip.
     fn version(VersionOf {
-        /// As of `freeze`.
+        /// A virtual environment, or the path of a pip or Python program in one.
         bin_env: Option<String> = None,
-        /// As of `freeze`.
+        /// The directory in which pip runs.
         cwd: Option<String> = None,
-        /// As of `freeze`.
+        /// The user who runs pip.
         user: Option<String> = None,
     });
 
-    /// Return the packages that have a newer version, and which.
+    /// Return the packages that have a newer version, with that version.
     fn list_upgrades(ListUpgrades {
-        /// As of `freeze`.
+        /// A virtual environment, or the path of a pip or Python program in one.
         bin_env: Option<String> = None,
-        /// As of `freeze`.
+        /// The user who runs pip.
         user: Option<String> = None,
-        /// As of `freeze`.
+        /// The directory in which pip runs.
         cwd: Option<String> = None,
     });
 
     /// True when a package is installed.
     fn is_installed(IsInstalled {
-        /// The package.
+        /// The name of the package.
         pkgname: String,
-        /// As of `freeze`.
+        /// A virtual environment, or the path of a pip or Python program in one.
         bin_env: Option<String> = None,
-        /// As of `freeze`.
+        /// The user who runs pip.
         user: Option<String> = None,
-        /// As of `freeze`.
+        /// The directory in which pip runs.
         cwd: Option<String> = None,
     });
 
     /// True when a package has a newer version.
     fn upgrade_available(UpgradeAvailable {
-        /// The package.
+        /// The name of the package.
         pkg: String,
-        /// As of `freeze`.
+        /// A virtual environment, or the path of a pip or Python program in one.
         bin_env: Option<String> = None,
-        /// As of `freeze`.
+        /// The user who runs pip.
         user: Option<String> = None,
-        /// As of `freeze`.
+        /// The directory in which pip runs.
         cwd: Option<String> = None,
     });
 
-    /// Return all versions of a package that the index has, the newest last.
+    /// Return all versions of a package that the index offers, the newest last.
     fn list_all_versions(ListAllVersions {
-        /// The package.
+        /// The name of the package.
         pkg: String,
-        /// As of `freeze`.
+        /// A virtual environment, or the path of a pip or Python program in one.
         bin_env: Option<String> = None,
-        /// Alpha versions too.
+        /// True to include alpha versions.
         include_alpha: bool = false,
-        /// Beta versions too.
+        /// True to include beta versions.
         include_beta: bool = false,
-        /// Candidates too.
+        /// True to include release candidates.
         include_rc: bool = false,
-        /// As of `freeze`.
+        /// The user who runs pip.
         user: Option<String> = None,
-        /// As of `freeze`.
+        /// The directory in which pip runs.
         cwd: Option<String> = None,
         /// The URL of the index.
         index_url: Option<String> = None,
-        /// The URL of another one.
+        /// The URL of an additional index.
         extra_index_url: Option<String> = None,
     });
 
-    /// Return a package's name as indexes compare it.
+    /// Return the name of a package in the form in which indexes compare names.
     fn normalize(Normalize {
         /// The name.
         name: String,
     });
 }
 
-/// What does not contact the index by itself: a look-up that times out would make every run slow.
+/// The option that stops pip from looking for a newer pip. A look-up that times out would slow
+/// every run down.
 const NO_CHECK: &str = "--disable-pip-version-check";
 
-/// Which pip, and how it is run.
+/// The pip to run, and how to run it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pip {
-    /// A virtual environment, or a program in one.
+    /// A virtual environment, or the path of a pip or Python program in one.
     pub(crate) bin_env: Option<String>,
-    /// The user who runs it.
+    /// The user who runs pip.
     pub(crate) user: Option<String>,
-    /// The directory to run it in.
+    /// The directory in which pip runs.
     pub(crate) cwd: Option<String>,
-    /// Variables for its environment.
+    /// Environment variables for pip.
     pub(crate) env_vars: Map,
-    /// Further options of `cmd.run_all`.
+    /// Additional options of `cmd.run_all`.
     pub(crate) options: Map,
 }
 
@@ -162,10 +163,10 @@ impl Pip {
         }
     }
 
-    /// The program and its first arguments.
+    /// Returns the program and its first arguments.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is no pip.
     fn program(&self) -> Result<Vec<String>, Error> {
         let module = |python: String| vec![python, "-m".into(), "pip".into()];
         let Some(bin_env) = &self.bin_env else {
@@ -202,7 +203,7 @@ impl Pip {
         })
     }
 
-    /// Runs pip, as `cmd.run_all` does.
+    /// Runs pip in the same way as `cmd.run_all`.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -230,7 +231,7 @@ impl Pip {
         run_all_with(cx, &command.into(), &options)
     }
 
-    /// What a command prints that must not fail.
+    /// Returns the standard output of a pip command, or its standard error as an error if it fails.
     fn ask(&self, cx: &Exec, words: &[&str]) -> Result<String, Error> {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         let out = self.run(cx, words)?;
@@ -241,7 +242,7 @@ impl Pip {
         }
     }
 
-    /// The version of pip, looked up once in a run.
+    /// Returns the version of pip, which is looked up once a run.
     ///
     /// # Errors
     /// When there is no pip.
@@ -274,16 +275,16 @@ impl Pip {
         format!("pip.version.{bin_env}")
     }
 
-    /// To be called once pip may have replaced itself.
+    /// Forgets the version of pip. Call this after any command that may have replaced pip itself.
     fn forget_version(&self, cx: &Exec) {
         let key = self.context_key();
         cx.context(|context| context.remove(&key));
     }
 
-    /// The packages and their versions, those whose name starts so.
+    /// Returns the packages whose name begins with `prefix`, with their versions.
     ///
     /// # Errors
-    /// When pip does not tell.
+    /// When pip fails or prints something unexpected.
     pub(crate) fn list(&self, cx: &Exec, prefix: Option<&str>) -> Result<Map, Error> {
         if !at_least(&self.version(cx)?, "9.0") {
             return self.list_frozen(cx, prefix);
@@ -298,7 +299,7 @@ impl Pip {
         Ok(packages)
     }
 
-    /// The lines that pip freezes.
+    /// Returns the lines that `pip freeze` prints.
     ///
     /// # Errors
     /// When pip fails.
@@ -359,7 +360,8 @@ fn is_dir(path: &str) -> bool {
     std::path::Path::new(path).is_dir()
 }
 
-/// The Python of a virtual environment: `python`, `python3`, then the first with a version.
+/// Returns the Python of a virtual environment: `python`, then `python3`, then the first with a
+/// version in its name.
 fn python_of(folder: &str) -> Result<Option<String>, Error> {
     let folder = folder.trim_end_matches('/');
     let usual = ["python", "bin/python", "Scripts/python", "bin/python3"];
@@ -393,7 +395,7 @@ fn keep_prefix(packages: &mut Map, prefix: Option<&str>) {
     }
 }
 
-/// Name and version of a line that pip has frozen.
+/// Returns the name and the version in a line of `pip freeze`.
 fn frozen(line: &str) -> Option<(&str, &str)> {
     let line = line.strip_prefix("-e ").unwrap_or(line);
     if let Some((version, name)) = line.split_once("#egg=") {
@@ -476,10 +478,11 @@ fn list_all_versions(cx: &Exec, args: ListAllVersions) -> Result<Value, Error> {
 }
 
 impl Pip {
-    /// All versions that an index has, but those with one of these letters; the newest last.
+    /// Returns the versions that an index offers, the newest last. Versions that contain any text
+    /// of `left_out` are omitted.
     ///
     /// # Errors
-    /// When a URL is none, or pip cannot be started.
+    /// When a URL is not valid, or pip cannot be started.
     pub(crate) fn all_versions(
         &self,
         cx: &Exec,
@@ -538,7 +541,7 @@ impl Pip {
     }
 }
 
-/// A name from a user must not become an option.
+/// Returns an error if pip would read the name of a package as an option.
 fn refuse_option(name: &str) -> Result<(), Error> {
     if name.starts_with('-') {
         return Err(Error::refused(format!(

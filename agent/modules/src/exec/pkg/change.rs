@@ -1,4 +1,4 @@
-//! The `pkg` execution module: what changes packages.
+//! The part of the `pkg` execution module that installs, upgrades and removes packages.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,68 +8,68 @@ use crate::pkg::transaction::{self, Install};
 use crate::pkg::{self, Wanted, targets};
 
 state::exec_module! {
-    /// Packages.
+    /// Manage packages.
     mod pkg;
 
     /// Install packages and return what changed.
     fn install(InstallArgs {
-        /// A package, or several with commas between.
+        /// The name of a package, or several names separated by commas.
         name: Option<String> = None,
-        /// Read the repositories' lists anew first.
+        /// True to refresh the package lists of the repositories first.
         refresh: bool = false,
-        /// The repository or release to take it from.
+        /// The repository or release to install from.
         fromrepo: Option<String> = None,
-        /// Do not look at signatures.
+        /// True to skip the check of signatures.
         skip_verify: bool = false,
         /// A file with answers for debconf.
         debconf: Value = Value::Null,
-        /// Packages, each a name or a name with a version.
+        /// A list of packages, each a name or a name with a version.
         pkgs: Value = Value::Null,
-        /// Package files, each a name with a URL or path.
+        /// A list of package files, each a name with a URL or path.
         sources: Value = Value::Null,
-        /// Install again what is there in that version.
+        /// True to reinstall packages that already have the requested version.
         reinstall: bool = false,
-        /// Only fetch the packages.
+        /// True to download the packages without installing them.
         downloadonly: bool = false,
-        /// Compare versions without what stands before the colon.
+        /// True to ignore the epoch (the part before the colon) when versions are compared.
         ignore_epoch: bool = false,
-        /// Leave out the machine's own architecture in names.
+        /// True to omit the native architecture of the machine from names.
         normalize: bool = true,
         ..kwargs
     });
 
-    /// Remove packages and return what changed; their configuration stays.
+    /// Remove packages and return what changed. Their configuration files stay.
     fn remove(Remove {
-        /// A package, or several with commas between.
+        /// The name of a package, or several names separated by commas.
         name: Option<String> = None,
-        /// Packages, each a name or a name with a version.
+        /// A list of packages, each a name or a name with a version.
         pkgs: Value = Value::Null,
         ..kwargs
     });
 
-    /// Remove packages with their configuration and return what changed.
+    /// Remove packages and their configuration files, and return what changed.
     fn purge(Purge {
-        /// A package, or several with commas between.
+        /// The name of a package, or several names separated by commas.
         name: Option<String> = None,
-        /// Packages, each a name or a name with a version.
+        /// A list of packages, each a name or a name with a version.
         pkgs: Value = Value::Null,
         ..kwargs
     });
 
     /// Upgrade all packages and return what changed.
     fn upgrade(Upgrade {
-        /// Read the repositories' lists anew first.
+        /// True to refresh the package lists of the repositories first.
         refresh: bool = true,
-        /// Install and remove other packages where an upgrade needs it.
+        /// True to install and remove other packages if an upgrade needs it.
         dist_upgrade: bool = false,
         ..kwargs
     });
 
-    /// Read the repositories' lists anew.
+    /// Refresh the package lists of the repositories.
     fn refresh_db(RefreshDb {
-        /// How many seconds old they may be.
+        /// The age in seconds up to which the lists are not refreshed again.
         cache_valid_time: Value = 0.into(),
-        /// Fail when one of them cannot be had.
+        /// True to fail if any list cannot be fetched.
         failhard: bool = false,
         ..kwargs
     });

@@ -1,4 +1,4 @@
-//! The `pkg` execution module: what only apt's has.
+//! The part of the `pkg` execution module that only exists for apt.
 
 use std::path::Path;
 
@@ -11,36 +11,36 @@ use crate::process::{Process, which as found};
 use crate::source;
 
 state::exec_module! {
-    /// Packages.
+    /// Manage packages.
     mod pkg;
 
-    /// Return the package that a file belongs to; False where the file is not there.
+    /// Return the package that owns a file, or False if the file does not exist.
     fn which(Which {
-        /// The file.
+        /// The path of the file.
         path: String,
     });
 
-    /// Return what is wanted of packages: by state a list.
+    /// Return the selections of dpkg: a list of packages for each state.
     fn get_selections(GetSelections {
-        /// Only packages of these names.
+        /// A pattern of package names; all packages if not given.
         pattern: Option<String> = None,
-        /// Only those in this state, such as `hold`.
+        /// The state to return, such as `hold`; all states if not given.
         state: Option<String> = None,
     });
 
-    /// Change what is wanted of packages, and return what changed.
+    /// Set selections of dpkg and return what changed.
     fn set_selections(SetSelections {
         /// A file with a package and a state in each line.
         path: Option<String> = None,
-        /// By state a list of packages.
+        /// A dictionary with a list of packages for each state.
         selection: Value = Value::Null,
-        /// Whether first all packages are marked to be removed.
+        /// True to mark all packages for removal first (`dpkg --clear-selections`).
         clear: bool = false,
-        /// The environment that the file comes from.
+        /// The environment to fetch the file from.
         saltenv: String = "base".into(),
     });
 
-    /// List the services that use files which packages have replaced.
+    /// List the services that still use files that packages have replaced.
     fn services_need_restart(ServicesNeedRestart {
         ..kwargs
     });
@@ -56,7 +56,7 @@ fn which(cx: &Exec, args: Which) -> Result<Value, Error> {
     }
 }
 
-/// Reads lines of a package and its state: by state a list.
+/// Parses lines of a package and its state into a list of packages for each state.
 fn read(text: &str) -> Result<Map, Error> {
     let mut states = Map::new();
     for line in text.lines() {
@@ -91,7 +91,7 @@ fn get_selections(cx: &Exec, args: GetSelections) -> Result<Value, Error> {
     Ok(states.into())
 }
 
-/// What is to be changed, from a file or as it was given.
+/// Returns the requested selections, read from the file or from the argument.
 fn wanted(cx: &Exec, args: &SetSelections) -> Result<Map, Error> {
     if let Some(path) = args.path.as_deref().filter(|path| !path.is_empty()) {
         let cached = source::cached(cx, path, &args.saltenv, source::How::default())?;
@@ -147,7 +147,7 @@ fn set_selections(cx: &Exec, args: SetSelections) -> Result<Value, Error> {
     Ok(changes?.into())
 }
 
-/// Sets those that are not as they are wanted, one by one.
+/// Sets the selections that differ from the requested ones, one by one, and returns what changed.
 fn set(cx: &Exec, wanted: &Map) -> Result<Map, Error> {
     let mut old = Map::new();
     for (state, names) in &selections(cx, "*")? {

@@ -1,4 +1,5 @@
-//! The `pkg` execution module: the files of packages, and what is known of each package.
+//! The part of the `pkg` execution module that reports the files of packages and information about
+//! packages.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,50 +9,52 @@ use crate::exec::lowpkg::this_root;
 use crate::pkg::{self, rpm_info};
 
 state::exec_module! {
-    /// Packages.
+    /// Manage packages.
     mod pkg;
 
-    /// Return the package that a path belongs to, or of each of several; an empty text where it belongs to none.
+    /// Return the package that owns a path, or an empty text if no package does. With several
+    /// paths, return a dictionary.
     fn owner(Owner {
         *rest,
         ..kwargs
     });
 
-    /// List the files of these packages, or of all.
+    /// List the files of these packages, or of all packages.
     fn file_list(FileList {
         *rest,
         ..kwargs
     });
 
-    /// List the files of these packages, or of all, by package.
+    /// List the files of these packages, or of all packages, for each package.
     fn file_dict(FileDict {
         *rest,
         ..kwargs
     });
 
-    /// Return what is known of these installed packages, or of all.
+    /// Return information about these installed packages, or about all.
     fn info_installed(InfoInstalled {
         *rest,
         ..kwargs
     });
 
-    /// Return the files of packages that are not as the packages brought them.
+    /// Return the files of packages that differ from the files that the packages contain.
     fn verify(Verify {
         *rest,
         ..kwargs
     });
 
-    /// Return what is changed of the files of packages; `size=True` and the like take those of which this is changed, or not.
+    /// Return how files of packages were changed. Keywords such as `size=True` select files by
+    /// whether this attribute was changed.
     fn modified(Modified {
         *rest,
         ..kwargs
     });
 }
 
-/// Names of packages or files, none of which is an option.
+/// Returns names of packages or files as texts.
 ///
 /// # Errors
-/// When one would be.
+/// When a name would be read as an option.
 pub(crate) fn texts(given: &[Value]) -> Result<Vec<String>, Error> {
     let texts: Vec<String> = given.iter().map(Value::to_text).collect();
     match texts.iter().find(|text| text.starts_with('-')) {

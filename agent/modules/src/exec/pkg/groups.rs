@@ -1,4 +1,4 @@
-//! The `pkg` execution module: groups of packages, of dnf and yum.
+//! The part of the `pkg` execution module that manages groups of packages, for dnf and yum.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,46 +8,47 @@ use crate::exec::tool;
 use crate::pkg;
 
 state::exec_module! {
-    /// Packages.
+    /// Manage packages.
     mod pkg;
 
-    /// Return the groups that there are.
+    /// Return the names of all groups.
     fn group_list(GroupList {});
 
-    /// Return the packages of a group, by how much they belong to it.
+    /// Return the packages of a group, sorted by kind: mandatory, optional, default and
+    /// conditional.
     fn group_info(GroupInfo {
-        /// The group.
+        /// The name of the group.
         name: String,
-        /// Those of the groups in it, too.
+        /// True to include the packages of the groups that the group contains.
         expand: bool = false,
-        /// Groups that are left out.
+        /// The names of groups to leave out.
         ignore_groups: Vec<String> = Vec::new(),
         ..kwargs
     });
 
-    /// Return which packages of a group are installed, and which are not.
+    /// Return which packages of a group are installed and which are not.
     fn group_diff(GroupDiff {
-        /// The group.
+        /// The name of the group.
         name: String,
         ..kwargs
     });
 
-    /// Install the packages of groups that belong to them.
+    /// Install the mandatory and default packages of groups.
     fn group_install(GroupInstall {
-        /// The group, or several.
+        /// The name of a group, a list of names, or a text with commas.
         name: Value,
-        /// Packages that are left out where they need not be there.
+        /// The default packages that are not installed.
         skip: Value = Value::Null,
-        /// Further packages.
+        /// Additional packages to install.
         include: Value = Value::Null,
         ..kwargs
     });
 }
 
-/// How much a package belongs to a group.
+/// The kinds of members of a group.
 const KINDS: [&str; 4] = ["mandatory", "optional", "default", "conditional"];
 
-/// What the headings of the list stand for.
+/// The headings of the list of groups, with the keys of the result.
 const HEADINGS: [(&str, &str); 5] = [
     ("installed groups:", "installed"),
     ("available groups:", "available"),
@@ -56,19 +57,20 @@ const HEADINGS: [(&str, &str); 5] = [
     ("available language groups:", "available languages"),
 ];
 
-/// Groups within groups within groups: more than that is a circle.
+/// The maximum nesting of groups. Deeper groups indicate a cycle.
 const DEPTH_MAX: usize = 16;
 
-/// What is known of a group.
+/// A group and its members.
 #[derive(Default)]
 struct Group {
-    /// As the program says it: `group`, `group-id`, `description` and so on.
+    /// The fields that the program prints, such as `group`, `group-id` and `description`.
     about: Map,
-    /// Its members, each list in the order of [`KINDS`].
+    /// The members, one list for each kind in the order of [`KINDS`].
     members: [Vec<String>; 4],
 }
 
-/// The kind of a heading such as ` Mandatory Packages:`, and what stands behind it: newer programs begin the list there.
+/// Parses a heading such as ` Mandatory Packages:`. Returns the index of its kind and the text
+/// after the colon, where newer programs begin the list.
 fn heading(line: &str) -> Option<(usize, &str)> {
     let (head, first) = line.split_once(':')?;
     let head = head.trim_end().to_lowercase();
@@ -101,7 +103,7 @@ fn parsed(text: &str) -> Group {
     group
 }
 
-/// The options that say which repositories are used.
+/// Returns the options that select repositories.
 fn options(kwargs: &Map) -> Vec<String> {
     let of = |name: &str| kwargs.get(name).map(tool::texts).unwrap_or_default();
     if let Some(repo) = of("fromrepo").first() {
@@ -116,7 +118,7 @@ fn options(kwargs: &Map) -> Vec<String> {
     .collect()
 }
 
-/// Asks the program, whose name depends on its age.
+/// Runs the package manager and returns its output. The name of the program depends on its version.
 fn said(cx: &Exec, words: &[String]) -> Result<String, Error> {
     let program = pkg::provider(cx)?.program();
     let words: Vec<&str> = [program]
@@ -142,7 +144,7 @@ fn asked(cx: &Exec, name: &str, kwargs: &Map) -> Result<Group, Error> {
     }
 }
 
-/// A group, with the members of the groups in it where they are asked for.
+/// Returns a group, including the members of nested groups if `done` is given.
 fn group(
     cx: &Exec,
     name: &str,
@@ -159,7 +161,8 @@ fn group(
                 continue;
             }
             done.push(member.clone());
-            // Names that mean several groups need the sign; those of several words must not have it.
+            // A name that matches several groups needs the `@`; a name with spaces must not have
+            // it.
             let marked = format!("@{member}");
             let inner = group(cx, &marked, &Map::new(), Some(&mut *done), depth + 1)
                 .or_else(|_| group(cx, &member, &Map::new(), Some(&mut *done), depth + 1))?;
@@ -211,7 +214,7 @@ fn group_list(cx: &Exec, _: GroupList) -> Result<Value, Error> {
     Ok(all.into())
 }
 
-/// Notes a group; one of a language has that in brackets behind its name.
+/// Adds a group to the result. A language group has the language in brackets after its name.
 fn add(all: &mut Map, key: &str, line: &str) {
     match all.get_mut(key) {
         Some(Value::List(list)) => std::sync::Arc::make_mut(list).push(line.into()),
@@ -266,7 +269,7 @@ fn group_diff(cx: &Exec, args: GroupDiff) -> Result<Value, Error> {
     Ok(all.into())
 }
 
-/// The texts of a list, or of one text with commas.
+/// Returns the texts of a list, or the parts of a text with commas.
 fn names(value: &Value) -> Vec<String> {
     let texts = tool::texts(value);
     match value.as_list() {

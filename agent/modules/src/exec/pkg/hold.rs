@@ -1,4 +1,4 @@
-//! The `pkg` execution module: packages that stay at their version.
+//! The part of the `pkg` execution module that holds packages at their version.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,27 +8,27 @@ use crate::pkg::holds;
 use crate::pkg::{self};
 
 state::exec_module! {
-    /// Packages.
+    /// Manage packages.
     mod pkg;
 
-    /// Hold packages at their version.
+    /// Hold packages at their installed version.
     fn hold(Hold {
-        /// A package.
+        /// The name of a package.
         name: Option<String> = None,
-        /// Packages, each a name or a name with a version.
+        /// A list of packages, each a name or a name with a version.
         pkgs: Value = Value::Null,
-        /// Package files, each a name with a URL or path.
+        /// A list of package files, each a name with a URL or path.
         sources: Value = Value::Null,
         ..kwargs
     });
 
-    /// Let packages go that are held.
+    /// Release packages that are held.
     fn unhold(Unhold {
-        /// A package.
+        /// The name of a package.
         name: Option<String> = None,
-        /// Packages, each a name or a name with a version.
+        /// A list of packages, each a name or a name with a version.
         pkgs: Value = Value::Null,
-        /// Package files, each a name with a URL or path.
+        /// A list of package files, each a name with a URL or path.
         sources: Value = Value::Null,
         ..kwargs
     });

@@ -1,4 +1,4 @@
-//! The `pkg` execution module: what is installed.
+//! The part of the `pkg` execution module that reports installed packages.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,50 +8,52 @@ use value::{Map, Value};
 use crate::pkg::{self, listing};
 
 state::exec_module! {
-    /// Packages.
+    /// Manage packages.
     mod pkg;
 
     /// List the installed packages with their versions.
     fn list_pkgs(ListPkgs {
-        /// Give each package a list of versions, and not one text with commas.
+        /// True to return a list of versions for each package, instead of a text with commas.
         versions_as_list: bool = false,
-        /// List those that are removed, with their configuration kept.
+        /// True to list the packages that are removed but whose configuration is kept.
         removed: bool = false,
-        /// List those that are installed and to be purged.
+        /// True to list the packages that are installed but marked to be purged.
         purge_desired: bool = false,
         ..kwargs
     });
 
-    /// Return the installed version of a package, or of each of several; names may be globs.
+    /// Return the installed version of a package, or a dictionary for several packages. Names may
+    /// be globs.
     fn version(Version {
         *rest,
         ..kwargs
     });
 
-    /// Return name and version of each package file that was downloaded and not removed.
+    /// Return the name and the version of each package file that was downloaded and not removed
+    /// since.
     fn list_downloaded(ListDownloaded {
-        /// A folder that is the root of another system.
+        /// The root folder of another system.
         root: Option<String> = None,
         ..kwargs
     });
 
     /// Return the name under which a package is listed.
     fn normalize_name(NormalizeName {
-        /// The name, perhaps with an architecture.
+        /// The name, with or without an architecture.
         name: String,
     });
 
-    /// Take the architecture off the name of a package.
+    /// Split the name of a package into name and architecture.
     fn parse_arch(ParseArch {
-        /// The name, perhaps with an architecture.
+        /// The name, with or without an architecture.
         name: String,
     });
 
-    /// Remove the packages that nothing needs any more.
+    /// Remove the packages that no other package needs any more.
     fn autoremove(Autoremove {
-        /// Only list them.
+        /// True to list the packages without removing them.
         list_only: bool = false,
-        /// Remove their configuration too.
+        /// True to remove their configuration files too.
         purge: bool = false,
     });
 }

@@ -1,4 +1,4 @@
-//! The `pkg` execution module in its parts: whatever the package manager of this machine.
+//! The `pkg` execution module in parts, for the package manager of this machine.
 
 pub(crate) mod change;
 pub(crate) mod debian;

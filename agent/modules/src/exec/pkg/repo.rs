@@ -1,4 +1,4 @@
-//! What the `pkg` execution module does with repositories and their keys.
+//! The part of the `pkg` execution module that manages repositories and their keys.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,7 +8,7 @@ use crate::repos::apt::{self, keys};
 use crate::repos::{self, Request};
 
 state::exec_module! {
-    /// Packages.
+    /// Manage packages.
     mod pkg;
 
     /// List the repositories of this machine.
@@ -16,20 +16,20 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Return one repository: a definition, an alias or the name of a section; empty when it is not there.
+    /// Return one repository, or an empty dictionary if it does not exist.
     fn get_repo(GetRepo {
-        /// The repository.
+        /// The repository: a definition, an alias or the name of a section.
         repo: String,
         ..kwargs
     });
 
-    /// Add a repository, or change it.
+    /// Add or change a repository.
     fn mod_repo(ModRepo {
         /// The repository.
         repo: String,
-        /// The environment that keys come from.
+        /// The environment to fetch keys from.
         saltenv: String = "base".to_owned(),
-        /// Use apt-key, where there is one.
+        /// True to use apt-key if it is available.
         aptkey: bool = true,
         ..kwargs
     });
@@ -41,41 +41,41 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// List the keys of APT's repositories.
+    /// List the keys of the APT repositories.
     fn get_repo_keys(GetRepoKeys {
-        /// Ask apt-key, where there is one.
+        /// True to use apt-key if it is available.
         aptkey: bool = true,
-        /// The folder of keyrings, where apt-key is not asked.
+        /// The folder of the keyrings, which is used if apt-key is not.
         keydir: Option<String> = None,
     });
 
-    /// Add a key of an APT repository: from a file, from a text or from a key server.
+    /// Add a key of an APT repository from a file, a text or a key server.
     fn add_repo_key(AddRepoKey {
         /// The path or URL of the key.
         path: Option<String> = None,
-        /// The key itself.
+        /// The text of the key.
         text: Option<String> = None,
-        /// The server that has the key.
+        /// The address of the key server.
         keyserver: Option<String> = None,
-        /// The number of the key.
+        /// The ID of the key.
         keyid: Option<String> = None,
-        /// The environment of the path.
+        /// The environment to fetch the path from.
         saltenv: String = "base".to_owned(),
-        /// Use apt-key, where there is one.
+        /// True to use apt-key if it is available.
         aptkey: bool = true,
-        /// The folder of keyrings, where apt-key is not used.
+        /// The folder of the keyrings, which is used if apt-key is not.
         keydir: Option<String> = None,
-        /// The name of the file there.
+        /// The name of the file in the folder of the keyrings.
         keyfile: Option<String> = None,
     });
 
     /// Remove a key of an APT repository.
     fn del_repo_key(DelRepoKey {
-        /// The repository, for `keyid_ppa`.
+        /// The name of the repository; only used with `keyid_ppa`.
         name: Option<String> = None,
-        /// Use apt-key, where there is one.
+        /// True to use apt-key if it is available.
         aptkey: bool = true,
-        /// The folder of keyrings, where apt-key is not used.
+        /// The folder of the keyrings, which is used if apt-key is not.
         keydir: Option<String> = None,
         ..kwargs
     });
@@ -134,10 +134,11 @@ fn del_repo_key(cx: &Exec, args: DelRepoKey) -> Result<Value, Error> {
     remove_key(cx, args.name.as_deref(), args.aptkey, folder, &args.kwargs)
 }
 
-/// Removes the key that `keyid` names, or the one of a PPA with `keyid_ppa`: its number, or False when it is not there.
+/// Removes the key that `keyid` names or, with `keyid_ppa`, the key of a PPA. Returns the ID of the
+/// key, or False if it does not exist.
 ///
 /// # Errors
-/// When no key is named, or the system refuses.
+/// When no key is named, or the removal fails.
 pub(crate) fn remove_key(
     cx: &Exec,
     name: Option<&str>,

@@ -1,4 +1,4 @@
-//! The `pkg` execution module: what the repositories have.
+//! The part of the `pkg` execution module that reports packages of the repositories.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,50 +7,51 @@ use value::{Map, Value};
 use crate::pkg::{self, transaction};
 
 state::exec_module! {
-    /// Packages.
+    /// Manage packages.
     mod pkg;
 
-    /// Return the newest version of a package, or of each of several; an empty text where what is installed is as new.
+    /// Return the newest available version of a package, or an empty text if the installed version
+    /// is as new. With several packages, return a dictionary.
     fn latest_version(LatestVersion {
         *rest,
         ..kwargs
     });
 
-    /// The same as `latest_version`.
+    /// The same as `pkg.latest_version`.
     fn available_version(AvailableVersion {
         *rest,
         ..kwargs
     });
 
-    /// Return the versions of the repositories: of these packages, or of all.
+    /// Return the versions that the repositories have of these packages, or of all packages.
     fn list_repo_pkgs(ListRepoPkgs {
         *rest,
         ..kwargs
     });
 
-    /// List what an upgrade would install.
+    /// List the upgrades that are available.
     fn list_upgrades(ListUpgrades {
-        /// Read the repositories' lists anew first.
+        /// True to refresh the package lists of the repositories first.
         refresh: bool = true,
-        /// Count what needs other packages to be installed or removed.
+        /// True to include upgrades that need other packages to be installed or removed.
         dist_upgrade: bool = true,
         ..kwargs
     });
 
-    /// Whether there is a newer version of a package.
+    /// Return True when a newer version of a package is available.
     fn upgrade_available(UpgradeAvailable {
-        /// Its name.
+        /// The name of the package.
         name: String,
         ..kwargs
     });
 
-    /// Return what zypper says of packages.
+    /// Return the information of zypper about packages.
     fn info_available(InfoAvailable {
         *rest,
         ..kwargs
     });
 
-    /// Return what the repositories say of packages.
+    /// Return the information of the repositories about packages.
     fn show(Show {
         *rest,
         ..kwargs

@@ -1,4 +1,5 @@
-//! The `pkg` execution module: so far only what needs no package manager.
+//! The part of the `pkg` execution module that needs no package manager: the comparison of
+//! versions.
 
 use std::cmp::Ordering;
 
@@ -9,16 +10,17 @@ use value::Value;
 use crate::version;
 
 state::exec_module! {
-    /// Packages.
+    /// Manage packages.
     mod pkg;
 
-    /// Compare two versions as this machine's package manager does: -1, 0 or 1, or None when one is not a version.
+    /// Compare two versions as the package manager of this machine does. Return -1, 0 or 1, or None
+    /// if one of them is not a version.
     fn version_cmp(VersionCmp {
-        /// The one version.
+        /// The first version.
         pkg1: Value,
-        /// The other.
+        /// The second version.
         pkg2: Value,
-        /// Leave out what stands before the colon.
+        /// True to ignore the epoch (the part before the colon).
         ignore_epoch: bool = false,
         ..kwargs
     });
@@ -41,7 +43,8 @@ fn version_cmp(cx: &Exec, args: VersionCmp) -> Result<Value, Error> {
     Ok(order.map_or(Value::Null, |order| (order as i64).into()))
 }
 
-/// Compares by the family of the distribution: dpkg's order for Debian and opkg, rpm's for the others.
+/// Compares versions according to the family of the distribution: dpkg's order for Debian and opkg,
+/// rpm's order for the others.
 fn compare(family: &str, one: &str, other: &str) -> Option<Ordering> {
     match family {
         "Debian" | "OpenWrt" | "NILinuxRT" | "Poky" => version::debian(one, other),

@@ -1,4 +1,5 @@
-//! Folders of data, and the clusters that Debian makes of them.
+//! The part of the `postgres` execution module that manages data directories, and the clusters of
+//! Debian.
 
 use std::path::Path;
 
@@ -11,18 +12,18 @@ use crate::exec::cmd::Temporary;
 use crate::process::{Output, Process, which};
 
 state::exec_module! {
-    /// PostgreSQL, through `psql`.
+    /// Manage PostgreSQL with `psql`.
     mod postgres;
 
-    /// Make the folder of a server's data.
+    /// Create the data directory of a server.
     fn datadir_init(DatadirInit {
-        /// The folder.
+        /// The path of the data directory.
         name: String,
-        /// How connections from this machine prove who they are.
+        /// The method by which connections from this machine are authenticated.
         auth: String = "password".into(),
-        /// The superuser's name.
+        /// The name of the superuser.
         user: Option<String> = None,
-        /// The superuser's password.
+        /// The password of the superuser.
         password: Option<String> = None,
         /// The encoding.
         encoding: String = "UTF8".into(),
@@ -30,23 +31,23 @@ state::exec_module! {
         locale: Option<String> = None,
         /// The folder of the write-ahead log.
         waldir: Option<String> = None,
-        /// Whether pages have checksums.
+        /// True to protect pages with checksums.
         checksums: bool = false,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
-    /// Return whether a folder is that of a server's data.
+    /// Return whether a folder is the data directory of a server.
     fn datadir_exists(DatadirExists {
-        /// The folder.
+        /// The path of the data directory.
         name: String,
     });
 
-    /// Make a cluster (Debian's `pg_createcluster`).
+    /// Create a cluster with Debian's `pg_createcluster`.
     fn cluster_create(ClusterCreate {
         /// The version of the server.
         version: String,
-        /// Its name.
+        /// The name of the cluster.
         name: String = "main".into(),
         /// The port.
         port: Option<String> = None,
@@ -54,11 +55,11 @@ state::exec_module! {
         locale: Option<String> = None,
         /// The encoding.
         encoding: Option<String> = None,
-        /// The folder of the data.
+        /// The data directory.
         datadir: Option<String> = None,
-        /// Whether the folder's group may read it.
+        /// True to let the group of the data directory read it.
         allow_group_access: Option<bool> = None,
-        /// Whether pages have checksums.
+        /// True to protect pages with checksums.
         data_checksums: Option<bool> = None,
         /// The size of a segment of the write-ahead log, in megabytes.
         wal_segsize: Option<String> = None,
@@ -66,7 +67,7 @@ state::exec_module! {
 
     /// Return the clusters.
     fn cluster_list(ClusterList {
-        /// With all that is known of them.
+        /// True to return the details of each cluster.
         verbose: bool = false,
     });
 
@@ -74,7 +75,7 @@ state::exec_module! {
     fn cluster_exists(ClusterExists {
         /// The version of the server.
         version: String,
-        /// Its name.
+        /// The name of the cluster.
         name: String = "main".into(),
     });
 
@@ -82,14 +83,14 @@ state::exec_module! {
     fn cluster_remove(ClusterRemove {
         /// The version of the server.
         version: String,
-        /// Its name.
+        /// The name of the cluster.
         name: String = "main".into(),
-        /// Whether a running server is stopped.
+        /// True to stop the server first if it runs.
         stop: bool = false,
     });
 }
 
-/// How a folder of data is made.
+/// The options for creating a data directory.
 pub(crate) struct Init {
     pub name: String,
     pub auth: String,
@@ -102,13 +103,13 @@ pub(crate) struct Init {
     pub runas: Option<String>,
 }
 
-/// Whether a folder is that of a server's data.
+/// Returns whether a folder is the data directory of a server.
 pub(crate) fn is_datadir(name: &str) -> bool {
     let has = |file: &str| Path::new(name).join(file).is_file();
     has("PG_VERSION") && has("postgresql.conf")
 }
 
-/// Makes a folder of data, for the account that will run the server.
+/// Creates a data directory as the account that will run the server.
 pub(crate) fn init(cx: &Exec, asked: Init) -> Result<bool, Error> {
     let runas = asked.runas.unwrap_or_else(|| owner(cx).to_owned());
     let initdb = program(cx, "initdb").ok_or("initdb executable not found.")?;
@@ -124,7 +125,8 @@ pub(crate) fn init(cx: &Exec, asked: Init) -> Result<bool, Error> {
     if asked.checksums {
         words.push("--data-checksums".to_owned());
     }
-    // It stands in no argument: initdb reads it from a file that is gone afterwards.
+    // The password is not passed as an argument: initdb reads it from a file that is removed
+    // afterwards.
     let account = Value::from(runas.as_str());
     let keep = |text: String| Temporary::written("", text.as_bytes(), Some(&account));
     let file = asked.password.map(keep).transpose()?;
@@ -141,7 +143,7 @@ pub(crate) fn init(cx: &Exec, asked: Init) -> Result<bool, Error> {
     Ok(process.run(cx)?.success())
 }
 
-/// The clusters of this machine by version and name.
+/// Returns the clusters of this machine by version and name.
 pub(crate) fn clusters(cx: &Exec) -> Result<Map, Error> {
     let output = Process::words([of_debian("pg_lsclusters")?, "--no-header".to_owned()]).run(cx)?;
     if !output.success() {
@@ -177,7 +179,7 @@ fn of_debian(name: &str) -> Result<String, Error> {
     which(name).ok_or_else(reason)
 }
 
-/// A version and a name can be no option.
+/// Returns the version and the name, or an error if one of them would be read as an option.
 fn checked<'a>(version: &'a str, name: &'a str) -> Result<[&'a str; 2], Error> {
     match [version, name].iter().any(|word| word.starts_with('-')) {
         true => Err(Error::refused(format!("{version}/{name} is no cluster"))),
@@ -185,7 +187,7 @@ fn checked<'a>(version: &'a str, name: &'a str) -> Result<[&'a str; 2], Error> {
     }
 }
 
-/// Makes a cluster.
+/// Creates a cluster.
 pub(crate) fn create(cx: &Exec, args: &ClusterCreate) -> Result<Output, Error> {
     let mut words = vec![of_debian("pg_createcluster")?];
     for (flag, value) in [

@@ -1,4 +1,4 @@
-//! Databases and tablespaces.
+//! The part of the `postgres` execution module that manages databases and tablespaces.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,7 +7,7 @@ use value::{Map, Value};
 use super::{Conn, cell, conn, ident, quoted};
 
 state::exec_module! {
-    /// PostgreSQL, through `psql`.
+    /// Manage PostgreSQL with `psql`.
     mod postgres;
 
     /// Return the databases.
@@ -18,17 +18,17 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
     /// Return whether a database exists.
     fn db_exists(DbExists {
-        /// Its name.
+        /// The name of the database.
         name: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -36,17 +36,17 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
-    /// Make a database.
+    /// Create a database.
     fn db_create(DbCreate {
-        /// Its name.
+        /// The name of the database.
         name: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -54,7 +54,7 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
@@ -62,21 +62,21 @@ state::exec_module! {
         tablespace: Option<String> = None,
         /// The encoding.
         encoding: Option<String> = None,
-        /// The locale of its order.
+        /// The locale of its collation.
         lc_collate: Option<String> = None,
-        /// The locale of its characters.
+        /// The locale of its character classes.
         lc_ctype: Option<String> = None,
-        /// The role that owns it.
+        /// The role that owns the database.
         owner: Option<String> = None,
-        /// The database that it is a copy of.
+        /// The template database to copy.
         template: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
-    /// Change tablespace or owner of a database.
+    /// Change the tablespace or the owner of a database.
     fn db_alter(DbAlter {
-        /// Its name.
+        /// The name of the database.
         name: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -84,23 +84,23 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
         /// The tablespace.
         tablespace: Option<String> = None,
-        /// The role that owns it.
+        /// The role that owns the database.
         owner: Option<String> = None,
-        /// Whether all that is in it changes its owner too.
+        /// True to change the owner of all objects in the database too.
         owner_recurse: bool = false,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
-    /// Remove a database; who is connected to it is cut off.
+    /// Remove a database. Its open connections are terminated.
     fn db_remove(DbRemove {
-        /// Its name.
+        /// The name of the database.
         name: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -108,15 +108,15 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
-    /// Give a database and all that is in it to a role.
+    /// Make a role the owner of a database and of all objects in it.
     fn owner_to(OwnerTo {
         /// The database.
         dbname: String,
@@ -130,7 +130,7 @@ state::exec_module! {
         port: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
@@ -142,17 +142,17 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
     /// Return whether a tablespace exists.
     fn tablespace_exists(TablespaceExists {
-        /// Its name.
+        /// The name of the tablespace.
         name: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -160,23 +160,23 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
-    /// Make a tablespace.
+    /// Create a tablespace.
     fn tablespace_create(TablespaceCreate {
-        /// Its name.
+        /// The name of the tablespace.
         name: String,
-        /// The folder.
+        /// The path of the folder.
         location: String,
-        /// Its options.
+        /// The options of the tablespace.
         options: Map = Map::new(),
-        /// The role that owns it.
+        /// The role that owns the tablespace.
         owner: Option<String> = None,
         /// The role that connects.
         user: Option<String> = None,
@@ -184,17 +184,17 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
     /// Change a tablespace.
     fn tablespace_alter(TablespaceAlter {
-        /// Its name.
+        /// The name of the tablespace.
         name: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -202,7 +202,7 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
@@ -210,17 +210,17 @@ state::exec_module! {
         new_name: Option<String> = None,
         /// The new owner.
         new_owner: Option<String> = None,
-        /// An option with its value.
+        /// An option to set, with its value.
         set_option: Map = Map::new(),
-        /// The name of an option.
+        /// The name of an option to reset.
         reset_option: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
     /// Remove a tablespace.
     fn tablespace_remove(TablespaceRemove {
-        /// Its name.
+        /// The name of the tablespace.
         name: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -228,11 +228,11 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 }
@@ -244,7 +244,7 @@ const DATABASES: &str = "SELECT datname as \"Name\", pga.rolname as \"Owner\", p
 const TABLESPACES: &str = "SELECT spcname as \"Name\", pga.rolname as \"Owner\", spcacl as \"ACL\", spcoptions as \"Opts\", \
     pg_tablespace_location(pgts.oid) as \"Location\" FROM pg_tablespace pgts, pg_roles pga WHERE pga.oid = pgts.spcowner";
 
-/// What a new database is to be like.
+/// The options for creating a database.
 #[derive(Default)]
 pub(crate) struct Asked {
     pub tablespace: Option<String>,
@@ -255,7 +255,7 @@ pub(crate) struct Asked {
     pub template: Option<String>,
 }
 
-/// The databases by name.
+/// Returns the databases by name.
 pub(crate) fn databases(cx: &Exec, conn: &Conn) -> Result<Map, Error> {
     conn.by(cx, DATABASES, "Name")
 }
@@ -307,7 +307,8 @@ pub(crate) fn alter(
     Ok(is_done)
 }
 
-/// What is given away with a database, and the query that lists it.
+/// The kinds of objects that change their owner with a database, each with the query that lists
+/// them.
 const OWNED: [(&str, &str); 5] = [
     (
         "SCHEMA",
@@ -334,7 +335,7 @@ const OWNED: [(&str, &str); 5] = [
     ),
 ];
 
-/// Gives a database and what is in it to a role, all or nothing.
+/// Changes the owner of a database and of the objects in it, in one transaction.
 fn give(cx: &Exec, conn: &Conn, name: &str, owner: &str) -> Result<bool, Error> {
     let inside = Conn {
         maintenance_db: Some(name.to_owned()),
@@ -369,7 +370,7 @@ pub(crate) fn remove(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> 
     Ok(true)
 }
 
-/// The tablespaces by name.
+/// Returns the tablespaces by name.
 pub(crate) fn tablespaces(cx: &Exec, conn: &Conn) -> Result<Map, Error> {
     conn.by(cx, TABLESPACES, "Name")
 }
@@ -398,7 +399,7 @@ fn option(key: &Value, value: &Value) -> String {
     format!("{} = {}", key.to_text(), value.to_text())
 }
 
-/// Changes a tablespace by what follows its name in the statement.
+/// Changes a tablespace. `how` is the part of the statement after the name.
 pub(crate) fn alter_tablespace(
     cx: &Exec,
     conn: &Conn,
@@ -408,7 +409,7 @@ pub(crate) fn alter_tablespace(
     conn.change(cx, &format!("ALTER TABLESPACE {} {how}", ident(name)))
 }
 
-/// How an option of a tablespace is set.
+/// Returns the part of the statement that sets an option of a tablespace.
 pub(crate) fn setting(key: &Value, value: &Value) -> String {
     format!("SET ({})", option(key, value))
 }

@@ -1,4 +1,4 @@
-//! Extensions of a database.
+//! The part of the `postgres` execution module that manages extensions of a database.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,10 +8,10 @@ use super::{Conn, cell, conn, ident};
 use crate::version;
 
 state::exec_module! {
-    /// PostgreSQL, through `psql`.
+    /// Manage PostgreSQL with `psql`.
     mod postgres;
 
-    /// Return the extensions that could be installed.
+    /// Return the extensions that can be installed.
     fn available_extensions(AvailableExtensions {
         /// The role that connects.
         user: Option<String> = None,
@@ -19,15 +19,15 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
-    /// Return the extensions that are installed.
+    /// Return the installed extensions.
     fn installed_extensions(InstalledExtensions {
         /// The role that connects.
         user: Option<String> = None,
@@ -35,17 +35,17 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
-    /// Return an extension that could be installed; None where there is none.
+    /// Return an extension that can be installed, or None if it does not exist.
     fn get_available_extension(GetAvailableExtension {
-        /// Its name.
+        /// The name of the extension.
         name: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -53,17 +53,17 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
-    /// Return an extension that is installed; None where there is none.
+    /// Return an installed extension, or None if it is not installed.
     fn get_installed_extension(GetInstalledExtension {
-        /// Its name.
+        /// The name of the extension.
         name: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -71,17 +71,17 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
-    /// Return whether an extension could be installed.
+    /// Return whether an extension can be installed.
     fn is_available_extension(IsAvailableExtension {
-        /// Its name.
+        /// The name of the extension.
         name: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -89,17 +89,17 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
     /// Return whether an extension is installed.
     fn is_installed_extension(IsInstalledExtension {
-        /// Its name.
+        /// The name of the extension.
         name: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -107,21 +107,22 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
-    /// Return what there is to do for an extension.
+    /// Return the changes that an extension needs: whether it is installed, and whether it must be
+    /// upgraded or moved.
     fn create_metadata(CreateMetadata {
-        /// Its name.
+        /// The name of the extension.
         name: String,
-        /// The version.
+        /// The version of the extension.
         ext_version: Option<String> = None,
-        /// The schema that it is in.
+        /// The schema of the extension.
         schema: Option<String> = None,
         /// The role that connects.
         user: Option<String> = None,
@@ -129,25 +130,25 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
-    /// Install an extension, move or upgrade it.
+    /// Install an extension, move it to another schema, or upgrade it.
     fn create_extension(CreateExtension {
-        /// Its name.
+        /// The name of the extension.
         name: String,
-        /// Whether one that is there is no error.
+        /// True to accept an extension that is already installed.
         if_not_exists: Option<bool> = None,
-        /// The schema that it is in.
+        /// The schema of the extension.
         schema: Option<String> = None,
-        /// The version.
+        /// The version of the extension.
         ext_version: Option<String> = None,
-        /// The version that it is made from.
+        /// The version to upgrade from.
         from_version: Option<String> = None,
         /// The role that connects.
         user: Option<String> = None,
@@ -155,23 +156,23 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
     /// Remove an extension.
     fn drop_extension(DropExtension {
-        /// Its name.
+        /// The name of the extension.
         name: String,
-        /// Whether one that is not there is no error.
+        /// True to accept an extension that is not installed.
         if_exists: Option<bool> = None,
-        /// Whether it stays where something needs it.
+        /// True to keep the extension if other objects depend on it.
         restrict: Option<bool> = None,
-        /// Whether what needs it goes too.
+        /// True to remove the objects that depend on the extension too.
         cascade: Option<bool> = None,
         /// The role that connects.
         user: Option<String> = None,
@@ -179,16 +180,16 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 }
 
-/// What is to be done for an extension.
+/// The changes that an extension needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Metadata {
     pub is_installed: bool,
@@ -196,7 +197,7 @@ pub(crate) struct Metadata {
     pub to_move: bool,
 }
 
-/// How an extension is to be installed.
+/// The options for installing an extension.
 #[derive(Default)]
 pub(crate) struct Asked {
     pub if_not_exists: Option<bool>,
@@ -214,7 +215,7 @@ fn installed(cx: &Exec, conn: &Conn) -> Result<Map, Error> {
     extensions(cx, conn, query, "extname")
 }
 
-/// Extensions by name, which stays in their rows.
+/// Returns the extensions by name. The name stays in each row.
 fn extensions(cx: &Exec, conn: &Conn, query: &str, key: &str) -> Result<Map, Error> {
     let rows = conn.query(cx, query)?.into_iter();
     Ok(rows.map(|row| (cell(&row, key), row)).collect())
@@ -244,7 +245,7 @@ pub(crate) fn metadata(
     })
 }
 
-/// A version as SQL takes it; one that is written in quotes has them already.
+/// Returns a version quoted for SQL. A version that is already in quotes is not changed.
 fn version_word(version: &str) -> String {
     match version.starts_with(['\'', '"']) {
         true => version.to_owned(),
@@ -281,7 +282,7 @@ fn statement(name: &str, asked: &Asked, metadata: Metadata) -> String {
     sql
 }
 
-/// Installs, moves or upgrades an extension.
+/// Installs, moves or upgrades an extension and returns whether it is as requested.
 pub(crate) fn create(cx: &Exec, conn: &Conn, name: &str, asked: &Asked) -> Result<bool, Error> {
     let lower = name.to_lowercase();
     let known = available(cx, conn)?;
@@ -302,7 +303,7 @@ pub(crate) fn create(cx: &Exec, conn: &Conn, name: &str, asked: &Asked) -> Resul
     Ok(is_done)
 }
 
-/// Removes an extension; `(if_exists, restrict, cascade)`.
+/// Removes an extension. The last argument is `(if_exists, restrict, cascade)`.
 pub(crate) fn remove(
     cx: &Exec,
     conn: &Conn,

@@ -18,10 +18,10 @@ use crate::exec::config;
 use crate::process::{self, Output, Process};
 
 state::exec_module! {
-    /// PostgreSQL, through `psql`.
+    /// Manage PostgreSQL with `psql`.
     mod postgres;
 
-    /// Return the rows of a query, a dictionary each.
+    /// Return the rows of a query, a dictionary for each row.
     fn psql_query(PsqlQuery {
         /// The query.
         query: String,
@@ -31,13 +31,13 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
-        /// Whether it changes something.
+        /// True if the query changes data.
         write: bool = false,
     });
 
@@ -49,16 +49,17 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 }
 
-/// How a server is reached. What is none comes from the options `postgres.user`, `postgres.host` and so on.
+/// The settings of a connection. Each one that is not set comes from the option `postgres.user`,
+/// `postgres.host` and so on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conn {
     pub user: Option<String>,
@@ -66,11 +67,11 @@ pub(crate) struct Conn {
     pub port: Option<String>,
     pub maintenance_db: Option<String>,
     pub password: Option<String>,
-    /// The account of the machine that runs the client.
+    /// The system account that runs the client.
     pub runas: Option<String>,
 }
 
-/// The connection that an execution function's arguments describe.
+/// Returns the connection that the arguments of an execution function describe.
 macro_rules! conn {
     ($args:ident) => {
         conn!($args, $args.maintenance_db)
@@ -87,7 +88,7 @@ macro_rules! conn {
     };
 }
 
-/// The same with the names of states.
+/// Like `conn!`, but for the names that states use for the arguments.
 macro_rules! db_conn {
     ($args:ident) => {
         db_conn!($args, $args.maintenance_db)
@@ -106,7 +107,8 @@ macro_rules! db_conn {
 
 pub(crate) use {conn, db_conn};
 
-/// A program of PostgreSQL: in the folder that the option `postgres.bins_dir` names, or on the path.
+/// Returns the path of a PostgreSQL program, looked up in the folder of the option
+/// `postgres.bins_dir`, then in the PATH.
 pub(crate) fn program(cx: &Exec, name: &str) -> Option<String> {
     let folder = option(cx, "postgres.bins_dir").unwrap_or_default();
     let inside = Path::new(&folder).join(name);
@@ -116,12 +118,12 @@ pub(crate) fn program(cx: &Exec, name: &str) -> Option<String> {
         .or_else(|| process::which(name))
 }
 
-/// An option of the configuration, grains or pillar; empty where it is nowhere.
+/// Returns an option of the configuration, grains or pillar; empty if it is not set.
 pub(crate) fn option(cx: &Exec, name: &str) -> Result<String, Error> {
     Ok(config::found(cx, name)?.to_text())
 }
 
-/// The account that owns servers on this system.
+/// Returns the account that owns servers on this operating system.
 fn owner(cx: &Exec) -> &'static str {
     match cx.grain("os_family").as_str() {
         "OpenBSD" => "_postgresql",
@@ -134,12 +136,12 @@ fn timeout(cx: &Exec) -> Result<Option<Value>, Error> {
     Ok((!found.is_empty()).then(|| found.into()))
 }
 
-/// An identifier as SQL takes it.
+/// Returns a name quoted as an SQL identifier.
 pub(crate) fn ident(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A text as SQL takes it.
+/// Returns a text quoted as an SQL string.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -183,7 +185,8 @@ impl Conn {
         Ok(words)
     }
 
-    /// Who runs the client: whoever owns a server of this machine, where nobody is named.
+    /// Returns the account that runs the client. By default, this is the owner of the server if the
+    /// server runs on this machine.
     fn account(&self, cx: &Exec) -> Result<Option<String>, Error> {
         if self.runas.is_some() {
             return Ok(self.runas.clone());
@@ -193,7 +196,8 @@ impl Conn {
         Ok(is_here.then(|| owner(cx).to_owned()))
     }
 
-    /// Runs the client. The password goes through its environment, which only the same account can read.
+    /// Runs the client. The password is passed in its environment, which only the same account can
+    /// read.
     fn run(&self, cx: &Exec, words: &[&str], stdin: Option<String>) -> Result<Output, Error> {
         let mut env = Map::new();
         let password = match &self.password {
@@ -223,18 +227,20 @@ impl Conn {
         Ok(output)
     }
 
-    /// Changes something; what it was that failed stands in the log.
+    /// Runs a statement that changes data, and returns whether it succeeds. A failure is logged
+    /// with the statement.
     pub(crate) fn change(&self, cx: &Exec, sql: &str) -> Result<bool, Error> {
         Ok(self.run(cx, &["-c", sql], None)?.success())
     }
 
-    /// The same through the client's standard input, in one transaction: for what holds a password, and what is long.
+    /// Like [`Self::change`], but passes statements through standard input, in one transaction. Use
+    /// it for statements that contain a password or are long.
     pub(crate) fn change_unseen(&self, cx: &Exec, sql: String) -> Result<bool, Error> {
         let words = ["-q", "-v", "ON_ERROR_STOP=1", "-1", "-f", "-"];
         Ok(self.run(cx, &words, Some(sql))?.success())
     }
 
-    /// The rows of a query; none where the server cannot be asked, as in Salt.
+    /// Returns the rows of a query. As in Salt, there are no rows if the server cannot be reached.
     pub(crate) fn query(&self, cx: &Exec, query: &str) -> Result<Vec<Map>, Error> {
         let query = query.trim().trim_end_matches(';');
         self.rows(cx, &format!("COPY ({query}) TO STDOUT WITH CSV HEADER"))
@@ -252,7 +258,8 @@ impl Conn {
         Ok(rows.map(row).collect())
     }
 
-    /// The rows of a query by the text of one of their columns, without that.
+    /// Returns the rows of a query by the value of the column `key`, which is removed from each
+    /// row.
     pub(crate) fn by(&self, cx: &Exec, query: &str, key: &str) -> Result<Map, Error> {
         let mut all = Map::new();
         for mut row in self.query(cx, query)? {
@@ -263,7 +270,7 @@ impl Conn {
         Ok(all)
     }
 
-    /// The first line of what a query without a header gives.
+    /// Returns the version of the server, which is the first line of a query without a header.
     fn version(&self, cx: &Exec) -> Result<Option<String>, Error> {
         let query = "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'server_version'";
         let output = self.run(cx, &["-c", query, "-t"], None)?;
@@ -271,12 +278,12 @@ impl Conn {
     }
 }
 
-/// The text of a cell; empty where there is none.
+/// Returns the text of a cell; empty if the row has no such column.
 pub(crate) fn cell(row: &Map, key: &str) -> String {
     row.get(key).map(Value::to_text).unwrap_or_default()
 }
 
-/// Reads comma-separated values. Lines with nothing in them are no rows.
+/// Parses comma-separated values. Empty lines are skipped.
 pub(crate) fn csv(text: &str) -> Vec<Vec<String>> {
     let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
     let (mut is_quoted, mut is_blank) = (false, true);
@@ -321,7 +328,7 @@ fn psql_query(cx: &Exec, args: PsqlQuery) -> Result<Value, Error> {
             "START TRANSACTION READ WRITE; COPY ({query}) TO STDOUT WITH CSV HEADER; COMMIT TRANSACTION;"
         ),
     )?;
-    // The last line is the word COMMIT.
+    // The last line of the output is the word COMMIT.
     rows.pop();
     Ok(listed(rows))
 }

@@ -1,4 +1,4 @@
-//! Passwords as PostgreSQL keeps them.
+//! Password hashes in the formats of PostgreSQL.
 
 use python::base64;
 use sha2::{Digest, Sha256};
@@ -8,23 +8,24 @@ use value::{Value, log, random};
 use crate::exec::hashutil::hmac;
 use crate::hashes;
 
-/// How a password is kept.
+/// The format in which a password is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// As it is.
+    /// The password itself.
     Clear,
     Md5,
     Scram,
 }
 
-/// How often new hashes are hashed, as PostgreSQL does it.
+/// The number of iterations of new hashes, as in PostgreSQL.
 const ITERATIONS: u32 = 4096;
 
-/// How often hashes that are there may be hashed: more would keep the machine busy for minutes.
+/// The maximum number of iterations of existing hashes. A larger number would keep the machine busy
+/// for minutes.
 const ITERATIONS_MAX: u32 = 10_000_000;
 
 impl Method {
-    /// The method that the argument `encrypted` names.
+    /// Returns the method that the argument `encrypted` names.
     pub(crate) fn of(encrypted: &Value) -> Result<Self, Error> {
         match encrypted {
             Value::Null | Value::Bool(true) => Ok(Self::Md5),
@@ -37,7 +38,8 @@ impl Method {
         }
     }
 
-    /// The password as it is given to the server; what is a hash already stays.
+    /// Returns the password in the form that is sent to the server. A text that is already a hash
+    /// is not changed.
     pub(crate) fn encrypt(self, role: &str, password: &str) -> Result<String, Error> {
         Ok(match self {
             Self::Md5 if !password.starts_with("md5") => {
@@ -55,7 +57,7 @@ impl Method {
         })
     }
 
-    /// Whether what the server keeps is the hash of a password.
+    /// Returns whether the stored text matches the password.
     pub(crate) fn verify(self, role: &str, password: &str, kept: &str) -> bool {
         match self {
             Self::Clear => kept == password,
@@ -73,7 +75,7 @@ fn md5(role: &str, password: &str) -> String {
     format!("md5{}", hash.unwrap_or_default())
 }
 
-/// The salt and the iterations of a hash.
+/// Returns the salt and the number of iterations of a hash.
 fn salt_of(kept: &str) -> Option<(Vec<u8>, u32)> {
     let rest = kept.strip_prefix("SCRAM-SHA-256$")?;
     let (count, salt) = rest.split_once('$')?.0.split_once(':')?;
@@ -82,7 +84,7 @@ fn salt_of(kept: &str) -> Option<(Vec<u8>, u32)> {
     Some((base64::decode(salt).ok()?, count))
 }
 
-/// RFC 7677's verifier.
+/// Returns the SCRAM verifier of RFC 7677.
 fn scram(password: &str, salt: &[u8], iterations: u32) -> String {
     let salted = pbkdf2(password.as_bytes(), salt, iterations);
     let stored = Sha256::digest(code(&salted, b"Client Key"));
@@ -91,7 +93,7 @@ fn scram(password: &str, salt: &[u8], iterations: u32) -> String {
     format!("SCRAM-SHA-256${iterations}:{salt}${stored}:{server}")
 }
 
-/// One block of RFC 8018's function, with SHA-256.
+/// Returns one block of PBKDF2 (RFC 8018) with SHA-256.
 fn pbkdf2(password: &[u8], salt: &[u8], iterations: u32) -> Vec<u8> {
     let mut last = code(password, &[salt, &1_u32.to_be_bytes()].concat());
     let mut whole = last.clone();
@@ -115,7 +117,7 @@ mod tests {
 
     #[test]
     fn hashes_are_those_of_the_server() {
-        // What PostgreSQL 15 has made of the role `pinch` and the password `secret`.
+        // PostgreSQL 15 generated this hash for the role `pinch` and the password `secret`.
         let kept = "SCRAM-SHA-256$4096:+MVkoEtC1h6szGyQDUeBfg==$XAAq0icxfpIZ0/8lXQRiA10MJmpTk16QHCZnGJUt4Qg=:YnlUm3/dZmDkquaOhw4jOZ3Pi7znpEoKv7kKLkmX4Js=";
         assert!(Method::Scram.verify("pinch", "secret", kept));
         assert!(!Method::Scram.verify("pinch", "Secret", kept));

@@ -1,4 +1,4 @@
-//! Privileges on objects.
+//! The part of the `postgres` execution module that manages privileges on objects.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,18 +7,19 @@ use value::{Map, Value, log};
 use super::{Conn, cell, conn, ident, quoted};
 
 state::exec_module! {
-    /// PostgreSQL, through `psql`.
+    /// Manage PostgreSQL with `psql`.
     mod postgres;
 
-    /// Return who has which privileges on an object.
+    /// Return the privileges of all roles on an object.
     fn privileges_list(PrivilegesList {
-        /// The object.
+        /// The name of the object.
         name: String,
-        /// What it is: `table`, `sequence`, `schema`, `tablespace`, `language`, `database`, `group` or `function`.
+        /// The kind of the object: `table`, `sequence`, `schema`, `tablespace`, `language`,
+        /// `database`, `group` or `function`.
         object_type: String,
         /// The schema of the object.
         prepend: String = "public".into(),
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The role that connects.
         user: Option<String> = None,
@@ -28,7 +29,7 @@ state::exec_module! {
         port: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
@@ -36,17 +37,18 @@ state::exec_module! {
     fn has_privileges(HasPrivileges {
         /// The role.
         name: String,
-        /// What is asked about; `ALL` for all of a schema.
+        /// The name of the object; `ALL` for all objects in the schema.
         object_name: String,
-        /// What it is: `table`, `sequence`, `schema`, `tablespace`, `language`, `database`, `group` or `function`.
+        /// The kind of the object: `table`, `sequence`, `schema`, `tablespace`, `language`,
+        /// `database`, `group` or `function`.
         object_type: String,
-        /// The privileges, with commas between them.
+        /// The privileges, separated by commas.
         privileges: Option<String> = None,
-        /// Whether they may be granted further.
+        /// True if the role may grant the privileges to other roles.
         grant_option: Option<bool> = None,
         /// The schema of the object.
         prepend: String = "public".into(),
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The role that connects.
         user: Option<String> = None,
@@ -56,7 +58,7 @@ state::exec_module! {
         port: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
@@ -64,17 +66,18 @@ state::exec_module! {
     fn privileges_grant(PrivilegesGrant {
         /// The role.
         name: String,
-        /// What is asked about; `ALL` for all of a schema.
+        /// The name of the object; `ALL` for all objects in the schema.
         object_name: String,
-        /// What it is: `table`, `sequence`, `schema`, `tablespace`, `language`, `database`, `group` or `function`.
+        /// The kind of the object: `table`, `sequence`, `schema`, `tablespace`, `language`,
+        /// `database`, `group` or `function`.
         object_type: String,
-        /// The privileges, with commas between them.
+        /// The privileges, separated by commas.
         privileges: Option<String> = None,
-        /// Whether they may be granted further.
+        /// True if the role may grant the privileges to other roles.
         grant_option: Option<bool> = None,
         /// The schema of the object.
         prepend: String = "public".into(),
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The role that connects.
         user: Option<String> = None,
@@ -84,7 +87,7 @@ state::exec_module! {
         port: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
@@ -92,15 +95,16 @@ state::exec_module! {
     fn privileges_revoke(PrivilegesRevoke {
         /// The role.
         name: String,
-        /// What is asked about; `ALL` for all of a schema.
+        /// The name of the object; `ALL` for all objects in the schema.
         object_name: String,
-        /// What it is: `table`, `sequence`, `schema`, `tablespace`, `language`, `database`, `group` or `function`.
+        /// The kind of the object: `table`, `sequence`, `schema`, `tablespace`, `language`,
+        /// `database`, `group` or `function`.
         object_type: String,
-        /// The privileges, with commas between them.
+        /// The privileges, separated by commas.
         privileges: Option<String> = None,
         /// The schema of the object.
         prepend: String = "public".into(),
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The role that connects.
         user: Option<String> = None,
@@ -110,12 +114,12 @@ state::exec_module! {
         port: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 }
 
-/// The letters of access lists.
+/// The privileges that the letters of access lists denote.
 const WORDS: [(char, &str); 14] = [
     ('a', "INSERT"),
     ('C', "CREATE"),
@@ -133,7 +137,8 @@ const WORDS: [(char, &str); 14] = [
     ('*', "GRANT"),
 ];
 
-/// A kind of object: its name, the letters that it has, where its access list and its owner stand. `{n}` is its name, `{s}` its schema.
+/// A kind of object: its name, the letters of its privileges, and the queries for its access list
+/// and its owner. In the queries `{n}` is the name of the object and `{s}` its schema.
 struct Kind {
     name: &'static str,
     letters: &'static str,
@@ -199,7 +204,7 @@ const KINDS: [Kind; 8] = [
     },
 ];
 
-/// What is asked about privileges: on which object, of which kind, in which schema, and which of them.
+/// A request about privileges: the role, the object with its kind and schema, and the privileges.
 pub(crate) struct Asked {
     pub name: String,
     pub object_name: String,
@@ -231,12 +236,14 @@ impl Kind {
         self.letters.is_empty()
     }
 
-    /// Whether it lies in a schema.
+    /// Returns whether objects of this kind belong to a schema.
     fn is_inside(&self) -> bool {
         matches!(self.name, "table" | "sequence" | "function")
     }
 
-    /// Who has what: a dictionary of privileges, each with whether it may be granted further; of a group, whether it may be.
+    /// Returns the privileges of each role: a dictionary of privileges whose values say whether the
+    /// role may grant them further. For a group, the value of each role says this for the
+    /// membership.
     fn list(&self, cx: &Exec, conn: &Conn, (name, schema): (&str, &str)) -> Result<Map, Error> {
         let mut all = Map::new();
         for row in conn.query(cx, &filled(self.list, name, schema))? {
@@ -264,7 +271,7 @@ fn filled(query: &str, name: &str, schema: &str) -> String {
     parts.join(&quoted(name))
 }
 
-/// The entries of an access list.
+/// Parses the entries of an access list.
 fn entries(list: &str) -> Map {
     let mut all = Map::new();
     for part in list
@@ -298,7 +305,8 @@ fn privileges_of(letters: &str) -> Map {
 }
 
 impl Asked {
-    /// The privileges one by one, and the kind of the object, both known to fit.
+    /// Returns the kind of the object and the list of privileges, after checking that they fit each
+    /// other.
     fn checked(&self) -> Result<(&'static Kind, Vec<String>), Error> {
         let kind = kind_of(&self.object_type)?;
         let given = self.privileges.as_deref().unwrap_or_default();
@@ -325,7 +333,7 @@ impl Asked {
         Ok((kind, words))
     }
 
-    /// What stands in the statement between the privileges and the role.
+    /// Returns the part of the statement between the privileges and the role.
     fn object(&self, kind: &Kind) -> String {
         let (schema, name) = (&self.prepend, &self.object_name);
         let what = kind.name.to_uppercase();
@@ -335,7 +343,7 @@ impl Asked {
         if name.eq_ignore_ascii_case("all") {
             return format!("ALL {what}S IN SCHEMA {schema}");
         }
-        // A function's arguments are no part of its name.
+        // The arguments of a function are not part of its name.
         let (name, arguments) = match name.find('(').filter(|_| kind.name == "function") {
             Some(at) => name.split_at(at),
             None => (name.as_str(), ""),
@@ -344,7 +352,7 @@ impl Asked {
     }
 }
 
-/// Whether a role has the privileges.
+/// Returns whether a role has the privileges.
 pub(crate) fn has(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
     let (kind, words) = asked.checked()?;
     if !kind.is_group() && kind.owner(cx, conn, asked)?.as_ref() == Some(&asked.name) {
@@ -364,7 +372,7 @@ pub(crate) fn has(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> 
             .is_some_and(|may| !may_grant || may.is_true())
     };
     Ok(if words.iter().any(|word| word == "ALL") {
-        // Only servers since 17 know MAINTAIN.
+        // Only servers since version 17 know MAINTAIN.
         kind.words().all(|word| word == "MAINTAIN" || has(word))
     } else {
         words.iter().all(|word| has(word))
@@ -389,7 +397,7 @@ pub(crate) fn grant(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error
     conn.change(cx, &sql)
 }
 
-/// Takes them away.
+/// Revokes the privileges.
 pub(crate) fn revoke(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
     let (kind, words) = asked.checked()?;
     let name = ident(&asked.name);
@@ -404,7 +412,7 @@ pub(crate) fn revoke(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Erro
     conn.change(cx, &sql)
 }
 
-/// What the arguments of a function or state ask.
+/// Returns the request that the arguments of a function or state describe.
 macro_rules! asked {
     ($args:ident, $privileges:expr, $grant:expr) => {
         $crate::exec::postgres::privileges::Asked {

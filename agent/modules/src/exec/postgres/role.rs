@@ -1,4 +1,5 @@
-//! Roles: users are those that may log in, groups those that may not.
+//! The part of the `postgres` execution module that manages roles. Users are roles that may log in,
+//! groups are roles that may not.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -9,7 +10,7 @@ use super::{Conn, cell, conn, csv, ident, quoted};
 use crate::version;
 
 state::exec_module! {
-    /// PostgreSQL, through `psql`.
+    /// Manage PostgreSQL with `psql`.
     mod postgres;
 
     /// Return the roles.
@@ -20,19 +21,19 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
-        /// With the hashes of the passwords.
+        /// True to include the hashes of the passwords.
         return_password: bool = false,
     });
 
-    /// Return a role; None where there is none.
+    /// Return a role, or None if it does not exist.
     fn role_get(RoleGet {
-        /// Its name.
+        /// The name of the role.
         name: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -40,19 +41,19 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
-        /// With the hashes of the passwords.
+        /// True to include the hashes of the passwords.
         return_password: bool = false,
     });
 
     /// Return whether a role exists.
     fn user_exists(UserExists {
-        /// Its name.
+        /// The name of the role.
         name: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -60,17 +61,17 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
-    /// Make a role that may log in.
+    /// Create a role that may log in.
     fn user_create(UserCreate {
-        /// Its name.
+        /// The name of the role.
         username: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -78,39 +79,40 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// Whether it may make databases.
+        /// True if the role may create databases.
         createdb: Option<bool> = None,
-        /// Whether it may make roles.
+        /// True if the role may create roles.
         createroles: Option<bool> = None,
-        /// Whether it has what its groups may.
+        /// True if the role inherits the privileges of its groups.
         inherit: Option<bool> = None,
-        /// Whether it may log in.
+        /// True if the role may log in.
         login: Option<bool> = None,
-        /// How many connections it may have.
+        /// The maximum number of connections of the role.
         connlimit: Option<i64> = None,
-        /// How the password is kept: True or `md5`, `scram-sha-256`, False for in clear.
+        /// The format in which the password is stored: True or `md5`, `scram-sha-256`, or False for
+        /// plain text.
         encrypted: Value = Value::Null,
-        /// Whether it is a superuser.
+        /// True if the role is a superuser.
         superuser: Option<bool> = None,
-        /// Whether it may replicate.
+        /// True if the role may replicate.
         replication: Option<bool> = None,
-        /// Its password, or the hash of one.
+        /// The password of the role, or its hash.
         rolepassword: Option<String> = None,
-        /// Until when the password holds.
+        /// The time until which the password is valid.
         valid_until: Option<String> = None,
-        /// The groups that it is to be in: a list, or names with commas between them.
+        /// The groups of the role: a list, or a text with commas.
         groups: Value = Value::Null,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
     /// Change a role.
     fn user_update(UserUpdate {
-        /// Its name.
+        /// The name of the role.
         username: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -118,39 +120,40 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// Whether it may make databases.
+        /// True if the role may create databases.
         createdb: Option<bool> = None,
-        /// Whether it may make roles.
+        /// True if the role may create roles.
         createroles: Option<bool> = None,
-        /// How the password is kept: True or `md5`, `scram-sha-256`, False for in clear.
+        /// The format in which the password is stored: True or `md5`, `scram-sha-256`, or False for
+        /// plain text.
         encrypted: Value = Value::Null,
-        /// Whether it is a superuser.
+        /// True if the role is a superuser.
         superuser: Option<bool> = None,
-        /// Whether it has what its groups may.
+        /// True if the role inherits the privileges of its groups.
         inherit: Option<bool> = None,
-        /// Whether it may log in.
+        /// True if the role may log in.
         login: Option<bool> = None,
-        /// How many connections it may have.
+        /// The maximum number of connections of the role.
         connlimit: Option<i64> = None,
-        /// Whether it may replicate.
+        /// True if the role may replicate.
         replication: Option<bool> = None,
-        /// Its password, or the hash of one.
+        /// The password of the role, or its hash.
         rolepassword: Option<String> = None,
-        /// Until when the password holds.
+        /// The time until which the password is valid.
         valid_until: Option<String> = None,
-        /// The groups that it is to be in: a list, or names with commas between them.
+        /// The groups of the role: a list, or a text with commas.
         groups: Value = Value::Null,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
     /// Remove a role.
     fn user_remove(UserRemove {
-        /// Its name.
+        /// The name of the role.
         username: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -158,17 +161,17 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
-    /// Make a role that may not log in.
+    /// Create a role that may not log in.
     fn group_create(GroupCreate {
-        /// Its name.
+        /// The name of the role.
         groupname: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -176,35 +179,36 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// Whether it may make databases.
+        /// True if the role may create databases.
         createdb: Option<bool> = None,
-        /// Whether it may make roles.
+        /// True if the role may create roles.
         createroles: Option<bool> = None,
-        /// How the password is kept: True or `md5`, `scram-sha-256`, False for in clear.
+        /// The format in which the password is stored: True or `md5`, `scram-sha-256`, or False for
+        /// plain text.
         encrypted: Value = Value::Null,
-        /// Whether it may log in.
+        /// True if the role may log in.
         login: Option<bool> = None,
-        /// Whether it has what its groups may.
+        /// True if the role inherits the privileges of its groups.
         inherit: Option<bool> = None,
-        /// Whether it is a superuser.
+        /// True if the role is a superuser.
         superuser: Option<bool> = None,
-        /// Whether it may replicate.
+        /// True if the role may replicate.
         replication: Option<bool> = None,
-        /// Its password, or the hash of one.
+        /// The password of the role, or its hash.
         rolepassword: Option<String> = None,
-        /// The groups that it is to be in: a list, or names with commas between them.
+        /// The groups of the role: a list, or a text with commas.
         groups: Value = Value::Null,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
     /// Change a role.
     fn group_update(GroupUpdate {
-        /// Its name.
+        /// The name of the role.
         groupname: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -212,35 +216,36 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// Whether it may make databases.
+        /// True if the role may create databases.
         createdb: Option<bool> = None,
-        /// Whether it may make roles.
+        /// True if the role may create roles.
         createroles: Option<bool> = None,
-        /// How the password is kept: True or `md5`, `scram-sha-256`, False for in clear.
+        /// The format in which the password is stored: True or `md5`, `scram-sha-256`, or False for
+        /// plain text.
         encrypted: Value = Value::Null,
-        /// Whether it has what its groups may.
+        /// True if the role inherits the privileges of its groups.
         inherit: Option<bool> = None,
-        /// Whether it may log in.
+        /// True if the role may log in.
         login: Option<bool> = None,
-        /// Whether it is a superuser.
+        /// True if the role is a superuser.
         superuser: Option<bool> = None,
-        /// Whether it may replicate.
+        /// True if the role may replicate.
         replication: Option<bool> = None,
-        /// Its password, or the hash of one.
+        /// The password of the role, or its hash.
         rolepassword: Option<String> = None,
-        /// The groups that it is to be in: a list, or names with commas between them.
+        /// The groups of the role: a list, or a text with commas.
         groups: Value = Value::Null,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
     /// Remove a role.
     fn group_remove(GroupRemove {
-        /// Its name.
+        /// The name of the role.
         groupname: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -248,16 +253,17 @@ state::exec_module! {
         host: Option<String> = None,
         /// The port.
         port: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 }
 
-/// What a role is to be like. What is none stays as it is, or as the server makes new ones.
+/// The requested attributes of a role. An attribute that is `None` stays unchanged; for a new role,
+/// the server chooses the default.
 #[derive(Clone, Default)]
 pub(crate) struct Asked {
     pub createdb: Option<bool>,
@@ -274,7 +280,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// The groups, however they are written.
+    /// Returns the groups from either notation.
     pub(crate) fn groups(&self) -> Vec<String> {
         match &self.groups {
             Value::Null => Vec::new(),
@@ -311,7 +317,7 @@ impl Asked {
         words
     }
 
-    /// What follows the name in the statement that makes or changes a role.
+    /// Returns the part after the name in the statement that creates or changes a role.
     fn clauses(&self, name: &str, is_superuser: Option<bool>) -> Result<String, Error> {
         let mut words = self.flags(is_superuser);
         let password = self.rolepassword.as_deref();
@@ -334,7 +340,8 @@ impl Asked {
     }
 }
 
-/// What of the roles is asked, but for the columns that releases have or lack, and the passwords.
+/// The beginning of the query for roles, without the passwords and the columns that depend on the
+/// release.
 const ROLES: &str = "SELECT pg_roles.rolname as \"name\", pg_roles.rolsuper as \"superuser\", pg_roles.rolinherit as \"inherits privileges\", \
     pg_roles.rolcreaterole as \"can create roles\", pg_roles.rolcreatedb as \"can create databases\", \
     pg_roles.rolcanlogin as \"can login\", pg_roles.rolconnlimit as \"connections\", \
@@ -364,7 +371,7 @@ fn query_of(version: &str, with_password: bool) -> String {
     )
 }
 
-/// The roles by name; none where the server does not say its version.
+/// Returns the roles by name, or `None` if the server does not report its version.
 pub(crate) fn roles(cx: &Exec, conn: &Conn, passwords: bool) -> Result<Option<Map>, Error> {
     let Some(version) = conn.version(cx)?.filter(|version| !version.is_empty()) else {
         log::error("Could not retrieve Postgres version. Is Postgresql server running?");
@@ -405,7 +412,8 @@ fn role(row: &Map) -> Map {
     role
 }
 
-/// A time of the server: `2030-01-31 00:00:00`; none for what has no such form, as `infinity`.
+/// Returns a timestamp of the server, such as `2030-01-31 00:00:00`. Returns `None` for other
+/// texts, such as `infinity`.
 pub(crate) fn stamp(text: &str) -> Value {
     let is_digit = |byte: u8| byte.is_ascii_digit();
     let fits = |(byte, form): (u8, u8)| match form {
@@ -417,7 +425,7 @@ pub(crate) fn stamp(text: &str) -> Value {
     if is_stamp { text.into() } else { Value::Null }
 }
 
-/// A role by its name.
+/// Returns the role of this name.
 pub(crate) fn find(
     cx: &Exec,
     conn: &Conn,
@@ -431,7 +439,7 @@ pub(crate) fn find(
     Ok(roles.remove(name).and_then(|role| role.as_map().cloned()))
 }
 
-/// Makes a role.
+/// Creates a role.
 pub(crate) fn create(
     cx: &Exec,
     conn: &Conn,
@@ -453,7 +461,7 @@ pub(crate) fn create(
     )
 }
 
-/// Changes a role that is there.
+/// Changes an existing role.
 pub(crate) fn update(
     cx: &Exec,
     conn: &Conn,
@@ -478,7 +486,7 @@ fn write(cx: &Exec, conn: &Conn, asked: &Asked, sql: String) -> Result<bool, Err
     }
 }
 
-/// Removes a role that is there.
+/// Removes an existing role.
 pub(crate) fn remove(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> {
     conn.change(cx, &format!("DROP ROLE {}", ident(name)))?;
     Ok(find(cx, conn, name, false)?.is_none())
@@ -513,7 +521,7 @@ fn removed(cx: &Exec, conn: &Conn, name: &str) -> Result<Value, Error> {
     Ok(remove(cx, conn, name)?.into())
 }
 
-/// What the arguments of a function ask of a role.
+/// Returns the attributes of a role that the arguments of a function request.
 macro_rules! asked {
     ($args:ident) => {
         Asked {

@@ -1,4 +1,4 @@
-//! Schemas and languages of a database.
+//! The part of the `postgres` execution module that manages schemas and languages of a database.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -7,18 +7,18 @@ use value::{Map, Value, log};
 use super::{Conn, conn, db_conn, ident};
 
 state::exec_module! {
-    /// PostgreSQL, through `psql`.
+    /// Manage PostgreSQL with `psql`.
     mod postgres;
 
-    /// Make a schema.
+    /// Create a schema.
     fn schema_create(SchemaCreate {
         /// The database.
         dbname: String,
-        /// Its name.
+        /// The name of the schema.
         name: String,
         /// The role that owns it.
         owner: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         user: Option<String> = None,
         /// The role that connects.
         db_user: Option<String> = None,
@@ -34,9 +34,9 @@ state::exec_module! {
     fn schema_remove(SchemaRemove {
         /// The database.
         dbname: String,
-        /// Its name.
+        /// The name of the schema.
         name: String,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         user: Option<String> = None,
         /// The role that connects.
         db_user: Option<String> = None,
@@ -50,11 +50,11 @@ state::exec_module! {
 
     /// Return whether a schema exists.
     fn schema_exists(SchemaExists {
-        /// The database.
+        /// The name of the schema.
         dbname: String,
-        /// Its name.
+        /// The name of the schema.
         name: String,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         user: Option<String> = None,
         /// The role that connects.
         db_user: Option<String> = None,
@@ -66,13 +66,13 @@ state::exec_module! {
         db_port: Option<String> = None,
     });
 
-    /// Return a schema; None where there is none.
+    /// Return a schema, or None if it does not exist.
     fn schema_get(SchemaGet {
-        /// The database.
+        /// The name of the schema.
         dbname: String,
-        /// Its name.
+        /// The name of the schema.
         name: String,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         user: Option<String> = None,
         /// The role that connects.
         db_user: Option<String> = None,
@@ -88,7 +88,7 @@ state::exec_module! {
     fn schema_list(SchemaList {
         /// The database.
         dbname: String,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         user: Option<String> = None,
         /// The role that connects.
         db_user: Option<String> = None,
@@ -102,7 +102,7 @@ state::exec_module! {
 
     /// Return the languages of a database.
     fn language_list(LanguageList {
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -112,15 +112,15 @@ state::exec_module! {
         port: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
     /// Return whether a database has a language.
     fn language_exists(LanguageExists {
-        /// Its name.
+        /// The name of the language.
         name: String,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -130,15 +130,15 @@ state::exec_module! {
         port: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
     /// Install a language.
     fn language_create(LanguageCreate {
-        /// Its name.
+        /// The name of the language.
         name: String,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -148,15 +148,15 @@ state::exec_module! {
         port: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 
     /// Remove a language.
     fn language_remove(LanguageRemove {
-        /// Its name.
+        /// The name of the language.
         name: String,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: String,
         /// The role that connects.
         user: Option<String> = None,
@@ -166,12 +166,12 @@ state::exec_module! {
         port: Option<String> = None,
         /// The password of the role that connects.
         password: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The system account that runs the client.
         runas: Option<String> = None,
     });
 }
 
-/// The schemas of the database that is connected to.
+/// Returns the schemas of the connected database by name.
 pub(crate) fn schemas(cx: &Exec, conn: &Conn) -> Result<Map, Error> {
     let query = "SELECT pg_namespace.nspname as \"name\", pg_roles.rolname as \"owner\", pg_namespace.nspacl as \"acl\" \
         FROM pg_namespace LEFT JOIN pg_roles ON pg_roles.oid = pg_namespace.nspowner ";
@@ -193,7 +193,7 @@ pub(crate) fn remove(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> 
     conn.change(cx, &format!("DROP SCHEMA {}", ident(name)))
 }
 
-/// Whether the database that is connected to has a language.
+/// Returns whether the connected database has a language.
 pub(crate) fn has_language(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> {
     Ok(languages(cx, conn)?.contains(name))
 }

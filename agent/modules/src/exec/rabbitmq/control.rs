@@ -1,4 +1,4 @@
-//! What is asked of `rabbitmqctl` and `rabbitmq-plugins`, and how their listings are read.
+//! Runs `rabbitmqctl` and `rabbitmq-plugins`, and parses their listings.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,37 +8,37 @@ use value::{Map, Value, python, random};
 use crate::exec::cmd::Temporary;
 use crate::process::{Output, Process, which};
 
-/// The program.
+/// Returns the path of `rabbitmqctl`.
 pub(crate) fn client() -> Option<String> {
     which("rabbitmqctl")
 }
 
-/// The server, and who asks it.
+/// The server of this machine, and the account that runs the programs.
 pub(crate) struct Rabbit<'a> {
     cx: &'a Exec,
     runas: Option<String>,
 }
 
-/// A policy as it is to be.
+/// The requested settings of a policy.
 pub(crate) struct Policy {
     pub vhost: String,
     pub name: String,
     pub pattern: String,
-    /// JSON, or a dictionary.
+    /// The definition: JSON, or a dictionary.
     pub definition: Value,
     pub priority: i64,
     pub apply_to: Option<String>,
 }
 
-/// An upstream as it is to be.
+/// The requested settings of an upstream.
 pub(crate) struct Upstream {
     pub name: String,
-    /// The server's names of its settings; what is not true is left out.
+    /// The settings with the names that the server uses. Values that are not true are left out.
     pub settings: Vec<(&'static str, Value)>,
 }
 
 impl Policy {
-    /// The definition as JSON.
+    /// Returns the definition as JSON.
     pub(crate) fn json(&self) -> Result<String, Error> {
         match &self.definition {
             Value::Str(text) => Ok(text.to_string()),
@@ -49,14 +49,15 @@ impl Policy {
 }
 
 impl Upstream {
-    /// The settings that are set.
+    /// Returns the settings that are set.
     pub(crate) fn map(&self) -> Map {
         let set = self.settings.iter().filter(|(_, value)| value.is_true());
         set.map(|(key, value)| (*key, value.clone())).collect()
     }
 }
 
-/// The rows of a listing, without its header and what older releases say around it.
+/// Returns the rows of a listing, without its header and the messages that older releases print
+/// around it.
 fn rows<'a>(text: &'a str, header: &'a str) -> impl Iterator<Item = &'a str> {
     let is_row = |line: &&str| {
         let is_title =
@@ -79,7 +80,7 @@ fn policy_of(line: &str) -> Option<(String, Map)> {
     let [_, name, rest @ ..] = parts.as_slice() else {
         return None;
     };
-    // Releases before 3.7 have the kind of object first, or not at all.
+    // Releases before 3.7 print the kind of object first, or not at all.
     let (apply_to, pattern, definition, priority) = match rest {
         [
             kind @ ("all" | "queues" | "exchanges"),
@@ -102,7 +103,7 @@ fn policy_of(line: &str) -> Option<(String, Map)> {
 }
 
 impl<'a> Rabbit<'a> {
-    /// The server of this machine, asked by an account.
+    /// Returns the server of this machine. `runas` is the account that runs the programs.
     pub(crate) fn of(cx: &'a Exec, runas: Option<String>) -> Self {
         Self { cx, runas }
     }
@@ -133,18 +134,19 @@ impl<'a> Rabbit<'a> {
         Ok(output.stdout)
     }
 
-    /// What the server says.
+    /// Runs `rabbitmqctl` and returns its output.
     pub(crate) fn ask(&self, words: &[&str]) -> Result<String, Error> {
         Self::said(self.run("rabbitmqctl", words, None)?)
     }
 
-    /// The same of what names something: no name is taken for an option.
+    /// Like [`Self::ask`], for commands with names from the user: a name that would be read as an
+    /// option is an error.
     pub(crate) fn change(&self, words: &[&str]) -> Result<String, Error> {
         checked(words)?;
         self.ask(words)
     }
 
-    /// The same with a password, which the program reads from its input.
+    /// Like [`Self::change`], for a command that reads a password from standard input.
     pub(crate) fn with_password(&self, words: &[&str], password: &str) -> Result<String, Error> {
         Self::said(self.ask_password(words, password)?)
     }
@@ -157,7 +159,7 @@ impl<'a> Rabbit<'a> {
         self.run("rabbitmqctl", words, Some(format!("{password}\n")))
     }
 
-    /// Users with their tags.
+    /// Returns the users with their tags.
     pub(crate) fn users(&self) -> Result<Map, Error> {
         let text = self.ask(&["list_users", "-q"])?;
         let user = |line: &str| {
@@ -174,7 +176,7 @@ impl<'a> Rabbit<'a> {
             .collect())
     }
 
-    /// Upstreams with their definitions, which are JSON.
+    /// Returns the upstreams with their definitions, which are JSON.
     pub(crate) fn upstreams(&self) -> Result<Map, Error> {
         let text = self.ask(&["list_parameters", "-q"])?;
         let parameter = |line: &str| {
@@ -188,7 +190,7 @@ impl<'a> Rabbit<'a> {
             .collect())
     }
 
-    /// What a user may do, by virtual host.
+    /// Returns the permissions of a user for each virtual host.
     pub(crate) fn permissions(&self, user: &str) -> Result<Map, Error> {
         self.by(
             &["list_user_permissions", user, "--formatter=json"],
@@ -196,7 +198,7 @@ impl<'a> Rabbit<'a> {
         )
     }
 
-    /// A listing in JSON, by one of its columns.
+    /// Returns the rows of a JSON listing by the value of one of their columns.
     pub(crate) fn by(&self, words: &[&str], key: &str) -> Result<Map, Error> {
         let text = self.ask(words)?;
         let found = json::read(&text)
@@ -211,7 +213,8 @@ impl<'a> Rabbit<'a> {
         Ok(all)
     }
 
-    /// Makes a user; one without a password gets one that nobody knows, and loses it.
+    /// Creates a user. A user without a password is created with a random password, which is then
+    /// cleared.
     pub(crate) fn add_user(&self, name: &str, password: Option<&str>) -> Result<String, Error> {
         let words = ["add_user", name];
         if let Some(password) = password {
@@ -226,19 +229,19 @@ impl<'a> Rabbit<'a> {
         Ok(said)
     }
 
-    /// Whether a password is a user's.
+    /// Returns whether the password is valid for the user.
     pub(crate) fn has_password(&self, name: &str, password: &str) -> Result<bool, Error> {
         let output = self.ask_password(&["authenticate_user", name], password)?;
         Ok(output.success() && output.stderr.is_empty())
     }
 
-    /// Says what a user may configure, write and read in a virtual host.
+    /// Sets what a user may configure, write and read in a virtual host.
     pub(crate) fn permit(&self, vhost: &str, user: &str, what: [&str; 3]) -> Result<String, Error> {
         let [conf, write, read] = what;
         self.change(&["set_permissions", "-p", vhost, user, conf, write, read])
     }
 
-    /// Says which tags a user has.
+    /// Sets the tags of a user.
     pub(crate) fn tag(&self, name: &str, tags: &[String]) -> Result<String, Error> {
         let mut words = vec!["set_user_tags", name];
         words.extend(tags.iter().map(String::as_str));
@@ -256,7 +259,7 @@ impl<'a> Rabbit<'a> {
         joined
     }
 
-    /// The policies of a virtual host by name.
+    /// Returns the policies of a virtual host by name.
     pub(crate) fn policies(&self, vhost: &str) -> Result<Map, Error> {
         let text = self.change(&["list_policies", "-q", "-p", vhost])?;
         let header = "vhost\tname\tpattern\tapply-to\tdefinition\tpriority";
@@ -277,7 +280,7 @@ impl<'a> Rabbit<'a> {
         self.ask(&words)
     }
 
-    /// The plugins, or with `-e` those that are enabled.
+    /// Returns the available plugins or, with `-e`, the enabled ones.
     pub(crate) fn plugins(&self, more: &[&str]) -> Result<Vec<String>, Error> {
         let words = [&["list", "-m"], more].concat();
         let text = Self::said(self.run("rabbitmq-plugins", &words, None)?)?;
@@ -291,7 +294,8 @@ impl<'a> Rabbit<'a> {
         Self::said(self.run("rabbitmq-plugins", &[how, name], None)?)
     }
 
-    /// Makes or changes an upstream. An address with a password is no argument: the server evaluates a file.
+    /// Creates or changes an upstream. If the address contains a password it is not passed as an
+    /// argument: the server evaluates a file instead.
     pub(crate) fn set_upstream(&self, upstream: &Upstream) -> Result<(), Error> {
         let json = json::write(&upstream.map().into(), Layout::default());
         let words = [
@@ -323,13 +327,14 @@ impl<'a> Rabbit<'a> {
     }
 }
 
-/// A text as Erlang has it, byte by byte.
+/// Returns a text as an Erlang binary, byte by byte.
 fn binary(text: &str) -> String {
     let bytes: Vec<String> = text.bytes().map(|byte| byte.to_string()).collect();
     format!("<<{}>>", bytes.join(","))
 }
 
-/// Refuses what the program would take for an option of its own; `-p` and `-q` are ours.
+/// Returns an error for a word that the program would read as an option. `-p` and `-q` are allowed,
+/// because this module adds them.
 fn checked(words: &[&str]) -> Result<(), Error> {
     let is_option = |word: &&&str| word.starts_with('-') && !matches!(**word, "-p" | "-q");
     match words.iter().find(is_option) {

@@ -9,7 +9,7 @@ use value::{Map, Value};
 pub(crate) use control::{Policy, Rabbit, Upstream, client};
 
 state::exec_module! {
-    /// RabbitMQ, through `rabbitmqctl` and `rabbitmq-plugins`.
+    /// Manage RabbitMQ with `rabbitmqctl` and `rabbitmq-plugins`.
     mod rabbitmq;
 
     /// Return the users with their tags.
@@ -32,7 +32,7 @@ state::exec_module! {
 
     /// Return whether a user exists.
     fn user_exists(UserExists {
-        /// Its name.
+        /// The name of the user.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,
@@ -40,7 +40,7 @@ state::exec_module! {
 
     /// Return whether a virtual host exists.
     fn vhost_exists(VhostExists {
-        /// Its name.
+        /// The name of the virtual host.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,
@@ -48,17 +48,17 @@ state::exec_module! {
 
     /// Return whether an upstream exists.
     fn upstream_exists(UpstreamExists {
-        /// Its name.
+        /// The name of the upstream.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Make a user.
+    /// Create a user.
     fn add_user(AddUser {
-        /// Its name.
+        /// The name of the user.
         name: String,
-        /// Its password; none leaves it without one.
+        /// The password; if not given, the user has none.
         password: Option<String> = None,
         /// The account that runs the program.
         runas: Option<String> = None,
@@ -66,7 +66,7 @@ state::exec_module! {
 
     /// Remove a user.
     fn delete_user(DeleteUser {
-        /// Its name.
+        /// The name of the user.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,
@@ -74,33 +74,33 @@ state::exec_module! {
 
     /// Change a user's password.
     fn change_password(ChangePassword {
-        /// Its name.
+        /// The name of the user.
         name: String,
-        /// Its password; none leaves it without one.
+        /// The new password.
         password: String,
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Take a user's password away.
+    /// Remove the password of a user.
     fn clear_password(ClearPassword {
-        /// Its name.
+        /// The name of the user.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Return whether a password is right.
+    /// Return whether a password is valid for a user.
     fn check_password(CheckPassword {
-        /// Its name.
+        /// The name of the user.
         name: String,
-        /// Its password; none leaves it without one.
+        /// The password to check.
         password: String,
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Make a virtual host.
+    /// Create a virtual host.
     fn add_vhost(AddVhost {
         /// The virtual host.
         vhost: String,
@@ -116,23 +116,23 @@ state::exec_module! {
         runas: Option<String> = None,
     });
 
-    /// Say what a user may do in a virtual host.
+    /// Set the permissions of a user in a virtual host.
     fn set_permissions(SetPermissions {
         /// The virtual host.
         vhost: String,
-        /// The name of its node before the `@`.
+        /// The name of the user.
         user: String,
-        /// What it may configure.
+        /// A regular expression of the resources that the user may configure.
         conf: String = ".*".into(),
-        /// What it may write.
+        /// A regular expression of the resources that the user may write to.
         write: String = ".*".into(),
-        /// What it may read.
+        /// A regular expression of the resources that the user may read from.
         read: String = ".*".into(),
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Return what users may do in a virtual host.
+    /// Return the permissions of all users in a virtual host.
     fn list_permissions(ListPermissions {
         /// The virtual host.
         vhost: String,
@@ -140,31 +140,31 @@ state::exec_module! {
         runas: Option<String> = None,
     });
 
-    /// Return what a user may do.
+    /// Return the permissions of a user.
     fn list_user_permissions(ListUserPermissions {
-        /// Its name.
+        /// The name of the user.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Say which tags a user has.
+    /// Set the tags of a user.
     fn set_user_tags(SetUserTags {
-        /// Its name.
+        /// The name of the user.
         name: String,
-        /// Its tags.
+        /// The tags of the user.
         tags: Value,
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Return the server's status.
+    /// Return the status of the server.
     fn status(Status {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Return the cluster's status.
+    /// Return the status of the cluster.
     fn cluster_status(ClusterStatus {
         /// The account that runs the program.
         runas: Option<String> = None,
@@ -174,33 +174,33 @@ state::exec_module! {
     fn join_cluster(JoinCluster {
         /// A host of the cluster.
         host: String,
-        /// The name of its node before the `@`.
+        /// The name of the other node before the `@`.
         user: String = "rabbit".into(),
-        /// Whether the node keeps nothing on its disk.
+        /// True to join as a RAM node, which stores nothing on disk.
         ram_node: Option<bool> = None,
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Stop the server, not its process.
+    /// Stop the RabbitMQ application without stopping the Erlang process.
     fn stop_app(StopApp {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Start the server again.
+    /// Start the RabbitMQ application.
     fn start_app(StartApp {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Bring a node back to its beginning.
+    /// Reset a node to its initial state.
     fn reset(Reset {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// The same whatever the cluster says.
+    /// Reset a node to its initial state, regardless of the state of the cluster.
     fn force_reset(ForceReset {
         /// The account that runs the program.
         runas: Option<String> = None,
@@ -214,21 +214,21 @@ state::exec_module! {
         runas: Option<String> = None,
     });
 
-    /// Make or change a policy.
+    /// Create or change a policy.
     fn set_policy(SetPolicy {
         /// The virtual host.
         vhost: String,
-        /// Its name.
+        /// The name of the policy.
         name: String,
-        /// What queues and exchanges it is for.
+        /// A regular expression of the queues and exchanges that the policy applies to.
         pattern: String,
-        /// What it sets, as JSON.
+        /// The definition of the policy: JSON or a dictionary.
         definition: Value,
-        /// Its priority.
+        /// The priority of the policy.
         priority: Option<i64> = None,
         /// The account that runs the program.
         runas: Option<String> = None,
-        /// `queues`, `exchanges` or `all`.
+        /// The kind of objects that the policy applies to: `queues`, `exchanges` or `all`.
         apply_to: Option<String> = None,
     });
 
@@ -236,7 +236,7 @@ state::exec_module! {
     fn delete_policy(DeletePolicy {
         /// The virtual host.
         vhost: String,
-        /// Its name.
+        /// The name of the policy.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,
@@ -246,19 +246,19 @@ state::exec_module! {
     fn policy_exists(PolicyExists {
         /// The virtual host.
         vhost: String,
-        /// Its name.
+        /// The name of the policy.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Return the plugins.
+    /// Return the available plugins.
     fn list_available_plugins(ListAvailablePlugins {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Return the plugins that are enabled.
+    /// Return the enabled plugins.
     fn list_enabled_plugins(ListEnabledPlugins {
         /// The account that runs the program.
         runas: Option<String> = None,
@@ -266,7 +266,7 @@ state::exec_module! {
 
     /// Return whether a plugin is enabled.
     fn plugin_is_enabled(PluginIsEnabled {
-        /// Its name.
+        /// The name of the plugin.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,
@@ -274,7 +274,7 @@ state::exec_module! {
 
     /// Enable a plugin.
     fn enable_plugin(EnablePlugin {
-        /// Its name.
+        /// The name of the plugin.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,
@@ -282,37 +282,41 @@ state::exec_module! {
 
     /// Disable a plugin.
     fn disable_plugin(DisablePlugin {
-        /// Its name.
+        /// The name of the plugin.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Make or change an upstream.
+    /// Create or change an upstream of the federation.
     fn set_upstream(SetUpstream {
-        /// Its name.
+        /// The name of the upstream.
         name: String,
-        /// Where it is.
+        /// The URI of the upstream.
         uri: Value,
-        /// As of the server's parameter.
+        /// The server's parameter `prefetch-count`: the maximum number of unacknowledged messages
+        /// on a link.
         prefetch_count: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The server's parameter `reconnect-delay`: the time in seconds before a link reconnects.
         reconnect_delay: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The server's parameter `ack-mode`: `on-confirm`, `on-publish` or `no-ack`.
         ack_mode: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The server's parameter `trust-user-id`: whether the user ID of messages is kept.
         trust_user_id: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The server's parameter `exchange`: the name of the upstream exchange.
         exchange: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The server's parameter `max-hops`: the maximum number of federation links that a message
+        /// passes.
         max_hops: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The server's parameter `expires`: the time in milliseconds after which an unused
+        /// upstream queue is deleted.
         expires: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The server's parameter `message-ttl`: the time to live of messages in the upstream
+        /// queue, in milliseconds.
         message_ttl: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The server's parameter `ha-policy`: the policy of the upstream queue.
         ha_policy: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The server's parameter `queue`: the name of the upstream queue.
         queue: Value = Value::Null,
         /// The account that runs the program.
         runas: Option<String> = None,
@@ -320,14 +324,14 @@ state::exec_module! {
 
     /// Remove an upstream.
     fn delete_upstream(DeleteUpstream {
-        /// Its name.
+        /// The name of the upstream.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 }
 
-/// What the arguments of a function or state say of an upstream.
+/// Returns the settings of an upstream that the arguments of a function or state describe.
 macro_rules! upstream {
     ($args:ident) => {
         $crate::exec::rabbitmq::Upstream {
@@ -351,7 +355,7 @@ macro_rules! upstream {
 
 pub(crate) use upstream;
 
-/// What the program says, under a word, as Salt returns it.
+/// Returns the output of the program under a key, as Salt does.
 fn told(word: &str, said: Result<String, Error>) -> Result<Value, Error> {
     Ok(Map::new().with(word, said?).into())
 }

@@ -1,4 +1,4 @@
-//! Jobs are added, changed and removed: by the running minion, or in the file.
+//! Adds, changes and removes jobs, through the running minion or in the file.
 
 use state::ask::Ask;
 use state::exec::Exec;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::schedule_file;
 
-/// Writes the jobs of the file; a minion that runs all the same reads them again.
+/// Writes the jobs to the file. If a minion runs nevertheless, it reads the jobs again.
 fn save(cx: &Exec, jobs: &Map) -> Result<(), Error> {
     schedule_file::write(cx, jobs)?;
     cx.ask(Ask::Refresh {
@@ -21,7 +21,7 @@ fn save(cx: &Exec, jobs: &Map) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a change is written, for the request that makes it.
+/// Returns the keyword of a request that says whether the minion writes the change to its file.
 fn kept(kwargs: &Map) -> Map {
     let persist = kwargs.get("persist").is_none_or(Value::is_true);
     Map::new().with("persist", persist)

@@ -1,4 +1,4 @@
-//! A job as it is kept, from what is asked for.
+//! Builds a job in the form in which it is stored, from the arguments of a request.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,7 +8,7 @@ use super::{BuildScheduleItem, asked, has};
 
 const INTERVALS: [&str; 4] = ["seconds", "minutes", "hours", "days"];
 
-/// What is taken as it is given, in Salt's order.
+/// The arguments that are copied unchanged, in Salt's order.
 const PLAIN: &[&str] = &[
     "range",
     "when",
@@ -24,19 +24,20 @@ const PLAIN: &[&str] = &[
     "skip_during_range",
 ];
 
-/// Whether a job counts time and names times too.
+/// Returns whether a job has both an interval and set times.
 pub(super) fn conflicts(kwargs: &Map) -> bool {
     let has = |name| kwargs.contains(name);
     INTERVALS.into_iter().any(has) && (has("when") || has("cron"))
 }
 
-/// What is wrong with a job that names times in two ways.
+/// Returns the error message for a job that has both `when` and `cron`.
 pub(super) fn both(kwargs: &Map) -> Option<&'static str> {
     (kwargs.contains("when") && kwargs.contains("cron"))
         .then_some("Unable to use \"when\" and \"cron\" options together.  Ignoring.")
 }
 
-/// A job from what is asked for, or what is wrong with it: a running minion reads its times.
+/// Builds a job from the arguments of a request, or returns the reason why it is not valid. A
+/// running minion checks its times.
 pub(super) fn item(cx: &Exec, name: &str, kwargs: &Map) -> Result<Result<Map, String>, Error> {
     if let Some(when) = kwargs.get("when")
         && let Some(checked) = asked(cx, "validate", None, Map::new().with("when", when.clone()))?
@@ -96,7 +97,7 @@ pub(super) fn build_schedule_item(cx: &Exec, args: BuildScheduleItem) -> Result<
     })
 }
 
-/// As Salt answers for a job that makes no sense.
+/// Returns Salt's answer for a job that is not valid.
 pub(super) fn refused(problem: &str) -> Value {
     Map::new()
         .with("comment", problem)

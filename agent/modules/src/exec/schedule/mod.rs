@@ -1,5 +1,6 @@
-//! The `schedule` execution module: the jobs that a minion runs at times. A running minion is asked and changes them; with
-//! `offline=True` they stand in `minion.d/_schedule.conf`, where a minion finds them when it starts.
+//! The `schedule` execution module: the jobs that a minion runs at set times. The functions send
+//! their changes to the running minion. With `offline=True` they change `minion.d/_schedule.conf`,
+//! which a minion reads when it starts.
 
 mod change;
 mod item;
@@ -19,126 +20,128 @@ use running::{
 };
 
 state::exec_module! {
-    /// Jobs that a minion runs at times: of the running minion, or with `offline` of its configuration.
+    /// Manage the jobs that a minion runs at set times. With `offline=True` the functions use the
+    /// configuration file instead of the running minion.
     mod schedule;
 
-    /// Return the jobs.
+    /// Return the scheduled jobs.
     fn list(List {
-        /// Jobs of Salt's own too.
+        /// True to include Salt's internal jobs.
         show_all: bool = false,
-        /// Jobs that are switched off too.
+        /// True to include disabled jobs.
         show_disabled: bool = true,
-        /// Of a running minion only.
+        /// The source of the jobs; only for a running minion.
         r#where: Option<String> = None,
-        /// Return a text of YAML and no data.
+        /// True to return YAML text, False to return data.
         return_yaml: bool = true,
-        /// Return those of the file.
+        /// True to return the jobs of the configuration file.
         offline: bool = false,
     });
 
-    /// Return a job, or nothing where there is none; without a name, whether the schedule is on.
+    /// Return a job, or an empty dictionary if it does not exist. Without a name, return whether
+    /// the schedule is enabled.
     fn is_enabled(IsEnabled {
-        /// The job.
+        /// The name of the job.
         name: Option<String> = None,
     });
 
-    /// Run a job now, whatever its times say.
+    /// Run a job now, regardless of its schedule.
     fn run_job(RunJob {
-        /// The job.
+        /// The name of the job.
         name: String,
-        /// Also one that is switched off.
+        /// True to run the job even if it is disabled.
         force: bool = false,
     });
 
-    /// Switch the schedule on.
+    /// Enable the schedule.
     fn enable(Enable {..kwargs});
 
-    /// Switch the schedule off.
+    /// Disable the schedule.
     fn disable(Disable {..kwargs});
 
-    /// Write the jobs to the minion's configuration.
+    /// Save the jobs to the configuration of the minion.
     fn save(Save {..kwargs});
 
-    /// Read the jobs again: those of the pillar, and those of `schedule.conf`.
+    /// Reload the jobs of the pillar and of `schedule.conf`.
     fn reload(Reload {});
 
     /// Move a job to other minions.
     fn r#move(Move {
-        /// The job.
+        /// The name of the job.
         name: String,
-        /// Which minions.
+        /// The target expression that selects minions.
         target: String,
         ..kwargs
     });
 
     /// Copy a job to other minions.
     fn copy(Copy {
-        /// The job.
+        /// The name of the job.
         name: String,
-        /// Which minions.
+        /// The target expression that selects minions.
         target: String,
         ..kwargs
     });
 
-    /// Run a job at another time than one of its own.
+    /// Move one run of a job to another time.
     fn postpone_job(PostponeJob {
-        /// The job.
+        /// The name of the job.
         name: String,
-        /// When it would run.
+        /// The time at which the job would run.
         current_time: String,
-        /// When it is to run.
+        /// The time at which the job runs instead.
         new_time: String,
         ..kwargs
     });
 
-    /// Leave a job out at one of its times.
+    /// Skip one run of a job.
     fn skip_job(SkipJob {
-        /// The job.
+        /// The name of the job.
         name: String,
-        /// When it would run.
+        /// The time at which the job would run.
         current_time: String,
         ..kwargs
     });
 
-    /// Return when a job runs next.
+    /// Return the time of the next run of a job.
     fn show_next_fire_time(ShowNextFireTime {
-        /// The job.
+        /// The name of the job.
         name: String,
         ..kwargs
     });
 
-    /// Return what is known of a job.
+    /// Return the status of a job.
     fn job_status(JobStatus {
-        /// The job.
+        /// The name of the job.
         name: String,
-        /// How times are written.
+        /// The format of times.
         time_fmt: String = "%Y-%m-%dT%H:%M:%S".into(),
     });
 
-    /// Return a job as it would be kept.
+    /// Return a job in the form in which it would be stored.
     fn build_schedule_item(BuildScheduleItem {
-        /// Its name.
+        /// The name of the job.
         name: String,
         ..kwargs
     });
 
     /// Add a job.
     fn add(Add {
-        /// Its name.
+        /// The name of the job.
         name: String,
         ..kwargs
     });
 
     /// Change a job.
     fn modify(Modify {
-        /// Its name.
+        /// The name of the job.
         name: String,
         ..kwargs
     });
 
     /// Remove a job.
     fn delete(Delete {
-        /// Its name.
+        /// The name of the job.
         name: String,
         ..kwargs
     });
@@ -146,22 +149,22 @@ state::exec_module! {
     /// Remove all jobs.
     fn purge(Purge {..kwargs});
 
-    /// Switch a job on.
+    /// Enable a job.
     fn enable_job(EnableJob {
-        /// Its name.
+        /// The name of the job.
         name: String,
         ..kwargs
     });
 
-    /// Switch a job off.
+    /// Disable a job.
     fn disable_job(DisableJob {
-        /// Its name.
+        /// The name of the job.
         name: String,
         ..kwargs
     });
 }
 
-/// What a job may say.
+/// The keys that a job may have.
 const KNOWN: &[&str] = &[
     "name",
     "maxrunning",
@@ -193,7 +196,7 @@ const KNOWN: &[&str] = &[
     "run_after_skip_range",
 ];
 
-/// What is no job among the jobs.
+/// The keys of a schedule that are not jobs.
 const HIDDEN: [&str; 3] = ["enabled", "skip_function", "skip_during_range"];
 
 fn is_offline(kwargs: &Map) -> bool {
@@ -208,7 +211,7 @@ fn has(map: &Map, key: &str) -> bool {
     map.get(key).is_some_and(Value::is_true)
 }
 
-/// What the running minion answers; nothing where none runs.
+/// Returns the answer of the running minion, or `None` if no minion runs.
 fn asked(
     cx: &Exec,
     fun: &'static str,
@@ -222,7 +225,8 @@ fn asked(
     })
 }
 
-/// Has the running minion do something; what it answers when it did. Why it did not stands in the log.
+/// Makes the running minion do something and returns its answer if it succeeds. The reason of a
+/// failure is logged.
 fn done(cx: &Exec, fun: &'static str, name: Option<&str>, data: Map) -> Result<Option<Map>, Error> {
     let Some(answer) = asked(cx, fun, name, data)? else {
         log::warning("No minion runs here: offline=True works on its configuration");
@@ -237,7 +241,7 @@ fn done(cx: &Exec, fun: &'static str, name: Option<&str>, data: Map) -> Result<O
     Ok(None)
 }
 
-/// The jobs of a place, or those of the file.
+/// Returns the jobs of a source, or the jobs of the file.
 fn jobs(cx: &Exec, place: Option<&str>, offline: bool) -> Result<Map, Error> {
     if offline {
         return schedule_file::read(cx.opts());
@@ -248,7 +252,7 @@ fn jobs(cx: &Exec, place: Option<&str>, offline: bool) -> Result<Map, Error> {
     Ok(jobs.cloned().unwrap_or_default())
 }
 
-/// The jobs as `schedule.list` tells them; there are none where no minion runs.
+/// Returns the jobs in the form of `schedule.list`; empty if no minion runs.
 fn listed(cx: &Exec, show_all: bool, place: Option<&str>, offline: bool) -> Result<Map, Error> {
     let mut jobs = jobs(cx, place, offline)?;
     jobs.retain(|name, _| show_all || !name.to_text().starts_with("__"));
@@ -262,7 +266,7 @@ fn listed(cx: &Exec, show_all: bool, place: Option<&str>, offline: bool) -> Resu
     Ok(jobs)
 }
 
-/// Leaves what is told of a job.
+/// Reduces a job to the items that are shown.
 fn tell(job: &mut Map) {
     job.retain(|item, value| {
         let item = item.to_text();

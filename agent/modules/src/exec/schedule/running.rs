@@ -1,4 +1,4 @@
-//! What only a running minion can do with its schedule.
+//! The functions of the `schedule` module that need a running minion.
 
 use state::ask::Ask;
 use state::exec::Exec;
@@ -12,7 +12,7 @@ use super::{
 
 const FMT: &str = "%Y-%m-%dT%H:%M:%S";
 
-/// An answer that tells of no changes.
+/// Returns an answer without changes.
 fn told(result: bool, comment: impl Into<Value>) -> Value {
     Map::new()
         .with("comment", comment)
@@ -85,7 +85,7 @@ pub(super) fn reload(cx: &Exec, _args: Reload) -> Result<Value, Error> {
         })?;
         comments.push("Reloaded schedule from pillar on minion.".into());
     }
-    // It is a part of the configuration, which is read again as a whole.
+    // The schedule is part of the configuration, so the minion reads the whole configuration again.
     if crate::schedule_file::beside(cx.opts(), "schedule.conf").is_file() {
         cx.ask(Ask::Refresh {
             what: "schedule",
@@ -96,7 +96,7 @@ pub(super) fn reload(cx: &Exec, _args: Reload) -> Result<Value, Error> {
     Ok(told(true, comments))
 }
 
-/// Has the minion note a time in a job; whether it did, or what is wrong.
+/// Makes the minion store times for a job. Returns whether it did, or an answer with the error.
 fn note(
     cx: &Exec,
     fun: &'static str,
@@ -183,7 +183,7 @@ pub(super) fn job_status(cx: &Exec, args: JobStatus) -> Result<Value, Error> {
     Ok(job.into())
 }
 
-/// A time in another form; as it is where that is none.
+/// Returns a time in another format, or unchanged if it cannot be parsed.
 fn written(time: &str, fmt: &str) -> String {
     let parsed: Result<jiff::civil::DateTime, _> = time.parse();
     let written = parsed.and_then(|time| jiff::fmt::strtime::format(fmt, time));
@@ -238,7 +238,7 @@ fn with_minions(comment: impl Into<Value>, minions: Vec<Value>) -> Value {
         .into()
 }
 
-/// Has other minions add a job; which of them have it, or what went wrong.
+/// Makes other minions add a job. Returns the minions that have it, or an answer with the error.
 fn sent(cx: &Exec, name: &str, target: &str) -> Result<Result<Vec<Value>, Value>, Error> {
     let jobs = listed(cx, true, None, false)?;
     let Some(job) = jobs.get(name).and_then(Value::as_map) else {
@@ -271,7 +271,7 @@ fn sent(cx: &Exec, name: &str, target: &str) -> Result<Result<Vec<Value>, Value>
     Ok(Err(answer.with("minions", refused).into()))
 }
 
-/// A job as arguments of `schedule.add`.
+/// Returns a job as arguments of `schedule.add`.
 fn words(name: &str, job: &Map) -> Vec<Value> {
     let word = |(key, value): (&Value, &Value)| {
         let key = match key.to_text().as_str() {

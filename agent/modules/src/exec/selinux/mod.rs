@@ -12,85 +12,85 @@ use crate::fs::{self, Owner};
 use crate::process::{Output, Process};
 
 state::exec_module! {
-    /// SELinux: its mode, booleans and modules.
+    /// Manage the mode, the booleans and the modules of SELinux.
     mod selinux;
 
-    /// Where the kernel shows SELinux; None where it has none.
+    /// Return the path of the kernel's SELinux file system, or None if there is none.
     fn selinux_fs_path(SelinuxFsPath {});
 
-    /// The mode that SELinux runs in.
+    /// Return the current mode of SELinux.
     fn getenforce(Getenforce {});
 
-    /// The mode that SELinux starts in.
+    /// Return the mode that SELinux starts in.
     fn getconfig(Getconfig {});
 
-    /// Set the mode, now and from the next start on.
+    /// Set the mode, now and after the next reboot.
     fn setenforce(Setenforce {
-        /// `enforcing`, `permissive` or `disabled`.
+        /// The mode: `enforcing`, `permissive` or `disabled`.
         mode: String,
     });
 
-    /// What a boolean is, now and at the start.
+    /// Return the current value and the default of a boolean.
     fn getsebool(Getsebool {
-        /// Its name.
+        /// The name of the boolean.
         boolean: String,
     });
 
     /// Set a boolean.
     fn setsebool(Setsebool {
-        /// Its name.
+        /// The name of the boolean.
         boolean: String,
-        /// Its value.
+        /// The value of the boolean.
         value: Value,
-        /// Whether it has that value at the next start, too.
+        /// True to keep the value after a reboot.
         persist: bool = false,
     });
 
     /// Set several booleans.
     fn setsebools(Setsebools {
-        /// Names and values.
+        /// A dictionary of names and values.
         pairs: Map,
-        /// Whether they have those values at the next start, too.
+        /// True to keep the values after a reboot.
         persist: bool = false,
     });
 
-    /// All booleans.
+    /// Return all booleans.
     fn list_sebool(ListSebool {});
 
-    /// What a module is.
+    /// Return the state of a module.
     fn getsemod(Getsemod {
-        /// Its name.
+        /// The name of the module.
         module: String,
     });
 
-    /// Turn a module on or off.
+    /// Enable or disable a module.
     fn setsemod(Setsemod {
-        /// Its name.
+        /// The name of the module.
         module: String,
-        /// `enabled` or `disabled`.
+        /// The state: `enabled` or `disabled`.
         state: String,
     });
 
     /// Install a module.
     fn install_semod(InstallSemod {
-        /// The file, also of the file server.
+        /// The path or URL of the module's file.
         module_path: String,
     });
 
     /// Remove a module.
     fn remove_semod(RemoveSemod {
-        /// Its name.
+        /// The name of the module.
         module: String,
     });
 
-    /// All modules.
+    /// Return all modules.
     fn list_semod(ListSemod {});
 }
 
-/// The mode at the start of the system.
+/// The file with the mode that SELinux starts in.
 const CONFIG: &str = "/etc/selinux/config";
 
-/// Runs one of SELinux' programs. What stands in `names` is no option.
+/// Runs a program of SELinux. A word in `names` that would be read as an option is an error.
 pub(crate) fn run(cx: &Exec, words: &[&str], names: &[&str]) -> Result<Output, Error> {
     if let Some(name) = names.iter().find(|name| name.starts_with('-')) {
         return Err(format!("'{name}' is no name that SELinux has").into());
@@ -107,7 +107,7 @@ fn selinux_fs_path(_: &Exec, _: SelinuxFsPath) -> Result<Value, Error> {
     Ok(place().into())
 }
 
-/// The mode that SELinux runs in.
+/// Returns the current mode of SELinux.
 pub(crate) fn mode() -> &'static str {
     let read =
         place().and_then(|place| crate::procfs::text_or_none(Path::new(place).join("enforce")));
@@ -118,7 +118,8 @@ pub(crate) fn mode() -> &'static str {
     }
 }
 
-/// Returns the mode that SELinux starts in; none where its configuration is missing or names none.
+/// Returns the mode that SELinux starts in, or `None` if the configuration is missing or names no
+/// mode.
 ///
 /// # Errors
 /// When the configuration cannot be read.
@@ -174,7 +175,7 @@ fn setenforce(cx: &Exec, args: Setenforce) -> Result<Value, Error> {
     Ok(mode().into())
 }
 
-/// All booleans: what they are, and are at the start.
+/// Returns all booleans with their current values and defaults.
 ///
 /// # Errors
 /// When they cannot be listed.
@@ -229,7 +230,7 @@ fn set_booleans(cx: &Exec, names: &[String], persist: bool) -> Result<Value, Err
     Ok(run(cx, words, &names)?.success().into())
 }
 
-/// All modules, and whether they are on.
+/// Returns all modules and whether they are enabled.
 ///
 /// # Errors
 /// When they cannot be listed.

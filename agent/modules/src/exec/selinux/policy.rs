@@ -1,4 +1,4 @@
-//! The `selinux` execution module: which files and ports have which type.
+//! The part of the `selinux` execution module that manages the types of files and ports.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -9,120 +9,120 @@ use super::run;
 use crate::process::{Output, Process};
 
 state::exec_module! {
-    /// SELinux: the types of files and ports.
+    /// Manage the SELinux types of files and ports.
     mod selinux;
 
-    /// The words for a letter that stands for a kind of files.
+    /// Return the name of a kind of files.
     fn filetype_id_to_string(FiletypeIdToString {
-        /// The letter.
+        /// The letter of the kind of files.
         filetype: String = "a".into(),
     });
 
-    /// The rule for files; None where there is none.
+    /// Return the rule for a file specification, or None if there is none.
     fn fcontext_get_policy(FcontextGetPolicy {
-        /// The files: an expression.
+        /// The file specification, a regular expression.
         name: String,
-        /// The kind of files, a letter.
+        /// The letter of the kind of files.
         filetype: Option<String> = None,
-        /// The type.
+        /// The SELinux type.
         sel_type: Option<String> = None,
         /// The user.
         sel_user: Option<String> = None,
-        /// The level.
+        /// The SELinux level.
         sel_level: Option<String> = None,
     });
 
-    /// Add a rule for files, or change it.
+    /// Add or change a rule for a file specification.
     fn fcontext_add_policy(FcontextAddPolicy {
-        /// The files: an expression.
+        /// The file specification, a regular expression.
         name: String,
-        /// The kind of files, a letter.
+        /// The letter of the kind of files.
         filetype: Option<String> = None,
-        /// The type.
+        /// The SELinux type.
         sel_type: Option<String> = None,
         /// The user.
         sel_user: Option<String> = None,
-        /// The level.
+        /// The SELinux level.
         sel_level: Option<String> = None,
     });
 
-    /// Remove a rule for files.
+    /// Remove a rule for a file specification.
     fn fcontext_delete_policy(FcontextDeletePolicy {
-        /// The files: an expression.
+        /// The file specification, a regular expression.
         name: String,
-        /// The kind of files, a letter.
+        /// The letter of the kind of files.
         filetype: Option<String> = None,
-        /// The type.
+        /// The SELinux type.
         sel_type: Option<String> = None,
         /// The user.
         sel_user: Option<String> = None,
-        /// The level.
+        /// The SELinux level.
         sel_level: Option<String> = None,
     });
 
-    /// What applying the rules to files would change; empty where nothing.
+    /// Return the changes that applying the rules to files would make; empty if there are none.
     fn fcontext_policy_is_applied(FcontextPolicyIsApplied {
-        /// The files.
+        /// The path of the files.
         name: String,
-        /// With all that is below them.
+        /// True to include everything below the path.
         recursive: bool = false,
     });
 
     /// Apply the rules to files.
     fn fcontext_apply_policy(FcontextApplyPolicy {
-        /// The files.
+        /// The path of the files.
         name: String,
-        /// With all that is below them.
+        /// True to include everything below the path.
         recursive: bool = false,
     });
 
-    /// The rule for a port; None where there is none.
+    /// Return the rule for a port, or None if there is none.
     fn port_get_policy(PortGetPolicy {
-        /// Such as `tcp/80`.
+        /// The port, such as `tcp/80`.
         name: String,
-        /// The type.
+        /// The SELinux type.
         sel_type: Option<String> = None,
-        /// The protocol, where the name does not tell it.
+        /// The protocol, if the name does not contain it.
         protocol: Option<String> = None,
-        /// The port, where the name does not tell it.
+        /// The port number or range, if the name does not contain it.
         port: Option<String> = None,
     });
 
     /// Add a rule for a port.
     fn port_add_policy(PortAddPolicy {
-        /// Such as `tcp/80`.
+        /// The port, such as `tcp/80`.
         name: String,
-        /// The type.
+        /// The SELinux type.
         sel_type: Option<String> = None,
-        /// The protocol, where the name does not tell it.
+        /// The protocol, if the name does not contain it.
         protocol: Option<String> = None,
-        /// The port, where the name does not tell it.
+        /// The port number or range, if the name does not contain it.
         port: Option<String> = None,
-        /// The range of levels.
+        /// The range of SELinux levels.
         sel_range: Option<String> = None,
     });
 
     /// Change the rule for a port.
     fn port_modify_policy(PortModifyPolicy {
-        /// Such as `tcp/80`.
+        /// The port, such as `tcp/80`.
         name: String,
-        /// The type.
+        /// The SELinux type.
         sel_type: Option<String> = None,
-        /// The protocol, where the name does not tell it.
+        /// The protocol, if the name does not contain it.
         protocol: Option<String> = None,
-        /// The port, where the name does not tell it.
+        /// The port number or range, if the name does not contain it.
         port: Option<String> = None,
-        /// The range of levels.
+        /// The range of SELinux levels.
         sel_range: Option<String> = None,
     });
 
     /// Remove the rule for a port.
     fn port_delete_policy(PortDeletePolicy {
-        /// Such as `tcp/80`.
+        /// The port, such as `tcp/80`.
         name: String,
-        /// The protocol, where the name does not tell it.
+        /// The protocol, if the name does not contain it.
         protocol: Option<String> = None,
-        /// The port, where the name does not tell it.
+        /// The port number or range, if the name does not contain it.
         port: Option<String> = None,
     });
 }
@@ -138,10 +138,10 @@ const KINDS: [(&str, &str); 8] = [
     ("p", "named pipe"),
 ];
 
-/// The words for a kind of files.
+/// Returns the name of a kind of files.
 ///
 /// # Errors
-/// When no kind has that letter.
+/// When the letter is unknown.
 pub(crate) fn kind(letter: &str) -> Result<&'static str, Error> {
     let found = KINDS.iter().find(|(known, _)| *known == letter);
     found.map(|(_, words)| *words).ok_or_else(|| {
@@ -156,7 +156,7 @@ fn filetype_id_to_string(_: &Exec, args: FiletypeIdToString) -> Result<Value, Er
 
 const CONTEXT: [&str; 4] = ["sel_user", "sel_role", "sel_type", "sel_level"];
 
-/// `user:role:type:level` by their names.
+/// Splits `user:role:type:level` into a dictionary.
 fn context(text: &str) -> Option<Map> {
     let parts: Vec<&str> = text.splitn(4, ':').collect();
     let is_whole = parts.len() == CONTEXT.len() && parts.iter().all(|part| !part.is_empty());
@@ -271,7 +271,7 @@ fn fcontext_apply_policy(cx: &Exec, args: FcontextApplyPolicy) -> Result<Value, 
     })
 }
 
-/// Which labels of which files change; nothing where the program's words are not known.
+/// Returns the changes of labels for each file, or `None` if the format of the output is unknown.
 fn relabelled(text: &str) -> Result<Option<Map>, Error> {
     let words = match text {
         _ if text.starts_with("Would relabel") => "^Would relabel (.*) from (.*) to (.*)$",
@@ -304,7 +304,8 @@ fn relabelled(text: &str) -> Result<Option<Map>, Error> {
     Ok(Some(changes))
 }
 
-/// `tcp/80` or `udp/20-21`, from the name or from the two arguments.
+/// Returns the name, such as `tcp/80` or `udp/20-21`, and the protocol, from the name or from the
+/// two arguments.
 fn of_port(
     name: &str,
     protocol: Option<&str>,

@@ -1,11 +1,11 @@
-//! The text of `slsutil.banner`.
+//! Builds the text of `slsutil.banner`.
 
 use state::module::Error;
 
 const TITLE: &str = "THIS FILE IS MANAGED BY SALT - DO NOT EDIT";
 const TEXT: &str = "The contents of this file are managed by Salt. Any changes to this file may be overwritten automatically and without warning.";
 
-/// The block of lines.
+/// Returns the lines of the block as one text.
 pub(super) fn text(args: &super::Banner) -> Result<String, Error> {
     let (left, right) = (args.commentchar.trim_end(), args.commentchar.trim());
     let length = |text: &str| text.chars().count();
@@ -34,14 +34,15 @@ pub(super) fn text(args: &super::Banner) -> Result<String, Error> {
     Ok(if args.newline { text + "\n" } else { text })
 }
 
-/// Python's `str.center`.
+/// Centers a text like Python's `str.center`.
 fn centred(text: &str, width: usize) -> String {
     let margin = width.saturating_sub(text.chars().count());
     let left = margin / 2 + (margin & width & 1);
     format!("{}{text}{}", " ".repeat(left), " ".repeat(margin - left))
 }
 
-/// Python's `textwrap`: lines of whole words; a word that is too long is cut.
+/// Wraps a text like Python's `textwrap`: into lines of whole words. A word that is too long is
+/// cut.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
     for (gap, chunk) in chunks(text) {
@@ -69,7 +70,8 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Words, and the parts of words with hyphens between letters, each with how many blanks stand before it.
+/// Splits a text into words, and words at hyphens between letters. Each part comes with the number
+/// of spaces before it.
 fn chunks(text: &str) -> Vec<(usize, String)> {
     let mut chunks = Vec::new();
     let mut gap = 0;

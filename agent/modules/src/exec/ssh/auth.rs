@@ -1,4 +1,4 @@
-//! The `ssh` execution module: keys that may log in.
+//! The part of the `ssh` execution module that manages authorized keys.
 
 use std::path::Path;
 
@@ -12,119 +12,126 @@ use crate::accounts::{self, User};
 use crate::source;
 
 state::exec_module! {
-    /// Manage keys that may log in.
+    /// Manage authorized keys.
     mod ssh;
 
-    /// Return the keys of a user, or of several.
+    /// Return the authorized keys of one or more users.
     fn auth_keys(AuthKeys {
-        /// A user, or a list of users; all where none is named.
+        /// A user or a list of users; all users if not given.
         user: Value = Value::Null,
-        /// The file, below the home.
+        /// The path of the file, relative to the home directory. `%u` and `%h` are replaced as in
+        /// sshd.
         config: String = CONFIG.into(),
-        /// The type of the fingerprints.
+        /// The hash algorithm of the fingerprints.
         fingerprint_hash_type: Option<String> = None,
     });
 
-    /// Return what setting a key would do: add, update or exists.
+    /// Return the change that setting a key would make: add, update or exists.
     fn check_key(CheckKey {
-        /// The user.
+        /// The name of the user.
         user: String,
         /// The key.
         key: String,
-        /// Its type.
+        /// The type of the key.
         enc: String,
-        /// Its comment.
+        /// The comment of the key.
         comment: String,
-        /// Its options.
+        /// The options of the key.
         options: Option<Vec<String>>,
-        /// The file, below the home.
+        /// The path of the file, relative to the home directory. `%u` and `%h` are replaced as in
+        /// sshd.
         config: String = CONFIG.into(),
-        /// Accepted: no other key is touched.
+        /// Accepted and ignored: no other key is touched.
         cache_keys: Value = Value::Null,
-        /// The type of the fingerprints.
+        /// The hash algorithm of the fingerprints.
         fingerprint_hash_type: Option<String> = None,
     });
 
-    /// Return the same for each key of a file.
+    /// Return the change that setting a key would make, for each key of a file.
     fn check_key_file(CheckKeyFile {
-        /// The user.
+        /// The name of the user.
         user: String,
-        /// The file with the keys.
+        /// The path or URL of the file with the keys.
         source: String,
-        /// The file, below the home.
+        /// The path of the file, relative to the home directory. `%u` and `%h` are replaced as in
+        /// sshd.
         config: String = CONFIG.into(),
-        /// The environment.
+        /// The environment to fetch the file from.
         saltenv: String = "base".into(),
-        /// The type of the fingerprints.
+        /// The hash algorithm of the fingerprints.
         fingerprint_hash_type: Option<String> = None,
     });
 
     /// Add a key, or change its comment and options.
     fn set_auth_key(SetAuthKey {
-        /// The user.
+        /// The name of the user.
         user: String,
         /// The key.
         key: String,
-        /// Its type.
+        /// The type of the key.
         enc: String = "ssh-rsa".into(),
-        /// Its comment.
+        /// The comment of the key.
         comment: String = String::new(),
-        /// Its options.
+        /// The options of the key.
         options: Option<Vec<String>> = None,
-        /// The file, below the home.
+        /// The path of the file, relative to the home directory. `%u` and `%h` are replaced as in
+        /// sshd.
         config: String = CONFIG.into(),
-        /// Accepted: no other key is touched.
+        /// Accepted and ignored: no other key is touched.
         cache_keys: Value = Value::Null,
-        /// The type of the fingerprints.
+        /// The hash algorithm of the fingerprints.
         fingerprint_hash_type: Option<String> = None,
     });
 
     /// Add the keys of a file.
     fn set_auth_key_from_file(SetAuthKeyFromFile {
-        /// The user.
+        /// The name of the user.
         user: String,
-        /// The file with the keys.
+        /// The path or URL of the file with the keys.
         source: String,
-        /// The file, below the home.
+        /// The path of the file, relative to the home directory. `%u` and `%h` are replaced as in
+        /// sshd.
         config: String = CONFIG.into(),
-        /// The environment.
+        /// The environment to fetch the file from.
         saltenv: String = "base".into(),
-        /// The type of the fingerprints.
+        /// The hash algorithm of the fingerprints.
         fingerprint_hash_type: Option<String> = None,
         ..kwargs
     });
 
     /// Remove a key.
     fn rm_auth_key(RmAuthKey {
-        /// The user.
+        /// The name of the user.
         user: String,
         /// The key.
         key: String,
-        /// The file, below the home.
+        /// The path of the file, relative to the home directory. `%u` and `%h` are replaced as in
+        /// sshd.
         config: String = CONFIG.into(),
-        /// The type of the fingerprints.
+        /// The hash algorithm of the fingerprints.
         fingerprint_hash_type: Option<String> = None,
     });
 
     /// Remove the keys of a file.
     fn rm_auth_key_from_file(RmAuthKeyFromFile {
-        /// The user.
+        /// The name of the user.
         user: String,
-        /// The file with the keys.
+        /// The path or URL of the file with the keys.
         source: String,
-        /// The file, below the home.
+        /// The path of the file, relative to the home directory. `%u` and `%h` are replaced as in
+        /// sshd.
         config: String = CONFIG.into(),
-        /// The environment.
+        /// The environment to fetch the file from.
         saltenv: String = "base".into(),
-        /// The type of the fingerprints.
+        /// The hash algorithm of the fingerprints.
         fingerprint_hash_type: Option<String> = None,
     });
 }
 
-/// Where a user's keys stand if nothing else is said.
+/// The default path of a user's authorized keys, relative to the home directory.
 pub(crate) const CONFIG: &str = ".ssh/authorized_keys";
 
-/// What Salt calls the types of keys, and what ssh calls them.
+/// Salt's short names of the types of keys, and the names that ssh uses.
 const SHORT: [(&str, &str); 9] = [
     ("r", "ssh-rsa"),
     ("rsa", "ssh-rsa"),
@@ -159,31 +166,31 @@ const LONG: [&str; 19] = [
     "sk-ssh-ed25519-cert-v01@openssh.com",
 ];
 
-/// A key as it stands on its line.
+/// A key in a line of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Key {
-    /// Its type.
+    /// The type of the key.
     pub(crate) enc: String,
-    /// The key itself.
+    /// The key itself, in Base64.
     pub(crate) key: String,
-    /// What stands behind it.
+    /// The comment after the key.
     pub(crate) comment: String,
-    /// What stands before it.
+    /// The options before the key.
     pub(crate) options: Vec<String>,
 }
 
-/// Where keys are, and how their fingerprints are made.
+/// The file of a user's keys, and the hash algorithm of fingerprints.
 #[derive(Clone, Debug)]
 pub(crate) struct Place<'a> {
-    /// Whose.
+    /// The name of the user.
     pub(crate) user: &'a str,
-    /// The file, below the home.
+    /// The path of the file, relative to the home directory.
     pub(crate) config: &'a str,
-    /// The type of the fingerprints.
+    /// The hash algorithm of the fingerprints.
     pub(crate) fingerprint: Option<&'a str>,
 }
 
-/// What became of keys.
+/// The result of setting keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
     New,
@@ -195,7 +202,8 @@ pub(crate) enum Done {
 }
 
 impl Key {
-    /// Reads a line of `[options] type key [comment]`; none for a line without a type.
+    /// Parses a line of the form `[options] type key [comment]`. Returns `None` if it contains no
+    /// type.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let line = line.trim();
         let (at, _) = line
@@ -216,7 +224,8 @@ impl Key {
         })
     }
 
-    /// What a state's name says of a key: a whole line, or `key [comment]`, where the rest is as given.
+    /// Returns the key that the name of a state describes: a whole line, or `key [comment]`. The
+    /// arguments provide the parts that the name does not contain.
     pub(crate) fn of_name(name: &str, enc: &str, comment: &str, options: &[String]) -> Self {
         let given = || comment.to_owned();
         if let Some(mut key) = Self::parse(name) {
@@ -249,7 +258,8 @@ impl Key {
     }
 }
 
-/// True where the type of a key begins: `ssh-…` or `ecds…`, after `sk-` or not, and something behind it.
+/// Returns true if the text begins with the type of a key (`ssh-…` or `ecds…`, optionally after
+/// `sk-`) and continues after it.
 fn starts_key(text: Option<&str>) -> bool {
     let text = text.unwrap_or_default();
     let text = text.strip_prefix("sk-").unwrap_or(text);
@@ -264,7 +274,7 @@ fn starts_key(text: Option<&str>) -> bool {
     end != Some(0) && behind.starts_with(char::is_whitespace) && !behind.trim().is_empty()
 }
 
-/// ssh's name for a type of keys.
+/// Returns ssh's name of a key type.
 fn refined(enc: &str) -> Result<String, Error> {
     let short = SHORT
         .iter()
@@ -281,7 +291,7 @@ impl Place<'_> {
             .ok_or_else(|| Error::refused(format!("User '{}' does not exist", self.user)))
     }
 
-    /// The file, with `%u` and `%h` filled in as sshd does.
+    /// Returns the path of the file. `%u` and `%h` are replaced as in sshd.
     fn file(&self) -> Result<String, Error> {
         let account = self.account()?;
         let mut path = String::new();
@@ -307,7 +317,7 @@ impl Place<'_> {
         Ok(path::join(&account.home, &path))
     }
 
-    /// The keys that are there; none for a user or a file that is not.
+    /// Returns the keys of the file; empty if the user or the file does not exist.
     pub(crate) fn keys(&self) -> Result<Vec<Key>, Error> {
         match self.file() {
             Ok(file) if path::isfile(&file) => keys_of(&file, self.fingerprint),
@@ -315,14 +325,14 @@ impl Place<'_> {
         }
     }
 
-    /// What setting a key would do.
+    /// Returns the change that setting a key would make.
     pub(crate) fn check(&self, key: &Key) -> Result<&'static str, Error> {
         let wanted = Key {
             enc: refined(&key.enc)?,
             ..key.clone()
         };
         let keys = self.keys()?;
-        // Of a key that stands there twice, Salt looks at the last.
+        // If a key appears twice, Salt uses the last one.
         let found = keys.iter().rfind(|known| known.key == key.key);
         Ok(match found {
             Some(known) if known.line() == wanted.line() => "exists",
@@ -368,7 +378,7 @@ impl Place<'_> {
         })
     }
 
-    /// Removes a key, and tells so in Salt's words.
+    /// Removes a key and returns Salt's message about it.
     pub(crate) fn remove(&self, cx: &Exec, key: &str) -> Result<&'static str, Error> {
         if !self.keys()?.iter().any(|known| known.key == key) {
             return Ok("Key not present");
@@ -450,7 +460,7 @@ fn replaced(file: &str, key: &Key) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The keys of a file.
+/// Returns the keys of a file.
 pub(crate) fn keys_of(file: &str, kind: Option<&str>) -> Result<Vec<Key>, Error> {
     let mut keys = Vec::new();
     for line in lines(file)? {
@@ -465,13 +475,13 @@ pub(crate) fn keys_of(file: &str, kind: Option<&str>) -> Result<Vec<Key>, Error>
     Ok(keys)
 }
 
-/// The file with the keys of a source; none when it is not there.
+/// Returns the local path of a source with keys, or `None` if it does not exist.
 pub(crate) fn fetched(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<String>, Error> {
     let file = source::cached(cx, url, saltenv, source::How::default())?;
     Ok(file.filter(|file| path::isfile(file)))
 }
 
-/// What is said of a source without a key in it.
+/// Returns the message about a source that contains no key.
 pub(crate) fn no_keys(source: &str) -> String {
     format!("No keys detected in {source}. Is file properly formatted?")
 }
@@ -547,7 +557,7 @@ fn check_key_file(cx: &Exec, args: CheckKeyFile) -> Result<Value, Error> {
     Ok(all.into())
 }
 
-/// As Salt's functions return it.
+/// Returns a result in the form that Salt's functions return.
 fn answer(done: Done, invalid: &str) -> Value {
     match done {
         Done::New => "new",

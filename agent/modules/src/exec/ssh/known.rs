@@ -1,4 +1,4 @@
-//! The `ssh` execution module: hosts that are known.
+//! The part of the `ssh` execution module that manages known hosts.
 
 use std::path::Path;
 
@@ -14,24 +14,24 @@ use crate::fs;
 use crate::process::{Process, Stderr};
 
 state::exec_module! {
-    /// Manage hosts that are known.
+    /// Manage known hosts.
     mod ssh;
 
-    /// Return what is known of a host.
+    /// Return the entries of a host in the known hosts.
     fn get_known_host_entries(GetKnownHostEntries {
-        /// Whose file; that of the machine where none is named.
+        /// The user whose file is used; the file of the machine if not given.
         user: Option<String>,
         /// The host.
         hostname: String,
-        /// The file.
+        /// The path of the file, relative to the home directory if it is not absolute.
         config: Option<String> = None,
         /// The port.
         port: Option<i64> = None,
-        /// The type of the fingerprints.
+        /// The hash algorithm of the fingerprints.
         fingerprint_hash_type: Option<String> = None,
     });
 
-    /// Return the keys that a host shows.
+    /// Return the keys that a host presents.
     fn recv_known_host_entries(RecvKnownHostEntries {
         /// The host.
         hostname: String,
@@ -39,91 +39,91 @@ state::exec_module! {
         enc: Option<String> = None,
         /// The port.
         port: Option<i64> = None,
-        /// Hash the names.
+        /// True to hash the names of hosts.
         hash_known_hosts: bool = true,
-        /// Seconds to wait.
+        /// The maximum time to wait, in seconds.
         timeout: i64 = 5,
-        /// The type of the fingerprints.
+        /// The hash algorithm of the fingerprints.
         fingerprint_hash_type: Option<String> = None,
     });
 
-    /// Return what setting a host would do: add, update or exists.
+    /// Return the change that setting a known host would make: add, update or exists.
     fn check_known_host(CheckKnownHost {
-        /// Whose file.
+        /// The user whose file is used; the file of the machine if not given.
         user: Option<String> = None,
         /// The host.
         hostname: Option<String> = None,
-        /// Its key.
+        /// The key of the host.
         key: Option<String> = None,
-        /// The fingerprint of its key.
+        /// The fingerprint of the host's key.
         fingerprint: Option<String> = None,
-        /// The file.
+        /// The path of the file, relative to the home directory if it is not absolute.
         config: Option<String> = None,
         /// The port.
         port: Option<i64> = None,
-        /// The type of the fingerprints.
+        /// The hash algorithm of the fingerprints.
         fingerprint_hash_type: Option<String> = None,
     });
 
-    /// Remove a host.
+    /// Remove a known host.
     fn rm_known_host(RmKnownHost {
-        /// Whose file.
+        /// The user whose file is used; the file of the machine if not given.
         user: Option<String> = None,
         /// The host.
         hostname: Option<String> = None,
-        /// The file.
+        /// The path of the file, relative to the home directory if it is not absolute.
         config: Option<String> = None,
         /// The port.
         port: Option<i64> = None,
     });
 
-    /// Add a host, or change its key.
+    /// Add a known host, or change its key.
     fn set_known_host(SetKnownHost {
-        /// Whose file.
+        /// The user whose file is used; the file of the machine if not given.
         user: Option<String> = None,
         /// The host.
         hostname: Option<String> = None,
-        /// The fingerprint that its key must have.
+        /// The fingerprint that the key of the host must have.
         fingerprint: Option<String> = None,
-        /// Its key; what it shows where none is given.
+        /// The key of the host; the key that the host presents if not given.
         key: Option<String> = None,
         /// The port.
         port: Option<i64> = None,
         /// The type of the key.
         enc: Option<String> = None,
-        /// The file.
+        /// The path of the file, relative to the home directory if it is not absolute.
         config: Option<String> = None,
-        /// Hash the names.
+        /// True to hash the names of hosts.
         hash_known_hosts: bool = true,
-        /// Seconds to wait.
+        /// The maximum time to wait, in seconds.
         timeout: i64 = 5,
-        /// The type of the fingerprints.
+        /// The hash algorithm of the fingerprints.
         fingerprint_hash_type: Option<String> = None,
     });
 
-    /// Hash the names in a file.
+    /// Hash the names of hosts in a file.
     fn hash_known_hosts(HashKnownHosts {
-        /// Whose file.
+        /// The user whose file is used; the file of the machine if not given.
         user: Option<String> = None,
-        /// The file.
+        /// The path of the file, relative to the home directory if it is not absolute.
         config: Option<String> = None,
     });
 }
 
 const USUAL_PORT: i64 = 22;
 
-/// The file of a user or of the machine, and the host that is looked for there.
+/// The known hosts file of a user or of the machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     user: Option<String>,
     file: String,
 }
 
-/// A sentence for which Salt returns a dictionary with an error in it.
+/// A result whose error is a message that Salt returns in a dictionary.
 pub(crate) type Said<T> = Result<T, String>;
 
 impl Place {
-    /// The file that is meant.
+    /// Returns the file that the arguments describe.
     pub(crate) fn of(user: Option<&str>, config: Option<&str>) -> Said<Self> {
         let user = user.filter(|user| !user.is_empty());
         let config = config.filter(|config| !config.is_empty());
@@ -141,7 +141,7 @@ impl Place {
         Ok(Self { user, file })
     }
 
-    /// What is known of a host; nothing for none.
+    /// Returns the entries of a host.
     pub(crate) fn entries(
         &self,
         cx: &Exec,
@@ -155,7 +155,8 @@ impl Place {
         )
     }
 
-    /// Runs `ssh-keygen` on the file, which it replaces: mode and owner are given back.
+    /// Runs `ssh-keygen` on the file. The program replaces the file, so its mode and owner are
+    /// restored.
     fn rewrite(&self, cx: &Exec, words: &[&str], mode: bool) -> Result<String, Error> {
         use std::os::unix::fs::MetadataExt as _;
         let before = Path::new(&self.file).metadata().ok();
@@ -179,7 +180,7 @@ impl Place {
         }
     }
 
-    /// Removes a host, and returns what the program said.
+    /// Removes a host and returns the output of the program.
     pub(crate) fn remove(
         &self,
         cx: &Exec,
@@ -206,7 +207,7 @@ impl Place {
         Ok(Ok(self.rewrite(cx, &["-H", "-f", &self.file], true)?))
     }
 
-    /// Puts entries in the place of those of a host.
+    /// Replaces the entries of a host with new ones.
     fn replace(
         &self,
         cx: &Exec,
@@ -247,7 +248,7 @@ impl Place {
     }
 }
 
-/// The host as ssh writes it together with a port that is not the usual one.
+/// Returns the host in ssh's notation, which includes any port other than the default.
 fn named(host: &str, port: Option<i64>) -> String {
     match port.filter(|port| ![0, USUAL_PORT].contains(port)) {
         Some(port) => format!("[{host}]:{port}"),
@@ -266,7 +267,7 @@ fn keygen(cx: &Exec, words: &[&str]) -> Result<String, Error> {
     Ok(process.run(cx)?.stdout_regardless())
 }
 
-/// Lines of `host type key`.
+/// Parses lines of the form `host type key`.
 fn entries(text: &str, kind: Option<&str>) -> Result<Vec<Map>, Error> {
     let mut found = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -282,7 +283,8 @@ fn entries(text: &str, kind: Option<&str>) -> Result<Vec<Map>, Error> {
     Ok(found)
 }
 
-/// The numbers of a host's lines, from `ssh-keygen -F`: each is told of on a line of its own before it.
+/// Returns the line numbers of a host's entries, from the output of `ssh-keygen -F`, which prints
+/// each number in a line before the entry.
 fn line_numbers(text: &str, enc: Option<&str>) -> Vec<usize> {
     let lines: Vec<&str> = text.lines().collect();
     let pairs = lines.chunks(2).filter_map(|pair| {
@@ -296,7 +298,7 @@ fn line_numbers(text: &str, enc: Option<&str>) -> Vec<usize> {
     pairs.collect()
 }
 
-/// Asks a host for its keys, five times at most.
+/// Requests the keys of a host, with at most five attempts.
 fn received(cx: &Exec, wanted: &RecvKnownHostEntries) -> Result<Vec<Map>, Error> {
     if wanted.hostname.starts_with('-') {
         return Err(Error::refused(format!("{} is no host", wanted.hostname)));
@@ -335,16 +337,16 @@ fn field(entries: &[Map], key: &str) -> Vec<String> {
     values.map(Value::to_text).collect()
 }
 
-/// What became of a host that was set.
+/// The result of setting a known host.
 #[derive(Clone, Debug)]
 pub(crate) enum Done {
-    /// It was so; its keys.
+    /// The host already had these keys.
     Exists(Vec<String>),
-    /// It was changed: what was there, and what is.
+    /// The entries of the host were changed. Contains the old and the new entries.
     Updated(Vec<Map>, Vec<Map>),
 }
 
-/// A list as Salt returns it, which has none for an empty one.
+/// Returns the entries as Salt does: Null instead of an empty list.
 pub(crate) fn listed(entries: Vec<Map>) -> Value {
     if entries.is_empty() {
         return Value::Null;
@@ -352,7 +354,7 @@ pub(crate) fn listed(entries: Vec<Map>) -> Value {
     Value::list(entries.into_iter().map(Value::from))
 }
 
-/// Adds a host, or changes its key.
+/// Adds a known host, or changes its key.
 pub(crate) fn set(cx: &Exec, wanted: &SetKnownHost) -> Result<Said<Done>, Error> {
     let Some(host) = wanted.hostname.as_deref().filter(|host| !host.is_empty()) else {
         return Ok(Err("hostname argument required".into()));
@@ -405,7 +407,7 @@ pub(crate) fn set(cx: &Exec, wanted: &SetKnownHost) -> Result<Said<Done>, Error>
     Ok(Ok(Done::Updated(stored, new)))
 }
 
-/// The entries to be written: the key that is given, or what the host shows.
+/// Returns the entries to write: the key from the arguments, or the keys that the host presents.
 fn shown_by(cx: &Exec, wanted: &SetKnownHost, host: &str) -> Result<Said<Vec<Map>>, Error> {
     if let Some(key) = &wanted.key {
         let Some(enc) = &wanted.enc else {
@@ -467,7 +469,7 @@ fn recv_known_host_entries(cx: &Exec, args: RecvKnownHostEntries) -> Result<Valu
     Ok(listed(received(cx, &args)?))
 }
 
-/// What setting a host would do.
+/// Returns the change that setting a known host would make.
 pub(crate) fn check(cx: &Exec, wanted: &CheckKnownHost) -> Result<Said<&'static str>, Error> {
     let Some(host) = wanted.hostname.as_deref().filter(|host| !host.is_empty()) else {
         return Ok(Err("hostname argument required".into()));
@@ -491,7 +493,7 @@ fn check_known_host(cx: &Exec, args: CheckKnownHost) -> Result<Value, Error> {
     Ok(check(cx, &args)?.map_or_else(fault, Value::from))
 }
 
-/// As Salt returns what a program said.
+/// Returns the output of a program in the form that Salt returns.
 fn told(status: &str, done: Said<String>) -> Value {
     match done {
         Ok(comment) => Map::new()

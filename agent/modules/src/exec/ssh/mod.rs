@@ -1,4 +1,5 @@
-//! The `ssh` execution module. Here: key files, and what the parts share.
+//! The `ssh` execution module. This part manages key files and contains the code that the other
+//! parts share.
 
 pub(crate) mod auth;
 pub(crate) mod known;
@@ -16,34 +17,34 @@ state::exec_module! {
     /// Manage the client side of ssh.
     mod ssh;
 
-    /// Return the keys of this machine.
+    /// Return the host keys of this machine.
     fn host_keys(HostKeys {
-        /// Where they are.
+        /// The folder of the keys.
         keydir: String = "/etc/ssh".into(),
-        /// The private ones as well.
+        /// True to include private keys.
         private: bool = true,
-        /// Certificates as well.
+        /// True to include certificates.
         certs: bool = true,
     });
 
-    /// Return the keys of users.
+    /// Return the SSH keys of users.
     fn user_keys(UserKeys {
-        /// One or more; all where none is named.
+        /// A user or a list of users; all users if not given.
         user: Option<Vec<String>> = None,
-        /// The name of the public key, or False for none.
+        /// The name of the file with the public key, or False to return none.
         pubfile: Value = Value::Null,
-        /// The name of the private key, or False for none.
+        /// The name of the file with the private key, or False to return none.
         prvfile: Value = Value::Null,
     });
 
     /// Return whether a private key is encrypted.
     fn key_is_encrypted(KeyIsEncrypted {
-        /// Its file.
+        /// The path of the key file.
         key: String,
     });
 }
 
-/// The fingerprint of a public key; none for what is no key.
+/// Returns the fingerprint of a public key, or `None` if the text is not a key.
 pub(super) fn fingerprint(key: &str, kind: Option<&str>) -> Result<Option<String>, Error> {
     let kind = kind.unwrap_or("sha256").to_lowercase();
     if hashes::length(&kind).is_none() {
@@ -67,7 +68,7 @@ pub(super) fn fingerprint(key: &str, kind: Option<&str>) -> Result<Option<String
     Ok(Some(pairs.join(":")))
 }
 
-/// Writes one of ssh's files: a new one, and its new folder, belong to the user alone.
+/// Writes a file of ssh. A new file and a new folder are readable only by the user who owns them.
 pub(super) fn write(
     cx: &Exec,
     path: &str,
@@ -99,7 +100,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Labels a new file where there is SELinux.
+/// Sets the SELinux label of a new file if the machine has SELinux.
 fn restore_context(cx: &Exec, path: &str) -> Result<(), Error> {
     match process::which("restorecon") {
         Some(program) => process::Process::words([program.as_str(), path])
@@ -109,7 +110,7 @@ fn restore_context(cx: &Exec, path: &str) -> Result<(), Error> {
     }
 }
 
-/// The lines of a file that are no white space alone, without their ends.
+/// Returns the trimmed lines of a file, without empty ones.
 pub(super) fn lines(path: &str) -> Result<Vec<String>, Error> {
     let bytes = fs::read(path)?;
     let text = text::decoded(&bytes);

@@ -1,4 +1,4 @@
-//! Making authorities.
+//! Creates certificate authorities.
 
 use std::path::Path;
 
@@ -16,7 +16,8 @@ use crate::x509::parts::Parts;
 
 const DAY_S: i64 = 24 * 60 * 60;
 
-/// As people count: there are three versions of certificates, and Salt once wrote a fourth.
+/// The invalid version that Salt once wrote to certificates, counted from 1. Only versions 1 to 3
+/// exist.
 const NO_VERSION: i64 = 4;
 
 pub(super) fn ca_exists(cx: &Exec, args: CaExists) -> Result<Value, Error> {
@@ -29,7 +30,7 @@ pub(super) fn ca_exists(cx: &Exec, args: CaExists) -> Result<Value, Error> {
     .map(Value::from)
 }
 
-/// Whether there is an authority; one with a wrong version is put right.
+/// Returns whether an authority exists. A certificate with an invalid version is fixed.
 pub(super) fn exists(
     cx: &Exec,
     name: &str,
@@ -51,7 +52,7 @@ pub(super) fn maybe_fix_ssl_version(cx: &Exec, args: MaybeFixSslVersion) -> Resu
     Ok(Value::Null)
 }
 
-/// Makes a certificate with a wrong version again.
+/// Replaces a certificate that has an invalid version.
 pub(super) fn fix(cx: &Exec, name: &str, authority: &Authority) -> Result<(), Error> {
     let old = read(&authority.certificate())?;
     if old.version != NO_VERSION {
@@ -89,10 +90,10 @@ pub(super) fn get_ca(cx: &Exec, args: GetCa) -> Result<Value, Error> {
     path_or_text(authority.certificate(), args.as_text, missing)
 }
 
-/// A file's path or its text.
+/// Returns the path or the text of a file.
 ///
 /// # Errors
-/// `missing` where it is not there.
+/// The error `missing` if the file does not exist.
 pub(super) fn path_or_text(path: String, as_text: bool, missing: String) -> Result<Value, Error> {
     match (is(&path), as_text) {
         (false, _) => Err(Error::refused(missing)),
@@ -104,7 +105,7 @@ pub(super) fn path_or_text(path: String, as_text: bool, missing: String) -> Resu
     }
 }
 
-/// Whether a condition holds: a command's exit code, or how true something is.
+/// Returns whether a condition holds: whether a command succeeds, or whether another value is true.
 fn holds(cx: &Exec, condition: &Value) -> Result<bool, Error> {
     match condition {
         Value::Str(_) => {
@@ -159,12 +160,12 @@ pub(super) fn create_ca(cx: &Exec, args: CreateCa) -> Result<Value, Error> {
     Ok(format!("Created Private Key: \"{key_path}\" Created CA \"{name}\": \"{path}\"").into())
 }
 
-/// What was signed here, read back.
+/// Parses a certificate that was just signed.
 pub(super) fn issued(der: &[u8]) -> Result<Parts, Error> {
     Parts::read(der).ok_or_else(|| "openssl gave no certificate".into())
 }
 
-/// Makes a key where there is none; what is none is kept beside it.
+/// Creates a key if it does not exist. An existing file that contains no key is renamed.
 fn key_is_there(cx: &Exec, path: &str, bits: i64) -> Result<(), Error> {
     if is(path) {
         match Private::load(cx, &path.into(), None) {

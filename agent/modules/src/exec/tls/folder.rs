@@ -1,4 +1,4 @@
-//! Where an authority's files are, and how they are written.
+//! Locates and writes the files of certificate authorities.
 
 use std::path::Path;
 
@@ -11,10 +11,11 @@ use crate::exec::config;
 use crate::fs::{self, Owner};
 use crate::x509::pem;
 
-/// The key of `__context__` under which a folder is kept that was named once.
+/// The key of `__context__` that stores the folder that a call has set.
 const NAMED: &str = "ca.contextual_cert_base_path";
 
-/// The folder of authorities: one that is named, now or before in this run, or the option's.
+/// Returns the folder of the authorities: the one that this call or an earlier call of the run has
+/// set, or the option.
 pub(super) fn base(cx: &Exec, named: Option<&str>) -> Result<String, Error> {
     if let Some(path) = named.filter(|path| !path.is_empty()) {
         cx.context(|all| all.insert(NAMED, path));
@@ -40,14 +41,15 @@ pub(super) fn set_ca_path(cx: &Exec, args: SetCaPath) -> Result<Value, Error> {
     base(cx, args.cacert_path.as_deref()).map(Value::from)
 }
 
-/// An authority: its folder, and the name of its files.
+/// An authority: its folder, and the base name of its files.
 pub(super) struct Authority {
     pub(super) folder: String,
     pub(super) file: String,
 }
 
 impl Authority {
-    /// By its name, in a folder that may be named, with files that may have another name.
+    /// Returns the authority with this name. `named` overrides the folder, and `file` overrides the
+    /// base name of the files.
     pub(super) fn of(
         cx: &Exec,
         name: &str,
@@ -69,26 +71,26 @@ impl Authority {
         format!("{}/{}.key", self.folder, self.file)
     }
 
-    /// Whether it has both.
+    /// Returns whether both the certificate and the key exist.
     pub(super) fn is_whole(&self) -> bool {
         [self.certificate(), self.key()].iter().all(|path| is(path))
     }
 
-    /// The folder of its certificates.
+    /// Returns the folder of the certificates that the authority issued.
     pub(super) fn certificates(&self) -> String {
         format!("{}/certs", self.folder)
     }
 }
 
-/// Whether something is there.
+/// Returns whether a path exists.
 pub(super) fn is(path: &str) -> bool {
     Path::new(path).exists()
 }
 
-/// The name of a file: one that is named, or whom the certificate is for.
+/// Returns the name of a file: the given one, or by default the common name of the certificate.
 ///
 /// # Errors
-/// When it would lead to another folder.
+/// When the name would lead to another folder.
 pub(super) fn file_name(named: Option<String>, default: &str) -> Result<String, Error> {
     let named = named.filter(|name| !name.is_empty());
     let name = named.unwrap_or_else(|| default.to_owned());
@@ -98,7 +100,7 @@ pub(super) fn file_name(named: Option<String>, default: &str) -> Result<String, 
     }
 }
 
-/// Makes a folder where there is none.
+/// Creates a folder if it does not exist.
 pub(super) fn made(cx: &Exec, path: &str) -> Result<(), Error> {
     let folder = Path::new(path);
     match folder.is_dir() {
@@ -107,12 +109,12 @@ pub(super) fn made(cx: &Exec, path: &str) -> Result<(), Error> {
     }
 }
 
-/// Writes what its owner alone may read.
+/// Writes a file that only its owner can read.
 pub(super) fn hidden(cx: &Exec, path: &str, bytes: &[u8]) -> Result<(), Error> {
     written(cx, path, bytes, Some(0o600))
 }
 
-/// Writes DER as PEM that all may read.
+/// Writes DER data as a PEM file that all users can read.
 pub(super) fn public(cx: &Exec, path: &str, kind: &str, der: &[u8]) -> Result<(), Error> {
     written(cx, path, pem::text(kind, der).as_bytes(), Some(0o644))
 }
@@ -125,7 +127,7 @@ pub(super) fn written(cx: &Exec, path: &str, bytes: &[u8], mode: Option<u32>) ->
     fs::write(cx, Path::new(path), bytes, owner)
 }
 
-/// The parts of a name that certificates have, with how long each may be: in Salt's order.
+/// The parts of a name in a certificate with their maximum lengths, in Salt's order.
 const PARTS: [(&str, usize); 7] = [
     ("CN", 64),
     ("C", 2),
@@ -136,7 +138,7 @@ const PARTS: [(&str, usize); 7] = [
     ("MAIL", 128),
 ];
 
-/// A certificate's subject.
+/// Returns the subject of a certificate.
 ///
 /// # Errors
 /// When a part is longer than certificates allow.
@@ -162,7 +164,7 @@ pub(super) fn subject(parts: [Option<String>; 7]) -> Result<Map, Error> {
     Ok(all)
 }
 
-/// A new serial number, in as many digits as `openssl ca` wants in its index.
+/// Returns a new serial number, with as many digits as `openssl ca` requires in its index.
 pub(super) fn serial() -> Result<String, Error> {
     let mut bytes: [u8; 20] = random::array()?;
     if let Some(first) = bytes.first_mut() {

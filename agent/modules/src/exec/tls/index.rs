@@ -1,4 +1,5 @@
-//! `index.txt`: the certificates of an authority, one a line, as `openssl ca` has it.
+//! Reads and writes `index.txt`, the list of an authority's certificates in the format of `openssl
+//! ca`, one certificate a line.
 
 use jiff::Timestamp;
 use state::exec::Exec;
@@ -10,7 +11,7 @@ use super::seconds;
 use crate::x509::parts::Parts;
 use crate::x509::shown::Certificate;
 
-/// A number in hexadecimal digits, without zeros before it.
+/// Returns a number in hexadecimal digits without leading zeros.
 pub(super) fn digits(number: &[u8]) -> String {
     let all: String = number.iter().map(|byte| format!("{byte:02X}")).collect();
     all.trim_start_matches('0').to_owned()
@@ -20,12 +21,13 @@ fn path(folder: &str) -> String {
     format!("{folder}/index.txt")
 }
 
-/// A moment as the index has it: the year in two digits.
+/// Returns a time in the form that the index uses, in which the year has two digits.
 fn short(stamp: &str) -> &str {
     stamp.get(2..).unwrap_or_default()
 }
 
-/// The subject as Salt writes it, which finds its own lines alone: Python's bytes, `/b'C'=b'US'`.
+/// Returns the subject in the notation that Salt writes, because Salt only finds such lines:
+/// Python's bytes, as in `/b'C'=b'US'`.
 fn subject(certificate: &Parts) -> Result<String, Error> {
     let shown = Certificate::read(&certificate.der).ok_or("it is no certificate")?;
     let bytes = |text: &str| python::repr(&Value::Bytes(text.as_bytes().into()));
@@ -47,20 +49,20 @@ fn line(certificate: &Parts, revoked: Option<&str>) -> Result<String, Error> {
     ))
 }
 
-/// Its text; empty where there is none.
+/// Returns the text of the index; empty if it does not exist.
 fn text(folder: &str) -> Result<String, Error> {
     let path = path(folder);
     let bytes = crate::fs::read_or_none(path)?.unwrap_or_default();
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Adds a certificate.
+/// Adds a certificate to the index.
 pub(super) fn add(cx: &Exec, folder: &str, certificate: &Parts) -> Result<(), Error> {
     let all = text(folder)? + &line(certificate, None)?;
     written(cx, &path(folder), all.as_bytes(), None)
 }
 
-/// The status, the moment of revoking and the serial number of a line.
+/// Returns the status, the time of the revocation and the serial number of a line.
 fn fields(line: &str) -> Option<(&str, &str, &str)> {
     let mut all = line.split('\t');
     let status = all.next()?;
@@ -77,14 +79,15 @@ fn is_of(line: &str, serial: &[u8]) -> bool {
     fields(line).is_some_and(|(_, _, number)| is(number))
 }
 
-/// Whether a certificate is revoked, by its serial number.
+/// Returns whether the certificate with a serial number is revoked.
 pub(super) fn is_revoked(folder: &str, serial: &[u8]) -> Result<bool, Error> {
     let all = text(folder)?;
     let mut own = all.lines().filter(|line| is_of(line, serial));
     Ok(own.any(|line| line.starts_with('R')))
 }
 
-/// Notes that a certificate is revoked now. One that is not in the index gets a line there: no list would name it otherwise.
+/// Marks a certificate as revoked now. A certificate that is not in the index is added to it,
+/// because the revocation list would not contain it otherwise.
 pub(super) fn revoke(cx: &Exec, folder: &str, certificate: &Parts) -> Result<(), Error> {
     let now = crate::x509::der::stamp(Timestamp::now());
     let new = line(certificate, Some(short(&now)))?;
@@ -96,7 +99,7 @@ pub(super) fn revoke(cx: &Exec, folder: &str, certificate: &Parts) -> Result<(),
     written(cx, &path(folder), all.as_bytes(), None)
 }
 
-/// What is revoked, as the entries of a list.
+/// Returns the revoked certificates as the entries of a revocation list.
 pub(super) fn revoked(folder: &str) -> Result<Value, Error> {
     let text = text(folder)?;
     let lines = text.lines().filter(|line| line.starts_with('R'));
@@ -104,7 +107,8 @@ pub(super) fn revoked(folder: &str) -> Result<Value, Error> {
     Ok(Value::list(entries?))
 }
 
-/// `openssl ca` writes a reason behind the moment.
+/// Returns a line as an entry of a revocation list. `openssl ca` writes a reason after the time,
+/// which is ignored.
 fn entry(line: &str) -> Result<Value, Error> {
     let (_, date, serial) = fields(line).unwrap_or_default();
     let date = date.split(',').next().unwrap_or_default();
@@ -113,7 +117,7 @@ fn entry(line: &str) -> Result<Value, Error> {
             "Revocation date '{date}' does not matchformat '%y%m%d%H%M%SZ'"
         ))
     };
-    // As Python counts: 69 and what follows is of the last century.
+    // As in Python, years from 69 on belong to the last century.
     let year: u8 = date
         .get(..2)
         .and_then(|year| year.parse().ok())

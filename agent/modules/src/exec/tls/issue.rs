@@ -1,4 +1,4 @@
-//! Requests, certificates that an authority signs, and others.
+//! Creates requests, self-signed certificates, and certificates that an authority signs.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -39,7 +39,8 @@ fn missing(name: &str) -> String {
     format!("Certificate does not exists for {name}")
 }
 
-/// The extensions of requests and certificates that the pillar does not name, by type and use.
+/// Returns the default extensions of a type, which apply if the pillar does not define the type,
+/// for requests and certificates.
 fn usual(kind: &str) -> Map {
     let of = |csr: &[(&str, &str)], cert: &[(&str, &str)]| {
         let map = |pairs: &[(&str, &str)]| pairs.iter().copied().collect::<Map>();
@@ -63,7 +64,7 @@ fn usual(kind: &str) -> Map {
     }
 }
 
-/// The extensions of a type: those of all types, with its own over them.
+/// Returns the extensions of a type, merged over those that all types have in common.
 fn extensions(cx: &Exec, kind: &str) -> Result<Map, Error> {
     let pillar = cx.pillar()?;
     let of = |kind: &str| {
@@ -91,7 +92,7 @@ fn extensions(cx: &Exec, kind: &str) -> Result<Map, Error> {
     Ok(of("common").iter().map(over).collect())
 }
 
-/// Those of a type for one use, by names that are known.
+/// Returns the extensions of a type for requests or certificates. Unknown extensions are left out.
 fn extensions_for(cx: &Exec, kind: &str, used: &str) -> Result<Map, Error> {
     let all = extensions(cx, kind)?;
     let all = all.get(used).and_then(Value::as_map).cloned();
@@ -205,7 +206,7 @@ pub(super) fn create_self_signed_cert(
     Ok(format!("Created Private Key: \"{key_path}\" Created Certificate: \"{path}\"").into())
 }
 
-/// What is not there, as Salt tells it.
+/// Returns Salt's answer for something that does not exist.
 fn told(comment: String) -> Value {
     Map::new()
         .with("retcode", 1)
@@ -243,7 +244,8 @@ pub(super) fn create_ca_signed_cert(cx: &Exec, args: CreateCaSignedCert) -> Resu
         )));
     }
     let subject = Name::read(&Request::of(&request.as_str().into())?.subject);
-    // Salt names these extensions and does not write them; without them OpenSSL finds the certificate not strict.
+    // Salt names these extensions but does not write them. Without them, OpenSSL's strict checks
+    // reject the certificate.
     let all = extensions_for(cx, kind.as_deref().unwrap_or("server"), "cert")?
         .with("signing_private_key", authority.key())
         .with("signing_cert", authority.certificate())

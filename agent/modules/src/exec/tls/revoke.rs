@@ -1,4 +1,4 @@
-//! Lists of revoked certificates.
+//! Writes certificate revocation lists.
 
 use std::path::Path;
 
@@ -11,16 +11,17 @@ use super::{CreateEmptyCrl, RevokeCert, index, read};
 use crate::x509::issue::check_digest;
 use crate::x509::{crl, pem};
 
-/// As good as for ever: who revokes writes a new one.
+/// The validity of a revocation list in days. It practically never expires, because each revocation
+/// writes a new list.
 const DAYS: i64 = 36500;
 
-/// The path of the list.
+/// Returns the path of the revocation list.
 fn place(authority: &Authority, named: Option<String>) -> String {
     let named = named.filter(|path| !path.is_empty());
     named.unwrap_or_else(|| format!("{}/crl.pem", authority.folder))
 }
 
-/// Writes the list.
+/// Writes the revocation list.
 fn write(
     cx: &Exec,
     authority: &Authority,

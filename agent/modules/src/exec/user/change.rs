@@ -1,4 +1,4 @@
-//! The `user` execution module: the functions that change.
+//! The part of the `user` execution module that adds, changes and removes users.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -10,194 +10,194 @@ use crate::account_tools::{self as tools, path};
 use crate::{accounts, process};
 
 state::exec_module! {
-    /// Users of this machine.
+    /// Manage the users of this machine.
     mod user;
 
     /// Add a user.
     fn add(Add {
-        /// Its name.
+        /// The name of the user.
         name: String,
-        /// Its number.
+        /// The user ID.
         uid: Option<String> = None,
-        /// The name or number of its primary group.
+        /// The name or ID of the primary group.
         gid: Option<String> = None,
-        /// Its other groups.
+        /// The other groups of the user.
         groups: Option<Vec<String>> = None,
-        /// Its home.
+        /// The home directory.
         home: Option<String> = None,
-        /// Its login shell.
+        /// The login shell.
         shell: Option<String> = None,
-        /// False allows a number that another user has.
+        /// True to reject an ID that another user has.
         unique: bool = true,
-        /// Make a system account.
+        /// True to create a system account.
         system: bool = false,
-        /// Its full name.
+        /// The full name.
         fullname: String = String::new(),
-        /// Its room.
+        /// The room number.
         roomnumber: String = String::new(),
-        /// Its telephone at work.
+        /// The work phone number.
         workphone: String = String::new(),
-        /// Its telephone at home.
+        /// The home phone number.
         homephone: String = String::new(),
-        /// What else the field holds.
+        /// Other information in the GECOS field.
         other: String = String::new(),
-        /// Make the home.
+        /// True to create the home directory.
         createhome: bool = true,
-        /// Of OpenBSD only.
+        /// The login class; only on OpenBSD.
         loginclass: Option<String> = None,
-        /// Keep it out of lastlog and faillog.
+        /// True to add no entries to lastlog and faillog.
         nologinit: bool = false,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
-        /// Make a primary group of the same name; without it as login.defs says.
+        /// True to create a primary group with the user's name; by default as in `login.defs`.
         usergroup: Option<bool> = None,
-        /// Add it with luseradd, to the files of this machine.
+        /// True to add the user to the local files with `luseradd`.
         local: bool = false,
     });
 
     /// Remove a user.
     fn delete(Delete {
-        /// Its name.
+        /// The name of the user.
         name: String,
-        /// Remove its home and mail as well.
+        /// True to remove the home directory and the mail spool too.
         remove: bool = false,
-        /// Remove it even where it is logged in.
+        /// True to remove the user even if it is logged in.
         force: bool = false,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
-        /// Remove it with luserdel.
+        /// True to remove the user with `luserdel`.
         local: bool = false,
     });
 
-    /// Change the number of a user.
+    /// Change the ID of a user.
     fn chuid(Chuid {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// The new number.
+        /// The new ID.
         uid: Value,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
     /// Change the primary group of a user.
     fn chgid(Chgid {
-        /// The user.
+        /// The name of the user.
         name: String,
         /// The new group.
         gid: Value,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
     /// Change the login shell of a user.
     fn chshell(Chshell {
-        /// The user.
+        /// The name of the user.
         name: String,
         /// The new shell.
         shell: Value,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
-    /// Change the home of a user.
+    /// Change the home directory of a user.
     fn chhome(Chhome {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// The new home.
+        /// The new home directory.
         home: Value,
-        /// Move the old home there.
+        /// True to move the contents of the old home directory there.
         persist: bool = false,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
     /// Change the groups of a user.
     fn chgroups(Chgroups {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// The groups, a list or names with commas between.
+        /// The groups: a list, or a text with commas.
         groups: Vec<String>,
-        /// Add these groups and leave none.
+        /// True to add these groups and keep the others.
         append: bool = false,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
     /// Change the full name of a user.
     fn chfullname(Chfullname {
-        /// The user.
+        /// The name of the user.
         name: String,
         /// The new name.
         fullname: Option<String>,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
-    /// Change the room of a user.
+    /// Change the room number of a user.
     fn chroomnumber(Chroomnumber {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// The new room.
+        /// The new room number.
         roomnumber: Option<String>,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
-    /// Change the telephone at work of a user.
+    /// Change the work phone number of a user.
     fn chworkphone(Chworkphone {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// The new telephone.
+        /// The new phone number.
         workphone: Option<String>,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
-    /// Change the telephone at home of a user.
+    /// Change the home phone number of a user.
     fn chhomephone(Chhomephone {
-        /// The user.
+        /// The name of the user.
         name: String,
-        /// The new telephone.
+        /// The new phone number.
         homephone: Option<String>,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
-    /// Change what else the field of a user's full name holds.
+    /// Change the other information in the GECOS field of a user.
     fn chother(Chother {
-        /// The user.
+        /// The name of the user.
         name: String,
         /// The new text.
         other: Option<String>,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
-    /// Change the login class of a user, which only OpenBSD has.
+    /// Change the login class of a user, which exists only on OpenBSD.
     fn chloginclass(Chloginclass {
-        /// The user.
+        /// The name of the user.
         name: String,
         /// The new class.
         loginclass: String,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 
-    /// Give a user another name.
+    /// Rename a user.
     fn rename(Rename {
-        /// The user.
+        /// The name of the user.
         name: String,
         /// The new name.
         new_name: String,
-        /// Another root.
+        /// The root folder of another system.
         root: Option<String> = None,
     });
 }
 
-/// The fields that stand in one of `/etc/passwd`, in their order.
+/// The parts of the GECOS field of `/etc/passwd`, in order.
 pub(crate) const GECOS: [&str; 5] = ["fullname", "roomnumber", "workphone", "homephone", "other"];
 
-/// Of usermod's options the fields of `/etc/passwd` that they set.
+/// The options of usermod, with the field of `/etc/passwd` that each one sets.
 const FIELDS: [(&str, usize); 6] = [
     ("-l", 0),
     ("-u", 2),
@@ -211,7 +211,7 @@ fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
     Ok(create(cx, &args)?.into())
 }
 
-/// Adds a user; false when the program said no.
+/// Adds a user. Returns false if the program fails.
 pub(crate) fn create(cx: &Exec, args: &Add) -> Result<bool, Error> {
     let root = args.root.as_deref().filter(|_| !args.local);
     let made = if !args.local && tools::is_small("useradd") {
@@ -228,7 +228,8 @@ pub(crate) fn create(cx: &Exec, args: &Add) -> Result<bool, Error> {
     Ok(made)
 }
 
-/// What is set once the user is there: a failure shows in the next run.
+/// Sets the attributes that need an existing user. A failure is not an error, because the next run
+/// shows the difference.
 fn details(cx: &Exec, args: &Add, root: Option<&str>) -> Result<(), Error> {
     if let Some(groups) = args.groups.as_ref().filter(|groups| !groups.is_empty()) {
         set_groups(cx, &args.name, groups, false, root)?;
@@ -286,7 +287,7 @@ fn add_words(args: &Add) -> Result<Vec<String>, Error> {
     Ok(words)
 }
 
-/// Whether `login.defs` gives every user a group of its own.
+/// Returns whether `login.defs` enables a separate group for each user.
 fn has_user_groups() -> Result<bool, Error> {
     let defs = crate::fs::text_or_none("/etc/login.defs")?.unwrap_or_default();
     let line = defs.lines().find(|line| {
@@ -297,12 +298,12 @@ fn has_user_groups() -> Result<bool, Error> {
     Ok(line.is_some_and(|line| line.contains("yes")))
 }
 
-/// Adds a user with busybox's `adduser`, which knows a primary group by its name only.
+/// Adds a user with busybox's `adduser`, which accepts a primary group only by name.
 fn add_small(cx: &Exec, args: &Add) -> Result<bool, Error> {
     if args.root.is_some() || !args.unique {
         return Err("busybox's adduser knows no `root` and no `unique: False`".into());
     }
-    // It would call the user `Linux User`.
+    // Without this option, the full name would be `Linux User`.
     let mut words = ["-D", "-g", ""].map(str::to_owned).to_vec();
     let mut option = |name: &str, value: Option<&str>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -339,7 +340,7 @@ fn add_small(cx: &Exec, args: &Add) -> Result<bool, Error> {
         return files::add_user(cx, &new);
     }
     if args.system && group.is_none() {
-        // With -S it would put the user into `nogroup`.
+        // With `-S` alone, `adduser` would put the user into `nogroup`.
         let made = tools::run(cx, "addgroup", None, &["-S"], &[&args.name])?;
         if !made.success() {
             return Ok(false);
@@ -363,7 +364,7 @@ fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
     Ok(remove(cx, &args.name, args.remove, args.force, root, args.local)?.into())
 }
 
-/// Removes a user; false when the program said no.
+/// Removes a user. Returns false if the program fails.
 pub(crate) fn remove(
     cx: &Exec,
     name: &str,
@@ -388,7 +389,7 @@ pub(crate) fn remove(
         options.push("-f");
     }
     let done = tools::run(cx, program, root.filter(|_| !local), &options, &[name])?;
-    // Debian's userdel ends so where there was no mail to remove.
+    // On Debian, userdel exits with this code if there is no mail to remove.
     let no_mail = done.retcode == Some(12)
         && (done.stderr.contains("var/mail") || done.stderr.contains("var/spool/mail"))
         && cx.grains().get("os_family") == Some(&"Debian".into());
@@ -411,11 +412,11 @@ fn usermod(
     } else {
         &[option, value]
     };
-    // What it says is in the log, and what it did is looked up.
+    // The output is logged, and callers verify the result by reading the user again.
     tools::run(cx, "usermod", root, options, &[name]).map(drop)
 }
 
-/// Does usermod's work where there is none.
+/// Makes the changes of usermod on a machine that does not have it.
 fn usermod_small(
     cx: &Exec,
     root: Option<&str>,
@@ -462,7 +463,7 @@ fn rename_small(cx: &Exec, root: Option<&str>, name: &str, new: &str) -> Result<
     })
 }
 
-/// Changes what `/etc/passwd` says of a user, and tells whether it is so now.
+/// Changes a field of a user in `/etc/passwd` and returns whether it has the value now.
 ///
 /// # Errors
 /// When there is no such user.
@@ -489,7 +490,7 @@ pub(crate) fn set(
     Ok(user.get(key) == Some(value))
 }
 
-/// Changes one of the fields that share one of `/etc/passwd`, and tells whether it is so now.
+/// Changes a part of a user's GECOS field and returns whether it has the value now.
 pub(crate) fn set_gecos(
     cx: &Exec,
     name: &str,
@@ -510,7 +511,7 @@ pub(crate) fn set_gecos(
     Ok(user.get(key) == Some(&value.into()))
 }
 
-/// Puts a user into groups, and out of the others unless `append` is true.
+/// Adds a user to groups and, unless `append` is true, removes it from all others.
 pub(crate) fn set_groups(
     cx: &Exec,
     name: &str,
@@ -535,7 +536,8 @@ pub(crate) fn set_groups(
     if done.success() || !done.stderr.contains("not found in") {
         return Ok(done.success());
     }
-    // The user is of another source than the files: gpasswd does not look for it there.
+    // The user is not in the local files but comes from another source. gpasswd does not look the
+    // user up in the files.
     let mut all = true;
     for group in groups {
         all &= tools::run(cx, "gpasswd", None, &["-a", name], &[group])?.success();
@@ -604,7 +606,8 @@ fn chgroups(cx: &Exec, args: Chgroups) -> Result<Value, Error> {
     Ok(set_groups(cx, &args.name, &groups, args.append, args.root.as_deref())?.into())
 }
 
-/// False for a user that is not there: so Salt's functions for these fields answer.
+/// Changes a part of the GECOS field. Returns False if the user does not exist, as Salt's functions
+/// for these fields do.
 fn gecos(
     cx: &Exec,
     name: &str,
@@ -640,7 +643,7 @@ fn chother(cx: &Exec, args: Chother) -> Result<Value, Error> {
     gecos(cx, &args.name, "other", value, args.root.as_deref())
 }
 
-/// This is of OpenBSD: Salt says False elsewhere.
+/// Returns False, as Salt does on all systems except OpenBSD.
 fn chloginclass(_cx: &Exec, _args: Chloginclass) -> Result<Value, Error> {
     Ok(false.into())
 }

@@ -1,4 +1,4 @@
-//! The `user` execution module: here the functions that read.
+//! The part of the `user` execution module that reads information about users.
 
 pub(crate) mod change;
 
@@ -11,51 +11,52 @@ use value::{Map, Value};
 use crate::accounts::{self, User};
 
 state::exec_module! {
-    /// Users of this machine.
+    /// Manage the users of this machine.
     mod user;
 
-    /// Return what is known of a user; nothing when there is none of that name.
+    /// Return information about a user, or an empty dictionary if the user does not exist.
     fn info(Info {
-        /// Its name.
+        /// The name of the user.
         name: String,
-        /// Another root, whose file alone is read.
+        /// The root folder of another system. Only its user file is read.
         root: Option<String> = None,
     });
 
-    /// Return the names of all users, sorted.
+    /// Return the sorted names of all users.
     fn list_users(ListUsers {
-        /// As of `user.info`.
+        /// The root folder of another system. Only its user file is read.
         root: Option<String> = None,
     });
 
-    /// Return the names of the groups that a user is in, sorted.
+    /// Return the sorted names of a user's groups.
     fn list_groups(ListGroups {
-        /// The user.
+        /// The name of the user.
         name: String,
     });
 
     /// Return the name of a user's primary group.
     fn primary_group(PrimaryGroup {
-        /// The user.
+        /// The name of the user.
         name: String,
     });
 
-    /// Return the login class of a user, which only OpenBSD has.
+    /// Return the login class of a user, which exists only on OpenBSD.
     fn get_loginclass(GetLoginclass {
-        /// The user.
+        /// The name of the user.
         name: String,
     });
 
-    /// Return what is known of all users.
+    /// Return information about all users.
     fn getent(Getent {
-        /// Accepted: nothing is kept between calls.
+        /// Accepted and ignored: no data is cached between calls.
         refresh: bool = false,
-        /// As of `user.info`.
+        /// The root folder of another system. Only its user file is read.
         root: Option<String> = None,
     });
 }
 
-/// What is known of a user, as `user.info` returns it; nothing when there is none of that name.
+/// Returns information about a user in the form of `user.info`, or `None` if the user does not
+/// exist.
 pub(crate) fn known(name: &str, root: Option<&str>) -> Option<Map> {
     let user = match root {
         None => accounts::user(name),
@@ -90,7 +91,7 @@ fn of(user: &User) -> Map {
         .with("other", part())
 }
 
-/// The names of the groups that a user is in, sorted; of groups that share a number all.
+/// Returns the sorted names of a user's groups. If groups share a number, all of them are included.
 fn groups(user: &User) -> Vec<String> {
     let numbers: Vec<u32> = accounts::groups_of(user)
         .iter()
@@ -106,7 +107,7 @@ fn groups(user: &User) -> Vec<String> {
     names
 }
 
-/// The names of the groups that a user is in, sorted.
+/// Returns the sorted names of a user's groups.
 pub(crate) fn groups_of(name: &str) -> Vec<String> {
     match accounts::user(name) {
         Some(user) => groups(&user),
@@ -155,7 +156,7 @@ fn getent(_cx: &Exec, args: Getent) -> Result<Value, Error> {
     Ok(Value::list(users.iter().map(|user| of(user).into())))
 }
 
-/// This is of OpenBSD: Salt says False elsewhere.
+/// Returns False, as Salt does on all systems except OpenBSD.
 fn get_loginclass(_cx: &Exec, _args: GetLoginclass) -> Result<Value, Error> {
     Ok(false.into())
 }

@@ -1,4 +1,5 @@
-//! Certificates, keys, requests and lists in another encoding, and where what was made goes.
+//! Converts certificates, keys, requests and revocation lists to other encodings, and writes or
+//! returns them.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -13,7 +14,7 @@ use crate::x509::keys::Private;
 use crate::x509::parts::{Parts, Request};
 use crate::x509::pem;
 
-/// Where what was made goes.
+/// The encoding of a result, and whether it is written to a file or returned.
 pub(super) struct Delivery<'a> {
     pub(super) encoding: Encoding,
     pub(super) path: Option<&'a str>,
@@ -21,7 +22,8 @@ pub(super) struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
-    /// Writes it to the file, or returns it; `what` it is, in Salt's answer.
+    /// Writes the result to the file, or returns it. Salt's answer contains `what` as the kind of
+    /// the result.
     pub(super) fn done(&self, cx: &Exec, bytes: Vec<u8>, what: &str) -> Result<Value, Error> {
         if let Some(path) = self.path.filter(|path| !path.is_empty()) {
             place(cx, path, &bytes)?;
@@ -39,8 +41,10 @@ impl Delivery<'_> {
     }
 }
 
-/// Keeps a copy of a certificate, as PEM, where `told` names a folder `copypath`: under its serial number, and behind its common name where
-/// `prepend_cn` says so. The name may come from another machine's request: Salt would write wherever that says.
+/// Stores a copy of a certificate as PEM in the folder `copypath` of the settings, if it is set.
+/// The name of the file is the serial number, after the common name if `prepend_cn` is true. The
+/// common name may come from the request of another machine, so a name with a `/` is an error; Salt
+/// would write to any such path.
 pub(super) fn keep_copy(cx: &Exec, certificate: &Parts, told: &Map) -> Result<(), Error> {
     let Some(folder) = told.get("copypath").filter(|folder| folder.is_true()) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What certificates, requests and lists say, and whether they are what they say.
+//! Reads and verifies certificates, requests and revocation lists.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) fn expires(_: &Exec, args: Expires) -> Result<Value, Error> {
     Ok(is_over(&Parts::of(&args.certificate.into())?, args.days)?.into())
 }
 
-/// Where a certificate is, and what it is for.
+/// Returns the path and the common name of a certificate.
 fn about(certificate: &str, parts: &Parts) -> Map {
     let mut all = Map::new();
     if Path::new(certificate).is_file() {
@@ -52,7 +52,8 @@ pub(super) fn get_pem_entry(_: &Exec, args: GetPemEntry) -> Result<Value, Error>
     Ok(pem::entry(&args.text.into(), args.pem_type.as_deref())?.into())
 }
 
-/// What the files are that a pattern matches; those that are nothing of their kind are left out.
+/// Returns the contents of the files that a pattern matches. Files that cannot be parsed are left
+/// out.
 fn matched(pattern: &str, read: impl Fn(&str) -> Result<Value, Error>) -> Result<Value, Error> {
     let all = globbed(pattern)
         .into_iter()
@@ -71,7 +72,8 @@ pub(super) fn read_certificates(_: &Exec, args: ReadCertificates) -> Result<Valu
     matched(&args.glob_path, certificate)
 }
 
-/// What OpenSSL knows a name by: the start of its hash, the last byte first.
+/// Returns the hash by which OpenSSL identifies a name: the first bytes of its SHA-1 hash in
+/// reverse order.
 fn name_hash(name: &[u8]) -> Result<String, Error> {
     let hash = pem::unhexed(&hashes::of_bytes(name, "sha1")?).unwrap_or_default();
     let first: Vec<u8> = hash.iter().take(4).rev().copied().collect();
