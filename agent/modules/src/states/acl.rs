@@ -16,15 +16,16 @@ state::state_module! {
     fn present(Present {
         /// The file or folder.
         name: String,
-        /// `user`, `group` or `mask`, with `default:` in front for what new files get.
+        /// The type of the entry: `user`, `group` or `mask`; with the prefix `default:` it is an
+        /// entry of the default list, which new files inherit.
         acl_type: String,
         /// The user or group.
         acl_name: String = String::new(),
         /// The permissions, such as `rwx`.
         perms: String = String::new(),
-        /// Whether all that is below the folder has it, too.
+        /// True to set the entry also on everything below the folder.
         recurse: bool = false,
-        /// Whether all other entries are removed.
+        /// True to remove all other entries.
         force: bool = false,
     });
 
@@ -32,13 +33,14 @@ state::state_module! {
     fn absent(Absent {
         /// The file or folder.
         name: String,
-        /// `user`, `group` or `mask`, with `default:` in front for what new files get.
+        /// The type of the entry: `user`, `group` or `mask`; with the prefix `default:` it is an
+        /// entry of the default list, which new files inherit.
         acl_type: String,
         /// The user or group.
         acl_name: String = String::new(),
-        /// Not looked at.
+        /// Ignored.
         perms: String = String::new(),
-        /// Whether nothing that is below the folder has it, either.
+        /// True to remove the entry also from everything below the folder.
         recurse: bool = false,
     });
 
@@ -46,15 +48,16 @@ state::state_module! {
     fn list_present(ListPresent {
         /// The file or folder.
         name: String,
-        /// `user` or `group`, with `default:` in front for what new files get.
+        /// The type of the entries: `user` or `group`; with the prefix `default:` they are entries
+        /// of the default list, which new files inherit.
         acl_type: String,
         /// The users or groups.
         acl_names: Vec<String> = Vec::new(),
         /// The permissions, such as `rwx`.
         perms: String = String::new(),
-        /// Whether all that is below the folder has them, too.
+        /// True to set the entries also on everything below the folder.
         recurse: bool = false,
-        /// Whether all other entries are removed.
+        /// True to remove all other entries.
         force: bool = false,
     });
 
@@ -62,20 +65,22 @@ state::state_module! {
     fn list_absent(ListAbsent {
         /// The file or folder.
         name: String,
-        /// `user` or `group`, with `default:` in front for what new files get.
+        /// The type of the entries: `user` or `group`; with the prefix `default:` they are entries
+        /// of the default list, which new files inherit.
         acl_type: String,
         /// The users or groups.
         acl_names: Vec<String> = Vec::new(),
-        /// Whether nothing that is below the folder has them, either.
+        /// True to remove the entries also from everything below the folder.
         recurse: bool = false,
     });
 }
 
-/// The access lists of a file, and what is looked for in them.
+/// The access lists of a file (and of the paths below it), and the kind of entry to look up in
+/// them.
 struct Lists<'a> {
     all: Map,
     name: &'a str,
-    /// `user`, `group` or another, without `default:`.
+    /// The type of the entry without the prefix `default:`: `user`, `group` or another.
     kind: &'a str,
     is_default: bool,
 }
@@ -105,12 +110,13 @@ impl<'a> Lists<'a> {
             .unwrap_or_default()
     }
 
-    /// Whether there can be such entries.
+    /// Returns whether the file's access list can have entries of this kind.
     fn is_known(&self) -> bool {
         self.is_default || !self.entries(self.name).is_empty()
     }
 
-    /// The name that an entry without one goes by.
+    /// Returns the name to look up for an entry. For an empty `acl_name` it is the owner or group
+    /// of the file.
     fn searched(&self, acl_name: &str) -> String {
         let comment = self
             .all
@@ -125,13 +131,14 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// The permissions that somebody has on a path, as a digit.
+    /// Returns the permissions that a user or group has on a path, as an octal digit.
     fn octal(&self, path: &str, who: &str) -> Option<i64> {
         let mut entries = self.entries(path).iter().rev();
         entries.find_map(|entry| entry.get(who)?.get("octal")?.as_int())
     }
 
-    /// Whether every path has the permissions; of `X` only what is executable already.
+    /// Returns whether every path has the permissions. If `perms` ends with `X`, a path that is not
+    /// executable may lack the execute permission.
     fn all_have(&self, who: &str, perms: &str, wanted: i64) -> bool {
         let fits =
             |now: i64| now == wanted || perms.ends_with('X') && now % 2 == 0 && now == wanted - 1;
@@ -163,7 +170,7 @@ fn letters(octal: i64) -> String {
         .collect()
 }
 
-/// What is said of a file that is not there, or of a kind of entries that is none.
+/// Returns the failure for a file that does not exist.
 fn no_file(name: &str) -> Option<Ret> {
     (!Path::new(name).exists()).then(|| Ret::failed(format!("{name} does not exist")))
 }
@@ -174,7 +181,7 @@ fn no_kind() -> Ret {
 
 const RIGHT: &str = "Permissions are in the desired state";
 
-/// An entry that is to be set for some names.
+/// An entry to set for one or more names.
 struct Entry<'a> {
     name: &'a str,
     acl_type: &'a str,
@@ -204,7 +211,8 @@ impl Entry<'_> {
         Ok(())
     }
 
-    /// Sets it, or says that it would be; `who` is how the names are told.
+    /// Sets the entry, or in test mode returns the `would` text. `who` lists the names for the
+    /// error message.
     fn apply(
         &self,
         cx: &Exec,
@@ -320,7 +328,7 @@ fn list_present(cx: &Exec, args: ListPresent) -> Result<Ret, Error> {
     )
 }
 
-/// Removes the entries of some names.
+/// Removes the entries of the given names.
 fn removed(
     cx: &Exec,
     name: &str,

@@ -7,7 +7,7 @@ use value::{Value, python};
 use crate::exec::aliases;
 
 state::state_module! {
-    /// Configuration of the aliases of mail.
+    /// Manage mail aliases.
     mod alias;
 
     /// Ensure that an alias has a target.
@@ -18,7 +18,7 @@ state::state_module! {
         target: Value,
     });
 
-    /// Ensure that there is no such alias.
+    /// Ensure that an alias does not exist.
     fn absent(Absent {
         /// The alias.
         name: String,

@@ -1,4 +1,5 @@
-//! The `alternatives` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `alternatives` state module. Salt 3008 no longer has it; the returns are those of Salt's
+//! last version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -11,35 +12,37 @@ state::state_module! {
 
     /// Make sure that an alternative is registered.
     fn install(Install {
-        /// Its name, such as `pager`.
+        /// The name of the alternative, such as `pager`.
         name: String,
-        /// The link that stands for it, such as `/usr/bin/pager`.
+        /// The generic link, such as `/usr/bin/pager`.
         link: String,
-        /// What it may point to, such as `/usr/bin/less`.
+        /// The path to register for the link, such as `/usr/bin/less`.
         path: String,
-        /// The one with the highest is used in automatic mode.
+        /// The priority. In automatic mode the link points to the registered path with the highest
+        /// one.
         priority: i64,
     });
 
     /// Make sure that an alternative is not registered.
     fn remove(Remove {
-        /// Its name.
+        /// The name of the alternative.
         name: String,
-        /// What it may no longer point to.
+        /// The path to unregister.
         path: String,
     });
 
-    /// Make sure that the priorities say what an alternative points to.
+    /// Make sure that an alternative is in automatic mode: it points to the path with the highest
+    /// priority.
     fn auto(Auto {
-        /// Its name.
+        /// The name of the alternative.
         name: String,
     });
 
     /// Make sure that an alternative points to a path.
     fn set(Set {
-        /// Its name.
+        /// The name of the alternative.
         name: String,
-        /// The path, which is registered already.
+        /// The path. It must be registered already.
         path: String,
     });
 }

@@ -11,14 +11,14 @@ use crate::exec::apache::{Kind, text_of};
 use crate::fs::{self, Owner};
 
 state::state_module! {
-    /// The web server Apache.
+    /// Configure the Apache web server.
     mod apache;
 
-    /// Make sure that a configuration says what the data says.
+    /// Make sure that a configuration file contains exactly the given directives.
     fn configfile(Configfile {
         /// The file.
         name: String,
-        /// Directives and sections, in their order.
+        /// The directives and sections, in the order of the file.
         config: Vec<Map>,
     });
 }
@@ -49,7 +49,8 @@ fn configfile(cx: &Exec, args: Configfile) -> Result<Ret, Error> {
     })
 }
 
-/// Enables or disables what Debian's programs do: what all three modules come to.
+/// Enables or disables a configuration, module or site with Debian's programs. This is the shared
+/// implementation of all three state modules.
 pub(super) fn switched(cx: &Exec, kind: Kind, verb: &str, name: &str) -> Result<Ret, Error> {
     let what = match kind {
         Kind::Conf => "conf",

@@ -7,18 +7,18 @@ use super::apache::switched;
 use crate::exec::apache::Kind;
 
 state::state_module! {
-    /// What Debian's Apache has enabled: each part of the configuration.
+    /// Enable and disable configuration files of Debian's Apache.
     mod apache_conf;
 
-    /// Make sure that a part of the configuration is enabled.
+    /// Make sure that a configuration file is enabled.
     fn enabled(Enabled {
-        /// Its name.
+        /// The name of the configuration.
         name: String,
     });
 
-    /// Make sure that a part of the configuration is not enabled.
+    /// Make sure that a configuration file is disabled.
     fn disabled(Disabled {
-        /// Its name.
+        /// The name of the configuration.
         name: String,
     });
 }

@@ -7,18 +7,18 @@ use super::apache::switched;
 use crate::exec::apache::Kind;
 
 state::state_module! {
-    /// What Debian's Apache has enabled: each module.
+    /// Enable and disable modules of Debian's Apache.
     mod apache_module;
 
     /// Make sure that a module is enabled.
     fn enabled(Enabled {
-        /// Its name.
+        /// The name of the module.
         name: String,
     });
 
-    /// Make sure that a module is not enabled.
+    /// Make sure that a module is disabled.
     fn disabled(Disabled {
-        /// Its name.
+        /// The name of the module.
         name: String,
     });
 }

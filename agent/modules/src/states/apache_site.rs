@@ -7,18 +7,18 @@ use super::apache::switched;
 use crate::exec::apache::Kind;
 
 state::state_module! {
-    /// What Debian's Apache has enabled: each site.
+    /// Enable and disable sites of Debian's Apache.
     mod apache_site;
 
     /// Make sure that a site is enabled.
     fn enabled(Enabled {
-        /// Its name.
+        /// The name of the site.
         name: String,
     });
 
-    /// Make sure that a site is not enabled.
+    /// Make sure that a site is disabled.
     fn disabled(Disabled {
-        /// Its name.
+        /// The name of the site.
         name: String,
     });
 }

@@ -7,28 +7,30 @@ use value::{Map, Value, python};
 use crate::exec::at::{add, matching, of, remove};
 
 state::state_module! {
-    /// Commands that run once, later (`at`).
+    /// Manage commands that run once at a later time (`at`).
     mod at;
 
-    /// Add a job. With `unique_tag` there is none where one with its tag waits already.
+    /// Add a job. With `unique_tag` the job is not added if one with the same tag is waiting
+    /// already.
     fn present(Present {
-        /// What it is called here, and the command where none is given.
+        /// The command, if `job` is not given; otherwise any name.
         name: String,
-        /// When, as the program understands it.
+        /// The time, in the syntax of the program `at`.
         timespec: Value,
-        /// By which it is found again.
+        /// A tag by which the job can be found later.
         tag: Option<String> = None,
-        /// Who runs it.
+        /// The user that runs the job.
         user: Option<String> = None,
         /// The command.
         job: Option<String> = None,
-        /// Whether it is only added where none with its tag waits.
+        /// True to add the job only if no job with the same tag is waiting. Requires `tag`.
         unique_tag: bool = false,
     });
 
-    /// Remove jobs: the one with a number, those that are as `tag`, `runas`, `hour`, `minute`, `day`, `month` and `year` say, or all.
+    /// Remove jobs: the one with a given number, those that match `tag`, `runas`, `hour`, `minute`,
+    /// `day`, `month` and `year`, or all.
     fn absent(Absent {
-        /// What this is called here.
+        /// Any name.
         name: String,
         /// The number of a job.
         jobid: Value = Value::Null,
@@ -37,23 +39,23 @@ state::state_module! {
 
     /// Add a job when a watched state changed something.
     fn watch(Watch {
-        /// What it is called here, and the command where none is given.
+        /// The command, if `job` is not given; otherwise any name.
         name: String,
-        /// When, as the program understands it.
+        /// The time, in the syntax of the program `at`.
         timespec: Value,
-        /// By which it is found again.
+        /// A tag by which the job can be found later.
         tag: Option<String> = None,
-        /// Who runs it.
+        /// The user that runs the job.
         user: Option<String> = None,
         /// The command.
         job: Option<String> = None,
-        /// Whether it is only added where none with its tag waits.
+        /// True to add the job only if no job with the same tag is waiting. Requires `tag`.
         unique_tag: bool = false,
     });
 
     /// Add the job because a watched state changed something.
     fn mod_watch(ModWatch {
-        /// What it is called here.
+        /// The command, if `job` is not given; otherwise any name.
         name: String,
         ..kwargs
     });
@@ -85,7 +87,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         {
             return Ok(Ret::failed(format!("user {user} does not exists")));
         }
-        // Salt writes down that there is none.
+        // Without a tag, Salt writes the tag `None`.
         let tag = tag.as_deref().unwrap_or("None");
         let by = user
             .as_ref()

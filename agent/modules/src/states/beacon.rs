@@ -1,54 +1,55 @@
-//! The `beacon` state module: what the running minion looks at.
+//! The `beacon` state module: manages the beacons of the running minion.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
-    /// Manage what a running minion looks at and tells of as events.
+    /// Manage the beacons of a running minion, which watch the system and send events.
     mod beacon;
 
-    /// Make sure that a beacon is there, as it is described.
+    /// Make sure that a beacon exists with the given settings.
     fn present(Present {
-        /// Its name.
+        /// The name of the beacon.
         name: String,
-        /// Write it to the configuration, too.
+        /// True to write the beacon also to the configuration.
         save: bool = false,
         ..kwargs
     });
 
-    /// Make sure that a beacon is not there.
+    /// Make sure that a beacon does not exist.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the beacon.
         name: String,
-        /// Take it out of the configuration, too.
+        /// True to remove the beacon also from the configuration.
         save: bool = false,
         ..kwargs
     });
 
-    /// Make sure that a beacon is switched on.
+    /// Make sure that a beacon is enabled.
     fn enabled(Enabled {
-        /// Its name.
+        /// The name of the beacon.
         name: String,
         ..kwargs
     });
 
-    /// Make sure that a beacon is switched off.
+    /// Make sure that a beacon is disabled.
     fn disabled(Disabled {
-        /// Its name.
+        /// The name of the beacon.
         name: String,
         ..kwargs
     });
 }
 
-/// The settings of a beacon; none where it is not there.
+/// Returns the settings of a beacon, or `None` if it does not exist.
 fn current(cx: &Exec, name: &str, kwargs: &Map) -> Result<Option<Value>, Error> {
     let kwargs = kwargs.clone().with("return_yaml", false);
     let all = cx.call_internal("beacons.list", Vec::new(), kwargs)?;
     Ok(all.get(name).cloned())
 }
 
-/// Asks for a change: its own words where it fails or only tells what would be done.
+/// Calls a function of the `beacons` module. The comment of the return is the function's own if it
+/// fails or in test mode, and `done` otherwise.
 fn asked(
     cx: &Exec,
     fun: &str,
@@ -74,7 +75,7 @@ fn asked(
     Ok(ret.changes(changes.unwrap_or_else(|| Map::new().into())))
 }
 
-/// Adds that the configuration has it.
+/// Saves the beacons if `save` is set, and adds this to the comment.
 fn saved(cx: &Exec, name: &str, save: bool, ret: Ret) -> Result<Ret, Error> {
     if !save || ret.result == Some(false) {
         return Ok(ret);

@@ -9,29 +9,31 @@ use value::{Map, Value};
 use crate::process::{Process, which};
 
 state::state_module! {
-    /// Block devices: how they are read, and the file systems on them.
+    /// Manage the settings of block devices and the file systems on them.
     mod blockdev;
 
-    /// Make sure that a device has settings: `read-ahead`, `filesystem-read-ahead`, `read-only: True`, `read-write: True`.
+    /// Make sure that a device has the given settings: `read-ahead`, `filesystem-read-ahead`,
+    /// `read-only: True`, `read-write: True`.
     fn tuned(Tuned {
         /// The device.
         name: String,
         ..kwargs
     });
 
-    /// Make sure that a file system of a type is on a device.
+    /// Make sure that a device contains a file system of the given type.
     fn formatted(Formatted {
         /// The device.
         name: String,
-        /// The type.
+        /// The type of the file system.
         fs_type: String = "ext4".into(),
-        /// Even if it is no block device, or holds another.
+        /// True to format even a device that is not a block device or that contains another file
+        /// system.
         force: bool = false,
         ..kwargs
     });
 }
 
-/// The settings, each with what `blockdev` calls the question.
+/// The settings, each with the option of `blockdev` that reads it.
 const SETTINGS: [(&str, &str); 4] = [
     ("read-ahead", "getra"),
     ("filesystem-read-ahead", "getfra"),
@@ -75,7 +77,7 @@ fn tuned(cx: &Exec, args: Tuned) -> Result<Ret, Error> {
     })
 }
 
-/// What a setting has become, where it has.
+/// Returns the new value of a setting for the list of changes, or `None` if it has not changed.
 fn changed(key: &str, given: &Value, old: &Value, new: &Value) -> Option<String> {
     if old == new {
         return None;
@@ -90,10 +92,10 @@ fn changed(key: &str, given: &Value, old: &Value, new: &Value) -> Option<String>
     Some(format!("Changed from {} to {}", told(old), told(new)))
 }
 
-/// How `blkid` ends where it knows nothing of what is on a device.
+/// The exit code of `blkid` for a device on which it recognizes nothing.
 const NOTHING_FOUND: i64 = 2;
 
-/// The type of the file system on a device; empty where there is none.
+/// Returns the type of the file system on a device, or an empty text if there is none.
 fn found(cx: &Exec, name: &str) -> Result<String, Error> {
     let words = ["blkid", "-o", "value", "-s", "TYPE", "--", name];
     let output = Process::words(words).quiet().run(cx)?;

@@ -1,4 +1,5 @@
-//! The `bower` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `bower` state module. Salt 3008 no longer has it; the returns are those of Salt's last
+//! version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -7,26 +8,26 @@ use value::{Map, Value};
 use crate::exec::bower::Bower;
 
 state::state_module! {
-    /// Packages for browsers (`bower`).
+    /// Manage packages for browsers (`bower`).
     mod bower;
 
     /// Make sure that packages are installed.
     fn installed(Installed {
-        /// A package, with `#VERSION` or not.
+        /// The package, optionally with `#VERSION`.
         name: String,
-        /// The folder.
+        /// The folder to install to.
         dir: String,
-        /// Several, in place of it.
+        /// A list of packages, instead of `name`.
         pkgs: Option<Vec<String>> = None,
         /// The user who runs bower.
         user: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for bower.
         env: Map = Map::new(),
     });
 
     /// Make sure that a package is not installed.
     fn removed(Removed {
-        /// Its name.
+        /// The name of the package.
         name: String,
         /// The folder.
         dir: String,
@@ -34,7 +35,7 @@ state::state_module! {
         user: Option<String> = None,
     });
 
-    /// Make sure that a folder has what its `bower.json` names.
+    /// Make sure that a folder contains the packages that its `bower.json` names.
     fn bootstrap(Bootstrap {
         /// The folder.
         name: String,
@@ -42,25 +43,26 @@ state::state_module! {
         user: Option<String> = None,
     });
 
-    /// Make sure that a folder has nothing that is not needed.
+    /// Make sure that a folder contains no packages that are not needed.
     fn pruned(Pruned {
         /// The folder.
         name: String,
         /// The user who runs bower.
         user: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for bower.
         env: Map = Map::new(),
     });
 }
 
-/// What was asked for, by whether it is there already.
+/// The wanted packages, divided into those that are installed and those that are missing.
 pub(super) struct Sorted {
     pub(super) there: Vec<String>,
     pub(super) missing: Vec<String>,
 }
 
 impl Sorted {
-    /// What a program that only installs would say in test mode: Salt has no word for that nothing is to be done.
+    /// Returns the test mode result of a program that only installs packages. It always says that
+    /// something would change: Salt has no text here for the case that nothing would.
     pub(super) fn foretold(&self, what: &str, satisfied: &str, wanted: &[String]) -> Ret {
         let mut said = Vec::new();
         if !self.missing.is_empty() {
@@ -81,7 +83,7 @@ impl Sorted {
         )
     }
 
-    /// The changes of an installation.
+    /// Adds the changes of an installation to a return.
     pub(super) fn changed(&self, ret: Ret) -> Ret {
         ret.change("old", Value::list([]))
             .change("new", self.missing.clone())
@@ -137,7 +139,7 @@ fn installed(cx: &Exec, args: Installed) -> Result<Ret, Error> {
     if sorted.missing.is_empty() {
         return Ok(Ret::ok(sorted.satisfied("Package(s)", &wanted)));
     }
-    // Salt asks for the newest where one package has a version.
+    // For a single package with a version, Salt installs the newest version.
     let bare = |pkg: &String| pkg.split('#').next().unwrap_or_default().trim().to_owned();
     let names: Vec<String> = match is_one {
         true => wanted.iter().map(bare).collect(),

@@ -1,4 +1,5 @@
-//! The `cabal` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `cabal` state module. Salt 3008 no longer has it; the returns are those of Salt's last
+//! version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -8,30 +9,30 @@ use crate::exec::cabal::Cabal;
 use crate::states::bower::Sorted;
 
 state::state_module! {
-    /// Haskell's packages (`cabal`).
+    /// Manage Haskell packages (`cabal`).
     mod cabal;
 
     /// Make sure that packages are installed.
     fn installed(Installed {
-        /// A package, with `-VERSION` or not.
+        /// The package, optionally with `-VERSION`.
         name: String,
-        /// Several, in place of it.
+        /// A list of packages, instead of `name`.
         pkgs: Option<Vec<String>> = None,
         /// The user who runs cabal.
         user: Option<String> = None,
-        /// For all users.
+        /// True to install for all users.
         install_global: bool = false,
-        /// Variables of its environment.
+        /// Environment variables for cabal.
         env: Map = Map::new(),
     });
 
     /// Make sure that a package is not installed.
     fn removed(Removed {
-        /// Its name.
+        /// The name of the package.
         name: String,
         /// The user who runs cabal.
         user: Option<String> = None,
-        /// Variables of its environment.
+        /// Environment variables for cabal.
         env: Map = Map::new(),
     });
 }
@@ -52,7 +53,7 @@ fn installed(cx: &Exec, args: Installed) -> Result<Ret, Error> {
         user: args.user,
         env: args.env,
     };
-    // In test mode, too: what there is to install is known by that alone.
+    // The update also runs in test mode: without it cabal does not know which packages exist.
     cabal.update()?;
     let known = cabal.list(None, true)?;
     let wanted = args.pkgs.unwrap_or_else(|| vec![args.name]);

@@ -12,43 +12,45 @@ use crate::exec::cmd::{run_all_with, run_chroot_with, script_with};
 state::state_module! {
     /// Execution of arbitrary commands.
     ///
-    /// A command runs each time: `unless`, `onlyif`, `creates` and requisites say when it does not.
+    /// A command runs each time, unless `unless`, `onlyif`, `creates` or a requisite prevents it.
     mod cmd;
 
     /// Run a command.
     fn run(Run {
         /// The command line, run by the shell.
         name: String,
-        /// The directory to run it in; the home of the user where none is named.
+        /// The directory to run it in. Default: the home directory of the user.
         cwd: Option<String> = None,
-        /// A folder that is the command's root.
+        /// The root directory of the command (chroot).
         root: Option<String> = None,
         /// The user to run it as.
         runas: Value = Value::Null,
-        /// Accepted; Windows alone needs it.
+        /// Accepted but ignored; only Windows needs it.
         password: Value = Value::Null,
-        /// The shell; the grain `shell` where none is named.
+        /// The shell. Default: the grain `shell`.
         shell: Option<String> = None,
-        /// Variables added to its environment: a dictionary or a list of single-key dictionaries.
+        /// Environment variables for the command: a dictionary or a list of single-key
+        /// dictionaries.
         env: Value = Value::Null,
-        /// Folders put in front of `PATH`.
+        /// Folders to put in front of `PATH`.
         prepend_path: Value = Value::Null,
-        /// Whether the command says itself what it changed: its last line is `changed=yes comment='…' key=value`, or it prints JSON.
-        /// With `- test_name: COMMAND` that command runs in test mode.
+        /// True if the command reports its changes itself: its last line is `changed=yes
+        /// comment='…' key=value`, or it prints JSON. With `- test_name: COMMAND` that command runs
+        /// in test mode.
         stateful: Value = false.into(),
-        /// The level at which its output is logged; `quiet` for none.
+        /// The level at which the output is logged; `quiet` to log nothing.
         output_loglevel: Value = "debug".into(),
-        /// Whether its output is kept out of the return.
+        /// True to omit the output from the return.
         hide_output: Value = false.into(),
-        /// Seconds that it may take.
+        /// The maximum number of seconds that the command may run.
         timeout: Value = Value::Null,
-        /// Whether a command whose time is over has succeeded.
+        /// True to treat a command that exceeds `timeout` as successful.
         ignore_timeout: bool = false,
-        /// Whether its output is shown while it runs; accepted.
+        /// Whether to show the output while the command runs. Accepted but ignored.
         use_vt: Value = false.into(),
-        /// Return codes that count as success besides 0.
+        /// Return codes that count as success, in addition to 0.
         success_retcodes: Value = Value::Null,
-        /// Texts in the output that count as success.
+        /// Texts in the standard output that count as success.
         success_stdout: Value = Value::Null,
         /// Texts in the standard error that count as success.
         success_stderr: Value = Value::Null,
@@ -57,67 +59,68 @@ state::state_module! {
 
     /// Run a command only when a watched state changes something.
     fn wait(Wait {
-        /// As of `cmd.run`, like the other arguments.
+        /// The command line, as in `cmd.run`, which also describes the other arguments.
         name: String,
         ..kwargs
     });
 
     /// The same as `cmd.wait`.
     fn watch(Watch {
-        /// As of `cmd.run`, like the other arguments.
+        /// The command line, as in `cmd.run`, which also describes the other arguments.
         name: String,
         ..kwargs
     });
 
     /// Fetch a script and run it.
     fn script(Script {
-        /// The script, and its arguments behind it; only what is reported when `source` is given.
+        /// The script, followed by its arguments. If `source` is given, the script is not taken
+        /// from here.
         name: String,
-        /// Where the script is: `salt://…`, an absolute path, or a URL.
+        /// The source of the script: `salt://…`, an absolute path, or a URL.
         source: Option<String> = None,
-        /// The template engine that renders it: `jinja`.
+        /// The template engine that renders the script: `jinja`.
         template: Value = Value::Null,
         /// The directory to run it in.
         cwd: Option<String> = None,
         /// The user to run it as.
         runas: Value = Value::Null,
-        /// Accepted; Windows alone needs it.
+        /// Accepted but ignored; only Windows needs it.
         password: Value = Value::Null,
-        /// The shell; the grain `shell` where none is named.
+        /// The shell. Default: the grain `shell`.
         shell: Option<String> = None,
-        /// Variables added to its environment.
+        /// Environment variables for the script.
         env: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// True if the script reports its changes itself, as in `cmd.run`.
         stateful: Value = false.into(),
-        /// Seconds that it may take.
+        /// The maximum number of seconds that the script may run.
         timeout: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// Whether to show the output while the script runs. Accepted but ignored.
         use_vt: Value = false.into(),
-        /// As of `cmd.run`.
+        /// The level at which the output is logged; `quiet` to log nothing.
         output_loglevel: Value = "debug".into(),
-        /// As of `cmd.run`.
+        /// True to omit the output from the return.
         hide_output: Value = false.into(),
-        /// Variables of the template, under those of `context`.
+        /// Default variables of the template; those in `context` take precedence.
         defaults: Value = Value::Null,
         /// Variables of the template.
         context: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// Return codes that count as success, in addition to 0.
         success_retcodes: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// Texts in the standard output that count as success.
         success_stdout: Value = Value::Null,
-        /// As of `cmd.run`.
+        /// Texts in the standard error that count as success.
         success_stderr: Value = Value::Null,
         ..kwargs
     });
 
     /// Fetch a script and run it only when a watched state changes something.
     fn wait_script(WaitScript {
-        /// As of `cmd.script`, like the other arguments.
+        /// The script, as in `cmd.script`, which also describes the other arguments.
         name: String,
         ..kwargs
     });
 
-    /// Call a Python function: for states that are written in Python.
+    /// Call a Python function, for states that are written in Python.
     fn call(Call {
         /// Any name.
         name: String,
@@ -137,17 +140,18 @@ state::state_module! {
 
     /// Run the command because a watched state changed something.
     fn mod_watch(ModWatch {
-        /// As of `cmd.run`, like the other arguments.
+        /// The command line, as in `cmd.run`, which also describes the other arguments.
         name: String,
-        /// The function that watches.
+        /// The name of the watching function.
         sfun: String,
-        /// Seconds that it may take.
+        /// The maximum number of seconds that the command may run.
         timeout: Value = Value::Null,
         ..kwargs
     });
 }
 
-/// Whether and how a command says itself what it changed.
+/// The argument `stateful`: whether the command reports its changes itself, and the command for
+/// test mode.
 struct Stateful {
     on: bool,
     test_name: Option<String>,
@@ -170,7 +174,7 @@ impl Stateful {
         }
     }
 
-    /// The command of this call: in test mode another one may be there.
+    /// Returns the command to run. In test mode it is `test_name`, if that is given.
     fn name(&self, cx: &Exec, name: String) -> String {
         match &self.test_name {
             Some(test_name) if cx.test => test_name.clone(),
@@ -224,7 +228,7 @@ fn run(cx: &Exec, args: Run) -> Result<Ret, Error> {
     })
 }
 
-/// A command whose time was over has succeeded where the user says so.
+/// Marks a command that exceeded its time as successful if `ignore_timeout` is set.
 fn forgiven(mut result: Map, ignore_timeout: bool) -> Map {
     let stdout = result.get("stdout").and_then(Value::as_str).unwrap_or("");
     let over = result.get("retcode") == Some(&Value::Int(1)) && stdout.contains("Timed out after");
@@ -270,7 +274,7 @@ fn unavailable(cwd: Option<&str>) -> Option<Ret> {
     })
 }
 
-/// Test mode runs nothing but the command that is there for it.
+/// Runs the change. In test mode runs nothing except the command of `test_name`, if there is one.
 fn gated(
     cx: &Exec,
     stateful: &Stateful,
@@ -296,7 +300,7 @@ fn gated(
     Ok(ret)
 }
 
-/// What a command says of itself: JSON, or pairs on its last line.
+/// Replaces the return by the one that the command reports: JSON, or pairs on its last line.
 fn reinterpreted(mut ret: Ret) -> Result<Ret, Error> {
     let Value::Map(result) = std::mem::replace(&mut ret.changes, Map::new().into()) else {
         return Ok(ret);
@@ -337,7 +341,7 @@ fn reinterpreted(mut ret: Ret) -> Result<Ret, Error> {
     Ok(ret)
 }
 
-/// The pairs on the last line, and what stands before it.
+/// Returns the pairs on the last line, and the text before that line.
 fn last_line(out: &str) -> Option<(Map, String)> {
     // Salt slices a single line at -1: its stdout is the line without its last letter, and is kept so.
     let mut all_but_one = out.chars();

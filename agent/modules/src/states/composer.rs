@@ -1,4 +1,5 @@
-//! The `composer` state module: PHP's packages. Salt 3008 has it no more; answers are those of its last one.
+//! The `composer` state module for PHP packages. Salt 3008 no longer has it; the returns are those
+//! of Salt's last version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -7,68 +8,68 @@ use value::{Map, Value};
 use crate::exec::composer::{Composer, composer, is_installed};
 
 state::state_module! {
-    /// PHP's packages (`composer`).
+    /// Manage PHP packages (`composer`).
     mod composer;
 
-    /// Make sure that a folder has the packages that it needs.
+    /// Make sure that a folder contains the packages that it requires.
     fn installed(Installed {
         /// The folder with `composer.json`.
         name: String,
-        /// The program, if it is not `composer` on the path.
+        /// The path of the program. Default: `composer` in `PATH`.
         composer: Option<String> = None,
-        /// PHP's program.
+        /// The path of the PHP program.
         php: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs composer.
         user: Option<String> = None,
-        /// Take sources.
+        /// True to install from sources.
         prefer_source: bool = false,
-        /// Take archives.
+        /// True to install from archives.
         prefer_dist: bool = false,
-        /// Run no scripts of packages.
+        /// True to skip the scripts of packages.
         no_scripts: bool = false,
-        /// Use no plugins.
+        /// True to disable plugins.
         no_plugins: bool = false,
-        /// Make a faster list of classes.
+        /// True to optimize the autoloader.
         optimize: bool = false,
-        /// Without what only developers need.
+        /// True to skip the packages that only developers need.
         no_dev: bool = false,
-        /// Do not return what it says.
+        /// True to omit composer's output from the return.
         quiet: bool = false,
-        /// Its own folder.
+        /// The home folder of composer.
         composer_home: String = "/root".into(),
-        /// Run it where the folder has packages already, too.
+        /// True to run composer even if the folder already contains packages.
         always_check: bool = true,
-        /// Variables of its environment.
+        /// Environment variables for composer.
         env: Map = Map::new(),
     });
 
-    /// Bring the packages that a folder needs up to date.
+    /// Update the packages that a folder requires.
     fn update(Update {
         /// The folder with `composer.json`.
         name: String,
-        /// The program, if it is not `composer` on the path.
+        /// The path of the program. Default: `composer` in `PATH`.
         composer: Option<String> = None,
-        /// PHP's program.
+        /// The path of the PHP program.
         php: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs composer.
         user: Option<String> = None,
-        /// Take sources.
+        /// True to install from sources.
         prefer_source: bool = false,
-        /// Take archives.
+        /// True to install from archives.
         prefer_dist: bool = false,
-        /// Run no scripts of packages.
+        /// True to skip the scripts of packages.
         no_scripts: bool = false,
-        /// Use no plugins.
+        /// True to disable plugins.
         no_plugins: bool = false,
-        /// Make a faster list of classes.
+        /// True to optimize the autoloader.
         optimize: bool = false,
-        /// Without what only developers need.
+        /// True to skip the packages that only developers need.
         no_dev: bool = false,
-        /// Do not return what it says.
+        /// True to omit composer's output from the return.
         quiet: bool = false,
-        /// Its own folder.
+        /// The home folder of composer.
         composer_home: String = "/root".into(),
-        /// Variables of its environment.
+        /// Environment variables for composer.
         env: Map = Map::new(),
     });
 }
@@ -118,7 +119,7 @@ fn installed(cx: &Exec, args: Installed) -> Result<Ret, Error> {
 
 fn update(cx: &Exec, args: Update) -> Result<Ret, Error> {
     let name = args.name.as_str();
-    // The other way round in Salt, too.
+    // The condition is the wrong way round, as in Salt.
     let not = if is_installed(name) { "not yet " } else { "" };
     let would = would(
         name,

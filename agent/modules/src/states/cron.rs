@@ -32,13 +32,13 @@ state::state_module! {
         month: String = "*".into(),
         /// The day of the week.
         dayweek: String = "*".into(),
-        /// A comment above it.
+        /// A comment above the job.
         comment: Option<String> = None,
-        /// Keep it without running it.
+        /// True to write the job as a comment, so that cron does not run it.
         commented: Value = Value::Bool(false),
-        /// What it is known by when its command changes; the command where none is given.
+        /// An identifier that finds the job again when its command changes. Default: the command.
         identifier: Value = Value::Bool(false),
-        /// A nickname such as `@daily` in place of the times.
+        /// A nickname such as `@daily`, instead of the times.
         special: Option<String> = None,
     });
 
@@ -48,20 +48,20 @@ state::state_module! {
         name: String,
         /// The user.
         user: String = "root".into(),
-        /// What it is known by; the command where none is given.
+        /// The identifier of the job. Default: the command.
         identifier: Value = Value::Bool(false),
-        /// Its nickname, where it has one.
+        /// The nickname of the job, if it has one.
         special: Option<String> = None,
         ..kwargs
     });
 
-    /// Ensure that a user's crontab is a file of the file server.
+    /// Ensure that a user's crontab has the contents of a file.
     fn file(File {
-        /// Where the file is.
+        /// The source of the file.
         name: Value,
-        /// What its hash must be.
+        /// The expected hash of the file, or a file of hashes.
         source_hash: Value = "".into(),
-        /// The name in the file of hashes.
+        /// The name to look up in the file of hashes.
         source_hash_name: Option<String> = None,
         /// The user.
         user: String = "root".into(),
@@ -69,20 +69,20 @@ state::state_module! {
         template: Option<String> = None,
         /// Variables of the template.
         context: Option<Map> = None,
-        /// False leaves a crontab that is there.
+        /// False to keep an existing crontab.
         replace: bool = true,
-        /// Variables of the template that the context does not set.
+        /// Default variables of the template; those in `context` take precedence.
         defaults: Option<Map> = None,
-        /// Accepted: a crontab has no backup.
+        /// Accepted but ignored: crontabs have no backups.
         backup: Value = "".into(),
         ..kwargs
     });
 
     /// Ensure that a variable is set in a user's crontab.
     fn env_present(EnvPresent {
-        /// The variable.
+        /// The name of the variable.
         name: String,
-        /// Its value.
+        /// The value of the variable.
         value: Option<String> = None,
         /// The user.
         user: String = "root".into(),
@@ -90,14 +90,14 @@ state::state_module! {
 
     /// Ensure that a variable is not set in a user's crontab.
     fn env_absent(EnvAbsent {
-        /// The variable.
+        /// The name of the variable.
         name: String,
         /// The user.
         user: String = "root".into(),
     });
 }
 
-/// The identifier that a state means: False is the command.
+/// Returns the identifier in an argument; False means the command.
 fn identifier(given: &Value, name: &str) -> Option<String> {
     match given {
         Value::Bool(false) => Some(name.to_owned()),
@@ -106,7 +106,7 @@ fn identifier(given: &Value, name: &str) -> Option<String> {
     }
 }
 
-/// What a change is about, in the words of a comment.
+/// The subject of a change, for the comments.
 struct About<'a> {
     kind: &'a str,
     name: &'a str,
@@ -114,7 +114,7 @@ struct About<'a> {
 }
 
 impl About<'_> {
-    /// What test mode says.
+    /// Returns the result of test mode for a change.
     fn would(&self, outcome: Outcome) -> Ret {
         let Self { kind, name, .. } = self;
         let say = |what: &str| format!("{kind} {name} {what}");
@@ -127,7 +127,7 @@ impl About<'_> {
         }
     }
 
-    /// What was done.
+    /// Returns the result of a completed or failed change.
     fn done(&self, done: Result<Outcome, String>, between: &str) -> Ret {
         let Self { kind, name, user } = self;
         let say = |what: &str| Ret::ok(format!("{kind} {name} {what}"));
@@ -146,7 +146,7 @@ impl About<'_> {
     }
 }
 
-/// In test mode says what a change would come to, else makes it.
+/// Makes a change, or in test mode returns the result that it would have.
 fn settle(
     cx: &Exec,
     about: &About<'_>,
@@ -194,7 +194,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     Ok(named(ret, name))
 }
 
-/// Under the name without the spaces around it.
+/// Sets the name of the return to the given one, which has no spaces around it.
 fn named(ret: Ret, name: &str) -> Ret {
     Ret {
         name: Some(name.to_owned()),

@@ -5,34 +5,35 @@ use state::module::{Error, Ret};
 use value::{Map, Value, python};
 
 state::state_module! {
-    /// Dynamic updates of DNS (RFC 2136). `nameserver`, `port`, `timeout`, `replace`, `keyfile` (JSON of names and secrets),
-    /// `keyname` and `keyalgorithm` say where and with which key.
+    /// Update DNS records dynamically (RFC 2136). `nameserver`, `port`, `timeout`, `replace`,
+    /// `keyfile` (JSON of names and secrets), `keyname` and `keyalgorithm` set the server and the
+    /// key.
     mod ddns;
 
-    /// Make sure that a record is there.
+    /// Make sure that a record exists.
     fn present(Present {
-        /// The name in the zone, or a whole name with a full stop at its end.
+        /// The name within the zone, or a full name that ends with a full stop.
         name: String,
         /// The zone.
         zone: String,
-        /// Seconds that the record may be kept.
+        /// The time to live of the record, in seconds.
         ttl: Value,
-        /// What it says.
+        /// The data of the record.
         data: Value,
-        /// Its type.
+        /// The type of the record.
         rdtype: String = "A".into(),
         ..kwargs
     });
 
-    /// Make sure that a record is not there.
+    /// Make sure that a record does not exist.
     fn absent(Absent {
-        /// The name in the zone, or a whole name with a full stop at its end.
+        /// The name within the zone, or a full name that ends with a full stop.
         name: String,
         /// The zone.
         zone: String,
-        /// What it says; all of them where nothing is named.
+        /// The data of the record. Default: all records of the name.
         data: Value = Value::Null,
-        /// Its type; all of them where none is named.
+        /// The type of the record. Default: all types.
         rdtype: Option<String> = None,
         ..kwargs
     });

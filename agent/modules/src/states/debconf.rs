@@ -7,20 +7,20 @@ use value::{Map, Value, log};
 use crate::exec::debconf::{file, give, of_package};
 
 state::state_module! {
-    /// Answers to the questions of Debian's packages, before they are installed.
+    /// Answer the questions of Debian packages before they are installed.
     mod debconf;
 
-    /// Answer the questions of a file: lines of package, question, type and value.
+    /// Answer the questions in a file. Its lines contain the package, question, type and value.
     fn set_file(SetFile {
         /// Any name.
         name: String,
-        /// The file, also a URL.
+        /// The file: a path or a URL.
         source: String,
-        /// The template engine, where the file is a template.
+        /// The template engine, if the file is a template.
         template: Option<String> = None,
         /// Variables of the template.
         context: Value = Value::Null,
-        /// Variables where the context has none.
+        /// Default variables of the template; those in `context` take precedence.
         defaults: Value = Value::Null,
         ..kwargs
     });
@@ -29,7 +29,7 @@ state::state_module! {
     fn set(Set {
         /// The package.
         name: String,
-        /// By question, its `type` and the `value` that is the answer.
+        /// For each question, its `type` and the answer as `value`.
         data: Map,
         ..kwargs
     });
@@ -110,7 +110,7 @@ fn set(cx: &Exec, args: Set) -> Result<Ret, Error> {
     })
 }
 
-/// The answer to a question in debconf's words: truths are `true` and `false`.
+/// Returns the answer to a question in debconf's notation: booleans are `true` and `false`.
 fn answer_of(question: &Value, given: &Value) -> Result<[String; 3], Error> {
     let question = question.to_text();
     let (Some(kind), Some(value)) = (given.get("type"), given.get("value")) else {
@@ -126,7 +126,7 @@ fn answer_of(question: &Value, given: &Value) -> Result<[String; 3], Error> {
     Ok([question, kind, value])
 }
 
-/// An answer for everybody to see.
+/// Returns the form of an answer that may be displayed.
 fn shown([_, kind, value]: &[String; 3]) -> &str {
     match kind.as_str() {
         "password" => "(password hidden)",

@@ -1,4 +1,4 @@
-//! The `disk` state module: it watches and changes nothing.
+//! The `disk` state module. It only checks, and changes nothing.
 
 use std::path::Path;
 
@@ -7,25 +7,25 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
-    /// How full file systems are.
+    /// Check the usage of file systems.
     mod disk;
 
-    /// Succeeds while the file system of a mount point or folder is filled within limits.
+    /// Check that the usage of the file system of a mount point or folder is within limits.
     fn status(Status {
         /// The mount point, or a folder.
         name: String,
-        /// How full it may be.
+        /// The maximum usage.
         maximum: Value = Value::Null,
-        /// How full it must be.
+        /// The minimum usage.
         minimum: Value = Value::Null,
-        /// Whether limits are kilobytes, not percent.
+        /// True if the limits are in kilobytes instead of percent.
         absolute: bool = false,
-        /// Whether limits are of what is free.
+        /// True if the limits apply to the free space instead of the used space.
         free: bool = false,
     });
 }
 
-/// A limit, or what is wrong with it.
+/// Returns a limit, or an error text if it is not valid.
 fn limit(name: &str, given: &Value, absolute: bool) -> Result<Option<i64>, String> {
     if given.is_null() {
         return Ok(None);
@@ -126,7 +126,7 @@ fn field(data: &Value, name: &str) -> Result<f64, Error> {
     number(data.get(name).unwrap_or(&Value::Null))
 }
 
-/// What is used and free of a mount point.
+/// Returns the used space, the free space and all data of a mount point.
 fn of_mount(data: &Value, absolute: bool) -> Result<(Value, Value, Value), Error> {
     let (used, free) = match absolute {
         true => (field(data, "used")?, field(data, "available")?),
@@ -138,7 +138,7 @@ fn of_mount(data: &Value, absolute: bool) -> Result<(Value, Value, Value), Error
     Ok((whole(used).into(), whole(free).into(), data.clone()))
 }
 
-/// The same of the file system of a folder.
+/// Like [`of_mount`], for the file system of a folder.
 fn of_folder(cx: &Exec, name: &str, absolute: bool) -> Result<(Value, Value, Value), Error> {
     let all = cx.call_internal("status.diskusage", vec![name.into()], Map::new())?;
     let data = all

@@ -12,17 +12,17 @@ state::state_module! {
 
     /// Set environment variables for the commands of this run.
     fn setenv(Setenv {
-        /// The name of the variable, or any name where `value` is a dictionary.
+        /// The name of the variable, or any name if `value` is a dictionary.
         name: String,
-        /// Its value, False, or names with values.
+        /// The value of the variable; or False; or a dictionary of variables and values.
         value: Value,
-        /// False removes variables.
+        /// True if the value False removes a variable instead of setting it to an empty text.
         false_unsets: bool = false,
-        /// Remove all other variables.
+        /// True to remove all other variables.
         clear_all: bool = false,
-        /// Accepted for Salt's sake: there is no other process here.
+        /// Accepted for compatibility with Salt; there is no separate minion process here.
         update_minion: bool = false,
-        /// Of Windows only.
+        /// Accepted but ignored; only Windows needs it.
         permanent: bool = false,
     });
 }
@@ -43,7 +43,7 @@ fn setenv(cx: &Exec, args: Setenv) -> Result<Ret, Error> {
         return Ok(Ret::ok(comment));
     }
     if cx.test {
-        // Salt says True here, not None.
+        // Salt returns True here in test mode, not None.
         return Ok(Ret::ok("Environ values will be changed").changes(changes));
     }
     let done = environ::set_all(cx, &wanted, args.false_unsets, args.clear_all);

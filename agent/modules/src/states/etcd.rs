@@ -7,32 +7,32 @@ use value::{Map, Value};
 use crate::exec::etcd::Etcd;
 
 state::state_module! {
-    /// Keys and values of etcd.
+    /// Manage keys and values of etcd.
     mod etcd;
 
     /// Make sure that a key has a value.
     fn set(Set {
         /// The key.
         name: String,
-        /// Its value.
+        /// The value of the key.
         value: Value,
         /// The profile of the configuration.
         profile: Option<String> = None,
         ..kwargs
     });
 
-    /// Set a key when something that is watched has changed.
+    /// Set a key when a watched state changes something.
     fn wait_set(WaitSet {
         /// The key.
         name: String,
-        /// Its value.
+        /// The value of the key.
         value: Value,
         /// The profile of the configuration.
         profile: Option<String> = None,
         ..kwargs
     });
 
-    /// Make sure that a directory is there.
+    /// Make sure that a directory exists.
     fn directory(Directory {
         /// The directory.
         name: String,
@@ -41,33 +41,33 @@ state::state_module! {
         ..kwargs
     });
 
-    /// Make sure that a key is not there.
+    /// Make sure that a key does not exist.
     fn rm(Rm {
         /// The key.
         name: String,
-        /// All that is below it.
+        /// True to remove also everything below the key.
         recurse: bool = false,
         /// The profile of the configuration.
         profile: Option<String> = None,
         ..kwargs
     });
 
-    /// Delete a key when something that is watched has changed.
+    /// Delete a key when a watched state changes something.
     fn wait_rm(WaitRm {
         /// The key.
         name: String,
-        /// All that is below it.
+        /// True to remove also everything below the key.
         recurse: bool = false,
         /// The profile of the configuration.
         profile: Option<String> = None,
         ..kwargs
     });
 
-    /// What happens when something that is watched has changed: the key is set or deleted.
+    /// Set or delete the key because a watched state changed something.
     fn mod_watch(ModWatch {
         /// The key.
         name: String,
-        /// The function of the state.
+        /// The watching function: `wait_set` or `wait_rm`.
         sfun: String,
         ..kwargs
     });

@@ -5,7 +5,7 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
-    /// Firing events.
+    /// Fire events.
     mod event;
 
     /// Fire an event.
@@ -14,15 +14,15 @@ state::state_module! {
         name: String,
         /// The data.
         data: Value = Value::Null,
-        /// Accepted.
+        /// Accepted but ignored.
         preload: Value = Value::Null,
-        /// True for all variables of the environment, or a list of them.
+        /// True to add all environment variables to the data, or a list of the variables to add.
         with_env: Value = false.into(),
-        /// True for all grains, or a list of them.
+        /// True to add all grains to the data, or a list of the grains to add.
         with_grains: Value = false.into(),
-        /// True for the whole pillar, or a list of its keys.
+        /// True to add the whole pillar to the data, or a list of the keys to add.
         with_pillar: Value = false.into(),
-        /// Whether the event counts as a change.
+        /// True to report the event as a change.
         show_changed: bool = true,
         ..kwargs
     });
@@ -40,7 +40,7 @@ state::state_module! {
     fn wait(Wait {
         /// The tag.
         name: String,
-        /// The function that watches.
+        /// The name of the watching function.
         sfun: Value = Value::Null,
         /// The data.
         data: Value = Value::Null,

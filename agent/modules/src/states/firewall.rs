@@ -5,14 +5,14 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
-    /// Whether other hosts are reached.
+    /// Check whether other hosts can be reached.
     mod firewall;
 
-    /// Make sure that a port of a host takes connections.
+    /// Make sure that a port of a host accepts connections.
     fn check(Check {
         /// The host.
         name: String,
-        /// Its port.
+        /// The port.
         port: Option<i64> = None,
         ..kwargs
     });

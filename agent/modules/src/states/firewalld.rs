@@ -8,69 +8,72 @@ use crate::exec::firewalld::services::{of_service, service_has};
 use crate::exec::firewalld::{forward_shown, listed, masquerades, of_zone, run, words};
 
 state::state_module! {
-    /// The firewall (`firewall-cmd`).
+    /// Configure the firewall (`firewall-cmd`).
     mod firewalld;
 
-    /// Make sure that a zone is there and holds things. What it holds besides them stays, unless the `prune_` argument says otherwise.
+    /// Make sure that a zone exists and contains the given items. Other items in the zone remain,
+    /// unless the matching `prune_` argument is true.
     fn present(Present {
         /// The zone.
         name: String,
-        /// Types of ICMP that are not let in.
+        /// The ICMP types to block.
         block_icmp: Vec<String> = Vec::new(),
-        /// Whether others are let in again.
+        /// True to unblock all other ICMP types.
         prune_block_icmp: bool = false,
-        /// Whether it has the interfaces that have no zone of their own.
+        /// True to make this the default zone, which contains all interfaces that are assigned to
+        /// no zone.
         default: Option<bool> = None,
-        /// Whether it hides addresses behind its own.
+        /// True to enable masquerading: the addresses of the zone are hidden behind the machine's
+        /// address.
         masquerade: Option<bool> = None,
-        /// Open ports, such as `443/tcp`.
+        /// The open ports, such as `443/tcp`.
         ports: Vec<String> = Vec::new(),
-        /// Whether others are closed.
+        /// True to close all other ports.
         prune_ports: bool = false,
-        /// Forwarded ports, such as `22:2222:tcp:10.0.0.1`.
+        /// The forwarded ports, such as `22:2222:tcp:10.0.0.1`.
         port_fwd: Vec<String> = Vec::new(),
-        /// Whether others are not forwarded.
+        /// True to remove all other forwarded ports.
         prune_port_fwd: bool = false,
-        /// Services.
+        /// The services of the zone.
         services: Vec<String> = Vec::new(),
-        /// Whether others are removed.
+        /// True to remove all other services.
         prune_services: bool = false,
-        /// Interfaces.
+        /// The interfaces of the zone.
         interfaces: Vec<String> = Vec::new(),
-        /// Whether others are taken from it.
+        /// True to remove all other interfaces from the zone.
         prune_interfaces: bool = false,
-        /// Sources.
+        /// The sources of the zone.
         sources: Vec<String> = Vec::new(),
-        /// Whether others are taken from it.
+        /// True to remove all other sources from the zone.
         prune_sources: bool = false,
-        /// Rich rules.
+        /// The rich rules of the zone.
         rich_rules: Vec<String> = Vec::new(),
-        /// Whether others are removed.
+        /// True to remove all other rich rules.
         prune_rich_rules: bool = false,
     });
 
-    /// Make sure that a service is there and has these ports and protocols and no others.
+    /// Make sure that a service exists and has exactly these ports and protocols.
     fn service(Service {
         /// The service.
         name: String,
-        /// Its ports.
+        /// The ports of the service.
         ports: Vec<String> = Vec::new(),
-        /// Its protocols.
+        /// The protocols of the service.
         protocols: Vec<String> = Vec::new(),
     });
 }
 
-/// What a run would change, or has changed so far.
+/// The changes of a run: in test mode those that it would make, otherwise those made so far.
 struct Work<'a> {
     cx: &'a Exec,
     name: &'a str,
-    /// Whether there was nothing of that name before.
+    /// True if the zone or service did not exist before.
     is_new: bool,
     changes: Map,
 }
 
 impl Work<'_> {
-    /// Does one thing, unless this is a test.
+    /// Runs `firewall-cmd` with one option for the zone. Does nothing in test mode.
     fn zone(&self, option: String) -> Result<(), Error> {
         match self.cx.test {
             true => Ok(()),
@@ -78,7 +81,8 @@ impl Work<'_> {
         }
     }
 
-    /// What the zone holds; nothing of one that is only foreseen.
+    /// Returns the items that the zone contains. In test mode a zone that does not exist yet
+    /// contains none.
     fn current(&self, option: &str) -> Result<Vec<String>, Error> {
         match self.is_new && self.cx.test {
             true => Ok(Vec::new()),
@@ -91,7 +95,7 @@ impl Work<'_> {
         self.changes.insert(key, change);
     }
 
-    /// Things of one kind: those that lack are added, and others removed where they are to be.
+    /// Adds the missing items of one kind, and with `prune` removes all others.
     fn items(&mut self, kind: &Kind, wanted: Vec<String>, prune: bool) -> Result<(), Error> {
         if wanted.is_empty() && !prune {
             return Ok(());
@@ -121,13 +125,13 @@ impl Work<'_> {
     }
 }
 
-/// A kind of things that a zone holds.
+/// A kind of item in a zone.
 struct Kind {
-    /// How it is called in what changed.
+    /// The key of this kind in the changes.
     key: &'static str,
-    /// The option that lists them.
+    /// The option that lists the items.
     list: &'static str,
-    /// What stands behind `--add-` and `--remove-`.
+    /// The part of the option's name after `--add-` and `--remove-`.
     item: &'static str,
 }
 
@@ -152,7 +156,8 @@ const INTERFACES: Kind = Kind::of("interfaces", "--list-interfaces", "interface"
 const SOURCES: Kind = Kind::of("sources", "--list-sources", "source");
 const RICH_RULES: Kind = Kind::of("rich_rules", "--list-rich-rules", "rich-rule");
 
-/// Changes go through the gate of test mode as one, for what would change is only known once all is looked at.
+/// Applies all changes in one step. The changes are known only after everything was examined, so
+/// test mode also runs `fill` as a whole.
 fn in_one(
     cx: &Exec,
     mut work: Work<'_>,
@@ -252,7 +257,8 @@ fn zone(work: &mut Work<'_>, args: Present, zones: Vec<String>) -> Result<(), Er
     work.items(&RICH_RULES, rules, args.prune_rich_rules)
 }
 
-/// Without the types that there are not.
+/// Returns the wanted ICMP types without those that firewalld does not know. Each unknown type is
+/// logged.
 fn valid_icmp(work: &Work<'_>, wanted: Vec<String>) -> Result<Vec<String>, Error> {
     if wanted.is_empty() {
         return Ok(wanted);
@@ -291,7 +297,7 @@ fn masqueraded(work: &mut Work<'_>, wanted: Option<bool>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `22:2222:tcp:10.0.0.1` in firewalld's words.
+/// Converts a port forwarding such as `22:2222:tcp:10.0.0.1` to firewalld's notation.
 fn forward(text: &str) -> Result<String, Error> {
     let parts: Vec<&str> = text.splitn(4, ':').collect();
     match parts.as_slice() {
@@ -308,7 +314,7 @@ fn forward(text: &str) -> Result<String, Error> {
     }
 }
 
-/// A rich rule as firewalld writes it: values in double quotes.
+/// Returns a rich rule in firewalld's notation, with values in double quotes.
 fn normalized(rule: &str) -> String {
     let word = |word: &str| match word.split_once('=') {
         Some((key, value)) if !value.starts_with('"') && !value.ends_with('"') => {
@@ -354,7 +360,7 @@ fn service(cx: &Exec, args: Service) -> Result<Ret, Error> {
     })
 }
 
-/// The ports or the protocols of a service.
+/// Makes sure that a service has exactly these ports or protocols.
 fn exactly(
     work: &mut Work<'_>,
     (key, item): (&str, &str),

@@ -1,4 +1,5 @@
-//! The `gem` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `gem` state module. Salt 3008 no longer has it; the returns are those of Salt's last version
+//! of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -8,67 +9,68 @@ use crate::exec::gem::{Gem, Wanted, names};
 use crate::version::loose;
 
 state::state_module! {
-    /// Ruby's packages (`gem`).
+    /// Manage Ruby packages (`gem`).
     mod gem;
 
     /// Make sure that a gem is installed.
     fn installed(Installed {
-        /// Its name.
+        /// The name of the gem.
         name: String,
-        /// The Ruby that rvm or rbenv would take; neither is asked.
+        /// The Ruby version for rvm or rbenv. Accepted but ignored: neither program is used.
         ruby: Option<String> = None,
-        /// The program.
+        /// The path of the program `gem`.
         gem_bin: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs the program.
         user: Option<String> = None,
-        /// The version: exactly that, or with `>=`, `>`, `<` or `<=` before it.
+        /// The version: exactly this one, or a limit with `>=`, `>`, `<` or `<=` in front.
         version: Option<String> = None,
-        /// Whether RDoc is made.
+        /// True to generate RDoc documentation.
         rdoc: bool = false,
-        /// Whether ri's documentation is made.
+        /// True to generate ri documentation.
         ri: bool = false,
-        /// Whether a version that is not released yet will do.
+        /// True to allow prerelease versions.
         pre_releases: bool = false,
-        /// A proxy.
+        /// The address of a proxy.
         proxy: Option<String> = None,
-        /// Where it comes from.
+        /// The source to install from.
         source: Option<String> = None,
     });
 
     /// Make sure that a gem is not installed.
     fn removed(Removed {
-        /// Its name.
+        /// The name of the gem.
         name: String,
-        /// The Ruby that rvm or rbenv would take; neither is asked.
+        /// The Ruby version for rvm or rbenv. Accepted but ignored: neither program is used.
         ruby: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs the program.
         user: Option<String> = None,
-        /// The program.
+        /// The path of the program `gem`.
         gem_bin: Option<String> = None,
     });
 
-    /// Make sure that gems come from a place, too.
+    /// Make sure that an address is one of the sources of gems.
     fn sources_add(SourcesAdd {
-        /// Its address.
+        /// The address of the source.
         name: String,
-        /// The Ruby that rvm or rbenv would take; neither is asked.
+        /// The Ruby version for rvm or rbenv. Accepted but ignored: neither program is used.
         ruby: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs the program.
         user: Option<String> = None,
     });
 
-    /// Make sure that no gems come from a place.
+    /// Make sure that an address is not one of the sources of gems.
     fn sources_remove(SourcesRemove {
-        /// Its address.
+        /// The address of the source.
         name: String,
-        /// The Ruby that rvm or rbenv would take; neither is asked.
+        /// The Ruby version for rvm or rbenv. Accepted but ignored: neither program is used.
         ruby: Option<String> = None,
-        /// The user who runs it.
+        /// The user who runs the program.
         user: Option<String> = None,
     });
 }
 
-/// What a change came to: the program has said something, or the sentence for that it has not.
+/// Returns the result of a change: `comment` if the program printed something, otherwise the
+/// failure `failed`.
 fn done(said: &str, name: &str, change: &str, comment: &str, failed: &str) -> Ret {
     match said.is_empty() {
         true => Ret::failed(failed),
@@ -76,7 +78,8 @@ fn done(said: &str, name: &str, change: &str, comment: &str, failed: &str) -> Re
     }
 }
 
-/// Whether what is installed will do; the sentence that says so.
+/// Returns the comment that the gem is installed already, or `None` if no installed version
+/// satisfies `version`.
 fn satisfied(version: Option<&str>, installed: &[String]) -> Option<&'static str> {
     const ALREADY: &str = "Gem is already installed.";
     let Some(version) = version else {

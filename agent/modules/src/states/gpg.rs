@@ -11,32 +11,34 @@ use crate::exec::gpg::keyring::{Import, Keyring, LEVELS, Source, is_called};
 use crate::fs;
 
 state::state_module! {
-    /// Public keys of GnuPG.
+    /// Manage public keys of GnuPG.
     mod gpg;
 
-    /// Make sure that public keys are in a keyring, and not expired.
+    /// Make sure that public keys are in a keyring and not expired.
     fn present(Present {
         /// The id of the key.
         name: String,
-        /// The ids, instead of the name.
+        /// The ids of several keys, instead of the name.
         keys: Value = Value::Null,
-        /// The user whose keyring it is.
+        /// The user who owns the keyring.
         user: Option<String> = None,
         /// The key server.
         keyserver: Option<String> = None,
-        /// The folder of the keys.
+        /// The folder of GnuPG's files.
         gnupghome: Option<String> = None,
-        /// How far the owner is trusted: `expired`, `unknown`, `not_trusted`, `marginally`, `fully` or `ultimately`.
+        /// The trust in the owner: `expired`, `unknown`, `not_trusted`, `marginally`, `fully` or
+        /// `ultimately`.
         trust: Option<String> = None,
-        /// The file with the public keys.
+        /// The file that contains the public keys.
         keyring: Option<String> = None,
-        /// Files that may hold the keys, where the server has none.
+        /// Files to take the keys from if the key server does not have them.
         source: Value = Value::Null,
-        /// Take them from the files alone.
+        /// True to take the keys only from `source` and not from the key server.
         skip_keyserver: bool = false,
-        /// A text that holds the keys.
+        /// A text that contains the keys.
         text: Option<String> = None,
-        /// Subkeys that are expired for more days are left alone.
+        /// The maximum number of days since the expiry of a subkey. Subkeys that expired earlier
+        /// are not refreshed.
         subkey_maxage: Option<i64> = Some(100),
         ..kwargs
     });
@@ -45,21 +47,21 @@ state::state_module! {
     fn absent(Absent {
         /// The id of the key.
         name: String,
-        /// The ids, instead of the name.
+        /// The ids of several keys, instead of the name.
         keys: Value = Value::Null,
-        /// The user whose keyring it is.
+        /// The user who owns the keyring.
         user: Option<String> = None,
-        /// The folder of the keys.
+        /// The folder of GnuPG's files.
         gnupghome: Option<String> = None,
-        /// The file with the public keys.
+        /// The file that contains the public keys.
         keyring: Option<String> = None,
-        /// Remove that file when no key is left in it.
+        /// True to remove the keyring's file when it contains no more keys.
         keyring_absent_if_empty: bool = false,
         ..kwargs
     });
 }
 
-/// Where keys come from when no server is named.
+/// The default key server.
 const KEY_SERVER: &str = "keys.openpgp.org";
 
 fn text(key: &Map, name: &str) -> String {
@@ -78,7 +80,7 @@ fn names(name: &str, keys: &Value) -> Vec<String> {
     }
 }
 
-/// The subkeys of a key that have expired of late: ids with days.
+/// Returns the ids and expiry dates of the subkeys that expired within the last `days` days.
 fn lapsed(key: &Map, days: Option<i64>) -> Vec<(String, String)> {
     let Some(days) = days.filter(|days| *days != 0) else {
         return Vec::new();
@@ -99,14 +101,14 @@ fn lapsed(key: &Map, days: Option<i64>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What `present` is to do, key by key.
+/// The progress of `present`, which handles one key after the other.
 struct Work<'a> {
     cx: &'a Exec,
     args: &'a Present,
     keyring: Keyring,
-    /// `changes`, by keys.
+    /// The `changes` of the return, by key.
     changes: Map,
-    /// What the comment says of each.
+    /// The lines of the comment, by key.
     told: Vec<(String, Vec<String>)>,
     is_wrong: bool,
 }
@@ -124,7 +126,7 @@ impl Work<'_> {
             .insert(key, known.unwrap_or_default().with(what, value));
     }
 
-    /// Sees to one key; the key as it is afterwards.
+    /// Imports or refreshes one key if necessary. Returns the resulting key.
     fn see_to(&mut self, name: &str, current: Option<&Map>) -> Result<Option<Map>, Error> {
         let expired = current.is_some_and(is_expired);
         let subs = current
@@ -213,7 +215,7 @@ impl Work<'_> {
         Ok(new)
     }
 
-    /// Tells what has become of expired subkeys.
+    /// Reports the result of refreshing expired subkeys.
     fn refreshed(
         &mut self,
         name: &str,
@@ -254,7 +256,8 @@ impl Work<'_> {
         self.change(name, "subkeys", subkeys);
     }
 
-    /// Gets a key from the text, the server or the sources; what there is to say of it.
+    /// Imports a key from the text, the key server or the sources, and returns the message about
+    /// it.
     fn imported(&self, name: &str, refresh: bool, expired: bool) -> Result<String, Error> {
         let args = self.args;
         if let Some(given) = args.text.as_ref().filter(|text| !text.is_empty()) {
@@ -266,7 +269,8 @@ impl Work<'_> {
             let (is_done, messages) = self.keyring.receive(self.cx, server, &[name.to_owned()])?;
             let is_new = messages.iter().any(|line| line.contains("updated: new"));
             message = messages.join("\n");
-            // Where there is nothing new for subkeys alone, the sources are asked, and nothing has failed.
+            // If only subkeys have expired and the server has nothing new, this is no failure: the
+            // sources are tried next.
             let has_failed = !is_done || refresh && expired && !is_new;
             if is_done && (!refresh || is_new) || !has_failed && !args.source.is_true() {
                 return Ok(message);
@@ -310,7 +314,8 @@ impl Work<'_> {
         self.keyring.import(self.cx, from, &[name.to_owned()])
     }
 
-    /// Sees to the trust in a key's owner. Salt looks at the key's validity alone, which is another thing.
+    /// Sets the trust in a key's owner. Salt compares only with the key's validity, which is a
+    /// different property.
     fn see_to_trust(&mut self, name: &str, key: &Map, trust: &str) -> Result<(), Error> {
         let Some((_, shown, _, number)) = LEVELS.iter().find(|(known, ..)| *known == trust) else {
             return Ok(());
@@ -462,7 +467,8 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     Ok(ret.changes(changes))
 }
 
-/// Deletes a public key; why not, where its secret key is there or `gpg` refuses.
+/// Deletes a public key. Returns the reason if it was not deleted: it is not in the keyring, its
+/// secret key exists, or `gpg` refuses.
 fn removed(cx: &Exec, keyring: &Keyring, name: &str) -> Result<Option<String>, Error> {
     let Some(key) = keyring.find(cx, name, false)? else {
         return Ok(Some("Key not available in keychain.".into()));

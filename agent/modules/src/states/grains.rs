@@ -7,75 +7,75 @@ use value::{Map, Value};
 use crate::exec::grains::{Setting, append_value, remove_value, set_values, value};
 
 state::state_module! {
-    /// Grains in the grains file of this machine.
+    /// Manage grains in the grains file of this machine.
     mod grains;
 
-    /// Make sure that a grain is there.
+    /// Make sure that a grain exists.
     fn exists(Exists {
-        /// Which; levels are joined by colons.
+        /// The name of the grain, with levels joined by colons.
         name: String,
-        /// What joins the levels in `name`.
+        /// The separator between the levels in `name`.
         delimiter: String = ":".into(),
     });
 
     /// Make sure that a grain has a value.
     fn present(Present {
-        /// Which.
+        /// The name of the grain, with levels joined by `delimiter`.
         name: String,
-        /// Its value.
+        /// The value of the grain.
         value: Value,
-        /// What joins the levels in `name`.
+        /// The separator between the levels in `name`.
         delimiter: String = ":".into(),
-        /// Whether a list or a dictionary may be replaced.
+        /// True to allow that a list or dictionary is replaced.
         force: bool = false,
     });
 
-    /// Make sure that a grain that is a list holds some values.
+    /// Make sure that a grain is a list that contains some values.
     fn list_present(ListPresent {
-        /// Which.
+        /// The name of the grain, with levels joined by `delimiter`.
         name: String,
-        /// One value, or a list of them.
+        /// One value, or a list of values.
         value: Value,
-        /// What joins the levels in `name`.
+        /// The separator between the levels in `name`.
         delimiter: String = ":".into(),
     });
 
-    /// Make sure that a grain that is a list does not hold some values.
+    /// Make sure that a list in a grain does not contain some values.
     fn list_absent(ListAbsent {
-        /// Which.
+        /// The name of the grain, with levels joined by `delimiter`.
         name: String,
-        /// One value, or a list of them.
+        /// One value, or a list of values.
         value: Value,
-        /// What joins the levels in `name`.
+        /// The separator between the levels in `name`.
         delimiter: String = ":".into(),
     });
 
-    /// Make sure that a grain is None, or not there at all.
+    /// Make sure that a grain is None or does not exist.
     fn absent(Absent {
-        /// Which.
+        /// The name of the grain, with levels joined by `delimiter`.
         name: String,
-        /// Whether it is removed.
+        /// True to remove the grain instead of setting it to None.
         destructive: bool = false,
-        /// What joins the levels in `name`.
+        /// The separator between the levels in `name`.
         delimiter: String = ":".into(),
-        /// Whether a list or a dictionary may go.
+        /// True to allow that a list or dictionary is removed.
         force: bool = false,
     });
 
-    /// Add a value to a grain that is a list.
+    /// Add a value to a list in a grain.
     fn append(Append {
-        /// Which.
+        /// The name of the grain, with levels joined by `delimiter`.
         name: String,
-        /// What to add.
+        /// The value to add.
         value: Value,
-        /// Whether a grain that is no list becomes one.
+        /// True to convert a grain that is not a list into one.
         convert: bool = false,
-        /// What joins the levels in `name`.
+        /// The separator between the levels in `name`.
         delimiter: String = ":".into(),
     });
 }
 
-/// The grain by its usual name, and as the return is to carry it.
+/// Returns the name of a grain with its levels joined by colons. The return shows it in this form.
 fn named(name: &str, delimiter: &str) -> String {
     if delimiter.is_empty() {
         name.to_owned()
@@ -132,7 +132,7 @@ fn setting(force: bool, destructive: bool) -> Setting<'static> {
     }
 }
 
-/// What `grains.set` has answered, as a return.
+/// Returns the result of `grains.set` as a state's return.
 fn answered(set: &Map) -> Ret {
     Ret {
         result: set.get("result").and_then(Value::as_bool),
@@ -332,8 +332,8 @@ mod tests {
     use super::*;
     use crate::testing::{apply, exec_with, json};
 
-    /// Each call with what Salt answers: result, comment, changes.
-    /// Test mode, a function and its arguments; result, comment and changes that Salt gives for them.
+    /// One call and Salt's return for it: test mode, a function and its arguments; then the result,
+    /// comment and changes.
     type Step = (
         bool,
         &'static str,

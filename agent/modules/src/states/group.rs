@@ -12,36 +12,36 @@ state::state_module! {
     /// Management of user groups.
     mod group;
 
-    /// Ensure that a group is there.
+    /// Ensure that a group exists.
     fn present(Present {
         /// The group.
         name: String,
-        /// Its number.
+        /// The number of the group.
         gid: Value = Value::Null,
-        /// Make a system group.
+        /// True to make it a system group.
         system: bool = false,
-        /// Users who are to be in it.
+        /// Users to add to the group.
         addusers: Option<Vec<String>> = None,
-        /// Users who are not to be in it.
+        /// Users to remove from the group.
         delusers: Option<Vec<String>> = None,
-        /// The users who are in it, and no others.
+        /// The exact list of the group's members.
         members: Option<Vec<String>> = None,
-        /// Allow a number that another group has.
+        /// True to allow a number that another group uses.
         non_unique: bool = false,
-        /// Add it with lgroupadd, to the files of this machine.
+        /// True to create it with lgroupadd in the files of this machine.
         local: bool = false,
     });
 
-    /// Ensure that a group is not there.
+    /// Ensure that a group does not exist.
     fn absent(Absent {
         /// The group.
         name: String,
-        /// Remove it with lgroupdel.
+        /// True to remove it with lgroupdel.
         local: bool = false,
     });
 }
 
-/// What is to be changed in a group that is there.
+/// The differences between an existing group and the wanted one.
 #[derive(Default)]
 struct Changes {
     gid: Option<i64>,
@@ -65,7 +65,7 @@ impl Present {
 }
 
 impl Changes {
-    /// None for a group that is not there.
+    /// Returns the differences, or `None` if the group does not exist.
     fn of(args: &Present, gid: Option<i64>) -> Option<Self> {
         let now = group::known(&args.name, root(args.local))?;
         let current = now.get("members").and_then(Value::as_list);
@@ -185,7 +185,7 @@ fn conflict(args: &Present) -> Option<&'static str> {
     both.then_some("Error. Same user(s) can not be added and deleted simultaneously")
 }
 
-/// What is still to be changed.
+/// Returns the changes that are still to be made, or `None` if there are none.
 fn left(args: &Present) -> Option<Map> {
     let changes = Changes::of(args, args.gid().unwrap_or(None))?.to_map(args);
     Some(changes).filter(|changes| !changes.is_empty())

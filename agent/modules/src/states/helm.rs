@@ -1,74 +1,75 @@
-//! The `helm` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `helm` state module. Salt 3008 no longer has it; the returns are those of Salt's last
+//! version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
-    /// Charts and releases of Kubernetes, through the program helm.
+    /// Manage charts and releases of Kubernetes with the program helm.
     mod helm;
 
-    /// Make sure that repositories are there, or are not.
+    /// Make sure that repositories exist or do not exist.
     fn repo_managed(RepoManaged {
-        /// What it is called here.
+        /// Any name.
         name: String,
-        /// Those that are to be there: dictionaries of `name` and `url`.
+        /// The repositories that must exist: a list of dictionaries with `name` and `url`.
         present: Value = Value::Null,
-        /// The names of those that are not.
+        /// The names of the repositories that must not exist.
         absent: Value = Value::Null,
-        /// Whether all others go.
+        /// True to remove all other repositories.
         prune: bool = false,
-        /// Whether they are fetched again when some have changed.
+        /// True to update the repositories if some have changed.
         repo_update: bool = false,
         /// The namespace.
         namespace: Value = Value::Null,
-        /// Options without a value.
+        /// Options of helm without a value.
         flags: Value = Value::Null,
-        /// Options with values.
+        /// Options of helm with values.
         kvflags: Value = Value::Null,
     });
 
-    /// Fetch what the repositories have.
+    /// Update the information about the repositories' charts.
     fn repo_updated(RepoUpdated {
-        /// What it is called here.
+        /// Any name.
         name: String,
         /// The namespace.
         namespace: Value = Value::Null,
-        /// Options without a value.
+        /// Options of helm without a value.
         flags: Value = Value::Null,
-        /// Options with values.
+        /// Options of helm with values.
         kvflags: Value = Value::Null,
     });
 
-    /// Install a release, or bring it to another state.
+    /// Make sure that a release is installed in the given version and with the given values.
     fn release_present(ReleasePresent {
-        /// Its name.
+        /// The name of the release.
         name: String,
         /// The chart.
         chart: String,
         /// A file of values.
         values: Value = Value::Null,
-        /// The chart's version.
+        /// The version of the chart.
         version: Value = Value::Null,
         /// The namespace.
         namespace: Value = Value::Null,
-        /// Values, each as `NAME=VALUE`.
+        /// Values, each in the form `NAME=VALUE`.
         set: Value = Value::Null,
-        /// Options without a value.
+        /// Options of helm without a value.
         flags: Value = Value::Null,
-        /// Options with values.
+        /// Options of helm with values.
         kvflags: Value = Value::Null,
     });
 
-    /// Make sure that a release is not there.
+    /// Make sure that a release does not exist.
     fn release_absent(ReleaseAbsent {
-        /// Its name.
+        /// The name of the release.
         name: String,
         /// The namespace.
         namespace: Value = Value::Null,
-        /// Options without a value.
+        /// Options of helm without a value.
         flags: Value = Value::Null,
-        /// Options with values.
+        /// Options of helm with values.
         kvflags: Value = Value::Null,
     });
 }
@@ -126,7 +127,7 @@ fn repo_updated(cx: &Exec, args: RepoUpdated) -> Result<Ret, Error> {
         let options = options(args.namespace, args.flags, args.kvflags);
         Ok(match call(cx, "repo_update", options) {
             Ok(told) if is_done(&told) => Ret::ok("Helm repo is updated."),
-            // Salt's state puts the sentence where a dictionary is wanted.
+            // Salt's state returns the text as `changes`, which must be a dictionary.
             Ok(told) => Ret::failed("Failed to sync some repositories.").change("error", told),
             Err(why) => Ret::failed(format!("Failed to update some repositories: {why}.")),
         })

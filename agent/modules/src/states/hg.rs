@@ -1,4 +1,5 @@
-//! The `hg` state module: Mercurial. Salt 3008 has it no more; answers are those of its last one.
+//! The `hg` state module for Mercurial. Salt 3008 no longer has it; the returns are those of Salt's
+//! last version of it.
 
 use std::path::Path;
 
@@ -10,28 +11,28 @@ use crate::exec::hg::Hg;
 use crate::fs;
 
 state::state_module! {
-    /// Mercurial's repositories.
+    /// Manage Mercurial repositories.
     mod hg;
 
-    /// Make sure that a repository is copied to a folder, and up to date.
+    /// Make sure that a folder contains an up-to-date clone of a repository.
     fn latest(Latest {
-        /// Where it comes from.
+        /// The address of the repository.
         name: String,
         /// The branch, tag or hash.
         rev: Option<String> = None,
         /// The folder.
         target: Option<String> = None,
-        /// Give up what was changed in the folder.
+        /// True to discard changes in the folder.
         clean: bool = false,
         /// The user who runs hg.
         user: Option<String> = None,
         /// A private key for ssh.
         identity: Option<String> = None,
-        /// Copy it over what is in the folder already.
+        /// True to clone even if the folder contains other files.
         force: bool = false,
-        /// Options of hg.
+        /// Options for hg.
         opts: Value = false.into(),
-        /// Bring the files to the revision, too.
+        /// True to update the files to the revision after a pull.
         update_head: bool = true,
     });
 }
@@ -50,7 +51,7 @@ fn latest(cx: &Exec, args: Latest) -> Result<Ret, Error> {
         true => updated(&hg, &args, &target),
         false => cloned(&hg, &args, &target),
     };
-    // What hg says against it is the comment.
+    // The comment is hg's error message.
     done.or_else(|why| match why.is_of_command() {
         true => Ok(Ret::failed(why.to_string())),
         false => Err(why),

@@ -5,14 +5,14 @@ use state::module::{Error, Ret};
 use value::Value;
 
 state::state_module! {
-    /// Remarks in a tree for those who read it.
+    /// Add notes to a state tree for its readers.
     mod highstate_doc;
 
-    /// Say something about the states beside it. It changes nothing.
+    /// Add a note about other states. It changes nothing.
     fn note(Note {
         /// Any name.
         name: String,
-        /// A file with more of it.
+        /// A file with more text.
         source: Option<String> = None,
         /// The text.
         contents: Option<String> = None,
@@ -20,7 +20,7 @@ state::state_module! {
     });
 }
 
-/// How many characters of a text are too many to be shown.
+/// The length in characters from which a text is not shown.
 const SHOWN_CHARACTERS: usize = 200;
 
 fn note(_cx: &Exec, args: Note) -> Result<Ret, Error> {

@@ -9,18 +9,18 @@ use value::{Map, Value};
 use crate::service::names;
 
 state::state_module! {
-    /// The names of hosts that this machine knows by itself.
+    /// Manage the hosts file of this machine.
     mod host;
 
     /// Make sure that a name has these addresses.
     fn present(Present {
         /// The name.
         name: String,
-        /// The address, or a list.
+        /// The address, or a list of addresses.
         ip: Vec<String>,
-        /// What stands behind the names of the address.
+        /// A comment after the names of the address.
         comment: String = String::new(),
-        /// Take the name from other addresses.
+        /// True to remove the name from all other addresses.
         clean: bool = false,
     });
 
@@ -28,26 +28,26 @@ state::state_module! {
     fn absent(Absent {
         /// The name.
         name: String,
-        /// The address, or a list.
+        /// The address, or a list of addresses.
         ip: Vec<String>,
     });
 
-    /// Make sure that an address has these names and no others.
+    /// Make sure that an address has exactly these names.
     fn only(Only {
         /// The address.
         name: String,
-        /// The name, or a list.
+        /// The name, or a list of names.
         hostnames: Vec<String>,
     });
 }
 
-/// One change of the file, and what is said of it.
+/// One change of the hosts file. Its text for the comment comes from [`Step::said`].
 struct Step {
     function: &'static str,
     ip: String,
-    /// The name, or the comment.
+    /// The host name, or the comment.
     what: String,
-    /// The key of the changes.
+    /// The key in the changes.
     kind: &'static str,
 }
 
@@ -81,7 +81,7 @@ impl Step {
         }
     }
 
-    /// Does it, and says so.
+    /// Makes the change. Returns whether it succeeded, and the text for the comment.
     fn take(&self, cx: &Exec) -> Result<(bool, String), Error> {
         let given = vec![self.ip.as_str().into(), self.what.as_str().into()];
         let done = cx
@@ -97,7 +97,7 @@ impl Step {
     }
 }
 
-/// What is to be done for [`present`], and what is said without.
+/// The steps that [`present`] has to take, and texts that need no step.
 #[derive(Default)]
 struct Found {
     add: Vec<Step>,
@@ -149,7 +149,7 @@ fn looked(all: &Map, args: &Present) -> Found {
     found
 }
 
-/// The changes that these steps make: under their kind the addresses with what they get.
+/// Records the change of a step: under its kind, each address with its new name or comment.
 fn noted(changes: &mut Map, step: &Step) {
     let kind = changes.entry(step.kind, || Map::new().into());
     if let Some(kind) = kind.as_map_mut() {
@@ -170,7 +170,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     for step in steps().filter(|_| cx.test) {
         said.push(step.said("would", ""));
         noted(&mut changes, step);
-        // A comment alone is no change to Salt's test mode.
+        // In Salt's test mode a comment alone does not count as a change.
         if step.kind != "comment_added" {
             result = None;
         }

@@ -8,37 +8,39 @@ use value::pyre::{Flags, Regex};
 use value::{Map, Value, python};
 
 state::state_module! {
-    /// Web calls, and what they answer.
+    /// Send HTTP requests and check the responses.
     mod http;
 
-    /// Query a resource, and compare what it answers. Other arguments are those of `http.query`.
+    /// Send a request and compare its response with the expected one. The other arguments are those
+    /// of `http.query`.
     fn query(Query {
         /// The address.
         name: String,
-        /// A text that the answer must have in it.
+        /// A text that the response must contain.
         r#match: Value = Value::Null,
         /// `string`, or `pcre` for a regular expression.
         match_type: String = "string".into(),
-        /// The status that it must have.
+        /// The status code that the response must have.
         status: Value = Value::Null,
         /// `string`, `pcre`, or `list` for one of several.
         status_type: String = "string".into(),
-        /// How many seconds to try.
+        /// The number of seconds to keep trying.
         wait_for: Option<f64> = None,
         ..kwargs
     });
 
-    /// Query a resource until it answers as it should. Other arguments are those of `http.query`, and `request_interval`.
+    /// Repeat a request until its response is the expected one. The other arguments are those of
+    /// `http.query`, and `request_interval`.
     fn wait_for_successful_query(Wait {
         /// The address.
         name: String,
-        /// How many seconds to try.
+        /// The number of seconds to keep trying.
         wait_for: f64 = 300.0,
         ..kwargs
     });
 }
 
-/// What the answers must be, and how the comparisons came out.
+/// The result of comparing a response with the expected text and status.
 #[derive(Default)]
 struct Judged {
     good: Option<bool>,
@@ -77,7 +79,7 @@ impl Judged {
                     self.found(format!("Status {}", one.to_text()), true);
                 }
                 if same.is_empty() {
-                    // In Salt a text that was found passes for the status.
+                    // In Salt a matching text also satisfies the status.
                     self.comments
                         .push(format!("Statuses {} were not found.", python::str(wanted)));
                     self.good = Some(false);
@@ -157,11 +159,12 @@ fn wait_for_successful_query(cx: &Exec, args: Wait) -> Result<Ret, Error> {
                 state::module::Given::new(Vec::new(), kwargs),
             );
         let good = found.as_ref().is_ok_and(|ret| ret.result == Some(true));
-        // Test mode never succeeds: there is nothing to wait for.
+        // In test mode the response is never successful, so there is nothing to wait for.
         if good || cx.test || start.elapsed().as_secs_f64() > args.wait_for {
             return found;
         }
-        // Without an interval Salt asks again at once; a tenth of a second spares the server.
+        // Without an interval Salt tries again immediately. A pause of a tenth of a second reduces
+        // the load on the server.
         let pause = Duration::try_from_secs_f64(interval.unwrap_or(0.1)).unwrap_or_default();
         std::thread::sleep(pause);
     }

@@ -1,4 +1,5 @@
-//! The `incron` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `incron` state module. Salt 3008 no longer has it; the returns are those of Salt's last
+//! version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -6,16 +7,16 @@ use state::module::{Error, Ret};
 use crate::exec::incron::{Job, Likeness, Table, set, unset};
 
 state::state_module! {
-    /// Commands that run when files change (`incrontab`).
+    /// Manage commands that run when files change (`incrontab`).
     mod incron;
 
     /// Make sure that an entry is in a user's table.
     fn present(Present {
-        /// What it is called in the return.
+        /// Any name. It appears in the return.
         name: String,
-        /// The path that is looked at.
+        /// The path to watch.
         path: String,
-        /// What happens to it: `IN_MODIFY` and so on.
+        /// The events to watch for, such as `IN_MODIFY`.
         mask: Vec<String>,
         /// The command.
         cmd: String,
@@ -25,11 +26,11 @@ state::state_module! {
 
     /// Make sure that an entry is not in a user's table.
     fn absent(Absent {
-        /// What it is called in the return.
+        /// Any name. It appears in the return.
         name: String,
-        /// The path that is looked at.
+        /// The path to watch.
         path: String,
-        /// What happens to it: `IN_MODIFY` and so on.
+        /// The events to watch for, such as `IN_MODIFY`.
         mask: Vec<String>,
         /// The command.
         cmd: String,
@@ -38,7 +39,7 @@ state::state_module! {
     });
 }
 
-/// Whether a table has an entry; the first that is like it decides.
+/// Returns how similar an entry of the table is to a job. The first similar entry decides.
 fn found(cx: &Exec, user: &str, job: &Job) -> Result<Likeness, Error> {
     let cmd = job.cmd.strip_suffix('\n').unwrap_or(&job.cmd).to_owned();
     let job = Job { cmd, ..job.clone() };

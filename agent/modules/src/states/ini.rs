@@ -10,62 +10,63 @@ state::state_module! {
     /// Manage INI files.
     mod ini;
 
-    /// Make sure that options have these values, in sections that are made where they are not there.
+    /// Make sure that options have the given values. Missing sections are created.
     fn options_present(OptionsPresent {
         /// The file.
         name: String,
-        /// Sections with their options, or options that stand before all sections.
+        /// A dictionary of sections with their options. Options at the top level go before all
+        /// sections.
         sections: Option<Map> = None,
-        /// What stands between an option and its value.
+        /// The separator between an option and its value.
         separator: String = "=".into(),
-        /// Remove all other options and sections.
+        /// True to remove all other options and sections.
         strict: bool = false,
         /// The encoding of the file.
         encoding: Option<String> = None,
-        /// Write the separator without spaces around it, in the whole file.
+        /// True to write the separator without spaces around it, in the whole file.
         no_spaces: bool = false,
     });
 
-    /// Make sure that options are not there.
+    /// Make sure that options do not exist.
     fn options_absent(OptionsAbsent {
         /// The file.
         name: String,
-        /// Sections with a list of options each.
+        /// A dictionary of sections with a list of options each.
         sections: Option<Map> = None,
-        /// As of `options_present`.
+        /// The separator between an option and its value.
         separator: String = "=".into(),
-        /// As of `options_present`.
+        /// The encoding of the file.
         encoding: Option<String> = None,
     });
 
-    /// Make sure that sections are there, empty ones where they have to be made.
+    /// Make sure that sections exist. Missing ones are created empty.
     fn sections_present(SectionsPresent {
         /// The file.
         name: String,
         /// The names of the sections.
         sections: Value = Value::Null,
-        /// As of `options_present`.
+        /// The separator between an option and its value.
         separator: String = "=".into(),
-        /// As of `options_present`.
+        /// The encoding of the file.
         encoding: Option<String> = None,
     });
 
-    /// Make sure that sections are not there.
+    /// Make sure that sections do not exist.
     fn sections_absent(SectionsAbsent {
         /// The file.
         name: String,
         /// The names of the sections.
         sections: Value = Value::Null,
-        /// As of `options_present`.
+        /// The separator between an option and its value.
         separator: String = "=".into(),
-        /// As of `options_present`.
+        /// The encoding of the file.
         encoding: Option<String> = None,
     });
 }
 
 const NOTHING: &str = "No anomaly detected";
 
-/// Test mode: a line for each thing looked at, and whether anything would change.
+/// The result of test mode: a line for each examined option, and whether anything would change.
 #[derive(Default)]
 struct Forecast {
     lines: String,
@@ -99,7 +100,7 @@ impl Forecast {
     }
 }
 
-/// What was done: changes that are empty are none.
+/// Returns the result of a change. Empty entries in `changes` are removed.
 fn done(mut changes: Map) -> Ret {
     changes.retain(|_, change| change.is_true());
     if changes.is_empty() {
@@ -139,7 +140,7 @@ fn options_present(cx: &Exec, args: OptionsPresent) -> Result<Ret, Error> {
     Ok(done(changes))
 }
 
-/// What `options_present` is to make of a file.
+/// The options and sections that `options_present` writes to a file.
 struct Wanted {
     options: Map,
     sections: Map,
@@ -156,7 +157,8 @@ fn keys_of(section: Option<&Value>) -> Vec<String> {
 }
 
 impl Wanted {
-    /// The names before all sections that strictness removes: options, or sections.
+    /// Returns the entries at the top level that `strict` removes: the sections if `sections` is
+    /// true, otherwise the options.
     fn surplus(&self, now: &Map, sections: bool) -> Vec<(String, Value)> {
         let kept = if sections {
             &self.sections
@@ -173,7 +175,7 @@ impl Wanted {
             .collect()
     }
 
-    /// The options of a section that strictness removes.
+    /// Returns the options of a section that `strict` removes.
     fn surplus_in(&self, now: &Map, section: &str, wanted: &Value) -> Vec<String> {
         let kept = keys_of(Some(wanted));
         let mut names = keys_of(now.get(section));
@@ -279,7 +281,8 @@ fn options_absent(cx: &Exec, args: OptionsAbsent) -> Result<Ret, Error> {
     Ok(done(changes))
 }
 
-/// The options that are to go, and their section; what has no list of options is itself an option before all sections.
+/// Returns a section and the options to remove from it. An entry without a list of options is
+/// itself an option before all sections.
 fn unwanted<'a>(name: &'a str, options: &Value) -> (&'a str, Vec<String>) {
     match options {
         Value::List(options) => (name, options.iter().map(Value::to_text).collect()),
@@ -288,7 +291,7 @@ fn unwanted<'a>(name: &'a str, options: &Value) -> (&'a str, Vec<String>) {
     }
 }
 
-/// The names in a list, a dictionary or a single word.
+/// Returns the names in a list, the keys of a dictionary, or a single name.
 fn names(sections: &Value) -> Vec<String> {
     match sections {
         Value::Null => Vec::new(),

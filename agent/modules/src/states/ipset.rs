@@ -8,24 +8,24 @@ use value::{Map, Value, python};
 use crate::exec::ipset::{exists, has, make, put, run_on, take};
 
 state::state_module! {
-    /// Sets of addresses, networks and ports, for the packet filter (`ipset`).
+    /// Manage sets of addresses, networks and ports for the packet filter (`ipset`).
     mod ipset;
 
-    /// Make sure that a set is there. What its type takes besides, such as `range`, `timeout`, `maxelem` or `comment`,
-    /// goes by its name.
+    /// Make sure that a set exists. Options of its type, such as `range`, `timeout`, `maxelem` or
+    /// `comment`, are given by name.
     fn set_present(SetPresent {
         /// The set.
         name: String,
-        /// Its type, such as `hash:ip`.
+        /// The type of the set, such as `hash:ip`.
         set_type: String,
         /// `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
-        /// Seconds that entries stay, where nothing else is said of one.
+        /// The number of seconds after which entries without a timeout are removed.
         timeout: Value = Value::Null,
         ..kwargs
     });
 
-    /// Make sure that a set is not there, whatever entries it has.
+    /// Make sure that a set does not exist, even if it has entries.
     fn set_absent(SetAbsent {
         /// The set.
         name: String,
@@ -34,35 +34,36 @@ state::state_module! {
         ..kwargs
     });
 
-    /// Make sure that entries are in the set `set_name`. `timeout`, `comment` and the like hold for all of them.
+    /// Make sure that entries are in the set `set_name`. `timeout`, `comment` and similar options
+    /// apply to all of them.
     fn present(Present {
-        /// What they are called here.
+        /// Any name.
         name: String,
         /// An entry, or a list of entries.
         entry: Value = Value::Null,
         /// `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
-        /// Seconds that entries stay, where nothing else is said of one.
+        /// The number of seconds after which entries without a timeout are removed.
         timeout: Value = Value::Null,
         ..kwargs
     });
 
     /// Make sure that entries are not in the set `set_name`.
     fn absent(Absent {
-        /// What they are called here.
+        /// Any name.
         name: String,
         /// An entry, or a list of entries.
         entry: Value = Value::Null,
-        /// Not looked at, as in Salt.
+        /// Ignored, as in Salt.
         entries: Value = Value::Null,
         /// `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
-        /// Seconds that entries stay, where nothing else is said of one.
+        /// The number of seconds after which entries without a timeout are removed.
         timeout: Value = Value::Null,
         ..kwargs
     });
 
-    /// Take all entries out of a set.
+    /// Remove all entries of a set.
     fn flush(Flush {
         /// The set.
         name: String,
@@ -72,7 +73,8 @@ state::state_module! {
     });
 }
 
-/// The options that go by their names. `timeout` is one of a chunk's own elsewhere: it is declared.
+/// Returns the named options with `timeout` among them. `timeout` is declared as an argument, since
+/// otherwise it would be an option of the chunk itself.
 fn with_timeout(mut given: Map, timeout: Value) -> Map {
     if !timeout.is_null() {
         given.insert("timeout", timeout);
@@ -130,7 +132,7 @@ fn set_absent(cx: &Exec, args: SetAbsent) -> Result<Ret, Error> {
     )
 }
 
-/// An entry and what of it is looked for: with its options, those that hold for all entries among them.
+/// An entry in two forms: bare, and with its options and those that apply to all entries.
 struct Entry {
     bare: String,
     whole: String,
@@ -153,7 +155,8 @@ impl Entry {
         }
     }
 
-    /// Those that are given, and the set that they belong to.
+    /// Returns the given entries and the set that they belong to. Returns `None` if no entry is
+    /// given.
     fn all(entry: &Value, given: &Map) -> Result<Option<(Vec<Self>, String)>, Error> {
         if !entry.is_true() {
             return Ok(None);

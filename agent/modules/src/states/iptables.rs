@@ -7,10 +7,10 @@ use value::{Map, Value};
 use crate::exec::iptables::{Chain, full, is_outdated, policy, short, write};
 
 state::state_module! {
-    /// The packet filter (`iptables`, `ip6tables`).
+    /// Manage the packet filter (`iptables`, `ip6tables`).
     mod iptables;
 
-    /// Make sure that a chain is there.
+    /// Make sure that a chain exists.
     fn chain_present(ChainPresent {
         /// The chain.
         name: String,
@@ -20,7 +20,7 @@ state::state_module! {
         family: String = "ipv4".into(),
     });
 
-    /// Make sure that a chain is not there, whatever rules it holds.
+    /// Make sure that a chain does not exist, even if it has rules.
     fn chain_absent(ChainAbsent {
         /// The chain.
         name: String,
@@ -30,10 +30,10 @@ state::state_module! {
         family: String = "ipv4".into(),
     });
 
-    /// Make sure that a rule is in a chain: at its end, where it is not there yet.
-    /// Arguments are called as the program's long options are; `connstate` is its `--state`.
+    /// Make sure that a rule is in a chain. A missing rule is added at the end. The arguments have
+    /// the names of the program's long options; `connstate` is its `--state`.
     fn append(Append {
-        /// What the rule is called here.
+        /// Any name for the rule.
         name: String,
         /// The table.
         table: String = "filter".into(),
@@ -42,9 +42,9 @@ state::state_module! {
         ..kwargs
     });
 
-    /// Make sure that a rule is in a chain: at `position`, where it is not there yet.
+    /// Make sure that a rule is in a chain. A missing rule is inserted at `position`.
     fn insert(Insert {
-        /// What the rule is called here.
+        /// Any name for the rule.
         name: String,
         /// The table.
         table: String = "filter".into(),
@@ -55,7 +55,7 @@ state::state_module! {
 
     /// Make sure that a rule is not in a chain.
     fn delete(Delete {
-        /// What the rule is called here.
+        /// Any name for the rule.
         name: String,
         /// The table.
         table: String = "filter".into(),
@@ -66,7 +66,7 @@ state::state_module! {
 
     /// Make sure that a chain has a policy.
     fn set_policy(SetPolicy {
-        /// What it is called here.
+        /// Any name.
         name: String,
         /// The table.
         table: String = "filter".into(),
@@ -75,9 +75,9 @@ state::state_module! {
         ..kwargs
     });
 
-    /// Take all rules out of a chain, or out of all of a table.
+    /// Remove all rules of a chain, or of all chains of a table.
     fn flush(Flush {
-        /// What it is called here.
+        /// Any name.
         name: String,
         /// The table.
         table: String = "filter".into(),
@@ -143,23 +143,25 @@ fn chain_absent(cx: &Exec, args: ChainAbsent) -> Result<Ret, Error> {
     })
 }
 
-/// A rule that a state is about.
+/// The rule of a state.
 struct Rule {
     name: String,
     table: String,
     family: String,
     chain: String,
-    /// Where in the chain. What is appended has none: Salt shows what is given all the same.
+    /// The position in the chain. `append` needs none, but the command line shows the given one, as
+    /// in Salt.
     position: Option<Value>,
-    /// The words after the chain.
+    /// The words of the rule after the chain.
     words: String,
-    /// The whole command line, for the reader.
+    /// The whole command line, for comments.
     line: String,
     save: Value,
 }
 
 impl Rule {
-    /// From the arguments of a state, or from the data of a chunk that was put together with others.
+    /// Reads a rule from the arguments of a state, or from the data of a chunk that was aggregated
+    /// with others.
     fn read(mut args: Map, command: &str) -> Result<Self, Error> {
         let mut take = |key: &'static str, default: Option<&str>| match args.remove(key) {
             Some(given) => Ok(given.to_text()),
@@ -191,7 +193,7 @@ impl Rule {
         })
     }
 
-    /// Where to insert it, counted from 1, or from the end where it is negative.
+    /// Returns the position to insert at: counted from 1, or from the end if it is negative.
     fn number(&self) -> Result<i64, Error> {
         let given = self.position.as_ref().map(Value::to_text);
         let given = given.filter(|given| !given.is_empty() && given != "0");
@@ -208,7 +210,8 @@ impl Rule {
         }
     }
 
-    /// The state's own comment, or that of the rules that were saved after it.
+    /// Saves the rules if `save` is set. Returns the state's own comment, or a comment with the
+    /// output of saving.
     fn saved(&self, cx: &Exec, ret: Ret, verb: &str) -> Result<Ret, Error> {
         let Self {
             name,
@@ -227,7 +230,8 @@ impl Rule {
         })
     }
 
-    /// It is there already; the file may not have it.
+    /// Returns the result for an existing rule. The rules are saved if `save` is set and the file
+    /// is out of date.
     fn there(&self, cx: &Exec, comment: String) -> Result<Ret, Error> {
         let Self {
             name,
@@ -251,12 +255,13 @@ impl Rule {
     }
 }
 
-/// The file that `save` names; none for the distribution's own.
+/// Returns the file that `save` names, or `None` for the default file of the distribution.
 fn file(save: &Value) -> Option<&str> {
     save.as_str()
 }
 
-/// One rule, or those of several chunks at once (`rules`); these are saved once, at the end.
+/// Applies one rule, or the `rules` of several chunks at once. The latter are saved once, at the
+/// end.
 fn each(
     cx: &Exec,
     mut args: Map,
@@ -291,7 +296,8 @@ fn each(
     })
 }
 
-/// The result of several: failed where one has, and to be changed where one is.
+/// Combines two results: failed if one of them failed, else `None` if one of them would change
+/// something.
 fn worse(so_far: Option<bool>, next: Option<bool>, is_first: bool) -> Option<bool> {
     match (so_far, next) {
         _ if is_first => next,
@@ -476,7 +482,7 @@ fn flush(cx: &Exec, args: Flush) -> Result<Ret, Error> {
     })
 }
 
-/// The rules of all chunks of one function in one call.
+/// Combines the rules of all chunks with the same function into one call.
 pub(crate) fn joined(low: &Map, others: &[Map]) -> (Map, Vec<bool>) {
     let fun = low.get("fun");
     let joins = |fun: &Value| ["append", "insert"].contains(&fun.to_text().as_str());

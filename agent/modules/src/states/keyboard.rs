@@ -5,7 +5,7 @@ use state::module::{Error, Ret};
 use value::Map;
 
 state::state_module! {
-    /// The layout of the keyboard.
+    /// Set the layout of the keyboard.
     mod keyboard;
 
     /// Make sure that the console has a layout.
@@ -21,7 +21,8 @@ state::state_module! {
     });
 }
 
-/// What both are: asked for by one function and set by another.
+/// Sets a layout for the console or for X: reads it with `keyboard.get_…` and sets it with
+/// `keyboard.set_…`.
 fn set(cx: &Exec, name: &str, suffix: &str, (title, long): (&str, &str)) -> Result<Ret, Error> {
     let now = cx.call_internal(&format!("keyboard.get_{suffix}"), Vec::new(), Map::new())?;
     if now == name.into() {

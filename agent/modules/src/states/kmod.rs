@@ -7,14 +7,14 @@ use value::{Map, Value};
 use crate::service::names;
 
 state::state_module! {
-    /// Modules of the kernel.
+    /// Manage kernel modules.
     mod kmod;
 
     /// Make sure that modules are loaded.
     fn present(Present {
-        /// The module, or any name where `mods` is given.
+        /// The module, or any name if `mods` is given.
         name: String,
-        /// At every start of the system.
+        /// True to load the modules also at every start of the system.
         persist: bool = false,
         /// The modules.
         mods: Value = Value::Null,
@@ -22,11 +22,11 @@ state::state_module! {
 
     /// Make sure that modules are not loaded.
     fn absent(Absent {
-        /// The module, or any name where `mods` is given.
+        /// The module, or any name if `mods` is given.
         name: String,
-        /// At the next start of the system too.
+        /// True to not load the modules at the next start of the system either.
         persist: bool = false,
-        /// Leave their lines in the file as comments.
+        /// True to comment out the lines of the modules instead of removing them.
         comment: bool = true,
         /// The modules.
         mods: Value = Value::Null,
@@ -49,7 +49,7 @@ fn listed(cx: &Exec, persistent: bool) -> Result<Vec<String>, Error> {
     )?))
 }
 
-/// A sentence about one module or several; none about none.
+/// Returns a sentence about one module or several, or `None` if there are no modules.
 fn about(modules: &[String], one: (&str, &str), many: (&str, &str)) -> Option<String> {
     let (before, after) = match modules {
         [] => return None,
@@ -59,7 +59,7 @@ fn about(modules: &[String], one: (&str, &str), many: (&str, &str)) -> Option<St
     Some(format!("{before} {}{after}", modules.join(", ")))
 }
 
-/// What became of the modules that were to be changed.
+/// The results of the modules that had to be changed.
 #[derive(Default)]
 struct Outcome {
     done: Vec<String>,
@@ -70,7 +70,8 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Takes the answer of `kmod.load` or `kmod.remove` for a module: names, or a sentence.
+    /// Records the answer of `kmod.load` or `kmod.remove` for a module: a list of names, or an
+    /// error text.
     fn take(&mut self, module: &str, answer: &Value, state: &str, verb: &str) {
         match answer.as_list() {
             Some([]) => {
@@ -147,7 +148,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         };
         for module in &found {
             if outcome.changes.contains(module) {
-                // Another one has needed it.
+                // It was already loaded as a dependency of another module.
                 outcome.done.push(module.clone());
                 continue;
             }

@@ -5,18 +5,18 @@ use state::module::{Error, Ret};
 use value::Map;
 
 state::state_module! {
-    /// The locale of this machine, and those that it has.
+    /// Manage the locale of this machine and the available locales.
     mod locale;
 
-    /// Make sure that the system has this locale.
+    /// Make sure that the system uses this locale.
     fn system(System {
-        /// Its name, such as en_US.UTF-8.
+        /// The name of the locale, such as en_US.UTF-8.
         name: String,
     });
 
-    /// Make sure that a locale is there.
+    /// Make sure that a locale is available.
     fn present(Present {
-        /// Its name.
+        /// The name of the locale.
         name: String,
     });
 }

@@ -7,18 +7,18 @@ use value::{Value, python};
 use crate::exec::logrotate::{change, found, number, parsed};
 
 state::state_module! {
-    /// How log files are rotated (`logrotate`).
+    /// Configure the rotation of log files (`logrotate`).
     mod logrotate;
 
-    /// Make sure that a directive has a value; with `setting`, one of a block.
+    /// Make sure that a directive has a value. With `setting`, it is a directive within a block.
     fn set(Set {
-        /// What it is called here.
+        /// Any name.
         name: String,
         /// The directive, or the log files of the block.
         key: String,
-        /// Its value, or the directive in the block.
+        /// The value of the directive, or the directive within the block.
         value: Value,
-        /// The value of the directive in the block.
+        /// The value of the directive within the block.
         setting: Value = Value::Null,
         /// The file.
         conf_file: String = "/etc/logrotate.conf".into(),

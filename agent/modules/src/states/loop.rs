@@ -1,4 +1,4 @@
-//! The `loop` state module: a function is called until its answer is as it should be.
+//! The `loop` state module: calls a function until its result is the expected one.
 
 use std::time::{Duration, Instant};
 
@@ -9,47 +9,48 @@ use value::{Map, Value, python, target, watch};
 use crate::template;
 
 state::state_module! {
-    /// Call functions until they answer as they should.
+    /// Call functions until their result is the expected one.
     mod r#loop;
 
     /// Call a function until a condition holds.
     fn until(Until {
         /// The function.
         name: String,
-        /// Its arguments by position.
+        /// The positional arguments of the function.
         m_args: Value = Value::Null,
-        /// Its arguments by name.
+        /// The named arguments of the function.
         m_kwargs: Map = Map::new(),
-        /// The condition, an expression of Jinja; the answer is `m_ret` in it.
+        /// The condition: a Jinja expression in which `m_ret` is the result.
         condition: Option<String> = None,
-        /// Seconds between two calls.
+        /// The number of seconds between two calls.
         period: Value = 1.into(),
-        /// Seconds after which it is given up.
+        /// The number of seconds after which the state fails.
         timeout: Value = 60.into(),
     });
 
-    /// Call a function until its answer compares well with a value.
+    /// Call a function until the comparison of its result with a value succeeds.
     fn until_no_eval(UntilNoEval {
         /// The function.
         name: String,
-        /// The value.
+        /// The expected value.
         expected: Value,
-        /// `eq`, `ne`, `lt`, `le`, `gt`, `ge`, `contains`, `data.subdict_match`, or a function that takes the answer and the value.
+        /// The comparison: `eq`, `ne`, `lt`, `le`, `gt`, `ge`, `contains`, `data.subdict_match`, or
+        /// a function that takes the result and the expected value.
         compare_operator: String = "eq".into(),
-        /// Seconds after which it is given up.
+        /// The number of seconds after which the state fails.
         timeout: Value = 60.into(),
-        /// Seconds between two calls.
+        /// The number of seconds between two calls.
         period: Value = 1.into(),
-        /// Seconds before the first call.
+        /// The number of seconds before the first call.
         init_wait: Value = 0.into(),
-        /// Its arguments by position.
+        /// The positional arguments of the function.
         args: Value = Value::Null,
-        /// Its arguments by name.
+        /// The named arguments of the function.
         kwargs: Map = Map::new(),
     });
 }
 
-/// Years: what no state waits for.
+/// The maximum number of seconds to wait: about 30 years, longer than any state waits.
 const SECONDS_MAX: f64 = 1e9;
 
 fn seconds(value: &Value) -> Duration {
@@ -70,7 +71,8 @@ fn period_and_timeout(period: &Value, timeout: &Value) -> Option<Ret> {
     }
 }
 
-/// Asks again and again, with a pause between, until there is an answer or the time is over.
+/// Calls `ask` repeatedly, with a pause after each call, until it returns a value or the timeout
+/// expires.
 fn repeated<T>(
     name: &str,
     period: &Value,
@@ -93,7 +95,7 @@ fn pause(name: &str, time: Duration) {
     drop(waiting);
 }
 
-/// Python's `is None`, `is True` and `is False` as Jinja has them.
+/// Rewrites Python's `is None`, `is True` and `is False` to the lower case that Jinja expects.
 fn as_jinja(condition: &str) -> String {
     let mut text = condition.to_owned();
     for word in ["None", "True", "False"] {
@@ -140,7 +142,8 @@ fn until(cx: &Exec, args: Until) -> Result<Ret, Error> {
     })
 }
 
-/// Compares an answer with what is expected; none where no such operator is known.
+/// Compares a result with the expected value. An operator that is not built in is called as a
+/// function.
 fn compared(cx: &Exec, operator: &str, answer: &Value, expected: &Value) -> Result<bool, Error> {
     Ok(match operator {
         "eq" => answer == expected,
@@ -161,7 +164,7 @@ fn compared(cx: &Exec, operator: &str, answer: &Value, expected: &Value) -> Resu
     })
 }
 
-/// What Python would print as the kind of an error.
+/// Returns the class of an error as Python prints it.
 fn python_class(error: &Error) -> &'static str {
     match error.problem() {
         Problem::Refused(_) => "<class 'salt.exceptions.CommandExecutionError'>",
@@ -199,7 +202,7 @@ fn until_no_eval(cx: &Exec, args: UntilNoEval) -> Result<Ret, Error> {
         None
     };
     if cx.test {
-        // Salt says so of what is wrong, too.
+        // Salt returns this in test mode even if the arguments are not valid.
         let expected = python::str(&args.expected);
         return Ok(Ret::would(format!(
             "Would have waited for \"{name}\" to produce \"{expected}\"."

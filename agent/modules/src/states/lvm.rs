@@ -8,7 +8,7 @@ use value::{Map, Value, python};
 use crate::exec::lvm::{devices, groups, logical, physical, real};
 
 state::state_module! {
-    /// Logical volumes (LVM2).
+    /// Manage logical volumes (LVM2).
     mod lvm;
 
     /// Make sure that a device is a physical volume.
@@ -18,62 +18,62 @@ state::state_module! {
         ..kwargs
     });
 
-    /// Make sure that a device is no physical volume.
+    /// Make sure that a device is not a physical volume.
     fn pv_absent(PvAbsent {
         /// The device.
         name: String,
     });
 
-    /// Make sure that a volume group is there and has its devices.
+    /// Make sure that a volume group exists and contains the given devices.
     fn vg_present(VgPresent {
-        /// Its name.
+        /// The name of the volume group.
         name: String,
-        /// Its devices.
+        /// The devices of the volume group.
         devices: Value = Value::Null,
         ..kwargs
     });
 
-    /// Make sure that a volume group is not there.
+    /// Make sure that a volume group does not exist.
     fn vg_absent(VgAbsent {
-        /// Its name.
+        /// The name of the volume group.
         name: String,
     });
 
-    /// Make sure that a logical volume is there, of a size.
+    /// Make sure that a logical volume exists and has the given size.
     fn lv_present(LvPresent {
-        /// Its name; of a snapshot the name of the volume that it is one of.
+        /// The name of the volume. For a snapshot, the name of the original volume.
         name: String,
-        /// Its group.
+        /// The volume group.
         vgname: Option<String> = None,
-        /// Its size in megabytes, or with one of the letters S, M, G, T and P.
+        /// The size in megabytes, or with one of the letters S, M, G, T and P.
         size: Value = Value::Null,
-        /// Its size in extents, or as `50%FREE`.
+        /// The size in extents, or in a form such as `50%FREE`.
         extents: Value = Value::Null,
-        /// The name of the snapshot, where it is one.
+        /// The name of the snapshot, to create one.
         snapshot: Option<String> = None,
-        /// The physical volume that it lies on.
+        /// The physical volume to allocate from.
         pv: String = String::new(),
-        /// Whether it is a thin volume.
+        /// True for a thin volume.
         thinvolume: bool = false,
-        /// Whether it is a pool for those.
+        /// True for a pool for thin volumes.
         thinpool: bool = false,
-        /// Whether it may become smaller, and questions are answered with yes.
+        /// True to allow that the volume shrinks, and to answer questions with yes.
         force: bool = false,
-        /// Whether its file system is resized with it.
+        /// True to resize the file system with the volume.
         resizefs: bool = false,
         ..kwargs
     });
 
-    /// Make sure that a logical volume is not there.
+    /// Make sure that a logical volume does not exist.
     fn lv_absent(LvAbsent {
-        /// Its name.
+        /// The name of the volume.
         name: String,
-        /// Its group.
+        /// The volume group.
         vgname: Option<String> = None,
     });
 }
 
-/// Asks the execution module for a change.
+/// Calls a function of the execution module that makes a change.
 fn call(cx: &Exec, function: &str, names: &[&str], kwargs: Map) -> Result<Value, Error> {
     let names = names.iter().map(|name| Value::from(*name)).collect();
     cx.call_internal(&format!("lvm.{function}"), names, kwargs)
@@ -94,11 +94,11 @@ fn pv_present(cx: &Exec, args: PvPresent) -> Result<Ret, Error> {
     })
 }
 
-/// A kind of thing that is to be gone.
+/// A volume or group that must not exist.
 struct Gone<'a> {
-    /// How it is called for the reader.
+    /// The description of the object for comments.
     title: String,
-    /// What is said where there is none.
+    /// The comment if the object does not exist.
     absent: &'a str,
     there: &'a dyn Fn() -> Result<bool, Error>,
     function: &'a str,
@@ -177,7 +177,8 @@ fn vg_present(cx: &Exec, args: VgPresent) -> Result<Ret, Error> {
     })
 }
 
-/// The group that a device belongs to: empty for none, nothing where it is no physical volume.
+/// Returns the group of a device: empty if it belongs to no group, `None` if it is not a physical
+/// volume.
 fn group_of(cx: &Exec, device: &str) -> Result<Option<String>, Error> {
     let real_name = realpath(device);
     let known = real(cx, &real_name, false)?;
@@ -187,7 +188,8 @@ fn group_of(cx: &Exec, device: &str) -> Result<Option<String>, Error> {
     Ok(about.map(Value::to_text))
 }
 
-/// The group is there: each device has its line, and those that belong to none are added.
+/// Adds devices to an existing group. The comment has a line for each device that belongs to a
+/// group already or is not a physical volume.
 fn extended(cx: &Exec, name: &str, devices: &[String]) -> Result<Ret, Error> {
     let mut ret = Ret::ok(format!("Volume Group {name} already present"));
     for device in devices {
@@ -219,10 +221,11 @@ fn extended(cx: &Exec, name: &str, devices: &[String]) -> Result<Ret, Error> {
     Ok(ret)
 }
 
-/// Bytes of a sector.
+/// The size of a sector in bytes.
 const SECTOR: u64 = 512;
 
-/// A size in sectors: a number with a unit of which the letter counts, or of megabytes.
+/// Converts a size to sectors. Only the first letter of the unit counts; the default unit is
+/// megabytes.
 fn sectors(size: &str) -> Result<u64, Error> {
     let lower = size.to_lowercase();
     let short = lower.strip_suffix('b').unwrap_or(&lower);
@@ -306,7 +309,7 @@ fn number(volume: &Value, column: &str) -> Result<u64, Error> {
         .map_err(|_| format!("lvdisplay shows no {column}: '{text}'").into())
 }
 
-/// The volume is there: made larger, or smaller with `force`, where it has another size.
+/// Resizes an existing volume to the wanted size. It shrinks only with `force`.
 fn sized(
     cx: &Exec,
     args: &LvPresent,

@@ -1,4 +1,4 @@
-//! The `makeconf` state module: Gentoo's `make.conf`.
+//! The `makeconf` state module for Gentoo's `make.conf`.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -7,24 +7,24 @@ use value::{Map, Value, python};
 use crate::exec::makeconf::{append, get, remove, set, trim};
 
 state::state_module! {
-    /// Variables of Gentoo's `make.conf`.
+    /// Manage variables in Gentoo's `make.conf`.
     mod makeconf;
 
     /// Make sure that a variable is set.
     fn present(Present {
-        /// Its name; it is in upper case there.
+        /// The name of the variable. It is converted to upper case.
         name: String,
-        /// Its value.
+        /// The value of the variable.
         value: Option<String> = None,
-        /// Words that it has among others.
+        /// Words that the value must contain.
         contains: Value = Value::Null,
-        /// Words that it does not have.
+        /// Words that the value must not contain.
         excludes: Value = Value::Null,
     });
 
     /// Make sure that a variable is not set.
     fn absent(Absent {
-        /// Its name; it is in upper case there.
+        /// The name of the variable. It is converted to upper case.
         name: String,
     });
 }
@@ -53,7 +53,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     }
 }
 
-/// It is there, whatever its value.
+/// Makes sure that a variable exists, with any value.
 fn there(cx: &Exec, name: &str, upper: &str, old: Option<String>) -> Result<Ret, Error> {
     if old.is_some() {
         return Ok(Ret::ok(format!(
@@ -70,7 +70,7 @@ fn there(cx: &Exec, name: &str, upper: &str, old: Option<String>) -> Result<Ret,
     })
 }
 
-/// It has a value.
+/// Makes sure that a variable has a value.
 fn valued(
     cx: &Exec,
     name: &str,
@@ -93,7 +93,7 @@ fn valued(
     })
 }
 
-/// It has some words, and others not.
+/// Makes sure that a variable contains some words and does not contain others.
 fn worded(
     cx: &Exec,
     name: &str,

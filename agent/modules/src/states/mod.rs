@@ -1,4 +1,4 @@
-//! The state modules. A new one is a file here and a line in each of the two lists below.
+//! The state modules. To add one, add a file here and a line to each of the two lists below.
 
 use ::state::exec::Aggregate;
 use ::state::module::{Module, Ret};
@@ -95,7 +95,7 @@ mod virtualenv;
 mod webutil;
 mod x509;
 
-/// Every one of them. One that is too large for a file stands here in several parts.
+/// All state modules. A module that is too large for one file appears here in several parts.
 pub const MODULES: &[Module<Ret>] = &[
     acl::MODULE,
     alias::MODULE,
@@ -230,7 +230,7 @@ pub const MODULES: &[Module<Ret>] = &[
     x509::MODULE,
 ];
 
-/// Those whose chunks can be put together (`aggregate`).
+/// The modules with chunks that can be combined (`aggregate`).
 pub const AGGREGATES: &[(&str, Aggregate)] = &[
     ("iptables", iptables::joined),
     ("pkg", pkg::aggregate::joined),

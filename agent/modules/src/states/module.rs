@@ -1,4 +1,4 @@
-//! The `module` state module: calling execution functions as states.
+//! The `module` state module: calls execution functions as states.
 
 use state::custom::Signature;
 use state::exec::Exec;
@@ -9,31 +9,33 @@ state::state_module! {
     /// Call execution functions.
     mod module;
 
-    /// Call one function or several: `- test.ping:` with the arguments below it, or in the older style `- name: test.ping`.
+    /// Call one or more functions: `- test.ping:` with the arguments below it, or in the older
+    /// style `- name: test.ping`.
     fn run(Run {
-        /// In the older style the function. Arguments of it that are called `name`, `fun`, `names`, `state` or `saltenv` are given as
-        /// `m_name` and so on; `args` is a list, `kwargs` a dictionary of further ones.
+        /// The function, in the older style. Arguments of the function with the name `name`, `fun`,
+        /// `names`, `state` or `saltenv` are given as `m_name` and so on; `args` is a list of
+        /// further positional arguments, `kwargs` a dictionary of further named ones.
         name: String = String::new(),
         ..kwargs
     });
 
     /// Call functions only when a watched state changes something.
     fn wait(Wait {
-        /// As of `module.run`.
+        /// The function, as in `module.run`.
         name: String,
         ..kwargs
     });
 
     /// The same as `module.wait`.
     fn watch(Watch {
-        /// As of `module.run`.
+        /// The function, as in `module.run`.
         name: String,
         ..kwargs
     });
 
     /// Call the functions because a watched state changed something.
     fn mod_watch(ModWatch {
-        /// As of `module.run`.
+        /// The function, as in `module.run`.
         name: String = String::new(),
         ..kwargs
     });
@@ -73,7 +75,7 @@ fn called(cx: &Exec, name: &str, mut kwargs: Map) -> Result<Ret, Error> {
     }
 }
 
-/// `module.run: - test.ping: …`, several at once.
+/// Runs the newer style, `module.run: - test.ping: …`, which can call several functions.
 fn newer(cx: &Exec, calls: &Map) -> Result<Ret, Error> {
     let names: Vec<String> = calls.keys().map(Value::to_text).collect();
     let (available, missing): (Vec<&str>, Vec<&str>) = names
@@ -93,7 +95,8 @@ fn newer(cx: &Exec, calls: &Map) -> Result<Ret, Error> {
     let mut changes = Map::new();
     for (name, given) in names.iter().zip(calls.values()) {
         match call(cx, bare(name), given) {
-            // What a function reports itself ends the state; wrong arguments are told with the other calls.
+            // An error from the function itself ends the state. Wrong arguments are reported with
+            // the other calls.
             Err(error) if error.is_of_command() => return Err(error),
             Err(error) => failures.push(format!("'{name}' failed: {error}")),
             Ok(ret) if succeeded(&ret) => {
@@ -115,12 +118,13 @@ fn newer(cx: &Exec, calls: &Map) -> Result<Ret, Error> {
     })
 }
 
-/// One function may be called twice: `test.ping:1` and `test.ping:2`.
+/// Returns the name of a function without its suffix. A function can be called twice as
+/// `test.ping:1` and `test.ping:2`.
 fn bare(name: &str) -> &str {
     name.split(':').next().unwrap_or_default()
 }
 
-/// Salt's sentence with Salt's plural, which users may match on.
+/// Returns Salt's sentence with Salt's form of the plural, since users may match on it.
 fn announced(missing: &[&str], tests: &[&str]) -> String {
     let plural = |names: &[&str]| if names.len() > 1 { "True" } else { "" };
     let mut sentences = Vec::new();
@@ -144,7 +148,7 @@ fn told(ret: &Value, without: &str) -> String {
     }
 }
 
-/// Calls a function with a list of positional values and dictionaries of named ones.
+/// Calls a function. `given` is a list of positional values and of dictionaries with named ones.
 fn call(cx: &Exec, name: &str, given: &Value) -> Result<Value, Error> {
     let signature = signature(cx, name).ok_or_else(|| Error::not_available(name.to_owned()))?;
     let (mut args, mut kwargs) = (Vec::new(), Map::new());
@@ -155,7 +159,7 @@ fn call(cx: &Exec, name: &str, given: &Value) -> Result<Value, Error> {
     };
     for item in items {
         match item {
-            // The first of two that are called the same holds.
+            // If an argument is given twice, the first value applies.
             Value::Map(named) => {
                 let earlier = std::mem::replace(&mut kwargs, named);
                 kwargs.update(earlier);
@@ -167,7 +171,7 @@ fn call(cx: &Exec, name: &str, given: &Value) -> Result<Value, Error> {
     cx.call(name, args, kwargs)
 }
 
-/// What a function takes, built-in or custom.
+/// Returns the signature of a function, built-in or custom.
 fn signature(cx: &Exec, name: &str) -> Option<Signature> {
     if cx.is_custom(name) {
         return cx.shared.custom.signature(cx, name);
@@ -185,7 +189,8 @@ fn signature(cx: &Exec, name: &str) -> Option<Signature> {
     })
 }
 
-/// What Python says about too many arguments, and Salt about missing ones.
+/// Checks the number of arguments. The errors are Python's for too many arguments and Salt's for
+/// missing ones.
 fn count(name: &str, function: &Signature, args: &[Value], kwargs: &Map) -> Result<(), Error> {
     let required = function
         .args
@@ -221,7 +226,7 @@ fn count(name: &str, function: &Signature, args: &[Value], kwargs: &Map) -> Resu
     Ok(())
 }
 
-/// `module.run: - name: test.ping`, with the arguments beside the name.
+/// Runs the older style, `module.run: - name: test.ping`, with the arguments next to the name.
 fn older(cx: &Exec, name: &str, kwargs: Map) -> Result<Ret, Error> {
     let Some(signature) = signature(cx, name) else {
         return Ok(Ret::failed(format!(
@@ -246,7 +251,8 @@ fn older(cx: &Exec, name: &str, kwargs: Map) -> Result<Ret, Error> {
     })
 }
 
-/// Names that a state has for itself; a function's argument of that name is given with `m_` before it.
+/// The names of a state's own arguments. A function's argument of such a name is given with the
+/// prefix `m_`.
 const TAKEN: [&str; 5] = ["name", "fun", "names", "state", "saltenv"];
 
 fn given(function: &Signature, mut kwargs: Map) -> Result<Given, String> {
@@ -291,7 +297,8 @@ fn given(function: &Signature, mut kwargs: Map) -> Result<Given, String> {
         Some(_) => return Err("'kwargs' must be a dict.".into()),
         None => {}
     }
-    // Positional arguments come behind the declared ones, which then have to be positional too.
+    // Further positional arguments follow the declared ones, so the declared ones must be
+    // positional too.
     let mut args = Vec::new();
     if !rest.is_empty() {
         for (name, default) in &function.args {
@@ -303,7 +310,8 @@ fn given(function: &Signature, mut kwargs: Map) -> Result<Given, String> {
     Ok(Given::new(args, named))
 }
 
-/// False, `result: False` and a `retcode` other than 0 are failures, however deep.
+/// Returns whether a result is a success. False, `result: False` and a `retcode` other than 0 at
+/// any depth are failures.
 fn succeeded(ret: &Value) -> bool {
     match ret {
         Value::Bool(truth) => *truth,
@@ -337,14 +345,14 @@ mod tests {
                 .collect(),
         )
         .unwrap();
-        // A tuple is a list in every return.
+        // Returns contain lists in place of tuples.
         let changes = value::python::repr(&ret.changes)
             .replace('(', "[")
             .replace(')', "]");
         (ret.result, ret.comment, changes)
     }
 
-    /// Arguments, and the result, comment and changes that Salt gives for them.
+    /// Arguments, with the result, comment and changes that Salt returns for them.
     const ANSWERS: &[(&str, Option<bool>, &str, &str)] = &[
         (
             r#"{"test.ping": null, "test.echo": [{"text": "hi"}]}"#,

@@ -1,4 +1,5 @@
-//! The `monit` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `monit` state module. Salt 3008 no longer has it; the returns are those of Salt's last
+//! version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -7,30 +8,31 @@ use value::Value;
 use crate::exec::monit::{summed, told};
 
 state::state_module! {
-    /// What `monit` looks after.
+    /// Manage the services that `monit` monitors.
     mod monit;
 
-    /// Make sure that a service is looked after.
+    /// Make sure that a service is monitored.
     fn monitor(Monitor {
-        /// Its name.
+        /// The name of the service.
         name: String,
     });
 
-    /// Make sure that a service is not looked after.
+    /// Make sure that a service is not monitored.
     fn unmonitor(Unmonitor {
-        /// Its name.
+        /// The name of the service.
         name: String,
     });
 }
 
-/// How a service is; none where the daemon does not know it.
+/// Returns the status of a service, or `None` if the daemon does not know it.
 fn status(cx: &Exec, name: &str) -> Result<Option<String>, Error> {
     let all = summed(cx, name)?;
     let mut kinds = all.values();
     Ok(kinds.find_map(|kind| kind.get(name).map(Value::to_text)))
 }
 
-/// One of the two: what is so already, what would be, and what is.
+/// Turns the monitoring of a service on or off. `so` contains the status that is searched for, the
+/// comment if it is found, and the word for test mode.
 fn changed(
     cx: &Exec,
     name: &str,
@@ -49,7 +51,7 @@ fn changed(
     cx.apply(would, || {
         Ok(match told(cx, verb, name)? {
             true => Ret::ok(format!("{name} {done} monitored.")).change(name, status_wanted),
-            // Salt does not look.
+            // Salt does not check the result.
             false => Ret::failed(format!("monit does not {verb} {name}")),
         })
     })

@@ -10,40 +10,44 @@ use crate::interfaces;
 use crate::process::{Process, which};
 
 state::state_module! {
-    /// The network of this machine.
+    /// Configure the network of this machine.
     mod network;
 
-    /// Make sure that an interface is configured: as Salt does it in Debian's `/etc/network/interfaces`, Red Hat's
-    /// `ifcfg` files and for netplan; where there are none, for NetworkManager or systemd-networkd, and in OpenWrt's configuration.
+    /// Make sure that an interface is configured. As in Salt, the configuration is written to
+    /// Debian's `/etc/network/interfaces`, Red Hat's `ifcfg` files or netplan. On systems without
+    /// these, it is written for NetworkManager, systemd-networkd or OpenWrt.
     fn managed(Managed {
         /// The interface.
         name: String,
-        /// Whether it shall be up, now and after a start of the system.
+        /// True if the interface must be up, now and after a start of the system.
         enabled: bool = true,
         ..kwargs
     });
 
-    /// Make sure that an interface has these static routes, and no other: `routes` is a list of `ipaddr`, `netmask`,
-    /// `gateway` and `name`. The network is restarted unless `require_reboot` says that it is not.
+    /// Make sure that an interface has exactly these static routes. `routes` is a list of
+    /// dictionaries with `ipaddr`, `netmask`, `gateway` and `name`. The network is restarted unless
+    /// `require_reboot` is true.
     fn routes(Routes {
         /// The interface.
         name: String,
         ..kwargs
     });
 
-    /// Make sure that the machine has these settings: `enabled`, `hostname`, `search` and, on Red Hat, what
-    /// `/etc/sysconfig/network` may hold. `apply_hostname` sets the name now, `require_reboot` leaves the network running.
+    /// Make sure that the machine has these settings: `enabled`, `hostname`, `search` and, on Red
+    /// Hat, the settings of `/etc/sysconfig/network`. `apply_hostname` sets the host name
+    /// immediately; with `require_reboot` the network is not restarted.
     fn system(System {
-        /// What the settings are called.
+        /// Any name.
         name: String,
         ..kwargs
     });
 }
 
-/// What changes, as `difflib` shows it with lines between that have ends of their own.
+/// Returns the differences of a plan as a unified diff. As with Salt's `difflib`, the lines of the
+/// file keep their own line ends.
 fn difference(plan: &Plan) -> String {
     let lines = difflib::unified(&plan.old, &plan.new, "", "");
-    // Headers end in a newline that the lines of a file may not have.
+    // The header lines end with a newline, which the lines of the file may not have.
     let is_header = |line: &&String| {
         line.starts_with("--- ") || line.starts_with("+++ ") || line.starts_with("@@ ")
     };
@@ -55,7 +59,8 @@ fn difference(plan: &Plan) -> String {
     lines.join("\n")
 }
 
-/// What a plan is about: how it is spoken of, its key in `changes`, and what that says of something new.
+/// The texts for a plan: its subject in comments, its key in `changes`, and the change that is
+/// reported for something new.
 struct About {
     subject: String,
     plural: &'static str,
@@ -64,7 +69,7 @@ struct About {
 }
 
 impl About {
-    /// What test mode says of a plan; nothing where it changes nothing.
+    /// Returns the comment of test mode for a plan, or `None` if the plan changes nothing.
     fn would(&self, plan: &Plan) -> Option<String> {
         let Self {
             subject, plural, ..
@@ -79,7 +84,7 @@ impl About {
         }
     }
 
-    /// Carries a plan out where it changes something: whether it did.
+    /// Carries out a plan if it changes something. Returns whether it did.
     fn made(&self, cx: &Exec, plan: &Plan, ret: Ret) -> Result<(Ret, bool), Error> {
         if plan.old == plan.new {
             return Ok((ret, false));
@@ -153,7 +158,7 @@ fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
     })
 }
 
-/// Red Hat's range of addresses: the whole network is restarted for it.
+/// Restarts the whole network after a change of one of Red Hat's address ranges.
 fn ranged(cx: &Exec, is_changed: bool, ret: Ret) -> Result<Ret, Error> {
     let (comment, result) = match is_changed {
         true => {
@@ -172,7 +177,7 @@ fn ranged(cx: &Exec, is_changed: bool, ret: Ret) -> Result<Ret, Error> {
     })
 }
 
-/// Whether an interface is up; one that is but the label of an address is.
+/// Returns whether an interface is up. A name that is only the label of an address counts as up.
 fn is_up(name: &str) -> bool {
     interfaces::all().iter().any(|interface| {
         let mut addresses = interface.addresses.iter();
@@ -184,7 +189,7 @@ fn is_up(name: &str) -> bool {
     })
 }
 
-/// Brings the interface up or down, and members to a bond.
+/// Brings the interface up or down, and adds members to a bond.
 fn switched(
     cx: &Exec,
     name: &str,
@@ -228,7 +233,7 @@ fn switched(
     Ok(ret)
 }
 
-/// Gives a bond the members that it does not have yet.
+/// Adds the missing members to a bond.
 fn enslaved(cx: &Exec, name: &str, slaves: Option<&Value>, ret: Ret) -> Result<Ret, Error> {
     let wanted = match slaves {
         Some(Value::Str(text)) => text.split_whitespace().map(str::to_owned).collect(),
@@ -284,7 +289,7 @@ fn routes(cx: &Exec, args: Routes) -> Result<Ret, Error> {
     )
 }
 
-/// Carries a plan out, and lets it take effect.
+/// Carries out a plan and applies it to the running system.
 fn applied(cx: &Exec, about: &About, plan: &Plan, settings: &Map, ret: Ret) -> Result<Ret, Error> {
     let Some(would) = about.would(plan) else {
         return Ok(ret);
@@ -311,7 +316,7 @@ fn system(cx: &Exec, args: System) -> Result<Ret, Error> {
     let comment = "Global network settings are up to date.";
     let plan = ip::plan(cx, &args.kwargs)?;
     let ret = applied(cx, &about, &plan, &args.kwargs, Ret::ok(comment))?;
-    // Salt says so whatever it has done.
+    // Salt returns this comment whatever it did.
     Ok(match ret.result {
         Some(true) => Ret {
             comment: comment.to_owned(),

@@ -7,18 +7,18 @@ use value::{Map, Value, python};
 use crate::exec::nfs3::{client, listed, reload, write};
 
 state::state_module! {
-    /// Folders that NFS exports.
+    /// Manage the folders that NFS exports.
     mod nfs_export;
 
-    /// Make sure that a path is exported to these hosts with these options, and to no others.
+    /// Make sure that a path is exported to exactly these hosts with these options.
     fn present(Present {
         /// The path.
         name: String,
-        /// A list of `hosts` and their `options`.
+        /// A list of dictionaries with `hosts` and their `options`.
         clients: Value = Value::Null,
-        /// Or the hosts,
+        /// The hosts, instead of `clients`.
         hosts: Option<String> = None,
-        /// and their options.
+        /// The options for `hosts`.
         options: Value = Value::Null,
         /// The file.
         exports: String = "/etc/exports".into(),
@@ -33,7 +33,8 @@ state::state_module! {
     });
 }
 
-/// Clients as the file has them: each with hosts and a list of options, which has one empty option where there is none.
+/// Returns the clients in the form of the exports file. Each has hosts and a list of options; a
+/// client without options has one empty option.
 fn clients(given: &Value) -> Result<Value, Error> {
     let one = |it: &Value| {
         let hosts = it

@@ -7,26 +7,27 @@ use value::{Map, Value, python};
 use crate::exec::nftables::{Done, Place, built, write};
 
 state::state_module! {
-    /// The packet filter (`nft`).
+    /// Manage the packet filter (`nft`).
     mod nftables;
 
-    /// Make sure that a chain is there; one that the kernel calls has a type, a hook and a priority.
+    /// Make sure that a chain exists. A base chain (one that the kernel calls) has a type, a hook
+    /// and a priority.
     fn chain_present(ChainPresent {
         /// The chain.
         name: String,
         /// The table.
         table: String = "filter".into(),
-        /// Its type, such as `filter`.
+        /// The type of the chain, such as `filter`.
         table_type: Option<String> = None,
-        /// Its hook, such as `input`.
+        /// The hook of the chain, such as `input`.
         hook: Option<String> = None,
-        /// Its priority.
+        /// The priority of the chain.
         priority: Value = Value::Null,
         /// `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
-    /// Make sure that a chain is not there, whatever rules it holds.
+    /// Make sure that a chain does not exist, even if it has rules.
     fn chain_absent(ChainAbsent {
         /// The chain.
         name: String,
@@ -36,18 +37,19 @@ state::state_module! {
         family: String = "ipv4".into(),
     });
 
-    /// Make sure that a rule is in a chain: at its end, where it is not there yet.
+    /// Make sure that a rule is in a chain. A missing rule is added at the end.
     fn append(Append {
-        /// What the rule is called here.
+        /// Any name for the rule.
         name: String,
         /// `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
         ..kwargs
     });
 
-    /// Make sure that a rule is in a chain: before the one with the number `position`, where it is not there yet.
+    /// Make sure that a rule is in a chain. A missing rule is inserted before the rule with the
+    /// number `position`.
     fn insert(Insert {
-        /// What the rule is called here.
+        /// Any name for the rule.
         name: String,
         /// `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
@@ -56,27 +58,27 @@ state::state_module! {
 
     /// Make sure that a rule is not in a chain.
     fn delete(Delete {
-        /// What the rule is called here.
+        /// Any name for the rule.
         name: String,
         /// `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
         ..kwargs
     });
 
-    /// Take all rules out of a chain, or out of all of a table.
+    /// Remove all rules of a chain, or of all chains of a table.
     fn flush(Flush {
-        /// What it is called here.
+        /// Any name.
         name: String,
         /// `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
-        /// Whether a table or chain that is not there is no failure.
+        /// True to succeed even if the table or chain does not exist.
         ignore_absence: bool = false,
         ..kwargs
     });
 
-    /// Make sure that a chain that the kernel calls has a policy.
+    /// Make sure that a base chain has a policy.
     fn set_policy(SetPolicy {
-        /// What it is called here.
+        /// Any name.
         name: String,
         /// The table.
         table: String = "filter".into(),
@@ -85,7 +87,7 @@ state::state_module! {
         ..kwargs
     });
 
-    /// Make sure that a table is there.
+    /// Make sure that a table exists.
     fn table_present(TablePresent {
         /// The table.
         name: String,
@@ -94,7 +96,7 @@ state::state_module! {
         ..kwargs
     });
 
-    /// Make sure that a table is not there, whatever it holds.
+    /// Make sure that a table does not exist, even if it is not empty.
     fn table_absent(TableAbsent {
         /// The table.
         name: String,
@@ -166,7 +168,7 @@ fn chain_absent(cx: &Exec, args: ChainAbsent) -> Result<Ret, Error> {
     })
 }
 
-/// A rule that a state is about.
+/// The rule of a state.
 struct Rule {
     name: String,
     family: String,
@@ -175,7 +177,7 @@ struct Rule {
     position: Value,
     rule: String,
     save: bool,
-    /// What is wrong with the arguments, for the reader.
+    /// Warnings about the arguments, for the user.
     warnings: Vec<String>,
 }
 
@@ -213,7 +215,7 @@ impl Rule {
         }
     }
 
-    /// What came of it, with the rules saved where that is asked for.
+    /// Saves the rules if `save` is set, and returns the result of a change.
     fn ended(
         &self,
         cx: &Exec,
@@ -338,7 +340,7 @@ fn flush(cx: &Exec, args: Flush) -> Result<Ret, Error> {
         Ok(match has_table && has_chain {
             true if !place.flush(cx)?.result => Ret::failed("Failed to flush nftables rules"),
             true => Ret::ok(comment).change("locale", name),
-            // Nothing was there to be changed, and Salt says that it was.
+            // There was nothing to change. Salt nevertheless reports a change.
             false => Ret::ok(comment),
         })
     })

@@ -1,4 +1,5 @@
-//! The `npm` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `npm` state module. Salt 3008 no longer has it; the returns are those of Salt's last version
+//! of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -7,59 +8,59 @@ use value::{Map, Value};
 use crate::exec::npm::Npm;
 
 state::state_module! {
-    /// Packages of Node.js (`npm`).
+    /// Manage Node.js packages (`npm`).
     mod npm;
 
     /// Make sure that packages are installed.
     fn installed(Installed {
-        /// A package, with `@VERSION` or not.
+        /// The package, optionally with `@VERSION`.
         name: String,
-        /// Several, in place of it.
+        /// A list of packages, instead of `name`.
         pkgs: Vec<String> = Vec::new(),
-        /// The folder; for all users where none is named.
+        /// The folder to install to. Default: for all users.
         dir: Option<String> = None,
         /// The user who runs npm.
         user: Option<String> = None,
-        /// Install what is installed already, too.
+        /// True to install packages that are installed already.
         force_reinstall: bool = false,
         /// The registry.
         registry: Option<String> = None,
-        /// Variables of npm's environment.
+        /// Environment variables for npm.
         env: Map = Map::new(),
     });
 
     /// Make sure that a package is not installed.
     fn removed(Removed {
-        /// Its name.
+        /// The name of the package.
         name: String,
-        /// The folder; for all users where none is named.
+        /// The folder. Default: for all users.
         dir: Option<String> = None,
         /// The user who runs npm.
         user: Option<String> = None,
     });
 
-    /// Make sure that a folder has what its `package.json` names.
+    /// Make sure that a folder contains the packages that its `package.json` names.
     fn bootstrap(Bootstrap {
         /// The folder.
         name: String,
         /// The user who runs npm.
         user: Option<String> = None,
-        /// Keep npm from talking.
+        /// True to suppress npm's output.
         silent: bool = true,
     });
 
-    /// Make sure that the cache is empty.
+    /// Make sure that npm's cache is empty.
     fn cache_cleaned(CacheCleaned {
-        /// One package of it.
+        /// A single package to remove from the cache.
         name: Option<String> = None,
         /// The user who runs npm.
         user: Option<String> = None,
-        /// Do it without a reason, too: newer npm asks for that.
+        /// True for the option `--force`, which newer versions of npm require.
         force: bool = false,
     });
 }
 
-/// A package's name and its version, if it names one: `@scope/name@1.2`.
+/// Returns the name of a package and its version, if there is one: `@scope/name@1.2`.
 fn split(pkg: &str) -> (&str, Option<&str>) {
     let words = pkg.split_whitespace().next().unwrap_or_default();
     let behind_scope = usize::from(words.starts_with('@'));
@@ -70,7 +71,8 @@ fn split(pkg: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// What is installed under a name, and where an address was meant: what came from it.
+/// Returns the installed version of a package. If `name` is an address, it is the version of the
+/// package that was installed from it.
 fn version_of(installed: &Map, name: &str) -> Option<String> {
     let version = |details: &Value| details.get("version").map(Value::to_text);
     if let Some(version) = installed.get(name).and_then(version) {

@@ -1,4 +1,5 @@
-//! The `pecl` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `pecl` state module. Salt 3008 no longer has it; the returns are those of Salt's last
+//! version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -7,26 +8,26 @@ use value::Value;
 use crate::exec::pecl;
 
 state::state_module! {
-    /// PHP's extensions (`pecl`).
+    /// Manage PHP extensions (`pecl`).
     mod pecl;
 
     /// Make sure that an extension is installed.
     fn installed(Installed {
-        /// Its name, with `CHANNEL/` or not.
+        /// The name of the extension, optionally with `CHANNEL/`.
         name: String,
-        /// Its version.
+        /// The version of the extension.
         version: Option<String> = None,
-        /// Take the default wherever pecl asks.
+        /// True to answer pecl's questions with the defaults.
         defaults: bool = false,
-        /// Install it whatever stands against it.
+        /// True to install it despite all objections of pecl.
         force: bool = false,
-        /// How ready a version must be.
+        /// The minimum stability of a version.
         preferred_state: String = "stable".into(),
     });
 
     /// Make sure that an extension is not installed.
     fn removed(Removed {
-        /// Its name.
+        /// The name of the extension.
         name: String,
     });
 }

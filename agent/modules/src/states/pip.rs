@@ -16,95 +16,96 @@ state::state_module! {
     fn installed(Installed {
         /// The package, with conditions on its version.
         name: String,
-        /// Several packages; the name is then not looked at.
+        /// A list of packages, instead of `name`.
         pkgs: Value = Value::Null,
-        /// As `bin_env`.
+        /// The same as `bin_env`.
         pip_bin: Option<String> = None,
-        /// Files with requirements; packages are then not looked at.
+        /// Requirements files, instead of packages.
         requirements: Value = Value::Null,
-        /// A virtual environment, or the path of a pip or Python in one.
+        /// A virtual environment, or the path of pip or Python in one.
         bin_env: Option<String> = None,
-        /// As of `pip.install`, like all that follow.
+        /// True to use wheels, with pip 1.4 to 9. This and the following arguments are those of
+        /// `pip.install`.
         use_wheel: bool = false,
-        /// Of pip 1.4 to 9.
+        /// True to not use wheels, with pip 1.4 to 9.
         no_use_wheel: bool = false,
         /// The file that pip logs to.
         log: Value = Value::Null,
-        /// A proxy.
+        /// The address of a proxy.
         proxy: Value = Value::Null,
-        /// Seconds that a connection may take.
+        /// The timeout of a connection in seconds.
         timeout: Value = Value::Null,
-        /// Accepted, as Salt does.
+        /// Accepted but ignored, as in Salt.
         repo: Value = Value::Null,
         /// Folders or repositories to install in editable mode.
         editable: Value = Value::Null,
-        /// Folders or pages where archives are.
+        /// Folders or pages with archives.
         find_links: Value = Value::Null,
         /// The URL of the index.
         index_url: Option<String> = None,
-        /// The URL of another one.
+        /// The URL of a second index.
         extra_index_url: Option<String> = None,
-        /// Look at no index.
+        /// True to use no index.
         no_index: Value = false.into(),
-        /// Mirrors; of pip before 7.
+        /// Mirrors, with pip before 7.
         mirrors: Value = Value::Null,
         /// The folder to build in.
         build: Value = Value::Null,
         /// The folder to install into.
         target: Value = Value::Null,
-        /// Of old pips.
+        /// The folder to download to, with old versions of pip.
         download: Value = Value::Null,
         /// The folder of the cache.
         download_cache: Value = Value::Null,
         /// The folder for editable sources.
         source: Value = Value::Null,
-        /// Upgrade to the newest version that fits.
+        /// True to upgrade to the newest version that fits.
         upgrade: bool = false,
-        /// Reinstall what is there.
+        /// True to reinstall packages that are installed already.
         force_reinstall: bool = false,
-        /// Do not look at what is there.
+        /// True to ignore packages that are installed already.
         ignore_installed: bool = false,
-        /// What to do with a path that is there.
+        /// The action if a path exists already.
         exists_action: Value = Value::Null,
-        /// Leave dependencies alone.
+        /// True to skip dependencies.
         no_deps: Value = false.into(),
-        /// Of old pips.
+        /// True to download only, with old versions of pip.
         no_install: Value = false.into(),
-        /// Of old pips.
+        /// True to install only what was downloaded, with old versions of pip.
         no_download: Value = false.into(),
-        /// Options for each `setup.py install`.
+        /// Options for `setup.py install`.
         install_options: Value = Value::Null,
-        /// Options for each setup.py.
+        /// Options for `setup.py`.
         global_options: Value = Value::Null,
         /// The user who runs pip.
         user: Option<String> = None,
         /// The directory to run it in.
         cwd: Option<String> = None,
-        /// Versions before releases too.
+        /// True to allow prerelease versions.
         pre_releases: Value = false.into(),
         /// A file of certificates.
         cert: Value = Value::Null,
-        /// Of old pips.
+        /// True to allow all externally hosted packages, with old versions of pip.
         allow_all_external: Value = false.into(),
-        /// Of old pips.
+        /// Packages that may be hosted externally, with old versions of pip.
         allow_external: Value = Value::Null,
-        /// Of old pips.
+        /// Packages that need not be verified, with old versions of pip.
         allow_unverified: Value = Value::Null,
-        /// Of old pips.
+        /// True to process dependency links, with old versions of pip.
         process_dependency_links: Value = false.into(),
-        /// Variables for pip's environment.
+        /// Environment variables for pip.
         env_vars: Option<Map> = None,
-        /// Accepted: there is no terminal.
+        /// Accepted but ignored: there is no terminal.
         use_vt: bool = false,
-        /// A host that needs no valid certificate.
+        /// A host that does not need a valid certificate.
         trusted_host: Value = Value::Null,
-        /// Use no cache.
+        /// True to disable the cache.
         no_cache_dir: Value = false.into(),
         /// The folder of the cache.
         cache_dir: Value = Value::Null,
-        /// Packages that are not taken as wheels.
+        /// Packages that are not installed from wheels.
         no_binary: Value = Value::Null,
-        /// Further arguments of pip.
+        /// More arguments for pip.
         extra_args: Value = Value::Null,
         ..kwargs
     });
@@ -113,21 +114,21 @@ state::state_module! {
     fn removed(Removed {
         /// The package.
         name: String,
-        /// As of `pip.uninstall`, like all that follow.
+        /// Requirements files. This and the following arguments are those of `pip.uninstall`.
         requirements: Value = Value::Null,
-        /// As of `installed`.
+        /// A virtual environment, or the path of pip or Python in one.
         bin_env: Option<String> = None,
-        /// As of `installed`.
+        /// The file that pip logs to.
         log: Value = Value::Null,
-        /// As of `installed`.
+        /// The address of a proxy.
         proxy: Value = Value::Null,
-        /// As of `installed`.
+        /// The timeout of a connection in seconds.
         timeout: Value = Value::Null,
-        /// As of `installed`.
+        /// The user who runs pip.
         user: Option<String> = None,
-        /// As of `installed`.
+        /// The directory to run it in.
         cwd: Option<String> = None,
-        /// Accepted: there is no terminal.
+        /// Accepted but ignored: there is no terminal.
         use_vt: bool = false,
     });
 
@@ -135,20 +136,20 @@ state::state_module! {
     fn uptodate(Uptodate {
         /// Any name.
         name: String,
-        /// As of `installed`.
+        /// A virtual environment, or the path of pip or Python in one.
         bin_env: Option<String> = None,
-        /// As of `installed`.
+        /// The user who runs pip.
         user: Option<String> = None,
-        /// As of `installed`.
+        /// The directory to run it in.
         cwd: Option<String> = None,
-        /// Accepted: there is no terminal.
+        /// Accepted but ignored: there is no terminal.
         use_vt: bool = false,
     });
 }
 
-/// One package that is asked for.
+/// A requested package.
 struct Asked {
-    /// As it was written.
+    /// The package as the user wrote it.
     text: String,
     requirement: Requirement,
 }
@@ -167,7 +168,7 @@ fn installed(cx: &Exec, args: Installed) -> Result<Ret, Error> {
     })
 }
 
-/// A package of a list: text, or a name with conditions.
+/// Returns the text of a list item, which is a text or a name with conditions.
 fn written(item: &Value) -> String {
     match item.as_map().and_then(Map::first) {
         Some((name, conditions)) => format!("{} {}", name.to_text(), conditions.to_text()),
@@ -220,7 +221,7 @@ fn ensured(cx: &Exec, args: Installed, packages: Vec<String>) -> Result<Ret, Err
     from_index(cx, &pip, args, &asked)
 }
 
-/// The packages, or what is wrong with them.
+/// Parses the packages. Returns an error text that names all that are not valid.
 fn parsed(packages: Vec<String>) -> Result<Vec<Asked>, String> {
     let (mut asked, mut problems) = (Vec::new(), Vec::new());
     for text in packages {
@@ -249,7 +250,7 @@ fn text(done: &Map, key: &str) -> String {
     done.get(key).map(Value::to_text).unwrap_or_default()
 }
 
-/// What pip said when it failed.
+/// Returns pip's output after a failure.
 fn failure(done: &Map) -> String {
     if done.contains("stdout") {
         format!("Error: {} {}", text(done, "stdout"), text(done, "stderr"))
@@ -315,7 +316,7 @@ fn call_install(cx: &Exec, pip: &Pip, args: Installed, pkgs: Vec<String>) -> Res
     }
 }
 
-/// Requirement files and editable sources: pip itself knows what is to be done.
+/// Installs from requirements files and editable sources. pip itself determines what is to be done.
 fn from_files(cx: &Exec, pip: &Pip, args: Installed) -> Result<Ret, Error> {
     let (requirements, editable) = (args.requirements.clone(), args.editable.clone());
     let has = |value: &Value| value.is_true();
@@ -350,7 +351,7 @@ fn from_files(cx: &Exec, pip: &Pip, args: Installed) -> Result<Ret, Error> {
     })
 }
 
-/// How lines of pip start that tell of no change.
+/// The beginnings of the lines of pip's output that report no change.
 const UNCHANGED: &[&str] = &[
     "Requirement already satisfied",
     "Requirement already up-to-date",
@@ -422,7 +423,7 @@ fn from_index(cx: &Exec, pip: &Pip, args: Installed, asked: &[Asked]) -> Result<
     })
 }
 
-/// The sentence about a package that need not be installed.
+/// Returns the comment that a package is installed already, or `None` if it must be installed.
 fn is_there(
     cx: &Exec,
     pip: &Pip,
@@ -461,7 +462,7 @@ fn is_there(
     })
 }
 
-/// What was installed, by looking again.
+/// Lists the packages again, and returns the result of an installation.
 fn outcome(
     cx: &Exec,
     pip: &Pip,
@@ -497,7 +498,7 @@ fn outcome(
     Ok(Ret::ok(format!("{there}{comment}")).changes(changes))
 }
 
-/// The packages of which pip said that they were there.
+/// Returns the packages that were installed already, according to pip's output.
 fn satisfied(stdout: &str) -> Vec<String> {
     let starts = [
         "Requirement already satisfied: ",

@@ -14,7 +14,7 @@ state::state_module! {
     /// Management of package repositories.
     mod pkgrepo;
 
-    /// Make sure that a repository is configured as told.
+    /// Make sure that a repository is configured as described.
     fn managed(Managed {
         /// The definition (APT), or the name of the repository.
         name: String,
@@ -22,12 +22,12 @@ state::state_module! {
         ppa: Option<String> = None,
         /// The community repository `OWNER/NAME` (Fedora).
         copr: Option<String> = None,
-        /// Use apt-key, where there is one.
+        /// True to use apt-key if it exists.
         aptkey: bool = true,
         ..kwargs
     });
 
-    /// Make sure that a repository is not there.
+    /// Make sure that a repository does not exist.
     fn absent(Absent {
         /// The definition (APT), or the name of the repository.
         name: String,
@@ -37,7 +37,8 @@ state::state_module! {
 
 const WARNING: &str = "This may cause pkg states to behave differently than stated if this action is repeated without test=True, due to the differences in the configured repositories.";
 
-/// Whether the key is told in two ways. Salt says that this may not be, in a test run by its result alone, and configures the repository.
+/// Returns whether the key is given in two ways. Salt rejects this only in test mode, and only by
+/// its result; otherwise it configures the repository.
 fn has_two_keys(kwargs: &Map) -> bool {
     let (url, text) = (kwargs.contains("key_url"), kwargs.contains("key_text"));
     let by_id = kwargs.contains("keyid") || kwargs.contains("keyserver");
@@ -82,7 +83,8 @@ fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
     })
 }
 
-/// The repository as it is named to the package manager, and the arguments in its terms.
+/// Returns the repository's name for the package manager, and the arguments in the package
+/// manager's terms.
 fn asked(kind: Kind, args: &Managed) -> Result<(String, Map), Error> {
     let mut kwargs = args.kwargs.clone();
     if kwargs.contains("repo") {
@@ -114,7 +116,7 @@ fn asked(kind: Kind, args: &Managed) -> Result<(String, Map), Error> {
     Ok((repo, kwargs))
 }
 
-/// A key that comes by plain HTTP may be anybody's.
+/// Checks that the key is not fetched over plain HTTP, where an attacker can replace it.
 fn check_key(kwargs: &mut Map) -> Result<(), Error> {
     let allowed = kwargs.remove("allow_insecure_key");
     let url = kwargs.get("key_url").map(Value::to_text);
@@ -130,7 +132,8 @@ fn check_key(kwargs: &mut Map) -> Result<(), Error> {
     Err("Cannot have 'key_url' using http with 'allow_insecure_key' set to True".into())
 }
 
-/// What is there, and what it is to be. Where it stands is left as it is.
+/// Returns the current and the wanted settings of a repository. The file with the definition is not
+/// compared.
 fn compared(cx: &Exec, kind: Kind, asked: &Request<'_>) -> Result<(Map, Map), Error> {
     let manager = repos::of(kind);
     let mut before = manager.get(cx, asked.repo, asked.kwargs)?;
@@ -152,7 +155,7 @@ fn differences(wanted: &Map, before: &Map) -> Map {
         .collect()
 }
 
-/// True when a file that is to hold this definition alone holds others.
+/// Returns true if `clean_file` is set and the file contains other definitions.
 fn is_stale(name: &str, kwargs: &Map) -> Result<bool, Error> {
     let Some(file) = clean_file(kwargs) else {
         return Ok(false);
@@ -261,7 +264,7 @@ fn named(cx: &Exec, kind: Kind, name: String, kwargs: &mut Map) -> String {
     }
 }
 
-/// A definition without the slash at the end of its address.
+/// Returns a definition without the slash at the end of its address.
 fn without_slash(repo: &str) -> String {
     let words = repo.split_whitespace().map(|word| {
         let schemes = ["http://", "https://", "ftp://"];

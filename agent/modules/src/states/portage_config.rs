@@ -1,4 +1,5 @@
-//! The `portage_config` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `portage_config` state module. Salt 3008 no longer has it; the returns are those of Salt's
+//! last version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -7,26 +8,27 @@ use value::Map;
 use crate::exec::portage_config::{Conf, enforce};
 
 state::state_module! {
-    /// Gentoo's files of what packages are built with (`/etc/portage/package.*`).
+    /// Manage the settings for building packages on Gentoo (`/etc/portage/package.*`).
     mod portage_config;
 
-    /// Make sure that a package has flags. In test mode the result is true, as in Salt: what would change stands in the changes.
+    /// Make sure that a package has flags. In test mode the result is true, as in Salt; the changes
+    /// contain what would change.
     fn flags(Flags {
-        /// The package: an atom.
+        /// The package, as an atom.
         name: String,
         /// USE flags.
         r#use: Vec<String> = Vec::new(),
-        /// Keywords that are accepted; `~ARCH` is the machine's own.
+        /// The accepted keywords. `~ARCH` means the keyword of the machine's architecture.
         accept_keywords: Vec<String> = Vec::new(),
         /// Files with variables.
         env: Vec<String> = Vec::new(),
-        /// Licences that are accepted.
+        /// The accepted licences.
         license: Vec<String> = Vec::new(),
-        /// Properties that are accepted.
+        /// The accepted properties.
         properties: Vec<String> = Vec::new(),
-        /// It is not masked.
+        /// True to unmask the package.
         unmask: bool = false,
-        /// It is masked.
+        /// True to mask the package.
         mask: bool = false,
     });
 }

@@ -5,16 +5,16 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
-    /// Processes that must not be.
+    /// Manage processes that must not run.
     mod process;
 
-    /// Make sure that no process runs whose name or arguments have a text in them.
+    /// Make sure that no process runs whose name or arguments contain a text.
     fn absent(Absent {
         /// The text.
         name: String,
-        /// Only those of this user.
+        /// A user. Only the processes of this user are affected.
         user: Option<String> = None,
-        /// The signal's number; 15 where none is given.
+        /// The number of the signal. Default: 15.
         signal: Option<i64> = None,
     });
 }
@@ -25,7 +25,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     let call =
         |fun: &str, kwargs: Map| cx.call_internal(fun, vec![args.name.as_str().into()], kwargs);
     if cx.test {
-        // Salt looks for it in the names alone here.
+        // In test mode Salt searches only the names of processes.
         let running = call("ps.pgrep", kwargs)?
             .as_list()
             .map_or(0, <[Value]>::len);

@@ -1,4 +1,4 @@
-//! The `pyenv` state module, and what it has in common with `rbenv`.
+//! The `pyenv` state module, and the code that it shares with `rbenv`.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -6,16 +6,16 @@ use state::module::{Error, Ret};
 use crate::exec::pyenv::{PYENV, Versioned};
 
 state::state_module! {
-    /// Several versions of Python (`pyenv`).
+    /// Manage several versions of Python (`pyenv`).
     mod pyenv;
 
-    /// Make sure that a version of Python is installed; pyenv is, where it is not there.
+    /// Make sure that a version of Python is installed. A missing pyenv is installed too.
     fn installed(Installed {
         /// The version.
         name: String,
-        /// Use it where no other is asked for.
+        /// True to make it the default version.
         default: bool = false,
-        /// The user; for all users where none is named.
+        /// The user. Default: for all users.
         user: Option<String> = None,
     });
 
@@ -23,7 +23,7 @@ state::state_module! {
     fn absent(Absent {
         /// The version.
         name: String,
-        /// The user; for all users where none is named.
+        /// The user. Default: for all users.
         user: Option<String> = None,
     });
 
@@ -31,12 +31,12 @@ state::state_module! {
     fn install_pyenv(InstallPyenv {
         /// Any name.
         name: String,
-        /// The user; for all users where none is named.
+        /// The user. Default: for all users.
         user: Option<String> = None,
     });
 }
 
-/// What the two modules say: each in words of its own.
+/// The texts of the two modules, which differ in their wording.
 pub(super) struct Words {
     /// The program at the start of a sentence.
     pub(super) program: &'static str,
@@ -44,7 +44,7 @@ pub(super) struct Words {
     pub(super) language: &'static str,
     pub(super) exists: &'static str,
     pub(super) not_installed: &'static str,
-    /// Test mode looks at what is there.
+    /// True if test mode checks the current state.
     pub(super) looks: bool,
 }
 
@@ -56,14 +56,14 @@ const WORDS: Words = Words {
     looks: false,
 };
 
-/// The return for a version that is there; none where it is not.
+/// Returns the result for an installed version, or `None` if the version is not installed.
 fn existing(one: &Versioned<'_>, words: &Words, version: &str) -> Result<Option<Ret>, Error> {
     let default = one.default_version()?;
     let is_there = one.versions()?.iter().any(|there| there == version);
     Ok(is_there.then(|| Ret::ok(words.exists).with("default", default == version)))
 }
 
-/// Test mode: what is to become of a version, and the word for that it is so already.
+/// Returns the result of test mode for a version. `be` is the word for the wanted state.
 fn foretold(
     one: &Versioned<'_>,
     words: &Words,

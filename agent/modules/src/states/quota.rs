@@ -5,14 +5,14 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
-    /// Limits of users and groups on file systems.
+    /// Manage disk quotas of users and groups.
     mod quota;
 
-    /// Make sure that the limits of a file system are in force, or are not.
+    /// Make sure that the quotas of a file system are enabled or disabled.
     fn mode(Mode {
         /// The file system.
         name: String,
-        /// Whether they are.
+        /// True if they must be enabled.
         mode: Value,
         /// `user` or `group`.
         quotatype: String,

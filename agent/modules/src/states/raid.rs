@@ -9,34 +9,34 @@ use value::{Map, Value, python};
 use crate::exec::raid::{arrays, written};
 
 state::state_module! {
-    /// Arrays of disks (`mdadm`).
+    /// Manage software RAID arrays (`mdadm`).
     mod raid;
 
-    /// Make sure that an array is there and has its disks.
+    /// Make sure that an array exists and contains its disks.
     fn present(Present {
-        /// Its name, such as `/dev/md0`.
+        /// The name of the array, such as `/dev/md0`.
         name: String,
-        /// Its level.
+        /// The RAID level.
         level: String,
-        /// Its disks.
+        /// The disks of the array.
         devices: Vec<String>,
         ..kwargs
     });
 
-    /// Make sure that an array is not there: its disks are wiped of it.
+    /// Make sure that an array does not exist. The array's data is erased from its disks.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the array.
         name: String,
     });
 }
 
-/// The disks of an array as they are found.
+/// The current state of an array's disks.
 #[derive(Default)]
 struct Disks {
     missing: Vec<String>,
-    /// Those that belong to no array yet.
+    /// The disks that do not belong to an array.
     new: Vec<String>,
-    /// Those that belong to one, by its number.
+    /// The disks that belong to an array, by the UUID of the array.
     members: Vec<(String, Vec<String>)>,
 }
 
@@ -62,7 +62,7 @@ impl Disks {
         Ok(disks)
     }
 
-    /// Why these disks cannot be the array.
+    /// Returns the reason why these disks cannot form the array.
     fn conflict(&self, there: Option<&Value>) -> Option<String> {
         let uuids = || Value::list(self.members.iter().map(|(uuid, _)| uuid.into()));
         match (self.members.as_slice(), there) {
@@ -84,7 +84,8 @@ impl Disks {
         }
     }
 
-    /// What makes the array of them: the function, its word for the reader, and its arguments.
+    /// Returns the function that creates or assembles the array, its verb for comments, and its
+    /// arguments.
     fn plan(&self, args: &Present) -> (&'static str, &'static str, Vec<Value>) {
         let name = Value::from(args.name.as_str());
         let list = |all: &[String]| Value::list(all.iter().map(Value::from));
@@ -109,7 +110,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     if let Some(conflict) = disks.conflict(there.as_ref()) {
         return Ok(Ret::failed(conflict));
     }
-    // An array that is made anew has its new disks already.
+    // A newly created array already contains its new disks.
     let joins = !disks.new.is_empty() && (there.is_some() || !disks.members.is_empty());
     let ret = match there {
         Some(_) => Ret::ok(format!("Raid {name} already present.")),

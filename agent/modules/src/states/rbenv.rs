@@ -1,4 +1,5 @@
-//! The `rbenv` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `rbenv` state module. Salt 3008 no longer has it; the returns are those of Salt's last
+//! version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -7,16 +8,16 @@ use crate::exec::pyenv::{RBENV, Versioned};
 use crate::states::pyenv::{Words, program_installed, version_absent, version_installed};
 
 state::state_module! {
-    /// Several versions of Ruby (`rbenv`).
+    /// Manage several versions of Ruby (`rbenv`).
     mod rbenv;
 
-    /// Make sure that a version of Ruby is installed; rbenv is, where it is not there.
+    /// Make sure that a version of Ruby is installed. A missing rbenv is installed too.
     fn installed(Installed {
         /// The version.
         name: String,
-        /// Use it where no other is asked for.
+        /// True to make it the default version.
         default: bool = false,
-        /// The user; for all users where none is named.
+        /// The user. Default: for all users.
         user: Option<String> = None,
     });
 
@@ -24,7 +25,7 @@ state::state_module! {
     fn absent(Absent {
         /// The version.
         name: String,
-        /// The user; for all users where none is named.
+        /// The user. Default: for all users.
         user: Option<String> = None,
     });
 
@@ -32,7 +33,7 @@ state::state_module! {
     fn install_rbenv(InstallRbenv {
         /// Any name.
         name: String,
-        /// The user; for all users where none is named.
+        /// The user. Default: for all users.
         user: Option<String> = None,
     });
 }

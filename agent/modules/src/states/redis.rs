@@ -1,4 +1,5 @@
-//! The `redis` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `redis` state module. Salt 3008 no longer has it; the returns are those of Salt's last
+//! version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -7,40 +8,40 @@ use value::{Map, Value};
 use crate::exec::redis::{master, run, sentinel};
 
 state::state_module! {
-    /// Keys and values of Redis. Other keywords are `host`, `port`, `db` and `password`.
+    /// Manage keys and values of Redis. The other keywords are `host`, `port`, `db` and `password`.
     mod redis;
 
     /// Make sure that a key has a value.
     fn string(Text {
         /// The key.
         name: String,
-        /// Its value.
+        /// The value of the key.
         value: Value,
-        /// In how many seconds it goes.
+        /// The number of seconds after which the key expires.
         expire: Option<i64> = None,
-        /// When it goes, in seconds since 1970.
+        /// The time at which the key expires, in seconds since 1970.
         expireat: Option<i64> = None,
         ..kwargs
     });
 
-    /// Make sure that keys are not there.
+    /// Make sure that keys do not exist.
     fn absent(Absent {
         /// The key.
         name: String,
-        /// The keys, instead of the name.
+        /// A list of keys, instead of `name`.
         keys: Value = Value::Null,
         ..kwargs
     });
 
-    /// Make sure that the server is a copy of the one that a Sentinel takes for the master.
+    /// Make sure that the server is a replica of the master that a Sentinel knows.
     fn slaveof(Slaveof {
-        /// The master's name.
+        /// The name of the master.
         name: String,
-        /// Where the Sentinel is.
+        /// The host of the Sentinel.
         sentinel_host: Option<String> = None,
-        /// Its port.
+        /// The port of the Sentinel.
         sentinel_port: Option<i64> = None,
-        /// Its password.
+        /// The password of the Sentinel.
         sentinel_password: Option<String> = None,
         ..kwargs
     });

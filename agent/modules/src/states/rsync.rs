@@ -1,4 +1,5 @@
-//! The `rsync` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `rsync` state module. Salt 3008 no longer has it; the returns are those of Salt's last
+//! version of it.
 
 use std::path::Path;
 
@@ -10,37 +11,37 @@ use crate::exec::rsync::{Rsync, run};
 use crate::fs;
 
 state::state_module! {
-    /// Copies of trees (`rsync`).
+    /// Copy directory trees (`rsync`).
     mod rsync;
 
     /// Make sure that a folder is a copy of another.
     fn synchronized(Synchronized {
-        /// The copy.
+        /// The folder to copy to.
         name: String,
-        /// What is copied.
+        /// The folder to copy from.
         source: String,
-        /// Remove what the source does not have.
+        /// True to remove files that the source does not contain.
         delete: bool = false,
-        /// Remove folders that are not empty.
+        /// True to remove folders even if they are not empty.
         force: bool = false,
-        /// Leave files that are newer.
+        /// True to keep files that are newer than those in the source.
         update: bool = false,
-        /// A file with the password for a daemon of rsync.
+        /// A file with the password for an rsync daemon.
         passwordfile: Option<String> = None,
-        /// Patterns of what is left out.
+        /// Patterns of files to exclude.
         exclude: Value = Value::Null,
-        /// A file with such patterns.
+        /// A file with patterns of files to exclude.
         excludefrom: Option<String> = None,
-        /// Make the folder where it is not there.
+        /// True to create the folder if it does not exist.
         prepare: bool = false,
-        /// Only say what would be done.
+        /// True to only report what would be done.
         dryrun: bool = false,
         /// More options of rsync.
         additional_opts: Value = Value::Null,
     });
 }
 
-/// The last paragraph, a line for each thing that it says.
+/// Returns the last paragraph of rsync's output as a list with one line for each statement.
 fn summary(said: &str) -> String {
     let last = said.rsplit("\n\n").next().unwrap_or_default();
     let last = last.replace("  ", "\n");
@@ -48,7 +49,7 @@ fn summary(said: &str) -> String {
     format!("- {}", parts.join("\n- "))
 }
 
-/// What was copied and what was removed; nothing where nothing was.
+/// Returns the copied and the removed paths, or `None` if there are none.
 fn changes(said: &str) -> Option<(String, String)> {
     let first = said.split("\n\n").next().unwrap_or_default();
     let (mut copied, mut deleted) = (Vec::new(), Vec::new());

@@ -15,112 +15,114 @@ use value::{Map, Value, log, random, watch};
 use crate::orchestrate::{self, Called};
 
 state::state_module! {
-    /// The steps of an orchestration: states and functions on what a target names, runners, wheel functions, waiting for events.
+    /// Run the steps of an orchestration: states and functions on a target, runners, wheel
+    /// functions, and waiting for events.
     mod salt;
 
-    /// Run states on what the target names.
+    /// Run states on the minions of a target.
     fn state(State {
         /// A name for the step.
         name: String,
-        /// What runs the states.
+        /// The target: the minions that run the states.
         tgt: Value,
-        /// Over ssh: not supported.
+        /// True to run over ssh. Not supported.
         ssh: bool = false,
-        /// How `tgt` is to be read.
+        /// The type of the target.
         tgt_type: String = "glob".into(),
-        /// Returners to use: not supported.
+        /// The returners to use. Not supported.
         ret: Value = "".into(),
-        /// Configuration of the returner.
+        /// The configuration of the returner.
         ret_config: Value = Value::Null,
-        /// Arguments of the returner.
+        /// The arguments of the returner.
         ret_kwargs: Value = Value::Null,
-        /// Run the highstate.
+        /// True to run the highstate.
         highstate: Option<bool> = None,
-        /// The SLS to run, a list or separated by commas.
+        /// The SLS files to run: a list, or names separated by commas.
         sls: Option<Value> = None,
-        /// Run what this top file names.
+        /// The top file to run.
         top: Option<String> = None,
-        /// The environment of the SLS.
+        /// The environment of the SLS files.
         saltenv: Option<String> = None,
-        /// Test mode for this step.
+        /// True to run this step in test mode.
         test: Option<bool> = None,
-        /// Laid over the pillar.
+        /// Pillar data that overrides the pillar.
         pillar: Option<Value> = None,
         /// The environment of the pillar.
         pillarenv: Option<String> = None,
-        /// Fail when nothing returns.
+        /// True to fail if no minion returns.
         expect_minions: bool = true,
-        /// SLS to leave out.
+        /// The SLS files to exclude.
         exclude: Option<Value> = None,
-        /// Minions that may fail.
+        /// The minions that may fail.
         fail_minions: Option<Value> = None,
-        /// How many minions may fail.
+        /// The maximum number of minions that may fail.
         allow_fail: Value = Value::Int(0),
-        /// Run beside another run.
+        /// True to run even if another run is in progress.
         concurrent: Value = Value::Bool(false),
-        /// Seconds to wait.
+        /// The maximum number of seconds to wait.
         timeout: Option<Value> = None,
-        /// How many at once.
+        /// The maximum number of minions that run at the same time, or a percentage.
         batch: Option<Value> = None,
-        /// Wait for a run that is under way.
+        /// True to wait for the end of a run that is in progress.
         queue: Value = Value::Bool(false),
-        /// Only so many of those that match.
+        /// The maximum number of matching minions to use, chosen at random, or a percentage.
         subset: Option<Value> = None,
-        /// The job that this step belongs to.
+        /// The id of the job that this step belongs to.
         orchestration_jid: Option<String> = None,
-        /// Stop at the first minion that fails.
+        /// True to stop at the first minion that fails.
         failhard: Option<bool> = None,
         ..kwargs
     });
 
-    /// Run an execution function on what the target names.
+    /// Run an execution function on the minions of a target.
     fn function(Function {
         /// The function.
         name: String,
-        /// What runs it.
+        /// The target: the minions that run the function.
         tgt: Value,
-        /// Over ssh: not supported.
+        /// True to run over ssh. Not supported.
         ssh: bool = false,
-        /// How `tgt` is to be read.
+        /// The type of the target.
         tgt_type: String = "glob".into(),
-        /// Returners to use: not supported.
+        /// The returners to use. Not supported.
         ret: Value = "".into(),
-        /// Configuration of the returner.
+        /// The configuration of the returner.
         ret_config: Value = Value::Null,
-        /// Arguments of the returner.
+        /// The arguments of the returner.
         ret_kwargs: Value = Value::Null,
-        /// Fail when nothing returns.
+        /// True to fail if no minion returns.
         expect_minions: bool = false,
-        /// Minions that may fail.
+        /// The minions that may fail.
         fail_minions: Option<Value> = None,
-        /// A function that says of the return whether it is a success.
+        /// A function that receives the return and decides whether it is a success.
         fail_function: Option<String> = None,
-        /// Its arguments by position.
+        /// The positional arguments of the function.
         arg: Option<Value> = None,
-        /// Its arguments by name.
+        /// The named arguments of the function.
         kwarg: Map = Map::new(),
-        /// Seconds to wait.
+        /// The maximum number of seconds to wait.
         timeout: Option<Value> = None,
-        /// How many at once.
+        /// The maximum number of minions that run at the same time, or a percentage.
         batch: Option<Value> = None,
-        /// Only so many of those that match.
+        /// The maximum number of matching minions to use, chosen at random, or a percentage.
         subset: Option<Value> = None,
-        /// Stop at the first minion that fails.
+        /// True to stop at the first minion that fails.
         failhard: Option<bool> = None,
         ..kwargs
     });
 
-    /// Wait until an event was seen from each of a list of ids. Events count from the start of the orchestration.
+    /// Wait until an event was received from each of a list of ids. Events count from the start of
+    /// the orchestration.
     fn wait_for_event(WaitForEvent {
         /// The tag, or a glob of tags.
         name: String,
         /// The ids to wait for.
         id_list: Vec<Value>,
-        /// Where the id stands in the event's data.
+        /// The key in the event's data that contains the id.
         event_id: String = "id".into(),
-        /// Seconds to wait.
+        /// The maximum number of seconds to wait.
         timeout: f64 = 300.0,
-        /// Whose events.
+        /// The node whose events are received.
         node: String = "master".into(),
     });
 
@@ -131,11 +133,11 @@ state::state_module! {
         ..kwargs
     });
 
-    /// Run several runners side by side.
+    /// Run several runners in parallel.
     fn parallel_runners(ParallelRunners {
         /// A name for the step.
         name: String,
-        /// The runners, each under an id.
+        /// A dictionary of the runners, by id.
         runners: Value,
         ..kwargs
     });
@@ -148,7 +150,8 @@ state::state_module! {
     });
 }
 
-/// Salt's module writes the comment of these before the result, which shows where a dictionary is printed as it is.
+/// Marks a return whose comment goes before its result, as in Salt's module. The order is visible
+/// when the dictionary is printed.
 fn comment_first(ret: Ret) -> Ret {
     Ret {
         comment_first: true,
@@ -216,7 +219,8 @@ fn ran_states(cx: &Exec, args: State) -> Result<Ret, Error> {
     }
     let (may_fail, warning) = fail_minions(args.fail_minions.as_ref());
     let mut ret = state_ret(&returns, &may_fail, allow_fail);
-    // As with a master; without one Salt's steps have none. A batch is several jobs.
+    // The return has a job id as it does with a master; without a master Salt's steps have none. A
+    // batch consists of several jobs, so it has no single id.
     if let Some(minion) = returns.first().filter(|_| args.batch.is_none()) {
         ret = ret.with("__jid__", minion.jid.as_str());
     }
@@ -228,14 +232,15 @@ fn ran_states(cx: &Exec, args: State) -> Result<Ret, Error> {
     Ok(ret)
 }
 
-/// How many of the minions that match take part, and how many of them at a time.
+/// Limits on the matching minions: the number that take part, and the number that run at the same
+/// time.
 struct Group<'a> {
     batch: Option<&'a Value>,
     subset: Option<&'a Value>,
 }
 
 impl Group<'_> {
-    /// Runs a function on them.
+    /// Runs a function on the minions.
     fn run(
         &self,
         cx: &Exec,
@@ -266,10 +271,10 @@ impl Group<'_> {
     }
 }
 
-/// How many are named where a step says whom it waits for.
+/// The maximum number of minion names in the description of a step that waits.
 const NAMED: usize = 5;
 
-/// Minions, as whoever looks on is told of them.
+/// Returns a description of minions, for users who watch the run.
 fn minions(ids: &[String]) -> String {
     let named = ids.iter().take(NAMED).map(String::as_str);
     let named = named.collect::<Vec<_>>().join(", ");
@@ -280,7 +285,7 @@ fn minions(ids: &[String]) -> String {
     }
 }
 
-/// A number of minions, or a percentage of them.
+/// Converts a number or percentage of minions to a number.
 fn number(name: &'static str, given: &Value, count: usize) -> Result<usize, Error> {
     let text = given.to_text();
     let parsed = match text.trim().strip_suffix('%') {
@@ -298,7 +303,7 @@ fn number(name: &'static str, given: &Value, count: usize) -> Result<usize, Erro
     })
 }
 
-/// Tells the bus what a step is about to run, as Salt tells it.
+/// Fires the event about the start of a step, with the same data as Salt.
 fn fire_state_args(cx: &Exec, args: &State, kwargs: &Map) {
     let mut kwarg = kwargs.clone();
     let arg = ["mods", "topfn"].map(|key| kwarg.remove(key));
@@ -322,7 +327,7 @@ fn fire_step(cx: &Exec, kind: &str, name: &str, tgt: &Value, sent: Map) {
     orchestrate::fire_args(cx, data);
 }
 
-/// The function of the `state` module that a step stands for, with what it runs.
+/// Returns the function of the `state` module that a step calls, and its arguments.
 fn state_call(args: &State) -> Option<(&'static str, Map)> {
     if args.highstate == Some(true) {
         return Some(("state.highstate", Map::new()));
@@ -342,7 +347,7 @@ fn state_call(args: &State) -> Option<(&'static str, Map)> {
     Some(("state.sls", Map::new().with("mods", mods)))
 }
 
-/// The minions that may fail, and a warning where the argument makes no sense.
+/// Returns the minions that may fail, and a warning if the argument is of the wrong type.
 fn fail_minions(given: Option<&Value>) -> (Vec<String>, Option<String>) {
     match given {
         None => (Vec::new(), None),
@@ -406,7 +411,7 @@ fn joined(map: &Map) -> String {
         .join(", ")
 }
 
-/// What a minion that failed returned, where that is no result of states.
+/// Describes the return of a failed minion if it is not a result of states.
 fn failure_detail(minion: &MinionReturn) -> Option<String> {
     let id = &minion.id;
     match &minion.ret {
@@ -551,7 +556,7 @@ fn waited(cx: &Exec, args: WaitForEvent) -> Result<Ret, Error> {
     let mut look = |event: &Event| {
         let before = seen.len();
         if fnmatch(name, &event.tag) {
-            // What a minion sends lies under `data`, beside the minion's own id.
+            // The data of an event from a minion is under the key `data`, next to the minion's id.
             let inner = event.data.get("data");
             let found = [
                 event.data.get(&args.event_id),
@@ -586,7 +591,7 @@ fn waited(cx: &Exec, args: WaitForEvent) -> Result<Ret, Error> {
     })
 }
 
-/// Moves the ids that an event carries from those that are missing to those that were seen.
+/// Moves the ids in an event from `missing` to `seen`.
 fn take_ids(missing: &mut Vec<Value>, seen: &mut Vec<Value>, found: &Value) {
     let ids = match found {
         Value::List(ids) => ids.to_vec(),
@@ -640,7 +645,8 @@ fn wheel(cx: &Exec, args: Wheel) -> Result<Ret, Error> {
     ))
 }
 
-/// `arg` and `kwarg`, and every other keyword laid over `kwarg`.
+/// Returns the positional and named arguments of a runner: `arg`, and `kwarg` updated with all
+/// other keywords.
 fn runner_arguments(mut given: Map) -> (Vec<Value>, Map) {
     let arg = match given.remove("arg") {
         Some(Value::List(items) | Value::Tuple(items)) => items.to_vec(),
@@ -718,7 +724,8 @@ fn parallel_runners(cx: &Exec, args: ParallelRunners) -> Result<Ret, Error> {
     Ok(parallel_ret(&outputs))
 }
 
-/// The context of one of several runners: what it runs in turn is told from what the others run by the id.
+/// Returns the context of one of several runners. The id in its function name distinguishes what
+/// this runner runs from what the others run.
 fn as_part(cx: &Exec, id: &str) -> Exec {
     let mut own = cx.clone();
     own.low = cx.low.as_deref().map(|low| {
@@ -728,7 +735,7 @@ fn as_part(cx: &Exec, id: &str) -> Exec {
     own
 }
 
-/// Salt writes a runner as a list of single-key dictionaries.
+/// Reads one runner of `parallel_runners`. Salt writes it as a list of single-key dictionaries.
 fn parallel_call(id: &Value, config: &Value) -> (String, String, Vec<Value>, Map) {
     let config: Map = match config {
         Value::Map(config) => config.clone(),

@@ -1,11 +1,11 @@
-//! The `saltutil` state module: copying custom modules.
+//! The `saltutil` state module: copies custom modules to the minion.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
-    /// Copying custom modules of the tree.
+    /// Copy custom modules from the state tree to the minion.
     mod saltutil;
 
     /// Copy custom modules of all kinds.
@@ -170,7 +170,8 @@ state::state_module! {
     });
 }
 
-/// Calls the execution function of this name, and tells what it copied: `changes` picks that out of what it returned.
+/// Calls the execution function of this name and returns its result. `changes` extracts the copied
+/// files from the function's return.
 fn synced(
     cx: &Exec,
     function: &str,

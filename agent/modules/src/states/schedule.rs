@@ -5,39 +5,40 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
-    /// Manage the jobs that a minion runs at times: of the running minion, or with `offline: True` in its configuration.
+    /// Manage the jobs that a minion runs at certain times: in the running minion, or with
+    /// `offline: True` in its configuration.
     mod schedule;
 
-    /// Make sure that a job is there, as it is described.
+    /// Make sure that a job exists with the given settings.
     fn present(Present {
-        /// Its name.
+        /// The name of the job.
         name: String,
         ..kwargs
     });
 
-    /// Make sure that a job is not there.
+    /// Make sure that a job does not exist.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the job.
         name: String,
         ..kwargs
     });
 
-    /// Make sure that a job is switched on.
+    /// Make sure that a job is enabled.
     fn enabled(Enabled {
-        /// Its name.
+        /// The name of the job.
         name: String,
         ..kwargs
     });
 
-    /// Make sure that a job is switched off.
+    /// Make sure that a job is disabled.
     fn disabled(Disabled {
-        /// Its name.
+        /// The name of the job.
         name: String,
         ..kwargs
     });
 }
 
-/// The job as it is now.
+/// Returns the current settings of a job.
 fn current(cx: &Exec, name: &str, kwargs: &Map) -> Result<Option<Value>, Error> {
     let options = Map::new()
         .with("show_all", true)
@@ -47,7 +48,7 @@ fn current(cx: &Exec, name: &str, kwargs: &Map) -> Result<Option<Value>, Error> 
     Ok(jobs.get(name).cloned())
 }
 
-/// Calls a function of the module, which knows test mode itself.
+/// Calls a function of the `schedule` module, which supports test mode itself.
 fn ask(cx: &Exec, fun: &str, name: &str, kwargs: &Map) -> Result<Value, Error> {
     let mut kwargs = kwargs.clone();
     if cx.test {
@@ -63,7 +64,8 @@ fn text(answer: &Value) -> String {
         .unwrap_or_default()
 }
 
-/// The return after an answer: its own sentence where it failed or only tells what would be done.
+/// Returns the state's result for an answer of the `schedule` module. The comment is the answer's
+/// own if it failed or in test mode, and `done` otherwise.
 fn told(cx: &Exec, answer: &Value, done: String) -> Ret {
     let failed = answer.get("result") != Some(&true.into());
     let changes = answer.get("changes").cloned();
@@ -127,7 +129,7 @@ fn disabled(cx: &Exec, args: Disabled) -> Result<Ret, Error> {
     switched(cx, &args.name, &args.kwargs, false)
 }
 
-/// Switches a job that is there; what is so already is no change.
+/// Enables or disables an existing job. There is no change if the job is in that state already.
 fn switched(cx: &Exec, name: &str, kwargs: &Map, on: bool) -> Result<Ret, Error> {
     let Some(current) = current(cx, name, kwargs)? else {
         return Ok(missing(name));

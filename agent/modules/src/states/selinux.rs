@@ -8,10 +8,10 @@ use crate::exec::selinux::policy::kind;
 use crate::exec::selinux::{booleans, configured, mode as now, modules};
 
 state::state_module! {
-    /// SELinux.
+    /// Manage SELinux.
     mod selinux;
 
-    /// Make sure that SELinux is in a mode, now and from the next start on.
+    /// Make sure that SELinux is in a mode, now and after the next start.
     fn mode(Mode {
         /// `enforcing`, `permissive` or `disabled`.
         name: String,
@@ -21,106 +21,106 @@ state::state_module! {
     fn boolean(Boolean {
         /// The boolean.
         name: String,
-        /// Its value.
+        /// The value of the boolean.
         value: Value = Value::Null,
-        /// Several of them: a list, in which each may have a value of its own.
+        /// Several booleans: a list of names or of dictionaries with a name and a value.
         booleans: Value = Value::Null,
-        /// Whether they have those values at the next start, too.
+        /// True to keep the values after the next start.
         persist: bool = false,
     });
 
-    /// Make sure that a module is on, or off.
+    /// Make sure that a module is enabled or disabled.
     fn module(Module {
-        /// Its name.
+        /// The name of the module.
         name: String,
         /// `Enabled` or `Disabled`.
         module_state: Value = "Enabled".into(),
-        /// The version that it must have.
+        /// The required version of the module.
         version: String = "any".into(),
         ..kwargs
     });
 
     /// Install a module.
     fn module_install(ModuleInstall {
-        /// Its file.
+        /// The file of the module.
         name: String,
     });
 
     /// Make sure that a module is not installed.
     fn module_remove(ModuleRemove {
-        /// Its name.
+        /// The name of the module.
         name: String,
     });
 
-    /// Make sure that there is a rule for files.
+    /// Make sure that a rule for files exists.
     fn fcontext_policy_present(FcontextPolicyPresent {
-        /// The files: an expression.
+        /// The files, as a regular expression.
         name: String,
-        /// Their type.
+        /// The SELinux type of the files.
         sel_type: String,
-        /// The kind of files, a letter.
+        /// The kind of files, as a letter.
         filetype: String = "a".into(),
-        /// The user.
+        /// The SELinux user.
         sel_user: Option<String> = None,
-        /// The level.
+        /// The SELinux level.
         sel_level: Option<String> = None,
     });
 
-    /// Make sure that there is no rule for files.
+    /// Make sure that a rule for files does not exist.
     fn fcontext_policy_absent(FcontextPolicyAbsent {
-        /// The files: an expression.
+        /// The files, as a regular expression.
         name: String,
-        /// The kind of files, a letter.
+        /// The kind of files, as a letter.
         filetype: String = "a".into(),
-        /// Their type.
+        /// The SELinux type of the files.
         sel_type: Option<String> = None,
-        /// The user.
+        /// The SELinux user.
         sel_user: Option<String> = None,
-        /// The level.
+        /// The SELinux level.
         sel_level: Option<String> = None,
     });
 
-    /// Make sure that files have the labels that the rules give them.
+    /// Make sure that files have the labels that the rules define.
     fn fcontext_policy_applied(FcontextPolicyApplied {
         /// The files.
         name: String,
-        /// With all that is below them.
+        /// True to include everything below the files.
         recursive: bool = false,
     });
 
-    /// Make sure that there is a rule for a port.
+    /// Make sure that a rule for a port exists.
     fn port_policy_present(PortPolicyPresent {
-        /// Such as `tcp/80`.
+        /// The protocol and port, such as `tcp/80`.
         name: String,
-        /// Its type.
+        /// The SELinux type of the port.
         sel_type: String,
-        /// The protocol, where the name does not tell it.
+        /// The protocol, if `name` does not contain it.
         protocol: Option<String> = None,
-        /// The port, where the name does not tell it.
+        /// The port, if `name` does not contain it.
         port: Option<String> = None,
-        /// The range of levels.
+        /// The SELinux range of levels.
         sel_range: Option<String> = None,
     });
 
-    /// Make sure that there is no rule for a port.
+    /// Make sure that a rule for a port does not exist.
     fn port_policy_absent(PortPolicyAbsent {
-        /// Such as `tcp/80`.
+        /// The protocol and port, such as `tcp/80`.
         name: String,
-        /// Its type.
+        /// The SELinux type of the port.
         sel_type: Option<String> = None,
-        /// The protocol, where the name does not tell it.
+        /// The protocol, if `name` does not contain it.
         protocol: Option<String> = None,
-        /// The port, where the name does not tell it.
+        /// The port, if `name` does not contain it.
         port: Option<String> = None,
     });
 }
 
-/// The execution function, with arguments by name.
+/// Calls an execution function of `selinux` with named arguments.
 fn call(cx: &Exec, function: &str, kwargs: Map) -> Result<Value, Error> {
     cx.call_internal(&format!("selinux.{function}"), Vec::new(), kwargs)
 }
 
-/// Whether a command that was run ended well.
+/// Returns whether a command succeeded.
 fn is_done(ran: &Value) -> bool {
     ran.get("retcode").and_then(Value::as_int) == Some(0)
 }
@@ -163,7 +163,7 @@ fn mode(cx: &Exec, args: Mode) -> Result<Ret, Error> {
     })
 }
 
-/// Booleans with the values that are wanted of them.
+/// Returns the wanted value of each boolean.
 fn wanted(name: &str, value: &Value, several: &Value) -> Map {
     match several {
         Value::Map(all) if !all.is_empty() => all.clone(),
@@ -267,7 +267,7 @@ fn boolean(cx: &Exec, args: Boolean) -> Result<Ret, Error> {
     })
 }
 
-/// The booleans of several chunks in one call.
+/// Combines the booleans of several chunks into one call.
 pub(crate) fn joined(low: &Map, others: &[Map]) -> (Map, Vec<bool>) {
     let is_boolean = |low: &Map| low.get("fun").is_some_and(|fun| *fun == "boolean".into());
     if !is_boolean(low) {
@@ -323,7 +323,7 @@ fn module(cx: &Exec, args: Module) -> Result<Ret, Error> {
     })
 }
 
-/// A module that is installed: on or off.
+/// Enables or disables an installed module.
 fn toggled(cx: &Exec, args: &Module) -> Result<Ret, Error> {
     let name = args.name.as_str();
     let known = modules(cx)?;
@@ -469,11 +469,11 @@ fn fcontext_policy_applied(cx: &Exec, args: FcontextPolicyApplied) -> Result<Ret
     })
 }
 
-/// A rule for a port as a state names it.
+/// The rule for a port of a state.
 struct Port {
     kwargs: Map,
     kind: Option<String>,
-    /// How it is told of.
+    /// The description of the rule for comments.
     told: String,
 }
 
@@ -505,7 +505,7 @@ impl Port {
         call(cx, "port_get_policy", kwargs)
     }
 
-    /// What a command has changed.
+    /// Returns the result of a command that changed the rule.
     fn changed(&self, cx: &Exec, ran: &Value, old: Value, failure: &str) -> Result<Ret, Error> {
         if !is_done(ran) {
             return Ok(Ret::failed(format!(

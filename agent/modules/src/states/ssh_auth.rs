@@ -7,51 +7,51 @@ use value::{Map, Value};
 use crate::exec::ssh::auth::{self, CONFIG, Done, Key, Place};
 
 state::state_module! {
-    /// Control of the keys that may log in by ssh.
+    /// Manage the keys that may log in with ssh.
     mod ssh_auth;
 
     /// Ensure that a key may log in as a user.
     fn present(Present {
-        /// The key, with type and comment or without.
+        /// The key, with or without its type and comment.
         name: String,
         /// The user.
         user: String,
         /// The type of the key.
         enc: String = "ssh-rsa".into(),
-        /// Its comment.
+        /// The comment of the key.
         comment: String = String::new(),
-        /// A file with keys in place of the name.
+        /// A file with keys, instead of `name`.
         source: String = String::new(),
         /// The options of the key.
         options: Option<Vec<String>> = None,
-        /// The file of the user's keys, below the home.
+        /// The file with the user's keys, relative to the home folder.
         config: String = CONFIG.into(),
-        /// The type of the fingerprints.
+        /// The hash type of the fingerprints.
         fingerprint_hash_type: Option<String> = None,
         ..kwargs
     });
 
     /// Ensure that a key may not log in as a user.
     fn absent(Absent {
-        /// The key, with type and comment or without.
+        /// The key, with or without its type and comment.
         name: String,
         /// The user.
         user: String,
         /// The type of the key.
         enc: String = "ssh-rsa".into(),
-        /// Its comment.
+        /// The comment of the key.
         comment: String = String::new(),
-        /// A file with keys in place of the name.
+        /// A file with keys, instead of `name`.
         source: String = String::new(),
         /// The options of the key.
         options: Option<Vec<String>> = None,
-        /// The file of the user's keys, below the home.
+        /// The file with the user's keys, relative to the home folder.
         config: String = CONFIG.into(),
-        /// The type of the fingerprints.
+        /// The hash type of the fingerprints.
         fingerprint_hash_type: Option<String> = None,
     });
 
-    /// Ensure that these keys and no others may log in as a user.
+    /// Ensure that exactly these keys may log in as a user.
     fn manage(Manage {
         /// Any name.
         name: String,
@@ -61,15 +61,15 @@ state::state_module! {
         user: String,
         /// The type of the keys.
         enc: String = "ssh-rsa".into(),
-        /// Their comment.
+        /// The comment of the keys.
         comment: String = String::new(),
-        /// A file with keys in place of each.
+        /// A file with keys, instead of the keys in the list.
         source: String = String::new(),
         /// The options of the keys.
         options: Option<Vec<String>> = None,
-        /// The file of the user's keys, below the home.
+        /// The file with the user's keys, relative to the home folder.
         config: String = CONFIG.into(),
-        /// The type of the fingerprints.
+        /// The hash type of the fingerprints.
         fingerprint_hash_type: Option<String> = None,
         ..kwargs
     });

@@ -8,18 +8,18 @@ use value::{Map, Value};
 use crate::exec::ssh::known::{self, CheckKnownHost, Done, Place, SetKnownHost};
 
 state::state_module! {
-    /// Control of the hosts that ssh knows.
+    /// Manage the hosts that ssh knows.
     mod ssh_known_hosts;
 
     /// Ensure that a host is known.
     fn present(Present {
         /// The host.
         name: String,
-        /// Whose file; that of the machine where none is named.
+        /// The user who owns the file. Default: the file of the machine.
         user: Option<String> = None,
-        /// The fingerprint that its key must have.
+        /// The fingerprint that the host's key must have.
         fingerprint: Option<String> = None,
-        /// Its key; what it shows where none is given.
+        /// The key of the host. Default: the key that the host presents.
         key: Option<String> = None,
         /// The port.
         port: Option<i64> = None,
@@ -27,11 +27,11 @@ state::state_module! {
         enc: Option<String> = None,
         /// The file.
         config: Option<String> = None,
-        /// Hash the names.
+        /// True to hash the names in the file.
         hash_known_hosts: bool = true,
-        /// Seconds to wait for the host.
+        /// The maximum number of seconds to wait for the host.
         timeout: i64 = 5,
-        /// The type of the fingerprint.
+        /// The hash type of the fingerprint.
         fingerprint_hash_type: Option<String> = None,
     });
 
@@ -39,14 +39,15 @@ state::state_module! {
     fn absent(Absent {
         /// The host.
         name: String,
-        /// Whose file; that of the machine where none is named.
+        /// The user who owns the file. Default: the file of the machine.
         user: Option<String> = None,
         /// The file.
         config: Option<String> = None,
     });
 }
 
-/// The file as it is named in comments; an error where nobody's home says where it is.
+/// Returns the file as comments name it. Fails if the path is relative and there is no user whose
+/// home folder it is relative to.
 fn file(user: Option<&str>, config: Option<String>) -> Result<String, Ret> {
     let user = user.filter(|user| !user.is_empty());
     let usual = user.map_or("/etc/ssh/ssh_known_hosts", |_| ".ssh/known_hosts");
@@ -81,7 +82,8 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         fingerprint_hash_type: args.fingerprint_hash_type,
     };
     let name = &args.name;
-    // What a host shows is only asked for when something is to be written, which test mode does not.
+    // The host is only asked for its key when something must be written, which is never the case in
+    // test mode.
     cx.apply(Ret::would(""), || {
         Ok(match known::set(cx, &wanted)? {
             Err(said) => Ret::failed(said),
@@ -147,7 +149,8 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     let would = Ret::would(format!("Key for {name} is set to be removed from {config}"));
     let place = match Place::of(args.user.as_deref(), Some(&config)) {
         Ok(place) => place,
-        // A user who is not there yet may be made by an earlier state of the same run.
+        // In test mode a missing user is no failure: an earlier state of the same run may create
+        // it.
         Err(_) if cx.test => return Ok(would),
         Err(said) => return Ok(Ret::failed(said)),
     };

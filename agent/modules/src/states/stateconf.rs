@@ -1,10 +1,10 @@
-//! The `stateconf` state module: what a `#!stateconf` SLS keeps its settings in.
+//! The `stateconf` state module: contains the settings of a `#!stateconf` SLS.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
 
 state::state_module! {
-    /// Settings of an SLS, and points that others can require.
+    /// Define the settings of an SLS, and points that other states can require.
     mod stateconf;
 
     /// Do nothing: the renderer `stateconf` reads the arguments.
@@ -14,7 +14,7 @@ state::state_module! {
         ..kwargs
     });
 
-    /// The same.
+    /// The same as `stateconf.set`.
     fn context(Context {
         /// Any name.
         name: String,

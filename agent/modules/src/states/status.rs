@@ -1,24 +1,24 @@
-//! The `status` state module: it watches and changes nothing.
+//! The `status` state module. It only checks, and changes nothing.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
-    /// How the machine is.
+    /// Check the state of the machine.
     mod status;
 
-    /// Succeeds while the load is within limits.
+    /// Check that the load is within limits.
     fn loadavg(Loadavg {
-        /// `1-min`, `5-min` or `15-min`.
+        /// The load to check: `1-min`, `5-min` or `15-min`.
         name: String,
-        /// The most that it may be.
+        /// The maximum load.
         maximum: Value = Value::Null,
-        /// The least that it must be.
+        /// The minimum load.
         minimum: Value = Value::Null,
     });
 
-    /// Succeeds while a process runs whose line in the list of processes holds a text.
+    /// Check that a process runs whose line in the list of processes contains a text.
     fn process(Process {
         /// The text.
         name: String,

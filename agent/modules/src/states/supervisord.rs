@@ -1,4 +1,5 @@
-//! The `supervisord` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `supervisord` state module. Salt 3008 no longer has it; the returns are those of Salt's last
+//! version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -6,58 +7,58 @@ use state::module::{Error, Ret};
 use crate::exec::supervisord::{Daemon, Program, plain};
 
 state::state_module! {
-    /// Programs that `supervisord` runs.
+    /// Manage programs that `supervisord` runs.
     mod supervisord;
 
-    /// Make sure that a program, or with `name:` a group, runs.
+    /// Make sure that a program runs. `name:` with a colon is a group.
     fn running(Running {
-        /// Its name in the configuration.
+        /// The name in the configuration.
         name: String,
-        /// Restart what runs already.
+        /// True to restart a program that runs already.
         restart: bool = false,
-        /// Let the daemon take up all that the configuration changes.
+        /// True to apply all changes of the configuration.
         update: bool = false,
         /// The user who runs `supervisorctl`.
         user: Option<String> = None,
-        /// The configuration that names the daemon.
+        /// The configuration file for `supervisorctl`.
         conf_file: Option<String> = None,
-        /// `supervisorctl` itself, or the virtual environment that has it.
+        /// The path of `supervisorctl`, or of the virtual environment that contains it.
         bin_env: Option<String> = None,
         ..kwargs
     });
 
-    /// Make sure that a program, or with `name:` a group, does not run.
+    /// Make sure that a program does not run. `name:` with a colon is a group.
     fn dead(Dead {
-        /// Its name in the configuration.
+        /// The name in the configuration.
         name: String,
         /// The user who runs `supervisorctl`.
         user: Option<String> = None,
-        /// The configuration that names the daemon.
+        /// The configuration file for `supervisorctl`.
         conf_file: Option<String> = None,
-        /// `supervisorctl` itself, or the virtual environment that has it.
+        /// The path of `supervisorctl`, or of the virtual environment that contains it.
         bin_env: Option<String> = None,
         ..kwargs
     });
 
-    /// What happens when something that is watched has changed: a restart.
+    /// Restart the program because a watched state changed something.
     fn mod_watch(ModWatch {
-        /// Its name in the configuration.
+        /// The name in the configuration.
         name: String,
-        /// Restart what runs already.
+        /// True to restart a program that runs already.
         restart: bool = true,
-        /// Let the daemon take up all that the configuration changes.
+        /// True to apply all changes of the configuration.
         update: bool = false,
         /// The user who runs `supervisorctl`.
         user: Option<String> = None,
-        /// The configuration that names the daemon.
+        /// The configuration file for `supervisorctl`.
         conf_file: Option<String> = None,
-        /// `supervisorctl` itself, or the virtual environment that has it.
+        /// The path of `supervisorctl`, or of the virtual environment that contains it.
         bin_env: Option<String> = None,
         ..kwargs
     });
 }
 
-/// What the daemon knows under a name.
+/// The kind of object that the daemon knows by a name.
 enum Known {
     Nothing,
     Group,
@@ -76,7 +77,7 @@ impl Known {
         }
     }
 
-    /// Its programs.
+    /// Returns the programs of the group or service.
     fn among<'a>(&self, programs: &'a [Program], name: &str) -> Vec<&'a Program> {
         let is_meant = |one: &&Program| match self {
             Self::Nothing => false,
@@ -100,7 +101,7 @@ fn is_stopped(one: &&Program) -> bool {
     states.contains(&one.state.as_str())
 }
 
-/// A comment, or what the daemon says against it.
+/// Returns `comment` as a success, or the daemon's error message as a failure.
 fn outcome(told: &str, comment: &str) -> Ret {
     let harmless = [
         "already started",
@@ -134,7 +135,7 @@ fn running(cx: &Exec, args: Running) -> Result<Ret, Error> {
     })
 }
 
-/// Test mode.
+/// Returns the result of test mode.
 fn foretold(name: &str, among: &[&Program]) -> Ret {
     let is_group = name.ends_with(':');
     let idle = among
@@ -205,7 +206,7 @@ fn run(
         }
         None => ret.clone(),
     };
-    // Once something went wrong, Salt's result stays so, under the comment of the last step.
+    // As in Salt, a failure remains the result, but the comment is that of the last step.
     ret = Ret {
         result: ret.result.filter(|result| !result).or(last.result),
         ..last

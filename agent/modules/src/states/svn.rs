@@ -1,4 +1,5 @@
-//! The `svn` state module: Subversion. Salt 3008 has it no more; answers are those of its last one.
+//! The `svn` state module for Subversion. Salt 3008 no longer has it; the returns are those of
+//! Salt's last version of it.
 
 use std::path::Path;
 
@@ -9,10 +10,10 @@ use state::module::{Error, Ret};
 use crate::exec::svn::Svn;
 
 state::state_module! {
-    /// Subversion's working copies.
+    /// Manage Subversion working copies.
     mod svn;
 
-    /// Make sure that a folder is a working copy of a repository, and up to date.
+    /// Make sure that a folder is an up-to-date working copy of a repository.
     fn latest(Latest {
         /// The repository.
         name: String,
@@ -26,17 +27,17 @@ state::state_module! {
         username: Option<String> = None,
         /// The password of the repository.
         password: Option<String> = None,
-        /// Go on where files are in the way.
+        /// True to continue if other files exist at the paths to be created.
         force: bool = false,
-        /// What other repositories it names, too.
+        /// True to include other repositories that it refers to (externals).
         externals: bool = true,
-        /// Trust any server.
+        /// True to trust any server.
         trust: bool = false,
-        /// What is forgiven of its certificate.
+        /// The failures of the server's certificate to ignore.
         trust_failures: Option<String> = None,
     });
 
-    /// Make sure that a folder has a tree of a repository.
+    /// Make sure that a folder contains an exported tree of a repository.
     fn export(Export {
         /// The repository.
         name: String,
@@ -50,19 +51,20 @@ state::state_module! {
         username: Option<String> = None,
         /// The password of the repository.
         password: Option<String> = None,
-        /// Go on where files are in the way.
+        /// True to continue if other files exist at the paths to be created.
         force: bool = false,
-        /// Write over a file.
+        /// True to overwrite a file.
         overwrite: bool = false,
-        /// What other repositories it names, too.
+        /// True to include other repositories that it refers to (externals).
         externals: bool = true,
-        /// Trust any server.
+        /// True to trust any server.
         trust: bool = false,
-        /// What is forgiven of its certificate.
+        /// The failures of the server's certificate to ignore.
         trust_failures: Option<String> = None,
     });
 
-    /// Whether a working copy was changed: as in Salt, it only says that it cannot tell.
+    /// Check whether a working copy was changed. As in Salt, it only returns that it cannot
+    /// determine this.
     fn dirty(Dirty {
         /// The repository.
         name: String,
@@ -74,12 +76,12 @@ state::state_module! {
         username: Option<String> = None,
         /// The password of the repository.
         password: Option<String> = None,
-        /// Files that it does not know are no change.
+        /// True if unversioned files do not count as changes.
         ignore_unversioned: bool = false,
     });
 }
 
-/// Options about how a server is trusted.
+/// Returns the options that set the trust in a server.
 fn trusting(trust: bool, failures: Option<&str>) -> Vec<String> {
     let trust = trust.then_some("--trust-server-cert").into_iter();
     let failures = failures.into_iter();
@@ -87,7 +89,7 @@ fn trusting(trust: bool, failures: Option<&str>) -> Vec<String> {
     trust.chain(failures).map(str::to_owned).collect()
 }
 
-/// The options that `latest` and `export` have in common.
+/// Returns the options that `latest` and `export` have in common.
 macro_rules! options {
     ($args:expr) => {{
         let mut options = Vec::new();
@@ -98,7 +100,7 @@ macro_rules! options {
     }};
 }
 
-/// The reason where a folder cannot become what is wanted.
+/// Returns a failure if the path exists and is not a folder.
 fn in_the_way(target: &str) -> Option<Ret> {
     let path = Path::new(target);
     (path.exists() && !path.is_dir()).then(|| {
@@ -189,7 +191,7 @@ fn export(cx: &Exec, args: Export) -> Result<Ret, Error> {
         password: args.password.clone(),
     };
     let would = match Path::new(target).exists() {
-        // Salt asks its execution module for a list there, which it does not have.
+        // Salt calls a list function here that its execution module does not have.
         true => format!("{target} exists and is set to be exported to."),
         false => format!("{target} doesn't exist and is set to be checked out."),
     };

@@ -5,16 +5,16 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
-    /// Settings of the kernel.
+    /// Manage kernel parameters.
     mod sysctl;
 
-    /// Make sure that a setting has a value, now and from the next start of the system on.
+    /// Make sure that a parameter has a value, now and after the next start of the system.
     fn present(Present {
-        /// Its name.
+        /// The name of the parameter.
         name: String,
-        /// Its value.
+        /// The value of the parameter.
         value: Value,
-        /// The file that it is kept in.
+        /// The file that stores the parameter.
         config: Option<String> = None,
     });
 }
@@ -44,7 +44,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     )
 }
 
-/// What test mode says, from the file and the kernel.
+/// Returns the result of test mode, from the file and the kernel.
 fn predicted(cx: &Exec, name: &str, value: &str, config: &Value) -> Result<Ret, Error> {
     let kwargs = Map::new().with("config_file", config.clone());
     let configured = cx.call_internal("sysctl.show", Vec::new(), kwargs)?;

@@ -5,21 +5,21 @@ use state::module::{Error, Ret};
 use value::{Map, Value, python};
 
 state::state_module! {
-    /// The attributes of the kernel's devices below `/sys`.
+    /// Manage the attributes of kernel devices below `/sys`.
     mod sysfs;
 
     /// Make sure that an attribute has a value.
     fn present(Present {
-        /// Its path below `/sys`.
+        /// The path of the attribute below `/sys`.
         name: String,
-        /// Its value.
+        /// The value of the attribute.
         value: Value,
-        /// Not looked at.
+        /// Ignored.
         config: Value = Value::Null,
     });
 }
 
-/// Of `always [madvise] never` what is chosen.
+/// Returns the chosen word of a text such as `always [madvise] never`.
 fn chosen(current: Value) -> Value {
     let inner = current.as_str().and_then(|text| {
         let (_, rest) = text.rsplit_once('[')?;

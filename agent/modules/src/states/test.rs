@@ -8,7 +8,7 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
-    /// States that pretend: to try out requisites and outputs.
+    /// Provide states that only pretend to do something, to try out requisites and outputs.
     mod test;
 
     /// Do nothing, successfully.
@@ -46,11 +46,11 @@ state::state_module! {
         ..kwargs
     });
 
-    /// Do as told.
+    /// Return the given result, changes and comment.
     fn configurable_test_state(ConfigurableTestState {
         /// Any name.
         name: Value,
-        /// Whether there are changes: True, False or Random.
+        /// Whether to report changes: True, False or Random.
         changes: Value = true.into(),
         /// The result: True, False or Random.
         result: Value = true.into(),
@@ -58,11 +58,11 @@ state::state_module! {
         comment: Value = "".into(),
         /// One warning, or a list of them.
         warnings: Value = Value::Null,
-        /// Whether it may fail in test mode.
+        /// True to allow a failure in test mode.
         allow_test_mode_failure: bool = false,
     });
 
-    /// Show a text.
+    /// Return a text as the comment.
     fn show_notification(ShowNotification {
         /// Any name.
         name: Value,
@@ -71,32 +71,32 @@ state::state_module! {
         ..kwargs
     });
 
-    /// Say that a watched state changed something.
+    /// Return that a watched state changed something.
     fn mod_watch(ModWatch {
         /// Any name.
         name: Value,
-        /// The function that watches.
+        /// The name of the watching function.
         sfun: Value = Value::Null,
         ..kwargs
     });
 
-    /// Check that keys of the pillar are there and of the type that they should have.
+    /// Check that keys of the pillar exist and have the right type.
     fn check_pillar(CheckPillar {
         /// Any name.
         name: Value,
-        /// Keys that must be there.
+        /// The keys that must exist.
         present: Value = Value::Null,
-        /// Keys that must be true or false.
+        /// The keys that must be booleans.
         boolean: Value = Value::Null,
-        /// Keys that must be whole numbers.
+        /// The keys that must be integers.
         integer: Value = Value::Null,
-        /// Keys that must be text.
+        /// The keys that must be texts.
         string: Value = Value::Null,
-        /// Keys that must be lists.
+        /// The keys that must be lists.
         listing: Value = Value::Null,
-        /// Keys that must be dictionaries.
+        /// The keys that must be dictionaries.
         dictionary: Value = Value::Null,
-        /// Whether the keys that are as they should be are told too.
+        /// True to list the keys with the right type too.
         verbose: bool = false,
     });
 }
@@ -173,7 +173,7 @@ fn configurable_test_state(cx: &Exec, args: ConfigurableTestState) -> Result<Ret
     Ok(ret)
 }
 
-/// True, False, or one of them by chance.
+/// Returns the boolean in an argument. Random gives either value by chance.
 fn chosen(option: &str, given: &Value) -> Result<bool, Error> {
     match given {
         Value::Bool(truth) => Ok(*truth),
@@ -205,7 +205,7 @@ fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
     Ok(Ret { result, ..ret })
 }
 
-/// The watched chunks that changed something.
+/// Returns the watched chunks that changed something.
 fn watched(cx: &Exec) -> Value {
     let (Some(low), Some(run)) = (&cx.low, &cx.run) else {
         return Value::list([]);
@@ -228,7 +228,7 @@ fn watched(cx: &Exec) -> Value {
     Value::list(changed.map(|low| format!("{}: {}", low.state, low.id).into()))
 }
 
-/// The kinds of `check_pillar`, with what Python calls them.
+/// The kinds of `check_pillar`, by the names of their Python types.
 const KINDS: [&str; 6] = [
     "None",
     "<class 'bool'>",

@@ -5,14 +5,14 @@ use state::module::{Error, Ret};
 use value::Map;
 
 state::state_module! {
-    /// The time zone of this machine.
+    /// Manage the time zone of this machine.
     mod timezone;
 
-    /// Make sure that the machine is in a time zone.
+    /// Make sure that the machine uses a time zone.
     fn system(System {
-        /// Its name, such as Europe/Berlin.
+        /// The name of the time zone, such as Europe/Berlin.
         name: String,
-        /// Whether the hardware clock shows UTC.
+        /// True if the hardware clock shows UTC.
         utc: bool = true,
     });
 }

@@ -7,29 +7,29 @@ use state::module::{Error, Ret};
 use crate::exec::tls::{read, seconds};
 
 state::state_module! {
-    /// Certificates for TLS.
+    /// Check certificates for TLS.
     mod tls;
 
-    /// Make sure that a certificate is valid, and stays so for some time.
+    /// Make sure that a certificate is valid, and remains valid for some time.
     fn valid_certificate(ValidCertificate {
-        /// The certificate: a file or its text.
+        /// The certificate: a file or the text of the certificate.
         name: String,
-        /// The time.
+        /// The weeks of the minimum remaining time.
         weeks: f64 = 0.0,
-        /// Days of it.
+        /// The days of the minimum remaining time.
         days: f64 = 0.0,
-        /// Hours of it.
+        /// The hours of the minimum remaining time.
         hours: f64 = 0.0,
-        /// Minutes of it.
+        /// The minutes of the minimum remaining time.
         minutes: f64 = 0.0,
-        /// Seconds of it.
+        /// The seconds of the minimum remaining time.
         seconds: f64 = 0.0,
     });
 }
 
 const DAY_S: i64 = 24 * 60 * 60;
 
-/// A time as Python shows it: `2 days, 3:04:05.000006`.
+/// Returns a time in Python's format: `2 days, 3:04:05.000006`.
 fn shown(microseconds: i128) -> String {
     let (all, rest) = (
         microseconds.div_euclid(1_000_000) as i64,

@@ -1,4 +1,5 @@
-//! The `tuned` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `tuned` state module. Salt 3008 no longer has it; the returns are those of Salt's last
+//! version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -7,16 +8,16 @@ use value::Value;
 use crate::exec::tuned::{current, profiles, switched, switched_off};
 
 state::state_module! {
-    /// Profiles of the kernel's settings (`tuned-adm`).
+    /// Manage tuning profiles (`tuned-adm`).
     mod tuned;
 
-    /// Make sure that a profile is in force.
+    /// Make sure that a profile is active.
     fn profile(Profile {
         /// The profile.
         name: String,
     });
 
-    /// Make sure that no profile is in force.
+    /// Make sure that no profile is active.
     fn off(Off {
         /// Any name.
         name: Option<String> = None,
@@ -41,7 +42,7 @@ fn profile(cx: &Exec, args: Profile) -> Result<Ret, Error> {
         true => Ret::ok(ALREADY),
         false => cx.apply(would(&now, profile), || {
             let new = switched(cx, profile)?;
-            // Salt takes a profile that could not be put in force for done.
+            // Unlike here, Salt reports a profile that could not be activated as a success.
             let ret = match new {
                 Value::Bool(_) => Ret::failed(format!("tuned-adm could not set {profile}")),
                 _ => Ret::ok(format!("The state of \"{profile}\" was changed!")),
@@ -57,7 +58,7 @@ fn profile(cx: &Exec, args: Profile) -> Result<Ret, Error> {
 
 fn off(cx: &Exec, _: Off) -> Result<Ret, Error> {
     let now = current(cx)?;
-    // What is in force is never called so; Salt changes it each time.
+    // The active profile is never named `off`, so as in Salt this state makes a change each time.
     let ret = match now == "off" {
         true => Ret::ok(ALREADY),
         false => cx.apply(would(&now, "off"), || {

@@ -1,4 +1,4 @@
-//! The `uci` state module: OpenWrt's configuration. Salt has none.
+//! The `uci` state module for OpenWrt's configuration. Salt has no such module.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -9,51 +9,52 @@ use crate::exec::uci::{
 };
 
 state::state_module! {
-    /// OpenWrt's configuration (`uci`): sections and options in `/etc/config`. What a state changes is committed; a service takes it up when it
-    /// watches the state.
+    /// Manage OpenWrt's configuration (`uci`): sections and options in `/etc/config`. The changes
+    /// of a state are committed. A service applies them if it watches the state.
     mod uci;
 
-    /// Make sure that a section or an option is there.
+    /// Make sure that a section or option exists.
     fn present(Present {
         /// `config.section`, `config.section.option`, or `config` alone with `match`. A section is a name or `@type[number]`.
         name: String,
-        /// The type of the section: needed to make it.
+        /// The type of the section. It is required to create the section.
         r#type: Option<String> = None,
-        /// The options of the section: a text or a list each; one that is null is removed.
+        /// The options of the section, each a text or a list. An option that is null is removed.
         options: Map = Map::new(),
         /// The value of the option that `name` names.
         value: Value = Value::Null,
-        /// Options by which a section of that type is found; one that has them is made where there is none.
+        /// Options that identify a section of that type. If there is no such section, one with
+        /// these options is created.
         r#match: Map = Map::new(),
-        /// Remove the section's other options.
+        /// True to remove the section's other options.
         replace: bool = false,
     });
 
-    /// Make sure that a section or an option is not there.
+    /// Make sure that a section or option does not exist.
     fn absent(Absent {
         /// `config.section`, `config.section.option`, or `config` alone with `match`.
         name: String,
         /// The type of the sections that `match` finds.
         r#type: Option<String> = None,
-        /// Options by which sections of that type are found.
+        /// Options that identify the sections of that type.
         r#match: Map = Map::new(),
     });
 }
 
-/// What a section is to be.
+/// The wanted state of a section.
 struct Wanted<'a> {
     key: Key<'a>,
     kind: Option<String>,
-    /// Texts and lists of texts; null for what is not to be there.
+    /// The options: texts and lists of texts. Null marks an option that must not exist.
     options: Map,
-    /// Options by which it is found.
+    /// The options that identify the section.
     by: Map,
     replace: bool,
 }
 
-/// One difference between what is there and what is wanted.
+/// A difference between the current and the wanted configuration.
 struct Change {
-    /// The section's or the option's key, for the reader.
+    /// The key of the section or option, for the list of changes.
     key: String,
     old: Value,
     new: Value,
@@ -89,7 +90,7 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// How the section is called for the reader.
+    /// Returns the name of the section for comments.
     fn title(&self) -> String {
         let kind = self.kind.as_deref().unwrap_or_default();
         match self.key.section {
@@ -98,7 +99,7 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// What differs from a section, or from none.
+    /// Returns the differences from an existing section, or from an empty one.
     fn changes(&self, section: Option<&Section>) -> Vec<Change> {
         let title = self.title();
         let none = Map::new();
@@ -135,7 +136,7 @@ impl<'a> Wanted<'a> {
         changes
     }
 
-    /// The lines of a batch that make those changes.
+    /// Returns the lines of a batch that makes these changes.
     fn lines(&self, section: Option<&Section>, changes: &[Change]) -> Vec<String> {
         let kind = self.kind.as_deref().unwrap_or_default();
         let title = self.title();
@@ -176,7 +177,7 @@ impl Change {
     }
 }
 
-/// Whether what names a section is all there.
+/// Checks that a section is identified completely: either by its name, or by `type` and `match`.
 fn is_whole(key: &Key<'_>, kind: Option<&str>, by: &Map) -> Result<(), Error> {
     let name = key.config;
     match (key.section, by.is_empty()) {
@@ -193,7 +194,8 @@ fn is_whole(key: &Key<'_>, kind: Option<&str>, by: &Map) -> Result<(), Error> {
     }
 }
 
-/// Options as the program has them. Null stays: it is not to be there.
+/// Returns options in the form in which uci stores them. Null remains null and marks an option that
+/// must not exist.
 fn as_stored(options: &Map) -> Result<Map, Error> {
     let mut all = Map::new();
     for (option, value) in options {
@@ -207,7 +209,7 @@ fn as_stored(options: &Map) -> Result<Map, Error> {
     Ok(all)
 }
 
-/// The sections of a type that have these options.
+/// Returns the sections of a type that have these options.
 fn matching<'s>(
     all: &'s [Section],
     kind: Option<&str>,
@@ -258,7 +260,8 @@ fn told(ret: Ret, changes: &[Change]) -> Ret {
     })
 }
 
-/// Nothing is to be changed; what an earlier run changed and could not commit is.
+/// Returns the result if there is nothing to change. Changes that an earlier run made but could not
+/// commit are committed.
 fn settled(cx: &Exec, config: &str, comment: String) -> Result<Ret, Error> {
     if pending(cx, Some(config))?.is_empty() {
         return Ok(Ret::ok(comment));
@@ -271,7 +274,8 @@ fn settled(cx: &Exec, config: &str, comment: String) -> Result<Ret, Error> {
     })
 }
 
-/// Changes a configuration and commits it, or takes the change back where the result is not what was wanted.
+/// Changes a configuration and commits it. The change is reverted if the result is not the wanted
+/// one.
 fn changed(
     cx: &Exec,
     config: &str,
@@ -306,7 +310,8 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     let would = told(Ret::would(format!("{name} would be removed")), &going);
     cx.apply(would, || {
         let ret = told(Ret::ok(format!("{name} was removed")), &going);
-        // From the last on: what the program calls a section without a name hangs on those before it.
+        // The last section is deleted first: uci numbers a section without a name by its position
+        // after the others.
         let lines: Vec<String> = going
             .iter()
             .rev()
@@ -318,7 +323,8 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     })
 }
 
-/// A number names another section once the one that it named is gone.
+/// Rejects a section that is identified by a number: after its removal the number refers to another
+/// section.
 fn is_lasting(key: &Key<'_>) -> Result<(), Error> {
     match (key.section, key.option) {
         (Some(section), None) if section.starts_with('@') => Err(Error::refused(format!(
@@ -328,7 +334,7 @@ fn is_lasting(key: &Key<'_>) -> Result<(), Error> {
     }
 }
 
-/// What is there of what is not to be there.
+/// Returns the sections or options that exist and must be removed.
 fn removals(key: &Key<'_>, kind: Option<&str>, by: &Map, all: &[Section]) -> Vec<Change> {
     let found: Vec<&Section> = match key.section {
         Some(name) => find(all, name).into_iter().collect(),

@@ -14,76 +14,76 @@ state::state_module! {
     /// Manage Python virtual environments.
     mod virtualenv;
 
-    /// Make sure that a virtual environment is there, with these packages.
+    /// Make sure that a virtual environment exists, with the given packages.
     fn managed(Managed {
-        /// Its folder.
+        /// The folder of the environment.
         name: String,
-        /// The program that makes it, as of `virtualenv.create`.
+        /// The program that creates it, as in `virtualenv.create`.
         venv_bin: Value = Value::Null,
-        /// A file with requirements.
+        /// A requirements file.
         requirements: Value = Value::Null,
-        /// Let it see the packages of the system.
+        /// True to give it access to the packages of the system.
         system_site_packages: Value = false.into(),
-        /// Of old virtualenvs.
+        /// True to use distribute, with old versions of virtualenv.
         distribute: Value = false.into(),
-        /// Of pip 1.4 to 9.
+        /// True to use wheels, with pip 1.4 to 9.
         use_wheel: bool = false,
-        /// Empty an environment that is there.
+        /// True to clear an existing environment.
         clear: bool = false,
-        /// The Python that it is for.
+        /// The Python interpreter of the environment.
         python: Value = Value::Null,
         /// Folders with wheels.
         extra_search_dir: Value = Value::Null,
-        /// Whether pip and its like may be downloaded.
+        /// True to never download pip and similar packages.
         never_download: Value = Value::Null,
-        /// What the shell's prompt shows.
+        /// The text that the shell's prompt shows.
         prompt: Value = Value::Null,
-        /// The user who makes it.
+        /// The user who creates the environment.
         user: Value = Value::Null,
         /// The directory to run pip in.
         cwd: Option<String> = None,
         /// The URL of the index.
         index_url: Value = Value::Null,
-        /// The URL of another one.
+        /// The URL of a second index.
         extra_index_url: Value = Value::Null,
-        /// Versions before releases too.
+        /// True to allow prerelease versions.
         pre_releases: Value = false.into(),
-        /// Leave dependencies alone.
+        /// True to skip dependencies.
         no_deps: Value = false.into(),
-        /// Of old pips.
+        /// The folder to download to, with old versions of pip.
         pip_download: Value = Value::Null,
         /// The folder of pip's cache.
         pip_download_cache: Value = Value::Null,
-        /// What pip does with a path that is there.
+        /// The action of pip if a path exists already.
         pip_exists_action: Value = Value::Null,
-        /// Do not look at what is installed.
+        /// True to ignore packages that are installed already.
         pip_ignore_installed: Value = false.into(),
-        /// A proxy.
+        /// The address of a proxy.
         proxy: Value = Value::Null,
-        /// Accepted: there is no terminal.
+        /// Accepted but ignored: there is no terminal.
         use_vt: bool = false,
-        /// Variables for pip's environment.
+        /// Environment variables for pip.
         env_vars: Value = Value::Null,
-        /// Of pip 1.4 to 9.
+        /// True to not use wheels, with pip 1.4 to 9.
         no_use_wheel: bool = false,
-        /// Upgrade packages to the newest version.
+        /// True to upgrade packages to the newest version.
         pip_upgrade: Value = false.into(),
-        /// Packages to install.
+        /// The packages to install.
         pip_pkgs: Value = Value::Null,
-        /// Use no cache.
+        /// True to disable the cache.
         pip_no_cache_dir: Value = false.into(),
         /// The folder of pip's cache.
         pip_cache_dir: Value = Value::Null,
-        /// Of old pips.
+        /// True to process dependency links, with old versions of pip.
         process_dependency_links: Value = false.into(),
-        /// Packages that are not taken as wheels.
+        /// Packages that are not installed from wheels.
         no_binary: Value = Value::Null,
         ..kwargs
     });
 
-    /// The same under an old name.
+    /// The same as `virtualenv.managed`, under an old name.
     fn manage(Manage {
-        /// Its folder.
+        /// The folder of the environment.
         name: String,
         ..kwargs
     });
@@ -154,13 +154,14 @@ fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
     })
 }
 
-/// What Python says of its version on the standard error: those of our days say nothing there.
+/// Returns the version that Python prints on the standard error. Current versions of Python print
+/// nothing there.
 fn python_version(cx: &Exec, folder: &str) -> Result<Value, Error> {
     let command = Value::from(format!("{folder}/bin/python -V"));
     cx.call_internal("cmd.run_stderr", vec![command], Map::new())
 }
 
-/// Makes the environment; none, or why it could not be made.
+/// Creates the environment. Returns the output of the program if it failed.
 fn create(cx: &Exec, args: &Managed) -> Result<Option<String>, Error> {
     let kwargs = [
         ("venv_bin", args.venv_bin.clone()),
@@ -182,7 +183,7 @@ fn create(cx: &Exec, args: &Managed) -> Result<Option<String>, Error> {
     Ok(failed.then(|| text("stdout") + &text("stderr")))
 }
 
-/// What this pip does not know any more, or not yet.
+/// Returns an error text if this version of pip does not support one of the arguments.
 fn unsupported(cx: &Exec, args: &Managed, pip: &Pip) -> Result<Option<String>, Error> {
     if !args.use_wheel && !args.no_use_wheel && !args.no_binary.is_true() {
         return Ok(None);
@@ -206,7 +207,7 @@ fn filled(cx: &Exec, args: Managed, pip: &Pip, ret: Ret) -> Result<Ret, Error> {
     let before = pip.freeze(cx)?;
     let file = args.requirements.as_str().map(str::to_owned);
     let file = file.filter(|file| !file.starts_with("salt://"));
-    // pip is run where a file lies whose path is a relative one.
+    // For a requirements file with a relative path, pip runs in the folder of the file.
     let cwd = match file.as_deref().and_then(|files| files.split(',').next()) {
         Some(first) if path::abspath(first) != first => {
             Some(path::dirname(&path::abspath(first)).to_owned())
@@ -257,7 +258,7 @@ fn filled(cx: &Exec, args: Managed, pip: &Pip, ret: Ret) -> Result<Ret, Error> {
     Ok(ret)
 }
 
-/// The lines of the one that the other has not; empty text where there are none.
+/// Returns the lines that `others` does not contain, or an empty text if there are none.
 fn without(lines: &[String], others: &[String]) -> Value {
     let own = lines.iter().filter(|line| !others.contains(line));
     let own: Vec<String> = own.cloned().collect();

@@ -1,4 +1,5 @@
-//! The `webutil` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `webutil` state module. Salt 3008 no longer has it; the returns are those of Salt's last
+//! version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -7,10 +8,10 @@ use crate::exec::webutil::File;
 use crate::process::Output;
 
 state::state_module! {
-    /// Files of users and passwords for web servers (`htpasswd`).
+    /// Manage user and password files for web servers (`htpasswd`).
     mod webutil;
 
-    /// Make sure that a file has a user.
+    /// Make sure that a file contains a user.
     fn user_exists(UserExists {
         /// The user.
         name: String,
@@ -18,17 +19,17 @@ state::state_module! {
         password: String = String::new(),
         /// The file.
         htpasswd_file: String,
-        /// Options of `htpasswd`, a letter each.
+        /// Options of `htpasswd`, one letter each.
         options: String = String::new(),
-        /// Set the password where the user is there, too.
+        /// True to set the password even if the user exists.
         force: bool = false,
         /// The user who runs `htpasswd`.
         runas: Option<String> = None,
-        /// Set the password where it is another one.
+        /// True to set the password if it differs.
         update: bool = false,
     });
 
-    /// Make sure that a file does not have a user.
+    /// Make sure that a file does not contain a user.
     fn user_absent(UserAbsent {
         /// The user.
         name: String,
@@ -39,7 +40,7 @@ state::state_module! {
     });
 }
 
-/// Whether a file names a user; one that is not there names nobody.
+/// Returns whether a file contains a user. A file that does not exist contains none.
 fn has(path: &str, user: &str) -> Result<bool, Error> {
     let Some(bytes) = crate::fs::read_or_none(path)? else {
         return Ok(false);
@@ -49,7 +50,7 @@ fn has(path: &str, user: &str) -> Result<bool, Error> {
     Ok(text.lines().any(|line| line.starts_with(&user)))
 }
 
-/// What the program came to: it speaks on its standard error.
+/// Returns the result of `htpasswd`, which prints its messages on the standard error.
 fn outcome(output: Output, name: &str) -> Ret {
     match output.success() {
         true => Ret::ok(output.stderr).change(name, true),
@@ -85,7 +86,7 @@ fn user_absent(cx: &Exec, args: UserAbsent) -> Result<Ret, Error> {
         runas: args.runas.as_deref(),
     };
     if !has(file.path, name)? {
-        // Salt has no word for "as it should be" in test mode here.
+        // In test mode Salt returns None here even if nothing would change.
         let result = (!cx.test).then_some(true);
         return Ok(Ret {
             result,

@@ -22,107 +22,111 @@ mod crl;
 use crl::crl_managed;
 
 state::state_module! {
-    /// Keys, certificates and requests for them.
+    /// Manage private keys, certificates and certificate requests.
     mod x509;
 
-    /// Make sure that a certificate is there, holds what it should, and is not about to expire.
-    /// Other keywords are the names of the subject (`CN`, `O` …), extensions (`subjectAltName`, `keyUsage` …) and arguments of `file.managed`.
+    /// Make sure that a certificate exists, has the given properties, and does not expire soon. The
+    /// other keywords are the names of the subject (`CN`, `O` …), extensions (`subjectAltName`,
+    /// `keyUsage` …) and arguments of `file.managed`.
     fn certificate_managed(CertificateManaged {
         /// The file.
         name: String,
-        /// It is made again when fewer days are left.
+        /// The minimum number of remaining days. With fewer days left the certificate is created
+        /// again.
         days_remaining: Option<f64> = None,
-        /// The minion that signs; this one where none is named.
+        /// The minion that signs. Default: this one.
         ca_server: Option<String> = None,
-        /// The signing policy, whose settings are above all others.
+        /// The signing policy. Its settings take precedence over all others.
         signing_policy: Option<String> = None,
         /// `pem`, `der`, `pkcs7_pem`, `pkcs7_der` or `pkcs12`.
         encoding: String = "pem".into(),
-        /// Certificates that follow it in the file.
+        /// Certificates to append to it in the file.
         append_certs: Value = Value::Null,
-        /// The digest that is signed.
+        /// The digest for the signature.
         digest: String = "sha256".into(),
-        /// The key that signs.
+        /// The private key that signs.
         signing_private_key: Value = Value::Null,
-        /// Its passphrase.
+        /// The passphrase of the signing key.
         signing_private_key_passphrase: Value = Value::Null,
-        /// The authority's certificate; without one the certificate signs itself.
+        /// The certificate of the authority. Default: the certificate is self-signed.
         signing_cert: Value = Value::Null,
-        /// The public key that it is for.
+        /// The public key of the certificate.
         public_key: Value = Value::Null,
-        /// The private key that it is for.
+        /// The private key of the certificate.
         private_key: Value = Value::Null,
-        /// Its passphrase.
+        /// The passphrase of the private key.
         private_key_passphrase: Value = Value::Null,
-        /// A request that says what is not said here.
+        /// A certificate request. It supplies properties that are not given here.
         csr: Value = Value::Null,
-        /// The subject, in one.
+        /// The whole subject as one text.
         subject: Value = Value::Null,
-        /// The serial number; a random one where none is given.
+        /// The serial number. Default: a random number.
         serial_number: Value = Value::Null,
-        /// From when on it is valid, in UTC: `2026-01-31 12:00:00`.
+        /// The time at which it becomes valid, in UTC: `2026-01-31 12:00:00`.
         not_before: Value = Value::Null,
-        /// Until when it is valid.
+        /// The time at which it expires.
         not_after: Value = Value::Null,
-        /// For how many days it is valid.
+        /// The number of days for which it is valid.
         days_valid: Value = Value::Null,
-        /// What a PKCS#12 container is encrypted with.
+        /// The passphrase that encrypts a PKCS#12 container.
         pkcs12_passphrase: Option<String> = None,
-        /// Encrypt it so that older systems can read it.
+        /// True to encrypt it in a way that older systems can read.
         pkcs12_encryption_compat: bool = false,
-        /// What the certificate is called in it.
+        /// The name of the certificate in the PKCS#12 container.
         pkcs12_friendlyname: Option<String> = None,
         ..kwargs
     });
 
-    /// Make sure that a list of revoked certificates is there, holds what it should, and is not about to expire.
-    /// Other keywords are arguments of `file.managed`.
+    /// Make sure that a certificate revocation list exists, has the given contents, and does not
+    /// expire soon. The other keywords are arguments of `file.managed`.
     fn crl_managed(CrlManaged {
         /// The file.
         name: String,
-        /// The authority's private key.
+        /// The private key of the authority.
         signing_private_key: Value,
-        /// The certificates: dictionaries with `certificate` or `serial_number`, and `revocation_date`, `not_after`, `extensions`.
+        /// The revoked certificates: dictionaries with `certificate` or `serial_number`, and
+        /// `revocation_date`, `not_after`, `extensions`.
         revoked: Value,
-        /// It is made again when fewer days are left.
+        /// The minimum number of remaining days. With fewer days left the list is created again.
         days_remaining: Option<f64> = None,
-        /// The authority's certificate.
+        /// The certificate of the authority.
         signing_cert: Value = Value::Null,
-        /// The passphrase of its key.
+        /// The passphrase of the authority's key.
         signing_private_key_passphrase: Value = Value::Null,
-        /// Whether certificates whose time is over stand in it.
+        /// True to include certificates that have expired.
         include_expired: bool = false,
-        /// For how many days it is valid.
+        /// The number of days for which the list is valid.
         days_valid: Option<f64> = None,
-        /// The digest that is signed.
+        /// The digest for the signature.
         digest: String = "sha256".into(),
         /// `pem` or `der`.
         encoding: String = "pem".into(),
-        /// Its extensions; a `cRLNumber` of `auto` is one more than the last.
+        /// The extensions of the list. If `cRLNumber` is `auto`, it is one more than the last
+        /// number.
         extensions: Value = Value::Null,
         ..kwargs
     });
 
-    /// Make sure that a request for a certificate is there.
-    /// Other keywords are the names of the subject, extensions and arguments of `file.managed`.
+    /// Make sure that a certificate request exists. The other keywords are the names of the
+    /// subject, extensions and arguments of `file.managed`.
     fn csr_managed(CsrManaged {
         /// The file.
         name: String,
-        /// The private key that asks.
+        /// The private key of the request.
         private_key: Value,
-        /// Its passphrase.
+        /// The passphrase of the private key.
         private_key_passphrase: Value = Value::Null,
-        /// The digest that is signed.
+        /// The digest for the signature.
         digest: String = "sha256".into(),
         /// `pem` or `der`.
         encoding: String = "pem".into(),
-        /// The subject, in one.
+        /// The whole subject as one text.
         subject: Value = Value::Null,
         ..kwargs
     });
 
-    /// Make sure that a file holds a PEM text, put right.
-    /// Other keywords are arguments of `file.managed`.
+    /// Make sure that a file contains a PEM text in its normalized form. The other keywords are
+    /// arguments of `file.managed`.
     fn pem_managed(PemManaged {
         /// The file.
         name: String,
@@ -131,30 +135,30 @@ state::state_module! {
         ..kwargs
     });
 
-    /// Make sure that a private key is there.
-    /// Other keywords are arguments of `file.managed`; the mode is 0400 where none is given.
+    /// Make sure that a private key exists. The other keywords are arguments of `file.managed`.
+    /// Default mode: 0400.
     fn private_key_managed(PrivateKeyManaged {
         /// The file.
         name: String,
-        /// `rsa`, `ec`, `ed25519` or `ed448`.
+        /// The type of the key: `rsa`, `ec`, `ed25519` or `ed448`.
         algo: String = "rsa".into(),
-        /// Its size: 2048, 3072, 4096 for RSA; 256, 384, 521 for EC.
+        /// The size of the key in bits: 2048, 3072, 4096 for RSA; 256, 384, 521 for EC.
         keysize: Option<i64> = None,
-        /// What it is encrypted with.
+        /// The passphrase that encrypts the key.
         passphrase: Option<String> = None,
         /// `pem`, `der` or `pkcs12`.
         encoding: String = "pem".into(),
-        /// Make a new one in any case.
+        /// True to create a new key in any case.
         new: bool = false,
-        /// Make a new one where the file cannot be read with the passphrase.
+        /// True to create a new key if the file cannot be read with the passphrase.
         overwrite: bool = false,
-        /// Encrypt a PKCS#12 container so that older systems can read it.
+        /// True to encrypt a PKCS#12 container in a way that older systems can read.
         pkcs12_encryption_compat: bool = false,
         ..kwargs
     });
 }
 
-/// Arguments that `file.managed` takes.
+/// The arguments that are passed to `file.managed`.
 const OF_FILES: [&str; 20] = [
     "user",
     "group",
@@ -178,29 +182,30 @@ const OF_FILES: [&str; 20] = [
     "win_perms_reset",
 ];
 
-/// Arguments of the old module that mean nothing now.
+/// The arguments of Salt's old module that no longer have an effect.
 const IGNORED: [&str; 5] = ["cipher", "verbose", "text", "version", "serial_bits"];
 
-/// A file of this module, as `file.managed` places it.
+/// A file of this module, which `file.managed` places.
 struct File<'a> {
     cx: &'a Exec,
     name: &'a str,
-    /// What it is, in Salt's sentences.
+    /// The kind of the file, for the comments.
     what: &'static str,
     args: Map,
 }
 
-/// What is to be done about a file.
+/// The planned change of a file.
 struct Plan<'a> {
     changes: Map,
-    /// Whether something of its kind is there already.
+    /// True if a file of this kind exists already.
     is_there: bool,
     encoding: Encoding,
     make: Box<dyn FnOnce() -> Result<Vec<u8>, Error> + 'a>,
 }
 
 impl<'a> File<'a> {
-    /// Takes the arguments of `file.managed` out of all; those of the engine mean nothing here.
+    /// Moves the arguments of `file.managed` out of `kwargs`, and removes those of the state
+    /// engine.
     fn of(cx: &'a Exec, name: &'a str, what: &'static str, kwargs: &mut Map) -> Self {
         let mut args = Map::new().with("show_changes", false);
         for name in OF_FILES {
@@ -243,7 +248,7 @@ impl<'a> File<'a> {
         told(ret)
     }
 
-    /// The return of `file.managed`, as a part of this state's.
+    /// Adds the return of `file.managed` to this state's return, as a sub-state run.
     fn with_part(&self, ret: Ret, part: Ret) -> Ret {
         let id = self
             .cx
@@ -264,7 +269,8 @@ impl<'a> File<'a> {
         ret.with("sub_state_run", Value::list([part.into()]))
     }
 
-    /// Looks at the file, decides, and does it. `decide` is given the file that is there already, if one is; a link that is not followed is none.
+    /// Examines the file, decides what to do, and does it. `decide` receives the existing file, if
+    /// there is one. A link that is not followed does not count as an existing file.
     fn run(
         &self,
         decide: impl FnOnce(Option<&Path>) -> Result<Plan<'a>, Error>,
@@ -315,7 +321,7 @@ impl<'a> File<'a> {
             true => None,
             false => Some((plan.make)()?),
         };
-        // What is made is made before what was there goes.
+        // The new contents were created above, so the old link is removed only once they exist.
         if plan.changes.contains("replaced") && real.is_symlink() {
             fs::remove(self.cx, real).map_err(Error::io(real))?;
         }
@@ -338,7 +344,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// Salt tells a refusal without changes.
+/// Converts an error to a failed return without changes, as in Salt.
 fn told(ret: Result<Ret, Error>) -> Result<Ret, Error> {
     ret.or_else(|error| Ok(Ret::failed(error.to_string())))
 }
@@ -407,7 +413,7 @@ fn key_plan<'a>(
     })
 }
 
-/// The key that a file holds, read with the passphrase.
+/// Returns the key in a file, read with the passphrase.
 fn current_key(
     cx: &Exec,
     args: &PrivateKeyManaged,
@@ -569,7 +575,7 @@ fn certificate_managed(cx: &Exec, args: CertificateManaged) -> Result<Ret, Error
     told(file.run(|there| wanted.plan(cx, there)))
 }
 
-/// What is wanted of a certificate.
+/// The wanted properties of a certificate.
 struct Wanted<'a> {
     name: &'a str,
     days_remaining: f64,
@@ -618,7 +624,7 @@ impl<'a> Wanted<'a> {
         })
     }
 
-    /// The certificate that is kept, or a new one.
+    /// Returns the encoded file with the existing certificate, if it is kept, or with a new one.
     fn written(self, cx: &Exec, encoding: Encoding, kept: Option<Found>) -> Result<Vec<u8>, Error> {
         let chain = appended(&self.chain)?;
         if encoding == Encoding::Der && !chain.is_empty() {

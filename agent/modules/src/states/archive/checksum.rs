@@ -1,4 +1,5 @@
-//! The hashes of archives that were unpacked: `source_hash_update` and `skip_files_list_verify` look at them.
+//! The stored hashes of extracted archives, which `source_hash_update` and `skip_files_list_verify`
+//! compare.
 
 use std::path::PathBuf;
 
@@ -31,17 +32,17 @@ fn lines(cx: &Exec, path: &str) -> Result<Vec<(String, String)>, Error> {
     Ok(lines.collect())
 }
 
-/// The hash that is kept of an archive.
+/// Returns the stored hash of an archive.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the file of hashes cannot be read.
 pub(super) fn read(cx: &Exec, path: &str, kind: Option<&str>) -> Result<Option<String>, Error> {
     let kind = kind.unwrap_or_else(|| hash_type(cx));
     let mut lines = lines(cx, path)?.into_iter();
     Ok(lines.find(|(known, _)| known == kind).map(|(_, hash)| hash))
 }
 
-/// Keeps the hash that an archive has now.
+/// Stores the current hash of an archive.
 pub(super) fn update(cx: &Exec, path: &str) -> Result<(), Error> {
     let kind = hash_type(cx);
     let hash = hashes::of_file(path, kind)?;

@@ -1,4 +1,4 @@
-//! Whether an archive must be unpacked, and unpacking it.
+//! Decides whether an archive must be extracted, and extracts it.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,15 +12,15 @@ use crate::exec::archive::{Contents, Kind, Unpack, trimmed, untar, unzipped};
 use crate::fs;
 use crate::process::{Process, which};
 
-/// What a look at the folder has told.
+/// The result of comparing a folder with an archive.
 #[derive(Default)]
 struct Look {
     missing: bool,
-    /// Paths that are there and are of another kind.
+    /// The paths that exist but are of another kind.
     wrong: Vec<String>,
 }
 
-/// Why an archive is unpacked, for the comment.
+/// Returns the reason for the extraction, for the comment.
 fn why(triggered: bool, missing: bool) -> &'static str {
     match (triggered, missing) {
         (true, _) => ", due to source_hash update",
@@ -77,7 +77,7 @@ impl Job<'_> {
         })
     }
 
-    /// The return once files were unpacked, with their owners set.
+    /// Returns the result after the extraction, and sets the owners.
     fn told(&self, contents: &Contents, mut ret: Ret, reason: &str) -> Ret {
         let (Some(true), Some(files)) = (ret.result, ret.changes.get("extracted_files")) else {
             return ret;
@@ -129,7 +129,7 @@ impl Job<'_> {
                         }
                     }
                     Err(error) if error.kind() == ErrorKind::NotFound => look.missing = true,
-                    // Below a file that stands in the place of a folder.
+                    // The path is below a file that exists in place of a folder.
                     Err(error) if error.kind() == ErrorKind::NotADirectory => {}
                     Err(error) => return Err(Error::io(&path)(error)),
                 }
@@ -138,7 +138,8 @@ impl Job<'_> {
         Ok(look)
     }
 
-    /// What is of another kind: an answer, or it is removed.
+    /// Handles paths of the wrong kind. Returns a final result, or removes the paths and returns
+    /// `None`.
     fn wrong_types(&self, wrong: &[String], ret: &mut Ret) -> Result<Option<Ret>, Error> {
         let test = self.cx.test;
         let list: Vec<String> = wrong.iter().map(|path| format!("- {path}")).collect();
@@ -182,7 +183,7 @@ impl Job<'_> {
         Ok(None)
     }
 
-    /// Removes paths, and notes them under `removed`.
+    /// Removes paths, and records them under `removed`.
     fn remove(&self, paths: Vec<String>, ret: &mut Ret, failed: &str) -> Result<(), Error> {
         let (mut removed, mut errors) = (Vec::new(), String::new());
         for path in paths {
@@ -271,7 +272,7 @@ impl Job<'_> {
             }
             Ok(Unpacked::Failed(result)) => {
                 if created {
-                    // Only where nothing was unpacked.
+                    // This succeeds only if the folder is empty.
                     let _ = fs::rmdir(self.cx, Path::new(folder));
                 }
                 let text = |key: &str| result.get(key).map(Value::to_text).unwrap_or_default();
@@ -341,7 +342,7 @@ impl Job<'_> {
         }
     }
 
-    /// tar with the user's options, which it tells what it unpacks.
+    /// Extracts with the program tar and the user's options. tar prints the names of the files.
     fn tar_with(&self, cached: &str, options: &str) -> Result<Unpacked, Error> {
         if which("tar").is_none() {
             return Err("tar command not available, it might not be installed on minion".into());
@@ -364,7 +365,8 @@ impl Job<'_> {
     }
 }
 
-/// `xv` is always there; a first word without a dash is more letters of that kind.
+/// Returns the command line of tar. It always contains `xv`; a first word without a dash consists
+/// of more such letters.
 fn tar_words(options: &str, cached: &str) -> Result<Vec<String>, Error> {
     let options = shlex::split(options)?;
     let options = options
@@ -384,11 +386,11 @@ fn tar_words(options: &str, cached: &str) -> Result<Vec<String>, Error> {
     Ok(words)
 }
 
-/// What became of unpacking.
+/// The result of an extraction.
 enum Unpacked {
-    /// Names, or lines that a program has written.
+    /// The names of the files, or the output lines of a program.
     Files(Value),
-    /// tar has failed.
+    /// The output of a failed tar.
     Failed(Map),
 }
 

@@ -17,93 +17,96 @@ use crate::source::{self, Url, redacted};
 use crate::users;
 
 state::state_module! {
-    /// Unpack archives.
+    /// Extract archives.
     mod archive;
 
-    /// Make sure that an archive is unpacked: it is when a file, folder or link of it is missing.
+    /// Make sure that an archive is extracted. It is extracted when one of its files, folders or
+    /// links is missing.
     fn extracted(Extracted {
-        /// The folder to unpack it to.
+        /// The folder to extract to.
         name: String,
-        /// The archive: a path, `salt://…` or a URL, or a list of which the first that is there is taken.
+        /// The archive: a path, `salt://…` or a URL; or a list of these, of which the first that
+        /// exists is used.
         source: Value,
-        /// Its hash, `type=hash`, or where a file of hashes is.
+        /// The hash of the archive as `type=hash`, or the address of a file of hashes.
         source_hash: Value = Value::Null,
-        /// The archive's name in the file of hashes.
+        /// The name of the archive in the file of hashes.
         source_hash_name: Option<String> = None,
-        /// Unpack it again when the hash changes.
+        /// True to extract the archive again when its hash changes.
         source_hash_update: bool = false,
-        /// Compare the hash alone, and not what the archive holds.
+        /// True to compare only the hash and not the contents of the archive.
         skip_files_list_verify: bool = false,
-        /// Take an archive of the web without a hash.
+        /// True to accept an archive from the web without a hash.
         skip_verify: bool = false,
         /// The password of a zip archive.
         password: Value = Value::Null,
         /// Options for tar or unzip.
         options: Value = Value::Null,
-        /// The command that unpacks an unusual tar to its standard output, to see what it holds.
+        /// A command that writes the decompressed tar to its standard output, to list an archive
+        /// with an unusual compression.
         list_options: Option<String> = None,
-        /// Remove what stands in the way and is of another kind.
+        /// True to remove existing paths of the wrong kind.
         force: bool = false,
-        /// Unpack it in any case.
+        /// True to extract the archive in any case.
         overwrite: bool = false,
-        /// Remove what the archive's top level names first.
+        /// True to first remove the files and folders that are at the top level of the archive.
         clean: bool = false,
-        /// Remove the whole folder first.
+        /// True to first remove the whole folder.
         clean_parent: bool = false,
-        /// The user that is to own what is unpacked.
+        /// The owner of the extracted files.
         user: Value = Value::Null,
-        /// The group that is to own it.
+        /// The group of the extracted files.
         group: Value = Value::Null,
-        /// A path: do nothing when it is there.
+        /// A path. If it exists, nothing is done.
         if_missing: Value = Value::Null,
-        /// How many names to return; 100 when True.
+        /// The maximum number of names to return. True means 100.
         trim_output: Value = false.into(),
-        /// Whether a zip archive is unpacked by `archive.cmd_unzip`.
+        /// True to extract a zip archive with `archive.cmd_unzip`.
         use_cmd_unzip: Value = Value::Null,
-        /// Whether files of a zip archive get the modes that it has.
+        /// True to apply the file modes of a zip archive.
         extract_perms: bool = true,
-        /// Refuse an archive that has more than one folder at its top.
+        /// True to reject an archive with more than one folder at its top level.
         enforce_toplevel: bool = true,
-        /// Set owners on this path alone.
+        /// A path. The owners are set only on it.
         enforce_ownership_on: Value = Value::Null,
-        /// `tar`, `zip` or `rar`, where the name does not tell.
+        /// The format: `tar`, `zip` or `rar`. Default: guessed from the name.
         archive_format: Value = Value::Null,
-        /// Fetch an archive of the web again when its tag changed.
+        /// True to fetch an archive from the web again when its ETag has changed.
         use_etag: bool = false,
-        /// A signature of the source: `True` where it is in the file itself, or its address.
+        /// A signature of the source: its address, or `True` if it is in the file itself.
         signature: Value = Value::Null,
-        /// A signature of the file of hashes, likewise.
+        /// A signature of the file of hashes: its address, or `True` if it is in the file itself.
         source_hash_sig: Value = Value::Null,
-        /// Fingerprints of keys, one of which must have signed.
+        /// Fingerprints of keys. At least one of them must have signed.
         signed_by_any: Value = Value::Null,
-        /// Fingerprints of keys, all of which must have signed.
+        /// Fingerprints of keys. All of them must have signed.
         signed_by_all: Value = Value::Null,
-        /// The file with the public keys.
+        /// The file that contains the public keys.
         keyring: Value = Value::Null,
-        /// The folder of the keys.
+        /// The folder of GnuPG's files.
         gnupghome: Value = Value::Null,
-        /// The execution module that verifies.
+        /// The execution module that verifies signatures.
         sig_backend: String = "gpg".into(),
         ..kwargs
     });
 }
 
-/// What is asked for, once it is understood.
+/// The checked arguments.
 struct Job<'a> {
     cx: &'a Exec,
     args: &'a Extracted,
-    /// The folder, with a slash at its end.
+    /// The folder to extract to, with a slash at its end.
     name: String,
-    /// The source that is taken.
+    /// The source that is used.
     source: String,
     local: bool,
     format: String,
     options: Option<String>,
-    /// Zip: whether unzip's own output is returned.
+    /// True to return the output of unzip, for zip archives.
     cmd_unzip: bool,
     trim: Option<usize>,
     sum: Option<Sum>,
-    /// Who must have signed it.
+    /// The keys that must have signed the archive.
     by: Signers,
 }
 
@@ -123,7 +126,7 @@ fn extracted(cx: &Exec, args: Extracted) -> Result<Ret, Error> {
         Step::Done(ret) => ret,
         Step::Next(job) => {
             let ret = job.run()?;
-            // What stands behind the extraction is left out where the state has failed before it.
+            // The steps after the extraction are skipped if the state has failed.
             if !job.local && !keep && !cx.test && ret.result == Some(true) {
                 job.forget(&mut warnings);
             }
@@ -134,7 +137,7 @@ fn extracted(cx: &Exec, args: Extracted) -> Result<Ret, Error> {
     Ok(ret)
 }
 
-/// A check either ends the state or lets it go on.
+/// The result of a check: either the final return of the state, or a value to continue with.
 enum Step<T> {
     Done(Ret),
     Next(T),
@@ -147,7 +150,7 @@ fn absolute(path: &Value, what: &str) -> Result<(), Error> {
     Err(format!("Value for '{what}' is not an absolute path").into())
 }
 
-/// The folder to unpack to, with a slash at its end.
+/// Returns the folder to extract to, with a slash at its end.
 fn target(args: &Extracted) -> Result<String, Error> {
     if !path::isabs(&args.name) {
         return Err(format!("{} is not an absolute path", args.name).into());
@@ -167,7 +170,7 @@ fn target(args: &Extracted) -> Result<String, Error> {
     Ok(name)
 }
 
-/// Who must have signed the archive.
+/// Returns the keys that must have signed the archive.
 fn signed_by(cx: &Exec, args: &Extracted) -> Result<Signers, Error> {
     let by = signers!(args);
     let is_signed = args.signature.is_true() || args.source_hash_sig.is_true();
@@ -282,7 +285,7 @@ fn format_of(args: &Extracted, path: &str) -> Result<String, Error> {
     Ok(format)
 }
 
-/// Whether unzip's own output is wanted, and what does not go together.
+/// Returns whether to return the output of unzip. Fails if the arguments contradict each other.
 fn zip_options(
     args: &Extracted,
     format: &str,
@@ -386,7 +389,7 @@ impl Job<'_> {
         self.extract(&cached, &contents, before.as_deref())
     }
 
-    /// True when the archive has the hash that it had when it was unpacked last.
+    /// Returns true if the archive still has the hash that it had when it was last extracted.
     fn has_same_sum(&self) -> Result<bool, Error> {
         let cached = if self.local {
             Some(self.source.clone())
@@ -403,7 +406,8 @@ impl Job<'_> {
         Ok(matches!((&self.sum, known), (Some(sum), Some(known)) if sum.hash == known))
     }
 
-    /// The archive on this machine; a remote one is fetched, but not in test mode.
+    /// Returns the path of the archive on this machine. A remote archive is fetched, except in test
+    /// mode.
     fn cached(&self) -> Result<Step<String>, Error> {
         if self.local {
             return Ok(Step::Next(self.source.clone()));
@@ -443,7 +447,7 @@ impl Job<'_> {
         asked.is_ok_and(|encrypted| encrypted.is_true())
     }
 
-    /// How many leading folders tar is told to leave out.
+    /// Returns the number of leading folders that tar's options strip.
     fn strip_components(&self) -> usize {
         let options = self
             .options
@@ -474,7 +478,7 @@ impl Job<'_> {
         Ok(found.stripped(self.strip_components()))
     }
 
-    /// What to do about an archive that cannot be listed.
+    /// Extends the error for an archive that cannot be listed with possible workarounds.
     fn unlisted(&self, error: &Error) -> Error {
         let mut text = error.to_string();
         let mut problems = Vec::new();
@@ -530,7 +534,7 @@ impl Job<'_> {
         .into())
     }
 
-    /// Removes the archive from the cache; that it cannot be removed is only a warning.
+    /// Removes the archive from the cache. A failure is only a warning.
     fn forget(&self, warnings: &mut Vec<String>) {
         let kwargs = Map::new().with("saltenv", self.cx.saltenv.as_str());
         let done = call_state(self.cx, "file.not_cached", &self.source, kwargs);
@@ -542,7 +546,7 @@ impl Job<'_> {
     }
 }
 
-/// Calls another state function; its error is its answer.
+/// Calls another state function. An error becomes a failed return.
 fn call_state(cx: &Exec, function: &str, name: &str, kwargs: Map) -> Result<Ret, Error> {
     let found = cx
         .state_function(function)

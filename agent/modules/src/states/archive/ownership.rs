@@ -1,4 +1,4 @@
-//! The owners of what was unpacked.
+//! Sets the owners of extracted files.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -11,14 +11,14 @@ use super::{Job, call_state};
 use crate::exec::archive::Contents;
 use crate::{fs, users};
 
-/// Paths that were not as they should be.
+/// The paths whose owners could not be set.
 #[derive(Default)]
 struct Trouble {
     missing: Vec<String>,
     failed: Vec<String>,
 }
 
-/// Gives the archive's top level, or one path, its owners.
+/// Sets the owners of the archive's top level, or of the one given path.
 pub(super) fn enforce(job: &Job<'_>, contents: &Contents, ret: &mut Ret) {
     if !job.args.user.is_true() && !job.args.group.is_true() {
         return;
@@ -58,7 +58,7 @@ pub(super) fn enforce(job: &Job<'_>, contents: &Contents, ret: &mut Ret) {
     }
 }
 
-/// Folders, which are gone through, and other paths.
+/// Returns the folders to change recursively, and the other paths.
 fn paths(job: &Job<'_>, contents: &Contents) -> (Vec<String>, Vec<String>) {
     if let Some(path) = job.args.enforce_ownership_on.as_str() {
         let one = vec![path.to_owned()];

@@ -2,7 +2,8 @@ use value::python;
 
 use crate::testing::{apply, exec, json};
 
-/// Result, comment and changes (without the pid) as Salt printed them for the same call.
+/// Returns the result, comment and changes (without the pid) in the form in which Salt printed them
+/// for the same call.
 fn ran(function: &str, kwargs: &str, test: bool) -> (Option<bool>, String, String) {
     let mut cx = exec();
     cx.test = test;

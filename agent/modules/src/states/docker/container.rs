@@ -11,89 +11,91 @@ use crate::exec::docker::create::Asked;
 use crate::exec::docker::{CLIENT_SECONDS, Client, Kind};
 
 state::state_module! {
-    /// Containers, through the program docker or podman.
+    /// Manage containers with the program docker or podman.
     mod docker_container;
 
-    /// Make sure that a container is there as it is described, and runs.
+    /// Make sure that a container exists as described, and that it runs.
     fn running(Running {
-        /// Its name.
+        /// The name of the container.
         name: String,
-        /// Its image.
+        /// The image of the container.
         image: Option<String> = None,
-        /// Has no meaning here: what the program can be told is what is checked.
+        /// Accepted but ignored: only the options of the program itself are checked.
         skip_translate: Value = Value::Null,
-        /// Whether an argument may be given twice, by two names.
+        /// True to allow that an argument is given twice, by two names.
         ignore_collisions: bool = false,
-        /// Whether addresses are checked.
+        /// True to check addresses.
         validate_ip_addrs: bool = true,
-        /// Replace it though nothing has changed.
+        /// True to replace the container even if nothing has changed.
         force: bool = false,
-        /// What a watched change does: `force` replaces it, a signal is sent to it.
+        /// The reaction to a change of a watched state: `force` replaces the container; a signal is
+        /// sent to it.
         watch_action: String = "force".into(),
-        /// Whether it is started.
+        /// True to start the container.
         start: bool = true,
-        /// Seconds that one which is replaced has to stop.
+        /// The number of seconds that a replaced container has to stop.
         shutdown_timeout: Option<i64> = None,
-        /// Seconds that the program may take.
+        /// The maximum number of seconds that the program may run.
         client_timeout: i64 = CLIENT_SECONDS,
-        /// The networks that it is connected to.
+        /// The networks that the container is connected to.
         networks: Value = Value::Null,
         ..kwargs
     });
 
     /// Run a container once.
     fn run(RunOnce {
-        /// Its name.
+        /// The name of the container.
         name: String,
-        /// Its image.
+        /// The image of the container.
         image: Option<String> = None,
-        /// Whether it is left to run.
+        /// True to let it run in the background.
         bg: bool = false,
-        /// Whether an exit code other than 0 is a failure.
+        /// True if an exit code other than 0 is a failure.
         failhard: bool = true,
-        /// Whether a container of that name is removed.
+        /// True to replace an existing container of that name.
         replace: bool = false,
-        /// Whether it is removed though it runs.
+        /// True to replace even a running container.
         force: bool = false,
-        /// Has no meaning here: what the program can be told is what is checked.
+        /// Accepted but ignored: only the options of the program itself are checked.
         skip_translate: Value = Value::Null,
-        /// Whether an argument may be given twice, by two names.
+        /// True to allow that an argument is given twice, by two names.
         ignore_collisions: bool = false,
-        /// Whether addresses are checked.
+        /// True to check addresses.
         validate_ip_addrs: bool = true,
-        /// Seconds that the program may take.
+        /// The maximum number of seconds that the program may run.
         client_timeout: i64 = CLIENT_SECONDS,
         ..kwargs
     });
 
-    /// Make sure that containers do not run.
+    /// Make sure that containers are stopped.
     fn stopped(Stopped {
         /// The container's name.
         name: Option<String> = None,
-        /// Several of them.
+        /// A list of containers, instead of `name`.
         containers: Value = Value::Null,
-        /// Seconds that each has to stop.
+        /// The number of seconds that each container has to stop.
         shutdown_timeout: Option<i64> = None,
-        /// Whether one that is held goes on to be stopped.
+        /// True to unpause a paused container so that it can be stopped. Otherwise a paused
+        /// container is a failure.
         unpause: bool = false,
-        /// Whether it is wrong that one is not there.
+        /// True if a container that does not exist is a failure.
         error_on_absent: bool = true,
         ..kwargs
     });
 
-    /// Make sure that a container is not there.
+    /// Make sure that a container does not exist.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the container.
         name: String,
-        /// Whether it is removed though it runs.
+        /// True to remove even a running container.
         force: bool = false,
     });
 
-    /// What happens when something that is watched has changed.
+    /// React to a change of a watched state.
     fn mod_watch(ModWatch {
         /// The container's name.
         name: String,
-        /// The function that watches.
+        /// The name of the watching function.
         sfun: Option<String> = None,
         ..kwargs
     });
@@ -125,7 +127,8 @@ fn running(cx: &Exec, args: Running) -> Result<Ret, Error> {
     running::running(cx, request)
 }
 
-/// Takes the arguments that say whether a container goes with its process.
+/// Removes `auto_remove` and `rm` from the arguments, and returns their value. They determine
+/// whether the container is removed after its end.
 fn taken(given: &mut Map, ignore_collisions: bool) -> Result<Option<bool>, Ret> {
     let both = ["auto_remove", "rm"].map(|key| given.remove(key));
     match both {
@@ -136,7 +139,7 @@ fn taken(given: &mut Map, ignore_collisions: bool) -> Result<Option<bool>, Ret> 
     }
 }
 
-/// What is said of a container that has run.
+/// Returns the result for a container that was run.
 fn ended(done: &Map, bg: bool, failhard: bool) -> Ret {
     match done.get("ExitCode").and_then(Value::as_int) {
         _ if bg => Ret::ok("Container was run in the background"),
@@ -178,7 +181,8 @@ fn run(cx: &Exec, args: RunOnce) -> Result<Ret, Error> {
         let where_to = if args.bg { " in the background" } else { "" };
         return Ok(Ret::would(format!("Container would be run{where_to}")));
     }
-    // Its exit code is asked for when it has ended: it is removed after that.
+    // The container is removed here after its end, and not by the program, since its exit code is
+    // read only then.
     let remove = match args.bg {
         true => None,
         false => match taken(&mut given, args.ignore_collisions) {
@@ -214,7 +218,7 @@ fn run(cx: &Exec, args: RunOnce) -> Result<Ret, Error> {
     })
 }
 
-/// The containers that are in a state, by it.
+/// The states of containers, each with the container's name.
 struct Found(Vec<(String, &'static str)>);
 
 impl Found {

@@ -8,61 +8,62 @@ use super::not_watched;
 use crate::exec::docker::{CLIENT_SECONDS, Client, Kind, images};
 
 state::state_module! {
-    /// Images of containers, through the program docker or podman.
+    /// Manage images of containers with the program docker or podman.
     mod docker_image;
 
-    /// Make sure that an image is there.
+    /// Make sure that an image exists.
     fn present(Present {
-        /// Its name.
+        /// The name of the image.
         name: String,
-        /// Its tag.
+        /// The tag of the image.
         tag: Option<String> = None,
-        /// The folder that it is built of.
+        /// The folder to build the image from.
         build: Option<String> = None,
-        /// The archive that it is loaded from.
+        /// The archive to load the image from.
         load: Option<String> = None,
-        /// Whether it is fetched or made again.
+        /// True to pull, build or load the image again.
         force: bool = false,
-        /// Has no meaning with a program: its own configuration says which registries may be trusted.
+        /// Accepted but ignored: the configuration of the program determines which registries it
+        /// trusts.
         insecure_registry: bool = false,
-        /// Has no meaning here: a transfer has all the time that it needs.
+        /// Accepted but ignored: there is no time limit for a transfer.
         client_timeout: i64 = CLIENT_SECONDS,
         /// The name of the Dockerfile in the folder.
         dockerfile: Option<String> = None,
-        /// Is not served.
+        /// Not supported.
         sls: Value = Value::Null,
-        /// Goes with `sls`.
+        /// Belongs to `sls`. Not supported.
         base: String = "opensuse/python".into(),
-        /// Goes with `sls`.
+        /// Belongs to `sls`. Not supported.
         saltenv: String = "base".into(),
-        /// Goes with `sls`.
+        /// Belongs to `sls`. Not supported.
         pillarenv: Option<String> = None,
-        /// Goes with `sls`.
+        /// Belongs to `sls`. Not supported.
         pillar: Value = Value::Null,
         ..kwargs
     });
 
-    /// Make sure that images are not there.
+    /// Make sure that images do not exist.
     fn absent(Absent {
-        /// The image's name.
+        /// The name of the image.
         name: Option<String> = None,
-        /// Several of them.
+        /// A list of images, instead of `name`.
         images: Option<Vec<String>> = None,
-        /// Whether one that is used is removed too.
+        /// True to remove even an image that is in use.
         force: bool = false,
     });
 
-    /// What happens when something that is watched has changed: it is fetched or made again.
+    /// Pull, build or load the image again because a watched state changed something.
     fn mod_watch(ModWatch {
-        /// Its name.
+        /// The name of the image.
         name: String,
-        /// The function that watches.
+        /// The name of the watching function.
         sfun: Option<String> = None,
         ..kwargs
     });
 }
 
-/// How an image comes to be there.
+/// The source of an image.
 enum Way<'a> {
     Built(&'a str),
     Loaded(&'a str),
@@ -79,7 +80,7 @@ impl Way<'_> {
     }
 }
 
-/// How an image is asked for.
+/// Returns the source of the image that the arguments select.
 fn way<'a>(args: &'a Present, tag: Option<&str>) -> Result<Way<'a>, &'static str> {
     let ways = [
         args.build.is_some(),
@@ -179,7 +180,7 @@ fn built(
     )
 }
 
-/// Whether another image is there than before.
+/// Returns whether the image differs from the one that existed before.
 fn has_changed(way: &Way<'_>, there: Option<&Map>, made: &Map) -> bool {
     let Some(there) = there else {
         return true;

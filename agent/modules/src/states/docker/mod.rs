@@ -1,5 +1,6 @@
-//! The state modules of containers: `docker_container`, `docker_image`, `docker_network` and `docker_volume`. Salt 3008 has them no
-//! more; answers are those of its last ones.
+//! The state modules of containers: `docker_container`, `docker_image`, `docker_network` and
+//! `docker_volume`. Salt 3008 no longer has them; the returns are those of Salt's last versions of
+//! them.
 
 pub(crate) mod container;
 pub(crate) mod image;
@@ -10,7 +11,7 @@ pub(crate) mod volume;
 use state::module::Ret;
 use value::Map;
 
-/// A function's answer once its sentences are put together as Salt does.
+/// Returns a result with the comments joined in the same way as in Salt.
 fn told(result: Option<bool>, comments: &[String], changes: Map) -> Ret {
     let end = if comments.len() > 1 { "." } else { "" };
     Ret {
@@ -19,7 +20,7 @@ fn told(result: Option<bool>, comments: &[String], changes: Map) -> Ret {
     }
 }
 
-/// What a requisite that is watched cannot bring about.
+/// Returns the failure of a watch requisite for a function that does not support it.
 fn not_watched(function: Option<&str>) -> Ret {
     let function = function.unwrap_or("None");
     Ret::failed(format!("watch requisite is not implemented for {function}"))

@@ -8,38 +8,39 @@ use value::{Map, Value};
 use crate::exec::docker::{Client, Kind, compare, containers, create, drop_network};
 use crate::state_run::split_input;
 
-/// What a network is called that is only made to be compared.
+/// The name of the temporary network that is created only for a comparison.
 const WANTED: &str = "pinch-wanted-network";
 
 state::state_module! {
-    /// Networks of containers, through the program docker or podman.
+    /// Manage networks of containers with the program docker or podman.
     mod docker_network;
 
-    /// Make sure that a network is there as it is described.
+    /// Make sure that a network exists as described.
     fn present(Present {
-        /// Its name.
+        /// The name of the network.
         name: String,
-        /// Has no meaning here: what the program can be told is what is checked.
+        /// Accepted but ignored: only the options of the program itself are checked.
         skip_translate: Value = Value::Null,
-        /// Whether an argument may be given twice, by two names.
+        /// True to allow that an argument is given twice, by two names.
         ignore_collisions: bool = false,
-        /// Whether addresses are checked.
+        /// True to check addresses.
         validate_ip_addrs: bool = true,
-        /// The containers that are to be connected to it.
+        /// The containers that must be connected to the network.
         containers: Value = Value::Null,
-        /// Whether containers come back to one that had to be made again.
+        /// True to reconnect the containers of a network that had to be created again.
         reconnect: bool = true,
         ..kwargs
     });
 
-    /// Make sure that a network is not there.
+    /// Make sure that a network does not exist.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the network.
         name: String,
     });
 }
 
-/// The containers that are to be connected: those that run by their ids, and a warning of the others.
+/// Returns the containers to connect: the running ones by id, and warnings about those that do not
+/// exist or do not run.
 fn wanted(client: &Client<'_>, given: &Value) -> Result<(Map, Vec<String>), Error> {
     let names = match given.is_true() {
         true => split_input(given),
@@ -98,12 +99,12 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     Ok(ret)
 }
 
-/// The work on one network.
+/// The progress of the state for one network.
 struct Work<'a> {
     client: Client<'a>,
     name: String,
     known: Map,
-    /// Whether containers are named.
+    /// True if the state names containers.
     named: bool,
     reconnect: bool,
     changes: Map,
@@ -163,7 +164,9 @@ impl Work<'_> {
         self.connected(cx, comment, (running, disconnected), &left)
     }
 
-    /// What would change of the network that is there: another one is made and removed again, as the addresses cannot be had twice.
+    /// Returns the differences between the existing network and the wanted one. For this it creates
+    /// a temporary network and removes it again. The temporary network has no `ipam` settings,
+    /// since two networks cannot use the same addresses.
     fn differences(&self, there: &Map) -> Result<Map, Error> {
         let (mut plain, mut ipam) = (self.known.clone(), Map::new());
         if let Some(Value::Map(own)) = plain.remove("ipam") {
@@ -179,7 +182,7 @@ impl Work<'_> {
             options.insert(bridge, "pinch-wanted");
         }
         if self.client.found(Kind::Network, WANTED)?.is_some() {
-            // A run that was cut short has left it.
+            // It is left over from an interrupted run.
             drop_network(&self.client, WANTED)?;
         }
         create::make_network(&self.client, WANTED, &plain)?;
@@ -194,7 +197,8 @@ impl Work<'_> {
         Ok(compare::two_networks(&there, &made, &ignore))
     }
 
-    /// What is to be known of the containers of a network that goes, so that they can come back.
+    /// Returns the links and aliases of the containers of a network that is replaced, so that the
+    /// containers can be reconnected.
     fn remembered(&self, left: &Map) -> Result<Map, Error> {
         let mut all = left.clone();
         if self.named || !self.reconnect {
@@ -229,7 +233,7 @@ impl Work<'_> {
         };
         to_connect.retain(|id, _| !left.contains_value(id));
         if cx.test && !to_connect.is_empty() {
-            // Salt would connect them in test mode, too.
+            // Unlike here, Salt connects them in test mode too.
             let names = to_connect.values().filter_map(|told| told.get("Name"));
             let names: Vec<String> = names.map(Value::to_text).collect();
             return Ok(Ret::would(format!(
@@ -271,7 +275,8 @@ impl Work<'_> {
         }
     }
 
-    /// Connects a container, one that comes back with what it had where that can be.
+    /// Connects a container. A reconnected container gets its former addresses, links and aliases
+    /// if possible.
     fn connect(&self, id: &str, told: &Value, is_back: bool) -> Result<(), Error> {
         let mut config = Map::new();
         let keys = [
@@ -300,7 +305,7 @@ impl Work<'_> {
     }
 }
 
-/// A network without the addresses that nobody has asked for.
+/// Returns a network without the addresses that the program chose by itself.
 fn without_own_choice(there: &Map, wanted: &Map) -> Map {
     let mut there = there.clone();
     let pools = wanted
@@ -335,7 +340,8 @@ fn without_own_choice(there: &Map, wanted: &Map) -> Map {
     there
 }
 
-/// Whether an address is the first one of a network: what is taken where none is named.
+/// Returns whether an address is the first one of a network. The program chooses it as the default
+/// gateway.
 fn is_first(subnet: Option<&Value>, address: Option<&Value>) -> bool {
     let subnet = subnet.and_then(|subnet| Network::parse(subnet.as_str()?, false).ok());
     let first = subnet.and_then(|subnet| subnet.addresses(1, 2).next());
@@ -358,7 +364,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     cx.apply(would, || removed(&client, &there))
 }
 
-/// Removes a network, after its containers have left it.
+/// Removes a network, after its containers are disconnected.
 fn removed(client: &Client<'_>, there: &Map) -> Result<Ret, Error> {
     let name = there.get("Name").map(Value::to_text).unwrap_or_default();
     let (mut left, mut errors) = (Vec::new(), Vec::new());

@@ -1,4 +1,5 @@
-//! `docker_container.running`: a container is made as it is asked for, compared with the one that is there, and takes its place.
+//! The state `docker_container.running`: creates a container as described, compares it with the
+//! existing one, and replaces that one if they differ.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -11,12 +12,12 @@ use crate::exec::docker::create::Asked;
 use crate::exec::docker::{Client, Kind, images, repacked, send};
 use crate::state_run::split_input;
 
-/// What a state asks for.
+/// The arguments of the state.
 pub(super) struct Request<'a> {
     pub(super) name: &'a str,
     pub(super) image: &'a str,
     pub(super) force: bool,
-    /// The signal that a watched change sends.
+    /// The signal that is sent because of a change of a watched state.
     pub(super) signal: Option<&'a str>,
     pub(super) start: bool,
     pub(super) shutdown_timeout: Option<i64>,
@@ -27,7 +28,8 @@ pub(super) struct Request<'a> {
     pub(super) given: Map,
 }
 
-/// The networks that an argument names, each with how the container is to be there; all must be there.
+/// Returns the networks that an argument names, each with the container's settings in it. All of
+/// them must exist.
 pub(super) fn networks(client: &Client<'_>, given: &Value) -> Result<Map, Ret> {
     let failed = |text: &str| Ret::failed(text.to_owned());
     let given = match given {
@@ -111,7 +113,8 @@ fn config_of(given: &Value) -> Result<Map, ()> {
     Ok(config)
 }
 
-/// The id of an image, which is fetched where it is not there; none in test mode then.
+/// Returns the id of an image. A missing image is pulled, except in test mode, where the result is
+/// `None`.
 pub(super) fn image(
     client: &Client<'_>,
     name: &str,
@@ -132,7 +135,7 @@ pub(super) fn image(
     }
 }
 
-/// The work on one container.
+/// The progress of the state for one container.
 struct Work<'a> {
     cx: &'a Exec,
     client: Client<'a>,
@@ -144,15 +147,15 @@ struct Work<'a> {
     result: Option<bool>,
 }
 
-/// The container that was made to be compared.
+/// The container that was created for the comparison.
 struct Temp {
     name: String,
     id: Value,
-    /// Whether it is removed in the end.
+    /// True if it is removed at the end.
     goes: bool,
 }
 
-/// Why the work ended early; the comments say it.
+/// Signals that the state ended early. The reason is in the comments.
 struct Stop;
 
 type Step<T> = Result<Result<T, Stop>, Error>;
@@ -239,7 +242,7 @@ impl Work<'_> {
         )
     }
 
-    /// Test mode where no comparison is needed.
+    /// Sets the result of test mode if no comparison is needed.
     fn foretell(&mut self, exists: bool, (old, new): (&Option<String>, &Option<String>)) {
         self.result = None;
         if self.request.force {
@@ -257,14 +260,15 @@ impl Work<'_> {
         format!("Container '{}' would be {what}", self.request.name)
     }
 
-    /// Makes the container: the one itself where there is none, else one to compare with.
+    /// Creates the container itself if it does not exist, otherwise a temporary one for the
+    /// comparison.
     fn made(&mut self, exists: bool, goes: bool) -> Step<Temp> {
         let name = match exists {
             true => format!("{WANTED}{}", self.request.name),
             false => self.request.name.to_owned(),
         };
         if exists {
-            // A run that was cut short has left it.
+            // It is left over from an interrupted run.
             self.discarded(&name)?;
         }
         let mut given = self.request.given.clone();
@@ -313,7 +317,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Brings the new container into its networks and compares it with what is there.
+    /// Connects the new container to its networks, and compares it with the existing one.
     fn compared(&mut self, there: Option<&Map>, temp: &mut Temp, is_certain: bool) -> Step<()> {
         let Ok((alone, made)) = self.connected(temp)? else {
             return Ok(Err(Stop));
@@ -344,7 +348,8 @@ impl Work<'_> {
         }
     }
 
-    /// The new container before and after it is in its networks, and in no other where some are named.
+    /// Connects the new container to its networks, and disconnects it from all others if the state
+    /// names networks. Returns the container before and after this.
     fn connected(&mut self, temp: &Temp) -> Step<(Map, Map)> {
         let alone = self.client.inspect(Kind::Container, &temp.name)?;
         let is_there = compare::nets(&alone);
@@ -376,7 +381,8 @@ impl Work<'_> {
         Ok(Ok((alone, now)))
     }
 
-    /// Podman does not say which addresses were asked for: those of the new container are known, those of the other are what it has.
+    /// Adds the requested addresses to both containers for the comparison, since Podman does not
+    /// report them. For the existing container these are its current addresses.
     fn fixed(&self, first: &Map, second: &Map) -> (Map, Map) {
         let (mut first, mut second) = (first.clone(), second.clone());
         if !self.client.podman {
@@ -456,7 +462,7 @@ impl Work<'_> {
         Ok(Ok(()))
     }
 
-    /// Puts the new container in the place of the one that is there.
+    /// Replaces the existing container with the new one.
     fn replaced(&mut self, temp: &Temp) -> Step<()> {
         let name = self.request.name.to_owned();
         let how = Removal {
@@ -487,7 +493,7 @@ impl Work<'_> {
         }
     }
 
-    /// Brings a container that stays into its networks.
+    /// Updates the networks of a container that is not replaced.
     fn reconnected(&mut self, net_changes: &Map) -> Step<()> {
         let name = self.request.name.to_owned();
         let mut nets: Vec<String> = net_changes.keys().map(Value::to_text).collect();
@@ -528,7 +534,7 @@ impl Work<'_> {
         Ok(Ok(()))
     }
 
-    /// Gives the container that was certain to be made its place.
+    /// Puts the container in place that was created without a comparison.
     fn placed(&mut self, exists: bool, temp: &Temp) -> Step<()> {
         if exists {
             return self.replaced(temp);
@@ -539,7 +545,7 @@ impl Work<'_> {
         Ok(Ok(()))
     }
 
-    /// Starts it where it is to run, and gives the state that it is in then.
+    /// Starts the container if it must run, and returns its state afterwards.
     fn started(&mut self, before: Option<&'static str>, is_same: bool) -> Step<Option<Value>> {
         let (start, name) = (self.request.start, self.request.name);
         let starts = match is_same {
@@ -594,7 +600,7 @@ impl Work<'_> {
         Ok(Ok(()))
     }
 
-    /// Addresses that were chosen when the container was started.
+    /// Adds the addresses to the changes that were chosen at the start of the container.
     fn addressed(&mut self) -> Result<(), Error> {
         let changed = self
             .changes
@@ -623,7 +629,7 @@ impl Work<'_> {
     }
 }
 
-/// Notes which addresses a container has asked for in a network.
+/// Records the requested addresses of a container in a network.
 fn note(container: &mut Map, net: &Value, addresses: Map) {
     let settings = container
         .get_mut("NetworkSettings")
@@ -634,7 +640,7 @@ fn note(container: &mut Map, net: &Value, addresses: Map) {
     }
 }
 
-/// Whether something was done; what is against it is noted.
+/// Returns whether an operation succeeded. The error of a failed one is recorded.
 fn noted(done: Result<(), Error>, errors: &mut Vec<String>) -> bool {
     match done {
         Ok(()) => true,
@@ -645,7 +651,8 @@ fn noted(done: Result<(), Error>, errors: &mut Vec<String>) -> bool {
     }
 }
 
-/// Whether something empty would be taken away: arguments that an old Salt has misunderstood.
+/// Returns whether a change would only remove something empty. This indicates arguments that an old
+/// version of Salt handled incorrectly.
 fn is_odd(changes: &Map) -> bool {
     let is_empty = |old: &Value| match old {
         Value::Str(text) => text.is_empty(),

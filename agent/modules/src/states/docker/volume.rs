@@ -7,26 +7,26 @@ use value::{Map, Value};
 use crate::exec::docker::{Client, Kind, drop_volume, make_volume};
 
 state::state_module! {
-    /// Volumes of containers, through the program docker or podman.
+    /// Manage volumes of containers with the program docker or podman.
     mod docker_volume;
 
-    /// Make sure that a volume is there.
+    /// Make sure that a volume exists.
     fn present(Present {
-        /// Its name.
+        /// The name of the volume.
         name: String,
-        /// Its driver.
+        /// The driver of the volume.
         driver: Option<String> = None,
-        /// What the driver is told.
+        /// The options of the driver.
         driver_opts: Map = Map::new(),
-        /// Whether one with another driver is replaced.
+        /// True to replace a volume with another driver.
         force: bool = false,
     });
 
-    /// Make sure that a volume is not there.
+    /// Make sure that a volume does not exist.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the volume.
         name: String,
-        /// Its driver.
+        /// The driver of the volume.
         driver: Option<String> = None,
     });
 }
@@ -78,7 +78,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     if client.found(Kind::Volume, &name)?.is_none() {
         return Ok(Ret::ok(format!("Volume '{name}' already absent")));
     }
-    // Salt's function knows no test mode.
+    // Unlike here, Salt's function has no test mode.
     cx.apply(
         Ret::would(format!("Volume '{name}' will be removed")),
         || {

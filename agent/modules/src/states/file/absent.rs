@@ -13,21 +13,21 @@ state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
     mod file;
 
-    /// Make sure that a file or a folder is not there. A folder is removed with all that is in it.
+    /// Make sure that a file or folder does not exist. A folder is removed with its contents.
     fn absent(Absent {
-        /// The path: absolute, and not `/`.
+        /// The path. It must be absolute and not `/`.
         name: String,
         ..kwargs
     });
 
-    /// Verify that a path is there. Nothing is changed.
+    /// Check that a path exists. Nothing is changed.
     fn exists(Exists {
         /// The path.
         name: String,
         ..kwargs
     });
 
-    /// Verify that a path is not there. Nothing is changed.
+    /// Check that a path does not exist. Nothing is changed.
     fn missing(Missing {
         /// The path.
         name: String,

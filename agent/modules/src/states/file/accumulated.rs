@@ -14,7 +14,7 @@ state::state_module! {
         name: String,
         /// The managed file.
         filename: String,
-        /// A text or a list of them.
+        /// A text, or a list of texts.
         text: Value,
         ..kwargs
     });
@@ -48,7 +48,8 @@ fn accumulated(cx: &Exec, args: Accumulated) -> Result<Ret, Error> {
     }))
 }
 
-/// Notes which states the texts are for: `file.blockreplace` takes only those that name it.
+/// Records the states that the texts are meant for: `file.blockreplace` uses only the texts that
+/// name it.
 fn note_dependants(cx: &Exec, filename: &str, name: &str) {
     let Some(low) = &cx.low else {
         return;
@@ -70,7 +71,8 @@ fn note_dependants(cx: &Exec, filename: &str, name: &str) {
     });
 }
 
-/// True when the chunk is to run before a state of the file module.
+/// Returns true if a state of the file module requires or watches the chunk, by `require_in` or
+/// `watch_in`.
 fn serves_a_file(cx: &Exec) -> bool {
     let Some(low) = &cx.low else {
         return false;
@@ -84,7 +86,7 @@ fn serves_a_file(cx: &Exec) -> bool {
     })
 }
 
-/// Adds the texts that are not there yet; true when there were any.
+/// Adds the missing texts. Returns true if there were any.
 fn add(all: &mut Map, filename: &str, name: &str, texts: Vec<Value>) -> bool {
     let of_file = all.entry(filename, || Map::new().into()).as_map_mut();
     let list = of_file.and_then(|map| map.entry(name, || Value::list([])).as_list_mut());

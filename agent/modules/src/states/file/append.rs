@@ -12,62 +12,64 @@ use crate::exec::file::{edit, edit_replace};
 use crate::fs;
 
 state::state_module! {
-    /// Text at the end or the beginning of files.
+    /// Add text at the end or beginning of files.
     mod file;
 
-    /// Ensure that some text appears at the end of a file; it is not appended where it stands in the file already.
+    /// Ensure that some text is in a file. It is appended to the end unless the file contains it
+    /// already.
     fn append(Append {
         /// The path of the file.
         name: String,
         /// The text, or a list of texts.
         text: Value = Value::Null,
-        /// Make the folders of the path.
+        /// True to create the parent folders.
         makedirs: bool = false,
-        /// A file to append.
+        /// The source of the text, instead of `text`.
         source: Option<String> = None,
         /// The hash of a source from the web.
         source_hash: Value = Value::Null,
-        /// The engine that renders sources.
+        /// The template engine for the sources.
         template: String = "jinja".into(),
-        /// Files to append.
+        /// Sources of the text, instead of `text`.
         sources: Vec<String> = Vec::new(),
-        /// Their hashes.
+        /// The hashes of `sources`.
         source_hashes: Vec<String> = Vec::new(),
-        /// Variables of the template, unless `context` has them.
+        /// Default variables of the template; those in `context` take precedence.
         defaults: Map = Map::new(),
         /// Variables of the template.
         context: Map = Map::new(),
-        /// White space does not matter when the text is looked for.
+        /// True to ignore white space when the text is searched in the file.
         ignore_whitespace: bool = true,
-        /// Show a diff.
+        /// True to include a diff in the changes.
         show_changes: bool = true,
     });
 
-    /// Ensure that some text appears at the beginning of a file.
+    /// Ensure that some text is in a file. It is added at the beginning unless the file contains it
+    /// already.
     fn prepend(Prepend {
         /// The path of the file.
         name: String,
         /// The text, or a list of texts.
         text: Value = Value::Null,
-        /// Make the folders of the path.
+        /// True to create the parent folders.
         makedirs: bool = false,
-        /// A file to prepend.
+        /// The source of the text, instead of `text`.
         source: Option<String> = None,
         /// The hash of a source from the web.
         source_hash: Value = Value::Null,
-        /// The engine that renders sources.
+        /// The template engine for the sources.
         template: String = "jinja".into(),
-        /// Files to prepend.
+        /// Sources of the text, instead of `text`.
         sources: Vec<String> = Vec::new(),
-        /// Their hashes.
+        /// The hashes of `sources`.
         source_hashes: Vec<String> = Vec::new(),
-        /// Variables of the template, unless `context` has them.
+        /// Default variables of the template; those in `context` take precedence.
         defaults: Map = Map::new(),
         /// Variables of the template.
         context: Map = Map::new(),
-        /// The text must be the very beginning, even where it stands elsewhere in the file.
+        /// True if the text must be at the very beginning, even if the file contains it elsewhere.
         header: bool = false,
-        /// Show a diff.
+        /// True to include a diff in the changes.
         show_changes: bool = true,
     });
 }
@@ -159,7 +161,7 @@ fn prepended(
     there: bool,
     show_changes: bool,
 ) -> Result<Ret, Error> {
-    // Salt does not look at the header in test mode.
+    // In test mode Salt does not check the header.
     if preface.is_empty() || (there && !cx.test) {
         return Ok(Ret::ok(format!("File {name} is in correct state")));
     }
@@ -185,7 +187,7 @@ fn starts_with(old: &str, preface: &[String]) -> bool {
     })
 }
 
-/// The texts to add, once the file is there; or the return that ends the state.
+/// Returns the texts to add, once the file exists, or the return that ends the state.
 fn chunks(
     cx: &Exec,
     name: &str,
@@ -203,7 +205,7 @@ fn chunks(
     Ok(sources.rendered(cx, &list))
 }
 
-/// Makes an empty file where there is none. A return where that ends the state.
+/// Creates an empty file if it does not exist. Returns the result if the state ends there.
 fn made(cx: &Exec, name: &str, makedirs: bool) -> Result<Option<Ret>, Error> {
     let path = Path::new(name);
     if makedirs
@@ -232,7 +234,7 @@ fn lines_of(name: &str) -> Result<Vec<String>, Error> {
     Ok(text::owned(text::bare_lines(&data)))
 }
 
-/// What finds a text whatever its white space is.
+/// Returns a regular expression that matches a text with any white space.
 fn spaced_pattern(chunk: &str) -> Result<String, Error> {
     let space = r"(?:[\s]+)?";
     let mut pattern = String::from("(?m)^");

@@ -8,46 +8,49 @@ use super::texts::{self, Sources, named};
 use crate::exec::file::edit_block::{self, Wanted};
 
 state::state_module! {
-    /// Replacing the text between two markers.
+    /// Replace the text between two markers.
     mod file;
 
     /// Maintain an edit in a file in a zone delimited by two line markers.
     fn blockreplace(Blockreplace {
         /// The path of the file.
         name: String,
-        /// The text that marks the line where the block starts.
+        /// The text that marks the first line of the block.
         marker_start: String = "#-- start managed zone --".into(),
-        /// The text that marks the line where the block ends.
+        /// The text that marks the last line of the block.
         marker_end: String = "#-- end managed zone --".into(),
-        /// A file whose text is put between them.
+        /// The source of a text for the block.
         source: Option<String> = None,
         /// The hash of a source from the web.
         source_hash: Value = Value::Null,
-        /// The engine that renders sources.
+        /// The template engine for the sources.
         template: String = "jinja".into(),
-        /// Files whose texts are put between them.
+        /// The sources of texts for the block.
         sources: Vec<String> = Vec::new(),
-        /// Their hashes.
+        /// The hashes of `sources`.
         source_hashes: Vec<String> = Vec::new(),
-        /// Variables of the template, unless `context` has them.
+        /// Default variables of the template; those in `context` take precedence.
         defaults: Map = Map::new(),
         /// Variables of the template.
         context: Map = Map::new(),
-        /// What is put between the markers, before accumulated texts and sources.
+        /// The text of the block, before accumulated texts and sources.
         content: String = String::new(),
-        /// Append the block when the markers are not found.
+        /// True to append the block if the markers are not found.
         append_if_not_found: bool = false,
-        /// Prepend the block when the markers are not found.
+        /// True to prepend the block if the markers are not found.
         prepend_if_not_found: bool = false,
-        /// The end of the backup's name; False makes none.
+        /// The suffix of the backup's name. False makes no backup.
         backup: Value = ".bak".into(),
-        /// Show a diff.
+        /// True to include a diff in the changes.
         show_changes: bool = true,
-        /// Whether a newline follows the content: always, never, or (None) where it has none.
+        /// Whether to add a newline after the content: always, never, or (None) only if it does not
+        /// end with one.
         append_newline: Option<bool> = None,
-        /// Without markers: insert the block before the first line that this matches.
+        /// A regular expression. If the markers are not found, the block is inserted before the
+        /// first line that matches.
         insert_before_match: Value = Value::Null,
-        /// Without markers: insert the block after the first line that this matches.
+        /// A regular expression. If the markers are not found, the block is inserted after the
+        /// first line that matches.
         insert_after_match: Value = Value::Null,
     });
 }
@@ -112,7 +115,8 @@ fn outcome(cx: &Exec, name: &str, wanted: &Wanted, show_changes: bool) -> Ret {
     }
 }
 
-/// What `file.accumulated` has gathered for a file in this run: those that name this state, or all where none does.
+/// Returns the texts that `file.accumulated` has collected for a file in this run: those that are
+/// meant for this state, or all if there are none.
 fn accumulated(cx: &Exec, name: &str) -> Vec<String> {
     let (all, wanted) = cx.context(|context| {
         let of = |key: &str| {

@@ -21,27 +21,27 @@ state::state_module! {
     fn cached(Cached {
         /// The URL or path.
         name: String,
-        /// Its hash, in the forms of `file.managed`.
+        /// The hash of the file, in the forms that `file.managed` accepts.
         source_hash: Value = "".into(),
-        /// The name in the file of hashes.
+        /// The name to look up in the file of hashes.
         source_hash_name: Option<String> = None,
-        /// Take a file from the web without a hash.
+        /// True to accept a file from the web without a hash.
         skip_verify: bool = false,
         /// The environment.
         saltenv: String = "base".into(),
-        /// Fetch a file from the web again when its tag changed.
+        /// True to fetch a file from the web again when its ETag has changed.
         use_etag: bool = false,
-        /// A signature of the file of hashes, likewise.
+        /// A signature of the file of hashes: its address, or `True` if it is in the file itself.
         source_hash_sig: Value = Value::Null,
-        /// Fingerprints of keys, one of which must have signed.
+        /// Fingerprints of keys. At least one of them must have signed.
         signed_by_any: Value = Value::Null,
-        /// Fingerprints of keys, all of which must have signed.
+        /// Fingerprints of keys. All of them must have signed.
         signed_by_all: Value = Value::Null,
-        /// The file with the public keys.
+        /// The file that contains the public keys.
         keyring: Value = Value::Null,
-        /// The folder of the keys.
+        /// The folder of GnuPG's files.
         gnupghome: Value = Value::Null,
-        /// The execution module that verifies.
+        /// The execution module that verifies signatures.
         sig_backend: String = "gpg".into(),
     });
 

@@ -1,4 +1,4 @@
-//! What `clean: True` keeps and removes.
+//! The paths that `clean: True` keeps and removes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +16,8 @@ use value::pyre::{Flags, Regex};
 
 use super::tree;
 
-/// True when a pattern (a glob, or a regular expression after `E@`) or one of a list of them fits a path.
+/// Returns true if a path matches a pattern or one of a list of patterns. A pattern is a glob, or a
+/// regular expression after `E@`.
 fn fits(path: &str, patterns: &Value) -> bool {
     let one = |pattern: &str| match pattern.strip_prefix("E@") {
         Some(regex) => {
@@ -30,17 +31,17 @@ fn fits(path: &str, patterns: &Value) -> bool {
     }
 }
 
-/// True when `exclude_pat` names a path.
+/// Returns true if a path matches `exclude_pat`.
 pub(crate) fn excluded(path: &str, exclude_pat: &Value) -> bool {
     exclude_pat.is_true() && fits(path, exclude_pat)
 }
 
-/// Salt's `check_include_exclude`.
+/// Returns whether a path is included, like Salt's `check_include_exclude`.
 pub(crate) fn included(path: &str, include_pat: &Value, exclude_pat: &Value) -> bool {
     (!include_pat.is_true() || fits(path, include_pat)) && !excluded(path, exclude_pat)
 }
 
-/// The paths that required states manage below a folder: they stay.
+/// Returns the paths below a folder that required states manage, and that must be kept.
 ///
 /// # Errors
 /// When a folder cannot be read.
@@ -112,7 +113,9 @@ fn keep_of(
     Ok(())
 }
 
-/// Removes what is below a folder and is not kept; in test mode only says what. What cannot be removed is still named, as in Salt.
+/// Removes every path below a folder that is neither in `keep` nor matches `exclude_pat`, and
+/// returns their names. In test mode it removes nothing. As in Salt, the list includes paths that
+/// could not be removed.
 ///
 /// # Errors
 /// When a folder cannot be read.
@@ -131,7 +134,8 @@ pub(crate) fn remove(
         }
     }
     let mut removed = Vec::new();
-    // One that cannot be opened is walked all the same: what is in it is named, as in Salt.
+    // A folder that cannot be opened is listed nevertheless, so that its contents are named, as in
+    // Salt.
     let top = Folder::open(Path::new(root), Links::of(cx)).ok();
     let sweep = Sweep {
         cx,
@@ -144,7 +148,7 @@ pub(crate) fn remove(
     Ok(removed)
 }
 
-/// What is removed, and from where.
+/// The folder to clean, and the paths to keep in it.
 struct Sweep<'a> {
     cx: &'a Exec,
     top: Option<Folder>,
@@ -174,8 +178,8 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Removes an entry through the handles of the folders above it, which others may have replaced since
-    /// they were looked at.
+    /// Removes an entry through the handles of its parent folders, since other processes may have
+    /// replaced these folders since they were examined.
     fn remove(&self, folder: &str, name: &str) {
         let rest = Path::new(folder).strip_prefix(self.root).ok();
         let folder = self.top.as_ref().zip(rest);

@@ -11,7 +11,7 @@ use crate::exec::file::{edit, edit_comment, edit_replace};
 use value::pyre::{Flags, Regex};
 
 state::state_module! {
-    /// Commenting lines out and in.
+    /// Comment out lines, and remove comments from them.
     mod file;
 
     /// Comment out the lines of a file that a regular expression matches.
@@ -20,23 +20,23 @@ state::state_module! {
         name: String,
         /// A regular expression that matches the lines.
         regex: String,
-        /// What comments a line out.
+        /// The comment character.
         char: String = "#".into(),
-        /// The end of the backup's name; False makes none.
+        /// The suffix of the backup's name. False makes no backup.
         backup: Value = ".bak".into(),
-        /// Lines that are not there are no error.
+        /// True to succeed even if no line matches.
         ignore_missing: bool = false,
     });
 
-    /// Uncomment the commented lines of a file that a regular expression matches.
+    /// Remove the comment character from the lines of a file that a regular expression matches.
     fn uncomment(Uncomment {
         /// The path of the file.
         name: String,
         /// A regular expression that matches the lines without the comment character.
         regex: String,
-        /// What comments a line out.
+        /// The comment character.
         char: String = "#".into(),
-        /// The end of the backup's name; False makes none.
+        /// The suffix of the backup's name. False makes no backup.
         backup: Value = ".bak".into(),
     });
 }
@@ -72,7 +72,7 @@ fn comment(cx: &Exec, args: Comment) -> Result<Ret, Error> {
     Ok(named(ret, &name))
 }
 
-/// The expression without `^` and `$` around it, and without flags before it.
+/// Returns the expression without leading flags and without `^` and `$` around it.
 fn unanchored(regex: &str) -> Result<String, Error> {
     let around = Regex::new(r"^(\(\?[iLmsux]\))?\^?(.*?)\$?$", Flags::NONE)?;
     let inner = around.template(r"\2")?;
@@ -110,13 +110,13 @@ fn uncomment(cx: &Exec, args: Uncomment) -> Result<Ret, Error> {
     Ok(named(ret, &name))
 }
 
-/// Lines to be commented out or in.
+/// A change that comments lines out or uncomments them.
 struct Change<'a> {
     name: &'a str,
     regex: &'a str,
     char: &'a str,
     backup: &'a Value,
-    /// What is found afterwards.
+    /// The regular expression that must match after the change.
     wanted: &'a str,
     out: bool,
 }

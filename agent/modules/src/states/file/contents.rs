@@ -1,11 +1,12 @@
-//! Contents that stand in the state itself: `contents`, `contents_pillar`, `contents_grains`, and their encoding.
+//! Contents that the state itself supplies: `contents`, `contents_pillar`, `contents_grains`, and
+//! their encoding.
 
 use python::text::bare_lines;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-/// A text, or a list of texts, as the lines of a file.
+/// Returns a text or a list of texts as the lines of a file.
 pub(crate) fn joined(contents: &Value, newline: bool) -> String {
     let parts: Vec<String> = match contents {
         Value::List(items) | Value::Tuple(items) => items.iter().map(Value::to_text).collect(),
@@ -24,14 +25,14 @@ pub(crate) fn joined(contents: &Value, newline: bool) -> String {
     text
 }
 
-/// The contents that a pillar key or a list of them names.
+/// Returns the contents at a pillar key or a list of them.
 pub(crate) fn of_pillar(cx: &Exec, keys: &Value, delimiter: &str) -> Result<Value, Error> {
     looked_up(&cx.pillar()?, keys, delimiter, |key| {
         format!("Pillar {key} does not exist")
     })
 }
 
-/// The contents that a grain or a list of them names.
+/// Returns the contents at a grain or a list of them.
 pub(crate) fn of_grains(cx: &Exec, keys: &Value, delimiter: &str) -> Result<Value, Error> {
     looked_up(&cx.grains(), keys, delimiter, |key| {
         format!("Grain {key} does not exist")

@@ -19,17 +19,17 @@ state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
     mod file;
 
-    /// Copy a file or folder of this machine, unless the copy is there.
+    /// Copy a file or folder of this machine, unless the copy exists.
     fn copy(Copy {
         /// The copy.
         name: String,
         /// The file or folder.
         source: String,
-        /// Put it in the place of what is there.
+        /// True to replace an existing file or folder.
         force: bool = false,
-        /// Make the folders above.
+        /// True to create the parent folders.
         makedirs: bool = false,
-        /// Keep owner and mode of the source.
+        /// True to keep the owner and mode of the source.
         preserve: bool = false,
         /// The user that owns the copy.
         user: Value = Value::Null,
@@ -39,25 +39,25 @@ state::state_module! {
         mode: Value = Value::Null,
         /// The mode of new folders.
         dir_mode: Value = Value::Null,
-        /// When the name is a folder, put the copy into it.
+        /// True to put the copy into the folder if `name` is a folder.
         subdir: bool = false,
         ..kwargs
     });
 
-    /// Give a file another name, if it is still there under the old one.
+    /// Rename a file if it still exists under its old name.
     fn rename(Rename {
         /// The new name.
         name: String,
         /// The old name.
         source: String,
-        /// Put it in the place of what is there.
+        /// True to replace an existing file or folder.
         force: bool = false,
-        /// Make the folders above.
+        /// True to create the parent folders.
         makedirs: bool = false,
         ..kwargs
     });
 
-    /// Make an empty file if it is not there, and set its times.
+    /// Create an empty file if it does not exist, and set its times.
     fn touch(Touch {
         /// The file.
         name: String,
@@ -65,12 +65,12 @@ state::state_module! {
         atime: Value = Value::Null,
         /// The time of the last change, in seconds since 1970.
         mtime: Value = Value::Null,
-        /// Make the folders above.
+        /// True to create the parent folders.
         makedirs: bool = false,
     });
 }
 
-/// Owner and mode of a copy.
+/// The owner and mode of a copy.
 struct Like {
     user: Value,
     group: Value,
@@ -177,7 +177,8 @@ fn copied(
     Ok(ret)
 }
 
-/// A file replaces a file in one step; anything else that is there goes away first.
+/// Copies a file or folder. A file replaces an existing file in one step; anything else that exists
+/// is removed first.
 fn place(cx: &Exec, source: &str, name: &str) -> std::io::Result<()> {
     let (from, to) = (Path::new(source), Path::new(name));
     if path::lexists(name) && (path::isdir(name) || path::isdir(source)) {
@@ -232,7 +233,7 @@ fn renamed(cx: &Exec, args: &Rename, source: &str, name: &str) -> Result<Ret, Er
         }
         makedirs::above(cx, name, &Value::Null, &Value::Null, None)?;
     }
-    // A file takes the place of a file in one step; a folder must go first.
+    // A file replaces an existing file in one step, but an existing folder must be removed first.
     if path::isdir(name) || (path::lexists(name) && path::isdir(source)) {
         fs::remove(cx, Path::new(name)).map_err(|_| {
             Error::refused(format!(

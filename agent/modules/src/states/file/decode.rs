@@ -11,7 +11,7 @@ use crate::exec::hashutil::digest_of;
 use crate::fs;
 
 state::state_module! {
-    /// Files from base64.
+    /// Create files from base64 data.
     mod file;
 
     /// Decode base64 data and write it to a file.
@@ -20,11 +20,11 @@ state::state_module! {
         name: String,
         /// The data.
         encoded_data: Value = Value::Null,
-        /// Where the data stands in the pillar.
+        /// The pillar key that contains the data.
         contents_pillar: Option<String> = None,
-        /// How the data is encoded: base64, whatever stands here.
+        /// Ignored: the encoding of the data is always base64.
         encoding_type: Value = "base64".into(),
-        /// The hash that files are compared by: md5, sha256 or sha512.
+        /// The type of the hash that files are compared by: md5, sha256 or sha512.
         checksum: String = "md5".into(),
     });
 }
@@ -45,7 +45,7 @@ fn decode(cx: &Exec, args: Decode) -> Result<Ret, Error> {
     let new = digest_of(&data, &args.checksum)?;
     let would = Ret::would("File is set to be updated.");
     let changes = Map::new().with("old", old.clone()).with("new", new);
-    // As in Salt, what a new file would be is not said in test mode.
+    // As in Salt, test mode does not report the hash of a new file.
     let would = if old.is_null() {
         would
     } else {

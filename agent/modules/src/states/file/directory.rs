@@ -20,7 +20,8 @@ state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
     mod file;
 
-    /// Make sure that a folder is there with owner and mode, and with `recurse` what is in it too.
+    /// Make sure that a folder exists with the given owner and mode, with `recurse` also for its
+    /// contents.
     fn directory(Directory {
         /// The folder.
         name: String,
@@ -28,47 +29,49 @@ state::state_module! {
         user: Value = Value::Null,
         /// The group that owns it.
         group: Value = Value::Null,
-        /// What to set below it too: `user`, `group`, `mode`, and `ignore_files`, `ignore_dirs`, `silent`.
+        /// The properties to set below the folder too: `user`, `group`, `mode`, and `ignore_files`,
+        /// `ignore_dirs`, `silent`.
         recurse: Value = Value::Null,
-        /// How deep to go.
+        /// The maximum depth of `recurse`.
         max_depth: Option<i64> = None,
         /// The mode of folders.
         dir_mode: Value = Value::Null,
-        /// The mode of files below it.
+        /// The mode of files below the folder.
         file_mode: Value = Value::Null,
-        /// Make the folders above.
+        /// True to create the parent folders.
         makedirs: bool = false,
-        /// Remove what no required state manages.
+        /// True to remove everything that no required state manages.
         clean: bool = false,
-        /// The states whose files are kept.
+        /// The states whose files `clean` keeps.
         require: Value = Value::Null,
-        /// What to keep: a glob, or a regular expression after `E@`, or a list of them.
+        /// The paths that `clean` keeps: a glob, or a regular expression after `E@`, or a list of
+        /// these.
         exclude_pat: Value = Value::Null,
-        /// Change what links point to.
+        /// True to change the targets of links.
         follow_symlinks: bool = false,
-        /// Put the folder in the place of a file.
+        /// True to replace an existing file with the folder.
         force: bool = false,
-        /// Where a file in its place goes.
+        /// The new name of an existing file at the folder's path.
         backupname: Option<String> = None,
-        /// Accept a link to a folder.
+        /// True to accept a link to a folder.
         allow_symlink: bool = true,
-        /// Leave the folder itself as it is.
+        /// True to leave the folder itself unchanged.
         children_only: bool = false,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_owner: Value = Value::Null,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_perms: Value = Value::Null,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_deny_perms: Value = Value::Null,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_inheritance: bool = true,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_perms_reset: bool = false,
         ..kwargs
     });
 }
 
-/// What a folder should be, resolved.
+/// The wanted state of a folder.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) name: String,
@@ -139,7 +142,7 @@ fn directory(cx: &Exec, mut args: Directory) -> Result<Ret, Error> {
     plan.run(cx, start)
 }
 
-/// What stands in the folder's place.
+/// The object at the folder's path that must be replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum In {
     Nothing,
@@ -159,7 +162,7 @@ impl In {
         }
     }
 
-    /// Takes it out of the way. A return when the state ends there.
+    /// Removes or renames the object. Returns the result if the state ends there.
     fn cleared(
         self,
         cx: &Exec,
@@ -230,7 +233,7 @@ fn backed_up(
     cx.apply(ret.clone(), || Ok(ret.clone())).map(Some)
 }
 
-/// What `recurse` names.
+/// The properties in `recurse`.
 #[derive(Clone, Debug, Default)]
 struct Recurse(Vec<String>);
 
@@ -275,7 +278,8 @@ impl Recurse {
 }
 
 impl Plan {
-    /// A folder that a state about many makes: with the folders above it, and nothing below.
+    /// Returns the plan for a single folder of a state that manages many: it creates the parent
+    /// folders and changes nothing below.
     pub(crate) fn single(name: &str, user: &Value, group: &Value, mode: Option<String>) -> Self {
         Self {
             name: name.to_owned(),
@@ -288,7 +292,7 @@ impl Plan {
         }
     }
 
-    /// Makes the folder what it should be.
+    /// Brings the folder to the wanted state.
     pub(crate) fn run(&self, cx: &Exec, start: Ret) -> Result<Ret, Error> {
         let checked = self.checked(cx, start)?;
         if checked.result == Some(true) || checked.result == Some(false) {
@@ -301,7 +305,7 @@ impl Plan {
         )
     }
 
-    /// What the answer is as long as nothing is changed: all right, wrong, or what would change.
+    /// Returns the result without a change: correct, failed, or the changes to be made.
     fn checked(&self, cx: &Exec, mut ret: Ret) -> Result<Ret, Error> {
         let walked = self.walked()?;
         let recurse = match Recurse::of(&self.recurse) {
@@ -386,7 +390,7 @@ impl Plan {
         }
     }
 
-    /// Notes how a path differs from what it should be.
+    /// Records the differences between a path and its wanted state.
     fn difference(&self, path: &str, wanted: &Wanted, new: bool, changes: &mut Map) {
         let mut here = Map::new();
         match stat::of(path, self.follow) {
@@ -499,7 +503,7 @@ impl Plan {
         Ok(ret)
     }
 
-    /// Sets owner and mode of what is below, as far as `recurse` asks for it.
+    /// Sets the owner and mode of the contents, as far as `recurse` names them.
     fn set_below(
         &self,
         cx: &Exec,
@@ -546,7 +550,7 @@ impl Plan {
         }
     }
 
-    /// Opens the folder. What was no symlink when it was looked at is none that is followed now.
+    /// Opens the folder. It follows a symlink only if the path was one when it was examined.
     fn top(&self, cx: &Exec) -> Result<Folder, Error> {
         let (path, links) = (Path::new(&self.name), Links::of(cx));
         let opened = match path::islink(&self.name) {
@@ -556,8 +560,8 @@ impl Plan {
         opened.map_err(Error::io(path))
     }
 
-    /// Sets owner and mode of one entry, through the handles of the folders above it: whose they are may
-    /// put a symlink in their place at any time.
+    /// Sets the owner and mode of one entry through the handles of its parent folders, since the
+    /// owner of a parent folder may replace it with a symlink at any time.
     fn set_one(
         &self,
         cx: &Exec,

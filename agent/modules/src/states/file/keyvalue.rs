@@ -12,42 +12,43 @@ use crate::exec::file::edit;
 use crate::fs;
 
 state::state_module! {
-    /// Key and value on lines.
+    /// Edit lines that consist of a key and a value.
     mod file;
 
     /// Key/value based editing of a file.
     fn keyvalue(Keyvalue {
         /// The path of the file.
         name: String,
-        /// The key, where there is only one.
+        /// The key, if there is only one.
         key: Value = Value::Null,
-        /// Its value.
+        /// The value of `key`.
         value: Value = Value::Null,
-        /// Keys and values.
+        /// A dictionary of keys and values.
         key_values: Value = Value::Null,
-        /// What stands between key and value.
+        /// The separator between key and value.
         separator: String = "=".into(),
-        /// Append keys that are not found.
+        /// True to append keys that are not found.
         append_if_not_found: bool = false,
-        /// Prepend keys that are not found.
+        /// True to prepend keys that are not found.
         prepend_if_not_found: bool = false,
-        /// Accepted for Salt's sake: it has no effect there.
+        /// Accepted for compatibility with Salt, where it has no effect either.
         search_only: bool = false,
-        /// Show a diff.
+        /// True to include a diff in the changes.
         show_changes: bool = true,
-        /// A file that is not there is no error.
+        /// True to succeed even if the file does not exist.
         ignore_if_missing: bool = false,
-        /// How many lines of a key there may be; -1 is any number.
+        /// The maximum number of lines with the same key; -1 for no limit.
         count: i64 = 1,
-        /// Characters that are taken off the start of lines when a key is looked for; white space where none are given.
+        /// Characters to strip from the start of lines when a key is searched. Default: white
+        /// space.
         uncomment: Option<String> = None,
-        /// Capitals of keys do not matter.
+        /// True to ignore the case of keys.
         key_ignore_case: bool = false,
-        /// Capitals of values do not matter.
+        /// True to ignore the case of values.
         value_ignore_case: bool = false,
-        /// Make the file where there is none.
+        /// True to create the file if it does not exist.
         create_if_missing: bool = false,
-        /// Remove the lines of all other keys.
+        /// True to remove the lines of all other keys.
         prune: bool = false,
     });
 }
@@ -108,17 +109,17 @@ fn of_map(map: &Map) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// One key that is wanted.
+/// A wanted key.
 struct Key {
     name: String,
-    /// As it is compared.
+    /// The name in the form in which it is compared.
     folded: String,
     value: Value,
-    /// How many more lines of it there may be.
+    /// The number of further lines with the key that are allowed.
     left: i64,
 }
 
-/// The pass over a file's lines.
+/// The state of the pass over a file's lines.
 struct Editing<'a> {
     args: &'a Keyvalue,
     keys: Vec<Key>,
@@ -180,7 +181,7 @@ impl<'a> Editing<'a> {
         }
     }
 
-    /// The line of a key as it is to be.
+    /// Returns the wanted line for a key.
     fn matched(
         &mut self,
         index: usize,

@@ -8,7 +8,7 @@ use super::texts::{self, named};
 use crate::exec::file::edit_line::{self, Wanted};
 
 state::state_module! {
-    /// Editing single lines.
+    /// Edit single lines.
     mod file;
 
     /// Line-focused editing of a file.
@@ -17,31 +17,31 @@ state::state_module! {
         name: String,
         /// The line.
         content: Option<String> = None,
-        /// What finds the line to delete or replace: part of it, or a regular expression.
+        /// A part of the line to delete or replace, or a regular expression.
         r#match: Option<String> = None,
-        /// `ensure`, `insert`, `replace` or `delete`.
+        /// The mode: `ensure`, `insert`, `replace` or `delete`.
         mode: Option<String> = None,
-        /// For insert: `start` or `end`.
+        /// The location for the mode `insert`: `start` or `end`.
         location: Option<String> = None,
-        /// What finds the line before which it stands.
+        /// A text or regular expression that finds the line before which to insert.
         before: Option<String> = None,
-        /// What finds the line after which it stands.
+        /// A text or regular expression that finds the line after which to insert.
         after: Option<String> = None,
-        /// Show a diff.
+        /// True to include a diff in the changes.
         show_changes: bool = true,
-        /// Keep the file as it was beside it, under its name and the time.
+        /// True to keep the old file next to it, with the time added to its name.
         backup: bool = false,
-        /// A file that is not there is no error.
+        /// True to succeed even if the file does not exist.
         quiet: bool = false,
-        /// Take over the indentation of the line beside it.
+        /// True to use the indentation of the neighbouring line.
         indent: bool = true,
-        /// Make an empty file where there is none.
+        /// True to create an empty file if it does not exist.
         create: bool = false,
         /// The user that owns the file.
         user: Value = Value::Null,
         /// The group that owns the file.
         group: Value = Value::Null,
-        /// The file's mode.
+        /// The mode of the file.
         file_mode: Value = Value::Null,
     });
 }
@@ -82,7 +82,8 @@ fn line(cx: &Exec, args: Line) -> Result<Ret, Error> {
     Ok(named(ret, &name))
 }
 
-/// Makes the file, or sets its owner and mode, where that is asked for. As in Salt its failure only shows in what follows.
+/// Creates the file, or sets its owner and mode, if the arguments request it. As in Salt, a failed
+/// result is not reported here; its effect shows in the steps that follow.
 fn managed(cx: &Exec, name: &str, args: &Line) -> Result<(), Error> {
     let owned = [&args.user, &args.group, &args.file_mode];
     if !args.create && owned.iter().all(|value| value.is_null()) {

@@ -21,13 +21,13 @@ state::state_module! {
     fn symlink(Symlink {
         /// The link.
         name: String,
-        /// What it points to.
+        /// The target of the link.
         target: String,
-        /// Put it in the place of whatever is there.
+        /// True to replace whatever exists at the path.
         force: bool = false,
-        /// Where a file in its place goes.
+        /// The new name of an existing file at the link's path.
         backupname: Option<String> = None,
-        /// Make the folders above.
+        /// True to create the parent folders.
         makedirs: bool = false,
         /// The user that owns the link.
         user: Value = Value::Null,
@@ -35,21 +35,21 @@ state::state_module! {
         group: Value = Value::Null,
         /// The mode of new folders.
         mode: Value = Value::Null,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_owner: Value = Value::Null,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_perms: Value = Value::Null,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_deny_perms: Value = Value::Null,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_inheritance: Value = Value::Null,
-        /// Put it in the place of another link in one step.
+        /// True to replace an existing object in one step.
         atomic: bool = false,
-        /// Never copy to back up over file systems.
+        /// True to never make the backup by copying to another file system.
         disallow_copy_and_unlink: bool = false,
-        /// Keep the owner of the link that is there.
+        /// True to keep the owner of an existing link.
         inherit_user_and_group: bool = false,
-        /// Look at what links point to.
+        /// True to examine the targets of links.
         follow_symlinks: bool = true,
         ..kwargs
     });
@@ -60,9 +60,9 @@ state::state_module! {
         name: String,
         /// The file.
         target: String,
-        /// Put it in the place of a file that is there.
+        /// True to replace an existing file.
         force: bool = false,
-        /// Make the folders above.
+        /// True to create the parent folders.
         makedirs: bool = false,
         /// The user that owns new folders.
         user: Value = Value::Null,
@@ -74,7 +74,7 @@ state::state_module! {
     });
 }
 
-/// What a link should be.
+/// The wanted state of a link.
 pub(crate) struct Link {
     pub(crate) name: String,
     pub(crate) target: String,
@@ -108,7 +108,7 @@ fn symlink(cx: &Exec, args: Symlink) -> Result<Ret, Error> {
     .run(cx)
 }
 
-/// The first group of a user, by name; `root`'s where it is unknown.
+/// Returns the name of a user's primary group, or `root`'s group if the user does not exist.
 pub(crate) fn first_group(user: &Value) -> Value {
     let name = match user.as_int().and_then(|uid| u32::try_from(uid).ok()) {
         Some(uid) => users::of_uid(uid).to_text(),
@@ -117,14 +117,14 @@ pub(crate) fn first_group(user: &Value) -> Value {
     users::of_gid(accounts::user(&name).map_or(0, |user| user.gid))
 }
 
-/// The user of the configuration.
+/// Returns the user that the configuration names, or the current user.
 pub(crate) fn default_user(cx: &Exec) -> Value {
     cx.opts()
         .text("user")
         .map_or_else(users::current, Value::from)
 }
 
-/// What is wrong with owners and path before anything is done.
+/// Checks the owner, the group and the paths before anything is changed.
 fn preflight(name: &str, user: &Value, group: &Value, target: Option<&str>) -> Result<(), Error> {
     let mut problems = Vec::new();
     if users::uid(user).is_none() {
@@ -146,14 +146,14 @@ fn preflight(name: &str, user: &Value, group: &Value, target: Option<&str>) -> R
     }
 }
 
-/// What a link points to, as it is written.
+/// Returns the target of a link exactly in its stored form.
 fn points_to(name: &str) -> Result<Option<String>, Error> {
     let target = fs::link_target_or_none(name)?;
     Ok(target.map(|target| target.to_string_lossy().into_owned()))
 }
 
 impl Link {
-    /// Makes the link what it should be.
+    /// Brings the link to the wanted state.
     pub(crate) fn run(mut self, cx: &Exec) -> Result<Ret, Error> {
         if self.name.is_empty() {
             return Err("Must provide name to file.symlink".into());
@@ -283,7 +283,7 @@ impl Link {
         })
     }
 
-    /// Makes the link; another link that is there is replaced in one step.
+    /// Creates the link. An existing link is replaced in one step.
     fn make(&self, cx: &Exec) -> Result<(), Error> {
         let (name, target) = (Path::new(&self.name), Path::new(&self.target));
         let could_not = || Error::refused(format!("Could not create '{}'", self.name));
@@ -327,7 +327,8 @@ impl Link {
         self.owned()
     }
 
-    /// Takes away what stands in the link's place, where that is allowed.
+    /// Renames an existing object at the link's path to `backupname`. Without `backupname`, fails
+    /// unless the object may be replaced.
     fn clear(&self, cx: &Exec) -> Result<(), Error> {
         let (name, target) = (&self.name, &self.target);
         let Some(backup) = &self.backupname else {

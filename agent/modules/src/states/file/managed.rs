@@ -21,107 +21,109 @@ state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
     mod file;
 
-    /// Make sure that a file is there with the contents of a source, or with contents given in place.
+    /// Make sure that a file exists, with contents from a source or from the state itself.
     fn managed(Managed {
         /// The file.
         name: String,
-        /// Where its contents come from: one URL or path, or a list of which the first that is there is taken.
+        /// The source of the contents: one URL or path, or a list of which the first that exists is
+        /// used.
         source: Value = Value::Null,
-        /// The hash of a source from the web: a hash, `type=hash`, or where a file of hashes is.
+        /// The hash of a source from the web: a hash, `type=hash`, or the address of a file of
+        /// hashes.
         source_hash: Value = "".into(),
-        /// The name in the file of hashes.
+        /// The name to look up in the file of hashes.
         source_hash_name: Option<String> = None,
-        /// Keep the fetched source in the cache.
+        /// True to keep the fetched source in the cache.
         keep_source: bool = true,
         /// The user that owns the file.
         user: Value = Value::Null,
         /// The group that owns the file.
         group: Value = Value::Null,
-        /// The mode, or `keep` for that of the source.
+        /// The mode, or `keep` to use the mode of the source.
         mode: Value = Value::Null,
-        /// The attributes as lsattr(1) writes them.
+        /// The attributes in the notation of lsattr(1).
         attrs: Option<String> = None,
         /// The template engine that renders the contents.
         template: Option<String> = None,
-        /// Make the folders above.
+        /// True to create the parent folders.
         makedirs: bool = false,
-        /// The mode of those folders.
+        /// The mode of new parent folders.
         dir_mode: Value = Value::Null,
         /// Variables of the template.
         context: Value = Value::Null,
-        /// Replace the contents of a file that is there.
+        /// True to replace the contents of an existing file.
         replace: bool = true,
-        /// Variables of the template that the context does not set.
+        /// Default variables of the template; those in `context` take precedence.
         defaults: Value = Value::Null,
-        /// Keep the replaced file: `minion`.
+        /// The backup of a replaced file: `minion` to keep one.
         backup: String = String::new(),
-        /// Show the diff.
+        /// True to include a diff in the changes.
         show_changes: bool = true,
-        /// Make the file when it is not there.
+        /// True to create the file if it does not exist.
         create: bool = true,
         /// The contents, or a list of lines.
         contents: Value = Value::Null,
-        /// The folder for the file that `check_cmd` tries.
+        /// The folder for the temporary file that `check_cmd` checks.
         tmp_dir: Option<String> = None,
-        /// The end of the name of the file that `check_cmd` tries.
+        /// The suffix of the temporary file that `check_cmd` checks.
         tmp_ext: String = String::new(),
-        /// The pillar key, or a list of them, that holds the contents.
+        /// The pillar key that contains the contents, or a list of keys.
         contents_pillar: Value = Value::Null,
-        /// The grain, or a list of them, that holds the contents.
+        /// The grain that contains the contents, or a list of grains.
         contents_grains: Value = Value::Null,
-        /// End the contents with a line feed.
+        /// True to end the contents with a line feed.
         contents_newline: bool = true,
-        /// What separates the keys of nested pillar and grains.
+        /// The separator between the keys of nested pillar data and grains.
         contents_delimiter: String = ":".into(),
         /// The encoding of the contents.
         encoding: Option<String> = None,
-        /// What becomes of characters that the encoding lacks.
+        /// The handling of characters that the encoding does not have.
         encoding_errors: String = "strict".into(),
-        /// Accept contents that are empty.
+        /// True to accept empty contents.
         allow_empty: bool = true,
-        /// Change what a link points to, not the link.
+        /// True to change the target of a link instead of the link.
         follow_symlinks: bool = true,
-        /// A command that judges the new file before it is put in place.
+        /// A command that checks the new file before it is put in place.
         check_cmd: Option<String> = None,
-        /// Take a source from the web without a hash.
+        /// True to accept a source from the web without a hash.
         skip_verify: bool = false,
         /// Not supported.
         selinux: Value = Value::Null,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_owner: Value = Value::Null,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_perms: Value = Value::Null,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_deny_perms: Value = Value::Null,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_inheritance: bool = true,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_perms_reset: bool = false,
-        /// Whether a server must prove who it is.
+        /// True to verify the TLS certificate of the server.
         verify_ssl: bool = true,
-        /// Fetch a source from the web again when its tag changed.
+        /// True to fetch a source from the web again when its ETag has changed.
         use_etag: bool = false,
-        /// A signature of the source: `True` where it is in the file itself, or its address.
+        /// A signature of the source: its address, or `True` if it is in the file itself.
         signature: Value = Value::Null,
-        /// A signature of the file of hashes, likewise.
+        /// A signature of the file of hashes: its address, or `True` if it is in the file itself.
         source_hash_sig: Value = Value::Null,
-        /// Fingerprints of keys, one of which must have signed.
+        /// Fingerprints of keys. At least one of them must have signed.
         signed_by_any: Value = Value::Null,
-        /// Fingerprints of keys, all of which must have signed.
+        /// Fingerprints of keys. All of them must have signed.
         signed_by_all: Value = Value::Null,
-        /// The file with the public keys.
+        /// The file that contains the public keys.
         keyring: Value = Value::Null,
-        /// The folder of the keys.
+        /// The folder of GnuPG's files.
         gnupghome: Value = Value::Null,
-        /// Lines in another order are no change for requisites.
+        /// True if a different order of lines is no change for requisites.
         ignore_ordering: bool = false,
-        /// White space around lines is no change for requisites.
+        /// True if different white space around lines is no change for requisites.
         ignore_whitespace: bool = false,
-        /// What follows one of these is no change for requisites.
+        /// Comment characters. Differences after one of them are no change for requisites.
         ignore_comment_characters: Value = Value::Null,
-        /// Show the diff of new files.
+        /// True to include a diff for new files.
         new_file_diff: bool = false,
-        /// The execution module that verifies.
+        /// The execution module that verifies signatures.
         sig_backend: String = "gpg".into(),
         ..kwargs
     });
@@ -143,7 +145,7 @@ fn run(cx: &Exec, mut args: Managed, name: &str) -> Result<Ret, Error> {
         return Err(perms::SELINUX.into());
     }
     combinations(&args)?;
-    // An empty name is no engine, as Python sees it.
+    // As in Python, an empty name counts as no template engine.
     args.template = args.template.filter(|engine| !engine.is_empty());
     let mut replace = args.replace;
     if !args.source.is_true() && given(&args) == 0 {
@@ -193,7 +195,8 @@ fn run(cx: &Exec, mut args: Managed, name: &str) -> Result<Ret, Error> {
             {
                 return Ok(refusal);
             }
-            // What a source or a command has taken its time for may be out of date.
+            // The earlier look at the file may be out of date if fetching the source or running the
+            // command took time.
             found.there = there.filter(|_| !source.is_true() && check_cmd.is_none());
             let kept = (!keep_source).then(|| (request.clone(), found.body.clone()));
             let ret = work::manage(cx, request, found, start.clone());
@@ -209,7 +212,7 @@ fn leads_to_folder(name: &str, there: &Stats) -> bool {
     there.kind == "dir" || there.kind == "link" && path::isdir(name)
 }
 
-/// How many of the three ways to give contents are used.
+/// Returns the number of `contents…` arguments that are given.
 fn given(args: &Managed) -> usize {
     [&args.contents, &args.contents_pillar, &args.contents_grains]
         .iter()
@@ -238,7 +241,7 @@ fn combinations(args: &Managed) -> Result<(), Error> {
     Ok(())
 }
 
-/// The contents that the state itself gives, rendered and encoded.
+/// Returns the contents that the state itself supplies, rendered and encoded.
 fn contents_of(cx: &Exec, args: &Managed) -> Result<Option<Vec<u8>>, Error> {
     let delimiter = &args.contents_delimiter;
     let (value, what) = if !args.contents_pillar.is_null() {
@@ -347,7 +350,8 @@ fn request(
     })
 }
 
-/// True when the file that is there has the hash of a source from the web: nothing needs to be fetched then.
+/// Returns true if the existing file has the hash of a source from the web, so that nothing needs
+/// to be fetched.
 fn has_source_hash(cx: &Exec, request: &mut Request, source: &Value) -> bool {
     let wanted = request.contents.is_none()
         && request.template.is_none()
@@ -369,7 +373,7 @@ fn has_source_hash(cx: &Exec, request: &mut Request, source: &Value) -> bool {
     })
 }
 
-/// Takes the source out of the list that the state gives.
+/// Selects the source from the list that the state gives.
 fn resolve(cx: &Exec, request: &mut Request, source: &Value) -> Result<(), Error> {
     if request.source.is_none() && source.is_true() {
         let (source, hash) = sums::first(cx, source, &request.source_hash, &request.saltenv)?;
@@ -379,7 +383,7 @@ fn resolve(cx: &Exec, request: &mut Request, source: &Value) -> Result<(), Error
     Ok(())
 }
 
-/// The contents stay; owner and mode are set.
+/// Sets the owner and mode of a file whose contents are kept.
 fn kept(cx: &Exec, request: &Request, start: Ret) -> Result<Ret, Error> {
     let name = &request.name;
     let set = |mut ret: Ret| -> Result<(Ret, perms::Before), Error> {
@@ -415,7 +419,7 @@ fn kept(cx: &Exec, request: &Request, start: Ret) -> Result<Ret, Error> {
     )
 }
 
-/// Gives the template what `file.accumulated` has collected for this file.
+/// Passes the texts that `file.accumulated` has collected for this file to the template.
 fn accumulated(cx: &Exec, request: &mut Request) {
     let collected = super::accumulators(cx);
     if let Some(texts) = collected.get(&request.name) {
@@ -456,7 +460,7 @@ fn fetch(cx: &Exec, mut request: Request, source: &Value) -> Result<(Found, Requ
     Ok((found, request))
 }
 
-/// Removes the fetched source from the cache; a file of the roots stays where it is.
+/// Removes the fetched source from the cache. A file of the file roots is not removed.
 fn forget(cx: &Exec, request: &Request, body: Option<Body>) {
     let remote = request
         .source
@@ -467,7 +471,7 @@ fn forget(cx: &Exec, request: &Request, body: Option<Body>) {
     }
 }
 
-/// Lets a command judge the new file. A return when it says no.
+/// Runs the `check_cmd` on the new file. Returns a result if the command rejects it.
 fn refused(
     cx: &Exec,
     request: &Request,

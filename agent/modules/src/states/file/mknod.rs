@@ -14,21 +14,21 @@ state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
     mod file;
 
-    /// Make a device node or a pipe, if it is not there.
+    /// Create a device node or a pipe if it does not exist.
     fn mknod(Mknod {
         /// The path.
         name: String,
-        /// `c`, `b` or `p`.
+        /// The type: `c`, `b` or `p`.
         ntype: String,
         /// The major number.
         major: i64 = 0,
         /// The minor number.
         minor: i64 = 0,
-        /// The user that owns it.
+        /// The user that owns the node.
         user: Value = Value::Null,
-        /// The group that owns it.
+        /// The group that owns the node.
         group: Value = Value::Null,
-        /// The mode.
+        /// The mode of the node.
         mode: Value = "0600".into(),
     });
 }
@@ -72,7 +72,7 @@ fn mknod(cx: &Exec, args: Mknod) -> Result<Ret, Error> {
     Ok(ret)
 }
 
-/// The node is there: it must be the right device, and gets owner and mode.
+/// Checks that an existing node is the right device, and sets its owner and mode.
 fn there(cx: &Exec, node: &Node, word: &str) -> Result<Ret, Error> {
     let name = &node.name;
     let (major, minor) = device::numbers(name);

@@ -35,8 +35,8 @@ mod texts;
 pub(crate) mod tidied;
 pub(crate) mod tree;
 
-/// Answers in test mode with what `would` says, else makes the change. Only an answer of none passes the gate: the others
-/// (it is as asked; it cannot be) are final.
+/// Makes a change, or in test mode returns the result of `would`. Only a result of `None` goes to
+/// [`Exec::apply`]; any other result of `would` (correct already, or failed) is final.
 ///
 /// # Errors
 /// Those of `would` and `change`.
@@ -56,7 +56,8 @@ pub(crate) fn gate(
     }
 }
 
-/// Refuses users and groups that are not there. In test mode they may come to be before the state runs.
+/// Rejects users and groups that do not exist. In test mode they are accepted, since they may exist
+/// by the time that the state runs.
 pub(crate) fn check_user(cx: &Exec, user: &Value, group: &Value) -> Result<(), Error> {
     let mut problem = String::new();
     if user.is_true() && users::uid(user).is_none() {
@@ -72,7 +73,7 @@ pub(crate) fn check_user(cx: &Exec, user: &Value, group: &Value) -> Result<(), E
     }
 }
 
-/// The user: `owner` passes for it where it is not given.
+/// Returns the user, or the argument `owner` if `user` is not given.
 pub(crate) fn owner(user: Value, kwargs: &Map) -> Value {
     if user.is_true() {
         user
@@ -81,14 +82,15 @@ pub(crate) fn owner(user: Value, kwargs: &Map) -> Value {
     }
 }
 
-/// Refuses a path that is not absolute, or that leads through a symlink which must not be followed.
+/// Rejects a path that is not absolute, or that contains a symlink that must not be followed.
 pub(crate) fn absolute(cx: &Exec, name: &str) -> Result<(), Error> {
     itself_absolute(cx, name)?;
     let permitted = handle::permitted(Path::new(name), Links::of(cx));
     permitted.map_err(|error| Error::refused(error.to_string()))
 }
 
-/// The same for a path whose last name may be a symlink: that itself is meant.
+/// Like [`absolute`], but the last component of the path may be a symlink, since the symlink itself
+/// is meant.
 pub(crate) fn itself_absolute(cx: &Exec, name: &str) -> Result<(), Error> {
     if name.starts_with('/') {
         let above = Path::new(name).parent().unwrap_or_else(|| Path::new(name));
@@ -99,7 +101,7 @@ pub(crate) fn itself_absolute(cx: &Exec, name: &str) -> Result<(), Error> {
     }
 }
 
-/// What `file.accumulated` has collected in this run: by file, then by name.
+/// Returns the texts that `file.accumulated` has collected in this run: by file, then by name.
 pub(crate) fn accumulators(cx: &Exec) -> Map {
     cx.context(|context| {
         let collected = context.get("file.accumulators").and_then(Value::as_map);

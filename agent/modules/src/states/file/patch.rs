@@ -18,32 +18,32 @@ use crate::exec::file::source as sums;
 use crate::process;
 
 state::state_module! {
-    /// Patches.
+    /// Apply patches.
     mod file;
 
     /// Ensure that a patch has been applied to a file or folder.
     fn patch(Patch {
         /// The path of the file or folder.
         name: String,
-        /// Where the patch comes from.
+        /// The source of the patch.
         source: Value = Value::Null,
         /// The hash of a source from the web.
         source_hash: Value = Value::Null,
-        /// The name in the file of hashes.
+        /// The name to look up in the file of hashes.
         source_hash_name: Option<String> = None,
-        /// Take a source from the web unseen.
+        /// True to accept a source from the web without a hash.
         skip_verify: bool = false,
-        /// The engine that renders the patch.
+        /// The template engine for the patch.
         template: Option<String> = None,
         /// Variables of the template.
         context: Map = Map::new(),
-        /// Variables of the template, unless `context` has them.
+        /// Default variables of the template; those in `context` take precedence.
         defaults: Map = Map::new(),
-        /// Options of `patch`.
+        /// Options for `patch`.
         options: String = String::new(),
-        /// Where hunks that do not apply are kept.
+        /// The file for hunks that cannot be applied.
         reject_file: Option<String> = None,
-        /// How many folders are taken off the paths in the patch.
+        /// The number of leading folders to strip from the paths in the patch.
         strip: Option<i64> = None,
         /// The environment of the source.
         saltenv: Option<String> = None,
@@ -83,7 +83,7 @@ fn patched(cx: &Exec, args: Patch, name: &str, warnings: &mut Vec<String>) -> Re
     let scratch = Scratch::new()?;
     let patch_file = match fetched(cx, &args, source, hash, &scratch) {
         Ok(path) => path,
-        // As in Salt, a patch that cannot be had is an empty one in test mode.
+        // As in Salt, test mode uses an empty patch if the patch cannot be fetched.
         Err(_) if cx.test => scratch.file("empty")?,
         Err(error) => {
             let ret = Ret::failed(error.to_string());
@@ -127,7 +127,8 @@ fn usable_reject_file(path: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The options without `-p`, and what that says.
+/// Returns the options without `-p`, and the number of `-p` if it is given. Rejects options that
+/// are not allowed.
 fn checked_options(
     options: &str,
     mut strip: Option<i64>,
@@ -167,13 +168,14 @@ fn checked_options(
     )))
 }
 
-/// The source that is there, if one is named, with its hash. As in Salt `saltenv` is the chunk's, not an argument.
+/// Returns the source, if there is one, and its hash. As in Salt, `saltenv` is that of the chunk
+/// and not the argument.
 fn source_of(cx: &Exec, args: &Patch) -> Result<(Option<String>, Value), Error> {
     let (found, hash) = sums::first(cx, &args.source, &args.source_hash, &cx.saltenv)?;
     Ok((found.is_true().then(|| found.to_text()), hash))
 }
 
-/// The patch as a file of this machine.
+/// Fetches the patch, and returns the path of its file on this machine.
 fn fetched(
     cx: &Exec,
     args: &Patch,
@@ -197,7 +199,7 @@ fn fetched(
     let found = work::find(cx, &request)
         .map_err(|error| Error::refused(format!("Unable to manage file: {error}")))?;
     work::verify(&source.unwrap_or_default(), &found, work::MANY_HASHES)?;
-    // As in Salt, no source is an empty patch.
+    // As in Salt, the patch is empty if there is no source.
     let data = match found.body {
         Some(body) => body.bytes().map_err(Error::io(&request.name))?,
         None => Vec::new(),
@@ -206,7 +208,7 @@ fn fetched(
     Ok(request.name)
 }
 
-/// A folder for what is needed while a patch is tried.
+/// A temporary folder for trying a patch.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -238,12 +240,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is left to whoever cleans the folder for temporary files.
+        // A folder that cannot be removed is left to the cleanup of the system's temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// A patch and what it is for.
+/// A patch and the path to apply it to.
 struct Work<'a> {
     name: &'a str,
     options: Vec<String>,
@@ -286,7 +288,8 @@ impl Work<'_> {
         })
     }
 
-    /// What a patch means that does not apply: it is there already, or it does not fit.
+    /// Returns the result for a patch that does not apply: it is applied already, or it does not
+    /// match.
     fn refused(&self, cx: &Exec, tried: &Value, rejects: &str) -> Result<Ret, Error> {
         let stderr = tried.get("stderr").map(Value::to_text).unwrap_or_default();
         let kept = std::fs::metadata(rejects).map_or(0, |rejects| rejects.len());
@@ -316,7 +319,7 @@ fn retcode(output: &Value) -> i64 {
     output.get("retcode").and_then(Value::as_int).unwrap_or(-1)
 }
 
-/// The output of a command as the nested outputter shows it at 14 spaces.
+/// Returns the output of a command in the format of the nested outputter, indented by 14 spaces.
 fn nested(output: &Value) -> String {
     let mut lines = vec!["----------".to_owned()];
     for key in ["pid", "retcode", "stderr", "stdout"] {

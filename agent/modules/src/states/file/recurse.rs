@@ -19,17 +19,17 @@ state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
     mod file;
 
-    /// Make a folder of the file roots here, with all that is in it.
+    /// Copy a folder of the file roots with its contents.
     fn recurse(Recurse {
         /// The folder.
         name: String,
-        /// The `salt://` URL of the folder in the roots, or a list of them.
+        /// The `salt://` URL of the folder in the file roots, or a list of URLs.
         source: Value,
-        /// Keep the fetched files in the cache.
+        /// True to keep the fetched files in the cache.
         keep_source: bool = true,
-        /// Remove what is not in the source and no required state manages.
+        /// True to remove everything that is neither in the source nor managed by a required state.
         clean: bool = false,
-        /// The states whose files are kept.
+        /// The states whose files `clean` keeps.
         require: Value = Value::Null,
         /// The user that owns everything.
         user: Value = Value::Null,
@@ -37,47 +37,47 @@ state::state_module! {
         group: Value = Value::Null,
         /// The mode of folders.
         dir_mode: Value = Value::Null,
-        /// The mode of files, or `keep` for that of the source.
+        /// The mode of files, or `keep` to use the mode of the source.
         file_mode: Value = Value::Null,
-        /// The mode of folders above links.
+        /// The mode of the parent folders of links.
         sym_mode: Value = Value::Null,
         /// The template engine that renders every file.
         template: Option<String> = None,
         /// Variables of the template.
         context: Value = Value::Null,
-        /// Replace the contents of files that are there.
+        /// True to replace the contents of existing files.
         replace: bool = true,
-        /// Variables of the template that the context does not set.
+        /// Default variables of the template; those in `context` take precedence.
         defaults: Value = Value::Null,
-        /// Make folders without a file in them too.
+        /// True to create also folders that contain no files.
         include_empty: bool = false,
-        /// Keep replaced files: `minion`.
+        /// The backup of replaced files: `minion` to keep one.
         backup: String = String::new(),
-        /// What to take: a glob, or a regular expression after `E@`, or a list of them.
+        /// The paths to include: a glob, or a regular expression after `E@`, or a list of these.
         include_pat: Value = Value::Null,
-        /// What to leave out, and with `clean` to keep.
+        /// The paths to exclude. `clean` keeps them.
         exclude_pat: Value = Value::Null,
-        /// How deep to go.
+        /// The maximum depth.
         maxdepth: Option<i64> = None,
-        /// Make links of the source as links.
+        /// True to create the links of the source as links.
         keep_symlinks: bool = false,
-        /// Put links in the place of whatever is there.
+        /// True to replace whatever exists at the path of a link.
         force_symlinks: bool = false,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_owner: Value = Value::Null,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_perms: Value = Value::Null,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_deny_perms: Value = Value::Null,
-        /// Only on Windows.
+        /// Accepted but ignored; only Windows needs it.
         win_inheritance: bool = true,
-        /// Put all sources together, the first one's files before the others'.
+        /// True to merge all sources. The files of earlier sources take precedence.
         merge: bool = false,
         ..kwargs
     });
 }
 
-/// The return of many states in one, as it grows.
+/// The combined result of many states.
 #[derive(Default)]
 struct Sum {
     result: Option<bool>,
@@ -216,7 +216,7 @@ fn make(cx: &Exec, args: &Recurse, tree: &Tree, sum: &mut Sum) -> Result<(), Err
     Ok(())
 }
 
-/// The links, those that others lead to before them.
+/// Returns the links in an order in which each link comes after its target.
 fn ordered(tree: &Tree) -> Vec<String> {
     let leads = |path: &str| {
         let target = tree.links.get(path).map(String::as_str).unwrap_or_default();
@@ -239,7 +239,7 @@ fn ordered(tree: &Tree) -> Vec<String> {
     done
 }
 
-/// With `clean`, a folder in the place of a file and a file in the place of a folder go away.
+/// With `clean`, replaces a folder at the path of a file, and a file at the path of a folder.
 fn in_the_way(
     cx: &Exec,
     args: &Recurse,

@@ -9,38 +9,38 @@ use crate::exec::file::edit_replace::{self, Wanted};
 use value::pyre::Flags;
 
 state::state_module! {
-    /// Replacing by regular expression.
+    /// Replace text by regular expression.
     mod file;
 
-    /// Maintain an edit in a file: replace what a regular expression matches.
+    /// Replace the text in a file that a regular expression matches.
     fn replace(Replace {
         /// The path of the file.
         name: String,
         /// A regular expression in Python's syntax.
         pattern: String,
-        /// What is put in its place: `\1` and `\g<name>` stand for groups.
+        /// The replacement. `\1` and `\g<name>` refer to groups.
         repl: Value,
-        /// How many occurrences are replaced; 0 is all.
+        /// The maximum number of occurrences to replace; 0 for all.
         count: i64 = 0,
         /// Flags of the `re` module: a number, or a list of names.
         flags: Value = 8.into(),
-        /// How much is read at once: everything, here.
+        /// The size of the buffer for reading. Ignored: the whole file is read at once.
         bufsize: Value = 1.into(),
-        /// Append the replacement when the pattern is not found.
+        /// True to append the replacement if the pattern is not found.
         append_if_not_found: bool = false,
-        /// Prepend the replacement when the pattern is not found.
+        /// True to prepend the replacement if the pattern is not found.
         prepend_if_not_found: bool = false,
-        /// What is appended or prepended instead of the replacement.
+        /// The text to append or prepend instead of the replacement.
         not_found_content: Option<String> = None,
-        /// The end of the backup's name; False makes none.
+        /// The suffix of the backup's name. False makes no backup.
         backup: Value = ".bak".into(),
-        /// Show a diff.
+        /// True to include a diff in the changes.
         show_changes: bool = true,
-        /// A file that is not there is no error.
+        /// True to succeed even if the file does not exist.
         ignore_if_missing: bool = false,
-        /// Backslashes in the replacement are plain characters.
+        /// True if backslashes in the replacement are plain characters.
         backslash_literal: bool = false,
-        /// The file's encoding; without it bytes are searched.
+        /// The encoding of the file. Default: the file is searched as bytes.
         encoding: Option<String> = None,
     });
 }
@@ -80,7 +80,7 @@ fn replace(cx: &Exec, args: Replace) -> Result<Ret, Error> {
     Ok(named(outcome(cx, shown, "would have been made"), &name))
 }
 
-/// The return for a diff, or for whether there were changes.
+/// Returns the result of an edit. `changes` is the diff, or whether there were changes.
 pub(super) fn outcome(cx: &Exec, changes: Value, would: &str) -> Ret {
     if !changes.is_true() {
         Ret::ok("No changes needed to be made")

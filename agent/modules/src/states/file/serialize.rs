@@ -17,7 +17,7 @@ use crate::process::Process;
 use crate::serializers::Serializer;
 
 state::state_module! {
-    /// Files from data.
+    /// Create files from data.
     mod file;
 
     /// Serialize a dataset and store it into a managed file.
@@ -26,39 +26,40 @@ state::state_module! {
         name: String,
         /// The data.
         dataset: Value = Value::Null,
-        /// Where the data stands in the pillar.
+        /// The pillar key that contains the data.
         dataset_pillar: Option<String> = None,
         /// The user that owns the file.
         user: Value = Value::Null,
         /// The group that owns the file.
         group: Value = Value::Null,
-        /// The file's mode.
+        /// The mode of the file.
         mode: Value = Value::Null,
-        /// Where the old file is kept.
+        /// The backup of the replaced file.
         backup: String = String::new(),
-        /// Make the folders of the path.
+        /// True to create the parent folders.
         makedirs: bool = false,
-        /// Show a diff.
+        /// True to include a diff in the changes.
         show_changes: bool = true,
-        /// Make the file where there is none.
+        /// True to create the file if it does not exist.
         create: bool = true,
-        /// Keep what the file has and the dataset does not.
+        /// True to keep existing data that is not in the dataset.
         merge_if_exists: bool = false,
-        /// The encoding of the file; with it letters outside ASCII are written as they are.
+        /// The encoding of the file. If it is given, characters outside ASCII are not escaped.
         encoding: Option<String> = None,
-        /// What becomes of letters that the encoding does not have.
+        /// The handling of characters that the encoding does not have.
         encoding_errors: String = "strict".into(),
         /// The format: yaml, json, configparser or msgpack.
         serializer: Option<String> = None,
         /// Options for writing.
         serializer_opts: Map = Map::new(),
-        /// Options for reading what is there.
+        /// Options for reading the existing file.
         deserializer_opts: Map = Map::new(),
-        /// A command that says whether the new file, which it gets as its last argument, is good.
+        /// A command that checks the new file before it is put in place. The file is its last
+        /// argument.
         check_cmd: Option<String> = None,
-        /// Where the file for that command is made.
+        /// The folder for the temporary file that `check_cmd` checks.
         tmp_dir: Option<String> = None,
-        /// How the name of that file ends.
+        /// The suffix of the temporary file that `check_cmd` checks.
         tmp_ext: String = String::new(),
         ..kwargs
     });
@@ -108,7 +109,7 @@ fn stored(cx: &Exec, mut args: Serialize, name: &str) -> Result<Ret, Error> {
     Ok(ret)
 }
 
-/// The name of the format: `serializer`, or `formatter` as it was called.
+/// Returns the name of the format: `serializer`, or its former name `formatter`.
 fn format(args: &mut Serialize) -> Result<String, Error> {
     let formatter = args.kwargs.remove("formatter").filter(Value::is_true);
     let serializer = args.serializer.clone().filter(|name| !name.is_empty());
@@ -161,7 +162,7 @@ fn options(args: &Serialize, serializer: Serializer) -> Map {
     options
 }
 
-/// What the file has, and that with the dataset laid over it.
+/// Returns the existing data, and the same with the dataset merged into it.
 fn merged(
     args: &Serialize,
     name: &str,
@@ -186,7 +187,7 @@ fn merged(
     }
 }
 
-/// Salt's `RecursiveDictDiffer`: what is new or other, with its old value.
+/// Returns the new and changed entries with their old values, like Salt's `RecursiveDictDiffer`.
 fn recursive_diff(old: &Map, new: &Map) -> Map {
     let mut diff = Map::new();
     for (key, value) in new {
@@ -256,7 +257,7 @@ fn would(cx: &Exec, args: &Serialize, request: &Request, start: Ret) -> Result<R
     })
 }
 
-/// The return of a `check_cmd` that does not like the contents.
+/// Returns the failure if the `check_cmd` rejects the contents.
 fn refused(
     cx: &Exec,
     args: &Serialize,

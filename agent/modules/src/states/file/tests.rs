@@ -1,4 +1,5 @@
-//! States of files in a scratch folder: what they change once, not twice, and never in test mode.
+//! Tests of states of files in a scratch folder: they make a change once, not twice, and never in
+//! test mode.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What the states that edit text have in common.
+//! Functions that the text editing states have in common.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use crate::fs;
 use crate::source::{self, How};
 use crate::template;
 
-/// The path with `~` written out.
+/// Returns the path with `~` expanded.
 pub(super) fn expanded(name: &str) -> String {
     path::expand_user(name).display().to_string()
 }
 
-/// A return that carries the path as it was written out.
+/// Returns a result with the expanded path as its name.
 pub(super) fn named(ret: Ret, name: &str) -> Ret {
     Ret {
         name: Some(name.to_owned()),
@@ -24,7 +24,7 @@ pub(super) fn named(ret: Ret, name: &str) -> Ret {
     }
 }
 
-/// What is wrong with the path of a file that must be there.
+/// Returns the problem with the path of a file that must exist, or `None` if there is none.
 pub(super) fn unusable(name: &str) -> Option<String> {
     let path = Path::new(name);
     if !path.is_absolute() {
@@ -36,7 +36,7 @@ pub(super) fn unusable(name: &str) -> Option<String> {
     }
 }
 
-/// Salt's `_validate_str_list`: texts of what was given.
+/// Returns the texts in an argument, like Salt's `_validate_str_list`.
 pub(super) fn texts(given: &Value) -> Vec<String> {
     match given {
         Value::List(items) | Value::Tuple(items) => items.iter().map(Value::to_text).collect(),
@@ -46,7 +46,7 @@ pub(super) fn texts(given: &Value) -> Vec<String> {
     }
 }
 
-/// Where a state's text comes from, beside what it is given.
+/// The sources of a state's text, apart from the text that the state gives directly.
 #[derive(Debug)]
 pub(super) struct Sources {
     pub(super) source: Option<String>,
@@ -59,10 +59,10 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// The files to read, each with its hash.
+    /// Returns the files to read, each with its hash.
     ///
     /// # Errors
-    /// When `source` and `sources` are both given.
+    /// When `source` and `sources` are both given, or `source_hash` and `source_hashes`.
     pub(super) fn list(&self) -> Result<Vec<(String, Option<String>)>, Error> {
         if self.source.is_some() && !self.sources.is_empty() {
             return Err("source and sources are mutually exclusive".into());
@@ -82,10 +82,11 @@ impl Sources {
         Ok(self.sources.iter().cloned().zip(hashes).collect())
     }
 
-    /// The rendered texts of the files.
+    /// Returns the rendered texts of the files.
     ///
     /// # Errors
-    /// A return for one that cannot be had; it carries the name of the source.
+    /// A failed return for the first file that cannot be fetched or rendered. In some cases its
+    /// name is that of the source.
     pub(super) fn rendered(
         &self,
         cx: &Exec,
@@ -131,7 +132,8 @@ impl Sources {
     }
 }
 
-/// How a state shows a change: Salt's words where it shows no diff.
+/// Returns the value that represents a change: the diff, or Salt's text if the file is binary or
+/// diffs are off.
 pub(super) fn shown_diff(name: &str, show_changes: bool, diff: impl FnOnce() -> String) -> Value {
     if !fs::is_text_file(Path::new(name)).unwrap_or(false) {
         "Replace binary file".into()
@@ -142,18 +144,19 @@ pub(super) fn shown_diff(name: &str, show_changes: bool, diff: impl FnOnce() -> 
     }
 }
 
-/// A diff of lines with their ends.
+/// Returns a diff of lines with their line ends.
 pub(super) fn line_diff(old: &str, new: &str) -> String {
     let lines = |text| text::owned(text::split_lines(text));
     difflib::get_diff(&lines(old), &lines(new), "", "")
 }
 
-/// A diff of lines without their ends, as `file.append` shows it: with an empty line after each line of its header.
+/// Returns a diff of lines without their line ends. As in `file.append`, there is an empty line
+/// after each line of its header.
 pub(super) fn bare_diff(old: &[String], new: &[String]) -> String {
     difflib::unified(old, new, "", "").join("\n")
 }
 
-/// The comment and changes of `file.touch` in test mode, for a file that is not there.
+/// Returns the result of `file.touch` in test mode for a file that does not exist.
 pub(super) fn would_touch(name: &str) -> Ret {
     if Path::new(name).is_absolute() {
         Ret::would(format!("File {name} is set to be created")).change("new", name)

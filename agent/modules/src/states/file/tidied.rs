@@ -1,4 +1,5 @@
-//! `file.pruned`, `file.tidied`, `file.retention_schedule`: what takes away what is old.
+//! `file.pruned`, `file.tidied`, `file.retention_schedule`: states that remove old files and
+//! folders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,56 +20,57 @@ state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
     mod file;
 
-    /// Remove an empty folder, or with `recurse` the empty folders below it too.
+    /// Remove an empty folder, with `recurse` also the empty folders below it.
     fn pruned(Pruned {
         /// The folder.
         name: String,
-        /// Go through the folders below.
+        /// True to include the folders below.
         recurse: bool = false,
-        /// Accept folders that are not empty.
+        /// True to succeed even if a folder is not empty.
         ignore_errors: bool = false,
-        /// Only folders that were not changed for so many days.
+        /// The minimum number of days since the last change of a folder.
         older_than: Value = Value::Null,
     });
 
-    /// Remove files below a folder by age, size and name.
+    /// Remove files below a folder by their age, size and name.
     fn tidied(Tidied {
         /// The folder.
         name: String,
-        /// At least so many days old.
+        /// The minimum age in days.
         age: i64 = 0,
-        /// Regular expressions of which one matches the name.
+        /// Regular expressions. At least one of them must match the name.
         matches: Option<Vec<String>> = None,
-        /// Remove folders too.
+        /// True to remove folders too.
         rmdirs: bool = false,
-        /// At least so many bytes large; with a unit such as `10M`.
+        /// The minimum size in bytes, or with a unit such as `10M`.
         size: Value = 0.into(),
-        /// Regular expressions of which none matches the name.
+        /// Regular expressions. None of them may match the name.
         exclude: Option<Vec<String>> = None,
-        /// Match the whole path, not the name.
+        /// True to match the whole path instead of the name.
         full_path_match: bool = false,
-        /// Go through links to folders.
+        /// True to follow links to folders.
         followlinks: bool = false,
-        /// The time that counts: `atime`, `mtime` or `ctime`.
+        /// The time to use: `atime`, `mtime` or `ctime`.
         time_comparison: Value = "atime".into(),
-        /// Whether age and size must both fit (`AND`) or one of them (`OR`).
+        /// Whether both the age and the size must fit (`AND`) or one of them (`OR`).
         age_size_logical_operator: String = "OR".into(),
-        /// Look at `age` or at `size` only.
+        /// The only criterion to use: `age` or `size`.
         age_size_only: Option<String> = None,
-        /// Remove links too.
+        /// True to remove links too.
         rmlinks: bool = true,
         ..kwargs
     });
 
-    /// Keep some backups of each age in a folder and remove the others.
+    /// Keep some backups of each age in a folder, and remove the others.
     fn retention_schedule(RetentionSchedule {
         /// The folder.
         name: String,
-        /// How many to keep: `most_recent`, `first_of_hour`, `first_of_day`, `first_of_week`, `first_of_month`, `first_of_year`.
+        /// The number of backups to keep for each rule: `most_recent`, `first_of_hour`,
+        /// `first_of_day`, `first_of_week`, `first_of_month`, `first_of_year`.
         retain: Map,
-        /// How the time stands in the name; the time of change counts where it is not given.
+        /// The format of the time in the file names. Default: the time of the last change is used.
         strptime_format: Option<String> = None,
-        /// The time zone of the times of change.
+        /// The time zone for the times of the last change.
         timezone: Option<String> = None,
     });
 }
@@ -113,7 +115,8 @@ fn named(name: &str, ret: Ret) -> Ret {
     }
 }
 
-/// Bytes of a text such as `10M` or `1.5 GiB`; `10MB` counts by thousands.
+/// Returns the number of bytes for a text such as `10M` or `1.5 GiB`. The unit `MB` counts by
+/// thousands.
 fn bytes(size: &Value) -> i64 {
     if let Some(number) = size.as_int() {
         return number;
@@ -144,13 +147,13 @@ fn bytes(size: &Value) -> i64 {
     (number * base.powi(i32::try_from(power).unwrap_or_default())) as i64
 }
 
-/// What `file.tidied` looks for.
+/// The criteria of `file.tidied`.
 struct Search {
     matches: Vec<Regex>,
     exclude: Vec<Regex>,
     size: i64,
     today: jiff::civil::Date,
-    /// Which of the three times of a file counts.
+    /// The index of the time to use among the three times of a file.
     time: usize,
 }
 
@@ -221,7 +224,7 @@ impl Search {
         fits && self.named(name)
     }
 
-    /// Whole days between a time and today, whichever is later.
+    /// Returns the number of whole days between a time and today. It is never negative.
     fn age(&self, time: f64) -> i64 {
         let day = local(time).map(|time| time.date());
         day.map_or(0, |day| (self.today - day).get_days().abs().into())
@@ -237,7 +240,7 @@ fn zoned(time: f64, zone: &TimeZone) -> Option<DateTime> {
     Some(stamp.to_zoned(zone.clone()).datetime())
 }
 
-/// Every path below a folder, what is in a folder before the folder.
+/// Collects every path below a folder. The contents of a folder come before the folder.
 fn bottom_up(top: &str, follow: bool, depth: usize, out: &mut Vec<String>) -> Result<(), Error> {
     let Some(here) = fs::here(top)? else {
         return Ok(());
@@ -294,12 +297,12 @@ fn take_away(cx: &Exec, name: &str, paths: &[String]) -> Result<Ret, Error> {
     Ok(Ret::ok(text).change("removed", removed))
 }
 
-/// The files of a folder by their time, at the depths that the rules look at.
+/// The files of a folder by their time, for the retention rules.
 #[derive(Default)]
 struct Schedule {
-    /// Year, month, day, hour, microsecond.
+    /// The files by year, month, day, hour and microsecond.
     by_day: BTreeMap<[i64; 5], String>,
-    /// Year, week, day of the week, microsecond.
+    /// The files by year, week, day of the week and microsecond.
     by_week: BTreeMap<[i64; 5], String>,
     relevant: BTreeSet<String>,
     ignored: BTreeSet<String>,
@@ -322,7 +325,8 @@ impl Schedule {
         self.relevant.insert(name);
     }
 
-    /// What one rule keeps: of the latest groups, the earliest file of each.
+    /// Returns the files that one rule keeps: the earliest file of each of the latest `count`
+    /// groups.
     fn kept(&self, rule: &str, count: usize) -> Result<Vec<String>, Error> {
         let (files, depth, count) = match rule {
             "first_of_year" => (&self.by_day, 1, count),
@@ -330,7 +334,7 @@ impl Schedule {
             "first_of_day" => (&self.by_day, 3, count),
             "first_of_hour" => (&self.by_day, 4, count),
             "most_recent" => (&self.by_day, 5, count),
-            // One more, as Salt does: the week in which the year changes may count twice.
+            // As in Salt, one more is kept: the week in which the year changes may count twice.
             "first_of_week" => (&self.by_week, 2, count.saturating_add(1)),
             other => {
                 return Err(format!(
@@ -421,7 +425,8 @@ fn swept(
     })
 }
 
-/// The time in a file's name, with the microseconds since 1970 as if it were UTC.
+/// Returns the time in a file's name, and the same time in microseconds since 1970, as if it were
+/// UTC.
 fn named_time(format: &str, name: &str) -> Option<(DateTime, i64)> {
     let parsed = jiff::fmt::strtime::parse(format, name).ok()?;
     let at = parsed.to_datetime().ok().or_else(|| {

@@ -1,4 +1,4 @@
-//! What `file.recurse` is to make of a folder of the roots: which files, folders and links go where.
+//! The files, folders and links that `file.recurse` creates from a folder of the file roots.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::clean::included;
 use crate::exec::cp;
 use crate::source::salt_path;
 
-/// How a tree is read.
+/// The options for reading a tree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) keep_symlinks: bool,
@@ -22,24 +22,24 @@ pub(crate) struct Options {
     pub(crate) merge: bool,
 }
 
-/// What is to be made.
+/// The paths to create.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
-    /// Files, with the URL of each.
+    /// The files, with the URL of each.
     pub(crate) files: BTreeMap<String, String>,
-    /// Folders.
+    /// The folders.
     pub(crate) dirs: BTreeSet<String>,
-    /// Links, with what each points to.
+    /// The links, with the target of each.
     pub(crate) links: BTreeMap<String, String>,
-    /// All of these: what a clean run keeps.
+    /// All of these paths, which a clean run keeps.
     pub(crate) keep: BTreeSet<String>,
-    /// Every folder above a file.
+    /// All parent folders of the files.
     above: BTreeSet<String>,
-    /// Folders that a link of another source stands for.
+    /// Folders that are represented by a link of another source.
     ignored: BTreeSet<String>,
 }
 
-/// The sources that there are as folders of the roots.
+/// Returns the sources that exist as folders of the file roots.
 pub(crate) fn sources(cx: &Exec, source: &Value) -> Result<Vec<String>, Error> {
     let all: Vec<String> = match source.as_list() {
         Some(list) => list.iter().map(Value::to_text).collect(),
@@ -64,7 +64,7 @@ pub(crate) fn sources(cx: &Exec, source: &Value) -> Result<Vec<String>, Error> {
     Ok(found)
 }
 
-/// What a `file.recurse` chunk keeps of a folder that another state cleans.
+/// Returns the paths that a `file.recurse` chunk keeps in a folder that another state cleans.
 pub(crate) fn kept(cx: &Exec, name: &str, low: &Map) -> BTreeSet<String> {
     let get = |key: &str| low.get(key).cloned().unwrap_or_default();
     let options = Options {
@@ -79,7 +79,7 @@ pub(crate) fn kept(cx: &Exec, name: &str, low: &Map) -> BTreeSet<String> {
     tree.map(|tree| tree.keep).unwrap_or_default()
 }
 
-/// Reads the sources: the first only, unless they are to be merged.
+/// Reads the sources. Without `merge` only the first one is read.
 pub(crate) fn read(
     cx: &Exec,
     name: &str,
@@ -139,8 +139,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Drops links to folders that are not made, since they are empty; true when there was one. Salt resolves them from the
-    /// top of the tree wherever they lie.
+    /// Removes links to folders that are not created because they are empty. Returns true if there
+    /// was one. As in Salt, the targets are looked up from the top of the tree, even for a link in
+    /// a subfolder.
     fn drop_links_to_nothing(&self, dirs: &BTreeSet<String>, root: &str, tree: &mut Tree) -> bool {
         let source_dirs: BTreeSet<String> = dirs
             .iter()
@@ -205,7 +206,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Where a path of the roots goes; none where it is left out.
+    /// Returns the destination of a path in the file roots, or `None` if the path is excluded.
     fn dest(&self, path: &str, root: &str) -> Option<String> {
         let relative = path.strip_prefix(root)?;
         if relative.is_empty() || relative.split('/').any(|part| part == "..") {
@@ -239,7 +240,7 @@ fn parents(path: &str) -> Vec<String> {
 }
 
 impl Tree {
-    /// True when a path, or one above it, was already given to a file or a link.
+    /// Returns true if a path or one of its parents is already used by a file or link.
     fn is_occupied(&self, dest: &str) -> bool {
         let taken = |path: &str| self.files.contains_key(path) || self.links.contains_key(path);
         self.above.contains(dest) || taken(dest) || parents(dest).iter().any(|path| taken(path))

@@ -1,4 +1,4 @@
-//! `git.latest` where nothing is there yet.
+//! `git.latest` for a repository that does not exist yet.
 
 use state::module::{Error, Ret};
 use value::{Map, Value};
@@ -13,7 +13,7 @@ pub(super) fn clone(net: &Git<'_>, target: &str, url: &str, opts: &[&str]) -> Re
     let mut words = vec!["clone"];
     words.extend(opts);
     words.extend(["--", url, plain(target)?]);
-    // Not in the home, which the user of the run may not be able to enter.
+    // git does not run in the home folder, since the user may not be able to enter it.
     let net = Git {
         cwd: Some("/tmp".into()),
         ..net.clone()
@@ -73,7 +73,7 @@ impl Job<'_> {
         clone(&self.net, self.target, &self.url, &opts)
     }
 
-    /// Brings a fresh clone to the wanted revision.
+    /// Checks out the wanted revision in a fresh clone.
     fn checked_out(&self, work: &mut Work) -> Result<Ret, Error> {
         if !self.bare
             && self.remote.rev.is_some()

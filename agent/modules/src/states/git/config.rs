@@ -9,47 +9,47 @@ use crate::exec::git::config::Config;
 use crate::exec::git::list_of;
 
 state::state_module! {
-    /// The configuration of git.
+    /// Manage the configuration of git.
     mod git;
 
-    /// Make sure that a key has a value. `global` means the user's own configuration.
+    /// Make sure that a key has a value. With `global` it is set in the user's configuration.
     fn config_set(ConfigSet {
         /// The key.
         name: String,
-        /// Its value.
+        /// The value of the key.
         value: Option<String> = None,
-        /// Its values: a list, or texts with commas between them.
+        /// The values of the key: a list, or texts separated by commas.
         multivar: Value = Value::Null,
         /// The repository.
         repo: Option<String> = None,
         /// The user.
         user: Option<String> = None,
-        /// Of Windows only.
+        /// Accepted but ignored; only Windows needs it.
         password: Option<String> = None,
-        /// The encoding of what git prints.
+        /// The encoding of git's output.
         output_encoding: Option<String> = None,
         ..kwargs
     });
 
     /// Make sure that keys are not set.
     fn config_unset(ConfigUnset {
-        /// What their names match.
+        /// A regular expression that matches the names of the keys.
         name: String,
-        /// Only values that match.
+        /// A regular expression. Only matching values are removed.
         value_regex: Option<String> = None,
         /// The repository.
         repo: Option<String> = None,
         /// The user.
         user: Option<String> = None,
-        /// Of Windows only.
+        /// Accepted but ignored; only Windows needs it.
         password: Option<String> = None,
-        /// The encoding of what git prints.
+        /// The encoding of git's output.
         output_encoding: Option<String> = None,
         ..kwargs
     });
 }
 
-/// The configuration that is meant.
+/// Returns the configuration that the arguments select.
 fn opened<'a>(
     cx: &'a Exec,
     repo: Option<&str>,
@@ -134,7 +134,7 @@ fn config_set(cx: &Exec, mut args: ConfigSet) -> Result<Ret, Error> {
     })
 }
 
-/// `key (value, value); key (value)`
+/// Returns the keys in the form `key (value, value); key (value)`.
 fn listed(keys: &Map) -> String {
     let shown = keys.iter().map(|(key, values)| {
         let values: Vec<String> = values.texts();

@@ -110,7 +110,7 @@ impl Job<'_> {
         self.check_out(&commit, head, work)
     }
 
-    /// In test mode the answer is what would be done.
+    /// Makes a change. In test mode returns the result that it would have.
     fn gate(
         &self,
         would: Ret,
@@ -197,7 +197,7 @@ impl Job<'_> {
         })
     }
 
-    /// The commit that is to be checked out.
+    /// Returns the commit to check out.
     fn commit(&self) -> Result<String, Error> {
         if self.hash {
             self.git.git(&["describe", "--always", &self.rev])?;

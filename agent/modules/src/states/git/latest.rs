@@ -1,4 +1,4 @@
-//! `git.latest`: what is asked for, and what is there.
+//! `git.latest`: its arguments, and the current state of the repository.
 
 use python::path;
 use state::exec::Exec;
@@ -10,7 +10,7 @@ use super::{Latest, Work, identities, no_others, said};
 use crate::exec::git::tree::{is_repository, succeeds};
 use crate::exec::git::{Git, line, redacted, with_login};
 
-/// What is asked for.
+/// The arguments and the repository of the state.
 pub(super) struct Job<'a> {
     pub(super) cx: &'a Exec,
     pub(super) args: &'a Latest,
@@ -18,16 +18,16 @@ pub(super) struct Job<'a> {
     pub(super) rev: String,
     pub(super) branch: Option<&'a str>,
     pub(super) bare: bool,
-    /// The address with the login in it.
+    /// The address, including the login.
     pub(super) url: String,
-    /// git in the folder.
+    /// The git program in the folder.
     pub(super) git: Git<'a>,
-    /// The same with the keys.
+    /// Like `git`, with the ssh keys and the login.
     pub(super) net: Git<'a>,
     pub(super) remote: Remote,
 }
 
-/// When local commits and changes may be lost.
+/// The condition under which local commits and changes may be discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reset {
     Never,
@@ -127,12 +127,12 @@ impl<'a> Job<'a> {
         Reset::of(&self.args.force_reset).unwrap_or(Reset::Never)
     }
 
-    /// True when another branch than this is to be checked out.
+    /// Returns true if the state names a branch that is not the current one.
     pub(super) fn needs_branch(&self, local: Option<&str>) -> bool {
         self.branch.is_some() && self.branch != local
     }
 
-    /// The commit that is checked out.
+    /// Returns the commit that is checked out.
     pub(super) fn head(&self) -> Option<String> {
         self.git.git(&["rev-parse", "HEAD"]).ok()
     }
@@ -141,12 +141,12 @@ impl<'a> Job<'a> {
         self.git.git(&["rev-parse", "--abbrev-ref", "HEAD"]).ok()
     }
 
-    /// The commit that a name stands for.
+    /// Returns the commit that a name refers to.
     pub(super) fn commit(&self, name: &str) -> Result<String, Error> {
         self.git.git(&["rev-parse", &format!("{name}^{{commit}}")])
     }
 
-    /// The branch that a local one follows.
+    /// Returns the upstream branch of a local branch.
     pub(super) fn followed(&self, branch: Option<&str>) -> Option<String> {
         let name = format!("{}@{{upstream}}", branch?);
         self.git
@@ -167,7 +167,8 @@ impl<'a> Job<'a> {
         succeeds(&self.git, &["merge-base", "--is-ancestor", old, new])
     }
 
-    /// What becomes of the branch that is followed: `set to x`, `unset`, `updated to x`; and git's words for it.
+    /// Returns the change of the upstream branch (`set to x`, `unset` or `updated to x`), and the
+    /// options of git for it.
     pub(super) fn tracking(&self, followed: Option<&str>) -> Option<(String, Vec<&str>)> {
         match (&self.remote.upstream, followed) {
             (Upstream::Branch(wanted), None) => Some((
@@ -183,7 +184,8 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// A new branch follows by being checked out.
+    /// Like [`Self::tracking`], but returns nothing for a new branch, whose upstream is set when it
+    /// is checked out.
     pub(super) fn follow(
         &self,
         followed: Option<&str>,
@@ -197,7 +199,7 @@ impl<'a> Job<'a> {
         (!(new && sets)).then(|| (format!("Tracking branch was {action}"), words))
     }
 
-    /// What a new branch starts from.
+    /// Returns the starting point of a new branch.
     pub(super) fn start(&self) -> &str {
         match &self.remote.upstream {
             _ if self.rev == "HEAD" => self.remote.rev.as_deref().unwrap_or_default(),
@@ -206,7 +208,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Runs git with the keys where large files may have to be fetched.
+    /// Runs git. The ssh keys are used if large files (LFS) may have to be fetched.
     pub(super) fn may_fetch(&self, command: &[&str]) -> Result<String, Error> {
         let large = !self.net.identity.is_empty()
             && succeeds(

@@ -23,12 +23,12 @@ use latest::latest;
 use present::present;
 
 state::state_module! {
-    /// Repositories of git.
+    /// Manage git repositories.
     mod git;
 
     /// Make sure that a repository is cloned and up to date.
     fn latest(Latest {
-        /// Where it is cloned from.
+        /// The address to clone from.
         name: String,
         /// The folder to clone it to.
         target: Option<String>,
@@ -38,107 +38,108 @@ state::state_module! {
         branch: Option<String> = None,
         /// The user to run git as.
         user: Option<String> = None,
-        /// Of Windows only.
+        /// Accepted but ignored; only Windows needs it.
         password: Option<String> = None,
-        /// Whether the work tree follows.
+        /// True to update the work tree.
         update_head: bool = true,
-        /// Whether changes are lost when another branch is checked out.
+        /// True to discard changes when another branch is checked out.
         force_checkout: bool = false,
-        /// Whether what is in the folder is lost when it is no repository.
+        /// True to delete the contents of a folder that is not a repository.
         force_clone: bool = false,
-        /// Whether branches that went back are fetched.
+        /// True to fetch branches even if the update is not a fast-forward.
         force_fetch: bool = false,
-        /// Whether local commits and changes are lost; `remote-changes` for only when there is something new.
+        /// True to discard local commits and changes; `remote-changes` to do so only if the remote
+        /// repository has something new.
         force_reset: Value = false.into(),
-        /// Whether submodules follow.
+        /// True to update submodules.
         submodules: bool = false,
-        /// Without a work tree.
+        /// True for a repository without a work tree.
         bare: bool = false,
-        /// A bare copy of everything.
+        /// True for a bare mirror of the whole repository.
         mirror: bool = false,
-        /// The name of the other repository.
+        /// The name of the remote repository.
         remote: String = "origin".into(),
-        /// Whether tags are fetched.
+        /// True to fetch tags.
         fetch_tags: bool = true,
-        /// Whether tags that are gone there are removed here.
+        /// True to remove local tags that no longer exist in the remote repository.
         sync_tags: bool = true,
-        /// How many commits to fetch when it is cloned.
+        /// The number of commits to fetch when the repository is cloned.
         depth: Option<i64> = None,
-        /// A key for ssh, or a list of them.
+        /// A private key for ssh, or a list of keys.
         identity: Value = Value::Null,
-        /// The user for https.
+        /// The user name for https.
         https_user: Option<String> = None,
         /// The password for https.
         https_pass: Option<String> = None,
-        /// Which branches are fetched.
+        /// The branches to fetch.
         refspec_branch: String = "*".into(),
-        /// Which tags are fetched.
+        /// The tags to fetch.
         refspec_tag: String = "*".into(),
-        /// The encoding of what git prints.
+        /// The encoding of git's output.
         output_encoding: Option<String> = None,
         ..kwargs
     });
 
-    /// Make sure that there is a repository.
+    /// Make sure that a repository exists.
     fn present(Present {
         /// The folder.
         name: String,
-        /// Whether what is in the folder is lost when it is no repository.
+        /// True to delete the contents of a folder that is not a repository.
         force: bool = false,
-        /// Without a work tree.
+        /// True for a repository without a work tree.
         bare: bool = true,
-        /// The folder with its first files.
+        /// The folder with the initial files of the repository.
         template: Option<String> = None,
-        /// Where the repository itself lies.
+        /// The folder for the repository itself, if it is not in the work tree.
         separate_git_dir: Option<String> = None,
-        /// Who may use it.
+        /// The value of git's option `--shared`: the users that may use the repository.
         shared: Value = Value::Null,
         /// The user to run git as.
         user: Option<String> = None,
-        /// Of Windows only.
+        /// Accepted but ignored; only Windows needs it.
         password: Option<String> = None,
-        /// The encoding of what git prints.
+        /// The encoding of git's output.
         output_encoding: Option<String> = None,
     });
 
-    /// Make sure that a repository is cloned and a commit is checked out without a branch.
+    /// Make sure that a repository is cloned, and that a commit is checked out without a branch.
     fn detached(Detached {
-        /// Where it is cloned from.
+        /// The address to clone from.
         name: String,
         /// A branch, a tag or a commit.
         rev: Value,
         /// The folder to clone it to.
         target: String,
-        /// The name of the other repository.
+        /// The name of the remote repository.
         remote: String = "origin".into(),
         /// The user to run git as.
         user: Option<String> = None,
-        /// Of Windows only.
+        /// Accepted but ignored; only Windows needs it.
         password: Option<String> = None,
-        /// Whether what is in the folder is lost when it is no repository.
+        /// True to delete the contents of a folder that is not a repository.
         force_clone: bool = false,
-        /// Whether changes are lost.
+        /// True to discard changes.
         force_checkout: bool = false,
-        /// Whether to fetch.
+        /// True to fetch from the remote repository.
         fetch_remote: bool = true,
-        /// Whether changes are thrown away first.
+        /// True to discard changes before the checkout.
         hard_reset: bool = false,
-        /// Whether submodules follow.
+        /// True to update submodules.
         submodules: bool = false,
-        /// A key for ssh, or a list of them.
+        /// A private key for ssh, or a list of keys.
         identity: Value = Value::Null,
-        /// The user for https.
+        /// The user name for https.
         https_user: Option<String> = None,
         /// The password for https.
         https_pass: Option<String> = None,
-        /// The encoding of what git prints.
+        /// The encoding of git's output.
         output_encoding: Option<String> = None,
         ..kwargs
     });
 
-    /// Make sure that a repository is cloned, and a branch checked out; nothing is fetched.
+    /// Make sure that a repository is cloned and a branch is checked out. Nothing is fetched.
     fn cloned(Cloned {
-        /// Where it is cloned from.
+        /// The address to clone from.
         name: String,
         /// The folder to clone it to.
         target: Option<String>,
@@ -146,26 +147,26 @@ state::state_module! {
         branch: Option<String> = None,
         /// The user to run git as.
         user: Option<String> = None,
-        /// Of Windows only.
+        /// Accepted but ignored; only Windows needs it.
         password: Option<String> = None,
-        /// A key for ssh, or a list of them.
+        /// A private key for ssh, or a list of keys.
         identity: Value = Value::Null,
-        /// The user for https.
+        /// The user name for https.
         https_user: Option<String> = None,
         /// The password for https.
         https_pass: Option<String> = None,
-        /// The encoding of what git prints.
+        /// The encoding of git's output.
         output_encoding: Option<String> = None,
     });
 }
 
-/// Comments as one text.
+/// Joins comments into one text.
 fn joined(comments: &[String]) -> String {
     let end = if comments.len() > 1 { "." } else { "" };
     format!("{}{end}", comments.join(". "))
 }
 
-/// What git says, without the command that has failed.
+/// Returns git's error message without the failed command.
 fn said(error: &Error) -> String {
     let text = error.to_string();
     let said = text
@@ -174,7 +175,7 @@ fn said(error: &Error) -> String {
     said.map_or_else(|| text.clone(), |(_, said)| said.to_owned())
 }
 
-/// A return in the making, with what was done so far.
+/// The result so far, and the comments about completed steps.
 #[derive(Default)]
 struct Work {
     ret: Ret,
@@ -197,7 +198,7 @@ impl Work {
         self.ret = std::mem::take(&mut self.ret).change(key, value);
     }
 
-    /// The failure, with what was done before it.
+    /// Returns a failure that names the steps completed before it.
     fn failed(&self, message: impl Into<String>) -> Ret {
         let mut comment = message.into();
         if !self.comments.is_empty() {
@@ -213,7 +214,7 @@ impl Work {
         }
     }
 
-    /// The failure without what was done before it.
+    /// Returns a failure that does not name the steps completed before it.
     fn failed_alone(&self, message: impl Into<String>) -> Ret {
         Ret {
             result: Some(false),
@@ -222,7 +223,7 @@ impl Work {
         }
     }
 
-    /// What would be done.
+    /// Returns the result of test mode.
     fn would(&self, comment: impl Into<String>) -> Ret {
         Ret {
             result: None,
@@ -240,7 +241,7 @@ impl Work {
     }
 }
 
-/// The git program in a folder, for a user.
+/// Returns the git program for a folder and a user.
 fn git<'a>(
     cx: &'a Exec,
     target: &str,
@@ -257,7 +258,8 @@ fn git<'a>(
     }
 }
 
-/// Keys for ssh: absolute paths, or files of the roots. `word` begins the error, as each state has it.
+/// Returns the ssh keys: absolute paths, or files of the file roots. `word` begins the error
+/// message, which differs between the states.
 fn identities(given: &Value, word: &str) -> Result<Vec<String>, Error> {
     let keys: Vec<String> = match given {
         Value::Null => Vec::new(),
@@ -284,17 +286,17 @@ fn no_others(kwargs: &Map) -> Result<(), Error> {
     refuse_unknown(&names, kwargs)
 }
 
-/// True for what may be the beginning of a commit's hash.
+/// Returns true if the text can be the beginning of a commit's hash.
 fn is_hash(rev: &str) -> bool {
     rev.len() <= 40 && rev.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The beginning of a commit's hash.
+/// Returns the first seven characters of a commit's hash.
 fn short(rev: Option<&str>) -> &str {
     rev.map_or("None", |rev| rev.get(..7).unwrap_or(rev))
 }
 
-/// Removes all that is in a folder.
+/// Removes the contents of a folder.
 fn emptied(cx: &Exec, folder: &str) -> Result<(), String> {
     let mut errors = Vec::new();
     for entry in fs::list(folder).map_err(|error| error.to_string())? {
@@ -310,7 +312,7 @@ fn emptied(cx: &Exec, folder: &str) -> Result<(), String> {
     }
 }
 
-/// A repository that is to be cloned over what is in its folder, or not.
+/// The folder to clone a repository to.
 struct Place<'a> {
     cx: &'a Exec,
     name: &'a str,
@@ -319,7 +321,8 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Makes room: an answer where the folder has something in it.
+    /// Empties the folder if `force` is set; otherwise fails if it is not empty. Returns the result
+    /// if the state ends there.
     fn cleared(&self, work: &mut Work, forced: &Map) -> Result<Option<Ret>, Error> {
         let Self {
             cx,

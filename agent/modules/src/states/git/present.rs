@@ -81,7 +81,7 @@ fn initialized(git: &Git<'_>, args: &Present) -> Result<(), Error> {
         &args.shared,
     ));
     words.push(args.name.clone());
-    // The folder is not there yet.
+    // The folder does not exist yet.
     Git {
         cwd: None,
         ..git.clone()

@@ -1,4 +1,4 @@
-//! What the other repository has, and what is wanted of it.
+//! The remote repository, and the wanted revision in it.
 
 use state::module::Error;
 use value::{Map, Value};
@@ -6,7 +6,7 @@ use value::{Map, Value};
 use super::is_hash;
 use crate::exec::git::{Git, line, plain};
 
-/// What the wanted revision is there.
+/// The kind of the wanted revision in the remote repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Branch,
@@ -14,33 +14,33 @@ pub(super) enum Kind {
     Commit,
 }
 
-/// The branch that the local one is to follow.
+/// The wanted upstream of the local branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Upstream {
-    /// None.
+    /// No upstream.
     No,
-    /// The one that it follows now.
+    /// The current upstream is kept.
     Kept,
-    /// This one.
+    /// The given branch.
     Branch(String),
 }
 
-/// The other repository.
+/// The remote repository.
 #[derive(Clone, Debug)]
 pub(super) struct Remote {
-    /// Whether it has a HEAD: an empty one has none.
+    /// True if it has a HEAD. An empty repository has none.
     pub(super) has_head: bool,
     pub(super) default_branch: Option<String>,
-    /// The wanted revision; a commit's may be the beginning of its hash.
+    /// The wanted revision. For a commit it may be the beginning of its hash.
     pub(super) rev: Option<String>,
     pub(super) kind: Kind,
     pub(super) upstream: Upstream,
-    /// The revision as comments call it.
+    /// The description of the revision for comments.
     pub(super) location: String,
 }
 
 impl Remote {
-    /// Asks it. `rev` becomes lower case where it is a hash.
+    /// Queries the remote repository. A `rev` that is a hash is converted to lower case.
     pub(super) fn of(
         git: &Git<'_>,
         url: &str,
@@ -100,7 +100,7 @@ impl Remote {
         }
     }
 
-    /// True when a local commit is the wanted one.
+    /// Returns true if a local commit is the wanted one.
     pub(super) fn is(&self, local: Option<&str>) -> bool {
         match (local, self.rev.as_deref()) {
             (None, None) => true,
@@ -110,7 +110,7 @@ impl Remote {
     }
 }
 
-/// The first branch that stands at a commit.
+/// Returns the first branch that points to a commit.
 fn branch_at(refs: &Map, commit: &str) -> Option<String> {
     let mut at = refs
         .iter()

@@ -1,4 +1,4 @@
-//! `git.latest` where a repository is there.
+//! `git.latest` for an existing repository.
 
 use state::module::{Error, Ret};
 use value::{Map, Value};
@@ -8,28 +8,30 @@ use super::remote::{Kind, Upstream};
 use super::{Work, joined, short};
 use crate::exec::git::{plain, redacted};
 
-/// What is there before anything is changed.
+/// The state of the repository before any change.
 struct Found {
     head: Option<String>,
     branch: Option<String>,
     branches: Vec<String>,
     tags: Vec<String>,
-    /// The commit that is updated: another branch's when that is checked out first.
+    /// The commit that is updated. If another branch is checked out first, it is that branch's
+    /// commit.
     base: Option<String>,
-    /// The branch that the other repository is to be followed by.
+    /// The upstream branch of the local branch.
     followed: Option<String>,
-    /// The address of the other repository.
+    /// The address of the remote repository.
     url: Option<String>,
     local_changes: bool,
-    /// Whether it is there already.
+    /// True if the wanted commit is checked out already.
     same: bool,
-    /// Whether the wanted commit is there.
+    /// True if the wanted commit is in the local repository.
     has_rev: bool,
-    /// Whether the wanted commit comes after the base; unknown before it is fetched.
+    /// Whether the update is a fast-forward from the base. `None` if this is not known before the
+    /// fetch.
     forward: Option<bool>,
 }
 
-/// What a step comes to: an answer, or on to the next one.
+/// The result of a step: a value to continue with, or the end of the state.
 type Step<T> = Result<T, Stop>;
 
 enum Stop {
@@ -69,7 +71,7 @@ impl Job<'_> {
         let done = self.found(work).and_then(|found| {
             if self.cx.test {
                 let would = self.would(&found, work);
-                // Only an answer of none passes the gate: the others are final.
+                // Only a result of `None` goes to `apply`; any other result is final.
                 return match would.result {
                     Some(_) => Ok(would),
                     None => Ok(self.cx.apply(would, || Err("test mode".into()))?),
@@ -150,7 +152,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Whether the wanted commit is there, by the name that it has in the other repository.
+    /// Returns whether the wanted commit is in the local repository under the name that it has in
+    /// the remote one.
     fn has_rev(&self, found: &Found, work: &Work) -> Step<bool> {
         let Some(wanted) = self.remote.rev.as_deref() else {
             return Ok(false);
@@ -195,7 +198,7 @@ impl Job<'_> {
         }
     }
 
-    /// Whether the update would be a fast-forward, where that can be known yet.
+    /// Determines whether the update is a fast-forward, if this is known already.
     fn look_forward(&self, found: &mut Found, work: &Work) -> Step<()> {
         if found.local_changes && self.reset() != Reset::RemoteChanges {
             found.forward = Some(false);
@@ -274,7 +277,7 @@ impl Job<'_> {
         ))
     }
 
-    /// What naming the branch would avoid.
+    /// Returns advice to set the `branch` argument, if that can avoid a forced update.
     fn branch_advice(&self, found: &Found) -> String {
         let local = found.branch.as_deref().unwrap_or("None");
         if self.branch.is_some() {
@@ -311,7 +314,7 @@ impl Job<'_> {
         Map::new().with("old", found.head.clone()).with("new", new)
     }
 
-    /// Test mode.
+    /// Returns the result of test mode.
     fn would(&self, found: &Found, work: &mut Work) -> Ret {
         let wanted = self.remote.rev.as_deref();
         if wanted.is_none() {
@@ -507,7 +510,7 @@ impl Job<'_> {
             .map_or(Ok(()), |ret| Err(ret.into()))
     }
 
-    /// Removes tags that are gone there, and notes the new ones.
+    /// Removes tags that no longer exist in the remote repository, and records the new ones.
     fn sync_tags(&self, found: &mut Found, work: &mut Work) -> Step<()> {
         let theirs = self.net.refs(&crate::exec::git::line(&[
             "ls-remote",
@@ -608,7 +611,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Throws away what is in the way.
+    /// Discards local commits and changes that prevent the update.
     fn bring_forward(&self, found: &Found, work: &mut Work) -> Step<()> {
         if found.forward == Some(false) {
             self.may_fetch(&[
@@ -645,7 +648,7 @@ impl Job<'_> {
         }
         let on_branch = self.git.git(&["symbolic-ref", "--quiet", "HEAD"]);
         if on_branch.map_or(true, |name| name.is_empty()) {
-            // Salt's own message is that of git, which says nothing here.
+            // Salt returns git's own message here, which is empty in this case.
             return Err(work
                 .failed("Unable to fast-forward, HEAD is detached")
                 .into());

@@ -9,51 +9,52 @@ use crate::exec::mount::Wanted;
 use crate::exec::mount::fstab::{self, Entry, Writing};
 
 state::state_module! {
-    /// The table of file systems.
+    /// Manage the table of file systems and the mounts.
     mod mount;
 
-    /// Make sure that an entry is in the table.
+    /// Make sure that an entry is in the table of file systems.
     fn fstab_present(FstabPresent {
         /// The device.
         name: String,
         /// The mount point.
         fs_file: String,
-        /// The type.
+        /// The type of the file system.
         fs_vfstype: String,
-        /// The options.
+        /// The options: a list, or texts separated by commas.
         fs_mntops: Value = "defaults".into(),
-        /// Column five.
+        /// The fifth column of the entry: whether dump saves the file system.
         fs_freq: Value = 0.into(),
-        /// Column six.
+        /// The sixth column of the entry: the order of file system checks.
         fs_passno: Value = 0.into(),
-        /// What the entry has for the device: `device`, `label`, `uuid`, `partlabel` or `partuuid`.
+        /// The form of the device in the entry: `device`, `label`, `uuid`, `partlabel` or
+        /// `partuuid`.
         mount_by: Option<String> = None,
-        /// The table.
+        /// The file with the table.
         config: String = "/etc/fstab".into(),
-        /// Whether a new entry is mounted.
+        /// True to mount a new entry.
         mount: bool = true,
-        /// What tells the entry: `auto`, or names of columns.
+        /// The columns that identify the entry: `auto`, or a list of column names.
         match_on: Value = "auto".into(),
-        /// Leave an entry that is there as it is.
+        /// True to leave an existing entry unchanged.
         not_change: bool = false,
-        /// Of another system only.
+        /// Accepted but ignored; only another operating system needs it.
         fs_mount: bool = true,
     });
 
-    /// Make sure that an entry is not in the table.
+    /// Make sure that an entry is not in the table of file systems.
     fn fstab_absent(FstabAbsent {
         /// The device.
         name: String,
         /// The mount point.
         fs_file: String,
-        /// What the entry has for the device.
+        /// The form of the device in the entry, as in `mount.fstab_present`.
         mount_by: Option<String> = None,
-        /// The table.
+        /// The file with the table.
         config: String = "/etc/fstab".into(),
     });
 }
 
-/// The device by another of its names.
+/// Returns the device by another of its names, or `None` if it has no such name.
 fn converted(cx: &Exec, device: &str, to: Option<&str>) -> Result<Option<String>, Error> {
     let Some(to) = to.filter(|to| !to.is_empty()) else {
         return Ok(Some(device.to_owned()));
@@ -89,7 +90,7 @@ fn place(path: &str) -> &str {
     }
 }
 
-/// These states return a list of comments, which is one a line.
+/// Joins comments to one per line. Salt's states return a list here.
 fn said(lines: &[String]) -> String {
     lines.join("\n")
 }

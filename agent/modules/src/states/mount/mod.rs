@@ -15,80 +15,82 @@ use crate::fs;
 use mounted::mounted;
 
 state::state_module! {
-    /// File systems in the tree of files.
+    /// Manage mounted file systems.
     mod mount;
 
     /// Make sure that a file system is mounted, and in `/etc/fstab`.
     fn mounted(Mounted {
-        /// Where.
+        /// The mount point.
         name: String,
-        /// The device, `UUID=…`, `LABEL=…` or what the type takes.
+        /// The device, `UUID=…`, `LABEL=…`, or a source in the form that the type of the file
+        /// system requires.
         device: String,
-        /// The type.
+        /// The type of the file system.
         fstype: String,
-        /// Whether the folder is made.
+        /// True to create the folder.
         mkmnt: bool = false,
-        /// The options: a list, or texts with commas between them.
+        /// The options: a list, or texts separated by commas.
         opts: Value = "defaults".into(),
-        /// Column five of fstab.
+        /// The fifth column of the entry in fstab.
         dump: Value = 0.into(),
-        /// Column six of fstab.
+        /// The sixth column of the entry in fstab.
         pass_num: Value = 0.into(),
-        /// The table of file systems.
+        /// The file with the table of file systems.
         config: String = "/etc/fstab".into(),
-        /// Whether it is written to the table.
+        /// True to write the entry to the table.
         persist: bool = true,
-        /// Whether it is mounted now.
+        /// True to mount it now.
         mount: bool = true,
         /// The user who owns a new folder and runs mount.
         user: Option<String> = None,
-        /// What tells the entry of the table: `auto`, or names of columns.
+        /// The columns that identify the entry of the table: `auto`, or a list of column names.
         match_on: Value = "auto".into(),
-        /// Other devices that are right as well.
+        /// Regular expressions for other devices that are accepted as well.
         device_name_regex: Option<Vec<String>> = None,
-        /// Options that are not seen once it is mounted.
+        /// Options that the kernel does not show for a mounted file system.
         extra_mount_invisible_options: Option<Vec<String>> = None,
-        /// The same for options with a value.
+        /// Names of options with a value that the kernel does not show for a mounted file system.
         extra_mount_invisible_keys: Option<Vec<String>> = None,
-        /// By type: options that are no reason to mount it again.
+        /// For each type of file system, the options that are not compared, so that they cause no
+        /// remount.
         extra_mount_ignore_fs_keys: Map = Map::new(),
-        /// Options that have another name once it is mounted.
+        /// Options that the kernel shows under another name, with that name.
         extra_mount_translate_options: Map = Map::new(),
-        /// Options that are no reason to mount it again.
+        /// Options that cause no remount.
         hidden_opts: Value = Value::Null,
-        /// Whether a bind mount takes over the options of what it shows.
+        /// True if a bind mount uses the options of the file system that it shows.
         bind_mount_copy_active_opts: bool = true,
         ..kwargs
     });
 
     /// Make sure that a device or a file is used as swap space.
     fn swap(Swap {
-        /// Which.
+        /// The device or file.
         name: String,
-        /// Whether it is written to the table.
+        /// True to write the entry to the table.
         persist: bool = true,
-        /// The table of file systems.
+        /// The file with the table of file systems.
         config: String = "/etc/fstab".into(),
     });
 
-    /// Make sure that nothing is mounted there.
+    /// Make sure that nothing is mounted at a mount point.
     fn unmounted(Unmounted {
-        /// Where.
+        /// The mount point.
         name: String,
         /// The device.
         device: Option<String> = None,
-        /// The table of file systems.
+        /// The file with the table of file systems.
         config: String = "/etc/fstab".into(),
-        /// Whether it is removed from the table.
+        /// True to remove the entry from the table.
         persist: bool = false,
         /// The user who runs umount.
         user: Option<String> = None,
         ..kwargs
     });
 
-    /// Mount it again because a watched state changed something.
+    /// Mount the file system again because a watched state changed something.
     fn mod_watch(ModWatch {
-        /// Where.
+        /// The mount point.
         name: String,
         /// The user who runs mount.
         user: Option<String> = None,
@@ -96,12 +98,12 @@ state::state_module! {
     });
 }
 
-/// A path as the kernel's lists have it.
+/// Returns a path in the notation of the kernel's lists.
 fn listed(path: &str) -> String {
     path.replace(' ', "\\040")
 }
 
-/// What writing the table comes to, as the comment and the changes say it.
+/// Adds the result of writing the table to the comment and the changes.
 fn persisted(ret: Ret, done: &str) -> Ret {
     let Ret { comment, .. } = &ret;
     let (text, change) = match done {
@@ -119,7 +121,7 @@ fn persisted(ret: Ret, done: &str) -> Ret {
     }
 }
 
-/// The device that a link stands for.
+/// Returns the device that a link points to.
 fn real_swap(name: &str) -> Result<String, Error> {
     let Some(target) = fs::link_target_or_none(name)? else {
         return Ok(name.to_owned());
@@ -164,7 +166,8 @@ fn swap(cx: &Exec, args: Swap) -> Result<Ret, Error> {
                 (None, _) => Ret::failed(format!("Swap {name} failed to activate")),
             };
         }
-        // Salt writes a swap space that it could not use to the table; the next start of the machine would wait for it.
+        // Unlike here, Salt adds a swap space to the table that it could not activate. The next
+        // start of the machine would wait for it.
         if !args.persist || ret.result != Some(true) {
             return Ok(ret);
         }
@@ -222,7 +225,7 @@ fn unmounted(cx: &Exec, args: Unmounted) -> Result<Ret, Error> {
     }
 }
 
-/// Removes the entry of the table.
+/// Removes the entry from the table.
 fn purged(cx: &Exec, args: &Unmounted, mut ret: Ret) -> Result<Ret, Error> {
     let (name, config) = (&args.name, &args.config);
     let table = mount::fstab::entries(config);

@@ -10,19 +10,19 @@ use crate::exec::mount::fstab::{self, Entry, Writing};
 use crate::exec::mount::{self, Wanted, option_list};
 use crate::fs;
 
-/// What is asked for, and what is there.
+/// The arguments of the state, and the current mount.
 struct Job<'a> {
     cx: &'a Exec,
     args: &'a Mounted,
     name: String,
-    /// Where the name leads to.
+    /// The mount point with symlinks resolved.
     place: String,
     opts: Vec<String>,
     /// The device as the kernel's list names it.
     device: String,
-    /// What is mounted there.
+    /// The entry of the current mount in the kernel's list.
     active: Option<Value>,
-    /// Whether to keep how it is mounted.
+    /// True to store the options of this mount for the next run.
     remember: bool,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// The names that the mounted device has.
+    /// Returns all names of the mounted device.
     fn devices(&self) -> Vec<String> {
         let entry = self.active.clone().unwrap_or_default();
         let of = |key: &str| {
@@ -121,7 +121,7 @@ impl<'a> Job<'a> {
         names
     }
 
-    /// Something is mounted there: with the right options, and the right device?
+    /// Checks the options and the device of an existing mount, and mounts it again if they differ.
     fn check_active(&mut self, ret: &mut Ret) -> Result<Option<Ret>, Error> {
         let entry = self.active.clone().unwrap_or_default();
         let mut changed = options::changed(self.args, &self.opts, &entry);
@@ -149,7 +149,7 @@ impl<'a> Job<'a> {
         self.other_device(&devices, ret)
     }
 
-    /// Mounts it again because options have changed.
+    /// Mounts the file system again if options have changed.
     fn remounted(&mut self, changed: &[String], ret: &mut Ret) -> Result<Option<Ret>, Error> {
         if changed.is_empty() {
             return Ok(None);
@@ -195,7 +195,7 @@ impl<'a> Job<'a> {
         }))
     }
 
-    /// Another device is mounted there.
+    /// Handles an existing mount of another device: unmounts it, unless the device is accepted.
     fn other_device(&mut self, devices: &[String], ret: &mut Ret) -> Result<Option<Ret>, Error> {
         let device = &self.args.device;
         for regex in self.args.device_name_regex.iter().flatten() {
@@ -246,7 +246,7 @@ impl<'a> Job<'a> {
         Ok(None)
     }
 
-    /// Nothing is mounted there.
+    /// Handles a mount point at which nothing is mounted.
     fn absent(&mut self, ret: &mut Ret) -> Result<Option<Ret>, Error> {
         let (name, mkmnt) = (&self.name, self.args.mkmnt);
         let there = path::exists(name);
@@ -286,7 +286,7 @@ impl<'a> Job<'a> {
         Ok(None)
     }
 
-    /// It need not be mounted now.
+    /// Handles a file system that need not be mounted now.
     fn not_mounted(&self, there: bool, ret: &mut Ret) -> Result<(), Error> {
         let (name, mkmnt, test) = (&self.name, self.args.mkmnt, self.cx.test);
         ret.comment = match (there, test) {
@@ -356,7 +356,7 @@ impl<'a> Job<'a> {
         self.cx.apply(Ret::default(), || {
             let done = match fstab::set(self.cx, &entry, &how) {
                 Ok(done) => done,
-                // What was mounted is told all the same.
+                // The changes of the mount are reported even if writing the table fails.
                 Err(error) => {
                     return Ok(Ret {
                         changes: ret.changes,
@@ -377,7 +377,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// The device of a bind mount, and the options that it takes over from what it shows.
+/// Returns the device of a bind mount, and adds the options of the file system that it shows.
 fn bound(args: &Mounted, opts: &mut Vec<String>, active: &mut Option<Value>, all: &Map) -> String {
     let at = active
         .clone()
@@ -419,7 +419,7 @@ fn bound(args: &Mounted, opts: &mut Vec<String>, active: &mut Option<Value>, all
     }
 }
 
-/// The device as the kernel's list names it.
+/// Returns the device as the kernel's list names it.
 fn device_of(cx: &Exec, device: &str) -> Result<String, Error> {
     let (upper, value) = (
         device.to_uppercase(),
@@ -440,7 +440,7 @@ fn device_of(cx: &Exec, device: &str) -> Result<String, Error> {
     if let Some(mapper) = volume(device).filter(|mapper| path::exists(mapper)) {
         return Ok(mapper);
     }
-    // `sshfs#host:`: the list has what stands behind.
+    // For `sshfs#host:` the kernel's list contains the part after `#`.
     if let Some((kind, host)) = device.split_once('#')
         && !kind.is_empty()
         && kind
@@ -456,7 +456,7 @@ fn device_of(cx: &Exec, device: &str) -> Result<String, Error> {
     })
 }
 
-/// The name of a logical volume that the kernel's list has.
+/// Returns the name of a logical volume in the kernel's list.
 fn volume(device: &str) -> Option<String> {
     let (group, volume) = device.strip_prefix("/dev/")?.split_once('/')?;
     let plain = !group.is_empty() && !volume.is_empty() && !volume.contains('/');

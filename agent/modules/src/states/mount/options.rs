@@ -1,11 +1,11 @@
-//! Which options of a mount are reason to mount it again.
+//! The options of a mount that cause a remount.
 
 use value::{Map, Value};
 
 use super::Mounted;
 use crate::exec::mount::{option_list, with_number};
 
-/// Options that the kernel does not show.
+/// The options that the kernel does not show.
 const INVISIBLE: [&str; 23] = [
     "_netdev",
     "actimeo",
@@ -32,7 +32,7 @@ const INVISIBLE: [&str; 23] = [
     "backup-volfile-servers",
 ];
 
-/// The same with a value.
+/// The names of options with a value that the kernel does not show.
 const INVISIBLE_KEYS: [&str; 8] = [
     "actimeo",
     "comment",
@@ -44,12 +44,12 @@ const INVISIBLE_KEYS: [&str; 8] = [
     "secretfile",
 ];
 
-/// What an entry of the kernel's list has under a key.
+/// Returns the options under a key of an entry in the kernel's list.
 fn shown(entry: &Value, key: &str) -> Vec<String> {
     entry.get(key).map(option_list).unwrap_or_default()
 }
 
-/// `size=1g` in kilobytes, as the kernel shows it.
+/// Returns an option such as `size=1g` in kilobytes, as the kernel shows it.
 fn size(option: &str) -> Option<String> {
     let value = option.strip_prefix("size=")?;
     let end = value.find(|c: char| !c.is_ascii_digit())?;
@@ -66,7 +66,7 @@ fn size(option: &str) -> Option<String> {
     ))
 }
 
-/// The wanted options that are not in force.
+/// Returns the wanted options that the current mount does not have.
 pub(super) fn changed(args: &Mounted, opts: &[String], entry: &Value) -> Vec<String> {
     let (active, superopts) = (shown(entry, "opts"), shown(entry, "superopts"));
     let hidden = option_list(&args.hidden_opts);
@@ -80,7 +80,7 @@ pub(super) fn changed(args: &Mounted, opts: &[String], entry: &Value) -> Vec<Str
         .filter(|option| {
             let sized = size(option);
             let option = sized.as_ref().unwrap_or(option);
-            // A file system in memory does not show all that it was told.
+            // A file system in memory does not show all options that it was mounted with.
             let seen = has_size && sized.is_none();
             !(seen
                 || active.contains(option)
@@ -96,7 +96,7 @@ pub(super) fn changed(args: &Mounted, opts: &[String], entry: &Value) -> Vec<Str
         .collect()
 }
 
-/// Options of this type that are no reason.
+/// Returns the options of this type of file system that cause no remount.
 fn ignored_keys(args: &Mounted) -> Vec<String> {
     match args.extra_mount_ignore_fs_keys.get(&args.fstype) {
         Some(keys) => option_list(keys),
@@ -105,7 +105,7 @@ fn ignored_keys(args: &Mounted) -> Vec<String> {
     }
 }
 
-/// An option as the kernel shows it.
+/// Returns an option in the form in which the kernel shows it.
 fn as_shown(args: &Mounted, option: &str, ignored: &[String]) -> String {
     let option = translated(&args.extra_mount_translate_options, option);
     let key = option.split('=').next().unwrap_or_default();

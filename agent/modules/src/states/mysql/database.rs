@@ -1,4 +1,5 @@
-//! The `mysql_database` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `mysql_database` state module. Salt 3008 no longer has it; the returns are those of Salt's
+//! last version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -8,12 +9,13 @@ use crate::exec::mysql::Conn;
 use crate::exec::mysql::database::{alter, create, exists, get, remove};
 
 state::state_module! {
-    /// Databases of MySQL and MariaDB. Each function takes `connection_user`, `connection_pass` and so on.
+    /// Manage databases of MySQL and MariaDB. Each function also accepts `connection_user`,
+    /// `connection_pass` and the other connection arguments.
     mod mysql_database;
 
-    /// Make sure that a database is there, and is as asked.
+    /// Make sure that a database exists with the given properties.
     fn present(Present {
-        /// Its name.
+        /// The name of the database.
         name: String,
         /// The character set.
         character_set: Option<String> = None,
@@ -22,9 +24,9 @@ state::state_module! {
         ..kwargs
     });
 
-    /// Make sure that a database is not there.
+    /// Make sure that a database does not exist.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the database.
         name: String,
         ..kwargs
     });
@@ -48,7 +50,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     })
 }
 
-/// Makes the defaults of a database those that are asked for.
+/// Sets the default character set and collation of a database.
 fn altered(
     cx: &Exec,
     conn: &Conn,

@@ -1,4 +1,5 @@
-//! The `mysql_grants` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `mysql_grants` state module. Salt 3008 no longer has it; the returns are those of Salt's
+//! last version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -8,53 +9,55 @@ use crate::exec::mysql::Conn;
 use crate::exec::mysql::grants::{Asked, add, exists, revoke, revoke_all};
 
 state::state_module! {
-    /// Privileges in MySQL and MariaDB. Each function takes `connection_user`, `connection_pass` and so on.
+    /// Manage privileges in MySQL and MariaDB. Each function also accepts `connection_user`,
+    /// `connection_pass` and the other connection arguments.
     mod mysql_grants;
 
     /// Make sure that a user has privileges.
     fn present(Present {
-        /// Its name.
+        /// Any name for the privileges.
         name: String,
-        /// The privileges, with commas between them.
+        /// The privileges, separated by commas.
         grant: Option<String> = None,
-        /// On what: `database.table`; each may be `*`.
+        /// The object of the privileges, as `database.table`. Each part may be `*`.
         database: Option<String> = None,
         /// The user.
         user: Option<String> = None,
-        /// The host that it comes from.
+        /// The host of the user.
         host: String = "localhost".into(),
-        /// Whether they may be granted further.
+        /// True if the user may grant the privileges to others.
         grant_option: bool = false,
-        /// Whether the names of database and table are quoted.
+        /// True to quote the names of the database and table.
         escape: bool = true,
-        /// Whether what the user has there is taken away first.
+        /// True to first revoke all privileges that the user has there.
         revoke_first: bool = false,
-        /// What its connections must have: a list of dictionaries.
+        /// The TLS requirements for the user's connections: a list of dictionaries.
         ssl_option: Value = Value::Null,
         ..kwargs
     });
 
     /// Make sure that a user does not have privileges.
     fn absent(Absent {
-        /// Its name.
+        /// Any name for the privileges.
         name: String,
-        /// The privileges, with commas between them.
+        /// The privileges, separated by commas.
         grant: Option<String> = None,
-        /// On what: `database.table`; each may be `*`.
+        /// The object of the privileges, as `database.table`. Each part may be `*`.
         database: Option<String> = None,
         /// The user.
         user: Option<String> = None,
-        /// The host that it comes from.
+        /// The host of the user.
         host: String = "localhost".into(),
-        /// Whether they may be granted further.
+        /// True if the user may grant the privileges to others.
         grant_option: bool = false,
-        /// Whether the names of database and table are quoted.
+        /// True to quote the names of the database and table.
         escape: bool = true,
         ..kwargs
     });
 }
 
-/// What the arguments ask; Salt's functions cannot do without these three either.
+/// Builds the request from the arguments. As in Salt's functions, `grant`, `database` and `user`
+/// are required.
 macro_rules! asked {
     ($args:ident) => {
         Asked {
@@ -69,7 +72,7 @@ macro_rules! asked {
     };
 }
 
-/// `Grant WHAT on WHERE WORD USER@HOST`.
+/// Returns the text `GRANT on DATABASE WORD USER@HOST` for comments.
 fn told(asked: &Asked, word: &str) -> String {
     let Asked {
         grant,

@@ -7,7 +7,7 @@ pub(crate) mod user;
 
 use state::module::{Error, Ret};
 
-/// A failure that says what the server has against it.
+/// Returns a failure with the error message of the server.
 fn failed(sentence: String, why: Result<(), Error>) -> Ret {
     match why {
         Ok(()) => Ret::failed(sentence),

@@ -1,4 +1,5 @@
-//! The `mysql_query` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `mysql_query` state module. Salt 3008 no longer has it; the returns are those of Salt's last
+//! version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -10,62 +11,63 @@ use crate::exec::mysql::{Conn, ask, ask_file, database};
 use crate::fs::{self, Owner};
 
 state::state_module! {
-    /// Statements for MySQL and MariaDB. Each function takes `connection_user`, `connection_pass` and so on.
+    /// Run statements on MySQL and MariaDB. Each function also accepts `connection_user`,
+    /// `connection_pass` and the other connection arguments.
     mod mysql_query;
 
     /// Run a statement.
     fn run(Run {
-        /// Its name.
+        /// Any name.
         name: String,
         /// The database.
         database: String,
         /// The statement.
         query: String,
-        /// Where the answer goes: `grain`, or a file.
+        /// The destination of the result: `grain`, or a file.
         output: Option<String> = None,
-        /// The grain.
+        /// The grain for the result.
         grain: Option<String> = None,
         /// The key in the grain.
         key: Option<String> = None,
-        /// Whether an answer that is there is replaced.
+        /// True to replace an existing result.
         overwrite: bool = true,
-        /// Whether the database must be there.
+        /// True if the database must exist.
         check_db_exists: bool = true,
-        /// Flags of the connection: a list.
+        /// A list of flags for the connection.
         client_flags: Value = Value::Null,
         ..kwargs
     });
 
     /// Run the statements of a file.
     fn run_file(RunFile {
-        /// Its name.
+        /// Any name.
         name: String,
         /// The database.
         database: String,
         /// The file with the statements.
         query_file: String,
-        /// Where the answer goes: `grain`, or a file.
+        /// The destination of the result: `grain`, or a file.
         output: Option<String> = None,
-        /// The grain.
+        /// The grain for the result.
         grain: Option<String> = None,
         /// The key in the grain.
         key: Option<String> = None,
-        /// Whether an answer that is there is replaced.
+        /// True to replace an existing result.
         overwrite: bool = true,
-        /// The environment that the file comes from.
+        /// The environment of the file.
         saltenv: Option<String> = None,
-        /// Whether the database must be there.
+        /// True if the database must exist.
         check_db_exists: bool = true,
-        /// Flags of the connection: a list.
+        /// A list of flags for the connection.
         client_flags: Value = Value::Null,
         ..kwargs
     });
 }
 
-/// Where the answer of a statement goes.
+/// The destination of a statement's result.
 enum Output {
     Nowhere,
-    /// A grain, and a key in it.
+    /// A grain, and optionally a key in it.
     Grain(String, Option<String>),
     File(String),
 }
@@ -86,7 +88,7 @@ impl Output {
         })
     }
 
-    /// What it is called.
+    /// Returns the name of the destination for comments.
     fn shown(&self) -> String {
         match self {
             Self::Nowhere => String::new(),
@@ -96,7 +98,7 @@ impl Output {
         }
     }
 
-    /// Whether there is an answer already; said as comments say it.
+    /// Returns a comment if the destination contains a result already.
     fn is_set(&self, cx: &Exec) -> Option<String> {
         let (is_set, what) = match self {
             Self::Nowhere => return None,
@@ -139,7 +141,7 @@ impl Output {
     }
 }
 
-/// The answer as a file has it: a line `column:value` for each cell.
+/// Returns the result as the text of a file, with a line `column:value` for each cell.
 fn written(answer: &Map) -> String {
     let cell = |(key, value): (&Value, &Value)| format!("{}:{}\n", key.to_text(), value.to_text());
     match answer.get("results").and_then(Value::as_list) {
@@ -152,7 +154,7 @@ fn written(answer: &Map) -> String {
     }
 }
 
-/// The answer with rows that are dictionaries.
+/// Returns the result with its rows as dictionaries.
 fn by_column(mut answer: Map) -> Map {
     let columns = answer.get("columns").and_then(Value::as_list);
     let columns: Vec<Value> = columns.map(<[Value]>::to_vec).unwrap_or_default();
@@ -167,10 +169,10 @@ fn by_column(mut answer: Map) -> Map {
     answer
 }
 
-/// What both functions ask beside the statements.
+/// The arguments of both functions apart from the statements.
 struct Asked {
     database: String,
-    /// What comments call the database where it is not there.
+    /// The name of the database in the comment about a missing one.
     called: String,
     output: Output,
     overwrite: bool,

@@ -1,4 +1,5 @@
-//! The `mysql_user` state module. Salt 3008 has it no more; answers are those of its last one.
+//! The `mysql_user` state module. Salt 3008 no longer has it; the returns are those of Salt's last
+//! version of it.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -7,35 +8,36 @@ use crate::exec::mysql::Conn;
 use crate::exec::mysql::user::{Asked, change, create, exists, remove};
 
 state::state_module! {
-    /// Users of MySQL and MariaDB. Each function takes `connection_user`, `connection_pass` and so on.
+    /// Manage users of MySQL and MariaDB. Each function also accepts `connection_user`,
+    /// `connection_pass` and the other connection arguments.
     mod mysql_user;
 
-    /// Make sure that a user is there, with this password.
+    /// Make sure that a user exists with the given password.
     fn present(Present {
-        /// Its name.
+        /// The name of the user.
         name: String,
-        /// The host that it comes from.
+        /// The host of the user.
         host: String = "localhost".into(),
-        /// Its password.
+        /// The password of the user.
         password: Option<String> = None,
-        /// The hash of its password.
+        /// The hash of the password.
         password_hash: Option<String> = None,
-        /// Whether it may have no password.
+        /// True to allow a user without a password.
         allow_passwordless: bool = false,
-        /// Whether the account of the machine proves who it is.
+        /// True to authenticate the user by the account of the operating system.
         unix_socket: bool = false,
-        /// The column of `mysql.user` that passwords stand in.
+        /// The column of `mysql.user` that contains the passwords.
         password_column: Option<String> = None,
-        /// What its password is checked by.
+        /// The plugin that authenticates the user.
         auth_plugin: String = "mysql_native_password".into(),
         ..kwargs
     });
 
-    /// Make sure that a user is not there.
+    /// Make sure that a user does not exist.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the user.
         name: String,
-        /// The host that it comes from.
+        /// The host of the user.
         host: String = "localhost".into(),
         ..kwargs
     });

@@ -1,11 +1,12 @@
-//! Many `pkg` states as one transaction.
+//! Combines many `pkg` states into one transaction.
 
 use value::{Map, Value};
 
-/// The functions whose packages can be put together.
+/// The functions whose packages can be combined.
 const FUNCTIONS: [&str; 4] = ["installed", "latest", "removed", "purged"];
 
-/// What may differ between two states that are put together: which packages, and what only the engine looks at.
+/// The arguments that may differ between two combined states: the packages, and arguments that only
+/// the state engine uses.
 const OWN: [&str; 12] = [
     "name",
     "pkgs",
@@ -21,8 +22,9 @@ const OWN: [&str; 12] = [
     "names",
 ];
 
-/// The low data of a state with the packages of others, and which of them are in it: those of the same function that ask for them
-/// in the same way. Salt looks at `fromrepo` alone.
+/// Returns the low data of a state with the packages of other states added, and for each of the
+/// others whether it was added. States are combined if they have the same function and otherwise
+/// the same arguments. Salt compares only `fromrepo`.
 pub(crate) fn joined(low: &Map, others: &[Map]) -> (Map, Vec<bool>) {
     let kind = match low.contains("sources") {
         true => "sources",
@@ -47,7 +49,7 @@ fn text<'a>(low: &'a Map, key: &str) -> Option<&'a str> {
     low.get(key).and_then(Value::as_str)
 }
 
-/// Whether both say the same but for their packages. One with `hold` is left alone.
+/// Returns whether two states differ only in their packages. A state with `hold` is never combined.
 fn is_alike(one: &Map, other: &Map) -> bool {
     let relevant = |map: &Map| {
         let mut relevant = map.clone();
@@ -62,7 +64,8 @@ fn is_alike(one: &Map, other: &Map) -> bool {
 
 type Package = (Value, Value);
 
-/// The packages of one state, each with its version or source; nothing when they are not formed as they should be.
+/// Returns the packages of one state, each with its version or source, or `None` if they are not
+/// well-formed.
 fn packages(low: &Map, kind: &str) -> Option<Vec<Package>> {
     let list = match low.get(kind) {
         Some(list) => list.as_list()?,
@@ -82,7 +85,7 @@ fn packages(low: &Map, kind: &str) -> Option<Vec<Package>> {
     list.iter().map(package).collect()
 }
 
-/// Adds the packages of another state, unless one is there in another version.
+/// Adds the packages of another state, unless one of them is in the list in another version.
 fn add(packages: &mut Vec<Package>, other: &Map, kind: &str) -> bool {
     let Some(more) = self::packages(other, kind) else {
         return false;

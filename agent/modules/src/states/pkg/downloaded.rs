@@ -41,7 +41,7 @@ fn there(cx: &Exec, provider: &dyn Provider) -> Result<Packages, Error> {
     Ok(downloads::versions(&downloads::listed(cx, provider, "/")?))
 }
 
-/// What is to be downloaded; the error is the state's return when that is nothing.
+/// Returns the packages to download. The inner error is the state's return if there are none.
 fn find(
     cx: &Exec,
     provider: &dyn Provider,

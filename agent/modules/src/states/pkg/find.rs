@@ -1,4 +1,4 @@
-//! What `pkg.installed` must do.
+//! Determines what `pkg.installed` has to do.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -7,28 +7,29 @@ use value::{Map, Value};
 use super::{Installed, Named};
 use crate::pkg::{Packages, Provider, listing, spec, targets};
 
-/// What is asked for, and what of it is to be done.
+/// The wanted packages, and the required actions.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// All that is asked for; of sources where they are.
+    /// All wanted packages, with their versions or sources.
     pub(super) desired: Named,
-    /// To be installed.
+    /// The packages to install.
     pub(super) targets: Named,
-    /// Marked to be purged, and wanted.
+    /// The wanted packages that are marked for purging.
     pub(super) to_unpurge: Vec<String>,
-    /// To be installed again.
+    /// The packages to reinstall.
     pub(super) to_reinstall: Named,
-    /// The files that were altered, by package.
+    /// The altered files, by package.
     pub(super) altered: Map,
-    /// What could not be looked at.
+    /// Warnings about packages that could not be examined.
     pub(super) warnings: Vec<String>,
-    /// Whether the repositories' lists were read anew on the way.
+    /// True if the package lists of the repositories were refreshed.
     pub(super) refreshed: bool,
     version_spec: bool,
     problems: Vec<String>,
 }
 
-/// Looks what is to be done; the error is the state's return when that is nothing, or cannot be.
+/// Returns the required actions. The inner error is the state's return if there is nothing to do or
+/// the arguments are not valid.
 pub(super) fn install_targets(
     cx: &Exec,
     provider: &dyn Provider,
@@ -72,7 +73,7 @@ pub(super) fn install_targets(
     Ok(find.concluded())
 }
 
-/// What is asked for: names with versions, or with sources.
+/// Returns the wanted packages with their versions or sources.
 fn desired(cx: &Exec, provider: &dyn Provider, args: &Installed) -> Result<Option<Named>, Error> {
     if args.sources.is_true() {
         let sources = targets::sources(cx, provider, &args.sources, args.normalize)?;
@@ -82,7 +83,7 @@ fn desired(cx: &Exec, provider: &dyn Provider, args: &Installed) -> Result<Optio
         };
         return Ok(sources.map(named));
     }
-    // The architecture stays in the name: `vim:i386` is installed as such.
+    // The name keeps its architecture: `vim:i386` is installed under this name.
     let wanted = targets::repacked(cx, provider, &args.pkgs, false)?;
     let named = |wanted: Vec<crate::pkg::Wanted>| {
         let wanted = wanted.into_iter();
@@ -91,7 +92,7 @@ fn desired(cx: &Exec, provider: &dyn Provider, args: &Installed) -> Result<Optio
     Ok(wanted.map(named))
 }
 
-/// Which packages bring what others are asked for by (`resolve_capabilities`).
+/// Returns the packages that provide others, for `resolve_capabilities`.
 pub(super) fn provided(
     cx: &Exec,
     provider: &dyn Provider,
@@ -129,7 +130,7 @@ impl Find<'_> {
         )
     }
 
-    /// What the repositories do not have, with similar names.
+    /// Returns the comment about packages that the repositories do not have, with similar names.
     fn unknown(&self) -> Result<Option<String>, Error> {
         if self.of_sources() || self.args.skip_suggestions {
             return Ok(None);
@@ -147,12 +148,12 @@ impl Find<'_> {
         }
         let kwargs = self.args.kwargs.clone();
         let kwargs = kwargs.with("fromrepo", self.args.fromrepo.clone());
-        // One that cannot be asked will say so when it is to install.
+        // An error is ignored here, since the installation reports it too.
         let unknown = self.provider.suggestions(self.cx, &missing, &kwargs);
         Ok(suggested(&unknown.unwrap_or_default()))
     }
 
-    /// Puts the newest version where `latest` is asked for.
+    /// Replaces the version `latest` by the newest version.
     fn resolve_latest(&mut self, refresh: bool) -> Result<(), Error> {
         let is_latest = |version: &Option<String>| version.as_deref() == Some("latest");
         let wanted = self.found.desired.iter();
@@ -180,7 +181,8 @@ impl Find<'_> {
         Ok(())
     }
 
-    /// The versions of a package that are installed, under its name, its normal name, or the name of what provides it.
+    /// Returns the installed versions of a package. It is searched by its name, its normalized
+    /// name, and the name of a package that provides it.
     fn versions(&self, name: &str) -> Vec<String> {
         let here = |name: &str| {
             Some(listing::versions_of(&self.here, name)).filter(|list| !list.is_empty())
@@ -191,7 +193,7 @@ impl Find<'_> {
             .unwrap_or_default()
     }
 
-    /// Decides on one package.
+    /// Determines the action for one package.
     fn look(&mut self, name: String, version: Option<String>) -> Result<(), Error> {
         let installed = self.versions(&name);
         if installed.is_empty() {
@@ -227,7 +229,7 @@ impl Find<'_> {
         Ok(())
     }
 
-    /// The version in a package file.
+    /// Returns the version of the package in a package file.
     fn version_of_source(&self, name: &str, place: &str) -> Result<String, String> {
         let unable = |error: &dyn std::fmt::Display| format!("Unable to cache {place}: {error}");
         let path = targets::fetched(self.cx, name, place, &self.args.kwargs);
@@ -240,7 +242,8 @@ impl Find<'_> {
         Ok(info.version.unwrap_or_default())
     }
 
-    /// Where `pkg_verify` asks for it, files that were altered are a reason to install again.
+    /// Marks a package for reinstallation if `pkg_verify` is set and some of its files were
+    /// altered.
     fn verify(&mut self, name: String, version: Option<String>) -> Result<(), Error> {
         if !self.args.pkg_verify.is_true() {
             return Ok(());
@@ -280,7 +283,7 @@ impl Find<'_> {
     }
 }
 
-/// The files of a package that are not as it brought them.
+/// Returns the files of a package that differ from the package's originals.
 pub(super) fn altered(
     cx: &Exec,
     provider: &dyn Provider,
@@ -296,7 +299,7 @@ pub(super) fn altered(
     provider.verify(cx, &[name.to_owned()], &kwargs)
 }
 
-/// What is said of packages that are not found.
+/// Returns the comment about packages that were not found.
 pub(super) fn suggested(unknown: &Packages) -> Option<String> {
     let (mut none, mut comments): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for (name, similar) in unknown {

@@ -7,13 +7,13 @@ use value::{Map, Value};
 
 use super::GroupInstalled;
 
-/// The packages of a group that are there, or are not.
+/// Returns the installed or missing packages of a group.
 fn part(diff: &Value, kind: &str, what: &str) -> Vec<String> {
     let part = diff.get(kind).and_then(|kind| kind.get(what));
     part.map(Value::texts).unwrap_or_default()
 }
 
-/// A list, or the sentence for that it is none.
+/// Returns the items of a list argument, or a failure if it is not a list.
 fn list(value: &Value, name: &str) -> Result<Vec<String>, Ret> {
     match value.as_list() {
         _ if value.is_null() => Ok(Vec::new()),

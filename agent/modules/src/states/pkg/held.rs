@@ -19,7 +19,7 @@ pub(super) fn held(cx: &Exec, provider: &dyn Provider, args: &Held) -> Result<Re
     let mut told = Told::new(cx, provider);
     for one in &wanted {
         let lock = locks.iter().find(|lock| lock.name == one.name);
-        // Where the manager notes no versions any hold will do.
+        // If the package manager does not record versions, any hold matches.
         let is_other = |lock: &Wanted| lock.version.is_some() && lock.version != one.version;
         match lock {
             None => told.hold(one, false)?,
@@ -76,7 +76,7 @@ fn wanted(name: &str, version: &Value, pkgs: &Value) -> Result<Vec<Wanted>, Erro
     }
 }
 
-/// What is done, and said of it.
+/// The progress of the state: the changes made and their comments.
 struct Told<'a> {
     cx: &'a Exec,
     provider: &'a dyn Provider,

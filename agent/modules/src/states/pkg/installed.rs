@@ -38,7 +38,7 @@ pub(super) fn run(cx: &Exec, provider: &dyn Provider, mut args: Installed) -> Re
     Ok(Ret { warnings, ..ret })
 }
 
-/// Nothing is to be installed: holds what `hold` says, or lets it go.
+/// Holds or unholds packages as `hold` requests, if there is nothing to install.
 fn with_holds(
     cx: &Exec,
     provider: &dyn Provider,
@@ -67,7 +67,7 @@ fn with_holds(
     Ok(ret)
 }
 
-/// What came of a hold.
+/// The result of a hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Changed,
@@ -105,7 +105,7 @@ fn of_kind(rets: &Map, kind: Kind) -> Vec<Held> {
     rets.values().filter_map(read).collect()
 }
 
-/// Test mode: what would be installed.
+/// Returns the result of test mode.
 fn predicted(
     cx: &Exec,
     provider: &dyn Provider,
@@ -161,7 +161,7 @@ fn predicted(
     Ok(Ret::would(comment.join("\n")).changes(changes))
 }
 
-/// A package as comments name it: sources without a version.
+/// Returns a package in the form for comments. Package files have no version.
 fn shown_one(args: &Installed, one: &(String, Option<String>)) -> String {
     match args.sources.is_true() {
         true => one.0.clone(),
@@ -178,7 +178,7 @@ fn files(altered: &Map, name: &str) -> String {
     nested::text(&files)
 }
 
-/// Installing, and what became of it.
+/// The progress of the installation.
 struct Work<'a> {
     cx: &'a Exec,
     provider: &'a dyn Provider,
@@ -189,7 +189,7 @@ struct Work<'a> {
     result: bool,
 }
 
-/// Packages by what became of them.
+/// The packages by the result of their installation.
 #[derive(Default)]
 struct Became {
     modified: Named,
@@ -331,7 +331,7 @@ impl<'a> Work<'a> {
         Ok(became)
     }
 
-    /// Says what became of each package, in Salt's order.
+    /// Adds the comments about the packages, in Salt's order.
     fn tell(&mut self, became: &Became, held: &Map) {
         let summary = |list: &Named| match self.args.sources.is_true() {
             true => names(list),
@@ -380,7 +380,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// A hold stands beside the version in a package's changes.
+    /// Adds a hold to the comments and changes. In the changes of a package it follows the version.
     fn tell_held(&mut self, one: Held) {
         self.comment.push(one.comment);
         let of = |key: &str| one.changes.get(key).map(Value::to_text).unwrap_or_default();
@@ -406,7 +406,7 @@ impl<'a> Work<'a> {
             let package = shown_one(self.args, &one);
             let altered = match self.args.reinstall {
                 true => Map::new(),
-                // What cannot be looked at again is not in order.
+                // A package that cannot be verified again counts as altered.
                 false => find::altered(self.cx, self.provider, self.args, &one.0)
                     .unwrap_or_else(|error| Map::new().with(&one.0, error.to_string())),
             };
@@ -444,7 +444,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Whether a package is there in the version that is asked for.
+/// Returns whether a package is installed in the wanted version.
 pub(super) fn is_there(
     cx: &Exec,
     provider: &dyn Provider,

@@ -70,7 +70,8 @@ fn newest(
     provider.latest(cx, desired, &kwargs)
 }
 
-/// What is to be installed, with its version; or what is not known.
+/// Returns the packages to install with their versions, or an error about packages that are not
+/// known.
 fn targets(desired: &[String], newest: &Map, here: &Packages) -> Result<Named, String> {
     let (mut targets, mut problems) = (Named::new(), Vec::new());
     for name in desired {
@@ -90,7 +91,7 @@ fn targets(desired: &[String], newest: &Map, here: &Packages) -> Result<Named, S
     }
 }
 
-/// The packages that are as new as can be, sorted.
+/// Returns the packages that are up to date, sorted.
 fn others(desired: &[String], targets: &Named) -> Vec<String> {
     let is_target = |name: &String| targets.iter().any(|(target, _)| target == name);
     let mut others: Vec<String> = desired
@@ -185,7 +186,7 @@ fn none_updated(targets: &Named) -> String {
     }
 }
 
-/// What is said of packages that were current before.
+/// Returns the comment about packages that were up to date already.
 fn already(current: &[String]) -> String {
     match current.len() {
         0 => String::new(),

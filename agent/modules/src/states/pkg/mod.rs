@@ -1,4 +1,5 @@
-//! The `pkg` state module: packages that are there, gone, current or held, whatever the package manager.
+//! The `pkg` state module: packages that are installed, removed, up to date or held, for all
+//! package managers.
 
 pub(crate) mod aggregate;
 mod downloaded;
@@ -18,137 +19,139 @@ use crate::pkg::transaction::refresh_mark;
 use crate::pkg::{self, Provider};
 
 state::state_module! {
-    /// Packages.
+    /// Manage packages.
     mod pkg;
 
-    /// Make sure that packages are installed, in a version that is asked for.
+    /// Make sure that packages are installed, optionally in a given version.
     fn installed(Installed {
-        /// The package, where `pkgs` and `sources` name none.
+        /// The package, if neither `pkgs` nor `sources` is given.
         name: Value,
-        /// Its version: exact, a glob, or conditions such as `>=1.2, <2`; `latest` for the newest.
+        /// The version: exact, a glob, or conditions such as `>=1.2, <2`; `latest` for the newest.
         version: Value = Value::Null,
-        /// Read the repositories' lists anew first; once a run where nothing is said.
+        /// Whether to refresh the package lists of the repositories first. Default: once per run.
         refresh: Option<bool> = None,
-        /// The repository or release to take it from.
+        /// The repository or release to install from.
         fromrepo: Option<String> = None,
-        /// Do not look at signatures.
+        /// True to skip the verification of signatures.
         skip_verify: bool = false,
-        /// Do not look for similar names where one is not found.
+        /// True to skip the search for similar names if a package is not found.
         skip_suggestions: bool = false,
-        /// Packages, each a name or a name with a version.
+        /// A list of packages, each a name or a dictionary with a name and a version.
         pkgs: Value = Value::Null,
-        /// Package files, each a name with a URL or path.
+        /// A list of package files, each a dictionary with a name and a URL or path.
         sources: Value = Value::Null,
-        /// Be content with a newer version.
+        /// True to accept a newer version.
         allow_updates: bool = false,
-        /// Install again where files were altered; a list holds `ignore_types` and `verify_options`.
+        /// True to reinstall packages with altered files; or a list with `ignore_types` and
+        /// `verify_options`.
         pkg_verify: Value = false.into(),
-        /// Leave out the machine's own architecture in names.
+        /// True to omit the machine's native architecture from names.
         normalize: bool = true,
-        /// Compare versions without what stands before the colon.
+        /// True to compare versions without the epoch (the part before the colon).
         ignore_epoch: Option<bool> = None,
-        /// Install again what is there in that version.
+        /// True to reinstall packages that are installed in that version already.
         reinstall: bool = false,
-        /// Change packages that are held.
+        /// True to change packages that are held.
         update_holds: bool = false,
         ..kwargs
     });
 
-    /// Make sure that packages are installed and as new as the repositories have them.
+    /// Make sure that packages are installed in the newest version of the repositories.
     fn latest(Latest {
-        /// The package, where `pkgs` names none.
+        /// The package, if `pkgs` is not given.
         name: String,
-        /// Read the repositories' lists anew first; once a run where nothing is said.
+        /// Whether to refresh the package lists of the repositories first. Default: once per run.
         refresh: Option<bool> = None,
-        /// The repository or release to take it from.
+        /// The repository or release to install from.
         fromrepo: Option<String> = None,
-        /// Do not look at signatures.
+        /// True to skip the verification of signatures.
         skip_verify: bool = false,
-        /// Packages.
+        /// A list of packages.
         pkgs: Value = Value::Null,
-        /// Of Gentoo only.
+        /// Accepted but ignored; only Gentoo needs it.
         watch_flags: bool = true,
         ..kwargs
     });
 
-    /// Make sure that packages are not installed; their configuration stays.
+    /// Make sure that packages are not installed. Their configuration files are kept.
     fn removed(Removed {
-        /// The package, where `pkgs` names none.
+        /// The package, if `pkgs` is not given.
         name: String,
-        /// Only if it is this version.
+        /// A version. Only this version is removed.
         version: Value = Value::Null,
-        /// Packages, each a name or a name with a version.
+        /// A list of packages, each a name or a dictionary with a name and a version.
         pkgs: Value = Value::Null,
-        /// Leave out the machine's own architecture in names.
+        /// True to omit the machine's native architecture from names.
         normalize: bool = true,
-        /// Compare versions without what stands before the colon.
+        /// True to compare versions without the epoch (the part before the colon).
         ignore_epoch: Option<bool> = None,
         ..kwargs
     });
 
-    /// Make sure that packages are not installed and have left no configuration.
+    /// Make sure that packages are not installed and that no configuration files are left.
     fn purged(Purged {
-        /// The package, where `pkgs` names none.
+        /// The package, if `pkgs` is not given.
         name: String,
-        /// Only if it is this version.
+        /// A version. Only this version is removed.
         version: Value = Value::Null,
-        /// Packages, each a name or a name with a version.
+        /// A list of packages, each a name or a dictionary with a name and a version.
         pkgs: Value = Value::Null,
-        /// Leave out the machine's own architecture in names.
+        /// True to omit the machine's native architecture from names.
         normalize: bool = true,
-        /// Compare versions without what stands before the colon.
+        /// True to compare versions without the epoch (the part before the colon).
         ignore_epoch: Option<bool> = None,
         ..kwargs
     });
 
-    /// Make sure that all packages, or these, are as new as the repositories have them.
+    /// Make sure that all packages, or those in `pkgs`, are in the newest version of the
+    /// repositories.
     fn uptodate(Uptodate {
         /// Any name.
         name: String,
-        /// Read the repositories' lists anew first.
+        /// True to refresh the package lists of the repositories first.
         refresh: Value = false.into(),
-        /// The packages that matter.
+        /// The packages to upgrade. Default: all.
         pkgs: Value = Value::Null,
         ..kwargs
     });
 
-    /// Make sure that packages stay at their version.
+    /// Make sure that packages are held at their version.
     fn held(Held {
-        /// The package, where `pkgs` names none.
+        /// The package, if `pkgs` is not given.
         name: String,
-        /// The version to hold it at, where the package manager notes one.
+        /// The version to hold, if the package manager records one.
         version: Value = Value::Null,
-        /// Packages, each a name or a name with a version.
+        /// A list of packages, each a name or a dictionary with a name and a version.
         pkgs: Value = Value::Null,
-        /// Let all others go.
+        /// True to unhold all other packages.
         replace: bool = false,
         ..kwargs
     });
 
     /// Make sure that packages are not held.
     fn unheld(Unheld {
-        /// The package, where `pkgs` names none.
+        /// The package, if `pkgs` is not given.
         name: String,
-        /// Only if it is held at this version.
+        /// A version. The package is only unheld if it is held at this version.
         version: Value = Value::Null,
-        /// Packages, each a name or a name with a version.
+        /// A list of packages, each a name or a dictionary with a name and a version.
         pkgs: Value = Value::Null,
-        /// Let all packages go.
+        /// True to unhold all packages.
         all: bool = false,
         ..kwargs
     });
 
     /// Make sure that packages are downloaded.
     fn downloaded(Downloaded {
-        /// The package, where `pkgs` names none.
+        /// The package, if `pkgs` is not given.
         name: String,
-        /// Its version.
+        /// The version of the package.
         version: Value = Value::Null,
-        /// Packages, each a name or a name with a version.
+        /// A list of packages, each a name or a dictionary with a name and a version.
         pkgs: Value = Value::Null,
-        /// The repository or release to take it from.
+        /// The repository or release to download from.
         fromrepo: Option<String> = None,
-        /// Compare versions without what stands before the colon.
+        /// True to compare versions without the epoch (the part before the colon).
         ignore_epoch: Option<bool> = None,
         ..kwargs
     });
@@ -157,24 +160,24 @@ state::state_module! {
     fn group_installed(GroupInstalled {
         /// The group.
         name: String,
-        /// Packages that are left out where they need not be there.
+        /// Packages of the group that are not installed unless they are mandatory.
         skip: Value = Value::Null,
-        /// Further packages.
+        /// Additional packages.
         include: Value = Value::Null,
         ..kwargs
     });
 
-    /// What a watched state's change leads to: the same function again.
+    /// Run the watching function again because a watched state changed something.
     fn mod_watch(ModWatch {
-        /// As of the function that watches, like the other arguments.
+        /// The package, as in the watching function, which also describes the other arguments.
         name: String,
-        /// The function that watches.
+        /// The name of the watching function.
         sfun: Option<String> = None,
         ..kwargs
     });
 }
 
-/// A package and its version; none takes any.
+/// Packages with their versions. `None` means any version.
 pub(super) type Named = Vec<(String, Option<String>)>;
 
 fn installed(cx: &Exec, args: Installed) -> Result<Ret, Error> {
@@ -249,7 +252,8 @@ fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
     function.invoke(&full, cx, Given::new(Vec::new(), kwargs))
 }
 
-/// The first state of a run that installs leaves a mark, so that the lists are read anew once: Salt's `mod_init`.
+/// Creates a mark at the first state of a run that installs packages, so that the package lists are
+/// refreshed once. This is Salt's `mod_init`.
 fn init(cx: &Exec) {
     const DONE: &str = "pkg.mod_init";
     let jid = cx.run.as_ref().map(|run| run.jid.as_str());
@@ -264,22 +268,23 @@ fn init(cx: &Exec) {
     }
 }
 
-/// Whether the lists are to be read anew: when it is asked for, or the run has not done so and nobody forbids it.
+/// Returns whether to refresh the package lists: if `refresh` is true, or if it is not given and
+/// the run has not refreshed them yet.
 fn is_refresh_due(cx: &Exec, asked: Option<bool>) -> bool {
     asked == Some(true) || asked.is_none() && refresh_mark(cx).is_file()
 }
 
-/// A version as text.
+/// Returns a version as text.
 fn text(value: &Value) -> Option<String> {
     (!value.is_null()).then(|| value.to_text())
 }
 
-/// True for an empty list: nothing was asked for.
+/// Returns true for an empty list, which means that no packages are requested.
 fn is_empty_list(pkgs: &Value) -> bool {
     pkgs.as_list().is_some_and(<[Value]>::is_empty)
 }
 
-/// `pkgs` for one name.
+/// Returns the value of `pkgs` for a single name.
 fn alone(name: &Value, version: Option<&str>) -> Value {
     let entry = match version.filter(|version| !version.is_empty()) {
         Some(version) => {
@@ -292,7 +297,7 @@ fn alone(name: &Value, version: Option<&str>) -> Value {
     Value::list([entry])
 }
 
-/// `name=version`, or with the sign that the version brings.
+/// Returns `name=version`, or the name followed by a version that starts with its own operator.
 fn pinned((name, version): &(String, Option<String>)) -> String {
     match version.as_deref().filter(|version| !version.is_empty()) {
         None => name.clone(),
@@ -310,12 +315,13 @@ fn names(named: &[(String, Option<String>)]) -> String {
     names.join(", ")
 }
 
-/// `old` and `new` of a package.
+/// Returns the entry of a package in the changes.
 fn change(old: impl Into<Value>, new: impl Into<Value>) -> Map {
     Map::new().with("new", new).with("old", old)
 }
 
-/// Which packages would come in which versions, as far as the repositories say: the `changes` of test mode.
+/// Returns the versions of the packages that would be installed, according to the repositories.
+/// They are the `changes` of test mode.
 fn installable(
     cx: &Exec,
     provider: &dyn Provider,

@@ -7,7 +7,7 @@ use value::{Map, Value};
 use super::{change, is_empty_list};
 use crate::pkg::{Provider, Wanted, listing, spec, targets, transaction};
 
-/// What is asked for; the fields are the states' arguments.
+/// The arguments of the two states.
 pub(super) struct Asked {
     pub(super) purge: bool,
     pub(super) name: String,
@@ -82,7 +82,7 @@ fn wanted(cx: &Exec, provider: &dyn Provider, asked: &Asked) -> Result<Vec<Wante
     Ok(wanted)
 }
 
-/// Those that are installed in the version that is named, and whether one was.
+/// Returns the packages that are installed in the given version, and whether a version was given.
 fn installed(
     provider: &dyn Provider,
     asked: &Asked,

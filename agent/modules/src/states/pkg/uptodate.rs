@@ -22,7 +22,7 @@ pub(super) fn run(cx: &Exec, provider: &dyn Provider, args: &Uptodate) -> Result
     cx.apply(would, || upgraded(cx, provider, args, refresh, &expected))
 }
 
-/// What an upgrade would bring, of the packages that matter.
+/// Returns the changes of an upgrade, restricted to the packages in `pkgs`.
 fn expected(
     cx: &Exec,
     provider: &dyn Provider,

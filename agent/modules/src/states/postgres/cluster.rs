@@ -8,14 +8,14 @@ use crate::exec::postgres::cell;
 use crate::exec::postgres::cluster::{ClusterCreate, clusters, create, remove};
 
 state::state_module! {
-    /// Clusters of PostgreSQL, as Debian has them.
+    /// Manage clusters of PostgreSQL, as Debian organizes them.
     mod postgres_cluster;
 
-    /// Make sure that a cluster is there.
+    /// Make sure that a cluster exists.
     fn present(Present {
         /// The version of the server.
         version: String,
-        /// Its name.
+        /// The name of the cluster.
         name: String,
         /// The port.
         port: Option<String> = None,
@@ -23,21 +23,21 @@ state::state_module! {
         encoding: Option<String> = None,
         /// The locale.
         locale: Option<String> = None,
-        /// The folder of the data.
+        /// The folder for the data.
         datadir: Option<String> = None,
-        /// Whether the folder's group may read it.
+        /// True if the group of the folder may read it.
         allow_group_access: Option<bool> = None,
-        /// Whether pages have checksums.
+        /// True to use checksums for data pages.
         data_checksums: Option<bool> = None,
-        /// The size of a segment of the write-ahead log, in megabytes.
+        /// The size of a segment of the write-ahead log in megabytes.
         wal_segsize: Option<String> = None,
     });
 
-    /// Make sure that a cluster is not there.
+    /// Make sure that a cluster does not exist.
     fn absent(Absent {
         /// The version of the server.
         version: String,
-        /// Its name.
+        /// The name of the cluster.
         name: String,
     });
 }

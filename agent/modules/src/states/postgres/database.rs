@@ -8,30 +8,30 @@ use crate::exec::postgres::database::{self, Asked};
 use crate::exec::postgres::{cell, db_conn};
 
 state::state_module! {
-    /// Databases of PostgreSQL.
+    /// Manage databases of PostgreSQL.
     mod postgres_database;
 
-    /// Make sure that a database is there, and is as asked.
+    /// Make sure that a database exists with the given properties.
     fn present(Present {
-        /// Its name.
+        /// The name of the database.
         name: String,
         /// The tablespace.
         tablespace: Option<String> = None,
         /// The encoding.
         encoding: Option<String> = None,
-        /// The locale of its order.
+        /// The locale for the sort order.
         lc_collate: Option<String> = None,
-        /// The locale of its characters.
+        /// The locale for the classification of characters.
         lc_ctype: Option<String> = None,
         /// The role that owns it.
         owner: Option<String> = None,
-        /// Whether all that is in it changes its owner too.
+        /// True to change the owner of everything in the database too.
         owner_recurse: bool = false,
-        /// The database that it is a copy of.
+        /// The template to copy the database from.
         template: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The account of the operating system that runs the client.
         user: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         db_password: Option<String> = None,
@@ -43,13 +43,13 @@ state::state_module! {
         db_user: Option<String> = None,
     });
 
-    /// Make sure that a database is not there.
+    /// Make sure that a database does not exist.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the database.
         name: String,
-        /// The account of the machine that runs the client.
+        /// The account of the operating system that runs the client.
         user: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         db_password: Option<String> = None,
@@ -105,12 +105,12 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     })
 }
 
-/// Whether a column is not what is asked for.
+/// Returns whether a column differs from the wanted value.
 fn other(is: &Map, column: &str, wanted: Option<&String>) -> bool {
     wanted.is_some_and(|wanted| !wanted.is_empty() && cell(is, column) != *wanted)
 }
 
-/// Whether something is not as asked that only a new database can have.
+/// Returns whether a property differs that can be set only when the database is created.
 fn is_fixed(is: &Map, asked: &Asked) -> bool {
     let encoding = cell(is, "Encoding");
     let is_other = |wanted: &String| !wanted.eq_ignore_ascii_case(&encoding);

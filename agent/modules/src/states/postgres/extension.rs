@@ -7,24 +7,24 @@ use crate::exec::postgres::db_conn;
 use crate::exec::postgres::extension::{self, Asked};
 
 state::state_module! {
-    /// Extensions of a database of PostgreSQL.
+    /// Manage extensions in a database of PostgreSQL.
     mod postgres_extension;
 
     /// Make sure that an extension is installed.
     fn present(Present {
-        /// Its name.
+        /// The name of the extension.
         name: String,
-        /// Whether one that is there is no error.
+        /// True if an existing extension is no error.
         if_not_exists: Option<bool> = None,
-        /// The schema that it is in.
+        /// The schema for the extension.
         schema: Option<String> = None,
-        /// The version.
+        /// The version of the extension.
         ext_version: Option<String> = None,
-        /// The version that it is made from.
+        /// The version of an old form of the extension to update from.
         from_version: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The account of the operating system that runs the client.
         user: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The role that connects.
         db_user: Option<String> = None,
@@ -38,17 +38,17 @@ state::state_module! {
 
     /// Make sure that an extension is not installed.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the extension.
         name: String,
-        /// Whether one that is not there is no error.
+        /// True if a missing extension is no error.
         if_exists: Option<bool> = None,
-        /// Whether it stays where something needs it.
+        /// True to keep the extension if other objects depend on it.
         restrict: Option<bool> = None,
-        /// Whether what needs it goes too.
+        /// True to remove the objects that depend on the extension too.
         cascade: Option<bool> = None,
-        /// The account of the machine that runs the client.
+        /// The account of the operating system that runs the client.
         user: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The role that connects.
         db_user: Option<String> = None,

@@ -8,36 +8,37 @@ use super::role::{self, Kind, Passwords, asked};
 use crate::exec::postgres::db_conn;
 
 state::state_module! {
-    /// Roles of PostgreSQL that may not log in.
+    /// Manage roles of PostgreSQL that may not log in.
     mod postgres_group;
 
-    /// Make sure that a role is there, and is as asked.
+    /// Make sure that a role exists with the given properties.
     fn present(Present {
-        /// Its name.
+        /// The name of the role.
         name: String,
-        /// Whether it may make databases.
+        /// True if the role may create databases.
         createdb: Option<bool> = None,
-        /// Whether it may make roles.
+        /// True if the role may create roles.
         createroles: Option<bool> = None,
-        /// How the password is kept: True or `md5`, `scram-sha-256`, False for in clear.
+        /// The form in which the password is stored: True or `md5`, `scram-sha-256`, or False for
+        /// plain text.
         encrypted: Value = Value::Null,
-        /// Whether it is a superuser.
+        /// True for a superuser.
         superuser: Option<bool> = None,
-        /// Whether it has what its groups may.
+        /// True if the role inherits the privileges of its groups.
         inherit: Option<bool> = None,
-        /// Whether it may log in.
+        /// True if the role may log in.
         login: Option<bool> = None,
-        /// Whether it may replicate.
+        /// True if the role may replicate.
         replication: Option<bool> = None,
-        /// Its password, or the hash of one.
+        /// The password of the role, or its hash.
         password: Option<String> = None,
-        /// Whether the password is set without a look at the one that is there.
+        /// True to set the password without comparing it with the current one.
         refresh_password: Option<bool> = None,
-        /// The groups that it is to be in: a list, or names with commas between them.
+        /// The groups that the role must be a member of: a list, or names separated by commas.
         groups: Value = Value::Null,
-        /// The account of the machine that runs the client.
+        /// The account of the operating system that runs the client.
         user: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         db_password: Option<String> = None,
@@ -49,13 +50,13 @@ state::state_module! {
         db_user: Option<String> = None,
     });
 
-    /// Make sure that a role is not there.
+    /// Make sure that a role does not exist.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the role.
         name: String,
-        /// The account of the machine that runs the client.
+        /// The account of the operating system that runs the client.
         user: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         db_password: Option<String> = None,

@@ -6,28 +6,28 @@ use state::module::{Error, Ret};
 use crate::exec::postgres::cluster::{Init, init, is_datadir};
 
 state::state_module! {
-    /// Folders of data of PostgreSQL.
+    /// Initialize data folders of PostgreSQL.
     mod postgres_initdb;
 
-    /// Make sure that a folder is that of a server's data.
+    /// Make sure that a folder is an initialized data folder of a server.
     fn present(Present {
         /// The folder.
         name: String,
-        /// The superuser's name.
+        /// The name of the superuser.
         user: Option<String> = None,
-        /// The superuser's password.
+        /// The password of the superuser.
         password: Option<String> = None,
-        /// How connections from this machine prove who they are.
+        /// The authentication method for connections from this machine.
         auth: String = "password".into(),
         /// The encoding.
         encoding: String = "UTF8".into(),
         /// The locale.
         locale: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The account of the operating system that runs the program.
         runas: Option<String> = None,
-        /// The folder of the write-ahead log.
+        /// The folder for the write-ahead log.
         waldir: Option<String> = None,
-        /// Whether pages have checksums.
+        /// True to use checksums for data pages.
         checksums: bool = false,
     });
 }

@@ -7,16 +7,16 @@ use crate::exec::postgres::db_conn;
 use crate::exec::postgres::schema::{create_language, has_language, remove_language};
 
 state::state_module! {
-    /// Languages of a database of PostgreSQL.
+    /// Manage languages in a database of PostgreSQL.
     mod postgres_language;
 
     /// Make sure that a language is installed.
     fn present(Present {
-        /// Its name.
+        /// The name of the language.
         name: String,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: String,
-        /// The account of the machine that runs the client.
+        /// The account of the operating system that runs the client.
         user: Option<String> = None,
         /// The password of the role that connects.
         db_password: Option<String> = None,
@@ -30,11 +30,11 @@ state::state_module! {
 
     /// Make sure that a language is not installed.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the language.
         name: String,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: String,
-        /// The account of the machine that runs the client.
+        /// The account of the operating system that runs the client.
         user: Option<String> = None,
         /// The password of the role that connects.
         db_password: Option<String> = None,

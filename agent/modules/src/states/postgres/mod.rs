@@ -15,7 +15,7 @@ pub(crate) mod user;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 
-/// Makes sure that something is not there; `what` is its kind, as a comment begins with it.
+/// Makes sure that an object does not exist. `what` is its kind, in the form that begins a comment.
 fn absent(
     cx: &Exec,
     what: &str,

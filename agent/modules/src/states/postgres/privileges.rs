@@ -7,26 +7,27 @@ use crate::exec::postgres::db_conn;
 use crate::exec::postgres::privileges::{Asked, asked, grant, has, revoke};
 
 state::state_module! {
-    /// Privileges on objects of PostgreSQL.
+    /// Manage privileges on objects of PostgreSQL.
     mod postgres_privileges;
 
     /// Make sure that a role has privileges.
     fn present(Present {
         /// The role.
         name: String,
-        /// What is asked about; `ALL` for all of a schema.
+        /// The name of the object; `ALL` for all objects of a schema.
         object_name: String,
-        /// What it is: `table`, `sequence`, `schema`, `tablespace`, `language`, `database`, `group` or `function`.
+        /// The type of the object: `table`, `sequence`, `schema`, `tablespace`, `language`,
+        /// `database`, `group` or `function`.
         object_type: String,
         /// The privileges.
         privileges: Vec<String> = Vec::new(),
-        /// Whether they may be granted further.
+        /// True if the role may grant the privileges to others.
         grant_option: Option<bool> = None,
         /// The schema of the object.
         prepend: String = "public".into(),
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The account of the operating system that runs the client.
         user: Option<String> = None,
         /// The password of the role that connects.
         db_password: Option<String> = None,
@@ -42,17 +43,18 @@ state::state_module! {
     fn absent(Absent {
         /// The role.
         name: String,
-        /// What is asked about; `ALL` for all of a schema.
+        /// The name of the object; `ALL` for all objects of a schema.
         object_name: String,
-        /// What it is: `table`, `sequence`, `schema`, `tablespace`, `language`, `database`, `group` or `function`.
+        /// The type of the object: `table`, `sequence`, `schema`, `tablespace`, `language`,
+        /// `database`, `group` or `function`.
         object_type: String,
         /// The privileges.
         privileges: Vec<String> = Vec::new(),
         /// The schema of the object.
         prepend: String = "public".into(),
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The account of the operating system that runs the client.
         user: Option<String> = None,
         /// The password of the role that connects.
         db_password: Option<String> = None,
@@ -69,7 +71,7 @@ fn joined(privileges: &[String]) -> Option<String> {
     (!privileges.is_empty()).then(|| privileges.join(","))
 }
 
-/// What comments call the privileges: those of a group are the group.
+/// Returns the privileges for comments. The privilege of a group is the group itself.
 fn shown(asked: &Asked) -> &str {
     match asked.object_type.as_str() {
         "group" => &asked.object_name,

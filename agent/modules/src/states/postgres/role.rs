@@ -1,4 +1,4 @@
-//! What users and groups have in common: both are roles.
+//! The code that the states for users and groups share, since both are roles.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -8,22 +8,22 @@ use crate::exec::postgres::password::Method;
 use crate::exec::postgres::role::{self, Asked};
 use crate::exec::postgres::{Conn, cell, quoted};
 
-/// How a role is called in comments, and what it is.
+/// The kind of a role: its name in comments, and whether it may log in.
 pub(super) struct Kind {
     pub name: &'static str,
     pub may_login: bool,
 }
 
-/// Passwords that are looked at in different ways.
+/// The arguments about passwords that only some of the states have.
 #[derive(Default)]
 pub(super) struct Passwords {
-    /// The one that a new role gets where no other is asked for.
+    /// The password of a new role if no other is given.
     pub default: Option<String>,
-    /// Whether one is set without a look at the one that is there.
+    /// True to set the password without comparing it with the current one.
     pub refresh: bool,
 }
 
-/// Makes sure that a role is there and as asked.
+/// Makes sure that a role exists with the given properties.
 pub(super) fn present(
     cx: &Exec,
     kind: &Kind,
@@ -69,7 +69,7 @@ pub(super) fn present(
     })
 }
 
-/// What of a role is not as asked.
+/// Returns the properties of a role that differ from the wanted ones.
 fn changes(cx: &Exec, asked: &Asked, is: &Map, conn: &Conn) -> Result<Map, Error> {
     let mut update = Map::new();
     for (key, wanted, column) in [
@@ -101,7 +101,7 @@ fn changes(cx: &Exec, asked: &Asked, is: &Map, conn: &Conn) -> Result<Map, Error
     Ok(update)
 }
 
-/// A time as the server would keep it.
+/// Returns a time in the form in which the server stores it.
 fn stamp(cx: &Exec, until: &str, conn: &Conn) -> Result<Value, Error> {
     let query = format!("SELECT {}::timestamp(0) as dt;", quoted(until));
     let rows = conn.query(cx, &query)?;
@@ -113,7 +113,7 @@ fn stamp(cx: &Exec, until: &str, conn: &Conn) -> Result<Value, Error> {
     Ok(role::stamp(&cell(row, "dt")))
 }
 
-/// Makes sure that a role is not there.
+/// Makes sure that a role does not exist.
 pub(super) fn absent(cx: &Exec, kind: &Kind, name: &str, conn: &Conn) -> Result<Ret, Error> {
     let is_there = role::find(cx, conn, name, false)?.is_some();
     super::absent(cx, kind.name, name, is_there, || {
@@ -121,7 +121,7 @@ pub(super) fn absent(cx: &Exec, kind: &Kind, name: &str, conn: &Conn) -> Result<
     })
 }
 
-/// What the arguments of `present` ask.
+/// Builds the wanted role from the arguments of `present`.
 macro_rules! asked {
     ($args:ident $(, $more:ident)*) => {
         $crate::exec::postgres::role::Asked {

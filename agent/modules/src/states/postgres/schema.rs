@@ -6,18 +6,18 @@ use state::module::{Error, Ret};
 use crate::exec::postgres::{db_conn, schema};
 
 state::state_module! {
-    /// Schemas of a database of PostgreSQL.
+    /// Manage schemas in a database of PostgreSQL.
     mod postgres_schema;
 
-    /// Make sure that a schema is there.
+    /// Make sure that a schema exists.
     fn present(Present {
         /// The database.
         dbname: String,
-        /// Its name.
+        /// The name of the schema.
         name: String,
         /// The role that owns it.
         owner: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The account of the operating system that runs the client.
         user: Option<String> = None,
         /// The role that connects.
         db_user: Option<String> = None,
@@ -29,13 +29,13 @@ state::state_module! {
         db_port: Option<String> = None,
     });
 
-    /// Make sure that a schema is not there.
+    /// Make sure that a schema does not exist.
     fn absent(Absent {
         /// The database.
         dbname: String,
-        /// Its name.
+        /// The name of the schema.
         name: String,
-        /// The account of the machine that runs the client.
+        /// The account of the operating system that runs the client.
         user: Option<String> = None,
         /// The role that connects.
         db_user: Option<String> = None,

@@ -10,22 +10,22 @@ use crate::exec::postgres::database::{
 use crate::exec::postgres::{Conn, cell, db_conn, ident};
 
 state::state_module! {
-    /// Tablespaces of PostgreSQL.
+    /// Manage tablespaces of PostgreSQL.
     mod postgres_tablespace;
 
-    /// Make sure that a tablespace is there, and is as asked.
+    /// Make sure that a tablespace exists with the given properties.
     fn present(Present {
-        /// Its name.
+        /// The name of the tablespace.
         name: String,
-        /// The folder.
+        /// The folder for the tablespace.
         directory: String,
-        /// Its options.
+        /// The options of the tablespace.
         options: Map = Map::new(),
         /// The role that owns it.
         owner: Option<String> = None,
-        /// The account of the machine that runs the client.
+        /// The account of the operating system that runs the client.
         user: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The password of the role that connects.
         db_password: Option<String> = None,
@@ -37,13 +37,13 @@ state::state_module! {
         db_user: Option<String> = None,
     });
 
-    /// Make sure that a tablespace is not there.
+    /// Make sure that a tablespace does not exist.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the tablespace.
         name: String,
-        /// The account of the machine that runs the client.
+        /// The account of the operating system that runs the client.
         user: Option<String> = None,
-        /// The database that is connected to.
+        /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The role that connects.
         db_user: Option<String> = None,
@@ -82,7 +82,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     })
 }
 
-/// Makes owner and options of a tablespace those that are asked for; the last of what is done stands in the comment.
+/// Sets the owner and options of a tablespace. The comment describes only the last change.
 fn altered(
     cx: &Exec,
     conn: &Conn,

@@ -7,32 +7,32 @@ use super::done;
 use crate::exec::rabbitmq::Rabbit;
 
 state::state_module! {
-    /// Clusters of RabbitMQ.
+    /// Manage clusters of RabbitMQ.
     mod rabbitmq_cluster;
 
-    /// Make sure that this node is in a cluster.
+    /// Make sure that this node is a member of a cluster.
     fn joined(Joined {
-        /// Its name.
+        /// Any name.
         name: String,
         /// A host of the cluster.
         host: String,
-        /// The name of its node before the `@`.
+        /// The name of the cluster's node before the `@`.
         user: String = "rabbit".into(),
-        /// Whether the node keeps nothing on its disk.
+        /// True for a node that stores its data only in memory.
         ram_node: Option<bool> = None,
         /// The account that runs the program.
         runas: Option<String> = Some("root".into()),
     });
 
-    /// Another name of `joined`.
+    /// The same as `rabbitmq_cluster.joined`.
     fn join(Join {
-        /// Its name.
+        /// Any name.
         name: String,
         /// A host of the cluster.
         host: String,
-        /// The name of its node before the `@`.
+        /// The name of the cluster's node before the `@`.
         user: String = "rabbit".into(),
-        /// Whether the node keeps nothing on its disk.
+        /// True for a node that stores its data only in memory.
         ram_node: Option<bool> = None,
         /// The account that runs the program.
         runas: Option<String> = Some("root".into()),

@@ -11,12 +11,13 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-/// A failure as the states of RabbitMQ tell it.
+/// Returns a failure in the form of the RabbitMQ states.
 fn failed(why: Error) -> Error {
     Error::refused(format!("Error: {why}"))
 }
 
-/// Does one thing and tells of it: in test mode by the first sentence, else by the second.
+/// Makes a change and returns its result. The comment is the first text in test mode, and otherwise
+/// the second one or the output of the change.
 fn done(
     cx: &Exec,
     (would, did): (String, Option<String>),

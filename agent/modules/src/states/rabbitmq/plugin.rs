@@ -7,20 +7,20 @@ use super::{done, failed};
 use crate::exec::rabbitmq::Rabbit;
 
 state::state_module! {
-    /// Plugins of RabbitMQ.
+    /// Manage plugins of RabbitMQ.
     mod rabbitmq_plugin;
 
     /// Make sure that a plugin is enabled.
     fn enabled(Enabled {
-        /// Its name.
+        /// The name of the plugin.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Make sure that a plugin is not enabled.
+    /// Make sure that a plugin is disabled.
     fn disabled(Disabled {
-        /// Its name.
+        /// The name of the plugin.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,

@@ -7,30 +7,30 @@ use value::{Map, Value, json};
 use crate::exec::rabbitmq::{Policy, Rabbit};
 
 state::state_module! {
-    /// Policies of RabbitMQ.
+    /// Manage policies of RabbitMQ.
     mod rabbitmq_policy;
 
-    /// Make sure that a policy is there, and is as asked.
+    /// Make sure that a policy exists with the given properties.
     fn present(Present {
-        /// Its name.
+        /// The name of the policy.
         name: String,
-        /// What queues and exchanges it is for.
+        /// A regular expression for the queues and exchanges that the policy applies to.
         pattern: String,
-        /// What it sets, as JSON.
+        /// The settings of the policy, as JSON.
         definition: Value,
-        /// Its priority.
+        /// The priority of the policy.
         priority: i64 = 0,
         /// The virtual host.
         vhost: String = "/".into(),
         /// The account that runs the program.
         runas: Option<String> = None,
-        /// `queues`, `exchanges` or `all`.
+        /// The kind of objects that the policy applies to: `queues`, `exchanges` or `all`.
         apply_to: Option<String> = None,
     });
 
-    /// Make sure that a policy is not there.
+    /// Make sure that a policy does not exist.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the policy.
         name: String,
         /// The virtual host.
         vhost: String = "/".into(),
@@ -73,7 +73,8 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     })
 }
 
-/// The policies of a virtual host; in test mode none of one that a state before this one is to make.
+/// Returns the policies of a virtual host. In test mode a virtual host that does not exist has
+/// none, since an earlier state of the run may create it.
 fn policies(cx: &Exec, rabbit: &Rabbit<'_>, vhost: &str) -> Result<Map, Error> {
     if cx.test && !rabbit.vhosts()?.iter().any(|one| one == vhost) {
         return Ok(Map::new());
@@ -81,7 +82,7 @@ fn policies(cx: &Exec, rabbit: &Rabbit<'_>, vhost: &str) -> Result<Map, Error> {
     rabbit.policies(vhost)
 }
 
-/// What of a policy is not as asked.
+/// Returns the properties of a policy that differ from the wanted ones.
 fn updates(is: &Map, policy: &Policy) -> Result<Vec<String>, Error> {
     let cell = |key: &str| is.get(key).map(Value::to_text).unwrap_or_default();
     let read = |text: &str| match text.is_empty() {

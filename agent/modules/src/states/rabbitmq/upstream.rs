@@ -8,42 +8,42 @@ use super::failed;
 use crate::exec::rabbitmq::{Rabbit, Upstream, upstream};
 
 state::state_module! {
-    /// Upstreams of RabbitMQ's federation.
+    /// Manage upstreams of RabbitMQ's federation.
     mod rabbitmq_upstream;
 
-    /// Make sure that an upstream is there, and is as asked.
+    /// Make sure that an upstream exists with the given properties.
     fn present(Present {
-        /// Its name.
+        /// The name of the upstream.
         name: String,
-        /// Where it is.
+        /// The address of the upstream, or a list of addresses.
         uri: Value,
-        /// As of the server's parameter.
+        /// The parameter `prefetch-count` of the upstream.
         prefetch_count: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The parameter `reconnect-delay` of the upstream.
         reconnect_delay: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The parameter `ack-mode` of the upstream.
         ack_mode: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The parameter `trust-user-id` of the upstream.
         trust_user_id: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The parameter `exchange` of the upstream.
         exchange: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The parameter `max-hops` of the upstream.
         max_hops: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The parameter `expires` of the upstream.
         expires: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The parameter `message-ttl` of the upstream.
         message_ttl: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The parameter `ha-policy` of the upstream.
         ha_policy: Value = Value::Null,
-        /// As of the server's parameter.
+        /// The parameter `queue` of the upstream.
         queue: Value = Value::Null,
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Make sure that an upstream is not there.
+    /// Make sure that an upstream does not exist.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the upstream.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,
@@ -87,7 +87,7 @@ fn read(definition: &str) -> Result<Map, Error> {
     found.ok_or_else(|| Error::refused(format!("{definition} is no definition of an upstream")))
 }
 
-/// The settings without the passwords of addresses.
+/// Returns the settings with the passwords in addresses redacted.
 fn shown(settings: &Map) -> Map {
     let mut settings = settings.clone();
     let uri = settings.get("uri").cloned().unwrap_or_default();
@@ -109,7 +109,7 @@ fn redacted(uri: &str) -> String {
     parts.unwrap_or_else(|| uri.to_owned())
 }
 
-/// The settings that are not as asked, as they are and as they are to be.
+/// Returns the settings that differ from the wanted ones, with their old and new values.
 fn difference(is: &Map, asked: &Upstream) -> Map {
     let wanted = asked.map();
     let apart = |one: &Map, other: &Map| -> Map {

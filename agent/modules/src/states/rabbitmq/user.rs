@@ -8,28 +8,29 @@ use super::failed;
 use crate::exec::rabbitmq::Rabbit;
 
 state::state_module! {
-    /// Users of RabbitMQ.
+    /// Manage users of RabbitMQ.
     mod rabbitmq_user;
 
-    /// Make sure that a user is there, and is as asked.
+    /// Make sure that a user exists with the given properties.
     fn present(Present {
-        /// Its name.
+        /// The name of the user.
         name: String,
-        /// Its password; none leaves it without one.
+        /// The password of the user. Default: no password.
         password: Option<String> = None,
-        /// Whether the password is set, or cleared, even where it is right.
+        /// True to set or clear the password even if it is correct already.
         force: bool = false,
-        /// Its tags.
+        /// The tags of the user.
         tags: Value = Value::Null,
-        /// Its permissions: a list of dictionaries, each a virtual host with what may be configured, written and read.
+        /// The permissions of the user: a list of dictionaries. Each maps a virtual host to the
+        /// patterns for what the user may configure, write and read.
         perms: Value = Value::Null,
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
-    /// Make sure that a user is not there.
+    /// Make sure that a user does not exist.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the user.
         name: String,
         /// The account that runs the program.
         runas: Option<String> = None,
@@ -105,7 +106,7 @@ fn set_tags(
         Value::Str(words) => words.split_whitespace().map(str::to_owned).collect(),
         list => list.texts(),
     };
-    // A new user has none, which is told as one without a name.
+    // A new user has no tags, which is represented by one empty tag.
     let now = is.map_or_else(|| vec![String::new()], Value::texts);
     let lacks = |one: &[String], other: &[String]| one.iter().any(|tag| !other.contains(tag));
     if !lacks(&tags, &now) && !lacks(&now, &tags) {
@@ -118,7 +119,8 @@ fn set_tags(
     Ok(())
 }
 
-/// What a user is to be allowed: virtual hosts, each with what may be configured, written and read.
+/// Returns the wanted permissions: virtual hosts, each with the patterns for configuring, writing
+/// and reading.
 fn wanted(perms: &Value) -> Result<Vec<(String, [String; 3])>, Error> {
     let mut all = Vec::new();
     let one = std::slice::from_ref(perms);

@@ -7,18 +7,18 @@ use super::done;
 use crate::exec::rabbitmq::Rabbit;
 
 state::state_module! {
-    /// Virtual hosts of RabbitMQ.
+    /// Manage virtual hosts of RabbitMQ.
     mod rabbitmq_vhost;
 
-    /// Make sure that a virtual host is there.
+    /// Make sure that a virtual host exists.
     fn present(Present {
-        /// Its name.
+        /// The name of the virtual host.
         name: String,
     });
 
-    /// Make sure that a virtual host is not there.
+    /// Make sure that a virtual host does not exist.
     fn absent(Absent {
-        /// Its name.
+        /// The name of the virtual host.
         name: String,
     });
 }

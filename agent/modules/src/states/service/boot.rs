@@ -1,4 +1,4 @@
-//! Whether a service starts with the system.
+//! Sets whether a service starts with the system.
 
 use state::module::{Error, Ret};
 use value::Map;
@@ -6,8 +6,9 @@ use value::Map;
 use super::Service;
 use crate::inverses;
 
-/// Enables or disables a service and says so instead of what `ret` says. `runs` tells how it is besides, none that it is as
-/// it should be; `result` is the return's unless this fails.
+/// Enables or disables a service, and returns `ret` with a comment about this. For the comment,
+/// `runs` says whether the service runs; `None` means that it is in the desired state. `result` is
+/// the result of the return, unless the change fails.
 pub(super) fn toggled(
     service: &Service<'_>,
     ret: Ret,
@@ -73,7 +74,7 @@ fn unable(name: &str, on: bool, runs: Option<bool>) -> String {
     format!("{title} is not available on this minion, service {name} {how}")
 }
 
-/// Does it; what is said where it fails.
+/// Enables or disables the service. Returns additional text for the comment if this fails.
 fn refused(service: &Service<'_>, verb: &str, on: bool) -> Result<Option<String>, Error> {
     match service.call(verb, service.kwargs.clone()) {
         Ok(done) if done.is_true() => Ok(None),
@@ -85,7 +86,7 @@ fn refused(service: &Service<'_>, verb: &str, on: bool) -> Result<Option<String>
     }
 }
 
-/// Whether the service is enabled, or disabled.
+/// Returns whether the service is enabled (`on`) or disabled.
 fn is(service: &Service<'_>, on: bool) -> Result<bool, Error> {
     let answer = match on {
         true => service.call("enabled", service.kwargs.clone())?,

@@ -1,11 +1,11 @@
-//! Masks: of systemd alone.
+//! The masking of services, which only systemd supports.
 
 use state::module::{Error, Ret};
 use value::Map;
 
 use super::Service;
 
-/// Masks a service, or removes its mask.
+/// Masks or unmasks a service.
 pub(super) fn set(service: &Service<'_>, on: bool, runtime: bool) -> Result<Ret, Error> {
     let (cx, name) = (service.cx, service.name);
     if !service.has("masked") {
@@ -31,7 +31,8 @@ pub(super) fn set(service: &Service<'_>, on: bool, runtime: bool) -> Result<Ret,
         if is_masked()? == on {
             Ok(change(Ret::ok(format!("Service {name} was {action}"))))
         } else {
-            // As in Salt no failure: what asked for it goes on, as openmediavault's orchestrations do.
+            // As in Salt, this is not a failure: a caller such as openmediavault's orchestrations
+            // continues after it.
             Ok(Ret::ok(format!("Failed to {verb} service {name}")))
         }
     })

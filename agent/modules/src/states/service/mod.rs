@@ -13,92 +13,96 @@ use value::{Map, Value};
 use crate::{inverses, missing, service};
 
 state::state_module! {
-    /// Services that run or do not, now and from the next start of the system on.
+    /// Manage services: whether they run now, and whether they start with the system.
     mod service;
 
     /// Make sure that a service runs.
     fn running(Running {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// Whether it starts with the system; left as it is where this is not said.
+        /// Whether the service starts with the system. Default: unchanged.
         enable: Option<bool> = None,
-        /// What a line of `ps` has when it runs, for init scripts that cannot tell.
+        /// A text that is in the service's line in the output of `ps` while it runs, for init
+        /// scripts that cannot report this.
         sig: Option<String> = None,
-        /// Seconds to wait after it was started.
+        /// The number of seconds to wait after the service was started.
         init_delay: Value = Value::Null,
-        /// systemd: do not wait until it has started.
+        /// True to not wait until the service has started. Only for systemd.
         no_block: Value = Value::Null,
-        /// systemd: remove its mask before.
+        /// True to unmask the service first. Only for systemd.
         unmask: Value = Value::Null,
-        /// systemd: remove its mask until the next start of the system before.
+        /// True to remove a mask that lasts until the next start of the system. Only for systemd.
         unmask_runtime: Value = Value::Null,
         ..kwargs
     });
 
-    /// Make sure that a service does not run.
+    /// Make sure that a service is stopped.
     fn dead(Dead {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// As of `service.running`.
+        /// Whether the service starts with the system. Default: unchanged.
         enable: Option<bool> = None,
-        /// As of `service.running`.
+        /// A text that is in the service's line in the output of `ps` while it runs, for init
+        /// scripts that cannot report this.
         sig: Option<String> = None,
-        /// Seconds to wait after it was stopped.
+        /// The number of seconds to wait after the service was stopped.
         init_delay: Value = Value::Null,
         ..kwargs
     });
 
     /// Make sure that a service starts with the system.
     fn enabled(Enabled {
-        /// Its name.
+        /// The name of the service.
         name: String,
         ..kwargs
     });
 
     /// Make sure that a service does not start with the system.
     fn disabled(Disabled {
-        /// Its name.
+        /// The name of the service.
         name: String,
         ..kwargs
     });
 
-    /// systemd: make sure that a service cannot be started.
+    /// Make sure that a service is masked, so that it cannot be started. Only for systemd.
     fn masked(Masked {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// Only until the next start of the system.
+        /// True for a mask that lasts until the next start of the system.
         runtime: bool = false,
     });
 
-    /// systemd: make sure that a service can be started.
+    /// Make sure that a service is not masked, so that it can be started. Only for systemd.
     fn unmasked(Unmasked {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// As of `service.masked`.
+        /// True for a mask that lasts until the next start of the system.
         runtime: bool = false,
     });
 
     /// Restart, reload, start or stop a service because a watched state changed something.
     fn mod_watch(ModWatch {
-        /// Its name.
+        /// The name of the service.
         name: String,
-        /// The function that watches.
+        /// The name of the watching function.
         sfun: Value = Value::Null,
-        /// As of `service.running`.
+        /// A text that is in the service's line in the output of `ps` while it runs, for init
+        /// scripts that cannot report this.
         sig: Option<String> = None,
-        /// Reload it instead of restarting it.
+        /// True to reload the service instead of restarting it.
         reload: bool = false,
-        /// Stop and start it where the init system tells that from a restart.
+        /// True to stop and start the service, if the init system distinguishes this from a
+        /// restart.
         full_restart: bool = false,
-        /// Seconds to wait afterwards.
+        /// The number of seconds to wait afterwards.
         init_delay: Value = Value::Null,
-        /// Reload it by `force-reload`.
+        /// True to reload with `force-reload`.
         force: bool = false,
         ..kwargs
     });
 }
 
-/// One service, the way the functions here ask for it: through the execution module, which may be a custom one.
+/// A service. It is accessed through the execution module, which may be a custom one.
 struct Service<'a> {
     cx: &'a Exec,
     name: &'a str,
@@ -107,8 +111,10 @@ struct Service<'a> {
 }
 
 impl<'a> Service<'a> {
+    /// Returns the service.
+    ///
     /// # Errors
-    /// When this machine has no init system that is known.
+    /// When the init system of this machine is not known.
     fn new(cx: &'a Exec, name: &'a str, sig: Option<String>, kwargs: Map) -> Result<Self, Error> {
         let found = Self {
             cx,
@@ -154,13 +160,14 @@ impl<'a> Service<'a> {
         self.cx.call_internal("service.status", args, Map::new())
     }
 
-    /// Where that cannot be told it is taken for enabled.
+    /// Returns whether the service starts with the system. If this cannot be determined, returns
+    /// true.
     fn starts(&self, kwargs: Map) -> Result<bool, Error> {
         Ok(!self.has("enabled") || self.call("enabled", kwargs)?.is_true())
     }
 
-    /// The arguments among those of systemd alone that this state was given and `function` has, and a warning for each that
-    /// cannot be heeded.
+    /// Returns the given arguments that only systemd supports and that `function` accepts, and a
+    /// warning for each that this machine does not support.
     fn systemd_only(&self, function: &str) -> (Map, Vec<String>) {
         let (mut passed, mut warnings) = (Map::new(), Vec::new());
         let is_systemd = service::of(self.cx, function)
@@ -191,7 +198,7 @@ impl<'a> Service<'a> {
         self.kwargs.get(name).is_some_and(Value::is_true)
     }
 
-    /// The return where `enabled` was written for `enable`.
+    /// Returns a failure if the user wrote `enabled` instead of `enable`.
     fn misspelt(&self) -> Option<Ret> {
         self.kwargs.contains("enabled").then(|| {
             Ret::failed(format!(
@@ -201,7 +208,8 @@ impl<'a> Service<'a> {
         })
     }
 
-    /// The return of a service that is not there; `would` is what the run might still do to it.
+    /// Returns the result for a service that does not exist. `would` is what the state would have
+    /// done to it, for test mode.
     fn missing(&self, would: &str, is_fine: bool) -> Ret {
         let name = self.name;
         if self.cx.test {
@@ -216,7 +224,8 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// What stops `running` and `dead` before they look: a wrong argument, a system that is not started, no such service.
+    /// Returns the final result if `running` or `dead` must end early: because of a wrong argument,
+    /// an offline system or a service that does not exist.
     fn stopped(&self, would: &str, is_fine: bool) -> Result<Option<Ret>, Error> {
         if let Some(ret) = self.misspelt() {
             return Ok(Some(ret));
@@ -229,7 +238,8 @@ impl<'a> Service<'a> {
         Ok((!is_there).then(|| self.missing(would, is_fine)))
     }
 
-    /// Enables or disables the service as asked, and says so instead of what `ret` says.
+    /// Enables or disables the service if the state requests it. The comment of `ret` is then
+    /// replaced.
     fn toggled(
         &self,
         ret: Ret,
@@ -243,7 +253,7 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// The return of `running` or `dead` for a service that is as it should be.
+    /// Returns the result of `running` or `dead` for a service that is in the right state already.
     fn as_it_should(
         &self,
         comment: String,
@@ -254,7 +264,8 @@ impl<'a> Service<'a> {
         self.toggled(Ret::ok(comment), enable, None, true)
     }
 
-    /// What `running` and `dead` say changed: whether it runs now, where that or its start with the system is another.
+    /// Adds the change for `running` and `dead`: whether the service runs now. It is added only if
+    /// the service has changed its state, or whether it starts with the system.
     fn changed(&self, ret: Ret, before: (&Value, bool), now: &Value) -> Result<Ret, Error> {
         let starts = self.starts(Map::new())?;
         Ok(if before.0 != now || before.1 != starts {

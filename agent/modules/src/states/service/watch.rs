@@ -1,4 +1,4 @@
-//! What happens to a service when something that it watches has changed.
+//! The reaction of a service to a change of a watched state.
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -6,7 +6,7 @@ use value::{Map, Value};
 
 use super::{ModWatch, Service, wait, with_warnings};
 
-/// What is done: the function that does it, and the words for it.
+/// An action on a service: its function, and the words for comments.
 struct Step {
     function: &'static str,
     verb: &'static str,
@@ -28,7 +28,7 @@ const fn step(function: &'static str, verb: &'static str, done: &'static str) ->
     }
 }
 
-/// The step for a service that is meant to run.
+/// Returns the action for a service that must run.
 fn of_running(service: &Service<'_>, reload: bool, force: bool, full_restart: bool) -> Step {
     if reload && service.has("reload") {
         if force && service.has("force_reload") {

@@ -1,4 +1,4 @@
-//! In what a user is other than it should be.
+//! Determines the differences between a user and its wanted state.
 
 use std::path::Path;
 
@@ -11,16 +11,17 @@ use crate::exec::shadow;
 use crate::exec::user;
 use crate::exec::user::change::GECOS;
 
-/// What a user should be.
+/// The wanted state of a user.
 pub(super) struct Wanted<'a> {
-    /// As the state says.
+    /// The arguments of the state.
     pub(super) args: &'a Present,
-    /// The primary group: the state's, or the user's own where that is asked for.
+    /// The primary group: the group in the state, or the group with the user's name if `usergroup`
+    /// is set.
     pub(super) gid: Value,
 }
 
 impl Wanted<'_> {
-    /// Why the changes are not made, where they are not allowed.
+    /// Returns the reason why the changes are not made, if the state does not allow them.
     pub(super) fn refusal(&self, changes: &Map) -> Option<String> {
         let user = user::known(&self.args.name, self.args.root()).unwrap_or_default();
         let allowed = [
@@ -49,7 +50,7 @@ impl Wanted<'_> {
     }
 }
 
-/// The attributes to be changed with their new values; none for a user that is not there.
+/// Returns the attributes to change with their new values, or `None` if the user does not exist.
 ///
 /// # Errors
 /// When the shadow file cannot be read.
@@ -130,7 +131,8 @@ fn passwords(args: &Present, change: &mut Map) -> Result<(), Error> {
     Ok(())
 }
 
-/// The groups that the user should be in, where it is in others. Its primary group counts in neither list.
+/// Returns the wanted groups if the user's groups differ from them. The primary group is not
+/// counted in either list.
 fn groups(wanted: &Wanted<'_>, user: &Map) -> Option<Vec<String>> {
     let args = wanted.args;
     let mut now = user.get("groups").map(Value::texts).unwrap_or_default();
@@ -162,7 +164,7 @@ fn groups(wanted: &Wanted<'_>, user: &Map) -> Option<Vec<String>> {
     (needed && (!groups.is_empty() || args.remove_groups)).then_some(groups)
 }
 
-/// Of a user's groups those that have the number of the named one.
+/// Returns the groups of a user that have the same number as the named group.
 fn namesakes(groups: &[String], name: &str) -> Vec<String> {
     let gid = |name: &str| accounts::group(name).map(|group| group.gid);
     let others = groups.iter().filter(|group| {
@@ -182,7 +184,7 @@ fn needs_change(now: &[String], wanted: &[String], remove: bool) -> bool {
     added.chain(removed).any(|group| !has_namesake(group))
 }
 
-/// The number of a group that is given by name or number.
+/// Returns the number of a group that is given by name or number.
 fn number_of(group: &Value) -> Value {
     match group {
         Value::Str(name) => accounts::group(name).map_or_else(|| "".into(), |g| g.gid.into()),
@@ -190,7 +192,7 @@ fn number_of(group: &Value) -> Value {
     }
 }
 
-/// The name of a group that is given by name or number; the number where it has none.
+/// Returns the name of a group that is given by name or number, or its number if it has no name.
 fn name_of(group: &Value) -> String {
     let number = number_of(group);
     let gid = number.as_int().and_then(|gid| u32::try_from(gid).ok());

@@ -19,102 +19,104 @@ state::state_module! {
     /// Management of user accounts.
     mod user;
 
-    /// Ensure that a user is there with these properties.
+    /// Ensure that a user exists with the given properties.
     fn present(Present {
         /// The user.
         name: String,
-        /// Its number.
+        /// The number of the user.
         uid: Option<i64> = None,
-        /// The name or number of its primary group.
+        /// The name or number of the primary group.
         gid: Value = Value::Null,
-        /// Make a primary group of the same name; without it as login.defs says.
+        /// True to create a primary group of the same name. Default: as in login.defs.
         usergroup: Option<bool> = None,
-        /// The groups that it is in; a missing one is an error.
+        /// The groups of the user. A missing group is an error.
         groups: Option<Vec<String>> = None,
-        /// Groups that it is in where they are there.
+        /// The groups of the user, if they exist.
         optional_groups: Option<Vec<String>> = None,
-        /// Take it out of other groups.
+        /// True to remove the user from all other groups.
         remove_groups: bool = true,
-        /// Its home.
+        /// The home folder.
         home: Option<String> = None,
-        /// Make the home if it is not there.
+        /// True to create a missing home folder.
         createhome: bool = true,
-        /// Move the old home where `home` says another.
+        /// True to move the old home folder if `home` changes.
         persist_home: bool = false,
-        /// The hash of its password.
+        /// The hash of the password.
         password: Option<String> = None,
-        /// `password` is in clear and is to be hashed.
+        /// True if `password` is in plain text and must be hashed.
         hash_password: bool = false,
-        /// False leaves a password that was set.
+        /// False to keep a password that was set.
         enforce_password: bool = true,
-        /// Have it log in without a password.
+        /// True to let the user log in without a password.
         empty_password: bool = false,
-        /// Its login shell.
+        /// The login shell.
         shell: Option<String> = None,
-        /// False allows a number that another user has.
+        /// False to allow a number that another user has.
         unique: bool = true,
-        /// Make a system account.
+        /// True to create a system account.
         system: bool = false,
-        /// Its full name.
+        /// The full name.
         fullname: Option<String> = None,
-        /// Its room.
+        /// The room number.
         roomnumber: Option<String> = None,
-        /// Its telephone at work.
+        /// The telephone number at work.
         workphone: Option<String> = None,
-        /// Its telephone at home.
+        /// The telephone number at home.
         homephone: Option<String> = None,
-        /// What else the field holds.
+        /// Other information in the GECOS field.
         other: Option<String> = None,
-        /// Of BSD only.
+        /// Accepted but ignored; only BSD needs it.
         loginclass: Option<String> = None,
-        /// The day of the last change of the password: a date such as 2030-01-31, or days since 1970.
+        /// The day of the last change of the password: a date such as 2030-01-31, or the number of
+        /// days since 1970.
         date: Value = Value::Null,
-        /// After how many days the password may be changed.
+        /// The minimum number of days between changes of the password.
         mindays: Option<i64> = None,
-        /// How many days the password holds.
+        /// The maximum number of days until the password must be changed.
         maxdays: Option<i64> = None,
-        /// After how many days without a new password the account is locked.
+        /// The number of days after the end of the password until the account is locked.
         inactdays: Option<i64> = None,
-        /// How many days before the password's end it is warned of.
+        /// The number of days before the end of the password from which the user is warned.
         warndays: Option<i64> = None,
-        /// The day on which the account expires, as of `date`; -1 for never.
+        /// The day on which the account expires: a date such as 2030-01-31, or the number of days
+        /// since 1970; -1 for never.
         expire: Value = Value::Null,
-        /// Of Windows only.
+        /// Accepted but ignored; only Windows needs it.
         win_homedrive: Value = Value::Null,
-        /// Of Windows only.
+        /// Accepted but ignored; only Windows needs it.
         win_profile: Value = Value::Null,
-        /// Of Windows only.
+        /// Accepted but ignored; only Windows needs it.
         win_logonscript: Value = Value::Null,
-        /// Of Windows only.
+        /// Accepted but ignored; only Windows needs it.
         win_description: Value = Value::Null,
-        /// Keep it out of lastlog and faillog.
+        /// True to not add the user to lastlog and faillog.
         nologinit: bool = false,
-        /// Allow to change its number.
+        /// True to allow a change of the user's number.
         allow_uid_change: bool = false,
-        /// Allow to change its primary group.
+        /// True to allow a change of the primary group.
         allow_gid_change: bool = false,
-        /// True locks the password, False unlocks it.
+        /// True to lock the password, False to unlock it.
         password_lock: Option<bool> = None,
-        /// Add it with luseradd, to the files of this machine.
+        /// True to create it with luseradd in the files of this machine.
         local: bool = false,
     });
 
-    /// Ensure that a user is not there.
+    /// Ensure that a user does not exist.
     fn absent(Absent {
         /// The user.
         name: String,
-        /// Remove its files as well.
+        /// True to remove the user's files too.
         purge: bool = false,
-        /// Remove it even where it is logged in.
+        /// True to remove the user even if it is logged in.
         force: bool = false,
-        /// Remove it with luserdel.
+        /// True to remove it with luserdel.
         local: bool = false,
     });
 }
 
 const REDACTED: &str = "XXX-REDACTED-XXX";
 
-/// The numbers of the shadow file: the argument, the number, and what a failure calls it.
+/// The numbers in the shadow file: the argument, the field, and its name in error messages.
 const NUMBERS: [(&str, Number, &str); 6] = [
     ("date", shadow::LAST_CHANGE, "last change date to"),
     ("mindays", shadow::MIN, "minimum days to"),
@@ -163,7 +165,7 @@ fn present(cx: &Exec, mut args: Present) -> Result<Ret, Error> {
     if let Some(number) = args.gid.as_str().and_then(|gid| gid.parse::<u32>().ok()) {
         args.gid = number.into();
     }
-    // A comma in one of them would begin the next.
+    // A comma separates the parts of the GECOS field, so no part may contain one.
     let odd = args.gecos().into_iter().take(3).flatten();
     if let Some(text) = odd.into_iter().find(|text| text.contains(',')) {
         return Ok(Ret::failed(format!("Unsupported char ',' in {text}")));
@@ -175,7 +177,7 @@ fn present(cx: &Exec, mut args: Present) -> Result<Ret, Error> {
             "The following group(s) are not present: {names}"
         )));
     }
-    // What is missing in test mode may be made by a state before this one in a real run.
+    // In test mode a missing group is no failure: an earlier state of the run may create it.
     if let Some(groups) = &mut args.groups {
         groups.retain(|group| !missing.contains(group));
     }
@@ -205,7 +207,8 @@ fn present(cx: &Exec, mut args: Present) -> Result<Ret, Error> {
     }
 }
 
-/// The hash of the password: made like the one that is there, so that the same password gives the same hash.
+/// Returns the hash of the password. It uses the method and salt of the current hash, so that the
+/// same password gives the same hash.
 fn hashed(args: &Present) -> Result<Option<String>, Error> {
     let Some(password) = args.password.as_deref().filter(|text| !text.is_empty()) else {
         return Ok(args.password.clone());
@@ -246,7 +249,7 @@ fn announced(changes: &Map, missing: &[String]) -> String {
     text
 }
 
-/// The changes as a user may see them.
+/// Returns the changes with the password redacted.
 fn shown(changes: &Map) -> Map {
     let mut changes = changes.clone();
     if let Some(password) = changes.get_mut("passwd") {
@@ -276,7 +279,7 @@ fn update(cx: &Exec, args: &Present, mut changes: Map) -> Result<Ret, Error> {
             change::set_gecos(cx, name, key, &value.to_text(), None)?;
         }
     }
-    // The primary group is set before, or usermod would judge the others by the old one.
+    // The primary group is set first, since usermod compares the other groups with it.
     if let Some(groups) = changes.remove("groups") {
         let groups: Vec<String> = groups.texts();
         change::set_groups(cx, name, &groups, !args.remove_groups, None)?;
@@ -329,7 +332,7 @@ fn change_home(cx: &Exec, args: &Present, changes: &mut Map, user: &Map) -> Resu
     makedirs::all(cx, &home, &of("uid"), &of("gid"), Some("0755".into()))
 }
 
-/// What is another than before.
+/// Returns the attributes that differ from those before the change.
 fn changed(args: &Present, before: &Map, before_shadow: &Map) -> Result<Map, Error> {
     let mut changes = Map::new();
     let mut compare = |before: &Map, after: &Map| {
@@ -346,7 +349,7 @@ fn changed(args: &Present, before: &Map, before_shadow: &Map) -> Result<Map, Err
     let hash = before_shadow.get("passwd").and_then(Value::as_str);
     if args.password.is_none() || hash != args.password.as_deref() {
         compare(before_shadow, &shadow::known(&args.name, None)?);
-        // `passwd` of `user.info` is the mark that sends to the shadow file.
+        // The `passwd` of `user.info` is only the placeholder that refers to the shadow file.
         return Ok(shown(&changes));
     }
     Ok(changes)
@@ -404,7 +407,7 @@ fn creation(args: &Present) -> Add {
     }
 }
 
-/// Sets what the shadow file says of a user that is new.
+/// Sets the password and the numbers in the shadow file of a new user.
 fn first_password(cx: &Exec, args: &Present, mut ret: Ret) -> Result<Ret, Error> {
     let name = &args.name;
     let fail = |ret: &mut Ret, what: &str| {

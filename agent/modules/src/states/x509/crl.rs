@@ -13,7 +13,7 @@ use crate::x509::der::stamp;
 use crate::x509::issue::{check_digest, digest_of, in_days};
 use crate::x509::pem;
 
-/// The extension that counts the lists of an authority.
+/// The extension with the number of the list, which an authority increases with each list.
 const NUMBER: &str = "cRLNumber";
 
 pub(super) fn crl_managed(cx: &Exec, args: CrlManaged) -> Result<Ret, Error> {
@@ -40,7 +40,7 @@ pub(super) fn crl_managed(cx: &Exec, args: CrlManaged) -> Result<Ret, Error> {
     told(file.run(|there| wanted.plan(cx, there)))
 }
 
-/// What is wanted of a list.
+/// The wanted properties of a revocation list.
 struct Wanted<'a> {
     name: &'a str,
     days_remaining: f64,
@@ -85,7 +85,8 @@ impl<'a> Wanted<'a> {
         self.extensions.get(NUMBER).and_then(Value::as_str) == Some("auto")
     }
 
-    /// The arguments of `create_crl` with a number of its own, or with none.
+    /// Returns the arguments of `create_crl`. A list number of `auto` is replaced by the given
+    /// number, or removed if there is none.
     fn with_number(&self, number: Option<Value>) -> Map {
         let mut extensions = self.extensions.clone();
         if self.counts() {
@@ -117,7 +118,7 @@ impl<'a> Wanted<'a> {
         if self.days_remaining != 0.0 && is_short {
             changes.insert("expiration", true);
         }
-        // A number that counts is the one that is there, where there is one.
+        // A list number of `auto` is compared as the current number of the list, if there is one.
         let number = current.number().or_else(|| self.counts().then(|| 1.into()));
         let draft = Draft::of(cx, &self.with_number(number))?;
         changes.update(draft.changes(cx, current)?);
