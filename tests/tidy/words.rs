@@ -121,14 +121,15 @@ fn comments_in_plain_english_only_become_more() {
     let allowed = fs::read_to_string(workspace().join(FILE)).unwrap();
     let allowed: BTreeMap<String, usize> = toml::from_str(&allowed).unwrap();
     let rooms = counts.keys().chain(allowed.keys());
-    let differing = rooms.filter(|room| counts.get(*room) != allowed.get(*room));
+    let number =
+        |of: &BTreeMap<String, usize>, room: &str| of.get(room).copied().unwrap_or_default();
+    let differing = rooms.filter(|room| number(&counts, room) != number(&allowed, room));
     let mut found: Vec<String> = differing
         .map(|room| {
-            let number = |of: &BTreeMap<String, usize>| of.get(room).copied().unwrap_or_default();
             format!(
                 "\"{room}\" = {} (the file has {})",
-                number(&counts),
-                number(&allowed)
+                number(&counts, room),
+                number(&allowed, room)
             )
         })
         .collect();

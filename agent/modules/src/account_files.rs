@@ -1,4 +1,5 @@
-//! Making and removing accounts where no program does it: by their lines in the files.
+//! Creating and removing accounts on a machine without programs for it: edits the lines of
+//! `/etc/passwd` and its sister files.
 
 use std::path::Path;
 
@@ -9,26 +10,27 @@ use value::log;
 use crate::account_tools::{self as tools, is_of, path};
 use crate::{accounts, fs};
 
-/// A user to be made.
+/// A user to be created.
 #[derive(Clone, Debug)]
 pub(crate) struct New<'a> {
-    /// Its name.
+    /// The login name.
     pub(crate) name: &'a str,
-    /// Its number; a free one where none is given.
+    /// The uid; `None` picks a free one.
     pub(crate) uid: Option<&'a str>,
-    /// Its primary group; one of its own name where none is named.
+    /// The primary group; `None` uses a group with the user's name.
     pub(crate) group: Option<&'a str>,
-    /// Its home.
+    /// The home directory; `None` means `/home/NAME`.
     pub(crate) home: Option<&'a str>,
-    /// Its login shell.
+    /// The login shell; `None` or an empty text means `/bin/sh`.
     pub(crate) shell: Option<&'a str>,
-    /// Whether it is a system account.
+    /// True for a system account.
     pub(crate) system: bool,
-    /// Whether the home is made.
+    /// True to create the home directory.
     pub(crate) createhome: bool,
 }
 
-/// The number that is asked for, or a free one of the range.
+/// Returns the requested number, or a free one of the range (100-999 for system accounts, else
+/// 1000-59999). Returns `None` if the number is invalid or taken.
 fn number(given: Option<&str>, system: bool, taken: &[u32]) -> Option<u32> {
     let (first, last) = if system { (100, 999) } else { (1000, 59_999) };
     let number = match given {
@@ -57,7 +59,7 @@ fn remove(cx: &Exec, file: &str, name: &str) -> Result<(), Error> {
     })
 }
 
-/// Makes a group; false when it cannot be made so.
+/// Creates a group. Returns false when the name or number is not usable.
 pub(crate) fn add_group(
     cx: &Exec,
     name: &str,
@@ -76,7 +78,7 @@ pub(crate) fn add_group(
     Ok(true)
 }
 
-/// Makes a user; false when it cannot be made so.
+/// Creates a user. Returns false when the name or a value is not usable.
 pub(crate) fn add_user(cx: &Exec, new: &New<'_>) -> Result<bool, Error> {
     let name = new.name;
     tools::check_name(name)?;
@@ -126,7 +128,8 @@ fn make_home(cx: &Exec, home: &Path, uid: u32, gid: u32) -> Result<(), Error> {
     fs::chown(cx, home, Some(uid), Some(gid), false).map_err(Error::io(home))
 }
 
-/// Removes a user, and its own group where nobody else is in it. With `purge` its home goes as well.
+/// Removes a user, and the group of the same name if it has no other members. With `purge`, also
+/// removes the home directory.
 pub(crate) fn remove_user(cx: &Exec, name: &str, purge: bool) -> Result<bool, Error> {
     let Some(user) = accounts::user(name) else {
         return Ok(false);
@@ -153,7 +156,7 @@ pub(crate) fn remove_user(cx: &Exec, name: &str, purge: bool) -> Result<bool, Er
     Ok(true)
 }
 
-/// Removes a group; false where it is the primary one of a user.
+/// Removes a group. Returns false when it is the primary group of a user.
 pub(crate) fn remove_group(cx: &Exec, name: &str) -> Result<bool, Error> {
     let group = accounts::group(name);
     let users = accounts::users();

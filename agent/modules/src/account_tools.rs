@@ -1,5 +1,5 @@
-//! Changing accounts with the machine's own programs; where a small machine has only busybox's, which cannot change what is there,
-//! the files are edited.
+//! Changing accounts with the machine's own programs. A small machine may have only busybox's
+//! programs, which cannot change existing accounts; there, the files are edited.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,19 @@ use value::log;
 use crate::fs::{self, Owner};
 use crate::process::{self, Output, Process};
 
-/// A program that is to be there, by its full path.
+/// Returns the full path of a program.
 pub(crate) fn find(program: &str) -> Result<String, Error> {
     process::which(program)
         .ok_or_else(|| Error::refused(format!("Command '{program}' cannot be found")))
 }
 
-/// True where one of shadow's programs is missing and busybox is there.
+/// True when one of shadow's programs is missing and busybox is installed.
 pub(crate) fn is_small(program: &str) -> bool {
     process::which(program).is_none() && process::which("busybox").is_some()
 }
 
-/// Runs a program on accounts. A name among the `names`, which stand last, never becomes an option.
+/// Runs a program that changes accounts. The `names` are the last arguments, and none of them can
+/// be mistaken for an option.
 pub(crate) fn run(
     cx: &Exec,
     program: &str,
@@ -41,7 +42,8 @@ pub(crate) fn run(
     Process::words(words).run(cx)
 }
 
-/// Refuses what cannot be the name of an account, or would be taken for something else.
+/// Refuses a text that cannot be the name of an account, or that a program would read as something
+/// else.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     if name.is_empty() || name.starts_with('-') || name.contains([':', '\n', '/']) {
         let shown = value::python::repr(&name.into());
@@ -52,19 +54,19 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Today in days since 1970, as the shadow file counts.
+/// Returns today's date in days since 1970, as the shadow file counts.
 pub(crate) fn today() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| now.as_secs() / 86_400).to_string()
 }
 
-/// A file of accounts below a root.
+/// Returns the path of an account file below a root.
 pub(crate) fn path(root: Option<&str>, name: &str) -> PathBuf {
     Path::new(root.unwrap_or("/")).join("etc").join(name)
 }
 
-/// Changes the lines of a file of accounts, split at colons, while no other program changes it. Mode and owner stay. A file that is
-/// not there is left so.
+/// Changes the lines of an account file, split at colons, while other programs are locked out. Mode
+/// and owner stay the same. A missing file is not created.
 pub(crate) fn edit(
     cx: &Exec,
     path: &Path,
@@ -91,7 +93,8 @@ pub(crate) fn edit(
     fs::write(cx, path, new.as_bytes(), Owner::default())
 }
 
-/// What shadow's own programs lock. A machine on which it cannot be locked has none that would care.
+/// Takes the lock that shadow's own programs take. Where the file cannot be opened or locked, no
+/// program on the machine uses that lock either.
 fn locked(path: &Path) -> Option<OwnedFd> {
     let file = path.parent()?.join(".pwd.lock");
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
@@ -102,7 +105,7 @@ fn locked(path: &Path) -> Option<OwnedFd> {
     Some(lock)
 }
 
-/// Sets one field of the line of an account.
+/// Sets one field of an account's line.
 pub(crate) fn set_field(
     cx: &Exec,
     path: &Path,
@@ -125,12 +128,12 @@ pub(crate) fn set_field(
     })
 }
 
-/// True for the line of an account.
+/// True for the line of this account.
 pub(crate) fn is_of(line: &[String], name: &str) -> bool {
     line.first().is_some_and(|first| first == name)
 }
 
-/// Changes the members of groups, which stand last in the lines of both files.
+/// Changes the members of groups. They are the last field of the lines of both files.
 pub(crate) fn edit_members(
     cx: &Exec,
     root: Option<&str>,

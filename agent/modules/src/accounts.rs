@@ -1,4 +1,5 @@
-//! Users and groups of this machine: from `/etc/passwd` and `/etc/group`, and from `getent` where NSS has other sources.
+//! The users and groups of this machine: from `/etc/passwd` and `/etc/group`, and from `getent`
+//! where NSS has other sources.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
@@ -45,34 +46,35 @@ pub struct Group {
     pub members: Vec<String>,
 }
 
-/// Every user, in the order of the file, those of other sources behind.
+/// Returns every user, in the order of the file. Users from other sources follow.
 #[must_use]
 pub fn users() -> Vec<User> {
     USERS.all()
 }
 
-/// Every group, in the order of the file, those of other sources behind.
+/// Returns every group, in the order of the file. Groups from other sources follow.
 #[must_use]
 pub fn groups() -> Vec<Group> {
     GROUPS.all()
 }
 
-/// Checks that the files of users and groups can be read: nothing may be decided about an account as if there were none.
+/// Checks that the files of users and groups can be read. Otherwise a caller could decide about an
+/// account as if there were none.
 ///
 /// # Errors
-/// When one of them is there and cannot be read.
+/// When one of the files exists and cannot be read.
 pub fn check() -> Result<(), Error> {
     USERS.load()?;
     GROUPS.load().map(drop)
 }
 
-/// Every user of the file below another root.
+/// Returns every user of the file below another root.
 #[must_use]
 pub fn users_below(root: &Path) -> Vec<User> {
     below(root, "passwd", User::of)
 }
 
-/// Every group of the file below another root.
+/// Returns every group of the file below another root.
 #[must_use]
 pub fn groups_below(root: &Path) -> Vec<Group> {
     below(root, "group", Group::of)
@@ -88,31 +90,31 @@ fn below<T>(root: &Path, name: &str, parse: fn(&str) -> Option<T>) -> Vec<T> {
     text.lines().filter_map(parse).collect()
 }
 
-/// A user by name.
+/// Returns a user by name.
 #[must_use]
 pub fn user(name: &str) -> Option<User> {
     USERS.one(name, |user| user.name == name)
 }
 
-/// A user by number.
+/// Returns a user by number.
 #[must_use]
 pub fn user_of(uid: u32) -> Option<User> {
     USERS.one(&uid.to_string(), |user| user.uid == uid)
 }
 
-/// A group by name.
+/// Returns a group by name.
 #[must_use]
 pub fn group(name: &str) -> Option<Group> {
     GROUPS.one(name, |group| group.name == name)
 }
 
-/// A group by number.
+/// Returns a group by number.
 #[must_use]
 pub fn group_of(gid: u32) -> Option<Group> {
     GROUPS.one(&gid.to_string(), |group| group.gid == gid)
 }
 
-/// The groups that a user is in, the primary one among them.
+/// Returns the groups that a user is in, including the primary one.
 #[must_use]
 pub fn groups_of(user: &User) -> Vec<Group> {
     let belongs = |group: &Group| group.gid == user.gid || group.members.contains(&user.name);
@@ -155,14 +157,15 @@ impl Group {
     }
 }
 
-/// A file of `/etc` as it was read last: a run asks for the same few names thousands of times.
+/// A cached file of `/etc`, because a run asks for the same few names thousands of times.
 struct Database<T> {
     name: &'static str,
     parse: fn(&str) -> Option<T>,
     read: Mutex<Option<(Stamp, Arc<Vec<T>>)>>,
 }
 
-/// What tells one state of a file from the next, even where both are of the same moment: programs replace these files.
+/// The identity of one version of a file: modification time, inode and size. Programs replace these
+/// files, so the inode differs even when two versions have the same time.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
 fn stamp(path: &Path) -> Stamp {
@@ -183,7 +186,8 @@ impl<T: Clone> Database<T> {
         text.lines().filter_map(self.parse).collect()
     }
 
-    /// The entries of the file; where it cannot be read it is logged, and there are none.
+    /// Returns the entries of the file. If it cannot be read, the error is logged and there are no
+    /// entries.
     fn file(&self) -> Arc<Vec<T>> {
         self.load().unwrap_or_else(|error| {
             log::error(error);
@@ -191,7 +195,7 @@ impl<T: Clone> Database<T> {
         })
     }
 
-    /// Returns the entries of the file, read again when it was changed.
+    /// Returns the entries of the file, which is read again after a change.
     fn load(&self) -> Result<Arc<Vec<T>>, Error> {
         let path = Path::new("/etc").join(self.name);
         let changed = stamp(&path);
@@ -224,7 +228,7 @@ impl<T: Clone> Database<T> {
     }
 }
 
-/// True when `nsswitch.conf` names sources besides the files.
+/// Returns true when `nsswitch.conf` names more sources than the files.
 fn elsewhere(database: &str) -> bool {
     let conf = fs::text_or_none("/etc/nsswitch.conf").unwrap_or_else(|error| {
         log::error(error);
@@ -247,7 +251,7 @@ fn getent(args: &[&str]) -> Option<String> {
         .stderr(process::nowhere())
         .output()
         .inspect_err(|error| {
-            // Once: a run asks for the same few names thousands of times.
+            // Log this once, because a run asks for the same few names thousands of times.
             TOLD.call_once(|| {
                 log::warning(format_args!(
                     "getent: {error}: what /etc/nsswitch.conf names besides the files of /etc is not asked for users and groups"

@@ -1,6 +1,8 @@
-//! The local event bus. It has no daemon: each listener binds a datagram socket in `sock_dir/bus`, a sender writes to all of them.
+//! The local event bus. It has no daemon: each listener binds a datagram socket in `sock_dir/bus`,
+//! and a sender writes to all of them.
 //!
-//! The folder is closed to other users, and a datagram counts only when the kernel says that it comes from this user or root.
+//! Other users cannot enter the folder, and a datagram counts only if the kernel reports this user
+//! or root as its sender.
 #![expect(
     clippy::disallowed_methods,
     reason = "a socket does not outlive its process"
@@ -23,42 +25,46 @@ use state::opts::Opts;
 use value::json::{self, Layout};
 use value::{Map, Value, log, secret};
 
-/// The longest event, tag and data as JSON.
+/// The maximum size of an event in bytes: its tag and its data as JSON.
 pub const EVENT_BYTES_MAX: usize = 128 * 1024;
 
-/// How many events a listener keeps for one who has not asked yet; the oldest go first and are counted.
+/// The maximum number of events that a listener keeps until its caller reads them. When it is full,
+/// the oldest event is dropped and counted.
 const EVENTS_KEPT_MAX: usize = 10_000;
 
-/// How often a listener's thread looks whether it is still wanted.
+/// The interval after which a listener's thread checks whether it has to stop.
 const POLL: Duration = Duration::from_millis(200);
 
-/// The most events that one look at a socket takes; a socket's own queue is shorter.
+/// The maximum number of events read from a socket in one pass; the kernel's queue of a socket is
+/// shorter.
 const LOOK_MAX: usize = 1024;
 
-/// How many listeners one sender writes to.
+/// The maximum number of listeners that one sender writes to.
 const LISTENERS_MAX: usize = 256;
 
-/// How the socket of a daemon that answers events is named: for it a sender waits while it has its hands full.
+/// The prefix of the socket names of daemons that react to events. If such a daemon's queue is
+/// full, the sender waits.
 const ANSWERS: &str = "reactor.";
-/// For how long, and how often it is tried meanwhile.
+/// The maximum time that a sender waits, and the pause between two attempts.
 const PATIENCE: Duration = Duration::from_secs(2);
 const TRY: Duration = Duration::from_millis(5);
 
 /// One event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Its tag.
+    /// The tag.
     pub tag: String,
-    /// Its data, `_stamp` included.
+    /// The data, including `_stamp`.
     pub data: Map,
 }
 
-/// Where listeners bind: a folder of this user alone.
+/// Returns the folder in which listeners bind. Only this user may enter it.
 fn folder(opts: &Opts) -> PathBuf {
     opts.path("sock_dir").join("bus")
 }
 
-/// Fires an event to everyone who listens now. It costs a look at a folder when nobody does.
+/// Fires an event to every current listener. Without listeners it costs only the listing of a
+/// folder.
 ///
 /// # Errors
 /// When the event is longer than [`EVENT_BYTES_MAX`].
@@ -99,7 +105,7 @@ fn send(socket: &UnixDatagram, listener: &Path, tag: &str, bytes: &[u8]) {
         std::thread::sleep(TRY);
     };
     if error.kind() == std::io::ErrorKind::ConnectionRefused {
-        // Its process is gone.
+        // The listener's process has ended.
         let _ = std::fs::remove_file(listener);
     } else {
         log::warning(format_args!(
@@ -130,7 +136,7 @@ struct Inbox {
     lost: u64,
 }
 
-/// A listener's socket: it is there from the moment it is made until it is dropped.
+/// A listener's socket. Its file exists until the value is dropped.
 #[derive(Debug)]
 pub struct Ear {
     socket: UnixDatagram,
@@ -138,7 +144,7 @@ pub struct Ear {
 }
 
 impl Ear {
-    /// One of a daemon that answers events.
+    /// Creates the socket of a daemon that reacts to events.
     ///
     /// # Errors
     /// When the folder or the socket cannot be made.
@@ -163,13 +169,13 @@ impl Ear {
         Ok(Self { socket, path })
     }
 
-    /// What tells when there is something to hear.
+    /// Returns the descriptor that becomes readable when an event arrives.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// What there is to hear now, the events of other users left out; at most so many.
+    /// Returns the events that have arrived, at most `most`. Events of other users are left out.
     #[must_use]
     pub fn heard(&self, most: usize) -> Vec<Event> {
         let mut buffer = vec![0; EVENT_BYTES_MAX + 1];
@@ -185,7 +191,7 @@ impl Ear {
 
     /// Waits until there is an event, or [`POLL`] is over.
     fn wait(&self) {
-        // What fails for another reason than the time would fail again at once.
+        // Errors other than a timeout come back at once; without this pause the thread would spin.
         let peeked = rustix::net::recv(&self.socket, &mut [0; 1], RecvFlags::PEEK);
         if peeked.is_err_and(|error| error != rustix::io::Errno::AGAIN) {
             std::thread::sleep(POLL);
@@ -199,20 +205,20 @@ impl Drop for Ear {
     }
 }
 
-/// Hands every event to a function, from the moment it is made until it is dropped.
+/// A thread that passes every event to a callback until the value is dropped.
 pub struct Delivery {
     reader: Arc<Reader>,
     stop: Arc<AtomicBool>,
 }
 
-/// A socket and the function that takes its events, one at a time.
+/// A socket and the callback that receives its events, one at a time.
 struct Reader {
     ear: Ear,
     sink: Mutex<Box<dyn FnMut(Event) + Send>>,
 }
 
 impl Reader {
-    /// Hands over what has arrived, in order.
+    /// Passes on the events that have arrived, in order.
     fn read(&self) {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         self.ear.heard(LOOK_MAX).into_iter().for_each(&mut *sink);
@@ -220,7 +226,7 @@ impl Reader {
 }
 
 impl Delivery {
-    /// Begins to listen.
+    /// Starts to listen.
     ///
     /// # Errors
     /// When the folder or the socket cannot be made.
@@ -245,7 +251,7 @@ impl Delivery {
         Ok(delivery)
     }
 
-    /// Hands over every event that was fired before this call.
+    /// Passes on every event that was fired before this call.
     pub fn catch_up(&self) {
         self.reader.read();
     }
@@ -258,14 +264,14 @@ impl Drop for Delivery {
     }
 }
 
-/// Listens from the moment it is made.
+/// A listener that queues events until its caller reads them.
 pub struct Listener {
     inbox: Arc<(Mutex<Inbox>, Condvar)>,
     _delivery: Delivery,
 }
 
 impl Listener {
-    /// Begins to listen.
+    /// Starts to listen.
     ///
     /// # Errors
     /// When the folder or the socket cannot be made.
@@ -279,7 +285,8 @@ impl Listener {
         })
     }
 
-    /// Waits for an event that `wanted` takes; those it does not take are dropped. None when the time is over.
+    /// Waits for an event for which `wanted` returns true, and drops the others. Returns `None`
+    /// when the deadline has passed.
     pub fn next(&self, deadline: Instant, mut wanted: impl FnMut(&Event) -> bool) -> Option<Event> {
         let (inbox, arrived) = &*self.inbox;
         let mut inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
@@ -299,7 +306,7 @@ impl Listener {
         }
     }
 
-    /// Every event so far, without waiting and without taking them away.
+    /// Returns the events received so far, without waiting and without removing them.
     #[must_use]
     pub fn seen(&self) -> Vec<Event> {
         let inbox = self.inbox.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -343,7 +350,7 @@ fn receive(inbox: &(Mutex<Inbox>, Condvar), event: Event) {
     arrived.notify_all();
 }
 
-/// One datagram; none when it is from neither this user nor root.
+/// Reads one datagram; `None` when it is from neither this user nor root.
 fn datagram<'a>(
     socket: &UnixDatagram,
     buffer: &'a mut [u8],

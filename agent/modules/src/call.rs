@@ -1,10 +1,11 @@
-//! What comes of calling one function by its name: for `salt-call` and for the jobs of a minion.
+//! Helpers for a call of one function by its name, for `salt-call` and for the jobs of a minion.
 
 use state::exec::Exec;
 use state::module::{Error, Problem};
 use value::{Map, Value};
 
-/// Arguments as jobs carry them: those with names lie in maps that say so.
+/// Splits the arguments of a job into positional and named ones. A job carries named arguments in
+/// maps with a mark (`__kwarg__`).
 #[must_use]
 pub fn split(args: &[Value]) -> (Vec<Value>, Map) {
     let (mut places, mut names) = (Vec::new(), Map::new());
@@ -21,14 +22,14 @@ pub fn split(args: &[Value]) -> (Vec<Value>, Map) {
     (places, names)
 }
 
-/// The other way round: those with names are the last one, in a map that says so.
+/// The inverse of [`split`]: the named arguments become the last argument, a map with the mark.
 #[must_use]
 pub fn joined(args: Vec<Value>, kwargs: Map) -> Vec<Value> {
     let named = (!kwargs.is_empty()).then(|| kwargs.with("__kwarg__", true).into());
     args.into_iter().chain(named).collect()
 }
 
-/// How a function wants its return printed: state runs as a highstate.
+/// Returns the outputter that a function's return needs: `highstate` for state runs.
 #[must_use]
 pub fn outputter(name: &str) -> Option<&'static str> {
     const RUNS: &[&str] = &[
@@ -50,7 +51,8 @@ pub fn outputter(name: &str) -> Option<&'static str> {
     RUNS.contains(&fun).then_some("highstate")
 }
 
-/// The exit code of a call that returned: what the function has asked for, or what its return says.
+/// Returns the exit code of a call that returned: the one that the function has set, or the one
+/// that its return implies.
 #[must_use]
 pub fn retcode(cx: &Exec, ret: &Value) -> i64 {
     let is_false = |key: &&str| ret.get(key).is_some_and(|truth| !truth.is_true());
@@ -60,7 +62,7 @@ pub fn retcode(cx: &Exec, ret: &Value) -> i64 {
     }
 }
 
-/// Documentation as it stands in Salt's own files.
+/// Formats documentation with the indentation that Salt's own docstrings have.
 #[must_use]
 pub fn docstring(doc: &str) -> String {
     let lines: String = doc
@@ -70,7 +72,7 @@ pub fn docstring(doc: &str) -> String {
     format!("\n{lines}    ")
 }
 
-/// What Python says of arguments that do not fit; nothing for other errors.
+/// Returns Python's message for wrong arguments; `None` for other errors.
 #[must_use]
 pub fn wrong_arguments(name: &str, error: &Error) -> Option<String> {
     let short = name.rsplit('.').next().unwrap_or(name);

@@ -1,4 +1,5 @@
-//! Password hashes as `/etc/shadow` holds them: `$1$` (MD5), `$5$` (SHA-256) and `$6$` (SHA-512).
+//! Password hashes in the formats of `/etc/shadow`: `$1$` (MD5), `$5$` (SHA-256) and `$6$`
+//! (SHA-512).
 
 use md5::Md5;
 use sha2::{Digest, Sha256, Sha512};
@@ -10,15 +11,15 @@ const DEFAULT_ROUNDS: usize = 5000;
 const LONGEST_SHA_SALT: usize = 16;
 const LONGEST_MD5_SALT: usize = 8;
 
-/// The names of the algorithms with the marks that stand for them.
+/// The names of the algorithms with their marks.
 const MARKS: [(&str, &str); 3] = [("sha512", "6"), ("sha256", "5"), ("md5", "1")];
 
 type Hash = fn(&[&[u8]]) -> Vec<u8>;
 
-/// Hashes a password; a salt may start with `rounds=N$`, and is random where none is given.
+/// Hashes a password. The salt may start with `rounds=N$`; without a salt, a random one is used.
 ///
 /// # Errors
-/// For an algorithm that is not there, or a salt that cannot stand in a line of `/etc/shadow`.
+/// For an unknown algorithm, or a salt that is not allowed in a line of `/etc/shadow`.
 pub(crate) fn hash(password: &str, salt: Option<&str>, algorithm: &str) -> Result<String, Error> {
     let mark = MARKS.iter().find(|known| known.0 == algorithm);
     let Some((_, mark)) = mark else {
@@ -38,7 +39,8 @@ pub(crate) fn hash(password: &str, salt: Option<&str>, algorithm: &str) -> Resul
     Ok(of_mark(password, mark, &salt))
 }
 
-/// Hashes a password with the algorithm, rounds and salt of a hash, where it is one that can be made here.
+/// Hashes a password with the algorithm, rounds and salt of an existing hash. Returns `None` when
+/// the hash is of an unsupported kind.
 pub(crate) fn hash_like(password: &str, existing: &str) -> Option<String> {
     let (mark, rest) = existing.strip_prefix('$')?.split_once('$')?;
     let (salt, _) = rest.rsplit_once('$')?;
@@ -78,7 +80,7 @@ fn cut(salt: &str, most: usize) -> &str {
         .unwrap_or_default()
 }
 
-/// The bytes again and again, up to a length.
+/// Repeats the bytes up to a length.
 fn repeated(bytes: &[u8], length: usize) -> Vec<u8> {
     bytes.iter().copied().cycle().take(length).collect()
 }
@@ -125,7 +127,7 @@ fn sha_rounds(password: &[u8], salt: &[u8], rounds: usize, hash: Hash) -> Vec<u8
     sum
 }
 
-/// One round, which all three algorithms have in common.
+/// Computes one round, which all three algorithms have in common.
 fn stirred(round: usize, sum: &[u8], password: &[u8], salt: &[u8], hash: Hash) -> Vec<u8> {
     let (first, last) = if round % 2 == 1 {
         (password, sum)

@@ -1,7 +1,8 @@
-//! Changing files so that power may fail at any instruction.
+//! Changes to files that survive a power failure at any instruction.
 //!
-//! A file is written beside its target, given owner and mode, and renamed. An existing file is only ever replaced by data that is
-//! already on the disk; a new one is made durable by the next barrier ([`Exec::barrier`]), unless `file_sync: always` says otherwise.
+//! A file is written under a temporary name in its target's folder, given owner and mode, and
+//! renamed. An existing file is only ever replaced by data that is already on the disk. A new file
+//! is made durable by the next barrier ([`Exec::barrier`]), unless `file_sync: always` is set.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -33,7 +34,8 @@ pub use read::{
 };
 pub use walk::{Walked, here, here_if_readable, is_text_file, walk, walk_links};
 
-/// Owner and mode of a file that is written; what is none stays as the replaced file has it, or as a new file gets it.
+/// The owner and mode of a file that is written. A part that is `None` is taken from the replaced
+/// file, or is the default of a new file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
     /// The permission bits, set-id and sticky bits included.
@@ -44,18 +46,20 @@ pub struct Owner {
     pub gid: Option<u32>,
 }
 
-/// Writes a whole file: at any moment it is either old or new.
+/// Writes a whole file. At any moment the path has either the old or the new contents.
 ///
 /// # Errors
-/// When the folder is missing or the disk is full; the old file is then untouched and nothing is left beside it.
+/// When the folder is missing or the disk is full. The old file is then untouched, and no temporary
+/// file remains.
 pub fn write(cx: &Exec, path: &Path, contents: &[u8], owner: Owner) -> Result<(), Error> {
     write_from(cx, path, &mut &*contents, owner)
 }
 
-/// The same with contents that are read on the way: a large file never lies in memory.
+/// Like [`write()`], but copies from a reader, so a large file is never held in memory.
 ///
 /// # Errors
-/// When the folder is missing, the disk is full or the contents cannot be read; the old file is then untouched.
+/// When the folder is missing, the disk is full or the contents cannot be read. The old file is
+/// then untouched.
 pub fn write_from(
     cx: &Exec,
     path: &Path,
@@ -69,15 +73,16 @@ pub fn write_from(
     }
 }
 
-/// Opens the folder that a path is in, as far as its symlinks may be followed.
+/// Opens the folder of a path. Follows only symlinks that the configuration permits.
 fn at(cx: &Exec, path: &Path, last: Last) -> std::io::Result<Place> {
     handle::place(path, Links::of(cx), last)
 }
 
-/// The same, but a link at `path` is replaced and what it points to is left alone.
+/// Like [`write_from`], but replaces a link at `path` instead of the file that it points to.
 ///
 /// # Errors
-/// When the folder is missing, the disk is full or the contents cannot be read; the old file is then untouched.
+/// When the folder is missing, the disk is full or the contents cannot be read. The old file is
+/// then untouched.
 pub fn replace_from(
     cx: &Exec,
     path: &Path,
@@ -88,8 +93,8 @@ pub fn replace_from(
     put(cx, &place, contents, owner)
 }
 
-/// Writes a file under a name of its own and gives it the name of the place: all of it in the folder
-/// that the place holds open, whatever happens to the path meanwhile.
+/// Writes a file under a temporary name and renames it to the name of the place. Both happen in the
+/// folder that the place holds open, so another change of the path has no effect.
 fn put(cx: &Exec, place: &Place, contents: &mut dyn Read, owner: Owner) -> Result<(), Error> {
     let (folder, target) = (&place.folder, place.path());
     let old = folder.led_to(&place.name);
@@ -121,13 +126,15 @@ fn put(cx: &Exec, place: &Place, contents: &mut dyn Read, owner: Owner) -> Resul
     Ok(())
 }
 
-/// Asks who has foreseen the run whether a file is to hold what was written beside it.
+/// Checks with the preview of the run, if there is one, that a file may be replaced by the new
+/// file.
 fn as_foreseen(cx: &Exec, path: &Path, new: &Path) -> std::io::Result<()> {
     let foresight = cx.foresight.as_ref();
     foresight.map_or(Ok(()), |foresight| foresight.may_place(cx, path, new))
 }
 
-/// In test mode: tells who looks ahead what a file would hold. Contents that cannot be read are told by the run itself.
+/// Reports the future contents of a file to the preview, in test mode only. Contents that cannot be
+/// read are left to the run itself, which reports the error.
 pub(crate) fn would_hold<C: AsRef<[u8]>>(
     cx: &Exec,
     path: &Path,
@@ -140,13 +147,14 @@ pub(crate) fn would_hold<C: AsRef<[u8]>>(
     }
 }
 
-/// A link is written through, as Salt does; the rename must happen where the link points.
+/// Returns the path that a link points to. As in Salt, files are written through links, so the
+/// rename must happen at the link's target.
 fn resolved(path: &Path) -> PathBuf {
     let led = path.is_symlink().then(|| path.canonicalize().ok());
     led.flatten().unwrap_or_else(|| path.to_path_buf())
 }
 
-/// Returns the name under which something is made that will get the name of a target.
+/// Returns a temporary name for a new file that will replace a target.
 fn beside(folder: &Folder, target: &OsStr) -> OsString {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     sweep_once(folder);
@@ -155,13 +163,14 @@ fn beside(folder: &Folder, target: &OsStr) -> OsString {
     format!(".{name:.200}.{}.{count}.pinch", std::process::id()).into()
 }
 
-/// Whether a name is that of what a run that was killed has left beside what it wrote.
+/// Returns true if a name is that of a temporary file left by a run that was killed.
 #[must_use]
 pub fn is_left(name: &OsStr) -> bool {
     writer(name).is_some_and(is_gone)
 }
 
-/// Removes from a folder what runs that were killed have left there; this program looks into each folder once.
+/// Removes the temporary files that killed runs left in a folder. This program searches each folder
+/// once.
 pub fn sweep(folder: &Path) {
     if let Ok(folder) = Folder::open(folder, Links::Followed) {
         sweep_once(&folder);
@@ -176,13 +185,13 @@ fn sweep_once(folder: &Folder) {
     }
     for name in folder.names().unwrap_or_default() {
         if is_left(&name) {
-            // What cannot be removed is in nobody's way.
+            // A leftover that cannot be removed does no harm.
             let _ = folder.unlink(&name);
         }
     }
 }
 
-/// The process that a file made by [`beside`] belongs to.
+/// Returns the process that a file named by [`beside`] belongs to.
 fn writer(name: &OsStr) -> Option<Pid> {
     let name = name.to_str()?.strip_prefix('.')?.strip_suffix(".pinch")?;
     let (rest, _count) = name.rsplit_once('.')?;
@@ -201,7 +210,7 @@ fn fill(
     owner: Owner,
     sync: bool,
 ) -> std::io::Result<()> {
-    // Closed to others until it has its owner and mode.
+    // Other users cannot read it until it has its owner and mode.
     let private = if owner.mode.is_some() { 0o600 } else { 0o666 };
     let mut file = folder.create(name, private)?;
     std::io::copy(contents, &mut file)?;
@@ -216,14 +225,14 @@ fn give(file: &File, owner: Owner) -> std::io::Result<()> {
     if uid.is_some() || gid.is_some() {
         fchown(file, uid, gid)?;
     }
-    // After the owner: changing that clears the set-id bits.
+    // This is after the change of owner, which clears the set-id bits.
     match owner.mode {
         Some(mode) => file.set_permissions(std::fs::Permissions::from_mode(mode)),
         None => Ok(()),
     }
 }
 
-/// Notes a path and the folder that it is in.
+/// Marks a path and its folder as changed.
 fn note(cx: &Exec, path: &Path) {
     cx.changed(path);
     if let Some(folder) = path.parent() {
@@ -231,20 +240,20 @@ fn note(cx: &Exec, path: &Path) {
     }
 }
 
-/// Removes a file or a link, or a folder with all that is in it.
+/// Removes a file, a link, or a folder with its contents.
 ///
 /// # Errors
-/// When it is not there or the system refuses.
+/// When it does not exist or the system refuses.
 pub fn remove(cx: &Exec, path: &Path) -> std::io::Result<()> {
     let place = at(cx, path, Last::Itself)?;
     place.entry()?;
     remove_at(cx, &place.folder, &place.name)
 }
 
-/// Removes what has a name in a folder that is held open, with all that is in it.
+/// Removes an entry of an open folder, with its contents.
 ///
 /// # Errors
-/// When it is not there or the system refuses.
+/// When it does not exist or the system refuses.
 pub fn remove_at(cx: &Exec, folder: &Folder, name: &OsStr) -> std::io::Result<()> {
     let path = &folder.path().join(name);
     if let Some(keeper) = keeper(cx) {
@@ -266,7 +275,7 @@ pub fn rmdir(cx: &Exec, path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes one folder.
+/// Creates one folder.
 ///
 /// # Errors
 /// When its parent is missing or the system refuses.
@@ -279,7 +288,8 @@ pub fn mkdir(cx: &Exec, path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes a folder with those above it. Where the program keeps its own state, only its owner may enter.
+/// Creates a folder and its missing parents. Below the program's own `cachedir`, only the owner may
+/// enter them.
 ///
 /// # Errors
 /// When the system refuses.
@@ -300,13 +310,14 @@ fn make_all(cx: &Exec, path: &Path) -> std::io::Result<()> {
     path.parent().map_or(Ok(()), |above| make_all(cx, above))?;
     let place = at(cx, path, Last::Itself)?;
     match place.folder.mkdir(&place.name, 0o777) {
-        // Another one made it meanwhile.
+        // Another process has created it meanwhile.
         Err(_) if path.is_dir() => Ok(()),
         made => made,
     }
 }
 
-/// Lets a program, or who writes in place for a purpose, change a file: what it was is noted before, what it is after.
+/// Runs a function that changes a file in place, for example by a program. The record gets the old
+/// state before, and the new state after it.
 pub fn changed_by<T>(cx: &Exec, path: &Path, act: impl FnOnce() -> T) -> T {
     let keeper = keeper(cx);
     let place = keeper.map(|keeper| {
@@ -321,7 +332,7 @@ pub fn changed_by<T>(cx: &Exec, path: &Path, act: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Makes a folder that only its owner may enter, with those above it.
+/// Creates a folder that only its owner may enter, and its missing parents.
 ///
 /// # Errors
 /// When the system refuses.
@@ -332,18 +343,18 @@ pub fn mkdirs_private(cx: &Exec, path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A folder that is made now; which mode it gets is the system's choice.
+/// Returns the image of a new folder. The system chooses its mode.
 fn directory() -> image::Image {
     Map::new().with("kind", "directory")
 }
 
-/// A link that is made now.
+/// Returns the image of a new link.
 fn link(target: &Path) -> image::Image {
     let target = target.to_string_lossy().into_owned();
     Map::new().with("kind", "symlink").with("target", target)
 }
 
-/// Notes the folders that are about to be made, the uppermost first.
+/// Notes the folders that are about to be created, the uppermost first.
 fn note_missing(cx: &Exec, path: &Path) {
     let Some(keeper) = keeper(cx) else {
         return;
@@ -355,10 +366,10 @@ fn note_missing(cx: &Exec, path: &Path) {
     }
 }
 
-/// Makes a symbolic link.
+/// Creates a symbolic link.
 ///
 /// # Errors
-/// When something is there or the system refuses.
+/// When the path exists or the system refuses.
 pub fn symlink(cx: &Exec, target: &Path, path: &Path) -> std::io::Result<()> {
     let place = at(cx, path, Last::Itself)?;
     let make = || place.folder.symlink(target, &place.name);
@@ -367,10 +378,10 @@ pub fn symlink(cx: &Exec, target: &Path, path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Puts a symbolic link in the place of whatever file or link is there, in one step.
+/// Replaces a file or link by a symbolic link, in one step.
 ///
 /// # Errors
-/// When a folder is there or the system refuses.
+/// When the path is a folder or the system refuses.
 pub fn replace_with_symlink(cx: &Exec, target: &Path, path: &Path) -> std::io::Result<()> {
     let Place { folder, name } = at(cx, path, Last::Itself)?;
     let temporary = beside(&folder, &name);
@@ -384,10 +395,10 @@ pub fn replace_with_symlink(cx: &Exec, target: &Path, path: &Path) -> std::io::R
     Ok(())
 }
 
-/// Makes another name for a file.
+/// Creates another name for a file.
 ///
 /// # Errors
-/// When something is there, it is on another file system, or the system refuses.
+/// When the path exists, it is on another file system, or the system refuses.
 pub fn hard_link(cx: &Exec, source: &Path, path: &Path) -> std::io::Result<()> {
     let (from, to) = (at(cx, source, Last::Itself)?, at(cx, path, Last::Itself)?);
     from.folder.link(&from.name, &to.folder, &to.name)?;
@@ -398,7 +409,7 @@ pub fn hard_link(cx: &Exec, source: &Path, path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Gives a path another name on the same file system.
+/// Renames a path on the same file system.
 ///
 /// # Errors
 /// When the system refuses.
@@ -417,10 +428,10 @@ fn moved(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
     old.folder.rename(&old.name, &new.folder, &new.name)
 }
 
-/// Moves a path; where it goes to another file system it is copied and then removed.
+/// Moves a path. If the target is on another file system, it is copied and then removed.
 ///
 /// # Errors
-/// When the system refuses; the source is then still there.
+/// When the system refuses. The source then still exists.
 pub fn move_path(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
     match moved(cx, from, to) {
         Err(error) if error.kind() == std::io::ErrorKind::CrossesDevices => {
@@ -437,7 +448,7 @@ pub fn move_path(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Copies a file, link or folder with modes and times; owners are those of a new file.
+/// Copies a file, link or folder with modes and times. The copies have the owner of a new file.
 ///
 /// # Errors
 /// When the system refuses.
@@ -458,7 +469,7 @@ pub fn copy_tree(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Copies a file's contents and mode to a new name, whole or not at all.
+/// Copies a file's contents and mode to a new name, completely or not at all.
 ///
 /// # Errors
 /// When the system refuses.
@@ -495,7 +506,8 @@ fn copied(from: &Path, folder: &Folder, name: &OsStr, sync: bool) -> std::io::Re
     if sync { file.sync_all() } else { Ok(()) }
 }
 
-/// Sets the permission bits of a path, or with `follow` of what it leads to. A symlink has none.
+/// Sets the permission bits of a path, or with `follow` those of its target. A symlink itself has
+/// none.
 ///
 /// # Errors
 /// When the system refuses.
@@ -506,7 +518,7 @@ pub fn chmod(cx: &Exec, path: &Path, mode: u32, follow: bool) -> std::io::Result
     Ok(())
 }
 
-/// Sets the permission bits of what has a name in a folder that is held open.
+/// Sets the permission bits of an entry of an open folder.
 ///
 /// # Errors
 /// When it is a symlink or the system refuses.
@@ -519,7 +531,7 @@ pub fn chmod_at(cx: &Exec, place: &Place, mode: u32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Sets the owner of what a path leads to, or with `follow` false of the link itself.
+/// Sets the owner of a path's target, or with `follow` false that of the link itself.
 ///
 /// # Errors
 /// When the system refuses.
@@ -536,7 +548,7 @@ pub fn chown(
     Ok(())
 }
 
-/// Sets the owner of what has a name in a folder that is held open, of a symlink itself.
+/// Sets the owner of an entry of an open folder. For a symlink, it is the owner of the link itself.
 ///
 /// # Errors
 /// When the system refuses.
@@ -561,7 +573,7 @@ pub fn chown_at(
     Ok(())
 }
 
-/// Sets the times of a path, which is made as an empty file if it is not there.
+/// Sets the times of a path. If it does not exist, it is created as an empty file.
 ///
 /// # Errors
 /// When the system refuses.
@@ -587,10 +599,10 @@ pub fn touch(cx: &Exec, path: &Path, times: std::fs::FileTimes) -> std::io::Resu
     Ok(())
 }
 
-/// Makes a device node or a pipe.
+/// Creates a device node or a pipe.
 ///
 /// # Errors
-/// When something is there or the system refuses.
+/// When the path exists or the system refuses.
 pub fn mknod(
     cx: &Exec,
     path: &Path,
@@ -608,10 +620,10 @@ pub fn mknod(
     Ok(())
 }
 
-/// Opens a file to change it in place, which only what is written in place for a purpose may do.
+/// Opens a file to change it in place. This is only for files that must not be replaced.
 ///
 /// # Errors
-/// When it is not there or the system refuses.
+/// When it does not exist or the system refuses.
 pub fn open_in_place(cx: &Exec, path: &Path) -> std::io::Result<File> {
     let led = at(cx, path, Last::Led)?;
     if let Some(keeper) = keeper(cx) {

@@ -1,4 +1,4 @@
-//! Hashes of files and of what is fetched.
+//! Hashes of files and of fetched data.
 
 use std::io::Read;
 use std::path::Path;
@@ -7,7 +7,8 @@ use sha2::Digest;
 use state::module::Error;
 use value::python::hex;
 
-/// The hash types that Salt knows for sources, each with its number of hexadecimal digits, in Salt's order.
+/// The hash types that Salt accepts for sources, each with its number of hexadecimal digits, in
+/// Salt's order.
 pub(crate) const TYPES: [(&str, usize); 6] = [
     ("sha512", 128),
     ("sha384", 96),
@@ -17,7 +18,7 @@ pub(crate) const TYPES: [(&str, usize); 6] = [
     ("md5", 32),
 ];
 
-/// The type whose hashes have so many digits.
+/// Returns the type whose hashes have this number of digits.
 pub(crate) fn of_length(length: usize) -> Option<&'static str> {
     TYPES
         .iter()
@@ -25,7 +26,7 @@ pub(crate) fn of_length(length: usize) -> Option<&'static str> {
         .map(|known| known.0)
 }
 
-/// How many digits a type has.
+/// Returns the number of hexadecimal digits of a hash type.
 pub(crate) fn length(kind: &str) -> Option<usize> {
     TYPES
         .iter()
@@ -62,7 +63,7 @@ fn unknown(kind: &str) -> Error {
     format!("Invalid hash type: {kind}").into()
 }
 
-/// The hash of a file's contents, in hexadecimal digits.
+/// Returns the hash of a file's contents, in hexadecimal digits.
 ///
 /// # Errors
 /// When it cannot be read, or the type is unknown.
@@ -71,7 +72,7 @@ pub fn of_file(path: &str, kind: &str) -> Result<String, Error> {
     of_open(file, path, kind)
 }
 
-/// Returns the hash of what is read from an open file, which errors call by its path.
+/// Returns the hash of the data read from an open file. Error messages name it by `path`.
 ///
 /// # Errors
 /// When it cannot be read, or the type is unknown.
@@ -81,7 +82,7 @@ pub fn of_open(file: impl Read, path: &str, kind: &str) -> Result<String, Error>
         .map_err(Error::io(path))
 }
 
-/// The hash of bytes, in hexadecimal digits.
+/// Returns the hash of bytes, in hexadecimal digits.
 ///
 /// # Errors
 /// When the type is unknown.
@@ -91,10 +92,11 @@ pub fn of_bytes(data: &[u8], kind: &str) -> Result<String, Error> {
         .map_err(Error::io("memory"))
 }
 
-/// A fingerprint as Salt's `pem_finger` makes it: of the lines between the first and the last, with colons.
+/// Returns a fingerprint as Salt's `pem_finger` does: of the lines between the first and the last,
+/// with colons.
 ///
 /// # Errors
-/// When there is no such type of hash.
+/// When the type of hash is unknown.
 pub fn pem_finger(pem: &str, kind: &str) -> Result<String, Error> {
     let mut lines: Vec<&str> = pem.split_inclusive('\n').skip(1).collect();
     lines.pop();

@@ -1,4 +1,4 @@
-//! INI files as Salt's `ini` module reads and writes them: what it reads, in the layout in which it writes.
+//! INI files as Salt's `ini` module reads and writes them. The layout of the output is Salt's.
 
 use std::path::Path;
 
@@ -10,25 +10,25 @@ use value::{Map, Value};
 
 use crate::{fs, process};
 
-/// How a file is read and written.
+/// The format of a file, for reading and writing.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
-    /// What stands between an option and its value.
+    /// The separator between an option and its value.
     pub(crate) separator: String,
-    /// Python's name of the encoding; UTF-8 where there is none.
+    /// Python's name of the encoding; `None` means UTF-8.
     pub(crate) encoding: Option<String>,
-    /// Whether the separator is written without spaces around it.
+    /// True to write the separator without spaces around it.
     pub(crate) no_spaces: bool,
 }
 
-/// What a name stands for. Comments and lines that are nothing else have names that start with `#`.
+/// The value of a name. Comments and other lines without an option have names that start with `#`.
 #[derive(Clone, Debug, PartialEq)]
 enum Entry {
     Text(String),
     Section(Section),
 }
 
-/// A section, or the whole file: its options stand before its sections.
+/// A section, or the whole file. Its options precede its sections.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Section {
     separator: String,
@@ -56,7 +56,7 @@ impl Section {
         }
     }
 
-    /// An INI text.
+    /// Parses an INI text.
     pub(crate) fn parse(contents: &str, separator: &str) -> Self {
         let mut file = Self::new(separator);
         let mut parts: Vec<(&str, Vec<&str>)> = vec![("", Vec::new())];
@@ -102,14 +102,14 @@ impl Section {
         }
     }
 
-    /// Whether a line goes on with the value before it: it is indented further.
+    /// Returns true if a line continues the previous value because it is indented further.
     fn continues(&self, line: &str, indent: &str) -> bool {
         let space = line.len() - line.trim_start().len();
         let space = line.get(..space).unwrap_or_default().replace('\t', "    ");
         !space.is_empty() && *space > *indent && !self.entries.is_empty()
     }
 
-    /// Sets a name in its place, or as the last.
+    /// Sets a name at its position, or at the end if it is new.
     fn set(&mut self, name: String, value: String) {
         match self.find_mut(&name) {
             Some(entry) => *entry = Entry::Text(value),
@@ -118,7 +118,8 @@ impl Section {
     }
 
     fn put_section(&mut self, name: &str, read: Self) {
-        // As Salt reads it, option by option: one that stands below its own comment takes the comment's place.
+        // Salt adds the options one by one, so an option that follows its commented-out form
+        // replaces that comment.
         let mut section = Self::new(&self.separator);
         for (name, entry) in read.entries {
             section.add(name, entry);
@@ -139,7 +140,7 @@ impl Section {
         }
     }
 
-    /// Adds a new name: in the place of the comment that holds it, or as the last.
+    /// Adds a new name: in place of the comment that contains it, or at the end.
     fn add(&mut self, name: String, entry: Entry) {
         let commented = self
             .entries
@@ -172,12 +173,12 @@ impl Section {
             .map(|(_, entry)| entry)
     }
 
-    /// An option's value, or a section's options.
+    /// Returns an option's value, or a section's options.
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
         self.find(name).map(Entry::value)
     }
 
-    /// A section.
+    /// Returns a section.
     pub(crate) fn section(&self, name: &str) -> Option<&Self> {
         match self.find(name)? {
             Entry::Section(section) => Some(section),
@@ -192,7 +193,7 @@ impl Section {
             .collect()
     }
 
-    /// Options and sections, without comments.
+    /// Returns options and sections, without comments.
     pub(crate) fn plain(&self) -> Map {
         let entries = self.entries.iter().filter(|(name, _)| !is_mark(name));
         entries
@@ -203,13 +204,14 @@ impl Section {
             .collect()
     }
 
-    /// Takes a name out.
+    /// Removes a name.
     pub(crate) fn remove(&mut self, name: &str) -> Option<Value> {
         let at = self.entries.iter().position(|(known, _)| known == name)?;
         Some(self.entries.remove(at).1.value())
     }
 
-    /// Takes an option out of a section; where there is none of that name, out of the options before all sections.
+    /// Removes an option from a section. If there is no section of that name, removes it from the
+    /// options before all sections.
     pub(crate) fn remove_option(&mut self, section: &str, name: &str) -> Option<Value> {
         match self.find_mut(section) {
             Some(Entry::Section(section)) => section.remove(name),
@@ -217,10 +219,10 @@ impl Section {
         }
     }
 
-    /// Sets options and sections, and tells what changed.
+    /// Sets options and sections, and returns the changes.
     ///
     /// # Errors
-    /// When a section is to become an option.
+    /// When a section would become an option.
     pub(crate) fn update(&mut self, wanted: &Map) -> Result<Map, Error> {
         let mut changes = Map::new();
         for (name, value) in wanted {
@@ -257,7 +259,7 @@ impl Section {
         Ok(changes)
     }
 
-    /// The file's text.
+    /// Returns the file's text.
     pub(crate) fn text(&self, no_spaces: bool) -> String {
         let mut out = String::new();
         self.write(&mut out, no_spaces);
@@ -286,7 +288,7 @@ impl Section {
     }
 }
 
-/// A file does not start with an empty line.
+/// Appends a line. A file does not start with an empty line.
 fn push(out: &mut String, line: &str) {
     let first = out.is_empty();
     out.push_str(if first {
@@ -305,7 +307,7 @@ fn wanted_entry(value: &Value, separator: &str) -> Result<Entry, Error> {
     Ok(Entry::Section(section))
 }
 
-/// A change as the `ini` functions tell it.
+/// Returns a change in the form that the `ini` functions return.
 pub(crate) fn before_after(before: Option<Value>, after: impl Into<Value>) -> Value {
     Map::new()
         .with("before", before)
@@ -313,7 +315,8 @@ pub(crate) fn before_after(before: Option<Value>, after: impl Into<Value>) -> Va
         .into()
 }
 
-/// The separator as it is written. A tab becomes spaces, the second time one: so does Salt.
+/// Returns the separator in its written form. As in Salt, a separator of spaces only (also a former
+/// tab, on the second write) becomes one space.
 fn written(separator: &str, no_spaces: bool) -> String {
     if separator.chars().all(|c| c == ' ') {
         " ".into()
@@ -324,7 +327,8 @@ fn written(separator: &str, no_spaces: bool) -> String {
     }
 }
 
-/// The lines of a section without the empty ones that separate it from its header and the next.
+/// Returns the lines of a section without the empty ones that separate it from its header and the
+/// next section.
 fn trimmed(mut lines: Vec<&str>, below_header: bool, above_header: bool) -> Vec<&str> {
     let is_blank =
         |line: &&str, near_header: bool| line.is_empty() || (near_header && line.trim().is_empty());
@@ -350,11 +354,12 @@ fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with(['#', ';'])
 }
 
-/// The space before an option, its name and its value.
+/// Returns the space before an option, its name and its value.
 fn option_of<'a>(line: &'a str, separator: &str) -> Option<(&'a str, &'a str, &'a str)> {
     let most = line.len() - line.trim_start().len();
     let space = line.get(..most)?;
-    // A name is at least one character, so that of ` =x=y` is `=x`, and that of `  =x` a space.
+    // A name has at least one character, so the name in ` =x=y` is `=x`, and that in `  =x` is a
+    // space.
     let starts = space.char_indices().map(|(at, _)| at).rev();
     std::iter::once(most).chain(starts).find_map(|start| {
         let rest = line.get(start..)?;
@@ -367,19 +372,19 @@ fn option_of<'a>(line: &'a str, separator: &str) -> Option<(&'a str, &'a str, &'
     })
 }
 
-/// A file and how it is written.
+/// A file and its layout.
 #[derive(Debug)]
 pub(crate) struct File<'a> {
     path: &'a str,
     layout: &'a Layout,
-    /// Its text as it was read; none where there is no file.
+    /// The bytes that were read; `None` where there is no file.
     old: Option<Vec<u8>>,
-    /// What it holds.
+    /// The parsed contents.
     pub(crate) contents: Section,
 }
 
 impl<'a> File<'a> {
-    /// Reads a file; one that is not there is empty.
+    /// Reads a file. A missing file counts as empty.
     ///
     /// # Errors
     /// When it cannot be read or is not in its encoding.
@@ -401,21 +406,22 @@ impl<'a> File<'a> {
         })
     }
 
-    /// True where there was a file.
+    /// Returns true if the file existed.
     pub(crate) fn is_there(&self) -> bool {
         self.old.is_some()
     }
 
-    /// What the next call of Salt would read: each of its calls writes the file and the next one reads it.
+    /// Parses the text that would be written. In Salt, each call writes the file and the next one
+    /// reads it again.
     pub(crate) fn reread(&mut self) {
         let text = self.contents.text(self.layout.no_spaces);
         self.contents = Section::parse(&text, &self.layout.separator);
     }
 
-    /// Writes it, unless it is so already.
+    /// Writes the file if its text has changed.
     ///
     /// # Errors
-    /// When it cannot be written or its encoding cannot hold it.
+    /// When it cannot be written or its encoding cannot represent it.
     pub(crate) fn write(&self, cx: &Exec) -> Result<(), Error> {
         let text = self.contents.text(self.layout.no_spaces);
         let encoding = self.layout.encoding.as_deref().unwrap_or("utf-8");

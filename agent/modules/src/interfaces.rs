@@ -1,4 +1,4 @@
-//! Interfaces, addresses and default routes as the kernel lists them over netlink.
+//! Interfaces, addresses and default routes, read from the kernel over netlink.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
@@ -9,30 +9,30 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     index: u32,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Whether it is switched on.
+    /// True if it is switched on.
     pub up: bool,
-    /// The one that it is made of or leads to, if it is not its own.
+    /// The interface that it is built on or linked to, if that is another one.
     pub parent: Option<String>,
-    /// Its hardware address, written as `ip link` does.
+    /// The hardware address, in the format of `ip link`.
     pub hwaddr: Option<String>,
-    /// Its addresses in the kernel's order.
+    /// The addresses in the kernel's order.
     pub addresses: Vec<Address>,
 }
 
 /// An address of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// The address on this side.
+    /// The local address.
     pub ip: IpAddr,
-    /// How many bits of it name the network.
+    /// The length of the network prefix in bits.
     pub prefix: u8,
-    /// Where it holds: `global`, `site`, `link`, `host`.
+    /// The scope: `global`, `site`, `link`, `host`.
     pub scope: &'static str,
     /// The broadcast address.
     pub broadcast: Option<IpAddr>,
-    /// The label that it goes by.
+    /// The label of the address.
     pub label: Option<String>,
     /// True for the second and later IPv4 addresses of a network.
     pub secondary: bool,
@@ -41,9 +41,9 @@ pub struct Address {
 /// A default route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Default {
-    /// There is one, by another way than a plain gateway.
+    /// A default route other than through a plain gateway.
     Some,
-    /// Through this gateway.
+    /// The address of the gateway.
     Via(String),
 }
 
@@ -56,7 +56,8 @@ const GET_ADDRESS: u16 = 22;
 const NEW_ROUTE: u16 = 24;
 const GET_ROUTE: u16 = 26;
 
-/// The interfaces with their addresses, in the kernel's order; none when it does not answer.
+/// Returns the interfaces with their addresses, in the kernel's order; none when the kernel does
+/// not answer.
 #[must_use]
 pub fn all() -> Vec<Interface> {
     const IFLA_EXT_MASK: [u8; 2] = 29_u16.to_ne_bytes();
@@ -97,7 +98,7 @@ pub fn all() -> Vec<Interface> {
     links
 }
 
-/// The first default route of the main table.
+/// Returns the first default route of the main table.
 #[must_use]
 pub fn default_route(ipv6: bool) -> Option<Default> {
     let family = if ipv6 {
@@ -117,7 +118,8 @@ pub fn default_route(ipv6: bool) -> Option<Default> {
     found
 }
 
-/// Asks for a list and hands each message's kind and body to `take` until that returns false.
+/// Requests a list from the kernel and passes each message's kind and body to `take` until it
+/// returns false.
 fn dump(kind: u16, request: &[u8], mut take: impl FnMut(u16, &[u8]) -> bool) {
     const DUMP_REQUEST: u16 = 0x301;
     let Ok(socket) = rustix::net::socket_with(
@@ -164,7 +166,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// The kind and body of the first message, and what follows it.
+/// Returns the kind and body of the first message, and the remaining bytes.
 fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let length = usize::try_from(word(bytes, 0)?).ok()?;
     let body = bytes.get(16..length)?;
@@ -172,7 +174,7 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     Some((half(bytes, 4)?, body, after))
 }
 
-/// The attributes behind a message's fixed part.
+/// Returns the attributes after a message's fixed part.
 fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(half(bytes, 0)?);
@@ -189,7 +191,7 @@ fn attribute(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
         .map(|(_, value)| value)
 }
 
-/// An interface without its addresses, and the number of the one that it leads to.
+/// Returns an interface without its addresses, and the number of the interface it is linked to.
 fn link(body: &[u8]) -> Option<(Interface, Option<u32>)> {
     const IFLA_ADDRESS: u16 = 1;
     const IFLA_IFNAME: u16 = 3;
@@ -216,7 +218,7 @@ fn name(bytes: &[u8]) -> String {
         .to_owned()
 }
 
-/// The name of the interface that another one leads to, as `ip link` shows it.
+/// Returns the name of the interface that another one is linked to, as `ip link` shows it.
 fn parent(to: u32, names: &[(u32, String)]) -> String {
     match names.iter().find(|(index, _)| *index == to) {
         Some((_, name)) => name.clone(),
@@ -225,7 +227,7 @@ fn parent(to: u32, names: &[(u32, String)]) -> String {
     }
 }
 
-/// Tunnels have an IP address there.
+/// Formats a hardware address. For tunnels it is an IP address.
 fn hardware_address(kind: u16, address: &[u8]) -> String {
     const TUNNELS: [u16; 5] = [768, 769, 776, 778, 823];
     match ip(address) {
@@ -269,13 +271,13 @@ fn address(body: &[u8]) -> Option<(u32, Address)> {
         },
         broadcast: ip_in(IFA_BROADCAST),
         label: attribute(fields, IFA_LABEL).map(name),
-        // The kernel's bit means a temporary address where the family is IPv6.
+        // For IPv6, this flag of the kernel means a temporary address.
         secondary: ip.is_ipv4() && flags & IFA_F_SECONDARY != 0,
     };
     Some((word(body, 4)?, address))
 }
 
-/// The default route that a message tells of, if it is one of the main table.
+/// Returns the default route in a message, if it is one of the main table.
 fn route(body: &[u8], family: u8) -> Option<Default> {
     const MAIN: u8 = 254;
     const UNICAST: u8 = 1;
@@ -296,7 +298,7 @@ fn route(body: &[u8], family: u8) -> Option<Default> {
         return Some(Default::Some);
     }
     if has(RTA_VIA) {
-        // Salt takes the word after `via`, which is the family here.
+        // Salt takes the word after `via`, which is the address family here.
         return Some(Default::Via("inet6".to_owned()));
     }
     let gateway = attribute(fields, RTA_GATEWAY).and_then(ip);

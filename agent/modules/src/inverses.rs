@@ -1,6 +1,8 @@
-//! What is no file and can be taken back all the same: how a run notes it, how it is looked at, and how it is made what it was.
+//! Undoing of changes to things other than files: how a run records such a change, how the present
+//! state is read, and how the old state is restored.
 //!
-//! A run notes what a thing was and what it becomes under the word of its [`Inverse`]; `pinch undo` finds that again by the word.
+//! A run records the old and the new state of a thing under the word of its [`Inverse`]. `pinch
+//! undo` finds the inverse by that word.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -9,34 +11,34 @@ use value::{Map, Value};
 use crate::exec::{cron, group, user};
 use crate::fs;
 
-/// How a kind of thing is looked at, and made what it was.
+/// The functions that read and restore one kind of thing.
 #[derive(Debug)]
 pub struct Inverse {
-    /// Its name, in notes and for people.
+    /// The name of the kind, in records and messages.
     pub word: &'static str,
-    /// Whether files that its states write are part of it.
+    /// True if files that its states write are part of it.
     pub owns_files: bool,
-    /// How a thing is now.
+    /// Returns the present state of a thing.
     pub now: fn(&Exec, &str) -> Result<Value, Error>,
-    /// Whether it can be made so, as far as can be told before.
+    /// Checks that the given state can be restored, as far as that is known before.
     pub can: fn(&Exec, &str, &Value) -> Result<(), Error>,
-    /// Makes it so.
+    /// Restores the given state.
     pub make: fn(&Exec, &str, &Value) -> Result<(), Error>,
 }
 
 /// A user's crontab: its text.
 pub(crate) const CRONTAB: &str = "crontab";
-/// A group: what it is, or false.
+/// A group: its properties, or false.
 pub(crate) const GROUP: &str = "group";
-/// A package: its version, empty where it is not installed.
+/// A package: its version; an empty text if it is not installed.
 pub(crate) const PACKAGE: &str = "package";
-/// Whether a service starts with the system.
+/// True if a service starts with the system.
 pub(crate) const SERVICE_ENABLED: &str = "service enabled";
-/// Whether a service runs.
+/// True if a service runs.
 pub(crate) const SERVICE_RUNNING: &str = "service running";
-/// The value of a kernel's setting.
+/// The value of a kernel setting.
 pub(crate) const SYSCTL: &str = "sysctl";
-/// A user: what it is, or false.
+/// A user: its properties, or false.
 pub(crate) const USER: &str = "user";
 
 const ALL: [Inverse; 7] = [
@@ -105,18 +107,18 @@ const ALL: [Inverse; 7] = [
     },
 ];
 
-/// The inverse of this name.
+/// Returns the inverse with this word.
 #[must_use]
 pub fn of(word: &str) -> Option<&'static Inverse> {
     ALL.iter().find(|inverse| inverse.word == word)
 }
 
-/// Notes a change that is about to be made, or the rest of one that has been made.
+/// Records a change that is about to be made, or the rest of one that has been made.
 pub(crate) fn note(cx: &Exec, word: &str, name: &str, was: impl Into<Value>, is: impl Into<Value>) {
     fs::inverse(cx, word, name, was, is);
 }
 
-/// Notes that an account was made: what it is now.
+/// Records that an account was created, with its present state.
 pub(crate) fn note_made(cx: &Exec, word: &str, name: &str) {
     let is = if word == USER {
         user_now(name)
@@ -134,7 +136,7 @@ fn called(cx: &Exec, function: &str, name: &str, kwargs: Map) -> Result<Value, E
     cx.call_internal(function, vec![name.into()], kwargs)
 }
 
-/// Calls what says with `False` that it could not.
+/// Calls a function that reports a failure with `False`.
 fn done(cx: &Exec, function: &str, name: &str, kwargs: Map) -> Result<(), Error> {
     match called(cx, function, name, kwargs)? {
         Value::Bool(false) => Err(Error::refused(format!("{function} {name} could not do it"))),
@@ -142,7 +144,7 @@ fn done(cx: &Exec, function: &str, name: &str, kwargs: Map) -> Result<(), Error>
     }
 }
 
-/// What of an account is compared, and made again.
+/// Returns the properties of an account that are compared and restored.
 fn account(known: Option<Map>, keys: &[&str]) -> Value {
     known.map_or(Value::Bool(false), |known| {
         let all = keys
@@ -163,7 +165,7 @@ fn group_now(name: &str) -> Value {
     account(group::known(name, None), &["gid", "members"])
 }
 
-/// Removes a user, whose home stays; or makes it again.
+/// Removes a user but not the home directory, or creates the user again.
 fn make_user(cx: &Exec, name: &str, was: &Value) -> Result<(), Error> {
     let Some(was) = was.as_map() else {
         return done(cx, "user.delete", name, Map::new());
@@ -180,7 +182,7 @@ fn make_user(cx: &Exec, name: &str, was: &Value) -> Result<(), Error> {
 
 fn make_group(cx: &Exec, name: &str, was: &Value) -> Result<(), Error> {
     let Some(was) = was.as_map() else {
-        // Removing a user has removed the group of its name.
+        // The removal of a user has removed the group of its name.
         return match group::known(name, None) {
             Some(_) => done(cx, "group.delete", name, Map::new()),
             None => Ok(()),
@@ -197,7 +199,7 @@ fn make_group(cx: &Exec, name: &str, was: &Value) -> Result<(), Error> {
     }
 }
 
-/// Whether the old version of a package can still be had.
+/// Checks that the old version of a package is still available.
 fn can_package(cx: &Exec, name: &str, was: &Value) -> Result<(), Error> {
     let version = was.to_text();
     if version.is_empty() || !cx.has_function("pkg.list_repo_pkgs") {

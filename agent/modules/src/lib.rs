@@ -1,4 +1,5 @@
-//! What Salt's loader finds: states, execution modules, runners, wheel functions, grains. One file each.
+//! The modules that Salt's loader would find: states, execution modules, runners, wheel functions,
+//! grains. Each has its own file.
 #![cfg_attr(
     test,
     allow(
@@ -55,7 +56,7 @@ pub use exec::file::paths::globbed;
 use ::state::module::Module;
 use value::Value;
 
-/// Everything in this crate, for the engine.
+/// The modules of this crate, for the engine.
 pub const REGISTRY: state::exec::Registry = state::exec::Registry {
     states: states::MODULES,
     functions: exec::MODULES,
@@ -66,7 +67,8 @@ pub const REGISTRY: state::exec::Registry = state::exec::Registry {
     grains: grains::collect,
 };
 
-/// These modules and all others, sorted by name, these first; made once, so that they may stay for ever.
+/// Returns the modules of this crate with further ones, sorted by name. For equal names these come
+/// first. The list is created once and lives as long as the program.
 #[must_use]
 pub fn with(
     own: &'static [Module<Value>],

@@ -1,24 +1,25 @@
-//! Choosing an entry of a dictionary by what a grain or a pillar key says: `filter_by`.
+//! The choice of a dictionary's entry by the value of a grain or a pillar key: `filter_by`.
 
 use state::module::Error;
 use value::glob::fnmatch;
 use value::{Map, Value, merge};
 
-/// What lies around the choice.
+/// The additions to the chosen entry.
 #[derive(Debug, Default)]
 pub struct Around {
-    /// Laid over what is chosen.
+    /// A dictionary that is merged over the chosen entry.
     pub merge: Value,
     /// The key that is chosen when no other matches.
     pub default: Value,
-    /// The key of what lies below whatever is chosen.
+    /// The key of the entry that the chosen entry is merged over.
     pub base: Value,
 }
 
-/// Chooses the entry whose key, a glob, matches what stands at `path` in `data`; of a list the first item that any key matches.
+/// Chooses the entry whose key, a glob, matches the value at `path` in `data`. If the value is a
+/// list, its first item that matches any key decides.
 ///
 /// # Errors
-/// When something that should be laid over something else is no dictionary.
+/// When a value that takes part in a merge is not a dictionary.
 pub fn filter_by(lookup: &Map, path: &str, data: Map, around: &Around) -> Result<Value, Error> {
     let data = Value::from(data);
     let found = data.traverse(path, ":").cloned();
@@ -66,10 +67,10 @@ fn based(base: &Value, chosen: Value) -> Result<Value, Error> {
     }
 }
 
-/// Lays a dictionary over what was chosen.
+/// Merges a dictionary over the chosen entry.
 ///
 /// # Errors
-/// When that is no dictionary.
+/// When the entry is not a dictionary.
 pub fn over_all(chosen: Value, over: &Map) -> Result<Value, Error> {
     match chosen {
         Value::Null => Ok(over.clone().into()),

@@ -1,5 +1,6 @@
-//! What this machine does not have: modules for other systems, modules whose program is absent, functions that its package manager or
-//! init system lacks. Who calls one is told so in Salt's words.
+//! Modules and functions that this machine does not have: modules for other systems, modules whose
+//! program is absent, functions that its package manager or init system lacks. A caller of one gets
+//! Salt's message.
 
 use std::path::Path;
 
@@ -10,7 +11,8 @@ use value::Value;
 use crate::exec::{docker, mysql, postgres, rabbitmq};
 use crate::{pkg, process, repos, service};
 
-/// Modules by the system that they are for. Those whose names begin with `win_` or `mac_` are not listed.
+/// Modules by the system that they are for. Names that begin with `win_` or `mac_` are recognized
+/// by that and not listed.
 const OTHERS: &[(&str, &[&str])] = &[
     (
         "Windows",
@@ -48,14 +50,14 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("Solaris or SmartOS", &["imgadm", "smartos", "zone"]),
 ];
 
-/// Modules by the program, or the folder, that they are nothing without.
+/// A module with the program or folder that it requires.
 struct Needs {
     module: &'static str,
-    /// A program on the path, or one of several with | between them; or a folder.
+    /// A program in the `PATH`, or several separated by |, one of which suffices; or a folder.
     needs: &'static str,
-    /// What the execution module says.
+    /// The message of the execution module.
     function: &'static str,
-    /// What the state module says; empty where it does not ask.
+    /// The message of the state module; an empty text if the state module does not check.
     state: &'static str,
 }
 
@@ -84,7 +86,7 @@ const NEEDS: &[Needs] = &[
     },
     Needs {
         module: "apache",
-        // Debian and SUSE have the first, the others the second.
+        // Debian and SUSE have the first, others the second.
         needs: "apache2ctl|apachectl",
         function: NO_APACHE,
         state: NO_APACHE_STATE,
@@ -343,7 +345,7 @@ const NEEDS: &[Needs] = &[
     },
 ];
 
-/// Functions of `pkg` that only these have.
+/// Functions of `pkg` that only these package managers have.
 const ONLY: &[(&str, &[repos::Kind])] = &[
     ("add_repo_key", &[repos::Kind::Apt]),
     ("autoremove", &[repos::Kind::Apt]),
@@ -367,12 +369,12 @@ const ONLY: &[(&str, &[repos::Kind])] = &[
     ("which", &[repos::Kind::Apt]),
 ];
 
-/// Functions of `lowpkg` that dpkg's alone has, and those that rpm's alone has.
+/// The functions of `lowpkg` that only dpkg's module has, and those that only rpm's module has.
 const OF_DPKG: [&str; 1] = ["unpurge"];
 const OF_RPM: [&str; 5] = ["checksum", "modified", "owner", "verify", "version_cmp"];
 
-/// Why a function is not there on this machine, in Salt's words. Asked before each call, so it looks only at what the function's own
-/// module needs.
+/// Returns the reason why a function is not available on this machine, in Salt's words. This runs
+/// before each call, so it checks only the requirements of the function's own module.
 pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
     let (module, function) = full.split_once('.')?;
     let reason = match (kind, module) {
@@ -418,7 +420,7 @@ pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
     Some(format!("'{module}' __virtual__ returned False: {reason}"))
 }
 
-/// Whether the machine's own provider of a virtual module has no such function.
+/// Returns true if the machine's own provider of a virtual module lacks a function.
 fn is_lacking(cx: &Exec, module: &str, function: &str) -> bool {
     match module {
         "pkg" => {
@@ -439,7 +441,7 @@ fn is_lacking(cx: &Exec, module: &str, function: &str) -> bool {
     }
 }
 
-/// Why there is no `postgres`, or no state of it.
+/// Returns the reason why `postgres`, or one of its states, is not available.
 fn no_postgres(cx: &Exec, kind: Kind, module: &str) -> Option<String> {
     let program = match module {
         "postgres_cluster" => "pg_createcluster",
@@ -453,7 +455,7 @@ fn no_postgres(cx: &Exec, kind: Kind, module: &str) -> Option<String> {
     (!is_there).then(|| reason.to_owned())
 }
 
-/// Why there is no module of Gentoo's files.
+/// Returns the reason why a module for Gentoo's files is not available.
 fn no_gentoo(cx: &Exec, kind: Kind, module: &str) -> Option<String> {
     let reason = match (kind, module) {
         (Kind::State, "makeconf") => "makeconf module could not be loaded",
@@ -476,7 +478,7 @@ fn no_packages(cx: &Exec) -> String {
     )
 }
 
-/// Why there is no module of kernels, or of what dpkg and rpm know.
+/// Returns the reason why a module for kernels, or for dpkg or rpm, is not available.
 fn no_low_packages(cx: &Exec, module: &str) -> Option<String> {
     use repos::Kind::{Apt, Yum, Zypper};
     let reason = match (module, repos::kind(cx)) {
@@ -489,7 +491,8 @@ fn no_low_packages(cx: &Exec, module: &str) -> Option<String> {
     Some(reason.to_owned())
 }
 
-/// Why there is no `service`: Salt's sentence, and what was looked for.
+/// Returns the reason why `service` is not available: Salt's sentence, and the places that were
+/// searched.
 pub(crate) fn no_service(cx: &Exec) -> String {
     let grains = cx.grains();
     let system = grains.get("osfinger").or_else(|| grains.get("os"));
@@ -504,7 +507,7 @@ pub(crate) fn no_service(cx: &Exec) -> String {
     )
 }
 
-/// Why a module is not there, where its program or folder is absent.
+/// Returns the reason why a module is not available if its program or folder is absent.
 fn absent(kind: Kind, module: &str) -> Option<String> {
     let reason = |one: &Needs| match kind {
         Kind::State => one.state,
@@ -523,7 +526,7 @@ fn absent(kind: Kind, module: &str) -> Option<String> {
     lacking.next().map(|one| reason(one).to_owned())
 }
 
-/// Why a module is not there, where it is for another system.
+/// Returns the reason why a module is not available if it is for another system.
 fn foreign(module: &str) -> Option<String> {
     let system = if module.starts_with("win_") {
         "Windows"

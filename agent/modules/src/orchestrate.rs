@@ -1,4 +1,5 @@
-//! What the steps of an orchestration need: this machine as the only target, runners, wheel functions, and the events of all these.
+//! The environment of an orchestration's steps: this machine as the only target, runners, wheel
+//! functions, and the events of all these.
 
 use state::ask::Ask;
 use state::custom::Kind;
@@ -12,23 +13,23 @@ use crate::bus::{self, Delivery, Event};
 use crate::call::joined;
 use crate::users;
 
-/// What a runner or wheel function came to.
+/// The result of a runner or wheel function.
 #[derive(Clone, Debug)]
 pub struct Called {
-    /// What it returned, or its error's text.
+    /// The return value, or the text of the error.
     pub ret: Value,
-    /// Whether it succeeded.
+    /// True if it succeeded.
     pub success: bool,
-    /// True when it ended with an error, whose text is what it returned.
+    /// True if it ended with an error, whose text is then in `ret`.
     pub raised: bool,
-    /// Its job id.
+    /// The job id.
     pub jid: String,
-    /// The job as events show it: `fun`, `jid`, `user`, `fun_args`, `return`, `success`.
+    /// The job in the form of its events: `fun`, `jid`, `user`, `fun_args`, `return`, `success`.
     pub data: Map,
 }
 
 impl Called {
-    /// One that could not do its work.
+    /// Creates the result of a function that failed.
     #[must_use]
     pub fn failed(text: impl Into<String>) -> Self {
         Self {
@@ -41,7 +42,7 @@ impl Called {
     }
 }
 
-/// Who runs functions that need no master.
+/// A client that runs functions without a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Client {
     Runner,
@@ -70,7 +71,7 @@ impl Client {
         }
     }
 
-    /// The part of its events' tags that says whose job it is.
+    /// Returns the part of its events' tags that identifies the client.
     fn prefix(self) -> &'static str {
         match self {
             Self::Runner => "run",
@@ -85,13 +86,13 @@ pub fn runner(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Called {
     runner_as(cx, jid::new(), name, args, kwargs)
 }
 
-/// The same, under this job id.
+/// Like [`runner`], with the given job id.
 #[must_use]
 pub fn runner_as(cx: &Exec, jid: String, name: &str, args: Vec<Value>, kwargs: Map) -> Called {
     runner_by(cx, &users::current(), jid, name, args, kwargs)
 }
 
-/// The same, in the name of this user.
+/// Like [`runner_as`], in the name of the given user.
 #[must_use]
 pub fn runner_by(
     cx: &Exec,
@@ -102,7 +103,7 @@ pub fn runner_by(
     mut kwargs: Map,
 ) -> Called {
     if matches!(name, "state.orchestrate" | "state.orch" | "state.sls") {
-        // One inside another belongs to the outermost.
+        // A nested orchestration belongs to the outermost one.
         let outermost = orchestration_jid(cx).unwrap_or_else(|| jid.clone());
         kwargs.insert("orchestration_jid", outermost);
     }
@@ -115,7 +116,7 @@ pub fn wheel(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Called {
     wheel_by(cx, &users::current(), jid::new(), name, args, kwargs)
 }
 
-/// The same, under this job id and in the name of this user.
+/// Like [`wheel()`], with the given job id and in the name of the given user.
 #[must_use]
 pub fn wheel_by(
     cx: &Exec,
@@ -169,7 +170,7 @@ fn call(
     }
 }
 
-/// What the master that this is answers, where its wheel is asked for.
+/// Returns the master's answer to a wheel function, if this program is a master; otherwise `None`.
 fn of_master(
     cx: &Exec,
     client: Client,
@@ -208,7 +209,7 @@ fn invoked(
     }
 }
 
-/// What a runner's return and exit code say of its success.
+/// Returns true if a runner's return and exit code mean success.
 fn succeeded(own: &Exec, ret: &Value) -> bool {
     match ret.get("data") {
         Some(data) => {
@@ -218,7 +219,7 @@ fn succeeded(own: &Exec, ret: &Value) -> bool {
     }
 }
 
-/// A runner's or wheel function's job as its events show it.
+/// Returns the job of a runner or wheel function in the form of its events.
 fn job(fun: &str, user: &Value, jid: &str, args: &[Value], kwargs: &Map) -> Map {
     Map::new()
         .with("fun", fun)
@@ -227,13 +228,13 @@ fn job(fun: &str, user: &Value, jid: &str, args: &[Value], kwargs: &Map) -> Map 
         .with("fun_args", fun_args(args, kwargs))
 }
 
-/// Arguments as events show them: those with names in a dictionary at the end.
+/// Returns arguments in the form of events: named ones in a dictionary at the end.
 fn fun_args(args: &[Value], kwargs: &Map) -> Value {
     let named = (!kwargs.is_empty()).then(|| Value::Map(kwargs.clone()));
     Value::list(args.iter().cloned().chain(named))
 }
 
-/// Fires an event; one that cannot be fired holds nothing up.
+/// Fires an event. A failure is logged and does not stop the caller.
 fn fire(cx: &Exec, tag: &str, data: Map) {
     if let Err(error) = cx.shared.targets.fire(cx, tag, data) {
         log::warning(format_args!("The event {tag} was not fired: {error}"));
@@ -246,16 +247,18 @@ fn announce(cx: &Exec, tag: &str, data: Map) {
     }
 }
 
-/// Where the job id of the outermost orchestration stands while it runs.
+/// The key of the outermost orchestration's job id in the context, while it runs.
 const ORCHESTRATION: &str = "__orchestration_jid__";
 
-/// The job id of the orchestration that is under way: the outermost one's.
+/// Returns the job id of the orchestration that is under way, or the outermost one's if they are
+/// nested.
 #[must_use]
 pub fn orchestration_jid(cx: &Exec) -> Option<String> {
     cx.context(|context| context.get(ORCHESTRATION).map(Value::to_text))
 }
 
-/// Runs an orchestration under its job id. The outermost one that no runner has announced fires its own events.
+/// Runs an orchestration under its job id. If no runner has announced it, the outermost
+/// orchestration fires its own events.
 ///
 /// # Errors
 /// Those of `work`.
@@ -291,14 +294,15 @@ pub fn orchestration(
     ret
 }
 
-/// Tells the bus what a step of an orchestration is about to do: `salt/run/JID/args`.
+/// Fires the event `salt/run/JID/args`, which announces a step of an orchestration.
 pub fn fire_args(cx: &Exec, data: Map) {
     if let Some(jid) = orchestration_jid(cx) {
         fire(cx, &format!("salt/run/{jid}/args"), data);
     }
 }
 
-/// Salt's `check_result`: a return of states is good when it is a dictionary in which no result is False, at any depth.
+/// Returns Salt's `check_result`: true for a dictionary of state returns in which no result is
+/// False, at any depth.
 #[must_use]
 pub fn check_result(running: &Value) -> bool {
     let Value::Map(running) = running else {
@@ -315,7 +319,7 @@ pub fn check_result(running: &Value) -> bool {
     })
 }
 
-/// True when a state of a return changed something.
+/// Returns true when a state of a return changed something.
 #[must_use]
 pub fn has_changes(running: &Value) -> bool {
     let changed = |ret: &Value| ret.get("changes").is_some_and(Value::is_true);
@@ -324,10 +328,10 @@ pub fn has_changes(running: &Value) -> bool {
         .is_some_and(|running| running.values().any(changed))
 }
 
-/// The ids that a step's target names on this machine, as `masterless_tgt` has it.
+/// Returns the ids on this machine that a step's target matches, for `masterless_tgt`.
 ///
 /// # Errors
-/// When the target makes no sense.
+/// When the target is invalid.
 pub fn targeted(cx: &Exec, tgt: &Value, tgt_type: &str, kind: &str) -> Result<Vec<String>, Error> {
     let matched = cx.shared.targets.resolve(cx, tgt, tgt_type)?;
     let here_anyway = match cx.opts().text("masterless_tgt").unwrap_or("default") {
@@ -345,7 +349,7 @@ pub fn targeted(cx: &Exec, tgt: &Value, tgt_type: &str, kind: &str) -> Result<Ve
     Ok(matched)
 }
 
-/// This machine as the only target.
+/// A set of targets that contains only this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThisMachine;
 
@@ -398,7 +402,7 @@ impl Targets for ThisMachine {
     }
 }
 
-/// A subscription to this machine's bus, which has no log.
+/// A subscription to this machine's bus, which has no log of past events.
 struct OnBus(Delivery);
 
 impl Subscription for OnBus {
@@ -407,7 +411,7 @@ impl Subscription for OnBus {
     }
 }
 
-/// One function on this machine, as a job with its events.
+/// A call of one function on this machine, as a job with its events.
 struct Job<'a> {
     cx: &'a Exec,
     ids: &'a [String],
@@ -448,7 +452,8 @@ impl Job<'_> {
         if let Some(function) = own.function(self.fun)
             && function.extra == Extra::Accept
         {
-            // What a job tells its function: `cmd.run` takes it for leave to use a shell, a state run has the job's id.
+            // A job passes these to its function: `cmd.run` allows a shell because of them, and a
+            // state run gets the job's id.
             kwargs.insert("__pub_fun", self.fun);
             kwargs.insert("__pub_jid", self.jid.as_str());
         }

@@ -1,4 +1,5 @@
-//! Opening a file at a path that has no links in it, so that what was checked is what is read.
+//! Opens a file at a path without links, so that the file that was checked is the file that is
+//! read.
 
 use std::fs::File;
 use std::io;
@@ -7,14 +8,14 @@ use std::path::{Component, Path};
 
 use rustix::fs::{Mode, OFlags, open, openat};
 
-/// Opens a regular file at an absolute path, of which no part may be a symbolic link.
+/// Opens a regular file at an absolute path. No part of the path may be a symbolic link.
 ///
 /// # Errors
-/// When a part of the path is a link by now, or it names no regular file.
+/// When a part of the path has become a link, or the path is not a regular file.
 pub(crate) fn open_real(path: &Path) -> io::Result<File> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let folder = folder(path.parent().unwrap_or(path))?;
-    // A pipe would wait for its other end.
+    // Opening a pipe would otherwise wait for its other end.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(&folder, name, flags, Mode::empty())?);
     match file.metadata()?.is_file() {
@@ -23,7 +24,7 @@ pub(crate) fn open_real(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a folder part by part.
+/// Opens a folder component by component.
 fn folder(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut here = open("/", flags, Mode::empty())?;

@@ -1,4 +1,4 @@
-//! `resume=True`: finding the run that is taken up, and what it goes on with.
+//! `resume=True`: finds the run to resume, and the state that it resumes with.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,21 +14,22 @@ use value::{Map, Value, jid, log, secret};
 
 use crate::state_run::{Given, retcode, split_input, started};
 
-/// A run that is taken up.
+/// A run that is to be resumed.
 #[derive(Clone, Debug)]
 pub struct PreviousRun {
-    /// Its job id.
+    /// The job id.
     pub jid: String,
-    /// Its record.
+    /// The record.
     pub recorded: Recorded,
-    /// What is said about its steps.
+    /// The orders about its steps.
     pub orders: ResumeOptions,
 }
 
-/// The arguments that say that a run is taken up, and how.
+/// The arguments that make a run resume, and that change how.
 const SAID: [&str; 4] = ["resume", "redo", "skip", "from"];
 
-/// What the arguments of a call say of taking up a run; those of a single state are its own.
+/// Returns the arguments of a call about resuming. A single state has none; there, these names are
+/// arguments of the state.
 pub(crate) fn said(fun: &str, kwargs: &Map) -> Map {
     let given = |key: &'static str| Some((key, kwargs.get(key)?.clone()));
     match fun {
@@ -37,10 +38,10 @@ pub(crate) fn said(fun: &str, kwargs: &Map) -> Map {
     }
 }
 
-/// What they mean; none where no run is to be taken up.
+/// Returns the meaning of these arguments; `None` where no run is to be resumed.
 ///
 /// # Errors
-/// When something is said of its steps, and not that it is to be taken up.
+/// When there are orders about steps without `resume=True`.
 fn orders(said: &Map) -> Result<Option<ResumeOptions>, Error> {
     let given = |key: &str| said.get(key).filter(|value| !value.is_null());
     let words = |key: &str| given(key).map(split_input).unwrap_or_default();
@@ -59,13 +60,14 @@ fn orders(said: &Map) -> Result<Option<ResumeOptions>, Error> {
     }
 }
 
-/// What a function returns that does not go on.
+/// Returns the messages as the return of a function that does not run, and sets the exit code.
 pub(crate) fn refused(cx: &Exec, sentences: Vec<String>) -> Value {
     cx.set_retcode(retcode::COMPILE);
     sentences.into()
 }
 
-/// A kind of run: `state.apply` of SLS is `state.sls`, and without them `state.highstate`.
+/// Returns the kind of a run: `state.apply` with SLS is `state.sls`, without SLS it is
+/// `state.highstate`.
 fn kind(fun: &str, mods: Option<&Value>) -> (String, Vec<String>) {
     let mods = mods.map(split_input).unwrap_or_default();
     let fun = match (fun, mods.is_empty()) {
@@ -76,7 +78,8 @@ fn kind(fun: &str, mods: Option<&Value>) -> (String, Vec<String>) {
     (fun.to_owned(), mods)
 }
 
-/// The run that is to be taken up, as what is given to go on with it; none where that is not asked, and sentences where it cannot be.
+/// Finds the run to resume, and returns the arguments to continue it with. Returns `None` where no
+/// run is to be resumed, and messages where it cannot be resumed.
 ///
 /// # Errors
 /// When its record cannot be read.
@@ -124,7 +127,7 @@ fn told(given: &Given) -> String {
         .join(" ")
 }
 
-/// The last run of this that changed something, or could.
+/// Returns the last run of this function and these SLS that changed something, or could have.
 fn last(cx: &Exec, given: &Given) -> Result<Option<(String, Recorded)>, Error> {
     let opts = cx.opts();
     let folder = record::folder(opts);
@@ -155,7 +158,7 @@ fn last(cx: &Exec, given: &Given) -> Result<Option<(String, Recorded)>, Error> {
     Ok(None)
 }
 
-/// What is given to go on with a run: what was given to it.
+/// Returns the arguments to resume a run with, which are those that the run was started with.
 fn gone_on(given: &Given, earlier: PreviousRun) -> Result<Given, Vec<String>> {
     let mut own = given.clone();
     let args = earlier
@@ -197,13 +200,14 @@ fn gone_on(given: &Given, earlier: PreviousRun) -> Result<Given, Vec<String>> {
     Ok(own)
 }
 
-/// What is given, as a record has it.
+/// Returns an argument in the form in which a record stores it, with secrets masked.
 fn without_secrets(given: &Value) -> Value {
     given.as_map().iter().for_each(|given| secret::note(given));
     secret::value(given)
 }
 
-/// Says of a run that will take the machine down that nothing can go on with it by itself: no record holds the secrets that it was given.
+/// Warns about a run that will restart the machine and was given secrets: a record does not contain
+/// them, so the run cannot resume by itself.
 pub(crate) fn warn_of_secrets(given: &Given, plan: &Plan) {
     let all = [("pillar", &given.pillar), ("exclude", &given.exclude)];
     for (name, given) in all {
@@ -216,7 +220,8 @@ pub(crate) fn warn_of_secrets(given: &Given, plan: &Plan) {
     }
 }
 
-/// What a plan goes on with; none where it takes up no run, and sentences where something has to be said first.
+/// Returns the state to resume a plan with. Returns `None` where it resumes no run, and messages
+/// where a decision of the user is missing.
 pub(crate) fn taken_up(given: &Given, plan: &Plan) -> Result<Option<Resumed>, Vec<String>> {
     let Some(earlier) = &given.earlier else {
         return Ok(None);
@@ -241,7 +246,7 @@ pub(crate) fn taken_up(given: &Given, plan: &Plan) -> Result<Option<Resumed>, Ve
     Ok(Some(taken))
 }
 
-/// Goes on with a record. In test mode it stays as it is.
+/// Continues a record. In test mode the record does not change.
 pub(crate) fn gone_on_with(
     cx: &Exec,
     given: &Given,
@@ -277,14 +282,15 @@ pub(crate) fn gone_on_with(
     })
 }
 
-/// Whether a run inside another one has a part of that one's record: an orchestration, and states that a step runs which takes the machine
-/// down. What converges begins from its first state when its step is done again.
+/// Returns true if a nested run is recorded as a part of the outer run's record. That applies to an
+/// orchestration, and to states that an orchestration's step runs and that restart the machine.
+/// Other nested runs converge, so they start from their first state when their step is run again.
 fn has_part(given: &Given, low: &Low, plan: &Plan) -> bool {
     let is_step = low.state == "salt" && matches!(low.fun.as_str(), "state" | "function");
     given.fun == "state.orchestrate" || is_step && boot::is_in(plan)
 }
 
-/// What a run inside another one has of that one's record.
+/// Returns the nested run's part of the outer run's record.
 pub(crate) fn nested(cx: &Exec, given: &Given, plan: &Plan) -> Kept {
     let (Some(outer), Some(low)) = (cx.run.as_ref().map(|run| &run.kept), &cx.low) else {
         return Kept::default();
@@ -301,7 +307,7 @@ pub(crate) fn nested(cx: &Exec, given: &Given, plan: &Plan) -> Kept {
         .parts
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    // The next one in this place, of a step that is tried again, begins from its first step.
+    // If the step is retried, the next nested run at this position starts from its first step.
     let returns = match parts.remove(&part) {
         Some(returns) => returns,
         None => {

@@ -1,4 +1,5 @@
-//! Returners: where returns of functions go besides to whom asked for them. One file each, and a line in the table.
+//! Returners: the destinations of functions' returns in addition to the caller. Each has its own
+//! file and a line in the table.
 
 mod rawfile_json;
 mod syslog;
@@ -8,10 +9,11 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-/// Takes a return.
+/// A function that stores a return.
 type Take = fn(cx: &Exec, ret: &Map) -> Result<(), Error>;
 
-/// Those that there are, each with what it does. Those of a tree (`_returners`) are looked for after them.
+/// The built-in returners, each with its documentation. Those of a tree (`_returners`) are searched
+/// after them.
 const RETURNERS: &[(&str, Take, &str)] = &[
     (
         "local_cache",
@@ -30,17 +32,19 @@ const RETURNERS: &[(&str, Take, &str)] = &[
     ),
 ];
 
-/// The built-in ones: each one's name and what it does.
+/// Returns the name and documentation of each built-in returner.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     RETURNERS.iter().map(|(name, _, doc)| (*name, *doc))
 }
 
-/// A master has every return in its cache, and a state run stands in the record of its machine: there is nothing left to do.
+/// Does nothing, because a master has every return in its cache, and the record of a machine
+/// contains its state runs.
 fn cached(_cx: &Exec, _ret: &Map) -> Result<(), Error> {
     Ok(())
 }
 
-/// The names in a list joined by commas, as `--return` and `ret=` have them, each once.
+/// Returns the names in a comma-separated list, the format of `--return` and `ret=`, without
+/// duplicates.
 fn names(list: &str) -> Vec<&str> {
     let mut names = Vec::new();
     for name in list.split(',').map(str::trim) {
@@ -56,7 +60,7 @@ fn built_in(name: &str) -> Option<Take> {
     found.map(|(_, take, _)| *take)
 }
 
-/// The first returner of a list that there is none of.
+/// Returns the first returner of a list that does not exist.
 #[must_use]
 pub fn missing<'a>(cx: &Exec, list: &'a str) -> Option<&'a str> {
     let custom = || cx.shared.custom.functions(cx, Kind::Returner);
@@ -70,7 +74,8 @@ pub fn missing<'a>(cx: &Exec, list: &'a str) -> Option<&'a str> {
     names(list).into_iter().find(|name| !has(name))
 }
 
-/// Gives a return to each returner of a list. What one of them cannot do is told in the log: the job is done all the same.
+/// Passes a return to each returner of a list. An error of a returner is logged and does not change
+/// the job's result.
 pub fn hand(cx: &Exec, list: &str, ret: &Map) {
     for name in names(list) {
         let taken = match built_in(name) {
@@ -87,7 +92,7 @@ pub fn hand(cx: &Exec, list: &str, ret: &Map) {
     }
 }
 
-/// One that came with the tree, in any language.
+/// Passes a return to a custom returner of the tree, in any language.
 fn custom(cx: &Exec, name: &str, ret: &Map) -> Result<(), Error> {
     let function = format!("{name}.returner");
     let args = vec![ret.clone().into()];
@@ -107,7 +112,8 @@ fn custom(cx: &Exec, name: &str, ret: &Map) -> Result<(), Error> {
     }
 }
 
-/// An option of a returner: of `ret_kwargs`, else under `ret_config`, else under its own name; none where nobody says.
+/// Returns an option of a returner: from `ret_kwargs`, else under `ret_config`, else under the
+/// returner's own name; `None` if it is not set.
 fn option(cx: &Exec, ret: &Map, returner: &str, name: &str) -> Option<Value> {
     let of_call = ret.get("ret_kwargs").and_then(|kwargs| kwargs.get(name));
     if let Some(value) = of_call {
@@ -120,7 +126,8 @@ fn option(cx: &Exec, ret: &Map, returner: &str, name: &str) -> Option<Value> {
     alternative.or_else(|| configured(cx, returner, name))
 }
 
-/// `PREFIX: {NAME: …}` or `PREFIX.NAME: …` of the configuration, the grains or the pillar.
+/// Returns `PREFIX: {NAME: …}` or `PREFIX.NAME: …` from the configuration, the grains or the
+/// pillar.
 fn configured(cx: &Exec, prefix: &str, name: &str) -> Option<Value> {
     let inside = looked_up(cx, prefix);
     let inside = inside.and_then(|all| all.get(name).cloned());
@@ -142,7 +149,7 @@ fn looked_up(cx: &Exec, key: &str) -> Option<Value> {
     }
 }
 
-/// A return as one line.
+/// Formats a return as one line of JSON.
 fn json(ret: &Map) -> String {
     value::json::write(&ret.clone().into(), value::json::Layout::default())
 }

@@ -18,29 +18,30 @@ use value::{Map, log};
 use crate::fs;
 use crate::real::open_real;
 
-/// How many files a tree may have: a root that is `/` by mistake ends with an error and not with the day.
+/// The maximum number of files of a tree. If a root is `/` by mistake, the walk ends with an error
+/// instead of running for hours.
 const FILES_MAX: usize = 1_000_000;
 
-/// How deep its folders may nest: a link to a folder above itself ends here.
+/// The maximum depth of a tree's folders. It stops a walk through a link to a parent folder.
 const DEPTH_MAX: usize = 64;
 
-/// How many links the log names that are not served.
+/// The maximum number of refused links that the log names.
 const TOLD_MAX: usize = 1000;
 
-/// Where the symbolic links of a tree may lead.
+/// The permitted targets of a tree's symbolic links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Links {
-    /// Anywhere.
+    /// Any target.
     Anywhere,
-    /// Into any root of the option, of any environment: a master's default.
+    /// Targets in any root of the option, in any environment. This is the default of a master.
     IntoRoots,
-    /// To files of the same root: `fileserver_followsymlinks: False`, as in Salt.
+    /// Files of the same root: `fileserver_followsymlinks: False`, as in Salt.
     ToOwnFiles,
 }
 
 impl Links {
-    /// Reads `fileserver_followsymlinks`. A master serves minions, so there only the administrator's
-    /// own word lets links lead out of the roots.
+    /// Reads `fileserver_followsymlinks`. A master serves minions, so links may leave its roots
+    /// only if the administrator sets the option explicitly.
     fn of(opts: &Opts, option: &str) -> Self {
         let is_masters = opts.text("__role") == Some("master") && option == "file_roots";
         match opts.get("fileserver_followsymlinks") {
@@ -58,7 +59,7 @@ pub struct Roots {
     option: &'static str,
     /// `file_ignore_glob`.
     ignore_globs: Vec<String>,
-    /// `file_ignore_regex`: those that are patterns.
+    /// `file_ignore_regex`, without invalid patterns.
     ignore_regexes: Vec<Regex>,
     links: Links,
     /// The links that the log has named.
@@ -66,13 +67,13 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// The tree of states.
+    /// Creates the tree of states.
     #[must_use]
     pub fn states(opts: &Opts) -> Self {
         Self::of(opts, "file_roots")
     }
 
-    /// The tree of pillar.
+    /// Creates the tree of pillar.
     #[must_use]
     pub fn pillar(opts: &Opts) -> Self {
         Self::of(opts, "pillar_roots")
@@ -92,8 +93,8 @@ impl Roots {
         }
     }
 
-    /// Returns the path without links at which something below a root may be read; none when a
-    /// link leads where links may not lead.
+    /// Returns the real path, without links, of a path below a root. Returns `None` when a link
+    /// leads to a target that is not permitted.
     fn place(&self, root: &Path, path: &Path) -> Option<PathBuf> {
         if self.links == Links::Anywhere {
             return Some(path.to_owned());
@@ -106,7 +107,7 @@ impl Roots {
         is_inside.then_some(real)
     }
 
-    /// Returns whether a path without links is where links of this root may lead.
+    /// Returns true if links of this root may lead to the given real path.
     fn allows(&self, root: &Path, real: &Path) -> bool {
         let holds = |root: &PathBuf| root.canonicalize().is_ok_and(|root| real.starts_with(root));
         match self.links {
@@ -120,7 +121,7 @@ impl Roots {
         }
     }
 
-    /// Warns, once for each link, that it leads out of the roots.
+    /// Logs a warning about a link that leaves the roots, once for each link.
     fn tell(&self, root: &Path, path: &Path) {
         let Some((link, target)) = self.outward(root, path) else {
             return;
@@ -136,7 +137,7 @@ impl Roots {
         }
     }
 
-    /// Returns the link on the way from a root to a path that leads out of the roots, and where it leads.
+    /// Returns the first link between a root and a path that leaves the roots, and its target.
     fn outward(&self, root: &Path, path: &Path) -> Option<(PathBuf, PathBuf)> {
         let mut here = root.to_owned();
         for part in path.strip_prefix(root).ok()? {
@@ -149,7 +150,7 @@ impl Roots {
         None
     }
 
-    /// Finds a file: its path below a root, and the one at which it is read.
+    /// Finds a file. Returns its path below the root, and the path to read it from.
     fn find(&self, path: &str, saltenv: &str) -> Option<(PathBuf, PathBuf)> {
         let inside = inside(path).filter(|inside| !self.ignored(inside))?;
         self.folders(saltenv).into_iter().find_map(|root| {
@@ -159,8 +160,9 @@ impl Roots {
         })
     }
 
-    /// Opens a file of the tree for a peer: what was checked is what is read, also when somebody
-    /// changes a folder or a link meanwhile. Returns the path at which it was opened as well.
+    /// Opens a file of the tree for a peer, and also returns the path that was opened. The file
+    /// that was checked is the one that is read, even if another process changes a folder or a link
+    /// meanwhile.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -176,8 +178,8 @@ impl Roots {
         Ok(Some((place, file)))
     }
 
-    /// Returns whether a symbolic link may be listed. One that leads nowhere counts as the place
-    /// that it names; Salt lists all where it follows none.
+    /// Returns true if a symbolic link may be listed. A dangling link is judged by the path that it
+    /// names. Salt lists all links when it follows none.
     fn lists(&self, root: &Path, link: &Path, target: &Path) -> bool {
         if self.links != Links::IntoRoots {
             return true;
@@ -193,7 +195,8 @@ impl Roots {
         self.allows(root, Path::new(&path::normpath(&named)))
     }
 
-    /// Returns whether a walk of the root comes to a folder below it: one that keeps links comes through none.
+    /// Returns true if a walk of the root reaches a folder below it. A walk that does not follow
+    /// links enters none.
     fn reaches(&self, root: &Path, below: &Path) -> bool {
         match self.links {
             Links::Anywhere => true,
@@ -210,7 +213,7 @@ impl Roots {
         self.opts.roots(self.option, saltenv)
     }
 
-    /// `file_ignore_glob` and `file_ignore_regex`: held against the path below the root.
+    /// Returns true if `file_ignore_glob` or `file_ignore_regex` matches the path below the root.
     fn ignored(&self, path: &str) -> bool {
         let matches = |regex: &Regex| regex.is_match(path).unwrap_or(false);
         self.ignore_globs.iter().any(|glob| fnmatch(glob, path))
@@ -265,7 +268,7 @@ impl Sources for Roots {
 
     fn list_below(&self, folder: &str, saltenv: &str) -> Result<Vec<String>, Error> {
         let mut files = Vec::new();
-        // A path that leads out of the roots has nothing below it.
+        // A path outside the roots has no entries.
         let folder = match folder.trim_end_matches('/') {
             "" => Some(String::new()),
             folder => inside(folder),
@@ -316,7 +319,7 @@ impl Sources for Roots {
     }
 }
 
-/// A path below a root without `.` and `..`; none when it leads outside.
+/// Returns a path below a root without `.` and `..`; `None` when it leaves the root.
 fn inside(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in Path::new(path).components() {
@@ -347,7 +350,7 @@ mod tests {
         assert_eq!(inside(""), None);
     }
 
-    /// A10, L2: what `fileserver_followsymlinks` keeps inside.
+    /// A10, L2: the limits that `fileserver_followsymlinks` sets.
     #[test]
     fn links_lead_out_of_a_root_only_where_they_are_followed() {
         let folder = tempfile::tempdir().unwrap();
@@ -389,7 +392,7 @@ mod tests {
             told,
             HashSet::from([root.join("file"), root.join("folder")])
         );
-        // Another root is one of the trees, and a link to it serves what it holds.
+        // If the other root belongs to the tree too, a link into it is served.
         let both = [&root, &other].map(|path| path.display().to_string().into());
         let tree = Map::new().with("base", Value::list(both[..1].iter().cloned()));
         let tree = tree.with("dev", Value::list(both[1..].iter().cloned()));

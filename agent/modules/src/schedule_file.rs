@@ -1,5 +1,5 @@
-//! `_schedule.conf`: the jobs of a minion's schedule that were added or changed while it ran, or while it did not. It is a part of the
-//! minion's configuration.
+//! `_schedule.conf`, a part of the minion's configuration: the jobs of a minion's schedule that
+//! were added or changed, by a running minion or while none ran.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ fn path(opts: &Opts) -> PathBuf {
     beside(opts, "_schedule.conf")
 }
 
-/// A file of the folder of configuration.
+/// Returns the path of a file in the folder of included configuration files.
 pub(crate) fn beside(opts: &Opts, name: &str) -> PathBuf {
     let include = opts.text("default_include").unwrap_or("minion.d/*.conf");
     let folder = include.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -23,10 +23,10 @@ pub(crate) fn beside(opts: &Opts, name: &str) -> PathBuf {
     conf.with_file_name(folder).join(name)
 }
 
-/// The jobs of the file; none where there is no file.
+/// Returns the jobs of the file; none where there is no file.
 ///
 /// # Errors
-/// When it cannot be read, or is no YAML.
+/// When it cannot be read, or is not YAML.
 pub fn read(opts: &Opts) -> Result<Map, Error> {
     let path = path(opts);
     let Some(text) = fs::text_or_none(&path)? else {
@@ -52,7 +52,7 @@ pub fn write(cx: &Exec, jobs: &Map) -> Result<(), Error> {
     Ok(())
 }
 
-/// The jobs as a file of configuration has them.
+/// Formats the jobs as a configuration file.
 pub(crate) fn dumped(jobs: &Map, flow: Option<bool>) -> Result<String, Error> {
     let data = Map::new().with("schedule", jobs.clone());
     let layout = Dump {

@@ -1,4 +1,5 @@
-//! Salt's serializers: data to text in a format, and back. `file.serialize` and `slsutil` use them.
+//! Salt's serializers: conversion of data to text in a format, and back. `file.serialize` and
+//! `slsutil` use them.
 
 pub(crate) mod configparser;
 mod json;
@@ -18,7 +19,7 @@ pub(crate) enum Serializer {
 }
 
 impl Serializer {
-    /// The format of a name.
+    /// Returns the format with this name.
     pub(crate) fn of(name: &str) -> Option<Self> {
         match name {
             "configparser" => Some(Self::Configparser),
@@ -29,10 +30,10 @@ impl Serializer {
         }
     }
 
-    /// Writes data; bytes where the format is no text.
+    /// Serializes data. The result is bytes where the format is not text.
     ///
     /// # Errors
-    /// When the format cannot hold the data, or an option is not known.
+    /// When the format cannot represent the data, or an option is unknown.
     pub(crate) fn serialize(self, data: &Value, options: &Map) -> Result<Value, Error> {
         match self {
             Self::Configparser => configparser::serialize(data, options).map(Value::from),
@@ -42,7 +43,7 @@ impl Serializer {
         }
     }
 
-    /// Reads data.
+    /// Deserializes data.
     ///
     /// # Errors
     /// When the text is not in the format.
@@ -57,7 +58,7 @@ impl Serializer {
     }
 }
 
-/// The sentence for an option that a format does not have.
+/// Returns the error for an option that a format does not have.
 fn unknown_option(format: &str, option: &Value) -> Error {
     Error::refused(format!(
         "the {format} serializer has no option '{}'",
@@ -83,7 +84,7 @@ fn to_yaml(data: &Value, options: &Map) -> Result<String, Error> {
             "width" => layout.width = number().unwrap_or(layout.width),
             "explicit_start" => start = value.is_true(),
             "explicit_end" => end = value.is_true(),
-            // Written as UTF-8 in any case.
+            // The output is always UTF-8.
             "encoding" | "line_break" | "canonical" | "version" | "tags"
                 if !value.is_true() || option.as_str() == Some("encoding") => {}
             _ => return Err(unknown_option("yaml", option)),

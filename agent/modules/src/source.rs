@@ -1,6 +1,8 @@
-//! The one place that fetches a `source`: from the file roots, this machine, or the web.
+//! Fetches a `source` from the file roots, this machine, or the web. No other module fetches
+//! sources.
 //!
-//! Files of local roots are used where they lie. What comes from the web goes to `cachedir/extrn_files`, whole or not at all.
+//! Files of local roots are used in place. Files from the web are stored in `cachedir/extrn_files`,
+//! completely or not at all.
 #![expect(
     clippy::disallowed_methods,
     reason = "a cache that is fetched again needs no barrier"
@@ -16,21 +18,21 @@ use state::module::Error;
 use crate::web::{self, Request, Response};
 use crate::{fs, hashes};
 
-/// A URL in its parts, as Python's `urlparse` takes it apart. Plain paths have no scheme.
+/// The parts of a URL, as Python's `urlparse` splits it. Plain paths have no scheme.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Url {
-    /// In lower case.
+    /// The scheme, in lower case.
     pub(crate) scheme: String,
-    /// Host, port, user.
+    /// The user, host and port.
     pub(crate) netloc: String,
-    /// What follows.
+    /// The path.
     pub(crate) path: String,
-    /// After the `?`.
+    /// The text after the `?`.
     pub(crate) query: String,
 }
 
 impl Url {
-    /// Takes a URL apart.
+    /// Splits a URL.
     pub(crate) fn parse(url: &str) -> Self {
         let known = |scheme: &str| {
             scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -56,7 +58,7 @@ impl Url {
         }
     }
 
-    /// True for what comes over the network.
+    /// Returns true for a source on the network.
     pub(crate) fn is_remote(&self) -> bool {
         matches!(
             self.scheme.as_str(),
@@ -64,12 +66,12 @@ impl Url {
         )
     }
 
-    /// True for a path of this machine.
+    /// Returns true for a path of this machine.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.scheme.as_str(), "" | "file")
     }
 
-    /// The path of this machine that a local URL names.
+    /// Returns the local path of a local URL.
     pub(crate) fn local_path(&self) -> String {
         path::join(&self.netloc, &self.path)
             .trim_end_matches('/')
@@ -77,7 +79,7 @@ impl Url {
     }
 }
 
-/// The path below the roots that a `salt://` URL names, and its environment if it names one.
+/// Returns the path below the roots of a `salt://` URL, and its environment if it contains one.
 pub(crate) fn salt_path(url: &str) -> (String, Option<String>) {
     let Some(resource) = url.strip_prefix("salt://") else {
         return (url.to_owned(), None);
@@ -95,7 +97,7 @@ pub(crate) fn salt_path(url: &str) -> (String, Option<String>) {
     (path.strip_prefix('|').unwrap_or(path).to_owned(), saltenv)
 }
 
-/// A URL without the password that stands in it.
+/// Returns a URL without the password in it.
 pub(crate) fn redacted(url: &str) -> String {
     let parts = Url::parse(url);
     match (parts.scheme.as_str(), parts.netloc.rsplit_once('@')) {
@@ -106,7 +108,7 @@ pub(crate) fn redacted(url: &str) -> String {
     }
 }
 
-/// Where a file of the roots lies on this machine.
+/// Returns the local path of a file in the roots.
 pub(crate) fn salt_file(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<String>, Error> {
     let (path, named) = salt_path(url);
     let saltenv = named.as_deref().unwrap_or(saltenv);
@@ -114,7 +116,7 @@ pub(crate) fn salt_file(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<St
     Ok(found.map(|file| file.path.to_string_lossy().into_owned()))
 }
 
-/// The same for what is to lie in the cache: a file of the roots is copied there.
+/// Like [`salt_file`], but copies the file of the roots to the cache, and returns that path.
 ///
 /// # Errors
 /// When it cannot be fetched.
@@ -142,14 +144,14 @@ pub(crate) fn in_cache(
     Ok(Some(place.to_string_lossy().into_owned()))
 }
 
-/// How a source is fetched.
+/// The options of a fetch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How<'a> {
-    /// The hash that it has; what lies in the cache with that hash is not fetched again.
+    /// The expected hash. A file in the cache with that hash is not fetched again.
     pub(crate) hash: Option<&'a str>,
-    /// Whether the server must prove who it is.
+    /// True if the server's certificate is verified.
     pub(crate) verify_ssl: bool,
-    /// Whether the server is asked if what lies in the cache is still what it has (`ETag`).
+    /// True to ask the server whether the file in the cache is still current (`ETag`).
     pub(crate) use_etag: bool,
 }
 
@@ -163,7 +165,8 @@ impl Default for How<'_> {
     }
 }
 
-/// Where a source lies on this machine once it is fetched; none when it is not there. Salt's `cp.cache_file`.
+/// Returns the local path of a source, which is fetched first if necessary, as Salt's
+/// `cp.cache_file` does. Returns `None` when the source does not exist.
 ///
 /// # Errors
 /// When it cannot be fetched.
@@ -207,12 +210,12 @@ fn has_hash(path: &Path, wanted: &str) -> bool {
     hashes::of_file(&path.to_string_lossy(), kind).is_ok_and(|hash| hash == wanted)
 }
 
-/// The place in the cache of what comes from the web.
+/// Returns the path in the cache for a file from the web.
 pub(crate) fn external(cx: &Exec, url: &str, saltenv: &str) -> Result<PathBuf, Error> {
     let parts = Url::parse(url);
     let host = parts.netloc.rsplit('@').next().unwrap_or_default();
     let host = host.replace(':', "");
-    // A URL of a folder names the file that the server gives for it, as in Salt.
+    // As in Salt, a URL of a folder is stored under the folder's name.
     let mut name = parts.path.trim_end_matches('/').to_owned();
     if !parts.query.is_empty() {
         name = format!("{name}-{}", parts.query);
@@ -228,7 +231,8 @@ pub(crate) fn external(cx: &Exec, url: &str, saltenv: &str) -> Result<PathBuf, E
     Ok(folder.join(host).join(name.trim_start_matches('/')))
 }
 
-/// The place of a source in the cache, if it is there; nothing else is looked at. Salt's `cp.is_cached`.
+/// Returns the path of a source in the cache, if it is there. Nothing else is checked. This is
+/// Salt's `cp.is_cached`.
 pub(crate) fn is_cached(cx: &Exec, url: &str, saltenv: &str) -> Option<String> {
     let (path, named) = salt_path(url);
     let saltenv = named.as_deref().unwrap_or(saltenv);
@@ -246,7 +250,7 @@ pub(crate) fn is_cached(cx: &Exec, url: &str, saltenv: &str) -> Option<String> {
         .map(|place| place.to_string_lossy().into_owned())
 }
 
-/// A URL without user and password, and the header that carries them.
+/// Splits a URL with user and password into the URL without them and the header that carries them.
 fn credentials(url: &str) -> (String, Option<String>) {
     let parts = Url::parse(url);
     match parts.netloc.rsplit_once('@') {
@@ -268,14 +272,14 @@ fn request(cx: &Exec, url: &str) -> Request {
     request
 }
 
-/// True when the web has something at a URL.
+/// Returns true when the URL exists on the web.
 pub(crate) fn answers(cx: &Exec, url: &str) -> bool {
     let mut request = request(cx, url);
     request.method = "HEAD".into();
     web::fetch(&request).is_ok_and(|response| response.status < 400)
 }
 
-/// A response that is a failure in Salt's words.
+/// Converts a failed response to an error in Salt's words.
 fn taken(url: &str, asked: Result<Response, web::Error>) -> Result<Response, Error> {
     let path = Url::parse(url).path;
     let refused = |reason: String| Error::refused(format!("Error: {reason} reading {path}"));
@@ -287,18 +291,19 @@ fn taken(url: &str, asked: Result<Response, web::Error>) -> Result<Response, Err
     Err(refused(format!("HTTP {status}: {reason}")))
 }
 
-/// What the web has at a URL.
+/// Returns the contents of a URL.
 ///
 /// # Errors
-/// When it has nothing there, or more than memory is for.
+/// When it does not exist, or is too large for memory.
 pub(crate) fn content(cx: &Exec, url: &str) -> Result<Vec<u8>, Error> {
     Ok(taken(url, web::fetch(&request(cx, url)))?.body)
 }
 
-/// Fetches a URL to a place: beside it first, so that what is there is always whole.
+/// Fetches a URL to a file. It is written under another name and renamed, so the file at `place` is
+/// always complete.
 ///
 /// # Errors
-/// When the web does not have it, or it cannot be written.
+/// When it cannot be fetched or written.
 pub(crate) fn download(cx: &Exec, url: &str, place: &Path, how: How<'_>) -> Result<(), Error> {
     let folder = place.parent().unwrap_or(place);
     fs::mkdirs_private(cx, folder).map_err(Error::io(folder))?;
@@ -316,13 +321,14 @@ pub(crate) fn download(cx: &Exec, url: &str, place: &Path, how: How<'_>) -> Resu
         let known = known.trim().to_owned();
         request.headers.push(("If-None-Match".into(), known));
     }
-    // What an interrupted fetch left goes first: nothing is written through a link.
+    // Remove the file of an interrupted fetch first, so that nothing is written through a link.
     let _ = std::fs::remove_file(&part);
     let done = fetched(url, &request, &part).and_then(|response| {
         if response.status == NOT_MODIFIED {
             return std::fs::remove_file(&part).map_err(Error::io(&part));
         }
-        // A tag never stands beside what it was not given for, wherever the power fails.
+        // A tag must never be stored with a file that it was not sent for, even after a power
+        // failure.
         let _ = std::fs::remove_file(&tag);
         let given = response.header("etag").filter(|_| how.use_etag);
         if given.is_some() {
@@ -339,13 +345,13 @@ pub(crate) fn download(cx: &Exec, url: &str, place: &Path, how: How<'_>) -> Resu
     done
 }
 
-/// Waits until a file, or the names of a folder, are on the disk.
+/// Waits until a file, or the entries of a folder, are on the disk.
 fn synced(path: &Path) -> Result<(), Error> {
     let opened = fs::open(path)?;
     opened.sync_all().map_err(Error::io(path))
 }
 
-/// What a server answers that has nothing newer than what was asked about.
+/// The status of a response when the requester's version is current.
 const NOT_MODIFIED: u16 = 304;
 
 fn fetched(url: &str, request: &Request, part: &Path) -> Result<Response, Error> {
@@ -438,11 +444,11 @@ mod tests {
         };
         let fetched = |how| cached(&cx, &url, "base", how).unwrap().unwrap();
         let place = fetched(how);
-        // What lies there is left alone as long as the server has nothing else.
+        // The cached file is kept as long as the server has nothing newer.
         std::fs::write(&place, "left").unwrap();
         assert_eq!(fetched(how), place);
         assert_eq!(std::fs::read_to_string(&place).unwrap(), "left");
-        // Without the tag's file, or without asking, it is fetched.
+        // Without the tag's file, or without this option, it is fetched again.
         fetched(How::default());
         assert_eq!(std::fs::read_to_string(&place).unwrap(), "web");
         std::fs::write(&place, "left").unwrap();

@@ -1,4 +1,5 @@
-//! State runs as a whole: what `state.apply`, `state.highstate`, `state.single` and an orchestration have in common.
+//! State runs as a whole: the shared parts of `state.apply`, `state.highstate`, `state.single` and
+//! orchestrations.
 
 use std::sync::{Arc, PoisonError};
 
@@ -17,7 +18,7 @@ use value::{Map, Value, jid, log};
 use crate::orchestrate;
 use crate::resume::{self, PreviousRun};
 
-/// Exit codes that a state function asks for (`salt.defaults.exitcodes`).
+/// The exit codes that a state function sets (`salt.defaults.exitcodes`).
 pub mod retcode {
     /// The SLS does not compile.
     pub const COMPILE: i64 = 1;
@@ -27,18 +28,18 @@ pub mod retcode {
     pub const PILLAR: i64 = 5;
 }
 
-/// What every function that runs or shows states can be given.
+/// The arguments that every function which runs or shows states accepts.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
-    /// The job id: that of the call, when the call has one.
+    /// The job id. It is that of the call, when the call has one.
     pub jid: String,
-    /// The function, as `salt-call` names it.
+    /// The function, by the name that `salt-call` uses.
     pub fun: &'static str,
     /// The SLS, for the record.
     pub mods: Option<Value>,
-    /// `test=`: none where the configuration decides.
+    /// `test=`; `None` where the configuration decides.
     pub test: Option<Value>,
-    /// `TEST=True` or the like.
+    /// True for `TEST=True` or another spelling of `test`.
     pub is_test_in_other_case: bool,
     /// `queue=`.
     pub queue: Option<Value>,
@@ -56,18 +57,18 @@ pub struct Given {
     pub force: bool,
     /// `terse=True`: return only what failed or changed.
     pub terse: bool,
-    /// Whether each return is told by an event, whatever the configuration says.
+    /// Fires an event for each return; `None` where the configuration decides.
     pub state_events: Option<bool>,
-    /// Who asked, where a job says it.
+    /// The user who published the job, if the call is a job.
     pub user: Option<Value>,
-    /// What is said of taking up the last run of this: `resume=True`, `redo=`, `skip=`, `from=`.
+    /// The arguments about resuming the last run: `resume=True`, `redo=`, `skip=`, `from=`.
     pub said: Map,
-    /// The run that is taken up.
+    /// The run that is resumed.
     pub earlier: Option<Arc<PreviousRun>>,
 }
 
 impl Given {
-    /// Takes them out of the keyword arguments of a call.
+    /// Reads the arguments from the keyword arguments of a call.
     #[must_use]
     pub fn of(fun: &'static str, kwargs: &Map) -> Self {
         let given = |key: &str| kwargs.get(key).filter(|value| !value.is_null()).cloned();
@@ -94,14 +95,14 @@ impl Given {
         }
     }
 
-    /// The same with what is to run, for the record.
+    /// Adds the SLS that will run, for the record.
     #[must_use]
     pub fn of_mods(self, mods: &Value) -> Self {
         let mods = self.mods.or_else(|| Some(mods.clone()));
         Self { mods, ..self }
     }
 
-    /// The environment of SLS that are named without one.
+    /// Returns the environment of SLS that are named without one.
     #[must_use]
     pub fn saltenv_or_base(&self, cx: &Exec) -> String {
         self.saltenv
@@ -110,10 +111,10 @@ impl Given {
             .unwrap_or_else(|| "base".into())
     }
 
-    /// The context of the run: test mode, pillar, environments.
+    /// Returns the context of the run: test mode, pillar, environments.
     ///
     /// # Errors
-    /// When `pillar=` is no dictionary, or the pillar cannot be had.
+    /// When `pillar=` is not a dictionary, or the pillar is not available.
     pub fn context(&self, cx: &Exec) -> Result<Exec, Error> {
         let over = match &self.pillar {
             None => None,
@@ -135,7 +136,7 @@ impl Given {
         Ok(own)
     }
 
-    /// What to do about a run that is under way.
+    /// Returns the action if another run is under way.
     fn other(&self, cx: &Exec) -> Other {
         let queue = self
             .queue
@@ -149,7 +150,7 @@ impl Given {
         }
     }
 
-    /// What was asked, as the run's record and the job cache show it.
+    /// Returns the arguments in the form in which the run's record and the job cache show them.
     fn shown(&self) -> Value {
         let given = [
             ("test", self.test.clone()),
@@ -165,7 +166,8 @@ impl Given {
             .collect()
     }
 
-    /// Returns whether the run only tells what it would change: `test=`, else the grain `test`, the pillar's, or the option.
+    /// Returns true if the run only reports what it would change: by `test=`, else the grain
+    /// `test`, the pillar's, or the option.
     fn is_test(&self, cx: &Exec) -> Result<bool, Error> {
         match &self.test {
             Some(Value::Bool(test)) => Ok(*test),
@@ -175,7 +177,8 @@ impl Given {
     }
 }
 
-/// Returns whether grains or pillar keep this machine in test mode: `test: True` in one of them, in the order of `config.get`.
+/// Returns true if grains or pillar keep this machine in test mode: `test: True` in one of them, in
+/// the order of `config.get`.
 fn is_protected(cx: &Exec) -> Result<bool, Error> {
     if let Some(test) = cx.grains().get("test") {
         return Ok(*test == Value::Bool(true));
@@ -186,7 +189,8 @@ fn is_protected(cx: &Exec) -> Result<bool, Error> {
     Ok(matches!(test, Some(Value::Bool(true))))
 }
 
-/// Returns whether a keyword argument such as `TEST` or `Test` asks for test mode, as Salt takes it.
+/// Returns true if a keyword argument such as `TEST` or `Test` requests test mode. Salt accepts
+/// these spellings.
 fn tests_in_other_case(kwargs: &Map) -> bool {
     kwargs.iter().any(|(key, value)| {
         let name = key.as_str().unwrap_or_default();
@@ -194,7 +198,7 @@ fn tests_in_other_case(kwargs: &Map) -> bool {
     })
 }
 
-/// Returns Salt's `is_true` of a value: a text is true only where it is `true`, a number above zero.
+/// Returns Salt's `is_true` of a value: true for the text `true`, and for a number above zero.
 fn is_yes(value: &Value) -> bool {
     match (value.as_str(), value.as_float()) {
         (Some(text), _) => text.eq_ignore_ascii_case("true"),
@@ -203,7 +207,8 @@ fn is_yes(value: &Value) -> bool {
     }
 }
 
-/// The pillar with what was given laid over it, as the configuration merges pillar.
+/// Returns the pillar with the given data merged over it. The configuration decides how pillar is
+/// merged.
 fn merged(cx: &Exec, over: &Map) -> Result<Map, Error> {
     let opts = cx.opts();
     let word = opts
@@ -219,7 +224,7 @@ fn merged(cx: &Exec, over: &Map) -> Result<Map, Error> {
     ))
 }
 
-/// Words of a function that takes a list, or a text with commas.
+/// Returns the items of an argument that is a list, or a comma-separated text.
 #[must_use]
 pub fn split_input(value: &Value) -> Vec<String> {
     match value.as_list() {
@@ -233,7 +238,8 @@ pub fn split_input(value: &Value) -> Vec<String> {
     }
 }
 
-/// What a function returns that cannot start: Salt's sentences as a list. The places go to stderr.
+/// Returns Salt's messages as a list, the return of a function that cannot start. The positions in
+/// the SLS are logged.
 #[must_use]
 pub fn refused(cx: &Exec, faults: &[Fault]) -> Value {
     cx.set_retcode(retcode::COMPILE);
@@ -243,10 +249,10 @@ pub fn refused(cx: &Exec, faults: &[Fault]) -> Value {
     Value::list(faults.iter().map(|fault| fault.text.as_str().into()))
 }
 
-/// The refusal of a run whose pillar does not render, if it does not.
+/// Returns the refusal of a run if its pillar does not render.
 ///
 /// # Errors
-/// When the pillar cannot be had at all.
+/// When the pillar is not available at all.
 pub fn pillar_refusal(cx: &Exec, given: &Given) -> Result<Option<Value>, Error> {
     let faults = compile::pillar_faults(cx)?;
     if faults.is_empty() || given.force {
@@ -261,7 +267,7 @@ pub fn pillar_refusal(cx: &Exec, given: &Given) -> Result<Option<Value>, Error> 
 /// Compiles high data and runs it.
 ///
 /// # Errors
-/// When the run cannot have the lock or its record.
+/// When the run cannot get the lock or its record.
 pub fn run_high(cx: &Exec, given: &Given, high: HighData) -> Result<Value, Error> {
     match high.plan(cx) {
         Ok(plan) => run_plan(cx, given, &plan),
@@ -269,10 +275,10 @@ pub fn run_high(cx: &Exec, given: &Given, high: HighData) -> Result<Value, Error
     }
 }
 
-/// Checks a plan as a whole and runs it.
+/// Checks a whole plan and runs it.
 ///
 /// # Errors
-/// When the run cannot have the lock or its record.
+/// When the run cannot get the lock or its record.
 pub fn run_plan(cx: &Exec, given: &Given, plan: &Plan) -> Result<Value, Error> {
     let mut stops = Vec::new();
     for checked in compile::check(plan, cx) {
@@ -309,7 +315,7 @@ pub fn run_plan(cx: &Exec, given: &Given, plan: &Plan) -> Result<Value, Error> {
     Ok(if given.terse { terse(&ret) } else { ret })
 }
 
-/// The job id of the run: that of the one that is taken up again.
+/// Returns the job id of the run. A resumed run keeps its job id.
 fn run_jid(given: &Given) -> &String {
     given.earlier.as_ref().map_or(&given.jid, |run| &run.jid)
 }
@@ -318,7 +324,8 @@ fn is_good(running: &Map) -> bool {
     orchestrate::check_result(&Value::Map(running.clone()))
 }
 
-/// Lets who looks ahead see a plan, the outermost one also in test mode. What that returned, where nothing is to run for good.
+/// Shows the plan to the preview, if there is one. The outermost plan also runs in test mode first.
+/// Returns the test run's return if no changes are to be applied.
 fn foreseen(cx: &Exec, given: &Given, plan: &Plan) -> Result<Option<Map>, Error> {
     let Some(foresight) = &cx.foresight else {
         return Ok(None);
@@ -329,14 +336,14 @@ fn foreseen(cx: &Exec, given: &Given, plan: &Plan) -> Result<Option<Map>, Error>
     }
     let mut trial = cx.clone();
     trial.test = true;
-    // What the test run leaves for its later states is not for those of the run itself.
+    // Data that the test run stores for later states must not reach the real run.
     let before = cx.context(|context| context.clone());
     let running = watch::hushed(|| run::run_as(&trial, plan, &Unobserved, &given.jid));
     cx.context(|context| *context = before);
     Ok((!foresight.tried(cx)).then_some(running))
 }
 
-/// Runs a plan with its record; a run inside another one stands in that one's.
+/// Runs a plan with its record. A nested run is part of the outer run's record.
 fn recorded_run(
     cx: &Exec,
     given: &Given,
@@ -397,7 +404,7 @@ pub(crate) fn started(cx: &Exec, given: &Given, plan: &Plan) -> Result<Kept, Err
     })
 }
 
-/// A clock that nobody has set starts at 1970, or where the firmware was made.
+/// Warns about a clock that was never set. It starts at 1970, or at the build time of the firmware.
 fn warn_of_clock() {
     let now = jid::new();
     if now.as_str() < "2020" {
@@ -408,7 +415,8 @@ fn warn_of_clock() {
     }
 }
 
-/// Warns that the disk takes no record: the run may be the one that makes room, or need no disk.
+/// Warns that the record cannot be written. The run continues: it may be the one that frees disk
+/// space, or need none.
 fn unrecorded(error: &Error) -> Kept {
     log::warning(format_args!(
         "{error}: this run leaves no record; make room there, or name another folder with cachedir"
@@ -416,13 +424,13 @@ fn unrecorded(error: &Error) -> Kept {
     Kept::default()
 }
 
-/// Returns what a nested run had heard before the run was cut short.
+/// Returns the events that a nested run had received before the run was interrupted.
 fn heard_of(kept: &Kept) -> Heard {
     let mut heard = kept.heard.lock().unwrap_or_else(PoisonError::into_inner);
     heard.remove(&kept.part).unwrap_or_default()
 }
 
-/// Only what failed or changed.
+/// Keeps only the returns that failed or changed something.
 fn terse(ret: &Value) -> Value {
     let Value::Map(running) = ret else {
         return ret.clone();
@@ -438,7 +446,7 @@ fn terse(ret: &Value) -> Value {
         .collect()
 }
 
-/// Asks for the exit code that a run's return stands for.
+/// Sets the exit code for a run's return.
 pub fn set_retcode(cx: &Exec, ret: &Value) {
     let code = match ret {
         Value::List(_) => retcode::COMPILE,
@@ -448,10 +456,11 @@ pub fn set_retcode(cx: &Exec, ret: &Value) {
     cx.set_retcode(code);
 }
 
-/// Runs `work` as the only state run on this machine; a run inside another one is part of it.
+/// Runs `work` as the only state run on this machine. A nested run is part of the outer one.
 ///
 /// # Errors
-/// Those of `work`, and when the lock cannot be had for another reason than a run that is under way.
+/// Those of `work`, and when the lock is not available for another reason than a run that is under
+/// way.
 pub fn exclusive(
     cx: &Exec,
     given: &Given,

@@ -1,4 +1,5 @@
-//! Stores of secrets and settings that answer over HTTP with JSON: one question, with a deadline, whose words are never logged.
+//! Access to stores of secrets and settings that answer over HTTP with JSON. Each request has a
+//! deadline, and its contents are never logged.
 
 use std::time::Duration;
 
@@ -9,30 +10,31 @@ use value::{Map, Value};
 
 use crate::web::{self, Request};
 
-/// How long a store may take for an answer.
+/// The maximum time to wait for a store's answer.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A question.
+/// A request.
 pub(crate) struct Question<'a> {
     pub(crate) method: &'a str,
     pub(crate) url: &'a str,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Option<Vec<u8>>,
-    /// `verify` of the configuration: false takes any certificate, a text is a file of trusted ones.
+    /// `verify` of the configuration: false accepts any certificate, a text is a file of trusted
+    /// ones.
     pub(crate) verify: Option<Value>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// What failed, in the words of Python's `requests`.
+    /// The reason of a failure, in the words of Python's `requests`.
     pub(crate) reason: String,
     pub(crate) body: Vec<u8>,
 }
 
 impl<'a> Question<'a> {
-    /// A question with JSON, or none.
+    /// Creates a request with a JSON body, or without a body.
     pub(crate) fn new(method: &'a str, url: &'a str, body: Option<Value>) -> Self {
         let body = body.map(|body| value::json::write(&body, Layout::default()).into_bytes());
         Self {
@@ -44,10 +46,10 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Asks. What the store refuses is an answer.
+    /// Sends the request. A refusal of the store is a response, not an error.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// When there is no response.
     pub(crate) fn ask(self, cx: &Exec) -> Result<Answer, Error> {
         let mut request = Request::get(self.url, cx.opts());
         request.method = self.method.to_owned();
@@ -82,10 +84,10 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    /// Its JSON; nothing where it has no body.
+    /// Returns the JSON of the body; null without a body.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the body is not JSON.
     pub(crate) fn json(&self) -> Result<Value, Error> {
         let text = String::from_utf8_lossy(&self.body);
         match text.trim() {
@@ -95,10 +97,10 @@ impl Answer {
         }
     }
 
-    /// Its JSON where it is no refusal.
+    /// Returns the JSON of the body if the store did not refuse the request.
     ///
     /// # Errors
-    /// When it is one, or no JSON.
+    /// When it is a refusal, or not JSON.
     pub(crate) fn accepted(&self) -> Result<Value, Error> {
         match self.is_success() {
             true => self.json(),
@@ -107,10 +109,11 @@ impl Answer {
     }
 }
 
-/// Settings under a name: of the configuration, then of the pillar. The whole configuration where none is named.
+/// Returns the settings under a name, from the configuration or else from the pillar. Without a
+/// name, returns the whole configuration.
 ///
 /// # Errors
-/// When the pillar cannot be had.
+/// When the pillar is not available.
 pub(crate) fn profile(cx: &Exec, name: &str) -> Result<Option<Map>, Error> {
     let own = cx.opts().get(name).and_then(Value::as_map).cloned();
     Ok(match own {

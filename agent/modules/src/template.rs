@@ -1,21 +1,22 @@
-//! Templates of files: what `template: jinja` does to a source or to contents.
+//! Templates of files: the effect of `template: jinja` on a source or on contents.
 
 use state::exec::Exec;
 use state::host::ExecHost;
 use state::module::Error;
 use value::{Map, Value};
 
-/// The sentence for a template engine that is not there.
+/// Returns the error message for an unsupported template engine.
 pub(crate) fn unsupported(engine: &str) -> String {
     format!("Specified template format {engine} is not supported")
 }
 
-/// True for the engines that there are.
+/// Returns true for a built-in engine.
 pub(crate) fn is_supported(engine: &str) -> bool {
     engine == "jinja"
 }
 
-/// Renders a text with the variables of a file template (`grains`, `pillar`, `opts`, `saltenv`) and `variables`, which win.
+/// Renders a text with the variables of a file template (`grains`, `pillar`, `opts`, `saltenv`) and
+/// with `variables`, which take precedence.
 ///
 /// # Errors
 /// When it does not render.
@@ -31,7 +32,7 @@ pub(crate) fn render(
         .map_err(|error| Error::refused(error.to_string()))
 }
 
-/// The same for a file, which may also be a Python program (`template: py`).
+/// Like [`render()`], for a file. The file may also be a Python program (`template: py`).
 ///
 /// # Errors
 /// When it does not render.
@@ -46,7 +47,7 @@ pub(crate) fn render_file(
     if engine != "py" {
         return render(cx, file, text, saltenv, variables);
     }
-    // Such a program finds its variables in one of that name.
+    // A Python template finds its variables in one named `context`.
     let variables = Map::new().with("context", variables);
     let context = context(cx, file, saltenv, variables)?;
     let rendered = ExecHost::of(cx).renderer(engine, "", text.into(), &context);
@@ -55,7 +56,7 @@ pub(crate) fn render_file(
         .map_err(Error::refused)
 }
 
-/// What such a text is rendered with.
+/// Returns the variables for a template.
 ///
 /// # Errors
 /// When the pillar does not render.
@@ -81,7 +82,8 @@ pub(crate) fn context(
     })
 }
 
-/// Returns the names that Salt gives a template of this path and SLS: `tplpath`, `slspath` and the like.
+/// Returns the names that Salt defines for a template of this path and SLS: `tplpath`, `slspath`
+/// and the like.
 pub(crate) fn sls_names(path: &str, sls: &str) -> Map {
     let named = sls.replace('.', "/");
     let named = named.trim_end_matches('/');

@@ -1,4 +1,4 @@
-//! A context for tests of modules: files under a scratch folder, a pillar that is given, events that are kept.
+//! A context for tests of modules: files below a scratch folder, a fixed pillar, recorded events.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -37,7 +37,8 @@ impl Sources for Tree {
     }
 }
 
-/// The modules of this crate with grains that cost nothing: the id and what the grains file says.
+/// The modules of this crate with grains that are cheap to compute: the id and those of the grains
+/// file.
 static REGISTRY: Registry = Registry {
     grains,
     ..crate::REGISTRY
@@ -53,7 +54,7 @@ fn grains(opts: &Opts) -> Map {
     grains
 }
 
-/// Events that were fired.
+/// The events that were fired.
 pub(crate) type Events = Arc<Mutex<Vec<(String, Map)>>>;
 
 #[derive(Default)]
@@ -81,17 +82,18 @@ impl Targets for Bus {
     }
 }
 
-/// A context with nothing in it.
+/// Returns an empty context.
 pub(crate) fn exec() -> Exec {
     exec_with(Map::new(), Map::new())
 }
 
-/// A context with these options and this pillar; `root_for_files` among the options is the file root.
+/// Returns a context with these options and this pillar. `root_for_files` among the options is the
+/// file root.
 pub(crate) fn exec_with(opts: Map, pillar: Map) -> Exec {
     events_of(opts, pillar).0
 }
 
-/// The same, with the events that will be fired.
+/// Like [`exec_with`], and also returns the events that will be fired.
 pub(crate) fn events_of(opts: Map, pillar: Map) -> (Exec, Events) {
     let root = opts
         .get("root_for_files")
@@ -118,7 +120,7 @@ pub(crate) fn apply(cx: &Exec, full: &str, kwargs: Map) -> Result<Ret, Error> {
     function.invoke(full, cx, Given::new(Vec::new(), kwargs))
 }
 
-/// Arguments written as JSON.
+/// Parses arguments written as JSON.
 pub(crate) fn json(text: &str) -> Map {
     let value = value::json::read(text).unwrap();
     value.as_map().unwrap().clone()

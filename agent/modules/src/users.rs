@@ -1,26 +1,26 @@
-//! Users and groups as arguments name them: by name or by number.
+//! Users and groups in arguments: by name or by number.
 
 use value::Value;
 
 use crate::accounts;
 
-/// The user that this program runs as.
+/// Returns the user that this program runs as.
 pub(crate) fn current() -> Value {
     of_uid(rustix::process::geteuid().as_raw())
 }
 
-/// The name of a user's number; the number itself where it has none.
+/// Returns the name for a user's number; the number itself if it has no name.
 #[must_use]
 pub fn of_uid(uid: u32) -> Value {
     accounts::user_of(uid).map_or_else(|| uid.into(), |user| user.name.into())
 }
 
-/// The name of a group's number; the number itself where it has none.
+/// Returns the name for a group's number; the number itself if it has no name.
 pub(crate) fn of_gid(gid: u32) -> Value {
     accounts::group_of(gid).map_or_else(|| gid.into(), |group| group.name.into())
 }
 
-/// The number of a user that is given by name or number.
+/// Returns the number of a user given by name or number.
 pub(crate) fn uid(user: &Value) -> Option<u32> {
     match user {
         Value::Int(number) => u32::try_from(*number).ok(),
@@ -28,7 +28,7 @@ pub(crate) fn uid(user: &Value) -> Option<u32> {
     }
 }
 
-/// The number of a group that is given by name or number.
+/// Returns the number of a group given by name or number.
 pub(crate) fn gid(group: &Value) -> Option<u32> {
     match group {
         Value::Int(number) => u32::try_from(*number).ok(),

@@ -1,8 +1,8 @@
-//! How package managers order versions.
+//! The order of versions in each package manager.
 
 use std::cmp::Ordering;
 
-/// Compares as dpkg does; nothing when one is not a version that dpkg takes.
+/// Compares as dpkg does; `None` when one is not a version that dpkg accepts.
 #[must_use]
 pub fn debian(one: &str, other: &str) -> Option<Ordering> {
     let (one, other) = (Debian::parse(one)?, Debian::parse(other)?);
@@ -33,7 +33,7 @@ impl<'a> Debian<'a> {
             None => (0, text),
         };
         let (upstream, revision) = rest.rsplit_once('-').unwrap_or((rest, ""));
-        // Other signs than policy has are taken with a warning by dpkg, and compared.
+        // dpkg accepts characters outside of Debian's policy with a warning, and compares them.
         let is_version =
             !upstream.is_empty() && !rest.ends_with('-') && !rest.contains(char::is_whitespace);
         is_version.then_some(Self {
@@ -44,7 +44,7 @@ impl<'a> Debian<'a> {
     }
 }
 
-/// Compares part by part: signs by their own order, then numbers by value.
+/// Compares part by part: characters in Debian's order, then numbers by value.
 fn debian_part(one: &str, other: &str) -> Ordering {
     let (mut one, mut other) = (one, other);
     loop {
@@ -60,7 +60,7 @@ fn debian_part(one: &str, other: &str) -> Ordering {
     }
 }
 
-/// A sign's place: `~` before the end, letters before all others.
+/// Returns a character's rank: `~` sorts before the end, letters before all other characters.
 fn rank(sign: char) -> i32 {
     match sign {
         '~' => -1,
@@ -84,13 +84,14 @@ fn split_while<'a>(text: &mut &'a str, belongs: impl Fn(char) -> bool) -> &'a st
     head
 }
 
-/// A number of any length: its digits without zeros in front, longer ones first.
+/// Returns a sort key for a number of any length: the number of digits and the digits, without
+/// leading zeros.
 fn number(digits: &str) -> (usize, &str) {
     let digits = digits.trim_start_matches('0');
     (digits.len(), digits)
 }
 
-/// Compares as rpm does. A release counts only where both have one.
+/// Compares as rpm does. A release counts only if both versions have one.
 #[must_use]
 pub fn rpm(one: &str, other: &str) -> Ordering {
     let (one, other) = (Rpm::parse(one), Rpm::parse(other));
@@ -125,7 +126,7 @@ impl<'a> Rpm<'a> {
     }
 }
 
-/// rpm's own comparison of one part.
+/// Compares one part with rpm's own algorithm.
 fn rpm_part(one: &str, other: &str) -> Ordering {
     let (mut one, mut other) = (one, other);
     loop {
@@ -154,7 +155,8 @@ fn rpm_part(one: &str, other: &str) -> Ordering {
     }
 }
 
-/// Takes a mark off both; where only one has it that one is `alone`. Nothing when neither has it.
+/// Removes a mark from both texts and returns `Equal`. Returns `alone` if only the first has the
+/// mark, the reverse if only the second has it, and `None` when neither has it.
 fn marks(one: &mut &str, other: &mut &str, mark: char, alone: Ordering) -> Option<Ordering> {
     match (one.strip_prefix(mark), other.strip_prefix(mark)) {
         (None, None) => None,
@@ -168,7 +170,7 @@ fn marks(one: &mut &str, other: &mut &str, mark: char, alone: Ordering) -> Optio
     }
 }
 
-/// A caret is more than the end and less than anything else.
+/// Compares a caret. It sorts after the end and before anything else.
 fn carets(one: &mut &str, other: &mut &str) -> Option<Ordering> {
     let has_caret = one.starts_with('^') || other.starts_with('^');
     match (one.is_empty(), other.is_empty()) {
@@ -178,7 +180,7 @@ fn carets(one: &mut &str, other: &mut &str) -> Option<Ordering> {
     }
 }
 
-/// Compares the next run of digits or of letters, of the kind that the first has.
+/// Compares the next run of digits or of letters. The first text determines which.
 fn segment(one: &mut &str, other: &mut &str) -> Ordering {
     let is_number = one.starts_with(|sign: char| sign.is_ascii_digit());
     let belongs = |sign: char| {
@@ -198,8 +200,8 @@ fn segment(one: &mut &str, other: &mut &str) -> Ordering {
     }
 }
 
-/// Compares without a package manager's rules, as Python's `LooseVersion` does in Salt: numbers by value, where both versions have
-/// nothing else; parts as texts otherwise.
+/// Compares without the rules of a package manager, as Salt does with Python's `LooseVersion`:
+/// numbers by value if both versions have nothing else, otherwise parts as texts.
 #[must_use]
 pub fn loose(one: &str, other: &str) -> Ordering {
     let (one, other) = (loose_parts(one), loose_parts(other));
@@ -219,13 +221,13 @@ pub fn loose(one: &str, other: &str) -> Ordering {
     texts(one).cmp(&texts(other))
 }
 
-/// A number of any length, and `0` as Python writes it.
+/// Returns a sort key for a number of any length. As in Python, zero is `0`.
 fn number_of(digits: &str) -> (usize, &str) {
     let (length, rest) = number(digits);
     (length, if rest.is_empty() { "0" } else { rest })
 }
 
-/// Runs of digits, of small letters, and of anything else; dots part them.
+/// Splits into runs of digits, of lower-case letters, and of other characters. Dots separate runs.
 fn loose_parts(text: &str) -> Vec<&str> {
     let class = |sign: char| match sign {
         '.' => 0,

@@ -1,6 +1,7 @@
-//! HTTP for everyone in this crate: requests with deadlines and limits, to memory or to a file.
+//! HTTP for this crate: requests with deadlines and limits, into memory or to a file.
 //!
-//! Certificates are checked unless the request says otherwise in so many words. Only http and https are spoken, also behind a redirect.
+//! Certificates are verified unless the request explicitly disables that. Only http and https are
+//! accepted, also for redirects.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -11,16 +12,16 @@ use std::time::Duration;
 use state::opts::Opts;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
-/// The longest body that is taken into memory.
+/// The maximum size, in bytes, of a body that is read into memory.
 pub const MAX_BODY: u64 = 64 << 20;
 
-/// The longest body that is written to a file (Salt's `http_max_body`).
+/// The maximum size, in bytes, of a body that is written to a file (Salt's `http_max_body`).
 pub const MAX_FILE: u64 = 100 << 30;
 
-/// How many redirects are followed.
+/// The maximum number of redirects that are followed.
 pub const MAX_REDIRECTS: u32 = 5;
 
-/// Where distributions keep the certificates that they trust.
+/// The files in which distributions store trusted certificates.
 const BUNDLES: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -30,7 +31,7 @@ const BUNDLES: &[&str] = &[
     "/etc/ssl/cert.pem",
 ];
 
-/// Why there is no response.
+/// The reason why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The connection, the name or the protocol failed.
@@ -41,31 +42,31 @@ pub enum Error {
         /// The reason.
         source: Box<ureq::Error>,
     },
-    /// The address is not one of http or https.
+    /// The address uses neither http nor https.
     #[error("Unsupported url scheme: {0}")]
     Scheme(String),
-    /// There is nothing to verify the other side with.
+    /// There are no trusted certificates to verify the server with.
     #[error(
         "{0}: this machine has no trusted certificates: install its package of them (ca-certificates, ca-bundle) or name a file of them with ca_bundle"
     )]
     NoCertificates(String),
-    /// The body is longer than is allowed.
+    /// The body exceeds the limit.
     #[error("{url}: the body is longer than the limit of {limit} bytes")]
     TooLarge {
         /// The address.
         url: String,
-        /// The limit.
+        /// The limit in bytes.
         limit: u64,
     },
     /// A file could not be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// The path of the file.
         path: String,
         /// The system's reason.
         source: std::io::Error,
     },
-    /// The body broke off.
+    /// The body ended early.
     #[error("{url}: {source}")]
     Body {
         /// The address.
@@ -76,7 +77,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What went wrong, without the address: in Python's words where it was the system's.
+    /// Returns the reason without the address. An error of the system has Python's text.
     #[must_use]
     pub fn reason(&self) -> String {
         let io = match self {
@@ -95,8 +96,8 @@ impl Error {
     }
 }
 
-/// Returns Python's words for a name that could not be resolved. The code of the resolver is not
-/// known here, but its words are: glibc's or musl's.
+/// Returns Python's message for a name that could not be resolved. The resolver's error code is not
+/// available here, only its text in glibc's or musl's words.
 fn unresolved(text: &str) -> Option<String> {
     let said = text.split_once("failed to lookup address information: ")?.1;
     let (code, words) = match said {
@@ -115,7 +116,7 @@ fn unresolved(text: &str) -> Option<String> {
     Some(format!("[Errno {code}] {words}"))
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The address, http or https.
@@ -124,42 +125,42 @@ pub struct Request {
     pub method: String,
     /// The headers.
     pub headers: Vec<(String, String)>,
-    /// What is sent.
+    /// The body to send.
     pub body: Option<Vec<u8>>,
-    /// False takes any certificate.
+    /// True to verify the server's certificate; false accepts any.
     pub verify_ssl: bool,
-    /// The trusted certificates, where they are not the system's.
+    /// The file of trusted certificates; `None` means the system's.
     pub ca_bundle: Option<PathBuf>,
-    /// How long to wait for a connection.
+    /// The maximum time to wait for a connection.
     pub connect_timeout: Duration,
-    /// How long the whole may take.
+    /// The maximum time for the whole request.
     pub timeout: Duration,
-    /// The longest body that is allowed; [`MAX_BODY`] or [`MAX_FILE`] when none is named.
+    /// The maximum size of the body in bytes; `None` means [`MAX_BODY`] or [`MAX_FILE`].
     pub max_body: Option<u64>,
-    /// The proxy's address, with its user.
+    /// The proxy's address, including its user.
     pub proxy: Option<String>,
 }
 
-/// What came.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Response {
     /// The status code.
     pub status: u16,
     /// The headers, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body; empty where it went to a file.
+    /// The body; empty where it was written to a file.
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// A header's value by its name in lower case.
+    /// Returns a header's value by its name in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The words that belong to the status (`Not Found`).
+    /// Returns the text for the status (`Not Found`).
     #[must_use]
     pub fn reason(&self) -> &'static str {
         let status = ureq::http::StatusCode::from_u16(self.status).ok();
@@ -168,7 +169,7 @@ impl Response {
             .unwrap_or("Unknown")
     }
 
-    /// True for a status from 200 to 299.
+    /// Returns true for a status from 200 to 299.
     #[must_use]
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
@@ -176,7 +177,7 @@ impl Response {
 }
 
 impl Request {
-    /// A `GET` with the deadlines, proxy and certificates of the configuration.
+    /// Creates a `GET` request with the deadlines, proxy and certificates of the configuration.
     #[must_use]
     pub fn get(url: &str, opts: &Opts) -> Self {
         let seconds = |name: &str, default: u64| {
@@ -201,7 +202,7 @@ impl Request {
     }
 }
 
-/// The proxy of the configuration, unless `no_proxy` names the host.
+/// Returns the proxy of the configuration, unless `no_proxy` names the host.
 fn proxy(url: &str, opts: &Opts) -> Option<String> {
     let host = opts.text("proxy_host").filter(|host| !host.is_empty())?;
     let port = opts.int("proxy_port").filter(|port| *port > 0)?;
@@ -217,7 +218,7 @@ fn proxy(url: &str, opts: &Opts) -> Option<String> {
     Some(format!("http://{user}{host}:{port}"))
 }
 
-/// Text as a part of an address, with `%` escapes.
+/// Returns the text with `%` escapes, for use in an address.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     let mut quoted = String::new();
@@ -232,10 +233,10 @@ pub fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Asks, and takes the body into memory. A status that is an error is a response all the same.
+/// Sends a request and reads the body into memory. An error status is a response too, not an error.
 ///
 /// # Errors
-/// When there is no whole response within the deadlines and limits.
+/// When there is no complete response within the deadlines and limits.
 pub fn fetch(request: &Request) -> Result<Response, Error> {
     let mut body = Vec::new();
     let limit = request.max_body.unwrap_or(MAX_BODY).min(MAX_BODY);
@@ -246,10 +247,11 @@ pub fn fetch(request: &Request) -> Result<Response, Error> {
     Ok(Response { body, ..response })
 }
 
-/// Asks, and writes the body of a successful response to a file as it comes.
+/// Sends a request and writes the body of a successful response to a file as it arrives.
 ///
 /// # Errors
-/// When there is no whole response within the deadlines and limits, or the file cannot be written.
+/// When there is no complete response within the deadlines and limits, or the file cannot be
+/// written.
 pub fn download(request: &Request, path: &Path, file: &mut File) -> Result<Response, Error> {
     let limit = request.max_body.unwrap_or(MAX_FILE);
     run(request, file, limit, false, &|source| Error::File {
@@ -258,7 +260,8 @@ pub fn download(request: &Request, path: &Path, file: &mut File) -> Result<Respo
     })
 }
 
-/// Asks; the body goes to `to`, that of a failure only with `failures`.
+/// Sends a request and writes the body to `to`. The body of a failure is written only with
+/// `failures`.
 fn run(
     request: &Request,
     to: &mut dyn Write,
@@ -310,7 +313,7 @@ fn message<T>(request: &Request, body: T) -> Result<ureq::http::Request<T>, ureq
     message.body(body).map_err(ureq::Error::Http)
 }
 
-/// Copies a body, and stops where it is longer than its limit.
+/// Copies a body, and stops when it exceeds its limit.
 fn copy(
     mut from: impl Read,
     to: &mut dyn Write,
@@ -362,7 +365,7 @@ fn agent(request: &Request) -> Result<ureq::Agent, Error> {
     Ok(config.build().new_agent())
 }
 
-// Also for http: a redirect may lead to https.
+// This is needed for http as well, because a redirect may lead to https.
 fn tls(request: &Request) -> Result<TlsConfig, Error> {
     let provider = rustls::crypto::ring::default_provider();
     let config = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(provider));
@@ -377,7 +380,7 @@ fn tls(request: &Request) -> Result<TlsConfig, Error> {
     Ok(config.root_certs(roots).build())
 }
 
-/// The trusted certificates: of the bundle that is named, else the system's.
+/// Returns the trusted certificates: of the named bundle, else the system's.
 fn trusted(named: Option<&Path>) -> Result<Vec<Certificate<'static>>, Error> {
     let found = BUNDLES.iter().map(Path::new).find(|path| path.is_file());
     let Some(path) = named.or(found) else {
@@ -394,7 +397,7 @@ fn trusted(named: Option<&Path>) -> Result<Vec<Certificate<'static>>, Error> {
     Ok(certificates.collect())
 }
 
-/// An address as it may be shown: without a password.
+/// Returns an address for messages, without its password.
 fn shown(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.to_owned();
@@ -409,13 +412,13 @@ fn shown(url: &str) -> String {
     }
 }
 
-/// A server for tests: answers each connection with what `answer` makes of the request.
+/// A server for tests. It answers each connection with the result of `answer` for the request.
 #[cfg(test)]
 pub(crate) mod server {
     use std::io::{BufRead, BufReader, Read, Write};
     use std::net::TcpListener;
 
-    /// Starts it on a free port and returns its address. It serves as long as the test runs.
+    /// Starts the server on a free port and returns its address. It runs until the test ends.
     pub(crate) fn start(answer: fn(&str, &str) -> String) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -442,7 +445,7 @@ pub(crate) mod server {
         address
     }
 
-    /// A response's text.
+    /// Returns the text of a response.
     pub(crate) fn text(status: &str, headers: &str, body: &str) -> String {
         let length = body.len();
         format!(

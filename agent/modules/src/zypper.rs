@@ -1,4 +1,4 @@
-//! Calling zypper: no questions, its lock respected, its errors in its own words.
+//! Calls of zypper: without questions, with respect for its lock, and with its own error messages.
 
 use python::xml;
 use state::exec::Exec;
@@ -7,12 +7,13 @@ use state::module::Error;
 use crate::pkg::transaction;
 use crate::process::{Output, Process};
 
-/// The return code that says that another zypper is at work.
+/// The return code when another zypper holds the lock.
 const LOCKED: i64 = 7;
-/// The return code that says that a search has found nothing.
+/// The return code when a search finds nothing.
 const NOT_FOUND: i64 = 104;
 
-/// The words of a call: `zypper --non-interactive --xmlout …`; with `refresh` it may read the repositories anew.
+/// Returns the words of a call: `zypper --non-interactive --xmlout …`. Only with `refresh` may it
+/// update the repositories.
 pub(crate) fn words(
     arguments: &[&str],
     as_xml: bool,
@@ -33,17 +34,17 @@ pub(crate) fn words(
     words.into_iter().map(str::to_owned).collect()
 }
 
-/// True for a return code that is no error: done, or done with something to be told.
+/// Returns true for a return code that is not an error: success, or success with a notice.
 fn is_fine(retcode: Option<i64>) -> bool {
     retcode.is_some_and(|code| matches!(code, 0 | 6 | 100..=103 | 106 | 107))
 }
 
-/// True when another zypper was at work.
+/// Returns true when another zypper held the lock.
 pub(crate) fn is_locked(output: &Output) -> bool {
     output.retcode == Some(LOCKED)
 }
 
-/// What a call that failed says of it; none for one that did not.
+/// Returns the error of a failed call; `None` on success.
 pub(crate) fn complaint(output: &Output) -> Option<String> {
     if is_fine(output.retcode) {
         return None;
@@ -54,7 +55,7 @@ pub(crate) fn complaint(output: &Output) -> Option<String> {
         .map(|element| element.text)
         .collect();
     let said = match (in_xml.is_empty(), output.stdout.starts_with("<?xml")) {
-        // Who holds the lock, and for how long that was waited for.
+        // This names the holder of the lock, and the time spent waiting for it.
         (false, _) if is_locked(output) => format!("{}{}", in_xml.join("\n"), output.stderr),
         (false, _) => in_xml.join("\n"),
         (true, true) => output.stderr.trim().to_owned(),
@@ -66,7 +67,7 @@ pub(crate) fn complaint(output: &Output) -> Option<String> {
     })
 }
 
-/// Calls zypper and waits while another one holds its lock.
+/// Calls zypper, and waits while another one holds the lock.
 ///
 /// # Errors
 /// When it fails.
@@ -78,7 +79,7 @@ pub(crate) fn call(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
     }
 }
 
-/// The same for a search, which fails when it finds nothing: that is an empty text.
+/// Like [`call`], for a search. Without a result, zypper fails; the text is then empty.
 ///
 /// # Errors
 /// When it fails.

@@ -1,4 +1,5 @@
-//! The states that edit text, against what Salt 3008.5 answered to the same calls (`tests/corpus/edit.json`).
+//! Compares the states that edit text with the recorded results of Salt 3008.5 for the same calls
+//! (`tests/corpus/edit.json`).
 
 #![allow(
     clippy::unwrap_used,
@@ -53,7 +54,7 @@ fn context(folder: &Path, test: bool) -> Exec {
     Exec::new(opts, &modules::REGISTRY, sources, Box::new(Nobody))
 }
 
-/// A value with one text in place of another.
+/// Replaces one text by another in a value.
 fn replaced(value: &Value, from: &str, to: &str) -> Value {
     match value {
         Value::Str(text) => text.replace(from, to).into(),
@@ -118,7 +119,7 @@ fn called(cx: &Exec, folder: &Path, case: &Value) -> Value {
     replaced(&shown.into(), &root, "@TMP@")
 }
 
-/// Without process ids and the names of scratch files, which are never the same.
+/// Formats a value without process ids and the names of scratch files, which differ in each run.
 fn comparable(value: &Value) -> String {
     let text = value::json::write(value, value::json::Layout::default());
     let scratch = fancy_regex::Regex::new(r#"/tmp/__salt\.tmp\.[^ )\\"]*"#).unwrap();
@@ -128,7 +129,7 @@ fn comparable(value: &Value) -> String {
     pid.replace_all(&text, "0").into_owned()
 }
 
-/// Salt shows a traceback where it breaks: only the sentence at its end can be the same.
+/// Returns the expected result. Where Salt shows a traceback, only its last sentence can be equal.
 fn expected(want: &Value, got: &Value) -> Value {
     let comment = want.get("comment").and_then(Value::as_str).unwrap_or("");
     if !comment.contains("Traceback (most recent call last)") {
@@ -136,7 +137,7 @@ fn expected(want: &Value, got: &Value) -> Value {
     }
     let failed = got.get("result") == Some(&Value::Bool(false));
     let said = got.get("comment").map(Value::to_text).unwrap_or_default();
-    // A template's traceback ends with the template itself.
+    // The traceback of a template ends with the template itself.
     let ours_alone = comment.ends_with("\n---");
     if failed && (comment.ends_with(&said) || ours_alone) {
         got.clone()

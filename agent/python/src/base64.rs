@@ -1,24 +1,24 @@
-//! base64 as Python's module has it: what is no base64 is skipped when reading.
+//! base64 as in Python's module: when decoding, characters outside of the alphabet are skipped.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// On one line.
+/// Encodes on one line.
 pub fn encode(data: &[u8]) -> String {
     STANDARD.encode(data)
 }
 
-/// In lines of 76 characters, each with its newline.
+/// Encodes in lines of 76 characters, each with a newline.
 pub fn encode_lines(data: &[u8]) -> String {
     data.chunks(57)
         .map(|chunk| STANDARD.encode(chunk) + "\n")
         .collect()
 }
 
-/// Reads up to the padding.
+/// Decodes up to the padding.
 ///
 /// # Errors
-/// Python's sentence about a text that is cut short.
+/// Python's message about a truncated text.
 pub fn decode(text: &str) -> Result<Vec<u8>, String> {
     let known = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');
     let mut data = String::new();
@@ -58,10 +58,10 @@ pub fn decode(text: &str) -> Result<Vec<u8>, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Reads each line by itself, as a file is read.
+/// Decodes each line separately, as for a file.
 ///
 /// # Errors
-/// As [`decode`].
+/// The same as those of [`decode`].
 pub fn decode_lines(text: &str) -> Result<Vec<u8>, String> {
     let lines: Result<Vec<Vec<u8>>, String> = text.split('\n').map(decode).collect();
     Ok(lines?.concat())

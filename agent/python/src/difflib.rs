@@ -1,6 +1,7 @@
 //! Unified diffs as Python's `difflib` writes them: `changes.diff` of the states that change text.
 //!
-//! Its matching is Ratcliff's with difflib's treatment of lines that occur often, which no diff algorithm in common use has.
+//! The matching is Ratcliff's algorithm with difflib's treatment of frequent lines. No other common
+//! diff algorithm gives the same result.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,7 +10,7 @@ use value::secret;
 
 use crate::text;
 
-/// Salt's `stringutils.get_diff` of two files' bytes, split as Python splits bytes.
+/// Returns Salt's `stringutils.get_diff` of two files' bytes, split as Python splits bytes.
 #[must_use]
 pub fn of_bytes(old: &[u8], new: &[u8]) -> String {
     get_diff(
@@ -20,13 +21,15 @@ pub fn of_bytes(old: &[u8], new: &[u8]) -> String {
     )
 }
 
-/// Salt's `stringutils.get_diff`: lines with their ends, the names of the two files in the header.
+/// Returns Salt's `stringutils.get_diff` of lines with their ends. The header contains the names of
+/// the two files.
 #[must_use]
 pub fn get_diff<T: AsRef<str> + Eq + Hash>(old: &[T], new: &[T], from: &str, to: &str) -> String {
     unified(old, new, from, to).concat()
 }
 
-/// What Salt says in place of a diff when one of two files is binary; nothing when both are text.
+/// Returns Salt's text that replaces the diff when one of two files is binary; `None` when both are
+/// text.
 #[must_use]
 pub fn binary(old: &[u8], new: &[u8]) -> Option<&'static str> {
     match (text::is_text(old), text::is_text(new)) {
@@ -37,13 +40,14 @@ pub fn binary(old: &[u8], new: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Salt's `file.get_diff` of two files' bytes without their names: `changes['diff']` of managed files.
+/// Returns Salt's `file.get_diff` of two files' bytes without their names: `changes['diff']` of
+/// managed files.
 #[must_use]
 pub fn of_files(old: &[u8], new: &[u8]) -> String {
     of_named_files(old, new, "", "")
 }
 
-/// The same with their names.
+/// Like [`of_files`], with the files' names.
 #[must_use]
 pub fn of_named_files(old: &[u8], new: &[u8], from: &str, to: &str) -> String {
     let lines = |data: &[u8]| -> Vec<String> {
@@ -58,13 +62,14 @@ pub fn of_named_files(old: &[u8], new: &[u8], from: &str, to: &str) -> String {
     }
 }
 
-/// Lines as text: UTF-8 where they are, else every byte a character.
+/// Decodes lines as UTF-8. If they are not UTF-8, each byte becomes a character.
 #[must_use]
 pub fn decoded(lines: &[&[u8]]) -> Vec<String> {
     lines.iter().map(|line| text::decoded(line)).collect()
 }
 
-/// The lines of `difflib.unified_diff` with three lines of context; headers and ranges end in a newline.
+/// Returns the lines of `difflib.unified_diff` with three lines of context. Headers and ranges end
+/// in a newline.
 #[must_use]
 pub fn unified<T: AsRef<str> + Eq + Hash>(
     old: &[T],
@@ -98,7 +103,8 @@ fn put<T: AsRef<str>>(lines: &mut Vec<String>, code: &Opcode, old: &[T], new: &[
     if code.equal {
         mark(' ', was);
     } else if is.iter().any(|line| secret::is_in(line.as_ref())) {
-        // What a secret takes the place of was one: that of yesterday, which nobody knows any more.
+        // The text that a secret replaces was an earlier secret, which can no longer be recognized.
+        // So it is masked as well.
         let covered: Vec<String> = was.iter().map(|line| covered(line.as_ref())).collect();
         lines.extend(covered);
         lines.extend(is.iter().map(|line| format!("+{}", line.as_ref())));
@@ -133,7 +139,7 @@ struct Opcode {
     new: (usize, usize),
 }
 
-/// A run of equal lines: where it starts on both sides, and its length.
+/// A run of equal lines: its start on both sides, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Block {
     old: usize,
@@ -164,7 +170,7 @@ fn opcodes<T: Eq + Hash>(old: &[T], new: &[T]) -> Vec<Opcode> {
     codes
 }
 
-/// Groups of changes with up to `context` equal lines around them.
+/// Groups the changes, with up to `context` equal lines around them.
 fn grouped(codes: &[Opcode], context: usize) -> Vec<Vec<Opcode>> {
     let mut codes = codes.to_vec();
     if let Some(first) = codes.first_mut().filter(|code| code.equal) {
@@ -202,11 +208,11 @@ fn keep_first(code: &mut Opcode, count: usize) {
 struct Matcher<'t, T> {
     old: &'t [T],
     new: &'t [T],
-    /// Where each line stands in `new`, without those that occur too often to tell anything.
+    /// The positions of each line in `new`, without lines that are too frequent to help.
     places: HashMap<&'t T, Vec<usize>>,
 }
 
-/// The part of both sides that is still to be matched.
+/// The part of both sides that is not matched yet.
 #[derive(Clone, Copy)]
 struct Window {
     old: (usize, usize),
@@ -226,7 +232,8 @@ impl<'t, T: Eq + Hash> Matcher<'t, T> {
         Self { old, new, places }
     }
 
-    /// The runs of equal lines in order, adjacent ones joined, and an empty one at the end.
+    /// Returns the runs of equal lines in order. Adjacent ones are joined, and an empty one is at
+    /// the end.
     fn blocks(&self) -> Vec<Block> {
         let mut windows = vec![Window {
             old: (0, self.old.len()),
@@ -258,7 +265,8 @@ impl<'t, T: Eq + Hash> Matcher<'t, T> {
             new: window.new.0,
             size: 0,
         };
-        // For each line of `new`: the length of the run that ends there and at the line of `old` before this one.
+        // For each line of `new`: the length of the run that ends there and at the line of `old`
+        // before this one.
         let mut lengths: HashMap<usize, usize> = HashMap::new();
         for i in window.old.0..window.old.1 {
             let mut next = HashMap::new();
@@ -286,7 +294,7 @@ impl<'t, T: Eq + Hash> Matcher<'t, T> {
         self.widened(best, window)
     }
 
-    /// Lines that occur often were left out of the search: they may still stand around what was found.
+    /// Extends a run by frequent lines around it, which the search has left out.
     fn widened(&self, mut best: Block, window: Window) -> Block {
         while best.old > window.old.0
             && best.new > window.new.0

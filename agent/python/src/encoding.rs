@@ -1,18 +1,18 @@
-//! The encodings of texts that a user names as Python names them.
+//! Encodings of text, by their names in Python.
 
 use value::pyre;
 
-/// An encoding. Those of two and four bytes say whether the small end comes first; without it a mark at the beginning does.
+/// An encoding. UTF-16 and UTF-32 have a fixed byte order, or a byte order mark at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// UTF-8; with a mark at its beginning.
+    /// UTF-8, with or without a byte order mark.
     Utf8 {
         /// True with a mark at the beginning.
         marked: bool,
     },
-    /// The first 128 characters.
+    /// ASCII: the first 128 characters of Unicode.
     Ascii,
-    /// The first 256 characters.
+    /// Latin-1: the first 256 characters of Unicode.
     Latin1,
     /// UTF-16.
     Utf16 {
@@ -27,10 +27,10 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The encoding of a name; case, `_` and blanks do not count.
+    /// Returns the encoding with this name. Case, `_` and blanks do not matter.
     ///
     /// # Errors
-    /// When there is none, in Python's words.
+    /// When it does not exist, in Python's words.
     pub fn named(name: &str) -> Result<Self, String> {
         let plain = name.to_ascii_lowercase().replace(['_', ' '], "-");
         Ok(match plain.as_str() {
@@ -52,7 +52,7 @@ impl Encoding {
         })
     }
 
-    /// The text of bytes; none where they are not in the encoding.
+    /// Decodes bytes; `None` when they are not in this encoding.
     pub fn decode(self, bytes: &[u8]) -> Option<String> {
         match self {
             Self::Utf8 { marked: false } | Self::Ascii => String::from_utf8(bytes.to_vec()).ok(),
@@ -84,10 +84,11 @@ impl Encoding {
         }
     }
 
-    /// The bytes of a text. `named` is what the user calls the encoding, `errors` what becomes of what it cannot hold.
+    /// Encodes a text. `named` is the user's name of the encoding, for messages. `errors` selects
+    /// the treatment of characters that it cannot represent.
     ///
     /// # Errors
-    /// When it cannot hold the text and `errors` is `strict`.
+    /// When it cannot represent the text and `errors` is `strict`.
     pub fn encode(self, text: &str, named: &str, errors: &str) -> Result<Vec<u8>, String> {
         Ok(match self {
             Self::Utf8 { marked: false } => text.as_bytes().to_vec(),
@@ -122,20 +123,22 @@ impl Encoding {
     }
 }
 
-/// A text in an encoding of a name. What the encoding cannot hold is treated as `errors` says, in Python's words.
+/// Encodes a text in the named encoding. `errors` selects the treatment of characters that it
+/// cannot represent, as in Python.
 ///
 /// # Errors
-/// When the encoding is unknown, or cannot hold the text and `errors` is `strict`.
+/// When the encoding is unknown, or cannot represent the text and `errors` is `strict`.
 pub fn encoded(text: &str, name: &str, errors: &str) -> Result<Vec<u8>, String> {
     Encoding::named(name)?.encode(text, name, errors)
 }
 
 const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
-/// The marks of the small end first, and of the great one.
+/// The byte order marks: little endian, then big endian.
 const UTF16_MARKS: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
 const UTF32_MARKS: [&[u8]; 2] = [b"\xff\xfe\0\0", b"\0\0\xfe\xff"];
 
-/// Whether the small end comes first, and the bytes without their mark. Python takes what has none for this machine's order.
+/// Returns true for little endian, and the bytes without their mark. As in Python, bytes without a
+/// mark have this machine's byte order.
 fn ordered<'a>(little: Option<bool>, bytes: &'a [u8], marks: [&[u8]; 2]) -> (bool, &'a [u8]) {
     let [small, great] = marks.map(|mark| bytes.strip_prefix(mark));
     match (little, small, great) {
@@ -146,7 +149,7 @@ fn ordered<'a>(little: Option<bool>, bytes: &'a [u8], marks: [&[u8]; 2]) -> (boo
     }
 }
 
-/// What a text begins with where the name of its encoding leaves the order open.
+/// Returns the byte order mark to write, which is empty if the encoding's name sets the order.
 fn mark(little: Option<bool>, marks: [&'static [u8]; 2]) -> &'static [u8] {
     let [small, _] = marks;
     if little.is_none() { small } else { b"" }

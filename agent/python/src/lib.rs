@@ -1,4 +1,5 @@
-//! Parts of Python's library that Salt's behaviour depends on. Each module has the name of Python's.
+//! The parts of Python's library that Salt's behaviour depends on. Each module has the name of
+//! Python's.
 //!
 //! Errors are sentences, because the caller shows them as Salt shows those of Python.
 

@@ -1,4 +1,4 @@
-//! Paths as text, with the rules of Python's `os.path`: what Salt shows of a path is what comes out here.
+//! Paths as text, with the rules of Python's `os.path`. The results are the paths that Salt shows.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ pub fn expanduser(path: &str) -> String {
 
 const PASSWD: &str = "/etc/passwd";
 
-/// Python's `os.path.expanduser`: `~` and `~user` at the start.
+/// Replaces `~` or `~user` at the beginning, as Python's `os.path.expanduser` does.
 #[must_use]
 pub fn expand_user(path: &str) -> PathBuf {
     let Some(rest) = path.strip_prefix('~') else {
@@ -45,7 +45,7 @@ fn home_of(user: &str) -> Option<String> {
     })
 }
 
-/// `os.path.expandvars`: unknown variables stay as they are.
+/// `os.path.expandvars`. Unknown variables are kept.
 pub fn expandvars(path: &str) -> String {
     let mut out = String::new();
     let mut rest = path;
@@ -65,7 +65,7 @@ pub fn expandvars(path: &str) -> String {
     out
 }
 
-/// The name that follows a `$`, and how long it is as it is written.
+/// Returns the name after a `$`, and the length of its notation.
 fn variable(text: &str) -> (&str, usize) {
     if let Some(braced) = text.strip_prefix('{') {
         return braced
@@ -170,7 +170,7 @@ pub fn relpath(path: &str, start: &str) -> String {
     }
 }
 
-/// `os.path.realpath`: what is not there stays as it is written.
+/// `os.path.realpath`. Parts of the path that do not exist are kept.
 pub fn realpath(path: &str) -> String {
     let mut here = abspath(path);
     let mut below = String::new();

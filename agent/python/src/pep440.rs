@@ -1,34 +1,34 @@
-//! Python's versions, the conditions on them, and what a requirement asks for (PEP 440 and 508).
+//! Python's versions, the conditions on them, and requirements (PEP 440 and 508).
 
 use value::pyre::{Flags, Regex};
 
-/// What stands in a local version: text is lower than a number.
+/// A part of a local version. Text is lower than a number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Local {
     Text(String),
     Number(u64),
 }
 
-/// Whether it is a version before the release, and which.
+/// The kind of a pre-release, or none.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Pre {
     /// A development version of the release itself.
     Dev,
-    /// Alpha, beta or candidate.
+    /// Alpha, beta or candidate, with its number.
     Of(u8, u64),
     /// The release.
     No,
 }
 
-/// A version. The order of the fields is that in which versions are compared.
+/// A version. It is compared in the order of the fields.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     epoch: u64,
-    /// Without zeros at the end.
+    /// The numbers of the release, without zeros at the end.
     release: Vec<u64>,
     pre: Pre,
     post: Option<u64>,
-    /// A development version is lower than none.
+    /// The development version. One with a number is lower than none.
     dev: (bool, u64),
     local: Vec<Local>,
 }
@@ -36,7 +36,7 @@ pub struct Version {
 const VERSION: &str = r"^\s*v?(?:(\d+)!)?(\d+(?:\.\d+)*)(?:[-_.]?(alpha|a|beta|b|preview|pre|c|rc)[-_.]?(\d*))?((?:-(\d+))|(?:[-_.]?(?:post|rev|r)[-_.]?(\d*)))?([-_.]?dev[-_.]?(\d*))?(?:\+([a-z0-9]+(?:[-_.][a-z0-9]+)*))?\s*$";
 
 impl Version {
-    /// None where it is no version as Python has them.
+    /// Parses a version; `None` when it is not valid in Python.
     pub fn of(text: &str) -> Option<Self> {
         let text = text.to_lowercase();
         let found = Regex::new(VERSION, Flags::NONE).ok()?;
@@ -82,7 +82,7 @@ impl Version {
         (self.epoch, &self.release)
     }
 
-    /// Without the local part.
+    /// Returns the version without the local part.
     fn public(&self) -> Self {
         Self {
             local: Vec::new(),
@@ -91,21 +91,22 @@ impl Version {
     }
 }
 
-/// True when the one version is not lower than the other; what is no version is.
+/// Returns true when the first version is not lower than the second. Returns false when one is
+/// invalid.
 pub fn at_least(version: &str, other: &str) -> bool {
     matches!((Version::of(version), Version::of(other)), (Some(one), Some(other)) if one >= other)
 }
 
-/// One condition: an operator and a version.
+/// A condition: an operator and a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     operator: String,
-    /// The version as it was written.
+    /// The version in its original notation.
     pub version: String,
 }
 
 impl Condition {
-    /// Conditions with commas between them; none where that is not what it is.
+    /// Parses conditions separated by commas; `None` when they are invalid.
     fn all(text: &str) -> Option<Vec<Self>> {
         let text = text.trim();
         let text = text
@@ -172,7 +173,7 @@ impl Condition {
     }
 }
 
-/// Whether a release starts with these numbers: `1.4` and `1.4.0` both start with `1.4.0`.
+/// Returns true if a release starts with these numbers: `1.4` and `1.4.0` both start with `1.4.0`.
 fn starts_with(version: &Version, start: &str) -> bool {
     let (epoch, start) = start.split_once('!').unwrap_or(("0", start));
     let numbers = start.trim().trim_start_matches('v').split('.').enumerate();
@@ -181,7 +182,8 @@ fn starts_with(version: &Version, start: &str) -> bool {
         && numbers.all(|(at, number)| Some(*version.release.get(at).unwrap_or(&0)) == number)
 }
 
-/// True when a version fulfils all conditions; one before a release only where a condition names one.
+/// Returns true when a version fulfils all conditions. A pre-release does so only where a condition
+/// names one.
 pub fn fulfils(version: &str, conditions: &[Condition]) -> bool {
     if conditions.is_empty() {
         return true;
@@ -197,7 +199,7 @@ pub fn fulfils(version: &str, conditions: &[Condition]) -> bool {
         && conditions.iter().all(|one| one.holds(version, &parsed))
 }
 
-/// The name of a package as indexes compare it.
+/// Returns the name of a package in the form in which indexes compare names.
 pub fn normalized(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
@@ -210,7 +212,8 @@ pub fn normalized(name: &str) -> String {
     out
 }
 
-/// What a requirement asks for: the package's normalized name and conditions. A path or URL that does not tell has no name.
+/// A requirement: the package's normalized name and conditions. A path or URL without a
+/// recognizable name has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requirement {
     /// The name of the package.
@@ -222,10 +225,10 @@ pub struct Requirement {
 const NAME: &str = r"^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\])?\s*(.*)$";
 
 impl Requirement {
-    /// Parses one as pip does.
+    /// Parses a requirement as pip does.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why it is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if let Some(place) = place(text) {
@@ -248,7 +251,7 @@ impl Requirement {
         })
     }
 
-    /// What a URL or path tells of what lies there: the name of a wheel, or `#egg=NAME`.
+    /// Returns the requirement that a URL or path implies: by the name of a wheel, or `#egg=NAME`.
     fn at(place: &str) -> Self {
         let (path, fragment) = place.split_once('#').unwrap_or((place, ""));
         let egg = fragment
@@ -270,7 +273,7 @@ impl Requirement {
     }
 }
 
-/// The text as a place, where it is a URL, a folder or an archive.
+/// Returns the text as a URL or path, if it is a URL, a folder or an archive.
 fn place(text: &str) -> Option<&str> {
     let scheme = text.split_once(':').map(|(scheme, _)| scheme);
     let is_url = scheme.is_some_and(|scheme| {

@@ -1,4 +1,4 @@
-//! Python's `random.Random` with a seed: the same seed gives the same numbers as there.
+//! Python's `random.Random` with a seed. The same seed gives the same numbers as in Python.
 
 use sha2::{Digest, Sha512};
 use value::Value;
@@ -6,14 +6,14 @@ use value::Value;
 const SIZE: usize = 624;
 const MIDDLE: usize = 397;
 
-/// A generator that was seeded.
+/// A seeded generator.
 pub struct Mersenne {
     state: Vec<u32>,
     next: usize,
 }
 
 impl Mersenne {
-    /// `random.seed(value)`; nothing for what Python does not take.
+    /// `random.seed(value)`. Returns `None` for a value that Python refuses.
     pub fn seeded(seed: &Value) -> Option<Self> {
         let words = match seed {
             Value::Int(number) => words(&number.unsigned_abs().to_be_bytes()),
@@ -71,7 +71,7 @@ impl Mersenne {
         self.at(index) ^ (before ^ (before >> 30)).wrapping_mul(factor)
     }
 
-    /// The next index; past the end the first word becomes the last one.
+    /// Advances an index. Past the end, the first word becomes the last one.
     fn stepped(&mut self, index: usize) -> usize {
         if index + 1 < SIZE {
             return index + 1;
@@ -101,7 +101,7 @@ impl Mersenne {
         word ^ (word >> 18)
     }
 
-    /// Python's `getrandbits`, up to 64.
+    /// Python's `getrandbits`, up to 64 bits.
     fn bits(&mut self, count: u32) -> u64 {
         let low = u64::from(self.word() >> 32_u32.saturating_sub(count));
         if count <= 32 {
@@ -111,7 +111,7 @@ impl Mersenne {
         high << 32 | low
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub fn below(&mut self, end: u64) -> u64 {
         let bits = u64::BITS - end.leading_zeros();
         loop {
@@ -123,13 +123,13 @@ impl Mersenne {
     }
 }
 
-/// How Python makes a number of a text that is a seed.
+/// Converts a text to a seed as Python does.
 fn of_bytes(bytes: &[u8]) -> Vec<u32> {
     let hash = Sha512::digest(bytes);
     words(&[bytes, hash.as_slice()].concat())
 }
 
-/// The words of a big-endian number, the lowest first, without leading zeros.
+/// Returns the words of a big-endian number, the lowest first, without leading zeros.
 fn words(bytes: &[u8]) -> Vec<u32> {
     let word = |chunk: &[u8]| {
         let add = |number: u32, byte: &u8| number << 8 | u32::from(*byte);
@@ -142,7 +142,7 @@ fn words(bytes: &[u8]) -> Vec<u32> {
     words
 }
 
-/// Python's `random.sample`, with a source of numbers below a number.
+/// Python's `random.sample`, with a function that returns a number below its argument.
 pub fn sample(items: &[Value], size: usize, mut below: impl FnMut(u64) -> u64) -> Vec<Value> {
     let mut place = |end: usize| usize::try_from(below(end as u64)).unwrap_or_default();
     let count = items.len();

@@ -1,9 +1,9 @@
-//! Words as a shell splits them, and quoting for it: Python's `shlex`.
+//! Python's `shlex`: splitting a line into words as a shell does, and quoting.
 
-/// Splits a line into words; quotes and backslashes group, nothing is expanded.
+/// Splits a line into words. Quotes and backslashes group, and nothing is expanded.
 ///
 /// # Errors
-/// In Python's words, when a quotation or an escape is not finished.
+/// When a quotation or an escape is not finished, in Python's words.
 pub fn split(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -47,7 +47,7 @@ fn until_double(chars: &mut impl Iterator<Item = char>, word: &mut String) -> Re
     Err("No closing quotation".into())
 }
 
-/// The text as one word for a POSIX shell.
+/// Quotes a text as one word for a POSIX shell.
 #[must_use]
 pub fn quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
@@ -58,7 +58,8 @@ pub fn quote(text: &str) -> String {
     }
 }
 
-/// The parts of a line at white space, as Salt's `build_whitespace_split_regex` finds them: quoted parts stay whole, quotes included.
+/// Splits a line at white space as Salt's `build_whitespace_split_regex` does. Quoted parts stay
+/// whole and keep their quotes.
 ///
 /// # Errors
 /// When a quotation is not closed.

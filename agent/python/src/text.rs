@@ -1,10 +1,11 @@
-//! Text as Python's file objects and strings see it: lines and their ends, what counts as binary, `~` in paths.
+//! Text as Python's file objects and strings treat it: lines and their ends, and the detection of
+//! binary files.
 
 use value::pyre;
 
 use crate::encoding::Encoding;
 
-/// Python's `bytes.splitlines(True)`: lines end in `\n`, `\r\n` or `\r`.
+/// Python's `bytes.splitlines(True)`. Lines end in `\n`, `\r\n` or `\r`.
 #[must_use]
 pub fn split_bytes(data: &[u8]) -> Vec<&[u8]> {
     let (mut lines, mut rest) = (Vec::new(), data);
@@ -20,19 +21,19 @@ pub fn split_bytes(data: &[u8]) -> Vec<&[u8]> {
     lines
 }
 
-/// Lines that end in `\n`, as a file opened for reading gives them.
+/// Returns the lines of a file opened for reading. They end in `\n`.
 #[must_use]
 pub fn lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
-/// Lines of a file opened as text: they end in `\n`, `\r\n` or `\r`, and keep that.
+/// Returns the lines of a file opened as text. They end in `\n`, `\r\n` or `\r`, and keep that end.
 #[must_use]
 pub fn file_lines(text: &str) -> Vec<&str> {
     split_after(text, |c| matches!(c, '\n' | '\r'))
 }
 
-/// Python's `str.splitlines(True)`, which knows more ends than files do.
+/// Python's `str.splitlines(True)`, which recognizes more line ends than files do.
 #[must_use]
 pub fn split_lines(text: &str) -> Vec<&str> {
     split_after(text, ends_line)
@@ -56,7 +57,7 @@ fn split_after(text: &str, ends: fn(char) -> bool) -> Vec<&str> {
     lines
 }
 
-/// Python's `str.splitlines()`: the same without the ends.
+/// Python's `str.splitlines()`: the lines without their ends.
 #[must_use]
 pub fn bare_lines(text: &str) -> Vec<&str> {
     split_lines(text)
@@ -76,13 +77,13 @@ fn ends_line(c: char) -> bool {
     )
 }
 
-/// UTF-8 where it is, else every byte a character.
+/// Decodes UTF-8. If the bytes are not UTF-8, each byte becomes a character.
 #[must_use]
 pub fn decoded(bytes: &[u8]) -> String {
     std::str::from_utf8(bytes).map_or_else(|_| pyre::latin(bytes), str::to_owned)
 }
 
-/// A text in an encoding that a user names as Python names them; UTF-8 where none is named.
+/// Decodes bytes in an encoding with a Python name. The default is UTF-8.
 ///
 /// # Errors
 /// When the encoding is unknown, or the bytes are not in it.
@@ -92,7 +93,7 @@ pub fn decoded_as(bytes: &[u8], encoding: Option<&str>) -> Result<String, String
     text.ok_or_else(|| format!("This is not a text in the encoding {name}"))
 }
 
-/// Returns Salt's `files.is_text` of contents, by their first 512 bytes.
+/// Returns the result of Salt's `files.is_text` for contents, which examines their first 512 bytes.
 #[must_use]
 pub fn is_text(data: &[u8]) -> bool {
     let block = data.get(..512).unwrap_or(data);
@@ -112,7 +113,7 @@ pub fn is_text(data: &[u8]) -> bool {
     odd * 10 <= block.len() * 3
 }
 
-/// Lines that are kept.
+/// Returns owned copies of lines.
 #[must_use]
 pub fn owned(lines: Vec<&str>) -> Vec<String> {
     lines.into_iter().map(str::to_owned).collect()

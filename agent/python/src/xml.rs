@@ -1,9 +1,10 @@
-//! As much of XML as the answers of zypper need: elements in order, each with its attributes and the text that it begins with.
+//! XML, as far as the output of zypper requires it: elements in order, each with its attributes and
+//! the text at its beginning.
 
-/// One start tag, and the text behind it.
+/// A start tag, and the text after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
-    /// Its name.
+    /// The name.
     pub name: String,
     attributes: Vec<(String, String)>,
     /// The text up to the next tag.
@@ -11,7 +12,7 @@ pub struct Element {
 }
 
 impl Element {
-    /// An attribute; empty where there is none.
+    /// Returns the value of an attribute; an empty text if it is missing.
     pub fn get(&self, name: &str) -> &str {
         let mut attributes = self.attributes.iter();
         let found = attributes.find(|(known, _)| known == name);
@@ -19,7 +20,8 @@ impl Element {
     }
 }
 
-/// The elements of a text, inner ones after those that they are in. What is no XML before or behind them is passed over.
+/// Returns the elements of a text. Inner elements follow those that contain them. Text before and
+/// after the XML is skipped.
 pub fn elements(text: &str) -> Vec<Element> {
     let mut all = Vec::new();
     let mut rest = text;
@@ -44,7 +46,7 @@ pub fn elements(text: &str) -> Vec<Element> {
     all
 }
 
-/// The inside of a tag and what follows; a `>` in quotes is part of it.
+/// Splits the inside of a tag from the rest. A `>` in quotes is part of the tag.
 fn split_tag(tag: &str) -> Option<(&str, &str)> {
     let mut quote = None;
     for (place, letter) in tag.char_indices() {

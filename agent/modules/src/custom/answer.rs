@@ -1,4 +1,4 @@
-//! What children and other programs may ask: calls back, data, names.
+//! Answers to the requests of children and other programs: calls of functions, data, names.
 
 use state::custom::Kind;
 use state::exec::Exec;
@@ -8,7 +8,7 @@ use value::{Map, Value};
 use super::CustomModules;
 use crate::orchestrate;
 
-/// Answers what a child asks in the middle of its work.
+/// Answers a request that a child sends while it works.
 pub(super) fn within(custom: &CustomModules, cx: &Exec, asked: &Map, python: bool) -> Map {
     if let Some(function) = asked.get("call").and_then(Value::as_str)
         && python
@@ -22,7 +22,7 @@ pub(super) fn within(custom: &CustomModules, cx: &Exec, asked: &Map, python: boo
     outside(cx, asked)
 }
 
-/// Answers another program, which speaks as children do.
+/// Answers another program that uses the protocol of the children.
 #[must_use]
 pub fn outside(cx: &Exec, asked: &Map) -> Map {
     match answered(cx, asked) {
@@ -105,7 +105,7 @@ fn runner(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Result<Value,
     Ok(called.ret)
 }
 
-/// A state function called by another one (`__states__`).
+/// Calls a state function for another one (`__states__`).
 fn state(cx: &Exec, full: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Error> {
     let Some(function) = cx.state_function(full) else {
         return Err(Error::not_available(full.to_owned()));
@@ -114,7 +114,7 @@ fn state(cx: &Exec, full: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, 
     if let Some(low) = &cx.low
         && let Some((state, fun)) = full.split_once('.')
     {
-        // A custom function looks there for which one it is.
+        // A custom function reads its own name from the chunk.
         let mut low = (**low).clone();
         (low.state, low.fun) = (state.to_owned(), fun.to_owned());
         cx.low = Some(std::sync::Arc::new(low));

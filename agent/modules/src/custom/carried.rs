@@ -1,11 +1,12 @@
-//! The package `salt` that this program carries: what custom modules import of Salt, in plain Python.
+//! The package `salt` that this program contains: the parts of Salt that custom modules import, in
+//! plain Python.
 
 use std::path::Path;
 
 use state::module::Error;
 use value::{Map, Value};
 
-/// A file of it by its path.
+/// Includes a file of the package by its path.
 macro_rules! carried {
     ($path:literal) => {
         ($path, include_str!($path))
@@ -67,7 +68,7 @@ const FILES: &[(&str, &str)] = &[
     carried!("salt/wheel.py"),
 ];
 
-/// Its files by their paths.
+/// Returns the files of the package by their paths.
 pub(super) fn sources() -> Map {
     let files = FILES.iter();
     files
@@ -75,10 +76,10 @@ pub(super) fn sources() -> Map {
         .collect()
 }
 
-/// Puts the package into a folder where other programs find it, answered by `program`.
+/// Installs the package into a folder for other programs. Its calls are answered by `program`.
 ///
 /// # Errors
-/// When the folder is not there, holds another Salt, or cannot be written.
+/// When the folder does not exist, holds another Salt, or cannot be written.
 pub fn install(folder: &Path, program: &Path) -> Result<(), Error> {
     let mark = folder.join("salt/_program");
     if folder.join("salt").exists() && !mark.exists() {

@@ -1,4 +1,4 @@
-//! The folder that custom modules are synced to: what is in it, and whether it may be trusted.
+//! The folder that custom modules are synced to: its modules, and whether it may be trusted.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -6,21 +6,22 @@ use std::path::{Path, PathBuf};
 use state::module::Error;
 use value::trust::{self, Untrusted};
 
-/// A custom module's file.
+/// The file of a custom module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct File {
-    /// The name of the module, unless it says that it has another one.
+    /// The name of the module, unless the module declares another one.
     pub(super) stem: String,
-    /// What is loaded or started.
+    /// The path of the file that is loaded or started.
     pub(super) path: PathBuf,
-    /// Whether it is Python and not a program.
+    /// True for Python, false for a program.
     pub(super) python: bool,
 }
 
-/// The modules of a folder, sorted by their names; none when there is no folder.
+/// Returns the modules of a folder, sorted by name; none when the folder does not exist.
 ///
 /// # Errors
-/// When the folder or a file of it could have been written by someone who is not root and not us.
+/// When a user other than root and the current one could have written the folder or one of its
+/// files.
 pub(super) fn files(folder: &Path) -> Result<Vec<File>, Error> {
     let Some(entries) = crate::fs::list_or_none(folder)? else {
         return Ok(Vec::new());
@@ -32,12 +33,12 @@ pub(super) fn files(folder: &Path) -> Result<Vec<File>, Error> {
         .collect();
     files.iter().try_for_each(|file| trusted(&file.path))?;
     value::sorted::sort_by(&mut files, |one, other| one.stem.cmp(&other.stem));
-    // A program and a Python file of one name: the first holds.
+    // If a program and a Python file have the same name, the first one is used.
     files.dedup_by(|second, first| second.stem == first.stem);
     Ok(files)
 }
 
-/// A Python file, a Python package, or a program without an ending.
+/// Recognizes a Python file, a Python package, or a program without an extension.
 fn file(path: PathBuf) -> Option<File> {
     let name = path.file_name()?.to_str()?.to_owned();
     if name.starts_with(['_', '.']) {
@@ -63,13 +64,13 @@ fn file(path: PathBuf) -> Option<File> {
     })
 }
 
-/// True for a file that its owner may run.
+/// Returns true for a file that its owner may execute.
 pub(super) fn is_program(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|found| found.is_file() && found.mode() & 0o100 != 0)
 }
 
-/// Refuses a path that somebody who is neither root nor us could have written or replaced.
+/// Refuses a path that a user other than root and the current one could have written or replaced.
 pub(super) fn trusted(path: &Path) -> Result<(), Error> {
     let refused = |error: Untrusted| {
         let (path, why) = (path.display(), error.sentence());
@@ -78,7 +79,7 @@ pub(super) fn trusted(path: &Path) -> Result<(), Error> {
     trust::path(path, trust::user()).map_err(refused)
 }
 
-/// The `python3` of the `PATH`; folders that anybody may write to are passed over.
+/// Returns the `python3` of the `PATH`. Folders that every user may write to are skipped.
 pub(super) fn python() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)

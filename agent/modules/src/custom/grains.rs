@@ -7,7 +7,8 @@ use value::{Map, Value, log};
 use super::{CustomModules, returned};
 use crate::grains::blocks;
 
-/// The grains with those of custom modules; the ones of the configuration stand over all. One that fails adds nothing, as in Salt.
+/// Adds the grains of custom modules. Grains of the configuration override all others. A module
+/// that fails adds nothing, as in Salt.
 pub(super) fn added(custom: &CustomModules, cx: &Exec, built_in: Map) -> Map {
     let opts = cx.opts();
     let modules = custom.index(Kind::Grain).all(custom, cx);

@@ -1,4 +1,5 @@
-//! A child that runs custom functions: one request at a time, with what it asks for in between.
+//! A child that runs custom functions. It works on one request at a time and may send requests back
+//! meanwhile.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -14,19 +15,19 @@ use value::{Map, Value};
 
 use super::{carried, marks};
 
-/// What a child may write in one line.
+/// The maximum length of a line from a child, in bytes.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// How long a child that is not needed any more may take to end.
+/// The time that a child has to end once it is no longer needed.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How many lines of a child's standard error are kept for when it goes.
+/// The number of lines of a child's standard error that are kept for the message about its end.
 const LAST_LINES: usize = 20;
 
 /// The host of Python modules.
 const PYTHON_HOST: &str = include_str!("host.py");
 
-/// What is started for a module.
+/// The program that is started for a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Program {
     /// A Python that loads modules by their path.
@@ -38,7 +39,7 @@ pub(super) enum Program {
 impl Program {
     fn command(&self) -> Command {
         match self {
-            // As for Salt PYTHONPATH counts; the host takes the folder that we stand in out of the path.
+            // PYTHONPATH counts, as for Salt. The host removes the current folder from the path.
             Self::Python(python) => {
                 let mut command = Command::new(python);
                 command.args(["-B", "-c", PYTHON_HOST]);
@@ -55,28 +56,28 @@ impl Program {
     }
 }
 
-/// What a function said that failed.
+/// The error of a function that failed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failed {
-    /// Its exception's type.
+    /// The type of the exception.
     pub(super) kind: String,
-    /// Its text.
+    /// The text of the exception.
     pub(super) text: String,
     /// The module that an import did not find, and the Python that looked for it.
     pub(super) missing: Option<(String, String)>,
-    /// Where it happened.
+    /// The traceback.
     pub(super) trace: Option<String>,
-    /// Whether it is one of Salt's exceptions, which users understand without a trace.
+    /// True for one of Salt's exceptions, which users understand without a traceback.
     pub(super) salt: bool,
 }
 
-/// What a request came to.
+/// The reply to a request, or the error.
 pub(super) type Answer = Result<Map, Failed>;
 
 /// A running child.
 pub(super) struct Host {
     pub(super) program: Program,
-    /// Which one of the run's children it is.
+    /// The number of this child among the children of the run.
     pub(super) number: usize,
     child: Child,
     stdin: Option<ChildStdin>,
@@ -85,7 +86,7 @@ pub(super) struct Host {
     words: LastWords,
 }
 
-/// The last lines of a child's standard error: what it said before it went.
+/// The last lines of a child's standard error before it ended.
 #[derive(Clone, Default)]
 struct LastWords(Arc<Mutex<Vec<String>>>);
 
@@ -98,7 +99,7 @@ impl LastWords {
         lines.push(line.to_owned());
     }
 
-    /// As the end of a sentence; frames of our own host are left out.
+    /// Returns the lines as the end of a sentence, without the frames of our own host.
     fn told(&self) -> String {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let ours =
@@ -148,14 +149,15 @@ impl Host {
                 .with("extmods", folder.display().to_string())
                 .with("program", own.display().to_string());
             let what = format!("The host of Python modules, {}", python.display());
-            // Its start does not count as work of the function that it is started for.
+            // The start of the child does not count as work of the function that it is started for.
             let begun = host.ask(&what, &carried, super::load_limit(), &mut |_| Map::new())?;
             begun.map_err(Failed::into_error)?;
         }
         Ok(host)
     }
 
-    /// Sends a request and answers what the child asks until it has its reply. An error means that the child is of no more use.
+    /// Sends a request and answers the child's own requests until the reply arrives. After an error
+    /// the child cannot be used any more.
     pub(super) fn ask(
         &mut self,
         what: &str,
@@ -234,7 +236,7 @@ impl Host {
         self.refuse(what, &how)
     }
 
-    /// A Python that is to be ended says where it stands.
+    /// Makes a Python that is about to be ended write its traceback.
     fn ask_where(&self) {
         if let (Program::Python(_), Ok(id)) = (&self.program, i32::try_from(self.child.id()))
             && let Some(pid) = rustix::process::Pid::from_raw(id)
@@ -251,7 +253,7 @@ impl Host {
         Error::refused(format!("{what}: its program {program} {how}{words}"))
     }
 
-    /// Its last words; what it has left running may keep the pipe open.
+    /// Waits for the child's last lines. A process that it left running may keep the pipe open.
     fn let_log_end(&self) {
         let until = Instant::now() + GRACE;
         while self.log.as_ref().is_some_and(|log| !log.is_finished()) && Instant::now() < until {
@@ -262,7 +264,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // Closing its input asks it to end.
+        // Closing its input makes the child end.
         self.stdin = None;
         if wait(&mut self.child, GRACE).is_none() {
             let _ = self.child.kill();
@@ -272,17 +274,18 @@ impl Drop for Host {
     }
 }
 
-/// How long a child may work on one request.
+/// The time that a child may take for one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
-    /// What the limit is called.
+    /// The name of the limit, for error messages.
     pub(super) name: &'static str,
-    /// The limit; the time that we take for what the child asks does not count.
+    /// The limit. The time that this program takes for the child's own requests does not count.
     pub(super) time: Option<Duration>,
 }
 
 impl Failed {
-    /// What a failed function says to its caller: for an exception that is none of Salt's also where it came from.
+    /// Converts the error of a function for its caller. An exception that is not one of Salt's also
+    /// gets its traceback.
     pub(super) fn into_error(self) -> Error {
         if matches!(self.kind.as_str(), "Arguments" | "SaltInvocationError") {
             return Error::unexpected(self.text);
@@ -316,8 +319,8 @@ impl Failed {
     }
 }
 
-/// Starts it. A program that was copied just now may be busy for a moment: another child that starts at the same time still holds it
-/// open for writing until it becomes what it is to be.
+/// Starts the program. A program that was copied just now may be busy for a moment, because another
+/// child that starts at the same time inherits the open file until its `exec`.
 fn spawned(program: &Program) -> std::io::Result<Child> {
     let mut left = 20;
     loop {
@@ -364,7 +367,7 @@ fn unable(program: &Program, error: &std::io::Error) -> Error {
     ))
 }
 
-/// Reads line by line until the child closes its end or writes more than a line may have.
+/// Reads line by line until the child closes its output or exceeds the maximum length of a line.
 fn read_lines(stdout: ChildStdout, send: &mpsc::SyncSender<String>) {
     let mut lines = BufReader::new(stdout);
     loop {
@@ -387,7 +390,7 @@ fn read_lines(stdout: ChildStdout, send: &mpsc::SyncSender<String>) {
     }
 }
 
-/// What a child writes to its standard error goes to the log.
+/// Writes the child's standard error to the log.
 fn pass_on(stderr: ChildStderr, words: &LastWords) {
     for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
@@ -396,7 +399,7 @@ fn pass_on(stderr: ChildStderr, words: &LastWords) {
     }
 }
 
-/// A record of Python's logging goes to the log by its level.
+/// Writes a record of Python's logging to the log, at its level.
 fn record(record: &Map) {
     let text = |key: &str| record.get(key).map(Value::to_text).unwrap_or_default();
     let level = level(&text("log"));

@@ -1,4 +1,5 @@
-//! Which custom module has which function: files are loaded when a function may be in them, and once.
+//! The index of the functions of custom modules. A file is loaded once, when a wanted function may
+//! be in it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,27 +15,27 @@ use super::folder::{self, File};
 use super::host::Failed;
 use super::{CustomModules, load_limit};
 
-/// What a loaded module has.
+/// The contents of a loaded module.
 #[derive(Debug, Default)]
 pub(super) struct Module {
-    /// The names that its functions have before the dot.
+    /// The names that may precede the dot in the names of its functions.
     names: Vec<String>,
     functions: Vec<(String, Signature)>,
-    /// What its file, and those that were loaded before it, registered with Jinja, by kind.
+    /// The names that this file, and those loaded before it, registered with Jinja, by kind.
     jinja: Map,
-    /// Why nothing of it can be called.
+    /// The reason why its functions cannot be called.
     problem: Option<String>,
 }
 
 impl Module {
-    /// Its functions under the first of its names.
+    /// Returns the functions, under the first of the module's names.
     pub(super) fn functions(&self) -> impl Iterator<Item = (String, &Signature)> {
         let name = self.names.first().map_or("", String::as_str);
         let functions = self.functions.iter();
         functions.map(move |(function, signature)| (format!("{name}.{function}"), signature))
     }
 
-    /// Whether Jinja has a filter, test or global of this name from it.
+    /// Returns true if the module gives Jinja a filter, test or global of this name.
     pub(super) fn adds(&self, kind: &str, name: &str) -> bool {
         let names = self.jinja.get(kind).and_then(Value::as_list);
         names
@@ -43,7 +44,7 @@ impl Module {
             .any(|known| known.as_str() == Some(name))
     }
 
-    /// A function by its full name.
+    /// Returns the signature of a function by its full name.
     pub(super) fn signature(&self, full: &str) -> Option<&Signature> {
         let (module, function) = full.split_once('.')?;
         let found = self.functions.iter().find(|(name, _)| name == function);
@@ -54,7 +55,7 @@ impl Module {
 }
 
 enum Slot {
-    /// A thread is at it; what that thread looks for meanwhile is not in it.
+    /// A thread is loading the module. Its functions are not visible to that thread yet.
     Loading(ThreadId),
     Loaded(Arc<Module>),
 }
@@ -65,7 +66,7 @@ struct Known {
     modules: Vec<(PathBuf, Slot)>,
 }
 
-/// The files of one kind and what was found in them so far.
+/// The files of one kind, and the modules loaded from them so far.
 pub(super) struct Index {
     folder: PathBuf,
     known: Mutex<Known>,
@@ -74,7 +75,7 @@ pub(super) struct Index {
 type Found = (File, Arc<Module>);
 
 impl Index {
-    /// That of the files in a folder; nothing is read yet.
+    /// Creates the index of the files in a folder. Nothing is read yet.
     pub(super) fn of(folder: PathBuf) -> Self {
         Self {
             folder,
@@ -86,7 +87,7 @@ impl Index {
         work(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Forgets everything.
+    /// Forgets every file and module.
     pub(super) fn forget(&self) {
         self.known(|known| {
             known.files = None;
@@ -94,7 +95,7 @@ impl Index {
         });
     }
 
-    /// A function in the file that is named as its module.
+    /// Finds a function in the file that has the name of its module.
     pub(super) fn find_by_name(
         &self,
         custom: &CustomModules,
@@ -107,7 +108,8 @@ impl Index {
         Some((file, module))
     }
 
-    /// A function in any file. As in Salt the file that is named as its module goes first, then those that have it in their names.
+    /// Finds a function in any file. As in Salt, the file with the name of the module is searched
+    /// first, then those that have that name in their own.
     pub(super) fn find(&self, custom: &CustomModules, cx: &Exec, full: &str) -> Option<Found> {
         self.find_by_name(custom, cx, full).or_else(|| {
             let (module, _) = full.split_once('.')?;
@@ -122,7 +124,8 @@ impl Index {
         })
     }
 
-    /// Why a function is not there: its module's own reason, where there is a file of that name.
+    /// Returns the error for a function that does not exist. If there is a file of that name, it
+    /// carries the module's own reason.
     pub(super) fn missing(&self, custom: &CustomModules, cx: &Exec, full: &str) -> Error {
         let module = self
             .named(full)
@@ -133,14 +136,14 @@ impl Index {
         }
     }
 
-    /// Every module that can be loaded, with its file.
+    /// Returns every module that can be loaded, with its file.
     pub(super) fn all(&self, custom: &CustomModules, cx: &Exec) -> Vec<Found> {
         let files = self.files();
         let found = |file: &File| Some((file.clone(), self.module(custom, cx, file)?));
         files.iter().filter_map(found).collect()
     }
 
-    /// All functions by their full names, sorted.
+    /// Returns all functions by their full names, sorted.
     pub(super) fn all_functions(
         &self,
         custom: &CustomModules,
@@ -158,7 +161,7 @@ impl Index {
         functions
     }
 
-    /// A file by its name, as far as there is one.
+    /// Returns the file of this name, if there is one.
     pub(super) fn file(&self, stem: &str) -> Option<File> {
         let files = self.files();
         files.iter().find(|file| file.stem == stem).cloned()
@@ -181,7 +184,8 @@ impl Index {
         })
     }
 
-    /// What is in a file. None where this very thread is about to load it.
+    /// Returns the module of a file, which is loaded first if necessary. Returns `None` if the
+    /// calling thread is already loading it.
     pub(super) fn module(
         &self,
         custom: &CustomModules,
@@ -204,7 +208,7 @@ impl Index {
             match other {
                 Some(Ok(module)) => return Some(module),
                 Some(Err(thread)) if thread == us => return None,
-                // It ends: loading has a limit.
+                // This loop ends, because loading has a time limit.
                 Some(Err(_)) => std::thread::sleep(Duration::from_millis(2)),
                 None => break,
             }
@@ -238,7 +242,8 @@ fn load(custom: &CustomModules, cx: &Exec, file: &File) -> Module {
     }
 }
 
-/// An import that fails is told only to who calls a function of the module, as in Salt: modules come for other machines too.
+/// Returns the reason why a module was not loaded. As in Salt, a failed import is not logged and
+/// only reported to callers of the module's functions: modules may be meant for other machines.
 fn not_loaded(what: &str, failed: Failed) -> String {
     let Some((missing, python)) = failed.missing else {
         if let Some(trace) = &failed.trace {
@@ -259,7 +264,7 @@ fn not_loaded(what: &str, failed: Failed) -> String {
     problem
 }
 
-/// What a module says of itself.
+/// Reads the description that a module gives of itself.
 fn described(file: &File, said: &Value) -> Module {
     let text = |key: &str| said.get(key).and_then(Value::as_str).map(str::to_owned);
     let name = text("name").unwrap_or_else(|| file.stem.clone());
@@ -297,7 +302,7 @@ fn described(file: &File, said: &Value) -> Module {
 fn signature(said: &Value) -> Signature {
     let truth = |key: &str| said.get(key).is_some_and(Value::is_true);
     let args = said.get("args").and_then(Value::as_list);
-    // What is not said is not known: it may take anything.
+    // Without a list of arguments, the function may accept any.
     let unknown = args.is_none();
     Signature {
         args: args.unwrap_or_default().iter().filter_map(arg).collect(),

@@ -1,7 +1,8 @@
 //! Filters, tests and globals that custom modules register with Jinja.
 //!
-//! A template that mentions a name which a file of `_modules` or `_utils` registers has that file loaded. Files are looked through as
-//! text, so that no Python is started for templates that mention none.
+//! If a template mentions a name that a file of `_modules` or `_utils` registers, that file is
+//! loaded. The files are searched as text, so that no Python starts for templates that mention none
+//! of the names.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +15,7 @@ use value::{Map, Value};
 use super::folder::{self, File};
 use super::{CustomModules, call_limit, lock, returned};
 
-/// What files of custom modules seem to register.
+/// The names that files of custom modules seem to register.
 #[derive(Default)]
 pub(super) struct Mentions(Mutex<Option<Arc<Vec<Mention>>>>);
 
@@ -61,7 +62,8 @@ fn mentions(file: &File) -> Vec<Mention> {
         .collect()
 }
 
-/// The names in `@jinja_filter("name")`, or of the function below a decorator that names none.
+/// Returns the names in `@jinja_filter("name")`, or of the function below a decorator without a
+/// name.
 fn registered(text: &str) -> Vec<(Extension, String)> {
     let mut found = Vec::new();
     let mut unnamed = Vec::new();
@@ -92,7 +94,8 @@ fn decorator(line: &str) -> Option<(Extension, &str)> {
     Some((kind, rest))
 }
 
-/// What a template mentions of them; none where there is nothing to mention.
+/// Returns the registered names that a template mentions; `None` if no names are registered or
+/// mentioned.
 pub(super) fn mentioned(
     custom: &CustomModules,
     cx: &Exec,
@@ -118,7 +121,8 @@ fn is_registered(custom: &CustomModules, cx: &Exec, mention: &Mention) -> bool {
     module.is_some_and(|module| module.adds(mention.kind.plural(), &mention.name))
 }
 
-/// Whether a template seems to use it: `|name`, `is name`, `name(`, or as a text for `map`, `select` and `reject`.
+/// Returns true if a template seems to use the name: `|name`, `is name`, `name(`, or as a text for
+/// `map`, `select` and `reject`.
 fn uses(template: &str, kind: Extension, name: &str) -> bool {
     let word = |c: char| c.is_alphanumeric() || c == '_';
     template.match_indices(name).any(|(at, _)| {
@@ -148,7 +152,7 @@ fn uses(template: &str, kind: Extension, name: &str) -> bool {
     })
 }
 
-/// `select(`, `reject(`, and `selectattr("x", `, `rejectattr("x", `.
+/// Recognizes `select(`, `reject(`, and `selectattr("x", `, `rejectattr("x", `.
 fn template_selects(before: &str) -> bool {
     let call = before.rsplit('(').next().unwrap_or_default();
     let start = before.len().saturating_sub(call.len());
@@ -164,7 +168,7 @@ fn template_selects(before: &str) -> bool {
             .any(|name| head.ends_with(name))
 }
 
-/// Calls one of them.
+/// Calls a registered filter, test or global.
 pub(super) fn called(
     custom: &CustomModules,
     cx: &Exec,

@@ -1,9 +1,10 @@
-//! Values in JSON without loss: what JSON lacks is a dictionary with one marked key.
+//! Values in JSON without loss. A value that JSON lacks is written as a dictionary with one marked
+//! key.
 
 use value::json::{self, Layout};
 use value::{Map, Value};
 
-/// One line of JSON.
+/// Writes a message as one line of JSON.
 #[must_use]
 pub fn line(message: &Map) -> String {
     let layout = Layout {
@@ -13,10 +14,10 @@ pub fn line(message: &Map) -> String {
     json::write(&plain(&message.clone().into()), layout) + "\n"
 }
 
-/// What a line says.
+/// Reads a message from a line.
 ///
 /// # Errors
-/// When it is no dictionary in JSON.
+/// When the line is not a dictionary in JSON.
 pub fn read(line: &str) -> Result<Map, String> {
     let read = json::read(line).map_err(|error| error.to_string())?;
     match thing(read) {
@@ -54,7 +55,8 @@ fn mark(key: &str, value: Value) -> Value {
     Map::new().with(key, value).into()
 }
 
-/// JSON can have it as it is: its keys are text, and it does not look like a marked value.
+/// Returns true if JSON can hold the dictionary unchanged: its keys are text, and it does not look
+/// like a marked value.
 fn is_plain(map: &Map) -> bool {
     map.keys().all(|key| key.as_str().is_some()) && marked(map).is_none()
 }
@@ -84,7 +86,7 @@ fn thing(value: Value) -> Value {
 fn unmarked(key: &str, marked: &Value) -> Value {
     let items = || marked.as_list().unwrap_or_default().iter();
     match key {
-        // Each character stands for one byte.
+        // Each character represents one byte.
         "__bytes__" => {
             let byte = |char: char| u8::try_from(u32::from(char)).unwrap_or(b'?');
             let bytes: Vec<u8> = marked.to_text().chars().map(byte).collect();

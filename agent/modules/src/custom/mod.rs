@@ -1,7 +1,8 @@
-//! Custom modules: `_modules`, `_states`, `_grains` and so on of the tree, synced by [`sync`] and run by children that live as long as
-//! the run.
+//! Custom modules: `_modules`, `_states`, `_grains` and so on of the tree. [`sync`] copies them,
+//! and children that live as long as the run execute them.
 //!
-//! The protocol that modules speak, and what is loaded when, stand in PROTOCOL.md beside this file.
+//! PROTOCOL.md in this folder describes the protocol of the modules, and when each module is
+//! loaded.
 
 mod answer;
 mod carried;
@@ -37,10 +38,11 @@ use index::Index;
 use jinja::Mentions;
 use states::Declared;
 
-/// How long a module may take to be loaded.
+/// The maximum time to load a module.
 pub const LOAD_LIMIT: Duration = Duration::from_secs(60);
 
-/// How many children may work at once: a function that calls itself through this program for ever ends here.
+/// The maximum number of children that work at once. It stops a function that calls itself
+/// endlessly through this program.
 pub const HOSTS_MAX: usize = 32;
 
 /// The custom modules below `extension_modules`.
@@ -53,7 +55,7 @@ pub struct CustomModules {
     hosts: Mutex<Hosts>,
 }
 
-/// The children: those that wait for a request, and how many there are.
+/// The children: the idle ones, and the number of all.
 #[derive(Default)]
 struct Hosts {
     idle: Vec<Host>,
@@ -66,7 +68,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl CustomModules {
-    /// Those of this configuration. Nothing is read until a function is looked for.
+    /// Creates the set of modules for a configuration. Nothing is read until the first search for a
+    /// function.
     #[must_use]
     pub fn of(opts: &Opts) -> Self {
         let folder = opts.path("extension_modules");
@@ -95,7 +98,7 @@ impl CustomModules {
         &found.unwrap_or(first).1
     }
 
-    /// One request to a child of its own, which is kept for the next one.
+    /// Sends one request to a child. The child is kept for the next request.
     fn ask(
         &self,
         cx: &Exec,
@@ -111,7 +114,8 @@ impl CustomModules {
         hosts.busy -= 1;
         if answered.is_ok() {
             hosts.idle.push(host);
-            // The first one that was started works most, so that what its modules keep (`__context__`) is there again.
+            // Prefer the child that was started first, so that data its modules keep
+            // (`__context__`) is available again.
             value::sorted::sort_by_key(&mut hosts.idle, |host| host.number);
         }
         answered
@@ -151,7 +155,7 @@ impl CustomModules {
         Ok(Program::Python(python))
     }
 
-    /// Runs one function and returns the child's reply, or what failed in it.
+    /// Runs one function and returns the child's reply, or the error of the function.
     fn run(
         &self,
         cx: &Exec,
@@ -171,7 +175,7 @@ impl CustomModules {
         self.ask(cx, file, &what, &request, call_limit(cx))
     }
 
-    /// Calls a function that is no state; none when there is no such function.
+    /// Calls a function that is not a state. Returns `None` if it does not exist.
     fn called(
         &self,
         cx: &Exec,
@@ -186,7 +190,7 @@ impl CustomModules {
     }
 }
 
-/// What a child returned, its exit code noted.
+/// Returns the return of a function, and sets the exit code that the child sent.
 fn returned(cx: &Exec, answer: Answer) -> Result<Value, Error> {
     let reply = answer.map_err(Failed::into_error)?;
     if let Some(code) = reply.get("retcode").and_then(Value::as_int) {

@@ -43,10 +43,10 @@ pub(super) fn rendered(
     returned(cx, answer)
 }
 
-/// What the function `run` of a Python file returns.
+/// Calls the function `run` of a Python file and returns its result.
 fn by_py(custom: &CustomModules, cx: &Exec, rendering: &Rendering<'_>) -> Result<Value, Error> {
     let mut given = rendering.variables.clone();
-    // These it is given as every module is.
+    // The host gives these to every module.
     given.retain(|key, _| {
         let own = ["grains", "pillar", "opts", "salt", "proxy"];
         !key.as_str().is_some_and(|key| own.contains(&key))
@@ -65,7 +65,7 @@ fn by_py(custom: &CustomModules, cx: &Exec, rendering: &Rendering<'_>) -> Result
     };
     let what = format!("The template {path}");
     let answer = custom.ask(cx, &file, &what, &request, call_limit(cx))?;
-    // Salt's text of an exception in a template is its trace.
+    // As in Salt, the text of an exception in a template is its traceback.
     returned(
         cx,
         answer.map_err(|failed| Failed {

@@ -10,8 +10,8 @@ use value::{Map, Value};
 use super::host::Failed;
 use super::{CustomModules, lock};
 
-/// What the engine was told of each function so far. It keeps that for the life of the program, as it does for built-in functions: a
-/// few hundred bytes for a function.
+/// The declarations of the custom state functions. The engine keeps each for the life of the
+/// program, as it does for built-in functions; that costs a few hundred bytes per function.
 #[derive(Default)]
 pub(super) struct Declared(Mutex<Vec<(String, Signature, &'static Function<Ret>)>>);
 
@@ -53,7 +53,7 @@ fn declaration(full: &str, signature: &Signature) -> &'static Function<Ret> {
     }))
 }
 
-/// Which function it is stands in the chunk that is being run.
+/// Calls a custom state function. The chunk that is being run contains its name.
 fn call(cx: &Exec, given: &mut Given) -> Result<Ret, Error> {
     let Some(low) = &cx.low else {
         return Err("a custom state can only be called by a state run".into());
@@ -100,7 +100,7 @@ pub(super) fn called(
     }
 }
 
-/// An exception as a state's comment has it in Salt: all of them with where they came from.
+/// Formats an exception as Salt does in a state's comment: with the traceback for every type.
 fn exception(failed: Failed) -> Error {
     match &failed.trace {
         Some(trace) if failed.kind != "Arguments" => {
@@ -110,7 +110,7 @@ fn exception(failed: Failed) -> Error {
     }
 }
 
-/// A state's return as Python makes it, or what is wrong with it.
+/// Converts a state's return from Python, or returns the reason why it is invalid.
 fn ret(returned: Value) -> Result<Ret, String> {
     let Value::Map(mut map) = returned else {
         return Err("Malformed state return. Data must be a dictionary type.".into());

@@ -1,4 +1,4 @@
-//! Copying the `_modules`, `_states`, `_grains` … of the tree to `extension_modules`.
+//! Copies the `_modules`, `_states`, `_grains` … of the tree to `extension_modules`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use value::{Value, log};
 use super::folder;
 use crate::fs::{self, Owner};
 
-/// What is copied, in Salt's order.
+/// The kinds of modules that are copied, in Salt's order.
 pub const KINDS: [&str; 21] = [
     "tops",
     "clouds",
@@ -36,7 +36,7 @@ pub const KINDS: [&str; 21] = [
     "wrapper",
 ];
 
-/// What the runner `saltutil.sync_all` copies, in Salt's order.
+/// The kinds of modules that the runner `saltutil.sync_all` copies, in Salt's order.
 pub const RUNNER_KINDS: [&str; 24] = [
     "clouds",
     "modules",
@@ -64,19 +64,19 @@ pub const RUNNER_KINDS: [&str; 24] = [
     "roster",
 ];
 
-/// What is to be copied.
+/// The choice of the modules to copy.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// The environments; those of the top files when none is given.
+    /// The environments; `None` means those of the top files.
     pub saltenv: Option<Value>,
-    /// `extmod_whitelist`: only these, by kind; the option where it is none.
+    /// `extmod_whitelist`: the only modules to copy, by kind; `None` means the option.
     pub whitelist: Option<Value>,
-    /// `extmod_blacklist`: all but these, by kind; the option where it is none.
+    /// `extmod_blacklist`: the modules not to copy, by kind; `None` means the option.
     pub blacklist: Option<Value>,
 }
 
 impl Wanted {
-    /// The environments of the call.
+    /// Returns the environments of the call.
     ///
     /// # Errors
     /// When the top files do not render.
@@ -125,11 +125,12 @@ fn environments_of_top(cx: &Exec) -> Result<Vec<String>, Error> {
     })
 }
 
-/// Copies one kind: what is new or different, as `modules.mymod`; with `clean_dynamic_modules` what the tree no longer has goes away.
-/// What cannot be copied is an error in the log, as in Salt.
+/// Copies the new and changed modules of one kind, and returns their names as `modules.mymod`. With
+/// `clean_dynamic_modules`, removes those that the tree no longer has. As in Salt, a module that
+/// cannot be copied is an error in the log.
 #[must_use]
 pub fn sync(cx: &Exec, kind: &str, envs: &[String], wanted: &Wanted) -> Vec<String> {
-    // Salt names the result of this one kind otherwise than its folder.
+    // For this one kind, Salt's name in the result differs from the folder's name.
     let kind = if kind == "proxymodules" {
         "proxy"
     } else {
@@ -152,12 +153,14 @@ pub fn sync(cx: &Exec, kind: &str, envs: &[String], wanted: &Wanted) -> Vec<Stri
     sync.copied
 }
 
-/// What a highstate copies before it is compiled, unless `autoload_dynamic_modules` is False.
+/// Copies the modules for a highstate before it is compiled, unless `autoload_dynamic_modules` is
+/// False.
 pub fn load_dynamic(cx: &Exec, envs: &[String]) {
     load(cx, envs, &KINDS);
 }
 
-/// What an orchestration copies: also runners and wheel modules, since there is no master that would have.
+/// Copies the modules for an orchestration. That includes runners and wheel modules, because no
+/// master has synced them.
 pub fn load_for_orchestration(cx: &Exec, envs: &[String]) {
     load(cx, envs, &KINDS);
     load(cx, envs, &["runners", "wheel"]);
@@ -238,7 +241,7 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Removes what is not kept, and then empty folders.
+    /// Removes every file that is not kept, and then the empty folders.
     fn clean(&mut self, folder: &Path) -> Result<(), Error> {
         let Some(entries) = fs::list_or_none(folder)? else {
             return Ok(());
@@ -260,7 +263,8 @@ impl Sync<'_> {
     }
 }
 
-/// What Salt copies, and programs: files without an ending and with their run bit.
+/// Returns true for the files that Salt copies, and for programs: executable files without an
+/// extension.
 fn is_module(path: &Path) -> bool {
     match path.extension().and_then(|ending| ending.to_str()) {
         Some(ending) => matches!(ending, "py" | "pyx" | "so" | "zip"),

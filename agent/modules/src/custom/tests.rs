@@ -14,7 +14,7 @@ static REGISTRY: Registry = Registry {
     ..crate::REGISTRY
 };
 
-/// A scratch machine: a tree, a place for what is synced, a context.
+/// A test machine: a tree, a folder for the synced modules, a context.
 struct Machine {
     folder: tempfile::TempDir,
     cx: Exec,
@@ -67,13 +67,13 @@ impl Machine {
         self.cx.call(&full, Vec::new(), kwargs).unwrap();
     }
 
-    /// What applying an SLS comes to, or its error.
+    /// Applies an SLS and returns the result, or the error.
     fn apply(&self, sls: &str) -> Value {
         let ret = self.cx.call("state.apply", vec![sls.into()], Map::new());
         ret.unwrap_or_else(|error| error.to_string().into())
     }
 
-    /// What a call returns, as Python shows it, or its error.
+    /// Calls a function and returns the result as Python shows it, or the error.
     fn call(&self, full: &str, args: &[Value]) -> String {
         match self.cx.call(full, args.to_vec(), Map::new()) {
             Ok(value) => value::python::repr(&value),
@@ -243,18 +243,18 @@ def sleeps():
         slow.contains("longer than 1 seconds (custom_module_timeout)"),
         "{slow}"
     );
-    // A new child takes over.
+    // A new child replaces the old one.
     assert_eq!(machine.call("bad.two", &[1.into(), 2.into()]), "1");
 }
 
-/// One of the examples of PROTOCOL.md.
+/// Returns one of the examples of PROTOCOL.md.
 fn example(number: usize) -> &'static str {
     let page = include_str!("PROTOCOL.md");
     let block = page.split("\n```").skip(1).step_by(2).nth(number);
     block.unwrap().split_once('\n').unwrap().1
 }
 
-/// A part of a chunk's return.
+/// Returns a part of a chunk's return.
 fn told(ret: &Value, tag: &str, key: &str) -> String {
     let found = ret.get(tag).and_then(|ret| ret.get(key));
     found.map_or_else(|| ret.to_text(), Value::to_text)

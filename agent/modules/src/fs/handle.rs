@@ -1,12 +1,13 @@
-//! Opening what a path names once, and acting on what was opened.
+//! Opens a path once, and acts on the opened file or folder.
 //!
-//! Whoever owns a folder can put something else under a name between two calls that take a path. So
-//! nothing here acts on a path: a folder is opened, everything in it is made, renamed, removed and
-//! given owner and mode relative to that handle, and the last name of a path is never followed
-//! unless [`place`] was asked to.
+//! The owner of a folder can replace an entry between two calls that take a path. So nothing here
+//! acts on a path: a folder is opened, and everything in it is created, renamed, removed and given
+//! owner and mode relative to that handle. The last name of a path is never followed unless
+//! the caller of [`place`] requests it.
 //!
-//! Folders are opened one component at a time where links matter (`openat` with `O_NOFOLLOW`) and not
-//! by `openat2`: old kernels lack it, old container runtimes forbid it, and one way is simpler than two.
+//! Where links matter, folders are opened one component at a time (`openat` with `O_NOFOLLOW`) and
+//! not by `openat2`: old kernels lack it, old container runtimes forbid it, and one implementation
+//! is simpler than two.
 #![expect(
     clippy::disallowed_methods,
     reason = "the calls that must not take a path elsewhere take a handle here"
@@ -27,23 +28,23 @@ use value::trust;
 
 use crate::users;
 
-/// How many symlinks a path may lead through, as in the kernel.
+/// The maximum number of symlinks in a path, as in the kernel.
 const LINKS_MAX: usize = 40;
 
 /// The option that decides which symlinks are followed.
 pub const OPTION: &str = "follow_user_symlinks";
 
-/// Which symlinks a path may lead through.
+/// The symlinks that a path may lead through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
-    /// All, as in Salt.
+    /// All symlinks, as in Salt.
     Followed,
-    /// Those of root and of the user that runs this.
+    /// Only symlinks of root and of the user that runs this program.
     Trusted,
 }
 
 impl Links {
-    /// Returns what the configuration says.
+    /// Returns the choice of the configuration.
     #[must_use]
     pub fn of(cx: &Exec) -> Self {
         match cx.opts().get(OPTION).is_some_and(|given| !given.is_true()) {
@@ -52,7 +53,7 @@ impl Links {
         }
     }
 
-    /// Checks that the symlink of this path may be followed.
+    /// Checks that the symlink at this path may be followed.
     fn permit(self, path: &Path, owner: u32) -> io::Result<()> {
         if self == Self::Followed || owner == 0 || owner == trust::user() {
             return Ok(());
@@ -66,16 +67,17 @@ impl Links {
     }
 }
 
-/// What is meant by a path whose last name is a symlink.
+/// The meaning of a path whose last name is a symlink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Last {
-    /// The link.
+    /// The link itself.
     Itself,
-    /// What it leads to, whether that is there or not.
+    /// The target of the link, whether it exists or not.
     Led,
 }
 
-/// Checks that a path leads through no symlink that must not be followed; what is not there leads nowhere.
+/// Checks that a path leads through no symlink that must not be followed. A missing component leads
+/// nowhere and is accepted.
 ///
 /// # Errors
 /// Names the link that is refused.
@@ -90,7 +92,7 @@ pub fn permitted(path: &Path, links: Links) -> io::Result<()> {
     }
 }
 
-/// A folder that is held open.
+/// An open folder.
 #[derive(Debug)]
 pub struct Folder {
     handle: OwnedFd,
@@ -101,7 +103,7 @@ impl Folder {
     /// Opens a folder.
     ///
     /// # Errors
-    /// When it is not there, is no folder, or a symlink on the way must not be followed.
+    /// When it does not exist, is not a folder, or a symlink in the path must not be followed.
     pub fn open(path: &Path, links: Links) -> io::Result<Self> {
         let shown = match path.as_os_str().is_empty() {
             true => Path::new("."),
@@ -115,19 +117,20 @@ impl Folder {
         Ok(Self { handle, path })
     }
 
-    /// Opens a folder that is no symlink itself; those above it are as they are for [`Folder::open`].
+    /// Opens a folder that is not a symlink itself. The folders above it are treated as by
+    /// [`Folder::open`].
     ///
     /// # Errors
-    /// When it is not there, is a symlink or no folder.
+    /// When it does not exist, is a symlink or is not a folder.
     pub fn open_itself(path: &Path, links: Links) -> io::Result<Self> {
         let place = place(path, links, Last::Itself)?;
         place.folder.below(Path::new(&place.name))
     }
 
-    /// Opens a folder below this one; no name on the way may be a symlink.
+    /// Opens a folder below this one. No component may be a symlink.
     ///
     /// # Errors
-    /// When one is, or is no folder, or is not there.
+    /// When a component is a symlink, is not a folder, or does not exist.
     pub fn below(&self, rest: &Path) -> io::Result<Self> {
         let mut handle = self.handle.try_clone()?;
         for name in rest.components() {
@@ -149,7 +152,7 @@ impl Folder {
         &self.path
     }
 
-    /// Returns the names in it.
+    /// Returns the names of its entries.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -166,10 +169,10 @@ impl Folder {
         Ok(names)
     }
 
-    /// Holds what has a name in it; a symlink itself.
+    /// Opens an entry; a symlink itself and not its target.
     ///
     /// # Errors
-    /// When it is not there.
+    /// When it does not exist.
     pub fn entry<'a>(&'a self, name: &'a OsStr) -> io::Result<Entry<'a>> {
         let handle = File::from(opened(&self.handle, name, OFlags::NOFOLLOW)?);
         let found = handle.metadata()?;
@@ -181,58 +184,60 @@ impl Folder {
         })
     }
 
-    /// Looks at what a name leads to, through symlinks; none where that is not there.
+    /// Returns the metadata of an entry's target, through symlinks; `None` where the target does
+    /// not exist.
     #[must_use]
     pub fn led_to(&self, name: &OsStr) -> Option<Metadata> {
         let handle = opened(&self.handle, name, OFlags::empty()).ok()?;
         File::from(handle).metadata().ok()
     }
 
-    /// Makes a file for writing that nobody had under this name.
+    /// Creates a file under an unused name, open for writing.
     ///
     /// # Errors
-    /// When something has the name or the system refuses.
+    /// When the name is used or the system refuses.
     pub fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         self.file(name, flags, mode)
     }
 
-    /// Opens a file that is no symlink, without waiting for whoever has the other end of a pipe.
+    /// Opens a file that is not a symlink. Does not wait for the process at the other end of a
+    /// pipe.
     ///
     /// # Errors
-    /// When it is not there, is a symlink or the system refuses.
+    /// When it does not exist, is a symlink or the system refuses.
     pub fn file(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = fs::openat(&self.handle, name, flags, Mode::from_raw_mode(mode))?;
         Ok(opened.into())
     }
 
-    /// Makes a folder in it.
+    /// Creates a folder in it.
     ///
     /// # Errors
-    /// When something has the name or the system refuses.
+    /// When the name is used or the system refuses.
     pub fn mkdir(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         Ok(fs::mkdirat(&self.handle, name, Mode::from_raw_mode(mode))?)
     }
 
-    /// Makes a symlink in it.
+    /// Creates a symlink in it.
     ///
     /// # Errors
-    /// When something has the name or the system refuses.
+    /// When the name is used or the system refuses.
     pub fn symlink(&self, target: &Path, name: &OsStr) -> io::Result<()> {
         Ok(fs::symlinkat(target, &self.handle, name)?)
     }
 
-    /// Makes a device node or a pipe in it.
+    /// Creates a device node or a pipe in it.
     ///
     /// # Errors
-    /// When something has the name or the system refuses.
+    /// When the name is used or the system refuses.
     pub fn node(&self, name: &OsStr, kind: FileType, mode: u32, device: fs::Dev) -> io::Result<()> {
         let mode = Mode::from_raw_mode(mode);
         Ok(fs::mknodat(&self.handle, name, kind, mode, device)?)
     }
 
-    /// Gives what has a name in it another one, there or in another folder.
+    /// Renames an entry, within this folder or to another one.
     ///
     /// # Errors
     /// When the system refuses.
@@ -243,7 +248,7 @@ impl Folder {
     /// Gives a file one more name.
     ///
     /// # Errors
-    /// When something has that name or the system refuses.
+    /// When that name is used or the system refuses.
     pub fn link(&self, name: &OsStr, to: &Self, new: &OsStr) -> io::Result<()> {
         let flags = AtFlags::empty();
         Ok(fs::linkat(&self.handle, name, &to.handle, new, flags)?)
@@ -265,10 +270,10 @@ impl Folder {
         Ok(fs::unlinkat(&self.handle, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Removes what has a name in it, a folder with all that is in it. No symlink is followed.
+    /// Removes an entry, a folder with its contents. No symlink is followed.
     ///
     /// # Errors
-    /// When it is not there or the system refuses.
+    /// When it does not exist or the system refuses.
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         if !self.entry(name)?.found.is_dir() {
             return self.unlink(name);
@@ -281,12 +286,12 @@ impl Folder {
     }
 }
 
-/// A name in a folder that is held open.
+/// A name in an open folder.
 #[derive(Debug)]
 pub struct Place {
     /// The folder.
     pub folder: Folder,
-    /// The name, which something may have or not.
+    /// The name. It may be used or not.
     pub name: OsString,
 }
 
@@ -294,14 +299,14 @@ impl Place {
     fn of(path: &Path, links: Links) -> io::Result<Self> {
         let (above, name) = match (path.parent(), path.file_name()) {
             (Some(above), Some(name)) => (above, name.to_owned()),
-            // `/`, and what ends with `..`.
+            // The path is `/` or ends with `..`.
             _ => (path, ".".into()),
         };
         let folder = Folder::open(above, links)?;
         Ok(Self { folder, name })
     }
 
-    /// Returns the path as it was asked for, or where a symlink led.
+    /// Returns the requested path, or the target of a symlink.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         match self.name == "." {
@@ -310,21 +315,21 @@ impl Place {
         }
     }
 
-    /// Holds what has the name.
+    /// Opens the entry of this name.
     ///
     /// # Errors
-    /// When it is not there.
+    /// When it does not exist.
     pub fn entry(&self) -> io::Result<Entry<'_>> {
         self.folder.entry(&self.name)
     }
 
-    /// Whether something has the name.
+    /// Returns true if the name is used.
     #[must_use]
     pub fn is_there(&self) -> bool {
         self.entry().is_ok()
     }
 
-    /// Returns where the symlink of this name leads; none where it is no symlink.
+    /// Returns the target of the symlink of this name; `None` where it is not a symlink.
     fn target(&self, links: Links) -> io::Result<Option<PathBuf>> {
         match self.entry() {
             Ok(entry) if entry.found.is_symlink() => {
@@ -337,10 +342,10 @@ impl Place {
     }
 }
 
-/// Opens the folder that a path is in.
+/// Opens the folder of a path.
 ///
 /// # Errors
-/// When the folder is not there, or a symlink on the way must not be followed.
+/// When the folder does not exist, or a symlink in the path must not be followed.
 pub fn place(path: &Path, links: Links, last: Last) -> io::Result<Place> {
     let mut place = Place::of(path, links)?;
     if last == Last::Itself {
@@ -355,7 +360,7 @@ pub fn place(path: &Path, links: Links, last: Last) -> io::Result<Place> {
     Err(Errno::LOOP.into())
 }
 
-/// What has a name in a folder, held open.
+/// An open entry of a folder.
 #[derive(Debug)]
 pub struct Entry<'a> {
     folder: &'a Folder,
@@ -365,19 +370,19 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Returns what it was when it was opened.
+    /// Returns the metadata from the time when it was opened.
     #[must_use]
     pub fn found(&self) -> &Metadata {
         &self.found
     }
 
-    /// Returns where a symlink leads.
+    /// Returns the target of a symlink.
     fn target(&self) -> io::Result<PathBuf> {
         let target = fs::readlinkat(&self.handle, "", Vec::new())?;
         Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
-    /// Sets the owner, of a symlink itself.
+    /// Sets the owner; for a symlink, that of the link itself.
     ///
     /// # Errors
     /// When the system refuses.
@@ -387,11 +392,13 @@ impl Entry<'_> {
         Ok(fs::chownat(&self.handle, "", uid, gid, flags)?)
     }
 
-    /// Sets the permission bits. `/proc` leads to what is held here, of whatever kind, and opens nothing;
-    /// where there is none, as in a chroot, files and folders are opened and compared with what is held.
+    /// Sets the permission bits. `/proc` gives access to the open entry, whatever its kind, without
+    /// opening it again. Where `/proc` is not mounted, as in a chroot, files and folders are opened
+    /// and compared with the open entry.
     ///
     /// # Errors
-    /// When it is a symlink, or a device, pipe or socket and `/proc` is not mounted, or the system refuses.
+    /// When it is a symlink, or a device, pipe or socket and `/proc` is not mounted, or the system
+    /// refuses.
     pub fn chmod(&self, mode: u32) -> io::Result<()> {
         if self.found.is_symlink() {
             return Err(Errno::LOOP.into());
@@ -419,14 +426,14 @@ impl Entry<'_> {
     }
 }
 
-/// Opens a name without reading or writing what has it.
+/// Opens a name without reading or writing its file (`O_PATH`).
 fn opened(folder: impl AsFd, name: impl AsRef<OsStr>, flags: OFlags) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | flags;
     let name = name.as_ref().as_bytes();
     Ok(fs::openat(folder, name, flags, Mode::empty())?)
 }
 
-/// Opens a folder, and looks at each symlink on the way before it follows it.
+/// Opens a folder, and checks each symlink in the path before following it.
 fn walked(path: &Path, links: Links) -> io::Result<OwnedFd> {
     let start = |path: &Path| -> PathBuf {
         let is_absolute = path.is_absolute();

@@ -1,4 +1,4 @@
-//! [`Image`]: what lies at a path, as a run notes it and as it is compared later.
+//! [`Image`]: the state of a path, in the form that runs record and later compare.
 
 use std::fs::Metadata;
 use std::io::ErrorKind;
@@ -10,20 +10,21 @@ use value::{Map, Value};
 use super::raw;
 use crate::hashes;
 
-/// What lies at a path: `kind` (`absent`, `directory`, `file`, `symlink`, `node`), `mode`, `uid`, `gid`, and for a file `size` and
-/// `sha256`, for a link `target`, for a device node or a pipe `type` and `device`.
+/// The state of a path: `kind` (`absent`, `directory`, `file`, `symlink`, `node`), `mode`, `uid`,
+/// `gid`, and for a file `size` and `sha256`, for a link `target`, for a device node or a pipe
+/// `type` and `device`.
 pub type Image = Map;
 
-/// Nothing.
+/// Returns the image of a path that does not exist.
 #[must_use]
 pub fn absent() -> Image {
     Map::new().with("kind", "absent")
 }
 
-/// What lies at a path, all but the hash of a file.
+/// Returns the state of a path, without the hash of a file.
 ///
 /// # Errors
-/// When it cannot be looked at.
+/// When the path cannot be examined.
 pub fn of(path: &Path) -> std::io::Result<Image> {
     match path.symlink_metadata() {
         Ok(found) => of_found(path, &found),
@@ -34,7 +35,7 @@ pub fn of(path: &Path) -> std::io::Result<Image> {
     }
 }
 
-/// The same of what was looked at already.
+/// Like [`of`], from metadata that was read already.
 pub(super) fn of_found(path: &Path, found: &Metadata) -> std::io::Result<Image> {
     let owned = |kind: &str| {
         Map::new()
@@ -57,7 +58,7 @@ pub(super) fn of_found(path: &Path, found: &Metadata) -> std::io::Result<Image> 
     Ok(node.with("device", found.rdev()))
 }
 
-/// The hash of a file's contents.
+/// Returns the hash of a file's contents.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -65,7 +66,8 @@ pub fn hash(path: &Path) -> Result<String, state::module::Error> {
     hashes::of_file(&path.to_string_lossy(), "sha256")
 }
 
-/// The times of a path, as numbers: seconds and nanoseconds of its last access, and of its last change.
+/// Returns the times of a path as numbers: seconds and nanoseconds of the last access, and of the
+/// last modification.
 #[must_use]
 pub fn times(found: &Metadata) -> Value {
     let times = [
@@ -77,7 +79,7 @@ pub fn times(found: &Metadata) -> Value {
     Value::list(times.map(Value::from))
 }
 
-/// The kind of an image.
+/// Returns the kind of an image.
 #[must_use]
 pub fn kind(image: &Image) -> &str {
     image

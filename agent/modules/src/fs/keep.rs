@@ -1,8 +1,10 @@
-//! [`Keeper`]: notes in the record of a run what each path was and what it becomes, and keeps what is about to be lost.
+//! [`Keeper`]: records the old and the new state of each path that a run changes, and keeps
+//! contents that are about to be lost.
 //!
-//! A line is written before the change, so that a run that is killed can be undone as well. What a path was is noted the first time, what
-//! it becomes every time. Neither the line nor what is kept is put on the disk by itself: both are at the next barrier, like the change.
-//! Keeping is not worth failing a run: what cannot be kept is noted as lost, with the reason.
+//! Each line is written before the change, so that a run that is killed can be undone as well. The
+//! old state of a path is recorded once, the new state at every change. Neither the line nor a kept
+//! copy is flushed alone: the next barrier flushes both, together with the change. A failure to
+//! keep a copy does not fail the run: it is recorded as lost, with the reason.
 #![expect(
     clippy::disallowed_methods,
     reason = "what is kept is no file of the machine's"
@@ -22,53 +24,57 @@ use value::{Map, Value, secret};
 
 use super::image::{self, Image, absent};
 
-/// How many bytes all runs keep where `undo_quota` does not say, and which part of its file system at most.
+/// The defaults without `undo_quota`: the maximum number of bytes that all runs keep, and the
+/// divisor for the maximum part of the file system. The smaller limit applies.
 const QUOTA: (u64, u64) = (32 << 20, 16);
 
-/// Which part of the quota one file may take.
+/// The divisor for the part of the quota that one file may take.
 const LARGE_PART: u64 = 4;
 
-/// How large a file may be whose difference is shown, and that is searched for secrets.
+/// The maximum size, in bytes, of a file whose diff is shown and that is searched for secrets.
 pub const SHOWN_BYTES_MAX: u64 = 1 << 20;
 
-/// Which part of the room that is left on its file system one file may take.
+/// The divisor for the part of the file system's free space that one file may take.
 const ROOM_PART: u64 = 4;
 
-/// How many entries of a folder that is removed or moved are noted.
+/// The maximum number of entries that are recorded for a folder that is removed or moved.
 const ENTRIES_MAX: usize = 20_000;
 
-/// What is asked about a place that is about to be changed.
+/// The details to record about a path that is about to be changed.
 #[derive(Clone, Copy, Default)]
 struct Was {
-    /// Its contents too.
+    /// True to keep the contents too.
     whole: bool,
-    /// Its times too.
+    /// True to record the times too.
     touch: bool,
-    /// What it becomes holds a secret: so may what it was, which is known to nobody any more.
+    /// True if the new contents hold a secret. Then the old contents may hold an earlier secret,
+    /// which can no longer be recognized.
     secret: bool,
 }
 
-/// Notes the changes of one run.
+/// A recorder of the changes of one run.
 #[derive(Clone, Copy)]
 pub(super) struct Keeper<'a> {
     cx: &'a Exec,
     record: &'a Record,
 }
 
-/// Who notes the changes of this call; nobody in test mode, where no record is kept, and where `undo_quota` is 0.
+/// Returns the recorder for this call; `None` in test mode, without a record, and where
+/// `undo_quota` is 0.
 pub(super) fn keeper(cx: &Exec) -> Option<Keeper<'_>> {
     let record = cx.run.as_ref()?.kept.noted()?;
     let off = || cx.opts().int("undo_quota") == Some(0);
     (!cx.test && !off()).then_some(Keeper { cx, record })
 }
 
-/// Whether changes are noted.
+/// Returns true if changes are recorded.
 #[must_use]
 pub fn is_noted(cx: &Exec) -> bool {
     keeper(cx).is_some()
 }
 
-/// Notes how what no file tells of is taken back: the word of an inverse, what it is about, how that was and becomes.
+/// Records how to undo a change that is not to a file: the word of an inverse, the name of the
+/// thing, its old and its new state.
 pub fn inverse(cx: &Exec, word: &str, name: &str, was: impl Into<Value>, is: impl Into<Value>) {
     if let Some(keeper) = keeper(cx) {
         let entry = Map::new().with("changed", name).with("inverse", word);
@@ -76,7 +82,8 @@ pub fn inverse(cx: &Exec, word: &str, name: &str, was: impl Into<Value>, is: imp
     }
 }
 
-/// Does what changes a path, which is noted before; where it fails, it is noted how things are after all.
+/// Runs a function that changes a path, and records the change before. If the function fails, the
+/// actual state is recorded afterwards.
 pub(super) fn noted<T>(
     cx: &Exec,
     path: &Path,
@@ -94,20 +101,20 @@ pub(super) fn noted<T>(
     done
 }
 
-/// Contents that are hashed on their way.
+/// A reader that hashes the contents as they are read.
 pub(super) struct Hashed<'a> {
     contents: &'a mut dyn Read,
     hash: Option<Sha256>,
 }
 
 impl<'a> Hashed<'a> {
-    /// Hashes them where somebody notes it.
+    /// Wraps a reader. It computes the hash only if changes are recorded.
     pub(super) fn of(contents: &'a mut dyn Read, is_noted: bool) -> Self {
         let hash = is_noted.then(Sha256::new);
         Self { contents, hash }
     }
 
-    /// The hash of what was read.
+    /// Returns the hash of the bytes read.
     pub(super) fn hash(self) -> String {
         self.hash
             .map(|hash| hex(&hash.finalize()))
@@ -126,12 +133,13 @@ impl Read for Hashed<'_> {
 }
 
 impl Keeper<'_> {
-    /// A path is about to become this. What has no `kind` says only in what it looks different.
+    /// Records what a path is about to become. An image without `kind` names only the properties
+    /// that change.
     pub(super) fn becomes(self, path: &Path, is: Image) {
         self.note(path, is, false);
     }
 
-    /// The file that was written beside a path is about to be put there.
+    /// Records that the new file, written under a temporary name, is about to replace a path.
     pub(super) fn becomes_file(self, path: &Path, new: &Path, hash: String) {
         let is = image::of(new).unwrap_or_default();
         let was = Was {
@@ -143,7 +151,7 @@ impl Keeper<'_> {
         self.note_as(path, entry);
     }
 
-    /// A path is about to be opened and written to: nobody knows what it will hold.
+    /// Records that a path is about to be opened and written to. Its future contents are unknown.
     pub(super) fn is_written_in_place(self, path: &Path) {
         let lost = "it was changed in place";
         self.note_as(path, |_| {
@@ -151,13 +159,13 @@ impl Keeper<'_> {
         });
     }
 
-    /// The copy that was made beside a path is about to be put there.
+    /// Records that the copy, made under a temporary name, is about to replace a path.
     pub(super) fn becomes_copy(self, path: &Path, new: &Path) {
         let is = self.whole(new);
         self.becomes(path, is);
     }
 
-    /// A path was not there, and is now.
+    /// Records that a path was created that did not exist before.
     pub(super) fn was_made(self, path: &Path) {
         let is = self.whole(path);
         self.note_as(path, |place| {
@@ -167,7 +175,7 @@ impl Keeper<'_> {
         });
     }
 
-    /// The owner of a path has been set, which may have cleared bits of its mode.
+    /// Records the mode of a path after a change of owner, which may have cleared bits of it.
     pub(super) fn has_mode(self, path: &Path) {
         if let Ok(found) = path.symlink_metadata()
             && found.is_file()
@@ -178,30 +186,30 @@ impl Keeper<'_> {
         }
     }
 
-    /// A path has been changed: how it is now.
+    /// Records the present state of a path after a change.
     pub(super) fn is_now(self, path: &Path) {
         let is = self.whole(path);
         self.becomes(path, is);
     }
 
-    /// The times of a path are about to be set, and of nothing else of it.
+    /// Records that only the times of a path are about to be set.
     pub(super) fn is_touched(self, path: &Path) {
         self.note(path, Map::new().with("times", Value::Null), true);
     }
 
-    /// The times of a path have been set.
+    /// Records that the times of a path have been set.
     pub(super) fn was_touched(self, path: &Path) {
         if let Ok(found) = path.metadata() {
             self.becomes(path, Map::new().with("times", image::times(&found)));
         }
     }
 
-    /// A path is about to be removed with all that is in it.
+    /// Records that a path is about to be removed with its contents.
     pub(super) fn is_removed(self, path: &Path) {
         self.each_below(path, &mut |inside| self.becomes(inside, absent()));
     }
 
-    /// A path is about to be moved with all that is in it. What lies where it goes is lost.
+    /// Records that a path is about to be moved with its contents. An existing target is lost.
     pub(super) fn is_moved(self, from: &Path, to: &Path) {
         self.each_below(from, &mut |inside| {
             let rest = inside.strip_prefix(from).unwrap_or_else(|_| Path::new(""));
@@ -215,7 +223,8 @@ impl Keeper<'_> {
         });
     }
 
-    /// Works on a path after all that is below it; on itself alone, as something lost, where that is too much.
+    /// Calls a function for each path below a path, and then for the path itself. If there are too
+    /// many, only the path itself is recorded, as lost.
     fn each_below(self, path: &Path, work: &mut dyn FnMut(&Path)) {
         let mut all = Vec::new();
         if below(path, &mut all) {
@@ -226,7 +235,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// What lies at a path, with the hash of a file's contents.
+    /// Returns the state of a path, with the hash of a file's contents.
     fn whole(self, path: &Path) -> Image {
         let is = image::of(path).unwrap_or_default();
         match image::hash(path) {
@@ -244,12 +253,12 @@ impl Keeper<'_> {
         };
         self.note_as(path, |place| self.was(place, was).with("is", is));
         if moves {
-            // What was below a folder or a link may be elsewhere now.
+            // The real paths of folders below a moved folder or link may have changed.
             self.record.keeping().folders.clear();
         }
     }
 
-    /// Writes a line about a path, where it is one that is noted.
+    /// Writes a line about a path, if the path is one that is recorded.
     fn note_as(self, path: &Path, entry: impl FnOnce(&Path) -> Map) {
         let Some(place) = self.place(path) else {
             return;
@@ -266,7 +275,7 @@ impl Keeper<'_> {
         if let Some(low) = &self.cx.low {
             entry.insert("by", low.tag());
         }
-        // What stands covered in the record cannot be put back from it.
+        // A value that the record masks as a secret cannot be restored from it.
         let covered = |key: &str| {
             let value = entry.get(key).filter(|_| secret::is_any());
             value.is_some_and(|value| secret::at(&[key], value) != *value)
@@ -277,7 +286,8 @@ impl Keeper<'_> {
         self.record.change(self.cx, &entry);
     }
 
-    /// Where a path really is, so that one file has one name; none for what is the program's own, and what no disk holds.
+    /// Returns the real path, so that each file has one name. Returns `None` for the program's own
+    /// files and for files that are not on a disk.
     fn place(self, path: &Path) -> Option<PathBuf> {
         let path = std::path::absolute(path).ok()?;
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
@@ -300,7 +310,8 @@ impl Keeper<'_> {
         (!other && !place.starts_with(own)).then_some(place)
     }
 
-    /// What a place was, where that is not noted yet: `was`, and `lost` where it could not be kept.
+    /// Returns the old state of a path if it is not recorded yet: `was`, and `lost` where its
+    /// contents could not be kept.
     fn was(self, place: &Path, asked: Was) -> Map {
         let wanted = if asked.whole {
             Place::Whole
@@ -337,7 +348,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// Keeps the contents of a file; their hash, or why they are not kept.
+    /// Keeps the contents of a file. Returns their hash, or the reason why they are not kept.
     fn kept(self, place: &Path) -> Result<String, String> {
         let folder = record::kept(self.record.path());
         let said = |error: std::io::Error| error.to_string();
@@ -367,7 +378,8 @@ impl Keeper<'_> {
         kept.map_err(|error| format!("its contents could not be kept: {error}"))
     }
 
-    /// Sees to it that so many bytes may be kept: the oldest runs lose theirs first.
+    /// Makes room for `size` more kept bytes. If necessary, the kept files of the oldest runs are
+    /// dropped.
     fn make_room(self, folder: &Path, size: u64) -> Result<(), String> {
         let disk = rustix::fs::statvfs(folder).map_err(|error| error.to_string())?;
         let quota = match self.cx.opts().int("undo_quota") {
@@ -400,8 +412,8 @@ impl Keeper<'_> {
         }
     }
 
-    /// Drops what the oldest runs keep, not this one and none that is being undone, until no more than so many bytes are left; how
-    /// many are.
+    /// Drops the kept files of the oldest runs until at most `most` bytes are left. Skips this run
+    /// and any that is being undone. Returns the number of bytes left.
     fn dropped(self, mut bytes: u64, most: u64) -> u64 {
         for (record, size) in record::kept_of(self.cx.opts()) {
             if bytes <= most {
@@ -415,7 +427,7 @@ impl Keeper<'_> {
     }
 }
 
-/// Whether a file holds something of what is known now as a secret.
+/// Returns true if a file contains a text that is currently known as a secret.
 fn holds_secret(file: &Path) -> bool {
     let small = |found: std::fs::Metadata| found.len() <= SHOWN_BYTES_MAX;
     if !secret::is_any() || !file.metadata().is_ok_and(small) {
@@ -425,7 +437,7 @@ fn holds_secret(file: &Path) -> bool {
     secret::is_in(&String::from_utf8_lossy(&bytes))
 }
 
-/// Where a folder would be that is not there yet.
+/// Returns the real path of a folder that may not exist yet.
 fn really(folder: &Path) -> PathBuf {
     match (folder.canonicalize(), folder.parent(), folder.file_name()) {
         (Ok(real), ..) => real,
@@ -434,7 +446,8 @@ fn really(folder: &Path) -> PathBuf {
     }
 }
 
-/// All that is below a path, each folder after what is in it; false where that is too much.
+/// Lists every path below a path, each folder after its contents. Returns false if there are too
+/// many.
 fn below(path: &Path, all: &mut Vec<PathBuf>) -> bool {
     let is_dir = path.symlink_metadata().is_ok_and(|found| found.is_dir());
     if is_dir {
@@ -448,7 +461,7 @@ fn below(path: &Path, all: &mut Vec<PathBuf>) -> bool {
     all.len() <= ENTRIES_MAX
 }
 
-/// Copies a file to where only its owner may read it, and hashes it on the way.
+/// Copies a file to a path that only its owner may read, and returns the hash of the contents.
 fn copied(from: &mut File, to: &Path) -> std::io::Result<String> {
     let mut file = OpenOptions::new()
         .write(true)

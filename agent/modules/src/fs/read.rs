@@ -1,6 +1,7 @@
-//! Reading: what cannot be read is an error that names the path and the reason. Only what is not there may be none.
+//! Reading of files and folders. Each error names the path and the reason. Only a missing path may
+//! be `None`.
 //!
-//! The whole of a file is read. Where the input may be hostile, or without an end, the caller takes [`open`] and a limit.
+//! A file is read completely. For input that may be hostile or endless, use [`open`] with a limit.
 
 use std::ffi::OsString;
 use std::fs::{DirEntry, File};
@@ -9,18 +10,18 @@ use std::path::{Path, PathBuf};
 
 use state::module::Error;
 
-/// Returns what a file holds.
+/// Returns the contents of a file.
 ///
 /// # Errors
-/// When it cannot be read, or is not there.
+/// When it cannot be read or does not exist.
 pub fn read(path: impl AsRef<Path>) -> Result<Vec<u8>, Error> {
     named(path.as_ref(), raw::read(&path))
 }
 
-/// Returns what a file holds; none where it is not there.
+/// Returns the contents of a file; `None` where it does not exist.
 ///
 /// # Errors
-/// When it is there and cannot be read.
+/// When it exists and cannot be read.
 pub fn read_or_none(path: impl AsRef<Path>) -> Result<Option<Vec<u8>>, Error> {
     or_none(path.as_ref(), raw::read(&path))
 }
@@ -28,39 +29,39 @@ pub fn read_or_none(path: impl AsRef<Path>) -> Result<Option<Vec<u8>>, Error> {
 /// Returns the text of a file.
 ///
 /// # Errors
-/// When it cannot be read, is not there or is no UTF-8.
+/// When it cannot be read, does not exist or is not UTF-8.
 pub fn text(path: impl AsRef<Path>) -> Result<String, Error> {
     named(path.as_ref(), raw::text(&path))
 }
 
-/// Returns the text of a file; none where it is not there.
+/// Returns the text of a file; `None` where it does not exist.
 ///
 /// # Errors
-/// When it is there and cannot be read, or is no UTF-8.
+/// When it exists and cannot be read, or is not UTF-8.
 pub fn text_or_none(path: impl AsRef<Path>) -> Result<Option<String>, Error> {
     or_none(path.as_ref(), raw::text(&path))
 }
 
-/// Returns what is in a folder, in no order.
+/// Returns the entries of a folder, in no order.
 ///
 /// # Errors
-/// When it cannot be read, or is not there.
+/// When it cannot be read or does not exist.
 pub fn list(path: impl AsRef<Path>) -> Result<Vec<DirEntry>, Error> {
     named(path.as_ref(), raw::entries(&path))
 }
 
-/// Returns what is in a folder, in no order; none where it is not there.
+/// Returns the entries of a folder, in no order; `None` where it does not exist.
 ///
 /// # Errors
-/// When it is there and cannot be read.
+/// When it exists and cannot be read.
 pub fn list_or_none(path: impl AsRef<Path>) -> Result<Option<Vec<DirEntry>>, Error> {
     or_none(path.as_ref(), raw::entries(&path))
 }
 
-/// Returns the names of what is in a folder, sorted; none at all where it is not there.
+/// Returns the names of the entries of a folder, sorted; none where it does not exist.
 ///
 /// # Errors
-/// When it is there and cannot be read.
+/// When it exists and cannot be read.
 pub fn names(path: impl AsRef<Path>) -> Result<Vec<OsString>, Error> {
     let entries = list_or_none(path)?.unwrap_or_default().into_iter();
     let mut names: Vec<OsString> = entries.map(|entry| entry.file_name()).collect();
@@ -68,35 +69,36 @@ pub fn names(path: impl AsRef<Path>) -> Result<Vec<OsString>, Error> {
     Ok(names)
 }
 
-/// Returns where a symbolic link points.
+/// Returns the target of a symbolic link.
 ///
 /// # Errors
-/// When it cannot be read, is not there or is no link.
+/// When it cannot be read, does not exist or is not a link.
 pub fn link_target(path: impl AsRef<Path>) -> Result<PathBuf, Error> {
     named(path.as_ref(), raw::link_target(&path))
 }
 
-/// Returns where a symbolic link points; none where no link is there.
+/// Returns the target of a symbolic link; `None` where there is no link.
 ///
 /// # Errors
 /// When it cannot be read.
 pub fn link_target_or_none(path: impl AsRef<Path>) -> Result<Option<PathBuf>, Error> {
     match raw::link_target(&path) {
-        // What is there is no link.
+        // The path exists and is not a link.
         Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(None),
         read => or_none(path.as_ref(), read),
     }
 }
 
-/// Opens a file to be read.
+/// Opens a file for reading.
 ///
 /// # Errors
-/// When it cannot be opened, or is not there.
+/// When it cannot be opened or does not exist.
 pub fn open(path: impl AsRef<Path>) -> Result<File, Error> {
     named(path.as_ref(), raw::open(&path))
 }
 
-/// Reads whose error is the system's, for a caller that names the path itself or acts by the kind of error.
+/// The same functions with the system's errors, for a caller that names the path itself or acts on
+/// the kind of error.
 pub mod raw {
     #![expect(
         clippy::disallowed_methods,
@@ -104,7 +106,7 @@ pub mod raw {
     )]
     use super::{DirEntry, File, Path, PathBuf, io};
 
-    /// Returns what a file holds.
+    /// Returns the contents of a file.
     ///
     /// # Errors
     /// The system's.
@@ -115,12 +117,12 @@ pub mod raw {
     /// Returns the text of a file.
     ///
     /// # Errors
-    /// The system's, and where the file is no UTF-8.
+    /// The system's, and when the file is not UTF-8.
     pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
         std::fs::read_to_string(path)
     }
 
-    /// Returns what is in a folder, in no order.
+    /// Returns the entries of a folder, in no order.
     ///
     /// # Errors
     /// The system's.
@@ -128,7 +130,7 @@ pub mod raw {
         std::fs::read_dir(path)?.collect()
     }
 
-    /// Returns where a symbolic link points.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
     /// The system's.
@@ -136,7 +138,7 @@ pub mod raw {
         std::fs::read_link(path)
     }
 
-    /// Opens a file to be read.
+    /// Opens a file for reading.
     ///
     /// # Errors
     /// The system's.
@@ -157,7 +159,7 @@ fn or_none<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Returns whether an error says that nothing is there.
+/// Returns true if an error says that the path does not exist.
 #[must_use]
 pub fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
@@ -181,7 +183,7 @@ mod tests {
             assert!(link_target_or_none(path).unwrap().is_none());
         }
         assert!(link_target_or_none(&file).unwrap().is_none());
-        // A folder is no file, and it is there.
+        // A folder is not a file, but it exists.
         assert!(read_or_none(folder.path()).is_err());
         assert!(text_or_none(folder.path()).is_err());
         let looped = folder.path().join("looped");

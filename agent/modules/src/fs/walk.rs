@@ -8,46 +8,49 @@ use value::log;
 
 use super::{list_or_none, read_or_none};
 
-/// One folder of a walk: its path, the names of the folders in it (links to folders too), the names of everything else.
+/// One folder of a walk: its path, the names of its folders (including links to folders), the names
+/// of all other entries.
 #[derive(Clone, Debug, Default)]
 pub struct Walked {
     /// The folder.
     pub root: String,
-    /// Names of folders.
+    /// The names of folders.
     pub dirs: Vec<String>,
-    /// Names of files and whatever else.
+    /// The names of files and all other entries.
     pub files: Vec<String>,
 }
 
-/// `os.walk`, links not followed, each folder's names sorted. What is no folder, or is not there, has nothing in it.
+/// Walks a folder as `os.walk` does, without following links. The names in each folder are sorted.
+/// A path that is not a folder, or does not exist, has no entries.
 ///
 /// # Errors
-/// When a folder is there and cannot be read; Python's takes it for empty.
+/// When a folder exists and cannot be read. Python takes such a folder for empty.
 pub fn walk(top: &str, max_depth: Option<usize>) -> Result<Vec<Walked>, Error> {
     let mut out = Vec::new();
     descend(top, false, max_depth.unwrap_or(usize::MAX), &mut out)?;
     Ok(out)
 }
 
-/// The same, links to folders followed.
+/// Like [`walk`], but follows links to folders.
 ///
 /// # Errors
-/// As of [`walk`].
+/// The same as those of [`walk`].
 pub fn walk_links(top: &str) -> Result<Vec<Walked>, Error> {
     let mut out = Vec::new();
     descend(top, true, 64, &mut out)?;
     Ok(out)
 }
 
-/// The folder itself, without those below it; none where it is not there.
+/// Returns the folder itself, without those below it; `None` where it does not exist.
 ///
 /// # Errors
-/// As of [`walk`].
+/// The same as those of [`walk`].
 pub fn here(folder: &str) -> Result<Option<Walked>, Error> {
     Ok(walk(folder, Some(1))?.into_iter().next())
 }
 
-/// The same for a search, which passes over a folder that cannot be read, with a warning.
+/// Like [`here`], but logs a warning and returns `None` for a folder that cannot be read. This is
+/// for searches.
 pub fn here_if_readable(folder: &str) -> Option<Walked> {
     here(folder).unwrap_or_else(|error| {
         log::warning(error);
@@ -84,7 +87,8 @@ fn descend(root: &str, follow: bool, depth: usize, out: &mut Vec<Walked>) -> Res
     Ok(())
 }
 
-/// Returns Salt's `files.is_text` of a file, by its first 512 bytes; false where there is no file.
+/// Returns the result of Salt's `files.is_text` for a file, which examines its first 512 bytes.
+/// Returns false where there is no file.
 ///
 /// # Errors
 /// When it cannot be read.

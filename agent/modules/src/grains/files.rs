@@ -1,4 +1,4 @@
-//! [`Root`]: the machine's files, below a folder that is `/` but in tests.
+//! [`Root`]: the machine's files, below a folder that is `/` except in tests.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -8,28 +8,28 @@ use value::log;
 
 use crate::fs;
 
-/// Where the machine's files are.
+/// The folder that contains the machine's files.
 pub(super) struct Root {
     folder: PathBuf,
 }
 
 impl Root {
-    /// The machine whose files stand below `folder`.
+    /// Uses the machine whose files are below `folder`.
     pub(super) fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
         }
     }
 
-    /// A path of the machine, without its first slash.
+    /// Returns a path of the machine. `path` has no leading slash.
     pub(super) fn path(&self, path: &str) -> PathBuf {
         self.folder.join(path)
     }
 
-    /// A file as text; what is not UTF-8 is replaced.
+    /// Returns a file as text. Bytes that are not UTF-8 are replaced.
     pub(super) fn read(&self, path: &str) -> Option<String> {
         let read = fs::read_or_none(self.path(path));
-        // A sandbox may hide files of the kernel: what they would tell is not known then.
+        // A sandbox may hide files of the kernel. Their contents then count as unknown.
         let bytes = match path.split('/').next() {
             Some("proc" | "sys") => read.ok().flatten()?,
             _ => known(read)?,
@@ -40,23 +40,23 @@ impl Root {
         })
     }
 
-    /// True when something has that name.
+    /// Returns true when the path exists.
     pub(super) fn exists(&self, path: &str) -> bool {
         self.path(path).exists()
     }
 
-    /// True when it is a file.
+    /// Returns true for a file.
     pub(super) fn is_file(&self, path: &str) -> bool {
         self.path(path).is_file()
     }
 
-    /// True when it is a folder.
+    /// Returns true for a folder.
     pub(super) fn is_dir(&self, path: &str) -> bool {
         self.path(path).is_dir()
     }
 }
 
-/// Returns what was read for a grain; where that failed it is logged, and the grain is not there.
+/// Returns what was read for a grain. A failure is logged, and the grain is left out.
 pub(super) fn known<T>(read: Result<Option<T>, Error>) -> Option<T> {
     read.unwrap_or_else(|error| {
         log::warning(format_args!("a grain is missing: {error}"));
@@ -64,7 +64,8 @@ pub(super) fn known<T>(read: Result<Option<T>, Error>) -> Option<T> {
     })
 }
 
-/// The program that a name stands for: found in `PATH`, or the path itself.
+/// Returns the path of a program: the program of that name in `PATH`, or the given path itself if
+/// it has a slash.
 pub(super) fn which(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(PathBuf::from(name)).filter(|path| is_executable(path));

@@ -4,11 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::files::Root;
 
-/// Its lines: an address, the name proper, and other names.
+/// The lines of the file: an address, the canonical name, and aliases.
 pub(super) struct Hosts(Vec<(IpAddr, Vec<String>)>);
 
 impl Hosts {
-    /// Reads it; a machine without one has no names.
+    /// Reads the file. A machine without it has no names.
     pub(super) fn read(root: &Root) -> Self {
         Self::parse(&root.read("etc/hosts").unwrap_or_default())
     }
@@ -23,13 +23,14 @@ impl Hosts {
             .filter(move |(_, names)| names.iter().any(|known| known.eq_ignore_ascii_case(name)))
     }
 
-    /// The name proper of a name.
+    /// Returns the canonical name for a name.
     pub(super) fn canonical(&self, name: &str) -> Option<String> {
         let (_, names) = self.lines_of(name).next()?;
         names.first().cloned()
     }
 
-    /// The addresses of a name. The loopback address of IPv6 stands for that of IPv4 as well.
+    /// Returns the addresses of a name. Without `ipv6`, the IPv6 loopback address counts as the
+    /// IPv4 one.
     pub(super) fn addresses(&self, name: &str, ipv6: bool) -> Vec<IpAddr> {
         let mut found = Vec::new();
         for (address, _) in self.lines_of(name) {
@@ -44,7 +45,7 @@ impl Hosts {
         found
     }
 
-    /// All names of an address.
+    /// Returns all names of an address.
     pub(super) fn names_of(&self, address: IpAddr) -> impl Iterator<Item = &str> {
         self.0
             .iter()

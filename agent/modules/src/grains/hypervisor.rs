@@ -1,8 +1,9 @@
-//! Which container or hypervisor this runs in, in the words of `systemd-detect-virt` and from the places that it looks at.
+//! Detection of the container or hypervisor that this program runs in. The names and the sources
+//! are those of `systemd-detect-virt`.
 
 use super::files::Root;
 
-/// The makers and products of the firmware that name a hypervisor.
+/// The vendors and products in the firmware that identify a hypervisor.
 const FIRMWARE: &[(&str, &str)] = &[
     ("KVM", "kvm"),
     ("OpenStack", "kvm"),
@@ -23,7 +24,7 @@ const FIRMWARE: &[(&str, &str)] = &[
     ("Google Compute Engine", "google"),
 ];
 
-/// The names that hypervisors give in the processor's own leaf for them.
+/// The names that hypervisors report in their leaf of the processor's CPUID.
 #[cfg(target_arch = "x86_64")]
 const PROCESSOR: &[(&str, &str)] = &[
     ("XenVMMXenVMM", "xen"),
@@ -39,12 +40,12 @@ const PROCESSOR: &[(&str, &str)] = &[
     ("Apple VZ", "apple"),
 ];
 
-/// The container, or else the hypervisor; nothing on bare metal.
+/// Returns the container, or else the hypervisor; `None` on bare metal.
 pub(super) fn detect(root: &Root, cpuinfo: &str) -> Option<String> {
     container(root).or_else(|| hypervisor(root, cpuinfo).map(str::to_owned))
 }
 
-/// The container that this runs in.
+/// Returns the container that this program runs in.
 fn container(root: &Root) -> Option<String> {
     if root.exists("proc/vz") && !root.exists("proc/bc") {
         return Some("openvz".to_owned());
@@ -70,7 +71,7 @@ fn first_line(root: &Root, path: &str) -> Option<String> {
     Some(line.to_owned()).filter(|line| !line.is_empty())
 }
 
-/// `container=` in the environment of the first process.
+/// Returns `container=` from the environment of the first process.
 fn of_first_process(root: &Root) -> Option<String> {
     let text = root.read("proc/1/environ")?;
     let name = text
@@ -131,7 +132,8 @@ fn firmware(root: &Root) -> Option<&'static str> {
     Some(found)
 }
 
-/// Amazon's bare metal has the same maker; the firmware's flag for virtual machines tells, or the product's name.
+/// Returns true on Amazon's bare metal, which has the same vendor as its virtual machines. The
+/// firmware's flag for virtual machines decides, or the product's name without it.
 fn is_bare_metal(root: &Root) -> bool {
     let raw = crate::procfs::bytes_or_none(root.path("sys/firmware/dmi/entries/0-0/raw"));
     match raw.as_deref().and_then(|raw| raw.get(19)) {
@@ -182,7 +184,7 @@ fn device_tree(root: &Root) -> Option<&'static str> {
     root.exists("proc/device-tree/fw-cfg").then_some("qemu")
 }
 
-/// The machine above on s390.
+/// Returns the hypervisor on s390.
 fn mainframe(root: &Root) -> Option<&'static str> {
     let text = root.read("proc/sysinfo")?;
     let line = text

@@ -7,7 +7,7 @@ use value::Map;
 
 use super::files::{Root, which};
 
-/// `init`.
+/// Returns `init`.
 pub(super) fn init(root: &Root) -> Map {
     Map::new().with("init", init_system(root))
 }
@@ -33,7 +33,7 @@ fn init_system(root: &Root) -> &'static str {
     }
 }
 
-/// The init systems that are told by the command line of the first process.
+/// Returns the init system that the command line of the first process shows.
 fn init_of_words(words: &[&str]) -> &'static str {
     let runs = |name: &str| {
         which(name).is_some_and(|program| words.contains(&program.to_string_lossy().as_ref()))
@@ -48,7 +48,7 @@ fn init_of_words(words: &[&str]) -> &'static str {
     }
 }
 
-/// The init system whose name stands in a program's bytes.
+/// Returns the init system whose name occurs in the bytes of a program.
 fn named_in(program: &Path) -> Option<&'static str> {
     const NAMES: [&str; 3] = ["upstart", "sysvinit", "systemd"];
     const EDGE: usize = 7;
@@ -72,7 +72,8 @@ fn named_in(program: &Path) -> Option<&'static str> {
     }
 }
 
-/// `systemd`: its version, told by the name of its library. Salt has its list of features too; that only the program knows.
+/// Returns `systemd` with its version, read from the name of its library. Salt also lists its
+/// features, which only the program can report.
 pub(super) fn systemd(root: &Root) -> Map {
     if which("systemctl").is_none() || which("localectl").is_none() {
         return Map::new();
@@ -106,7 +107,7 @@ fn systemd_version(root: &Root) -> Option<String> {
     })
 }
 
-/// `selinux`, where its programs are installed.
+/// Returns `selinux`, where its programs are installed.
 pub(super) fn selinux(root: &Root) -> Map {
     if which("selinuxenabled").is_none() {
         return Map::new();

@@ -4,7 +4,7 @@ use value::{Map, Value};
 
 use super::files::{Root, which};
 
-/// The grains of `uname`.
+/// Returns the grains from `uname`.
 pub(super) fn kernel() -> Map {
     let uname = rustix::system::uname();
     let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
@@ -16,7 +16,7 @@ pub(super) fn kernel() -> Map {
         .with("cpuarch", text(uname.machine()))
 }
 
-/// `num_cpus`, `cpu_model` and `cpu_flags` of the text of `/proc/cpuinfo`.
+/// Returns `num_cpus`, `cpu_model` and `cpu_flags` from the text of `/proc/cpuinfo`.
 pub(super) fn cpu(cpuinfo: &str) -> Map {
     let mut count = 0;
     let (mut model, mut flags) = ("Unknown", "");
@@ -45,7 +45,7 @@ pub(super) fn cpu(cpuinfo: &str) -> Map {
         .with("cpu_flags", Value::list(flags))
 }
 
-/// `mem_total` and `swap_total` in MiB.
+/// Returns `mem_total` and `swap_total` in MiB.
 pub(super) fn memory(root: &Root) -> Map {
     let text = root.read("proc/meminfo").unwrap_or_default();
     let mib = |name: &str| -> i64 {
@@ -59,7 +59,8 @@ pub(super) fn memory(root: &Root) -> Map {
         .with("swap_total", mib("SwapTotal"))
 }
 
-/// What the firmware says of the machine, and where there is none of it, the device tree.
+/// Returns the firmware's data about the machine, or the device tree's on a machine without such
+/// firmware.
 pub(super) fn firmware(root: &Root) -> Map {
     const FIELDS: &[(&str, &str)] = &[
         ("biosversion", "bios_version"),
@@ -73,7 +74,7 @@ pub(super) fn firmware(root: &Root) -> Map {
     ];
     let mut grains = device_tree(root);
     for (grain, file) in FIELDS {
-        // The serial numbers are for root alone; then there is no grain.
+        // Only root can read the serial numbers. For other users these grains are missing.
         let Some(text) = root.read(&format!("sys/class/dmi/id/{file}")) else {
             continue;
         };
@@ -111,7 +112,8 @@ fn device_tree(root: &Root) -> Map {
     grains
 }
 
-/// `kernelparams`: the kernel's command line as pairs; the value is nothing where there is not exactly one `=`.
+/// Returns `kernelparams`: the kernel's command line as pairs. The value is None where a word does
+/// not have exactly one `=`.
 pub(super) fn kernelparams(root: &Root) -> Map {
     let Some(text) = root.read("proc/cmdline") else {
         return Map::new();
@@ -128,7 +130,7 @@ pub(super) fn kernelparams(root: &Root) -> Map {
     Map::new().with("kernelparams", Value::list(pairs))
 }
 
-/// The words of a line, as a shell takes them.
+/// Splits a line into words as a shell does.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -153,7 +155,8 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// `disks` and `ssds`: the block devices that are not virtual, by what they say of turning.
+/// Returns `disks` and `ssds`: the block devices that are not virtual, split by whether they
+/// rotate.
 pub(super) fn disks(root: &Root) -> Map {
     let (mut disks, mut ssds) = (Vec::new(), Vec::new());
     for entry in crate::procfs::list(root.path("sys/block")) {
@@ -174,7 +177,7 @@ pub(super) fn disks(root: &Root) -> Map {
         .with("ssds", Value::list(ssds))
 }
 
-/// `mdadm`: the software RAIDs, where the kernel knows of such.
+/// Returns `mdadm`: the software RAIDs, if the kernel supports them.
 pub(super) fn mdadm(root: &Root) -> Map {
     let Some(text) = root.read("proc/mdstat") else {
         return Map::new();
@@ -191,7 +194,7 @@ pub(super) fn mdadm(root: &Root) -> Map {
     Map::new().with("mdadm", Value::list(names.into_iter().map(Value::from)))
 }
 
-/// `machine_id`.
+/// Returns `machine_id`.
 pub(super) fn machine_id(root: &Root) -> Map {
     let text = root
         .read("etc/machine-id")
@@ -199,7 +202,7 @@ pub(super) fn machine_id(root: &Root) -> Map {
     text.map_or_else(Map::new, |text| Map::new().with("machine_id", text.trim()))
 }
 
-/// `efi` and `efi-secure-boot`.
+/// Returns `efi` and `efi-secure-boot`.
 pub(super) fn efi(root: &Root) -> Map {
     let secure = if root.exists("sys/firmware/efi/efivars") {
         secure_boot(root, "sys/firmware/efi/efivars", None)
@@ -211,7 +214,8 @@ pub(super) fn efi(root: &Root) -> Map {
         .with("efi-secure-boot", secure.unwrap_or_default())
 }
 
-/// Whether secure boot is on: the last byte of its variable; nothing where there are no variables.
+/// Returns true if secure boot is on, which is the last byte of its variable; `None` without EFI
+/// variables.
 fn secure_boot(root: &Root, folder: &str, file: Option<&str>) -> Option<bool> {
     let folder = root.path(folder);
     if !folder.is_dir() {
@@ -231,12 +235,12 @@ fn secure_boot(root: &Root, folder: &str, file: Option<&str>) -> Option<bool> {
     Some(bytes.unwrap_or_default().last() == Some(&1))
 }
 
-/// `fibre_channel_host`.
+/// Returns `fibre_channel_host`.
 pub(super) fn fibre_channel_host(root: &Root) -> Map {
     Map::new().with("fibre_channel_host", root.is_dir("sys/class/fc_host"))
 }
 
-/// `transactional`: a machine that is updated as a whole has this program.
+/// Returns `transactional`: true if the program that updates a system as a whole is installed.
 pub(super) fn transactional() -> Map {
     Map::new().with("transactional", which("transactional-update").is_some())
 }

@@ -1,7 +1,8 @@
-//! The grains: what this machine says of itself.
+//! The grains: static facts about this machine.
 //!
-//! Names, values and order are those of Salt's own grains on Linux. Everything is read from files and the kernel and no program
-//! is run, because each start of `salt-call` waits for this. A new grain is a function here and a line in [`collected`].
+//! Names, values and order are those of Salt's own grains on Linux. All data comes from files and
+//! the kernel. No program is run, because each start of `salt-call` waits for the grains. A new
+//! grain is a function here and a line in [`collected`].
 
 mod files;
 mod hosts;
@@ -47,7 +48,8 @@ pub fn collect(opts: &Opts) -> Map {
     grains
 }
 
-/// The parts in Salt's order: its core, then the grains file, then those that even the file cannot change.
+/// Returns the parts in Salt's order: its core grains, then the grains file, then the grains that
+/// the file cannot override.
 fn collected(root: &Root, opts: &Opts) -> Vec<Map> {
     let network = Network::read(root);
     let mut parts = vec![
@@ -96,7 +98,7 @@ fn append_domain(opts: &Opts) -> Map {
     })
 }
 
-/// `server_id`: the last 31 bits of the id's SHA-256.
+/// Returns `server_id`: the last 31 bits of the id's SHA-256.
 fn server_id(id: &str) -> Map {
     let digest = Sha256::digest(id);
     let number = digest
@@ -108,7 +110,8 @@ fn server_id(id: &str) -> Map {
     Map::new().with("server_id", number & 0x7fff_ffff)
 }
 
-/// What Salt calls `os_data`: kernel, distribution, processor, memory, firmware, virtualization.
+/// Returns what Salt calls `os_data`: kernel, distribution, processor, memory, firmware,
+/// virtualization.
 fn system(root: &Root, opts: &Opts) -> Map {
     let cpuinfo = root.read("proc/cpuinfo").unwrap_or_default();
     let use_lspci = opts.get("enable_lspci").is_none_or(Value::is_true);
@@ -129,7 +132,7 @@ fn system(root: &Root, opts: &Opts) -> Map {
     grains
 }
 
-/// `ps`: the command that lists processes.
+/// Returns `ps`: the command that lists processes.
 fn ps(grains: &Map) -> &'static str {
     let is = |name: &str, text: &str| grains.get(name).and_then(Value::as_str) == Some(text);
     if is("virtual", "openvzhn") {
@@ -142,7 +145,7 @@ fn ps(grains: &Map) -> &'static str {
     }
 }
 
-/// The file `grains` beside the configuration file.
+/// Returns the grains of the file `grains` next to the configuration file.
 fn grains_file(opts: &Opts) -> Map {
     let Some(path) = grains_path(opts).filter(|path| path.is_file()) else {
         return Map::new();

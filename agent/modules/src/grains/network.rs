@@ -10,7 +10,8 @@ use super::hosts::Hosts;
 use super::resolv;
 use crate::interfaces::{self, Address, Default, Interface};
 
-/// All grains of this topic, in the order in which Salt collects them around its others.
+/// The source of all network grains. Salt collects them at several points among its other grains,
+/// so each group has its own function.
 pub(super) struct Network {
     links: Vec<Interface>,
     hosts: Hosts,
@@ -18,7 +19,7 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Asks the kernel and reads `/etc/hosts`.
+    /// Reads the interfaces from the kernel, and `/etc/hosts`.
     pub(super) fn read(root: &Root) -> Self {
         let hosts = Hosts::read(root);
         let name = nodename();
@@ -29,7 +30,7 @@ impl Network {
         Self { links, hosts, fqdn }
     }
 
-    /// `fqdn`, `host`, `domain` and `localhost`.
+    /// Returns `fqdn`, `host`, `domain` and `localhost`.
     pub(super) fn names(&self) -> Map {
         let (host, domain) = self.fqdn.split_once('.').unwrap_or((&self.fqdn, ""));
         Map::new()
@@ -39,7 +40,7 @@ impl Network {
             .with("domain", domain)
     }
 
-    /// `fqdns`: the names of all addresses, when they are asked for.
+    /// Returns `fqdns`: the names of all addresses, if the option enables it.
     pub(super) fn fqdns(&self, opts: &Opts) -> Map {
         let mut names = Vec::new();
         if opts.flag("enable_fqdns_grains") {
@@ -61,7 +62,7 @@ impl Network {
         Map::new().with("fqdns", Value::list(names.into_iter().map(Value::from)))
     }
 
-    /// `hwaddr_interfaces`.
+    /// Returns `hwaddr_interfaces`.
     pub(super) fn hwaddr_interfaces(&self) -> Map {
         let pairs = self.links.iter().filter_map(|link| {
             let address = link.hwaddr.as_deref()?;
@@ -70,7 +71,8 @@ impl Network {
         Map::new().with("hwaddr_interfaces", pairs.collect::<Map>())
     }
 
-    /// `ip4_interfaces`, `ip6_interfaces`, `ipv4`, `ipv6`, `fqdn_ip4`, `fqdn_ip6` and `ip_interfaces`.
+    /// Returns `ip4_interfaces`, `ip6_interfaces`, `ipv4`, `ipv6`, `fqdn_ip4`, `fqdn_ip6` and
+    /// `ip_interfaces`.
     pub(super) fn addresses_by_interface(&self) -> Map {
         let four = |address: &Address| address.ip.is_ipv4();
         let six = |address: &Address| address.ip.is_ipv6();
@@ -95,7 +97,7 @@ impl Network {
         grains
     }
 
-    /// The addresses of each interface: IPv4, IPv6, then the secondary ones.
+    /// Returns the addresses of each interface: IPv4, IPv6, then the secondary ones.
     fn by_interface(&self, wanted: impl Fn(&Address) -> bool) -> Map {
         let rank = |address: &&Address| match address {
             address if address.secondary => 2,
@@ -121,7 +123,7 @@ impl Network {
             .collect()
     }
 
-    /// All addresses of a kind, sorted, each once.
+    /// Returns all addresses of a kind, sorted and without duplicates.
     fn addresses(&self, wanted: impl Fn(&Address) -> bool) -> Vec<IpAddr> {
         let all = self.links.iter().flat_map(|link| &link.addresses);
         let mut found: Vec<IpAddr> = all
@@ -138,7 +140,7 @@ fn texts(addresses: &[IpAddr]) -> Value {
     Value::list(addresses.iter().map(|address| address.to_string().into()))
 }
 
-/// The name that the machine has given itself.
+/// Returns the machine's own host name.
 fn nodename() -> String {
     rustix::system::uname()
         .nodename()
@@ -146,7 +148,7 @@ fn nodename() -> String {
         .into_owned()
 }
 
-/// `ip_gw`, `ip4_gw` and `ip6_gw`: the gateway, or whether there is a default route.
+/// Returns `ip_gw`, `ip4_gw` and `ip6_gw`: the gateway, or whether there is a default route.
 pub(super) fn gateways() -> Map {
     let (four, six) = (
         interfaces::default_route(false),
@@ -164,7 +166,7 @@ pub(super) fn gateways() -> Map {
         .with("ip6_gw", grain(six))
 }
 
-/// `dns`.
+/// Returns `dns`.
 pub(super) fn dns(root: &Root) -> Map {
     let path = if root.exists("run/systemd/resolve/resolv.conf") {
         "run/systemd/resolve/resolv.conf"

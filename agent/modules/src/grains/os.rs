@@ -1,4 +1,4 @@
-//! The names of the distribution: `os`, `os_family` and what is made of them.
+//! The names of the distribution: `os`, `os_family` and the grains derived from them.
 
 use value::{Map, Value};
 
@@ -6,7 +6,8 @@ use super::files::{Root, known};
 use super::release;
 use crate::fs;
 
-/// Short forms of `osfullname` (lower case, no spaces, ten letters) and the `os` that Salt has always called them.
+/// Short forms of `osfullname` (lower case, no spaces, ten letters) with the `os` that Salt uses
+/// for them.
 const OS_NAMES: &[(&str, &str)] = &[
     ("redhatente", "RedHat"),
     ("gentoobase", "Gentoo"),
@@ -47,7 +48,7 @@ const OS_NAMES: &[(&str, &str)] = &[
     ("photon", "VMware Photon OS"),
 ];
 
-/// The families by `os`; an `os` that is not here is its own family.
+/// The families by `os`. An `os` that is not listed is its own family.
 const OS_FAMILIES: &[(&str, &[&str])] = &[
     (
         "Debian",
@@ -144,7 +145,7 @@ const OS_FAMILIES: &[(&str, &[&str])] = &[
     ("Gentoo", &["Funtoo"]),
 ];
 
-/// All grains that tell the distribution.
+/// Returns all grains that identify the distribution.
 pub(super) fn grains(root: &Root) -> Map {
     let mut grains = release::distribution(root);
     let known = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
@@ -155,7 +156,8 @@ pub(super) fn grains(root: &Root) -> Map {
     grains
 }
 
-/// The `os` of a distribution's name: a pair of id and name that Salt knows, a short form it knows, or the name without `Linux`.
+/// Returns the `os` for a distribution's name: Salt's name for the pair of id and name or for the
+/// short form, or else the name without `Linux`.
 pub(super) fn os_of(full_name: &str, id: Option<&str>) -> String {
     match (id, full_name) {
         (Some("astra"), "Astra Linux (Orel)") => return "AstraLinuxCE".to_owned(),
@@ -174,7 +176,7 @@ pub(super) fn os_of(full_name: &str, id: Option<&str>) -> String {
         .to_owned()
 }
 
-/// The family of an `os`.
+/// Returns the family of an `os`.
 pub(super) fn family_of(os: &str) -> &str {
     OS_FAMILIES
         .iter()
@@ -182,7 +184,8 @@ pub(super) fn family_of(os: &str) -> &str {
         .map_or(os, |(family, _)| family)
 }
 
-/// Takes out each `Linux` or `GNU/Linux` together with the sign before it, which must not be a letter, digit or `_`.
+/// Removes each `Linux` or `GNU/Linux` with the character before it, which must not be a letter,
+/// digit or `_`.
 fn without_linux(name: &str) -> String {
     let lower = name.to_ascii_lowercase();
     let mut kept = String::new();
@@ -205,7 +208,7 @@ fn without_linux(name: &str) -> String {
     kept
 }
 
-/// `osrelease_info`, `osmajorrelease` and `osfinger`.
+/// Returns `osrelease_info`, `osmajorrelease` and `osfinger`.
 fn release_data(os: &str, full_name: &str, release: &str) -> Map {
     let parts: Vec<Value> = release.split('.').map(number_or_text).collect();
     let first = parts.first().cloned().unwrap_or_default();
@@ -236,7 +239,7 @@ fn number_or_text(part: &str) -> Value {
     }
 }
 
-/// The architecture that packages are made for.
+/// Returns the architecture of the packages.
 pub(super) fn osarch(root: &Root, family: &str, cpuarch: &str) -> Value {
     match family {
         "Debian" => dpkg_arch(root, cpuarch).into(),
@@ -246,7 +249,8 @@ pub(super) fn osarch(root: &Root, family: &str, cpuarch: &str) -> Value {
     }
 }
 
-/// dpkg's own architecture: the first of those listed where foreign ones were added, else the one that libc is installed for.
+/// Returns dpkg's own architecture: the first listed one if foreign ones were added, else that of
+/// the installed libc.
 fn dpkg_arch(root: &Root, cpuarch: &str) -> String {
     let listed = root.read("var/lib/dpkg/arch");
     if let Some(first) = listed.as_deref().and_then(|text| text.lines().next()) {
@@ -262,7 +266,7 @@ fn dpkg_arch(root: &Root, cpuarch: &str) -> String {
     arch.map_or_else(|| cpuarch.to_owned(), |arch| (*arch).to_owned())
 }
 
-/// Debian's names of what can run on a processor, most likely first.
+/// Returns Debian's names of the architectures that a processor can run, most likely first.
 fn dpkg_archs(cpuarch: &str) -> &'static [&'static str] {
     match cpuarch {
         "x86_64" => &["amd64", "i386", "x32"],
@@ -284,7 +288,7 @@ fn dpkg_archs(cpuarch: &str) -> &'static [&'static str] {
     }
 }
 
-/// What rpm was built for.
+/// Returns the architecture that rpm was built for.
 fn rpm_arch(root: &Root) -> Option<String> {
     let macros = root.read("usr/lib/rpm/macros")?;
     let line = macros.lines().find(|line| {
@@ -294,7 +298,7 @@ fn rpm_arch(root: &Root) -> Option<String> {
     line.split_whitespace().nth(1).map(str::to_owned)
 }
 
-/// All architectures of opkg, the preferred first.
+/// Returns all architectures of opkg, the preferred first.
 fn opkg_archs(root: &Root) -> Value {
     let mut archs: Vec<(String, i64)> = Vec::new();
     let folder = known(fs::list_or_none(root.path("etc/opkg"))).unwrap_or_default();
@@ -319,7 +323,7 @@ fn opkg_archs(root: &Root) -> Value {
 mod tests {
     use super::*;
 
-    /// Lays the files of a case below a folder and returns the answer it holds.
+    /// Writes the files of a test case below a folder and returns the expected answer.
     fn lay_out(case: &str, folder: &std::path::Path) -> Map {
         let mut answer = String::new();
         for section in format!("\n{case}").split("\n== ").skip(1) {

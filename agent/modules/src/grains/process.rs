@@ -1,4 +1,4 @@
-//! What the grains say of this process: its user, paths, language and versions.
+//! The grains about this process: its user, paths, language and versions.
 
 use std::env;
 
@@ -6,10 +6,10 @@ use value::{Map, Value};
 
 use super::files::Root;
 
-/// The Salt whose behaviour this is: trees test for it.
+/// The Salt version whose behaviour this program has. SLS trees check it.
 const SALT_VERSION: (&str, [i64; 2]) = ("3008.5", [3008, 5]);
 
-/// `username`, `groupname`, `pid`, `gid` and `uid`.
+/// Returns `username`, `groupname`, `pid`, `gid` and `uid`.
 pub(super) fn user(root: &Root) -> Map {
     let uid = rustix::process::geteuid().as_raw();
     let mut grains = Map::new();
@@ -24,7 +24,8 @@ pub(super) fn user(root: &Root) -> Map {
     grains
 }
 
-/// The name and the group's number of a line of passwd when it is that of `uid`.
+/// Returns the name and the primary group's number from a line of passwd if the line is that of
+/// `uid`.
 fn user_of(line: &str, uid: u32) -> Option<(&str, &str)> {
     let mut fields = line.split(':');
     let name = fields.next()?;
@@ -43,7 +44,7 @@ fn group_name(root: &Root, number: &str) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// `cwd`.
+/// Returns `cwd`.
 pub(super) fn cwd() -> Map {
     env::current_dir().map_or_else(
         |_| Map::new(),
@@ -51,7 +52,7 @@ pub(super) fn cwd() -> Map {
     )
 }
 
-/// `path` and `systempath`.
+/// Returns `path` and `systempath`.
 pub(super) fn path() -> Map {
     let path = variable("PATH").unwrap_or_default();
     let path = path.trim();
@@ -61,13 +62,14 @@ pub(super) fn path() -> Map {
         .with("systempath", Value::list(folders))
 }
 
-/// `shell`.
+/// Returns `shell`.
 pub(super) fn shell() -> Map {
     let shell = variable("SHELL").unwrap_or_else(|| "/bin/sh".to_owned());
     Map::new().with("shell", shell)
 }
 
-/// The versions that templates ask for: Salt's, that of the Python whose semantics templates have, and ours.
+/// Returns the versions that templates ask for: Salt's, that of the Python whose semantics
+/// templates have, and this program's.
 pub(super) fn versions() -> Map {
     let python: [Value; 5] = [3.into(), 11.into(), 0.into(), "final".into(), 0.into()];
     Map::new()
@@ -80,7 +82,7 @@ pub(super) fn versions() -> Map {
         .with("pinchversion", env!("CARGO_PKG_VERSION"))
 }
 
-/// `locale_info`.
+/// Returns `locale_info`.
 pub(super) fn locale_info(root: &Root) -> Map {
     let (language, encoding) = language();
     let detected = encoding.to_lowercase();
@@ -93,7 +95,8 @@ pub(super) fn locale_info(root: &Root) -> Map {
     Map::new().with("locale_info", info)
 }
 
-/// Language and encoding as Python tells them: it takes the C locale for English in UTF-8.
+/// Returns language and encoding as Python reports them. Python treats the C locale as English in
+/// UTF-8.
 fn language() -> (String, String) {
     let named = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()

@@ -1,4 +1,5 @@
-//! What the distribution's files say: os-release, lsb-release and the older ones, in the order that Salt trusts them.
+//! The distribution's files: os-release, lsb-release and the older ones, in Salt's order of
+//! preference.
 
 use fancy_regex::Regex;
 use value::{Map, Value};
@@ -6,17 +7,18 @@ use value::{Map, Value};
 use super::files::Root;
 use super::os;
 
-/// The variables of a file of shell assignments, as os-release is.
+/// The variables of a file of shell assignments, such as os-release.
 type Variables = std::collections::BTreeMap<String, String>;
 
-/// What is known so far; as grains, all of them text.
+/// The state of the search. The grains found so far are all texts.
 struct Found<'a> {
     root: &'a Root,
     release: Option<Variables>,
     grains: Map,
 }
 
-/// `os`, `os_family`, `osfullname`, `osrelease`, `oscodename` and the `lsb_distrib_*` grains.
+/// Returns `os`, `os_family`, `osfullname`, `osrelease`, `oscodename` and the `lsb_distrib_*`
+/// grains.
 pub(super) fn distribution(root: &Root) -> Map {
     let release = os_release(root);
     let mut found = Found {
@@ -61,7 +63,7 @@ impl Found<'_> {
     fn take_lsb(&mut self) {
         let description = self.text("lsb_distrib_description").to_lowercase();
         if description.starts_with("antergos") {
-            // Antergos says Arch in its lsb-release.
+            // Antergos has Arch in its lsb-release.
             self.set("osfullname", "Antergos Linux");
         } else if self.grains.contains("lsb_distrib_id") {
         } else if self.release.is_some() {
@@ -99,7 +101,7 @@ impl Found<'_> {
         }
     }
 
-    /// SUSE says by its CPE name who made it and, openSUSE alone, which version it is.
+    /// Reads SUSE's CPE name. It contains the vendor and, for openSUSE only, the version.
     fn suse_of_cpe(&mut self, cpe: &str, variables: &Variables) {
         let Some((vendor, version)) = parse_cpe(cpe) else {
             value::log::error("Broken CPE_NAME format in /etc/os-release!");
@@ -202,7 +204,8 @@ impl Found<'_> {
         }
     }
 
-    /// Makes the `os*` grains of what was found; the last word is Salt's older logic, which it still lets decide.
+    /// Derives the `os*` grains from the data found. Salt's older logic, which Salt still applies
+    /// last, decides.
     fn settle(&mut self) {
         if !self.grains.contains("osfullname") {
             let name = self.full_name();
@@ -237,7 +240,7 @@ impl Found<'_> {
     }
 
     fn settle_release(&mut self) {
-        // CentOS 7 and 8 have no minor release in os-release; the release file has it.
+        // CentOS 7 and 8 have no minor release in os-release, but the release file has it.
         let codename = self.text("lsb_distrib_codename");
         if codename.contains("CentOS Linux 7") || codename.contains("CentOS Linux 8") {
             self.grains.remove("lsb_distrib_release");
@@ -274,7 +277,7 @@ impl Found<'_> {
         self.set("oscodename", codename);
     }
 
-    /// SL Micro 6.2 calls itself SLES 16 but for these variables.
+    /// Recognizes SL Micro 6.2, which differs from SLES 16 only in these variables.
     fn micro(&mut self) {
         let Some(product) = self.variable("SUSE_SUPPORT_PRODUCT").map(str::to_owned) else {
             return;
@@ -294,7 +297,7 @@ impl Found<'_> {
         }
     }
 
-    /// The most precise version that any file names.
+    /// Returns the most precise version that any file contains.
     fn best_version(&self) -> String {
         let file = release_file(self.root).unwrap_or_default();
         let pretty = self.variable("PRETTY_NAME").map(parse_release_line);
@@ -342,7 +345,7 @@ impl Found<'_> {
     }
 }
 
-/// The variables of `/etc/os-release`, or of the one below `/usr/lib`.
+/// Returns the variables of `/etc/os-release`, or of the file below `/usr/lib`.
 fn os_release(root: &Root) -> Option<Variables> {
     let text = root
         .read("etc/os-release")
@@ -356,7 +359,7 @@ fn os_release(root: &Root) -> Option<Variables> {
     Some(variables)
 }
 
-/// `NAME=value`, `NAME="value"` or `NAME='value'`.
+/// Parses `NAME=value`, `NAME="value"` or `NAME='value'`.
 fn assignment(line: &str) -> Option<(String, String)> {
     let (name, value) = line.split_once('=')?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -383,7 +386,7 @@ fn unescaped(text: &str) -> String {
     out
 }
 
-/// `lsb_distrib_id`, `_release`, `_codename` and `_description` of `/etc/lsb-release`.
+/// Returns `lsb_distrib_id`, `_release`, `_codename` and `_description` from `/etc/lsb-release`.
 fn lsb_release(root: &Root) -> Map {
     let text = root.read("etc/lsb-release").unwrap_or_default();
     text.lines().filter_map(lsb_line).collect()
@@ -405,7 +408,7 @@ fn lsb_line(line: &str) -> Option<(String, String)> {
     Some((name, value.trim_end().to_owned()))
 }
 
-/// Vendor and version of a CPE name, in any of its three lengths.
+/// Returns vendor and version of a CPE name, in any of its three lengths.
 fn parse_cpe(cpe: &str) -> Option<(String, String)> {
     let parts: Vec<&str> = cpe.split(':').collect();
     let star = |part: &str| {
@@ -427,7 +430,7 @@ fn parse_cpe(cpe: &str) -> Option<(String, String)> {
     }
 }
 
-/// Takes out what stands between the first `(` and the last `)`.
+/// Removes the text between the first `(` and the last `)`, with the brackets.
 fn without_brackets(line: &str) -> String {
     match (line.find('('), line.rfind(')')) {
         (Some(open), Some(close)) if open + 1 < close => {
@@ -439,14 +442,14 @@ fn without_brackets(line: &str) -> String {
     }
 }
 
-/// The first `number.number` of a line.
+/// Returns the first `number.number` of a line.
 fn first_two_numbers(line: &str) -> Option<String> {
     let regex = Regex::new(r"\d+\.\d+").ok()?;
     let found = regex.find(line).ok()??;
     Some(found.as_str().to_owned())
 }
 
-/// The name in brackets, or behind the comma, of os-release's `VERSION`.
+/// Returns the name in brackets, or after the comma, in os-release's `VERSION`.
 fn codename_in_version(version: &str) -> Option<String> {
     let regex = Regex::new(r"\((\D+)\)|,\s*(\D+)").ok()?;
     let found = regex.captures(version).ok()??;
@@ -458,7 +461,7 @@ fn unquoted(text: &str) -> String {
     text.trim_matches('"').trim_matches('\'').to_owned()
 }
 
-/// What the first line of a release file says.
+/// The parts of the first line of a release file.
 #[derive(Default)]
 struct ReleaseLine {
     name: String,
@@ -479,7 +482,7 @@ const IGNORED: &[&str] = &[
     "ec2_version",
 ];
 
-/// The first of `/etc/*-release` and `/etc/*-version`, by name, that says anything.
+/// Returns the data of the first of `/etc/*-release` and `/etc/*-version`, by name, that has any.
 fn release_file(root: &Root) -> Option<ReleaseLine> {
     let folder = super::files::known(crate::fs::list_or_none(root.path("etc")))?;
     let mut names: Vec<String> = folder
@@ -508,8 +511,9 @@ fn is_release_file(name: &str) -> bool {
     stem.is_some_and(is_word) && !IGNORED.contains(&name)
 }
 
-/// Name, version and codename of a line as `CentOS Linux release 7.9.2009 (Core)`. It is matched backwards, as the distro
-/// package of Python does: only from its end does such a line have a form.
+/// Splits a line such as `CentOS Linux release 7.9.2009 (Core)` into name, version and codename. It
+/// is matched backwards, as in Python's distro package, because only the end of such a line has a
+/// fixed form.
 fn parse_release_line(line: &str) -> ReleaseLine {
     const BACKWARDS: &str = r"^(?:[^)]*\)(.*)\()? *(?:STL )?([\d.+\-a-z]*\d) *(?:esaeler *)?(.+)";
     let reversed = |text: &str| text.chars().rev().collect::<String>();

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use value::{Map, Value};
 
-/// The file as a dictionary.
+/// Returns the file as a dictionary.
 pub(super) fn parse(path: &str, text: &str) -> Map {
     let mut found = Resolv::default();
     for line in text.lines() {
@@ -77,7 +77,7 @@ impl Resolv {
     }
 }
 
-/// An address in its usual form, with its zone, and whether it is of IPv6.
+/// Returns an address in its canonical form, with its zone, and whether it is an IPv6 address.
 fn parse_address(text: &str) -> Option<(String, bool)> {
     let (address, zone) = match text.split_once('%') {
         Some((address, zone)) => (address, format!("%{zone}")),
@@ -87,7 +87,7 @@ fn parse_address(text: &str) -> Option<(String, bool)> {
     Some((format!("{address}{zone}"), address.is_ipv6()))
 }
 
-/// A network as `address/mask`; without a mask that of the address's old class.
+/// Returns a network as `address/mask`. Without a mask, that of the address's old class is used.
 fn parse_network(text: &str) -> Option<String> {
     let (address, mask) = match text.split_once('/') {
         Some((address, mask)) => (address, Some(mask)),

@@ -1,10 +1,10 @@
-//! The short name of the time zone as it is now (`UTC`, `CEST`).
+//! The current short name of the time zone (`UTC`, `CEST`).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::files::Root;
 
-/// The name for the present time; nothing when the zone's file cannot be read.
+/// Returns the current name; `None` when the zone's file cannot be read.
 pub(super) fn name(root: &Root) -> Option<String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
     let now = i64::try_from(now).ok()?;
@@ -41,7 +41,7 @@ impl Header {
         Some(Self { version, counts })
     }
 
-    /// The length of the data behind the header when a time has `width` bytes.
+    /// Returns the length of the data after the header when a time has `width` bytes.
     fn data_length(&self, width: usize) -> usize {
         let [ut, standard, leap, times, types, letters] = self.counts;
         times * (width + 1) + types * 6 + letters + leap * (width + 4) + standard + ut
@@ -102,7 +102,7 @@ fn name_in_block(data: &[u8], header: &Header, width: usize, now: i64) -> Option
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
-/// The name that a rule as `CET-1CEST,M3.5.0,M10.5.0/3` gives at a time.
+/// Returns the name that a rule such as `CET-1CEST,M3.5.0,M10.5.0/3` gives for a time.
 fn rule_name(rule: &str, now: i64) -> Option<String> {
     let (standard, rest) = zone_name(rule)?;
     let (offset, rest) = seconds(rest)?;
@@ -122,7 +122,7 @@ fn rule_name(rule: &str, now: i64) -> Option<String> {
     Some(if is_summer { summer } else { standard }.to_owned())
 }
 
-/// A zone's name at the start of a rule, and the rest: letters, or anything in angle brackets.
+/// Splits a zone's name from the start of a rule: letters, or any text in angle brackets.
 fn zone_name(rule: &str) -> Option<(&str, &str)> {
     if let Some(rest) = rule.strip_prefix('<') {
         return rest.split_once('>');
@@ -134,7 +134,7 @@ fn zone_name(rule: &str) -> Option<(&str, &str)> {
         .filter(|(name, _)| !name.is_empty())
 }
 
-/// An offset or a time of day as `-3:30`, in seconds, and the rest.
+/// Splits an offset or a time of day such as `-3:30`, in seconds, from the rest.
 fn seconds(text: &str) -> Option<(i64, &str)> {
     let end = text
         .find(|sign: char| !(sign.is_ascii_digit() || "+-:".contains(sign)))
@@ -149,7 +149,7 @@ fn seconds(text: &str) -> Option<(i64, &str)> {
     Some((if negative { -total } else { total }, rest))
 }
 
-/// When a rule as `M3.5.0/2` comes in a year, in seconds of local time since 1970.
+/// Returns the time of a rule such as `M3.5.0/2` in a year, in seconds of local time since 1970.
 fn moment(rule: &str, year: i64) -> Option<i64> {
     let (day, time) = rule.split_once('/').unwrap_or((rule, "2"));
     let (time, _) = seconds(time)?;
@@ -165,7 +165,7 @@ fn moment(rule: &str, year: i64) -> Option<i64> {
     Some(day * 86_400 + time)
 }
 
-/// The day of `month.week.weekday`; week 5 is the last.
+/// Returns the day for `month.week.weekday`. Week 5 is the last of the month.
 fn month_day(rule: &str, year: i64) -> Option<i64> {
     let mut parts = rule.split('.').map(str::parse::<i64>);
     let (month, week, weekday) = (
@@ -203,7 +203,7 @@ fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// The days from 1970 to the start of a year.
+/// Returns the number of days from 1970 to the start of a year.
 fn days_before(year: i64) -> i64 {
     let past = year - 1;
     (year - 1970) * 365 + (past / 4 - past / 100 + past / 400)
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(rule_name(sydney, JULY).as_deref(), Some("AEST"));
         assert_eq!(rule_name(sydney, DECEMBER).as_deref(), Some("AEDT"));
         assert_eq!(rule_name("<+0530>-5:30", JULY).as_deref(), Some("+0530"));
-        // The last Sunday of October 2026 is the 25th; summer ends at 01:00 UTC.
+        // The last Sunday of October 2026 is the 25th. Summer time ends at 01:00 UTC.
         assert_eq!(
             rule_name(berlin, 1_792_890_000 - 1).as_deref(),
             Some("CEST")

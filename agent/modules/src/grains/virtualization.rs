@@ -1,7 +1,8 @@
 //! `virtual` and `virtual_subtype`.
 //!
-//! Salt asks `systemd-detect-virt`, `virt-what`, `dmidecode` or `lspci` and then looks at files. Here nothing is run: where one of
-//! them is installed, what it would read is read. Where none is, Salt sees less, and so does this.
+//! Salt runs `systemd-detect-virt`, `virt-what`, `dmidecode` or `lspci` and then reads files. Here
+//! no program is run: where one of them is installed, the files that it would read are read. Where
+//! none is installed, Salt detects less, and so does this module.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -11,7 +12,7 @@ use super::files::{Root, which};
 use super::hypervisor;
 use crate::procfs;
 
-/// What is known so far.
+/// The state of the detection.
 struct Found<'a> {
     root: &'a Root,
     cpuinfo: &'a str,
@@ -19,7 +20,7 @@ struct Found<'a> {
     subtype: Option<String>,
 }
 
-/// The grains of this topic, with `virtual_hv_*` on Xen.
+/// Returns the grains of this topic, with `virtual_hv_*` on Xen.
 pub(super) fn grains(root: &Root, cpuinfo: &str, use_lspci: bool) -> Map {
     let mut found = Found {
         root,
@@ -79,7 +80,8 @@ impl Found<'_> {
         }
     }
 
-    /// What Salt makes of the word for a hypervisor; false when it knows none.
+    /// Sets the grains that Salt derives from the word for a hypervisor. Returns false for an
+    /// unknown word.
     fn by_word(&mut self, word: &str, virt_what: bool) -> bool {
         match word {
             "qemu" | "kvm" | "oracle" | "xen" | "bochs" | "chroot" | "uml" | "systemd-nspawn" => {
@@ -129,7 +131,7 @@ impl Found<'_> {
         }
     }
 
-    /// By the makers of the PCI devices.
+    /// Detects by the vendors of the PCI devices.
     fn by_devices(&mut self) {
         let entries = procfs::list(self.root.path("sys/bus/pci/devices"));
         let makers: Vec<String> = entries
@@ -237,7 +239,7 @@ impl Found<'_> {
         }
     }
 
-    /// Amazon and Nutanix, which Salt looks up by `dmidecode` where that can be run.
+    /// Detects Amazon and Nutanix, for which Salt uses `dmidecode` where it may run.
     fn cloud(&mut self) {
         let may = rustix::process::geteuid().is_root() && which("dmidecode").is_some();
         if !may || !["qemu", "kvm", "xen", "amazon"].contains(&self.kind.as_str()) {
@@ -257,7 +259,7 @@ impl Found<'_> {
     }
 }
 
-/// True when the first process has another root.
+/// Returns true when the first process has another root.
 fn is_chroot(root: &Root) -> bool {
     let (own, first) = (
         std::fs::metadata(root.path("")),
@@ -266,7 +268,7 @@ fn is_chroot(root: &Root) -> bool {
     matches!((own, first), (Ok(own), Ok(first)) if (own.dev(), own.ino()) != (first.dev(), first.ino()))
 }
 
-/// `virtual_hv_version` and `virtual_hv_features` with their lists.
+/// Returns `virtual_hv_version` and `virtual_hv_features` with their lists.
 fn xen(root: &Root) -> Map {
     let mut grains = Map::new();
     let part = |name: &str| {

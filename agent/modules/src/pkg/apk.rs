@@ -1,4 +1,4 @@
-//! apk: Alpine.
+//! apk, the package manager of Alpine.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,8 @@ use crate::version;
 /// The package manager of Alpine.
 pub(crate) struct Apk;
 
-/// Marks in versions that are older than the version without them, and those that are newer; each with a mark of Debian's order.
+/// The suffixes of versions that sort before the version without them, and those that sort after
+/// it, each with a suffix that has the same effect in Debian's order.
 const MARKS: [(&str, &str); 9] = [
     ("_alpha", "~1."),
     ("_beta", "~2."),
@@ -31,7 +32,7 @@ fn ask(cx: &Exec, list: &[&str]) -> Result<Output, Error> {
     Process::words(list.iter().copied()).quiet().run(cx)
 }
 
-/// `name-1.2-r0` as name and version.
+/// Splits `name-1.2-r0` into name and version.
 fn split(word: &str) -> Option<(&str, &str)> {
     let (rest, release) = word.rsplit_once('-')?;
     let (name, version) = rest.rsplit_once('-')?;

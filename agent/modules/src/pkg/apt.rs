@@ -1,4 +1,4 @@
-//! apt and dpkg: Debian, Ubuntu and their kin.
+//! apt and dpkg: Debian, Ubuntu and their derivatives.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::version;
 /// The package manager of Debian.
 pub(crate) struct Apt;
 
-/// What keeps dpkg and its friends from asking anything.
+/// The variables that keep dpkg and related programs from asking questions.
 const ENV: [(&str, &str); 4] = [
     ("APT_LISTBUGS_FRONTEND", "none"),
     ("APT_LISTCHANGES_FRONTEND", "none"),
@@ -25,10 +25,10 @@ const ENV: [(&str, &str); 4] = [
     ("UCF_FORCE_CONFFOLD", "1"),
 ];
 
-/// Where apt keeps the repositories' lists.
+/// The folder of apt's package lists.
 const LISTS: &str = "/var/lib/apt/lists";
 
-/// A command with the variables that keep it from asking.
+/// Returns a command with the variables that keep it from asking questions.
 pub(crate) fn command<S: Into<String>>(words: impl IntoIterator<Item = S>) -> Process {
     Process {
         env: ENV
@@ -39,7 +39,7 @@ pub(crate) fn command<S: Into<String>>(words: impl IntoIterator<Item = S>) -> Pr
     }
 }
 
-/// The same with the `env` and `timeout` that the user gave.
+/// Like [`command`], with the `env` and `timeout` that the user gave.
 fn asked(words: Vec<String>, kwargs: &Map) -> Process {
     let mut process = command(words);
     let given = kwargs.get("env").cloned().unwrap_or_default();
@@ -51,7 +51,8 @@ fn asked(words: Vec<String>, kwargs: &Map) -> Process {
     process
 }
 
-/// What dpkg answers; one that cannot read what it knows is an error, and no empty list.
+/// Runs a dpkg query and returns its output. A database that dpkg cannot read is an error, not an
+/// empty list.
 pub(crate) fn asked_dpkg(cx: &Exec, words: &[&str]) -> Result<String, Error> {
     let output = command(words.iter().copied()).quiet().run(cx)?;
     match complaint(&output) {
@@ -60,7 +61,7 @@ pub(crate) fn asked_dpkg(cx: &Exec, words: &[&str]) -> Result<String, Error> {
     }
 }
 
-/// The command that says what is wanted of a package.
+/// Returns the command that sets the selection state of a package.
 pub(crate) fn selection(name: &str, state: &str) -> Process {
     Process {
         stdin: Some(format!("{name} {state}")),
@@ -76,7 +77,7 @@ pub(super) fn is_set(kwargs: &Map, name: &str) -> bool {
     kwargs.get(name).is_some_and(Value::is_true)
 }
 
-/// `apt-get` for installing, up to its verb.
+/// Returns the beginning of an `apt-get` command for installing, without its verb.
 fn apt_get(kwargs: &Map) -> Vec<String> {
     let mut all = words(&["apt-get", "-q", "-y"]);
     let options: &[&str] = match is_set(kwargs, "force_conf_new") {
@@ -390,7 +391,7 @@ impl Provider for Apt {
     }
 }
 
-/// The machine's architecture where packages of another one carry theirs in the name.
+/// Returns the machine's architecture, if packages of another one have theirs in the name.
 fn own_arch(cx: &Exec) -> Option<&'static str> {
     let is_pc = cx.grain("cpuarch") == "x86_64" && cx.grain("osarch") == "amd64";
     is_pc.then_some("amd64")
@@ -403,13 +404,13 @@ fn with_arch(name: &str, arch: &str, own: Option<&str>) -> String {
     }
 }
 
-/// `-o APT::Default-Release=`'s argument, where a release is named.
+/// Returns the argument for `-o APT::Default-Release=`, if a release is named.
 fn release(kwargs: &Map) -> Option<String> {
     let release = kwargs.get("fromrepo").filter(|release| release.is_true())?;
     Some(format!("APT::Default-Release={}", release.to_text()))
 }
 
-/// Whether the lists are younger than so many seconds.
+/// Returns true if the lists are younger than this number of seconds.
 fn is_fresh(seconds: Option<&Value>) -> bool {
     let Some(seconds) = seconds.filter(|seconds| seconds.is_true()) else {
         return false;
@@ -430,7 +431,8 @@ fn is_fresh(seconds: Option<&Value>) -> bool {
         .is_some_and(|until| until > SystemTime::now())
 }
 
-/// Reads `install ok installed zsh 5.9-4 amd64`; a package of another architecture than `own` carries it in its name.
+/// Reads `install ok installed zsh 5.9-4 amd64`. The name of a package for another architecture
+/// than `own` includes that architecture.
 fn read_list(text: &str, own: Option<&str>) -> Listed {
     let mut listed = Listed::default();
     for line in text.lines() {
@@ -439,7 +441,8 @@ fn read_list(text: &str, own: Option<&str>) -> Listed {
             continue;
         };
         let name = with_arch(name, arch, own);
-        // As Salt tells them apart: `deinstall` has `install` in it, and `not-installed` has `installed`.
+        // As in Salt, these are substring checks: `deinstall` contains `install`, and
+        // `not-installed` contains `installed`.
         let packages = if (wanted.contains("install") || wanted.contains("hold"))
             && status.contains("installed")
         {
@@ -456,7 +459,8 @@ fn read_list(text: &str, own: Option<&str>) -> Listed {
     listed
 }
 
-/// Reads `Get:1 http://… InRelease [10 kB]`, `Hit:`, `Ign:` and `Err:`: what came of each, and those that failed.
+/// Reads `Get:1 http://… InRelease [10 kB]`, `Hit:`, `Ign:` and `Err:`. Returns the result for each
+/// repository, and the failed ones.
 fn read_update(text: &str) -> (Map, Vec<String>) {
     let (mut repos, mut wrong) = (Map::new(), Vec::new());
     for line in text.lines() {
@@ -485,7 +489,8 @@ fn read_update(text: &str) -> (Map, Vec<String>) {
     (repos, wrong)
 }
 
-/// Reads `apt-cache policy`: the candidate of each name, or of the same name on other architectures.
+/// Reads `apt-cache policy`. Returns the candidate of each name, or of the same name on other
+/// architectures.
 fn read_policy(text: &str, names: &[String]) -> Vec<(String, String)> {
     let bare = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
     let mut candidates: Vec<(String, String)> = Vec::new();
@@ -507,7 +512,7 @@ fn read_policy(text: &str, names: &[String]) -> Vec<(String, String)> {
     candidates
 }
 
-/// Reads the records of `apt-cache show` and `dump`: the versions of each package.
+/// Reads the records of `apt-cache show` and `dump`. Returns the versions of each package.
 fn read_versions(text: &str) -> Packages {
     let (mut packages, mut package) = (Packages::new(), "");
     for line in text.lines() {
@@ -530,7 +535,7 @@ fn read_upgrades(text: &str) -> Map {
     lines.collect()
 }
 
-/// A package file, and its architecture.
+/// Reads a package file. Returns the package and its architecture.
 fn package_file(cx: &Exec, path: &str) -> Result<(Wanted, String), Error> {
     if !Path::new(path).exists() {
         return Err(Error::refused(format!("{path} does not exist on minion")));

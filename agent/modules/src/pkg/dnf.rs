@@ -1,4 +1,4 @@
-//! dnf, dnf5, yum and tdnf: Fedora, Red Hat and their family.
+//! dnf, dnf5, yum and tdnf: Fedora, Red Hat and their derivatives.
 
 use std::cmp::Ordering;
 
@@ -13,12 +13,12 @@ use super::{Listed, OnHold, Order, Packages, Provider, Wanted, holds, listing};
 use crate::process::{Output, Process, Stderr};
 use crate::version;
 
-/// One of the programs that speak alike.
+/// One of the programs, which have the same command line.
 pub(crate) struct Dnf {
     program: &'static str,
 }
 
-/// The programs, the one that is preferred first.
+/// The programs, in order of preference.
 pub(crate) static ALL: [Dnf; 4] = [
     Dnf { program: "dnf5" },
     Dnf { program: "dnf" },
@@ -26,10 +26,10 @@ pub(crate) static ALL: [Dnf; 4] = [
     Dnf { program: "yum" },
 ];
 
-/// Where dnf5 keeps what is held.
+/// The file in which dnf5 stores held packages.
 const LOCKS: &str = "/etc/dnf/versionlock.toml";
 
-/// Headings among lists of packages.
+/// The headings in lists of packages.
 const HEADINGS: [&str; 5] = [
     "installed packages",
     "available packages",
@@ -38,7 +38,7 @@ const HEADINGS: [&str; 5] = [
     "upgraded packages",
 ];
 
-/// Arguments of `pkg.upgrade` that are no options of the program.
+/// The arguments of `pkg.upgrade` that are not options of the program.
 const NO_OPTIONS: [&str; 19] = [
     "branch",
     "diff_attr",
@@ -61,7 +61,7 @@ const NO_OPTIONS: [&str; 19] = [
     "split_arch",
 ];
 
-/// Words of a list, or of a text with commas.
+/// Returns the words of a list, or of a comma-separated text.
 fn list(kwargs: &Map, name: &str) -> Vec<String> {
     match kwargs.get(name).filter(|value| value.is_true()) {
         None => Vec::new(),
@@ -73,7 +73,7 @@ fn list(kwargs: &Map, name: &str) -> Vec<String> {
     }
 }
 
-/// The options that say which repositories are used.
+/// Returns the options that select the repositories.
 fn options(kwargs: &Map) -> Vec<String> {
     let text = |name: &str| {
         let value = kwargs.get(name).filter(|value| value.is_true());
@@ -100,7 +100,8 @@ fn options(kwargs: &Map) -> Vec<String> {
     all
 }
 
-/// Reads a list: name with architecture, version and repository, in lines that may be broken.
+/// Reads a list of name with architecture, version and repository. An entry may be broken across
+/// lines.
 fn read_list(text: &str, own: &str) -> Vec<Package> {
     let lines = text
         .lines()
@@ -120,7 +121,7 @@ fn read_list(text: &str, own: &str) -> Vec<Package> {
     words.chunks(3).filter_map(read).collect()
 }
 
-/// The word for one package: `name-version.arch`, where the epoch is left out.
+/// Returns the program's notation for one package: `name-version.arch`, without the epoch.
 fn word(one: &Wanted) -> String {
     match (&one.path, &one.version) {
         (Some(path), _) => path.clone(),
@@ -144,7 +145,7 @@ impl Dnf {
         matches!(self.program, "dnf" | "dnf5")
     }
 
-    /// The plugin that holds packages.
+    /// Returns the plugin that holds packages.
     fn plugin(&self, cx: &Exec) -> &'static str {
         let major = cx.grain("osmajorrelease").parse().unwrap_or(0);
         match (self.is_new(), cx.grain("os") == "Fedora") {
@@ -163,7 +164,7 @@ impl Dnf {
         Ok(here.contains(self.plugin(cx)))
     }
 
-    /// The options of every command that installs.
+    /// Returns the options of every command that installs.
     fn common(&self, order: &Order) -> Vec<String> {
         let mut kwargs = order.kwargs.clone();
         if let Some(repo) = &order.fromrepo {
@@ -179,14 +180,14 @@ impl Dnf {
         all
     }
 
-    /// The locks of the plugin: names, each with the whole lock.
+    /// Returns the locks of the plugin: names, each with the whole lock.
     fn locks(&self, cx: &Exec) -> Result<Vec<(String, String)>, Error> {
         let list = self.command(words(&["versionlock", "list"])).quiet();
         let output = rpm::answered(list.run(cx)?)?;
         Ok(read_locks(&output.stdout, self.program == "yum"))
     }
 
-    /// The repositories that are looked into.
+    /// Returns the repositories to search.
     fn repos(&self, cx: &Exec, kwargs: &Map) -> Result<Vec<String>, Error> {
         let named = list(kwargs, "fromrepo");
         if !named.is_empty() {
@@ -340,7 +341,7 @@ impl Provider for Dnf {
         let is_kernel = |one: &&Wanted| matches!(&*one.name, "kernel" | "kernel-devel");
         let (kernels, older): (Vec<&Wanted>, Vec<&Wanted>) =
             order.downgrade.iter().partition(is_kernel);
-        // Kernels stand beside each other.
+        // Several versions of a kernel can be installed at once.
         let install: Vec<&Wanted> = order.install.iter().chain(kernels).collect();
         let reinstall: Vec<&Wanted> = order.reinstall.iter().collect();
         let mut commands = Vec::new();
@@ -445,7 +446,7 @@ impl Provider for Dnf {
             return Ok(self.command(words(&["versionlock", "add", &package.name])));
         }
         let mut all = words(&["versionlock", "delete"]);
-        // yum knows a lock only by the whole of it.
+        // yum identifies a lock only by its full text.
         match self.program == "yum" {
             true => {
                 let mut locks = self.locks(cx)?;
@@ -509,7 +510,7 @@ impl Provider for Dnf {
     }
 }
 
-/// The newest version of a package that is newer than what is installed.
+/// Returns the newest version of a package that is newer than the installed one.
 fn newest(found: &[Package], name: &str, installed: &[String], any: bool, own: &str) -> String {
     let arch = rpm::split_arch(name).1.unwrap_or(own);
     let fits = |package: &&Package| {
@@ -524,7 +525,8 @@ fn newest(found: &[Package], name: &str, installed: &[String], any: bool, own: &
     newest.map_or_else(String::new, |package| package.version.clone())
 }
 
-/// Arguments that are options of the program: texts with their values, and what is True.
+/// Returns the arguments that are options of the program: texts with their values, and flags that
+/// are True.
 fn further(kwargs: &Map) -> Vec<String> {
     let mut all: Vec<String> = kwargs
         .iter()
@@ -540,7 +542,7 @@ fn further(kwargs: &Map) -> Vec<String> {
     all
 }
 
-/// Reads `name-epoch:version-release.arch` of dnf, or `epoch:name-version-release.arch` of yum.
+/// Reads `name-epoch:version-release.arch` from dnf, or `epoch:name-version-release.arch` from yum.
 fn read_locks(text: &str, of_yum: bool) -> Vec<(String, String)> {
     let read = |line: &str| {
         let line = line.split_whitespace().last()?;
@@ -566,7 +568,7 @@ fn read_locks(text: &str, of_yum: bool) -> Vec<(String, String)> {
     locks
 }
 
-/// Reads the names of `versionlock.toml`.
+/// Reads the names in `versionlock.toml`.
 fn read_locks_file(text: &str) -> Vec<Wanted> {
     let (mut held, mut in_package): (Vec<Wanted>, bool) = (Vec::new(), false);
     for line in text.lines().map(str::trim) {

@@ -1,4 +1,4 @@
-//! Package files that were downloaded and lie there still.
+//! Package files in the package manager's download folder.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,11 @@ use value::{Map, Value};
 
 use super::Provider;
 
-/// How deep folders of downloads lie.
+/// The maximum depth of folders below the download folder.
 const DEPTH: usize = 8;
 
-/// What was downloaded: by name and version where the file lies, how large it is and since when.
+/// Returns the downloaded packages: by name and version the path, size and creation time of the
+/// file.
 ///
 /// # Errors
 /// When the package manager keeps no files, or one cannot be read.
@@ -66,7 +67,7 @@ fn collect(
     Ok(())
 }
 
-/// The versions of each package that was downloaded, as lists.
+/// Returns the versions of each downloaded package, as lists.
 pub(crate) fn versions(downloaded: &Map) -> super::Packages {
     let versions = |entry: &Value| {
         let keys = entry.as_map().into_iter().flat_map(Map::keys);

@@ -1,4 +1,4 @@
-//! What dpkg knows of packages and their files.
+//! dpkg's data about packages and their files.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,7 +8,7 @@ use super::Packages;
 use super::failed::complaint;
 use crate::process::Process;
 
-/// What `lowpkg.info` shows: Salt's name for a field, and dpkg-query's.
+/// The fields of `lowpkg.info`: Salt's name and dpkg-query's format.
 const FIELDS: [(&str, &str); 16] = [
     ("package", "${Package}"),
     ("revision", "${binary:Revision}"),
@@ -28,7 +28,8 @@ const FIELDS: [(&str, &str); 16] = [
     ("install_date", "${db-fsys:Last-Modified}"),
 ];
 
-/// What `pkg.info_installed` calls these, like those of every package manager.
+/// The fields that have another name in `pkg.info_installed`, where all package managers use the
+/// same names.
 const COMMON: [(&str, &str); 5] = [
     ("package", "name"),
     ("origin", "vendor"),
@@ -37,14 +38,15 @@ const COMMON: [(&str, &str); 5] = [
     ("homepage", "url"),
 ];
 
-/// What stands between the records, and before the description, which has lines of its own.
+/// The separators: between records, and between fields. The description, which comes last, may
+/// contain line breaks.
 const RECORD: char = '\u{1e}';
 const UNIT: char = '\u{1f}';
 
-/// What is known of these packages where they are installed, or of all that are.
+/// Returns the data of these packages if they are installed, or of all installed packages.
 ///
 /// # Errors
-/// When one is not there, unless `failhard` is false.
+/// When one is not installed, unless `failhard` is false.
 pub(super) fn info_installed(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
     let mut installed = Map::new();
     for (name, about) in info(cx, names, kwargs)? {
@@ -62,10 +64,11 @@ pub(super) fn info_installed(cx: &Exec, names: &[String], kwargs: &Map) -> Resul
     Ok(installed)
 }
 
-/// What is known of these packages, or of all: those that only left their configuration, too.
+/// Returns the data of these packages, or of all, including removed packages that left their
+/// configuration.
 ///
 /// # Errors
-/// When one is not there, unless `failhard` is false.
+/// When one does not exist, unless `failhard` is false.
 pub(crate) fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
     let fields: String = FIELDS.map(|(_, field)| format!("{field}{UNIT}")).concat();
     let format = format!("-f={fields}${{Description}}{RECORD}");
@@ -87,7 +90,7 @@ pub(crate) fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Err
     Ok(records.filter_map(read_info).collect())
 }
 
-/// One package.
+/// Reads one package.
 fn read_info(record: &str) -> Option<(Value, Value)> {
     let mut parts = record.split(UNIT);
     let mut info = Map::new();
@@ -114,14 +117,14 @@ fn read_info(record: &str) -> Option<(Value, Value)> {
     Some((name.into(), info.into()))
 }
 
-/// Seconds since 1970 as Salt writes a day.
+/// Formats seconds since 1970 as Salt formats a date.
 pub(super) fn date(seconds: &str) -> Option<String> {
     let seconds = seconds.parse().ok()?;
     let time = jiff::Timestamp::from_second(seconds).ok()?;
     Some(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
-/// The licences that a package's copyright file names.
+/// Returns the licences named in a package's copyright file.
 fn license(package: &str) -> Option<String> {
     let path = format!("/usr/share/doc/{package}/copyright");
     let text = crate::fs::read(path)
@@ -137,10 +140,10 @@ fn license(package: &str) -> Option<String> {
     Some(names.join(", ")).filter(|names| !names.is_empty())
 }
 
-/// The versions of these installed packages, or of all.
+/// Returns the versions of these installed packages, or of all.
 ///
 /// # Errors
-/// When one is not there.
+/// When one does not exist.
 pub(crate) fn versions(cx: &Exec, names: &[String]) -> Result<Map, Error> {
     let found = installed(cx, names, "${binary:Package}\t${Version}")?;
     let pair = |line: &String| {
@@ -150,7 +153,8 @@ pub(crate) fn versions(cx: &Exec, names: &[String]) -> Result<Map, Error> {
     Ok(found.iter().filter_map(pair).collect())
 }
 
-/// What dpkg says in this format of these packages, or of all: a line of each that is installed.
+/// Returns dpkg's output for these packages, or for all, in the given format: one line for each
+/// installed package.
 fn installed(cx: &Exec, names: &[String], format: &str) -> Result<Vec<String>, Error> {
     let format = format!("-f=${{db:Status-Status}}\t{format}\n");
     let mut words = vec!["dpkg-query".to_owned(), format, "-W".to_owned()];
@@ -164,10 +168,10 @@ fn installed(cx: &Exec, names: &[String], format: &str) -> Result<Vec<String>, E
     Ok(lines.map(str::to_owned).collect())
 }
 
-/// The files of these installed packages, or of all.
+/// Returns the files of these installed packages, or of all.
 ///
 /// # Errors
-/// When one is not there.
+/// When one does not exist.
 pub(super) fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
     let mut files = Packages::new();
     for name in installed(cx, names, "${binary:Package}")? {
@@ -180,7 +184,7 @@ pub(super) fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
     Ok(files)
 }
 
-/// The package that a path belongs to, or an empty text.
+/// Returns the package that a path belongs to, or an empty text.
 ///
 /// # Errors
 /// When dpkg cannot be started.
@@ -190,7 +194,8 @@ pub(super) fn owner(cx: &Exec, path: &str) -> Result<String, Error> {
     Ok(owner.to_owned())
 }
 
-/// Reads the records of `apt-cache show`: by name and version the fields that `filter` names, or all.
+/// Reads the records of `apt-cache show`. Returns, by name and version, the fields in `filter`, or
+/// all fields if it is empty.
 pub(super) fn read_show(text: &str, filter: &[String]) -> Map {
     let mut all = Map::new();
     for record in text.split("\n\n") {

@@ -1,4 +1,4 @@
-//! Why a transaction failed, and what it changed all the same.
+//! The failure of a transaction: the reason, and the changes that were made before it.
 
 use state::module::{Error, Ret};
 use value::{Map, nested};
@@ -8,16 +8,17 @@ use crate::process::Output;
 /// A failure of a transaction (Salt's `CommandExecutionError` with its `info`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Failed {
-    /// The sentence.
+    /// The error message.
     pub(crate) message: String,
-    /// What else is known: `errors`, `result`; none where the sentence says all.
+    /// The details `errors` and `result`; `None` where the message is complete.
     pub(crate) info: Option<Map>,
-    /// What changed before it failed.
+    /// The changes that were made before the failure.
     pub(crate) changes: Map,
 }
 
 impl Failed {
-    /// Programs failed, after these changes. Without a sentence the errors are what is said.
+    /// Creates the failure of one or more programs after these changes. Without a sentence, the
+    /// errors form the message.
     pub(crate) fn with(sentence: Option<String>, errors: Vec<String>, changes: Map) -> Self {
         match sentence {
             Some(message) => Self {
@@ -33,7 +34,7 @@ impl Failed {
         }
     }
 
-    /// The return of a state that failed while `doing` something.
+    /// Returns the return of a state that failed while `doing` something.
     pub(crate) fn ret(self, doing: &str) -> Ret {
         let comment = match &self.info {
             Some(info) => self.text(info),
@@ -77,7 +78,8 @@ impl From<Failed> for Error {
     }
 }
 
-/// What a finished command complains about: its own words, or its exit status where it has none.
+/// Returns the error of a finished command: its output, or its exit status if there is no output.
+/// Returns `None` on success.
 pub(crate) fn complaint(output: &Output) -> Option<String> {
     if output.success() {
         return None;

@@ -6,24 +6,24 @@ use value::{Map, Value};
 
 use super::{Provider, Wanted, listing, transaction};
 
-/// How a package manager speaks of holds.
+/// The messages about holds of a package manager.
 #[derive(Debug)]
 pub(crate) struct Words {
-    /// Whether only packages that it knows can be held.
+    /// True if only packages that it lists can be held.
     known_only: bool,
-    /// What a package is that is not held, in its changes.
+    /// The state of a package that is not held, in the changes.
     free: &'static str,
-    /// Of one that is not held, when it is let go.
+    /// The message when a package to be released is not held.
     already_free: &'static str,
-    /// Test mode's words when it is to be let go.
+    /// Test mode's message about a package to be released.
     would_free: &'static str,
-    /// When it was let go.
+    /// The message after a release.
     freed: &'static str,
-    /// Before the program's own words when it could not be held, and could not be let go.
+    /// The text before the program's own output when a hold fails, and when a release fails.
     failed: [&'static str; 2],
 }
 
-/// dpkg's and opkg's.
+/// The messages for dpkg and opkg.
 pub(crate) static SELECTIONS: Words = Words {
     known_only: true,
     free: "install",
@@ -33,7 +33,7 @@ pub(crate) static SELECTIONS: Words = Words {
     failed: ["", ""],
 };
 
-/// Those of dnf and yum.
+/// The messages for dnf and yum.
 pub(crate) static VERSIONLOCK: Words = Words {
     known_only: false,
     free: "",
@@ -43,17 +43,17 @@ pub(crate) static VERSIONLOCK: Words = Words {
     failed: ["was unable to be held.", "was unable to be unheld."],
 };
 
-/// Zypper's.
+/// The messages for Zypper.
 pub(crate) static LOCKS: Words = Words {
     already_free: "was already unheld.",
     failed: ["", ""],
     ..VERSIONLOCK
 };
 
-/// The packages that `pkg.hold` is to look at.
+/// Returns the packages of a `pkg.hold` call.
 ///
 /// # Errors
-/// When none is named, or some are in two ways.
+/// When no package is named, or several arguments name packages.
 pub(crate) fn targets(
     name: Option<&str>,
     pkgs: &Value,
@@ -82,7 +82,7 @@ pub(crate) fn targets(
     Ok(wanted.collect())
 }
 
-/// Names with versions, from a list or a dictionary.
+/// Returns names with versions, from a list or a dictionary.
 fn entries(given: &Value) -> Vec<(String, Option<String>)> {
     let text = |version: &Value| Some(version).filter(|v| !v.is_null()).map(Value::to_text);
     let of_map = |map: &Map| -> Vec<(String, Option<String>)> {
@@ -104,10 +104,10 @@ fn entries(given: &Value) -> Vec<(String, Option<String>)> {
     }
 }
 
-/// Holds these packages or lets them go, and says of each what came of it.
+/// Holds or releases packages, and returns the result for each.
 ///
 /// # Errors
-/// When the package manager cannot hold, or cannot be asked.
+/// When the package manager cannot hold packages, or cannot list the held ones.
 pub(crate) fn set(
     cx: &Exec,
     provider: &dyn Provider,
@@ -135,7 +135,7 @@ pub(crate) fn set(
                     one.name
                 ),
             ),
-            // It goes as it was held: with its version.
+            // A lock is released exactly as it was set, with its version.
             (true, Some(lock)) => set_one(cx, provider, lock, hold)?,
         };
         let ret = Map::new()
@@ -162,7 +162,7 @@ fn found(result: Option<bool>, comment: String) -> Found {
     }
 }
 
-/// Whether a package is held at another version than the one that is named.
+/// Returns true if the package is held at a version other than the named one.
 fn is_other(one: &Wanted, lock: &Wanted) -> bool {
     let versions = (&one.version, &lock.version);
     matches!(versions, (Some(one), Some(held)) if one != held)

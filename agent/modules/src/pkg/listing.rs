@@ -1,4 +1,4 @@
-//! The list of installed packages: asked for once, until a package changes.
+//! The list of installed packages. It is read once and cached until a package changes.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -8,18 +8,18 @@ use value::{Map, Value};
 
 use super::{Listed, Packages, Provider};
 
-/// Where the list is kept in Salt's `__context__`.
+/// The key of the list in Salt's `__context__`.
 const KEPT: &str = "pkg.list_pkgs";
 
 impl Listed {
-    /// All that is installed, whatever is planned for it.
+    /// Returns all installed packages, including those marked for removal.
     pub(crate) fn here(&self) -> Packages {
         let mut all = self.purge_desired.clone();
         all.update(self.installed.clone());
         all
     }
 
-    /// Sorts the versions of each package, as texts, and drops what is there twice.
+    /// Sorts the versions of each package as texts, and removes duplicates.
     pub(crate) fn sorted(mut self) -> Self {
         for packages in [
             &mut self.installed,
@@ -45,7 +45,7 @@ pub(crate) fn add(packages: &mut Packages, name: &str, version: &str) {
     }
 }
 
-/// Packages with their versions as one text each.
+/// Returns the packages with their versions as one text each.
 pub(crate) fn stringified(packages: &Packages) -> Map {
     let joined = |versions: &Value| Value::from(joined(versions));
     packages
@@ -54,20 +54,20 @@ pub(crate) fn stringified(packages: &Packages) -> Map {
         .collect::<Map>()
 }
 
-/// The versions of one package as one text.
+/// Returns the versions of one package as one text.
 pub(crate) fn joined(versions: &Value) -> String {
     let texts = versions.as_list().unwrap_or_default().iter();
     texts.map(Value::to_text).collect::<Vec<_>>().join(",")
 }
 
-/// The versions of a package in a list; none when it is not there.
+/// Returns the versions of a package in a list; none when it is not listed.
 pub(crate) fn versions_of(packages: &Packages, name: &str) -> Vec<String> {
     let versions = packages.get(name).and_then(Value::as_list);
     let versions = versions.unwrap_or_default().iter();
     versions.map(Value::to_text).collect()
 }
 
-/// What is installed.
+/// Returns the installed packages.
 pub(crate) fn listed(cx: &Exec, provider: &dyn Provider) -> Result<Listed, Error> {
     let stamp = stamp(provider);
     let kept = cx.context(|context| context.get(KEPT).cloned());
@@ -84,7 +84,7 @@ pub(crate) fn listed(cx: &Exec, provider: &dyn Provider) -> Result<Listed, Error
     Ok(listed)
 }
 
-/// Forgets the list: something was changed.
+/// Drops the cached list after a change.
 pub(crate) fn forget(cx: &Exec) {
     cx.context(|context| context.remove(KEPT));
 }
@@ -98,7 +98,7 @@ fn unpacked(kept: &Value, stamp: &str) -> Option<Listed> {
     })
 }
 
-/// What changes when a package does.
+/// Returns a text that changes whenever a package changes.
 fn stamp(provider: &dyn Provider) -> String {
     let mut stamp = String::new();
     for path in provider.databases() {
@@ -110,7 +110,7 @@ fn stamp(provider: &dyn Provider) -> String {
     stamp
 }
 
-/// What differs between two lists: Salt's `compare_dicts`, sorted by name.
+/// Returns the differences between two lists as Salt's `compare_dicts` does, sorted by name.
 pub(crate) fn changes(old: &Map, new: &Map) -> Map {
     let mut changes = Map::new();
     let of = |map: &Map, name: &Value| map.get_value(name).cloned();

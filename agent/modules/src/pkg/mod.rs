@@ -1,7 +1,9 @@
-//! Package managers: a trait, the one that this machine has, and what is the same for all of them.
+//! Package managers: a trait, the choice of the one for this machine, and the code that all of them
+//! share.
 //!
-//! A provider says what is installed, what could be, and with which commands packages are changed; it runs none of those itself.
-//! [`transaction`] runs them: it waits for the lock, collects what failed, and compares what is installed before and after.
+//! A provider lists the installed and available packages, and returns the commands that change
+//! packages. It runs none of those itself: [`transaction`] runs them, waits for the lock, collects
+//! failures, and compares the lists of installed packages before and after.
 
 mod apk;
 pub(crate) mod apt;
@@ -32,12 +34,13 @@ use crate::repos;
 /// Packages by name, each with the list of its versions (texts).
 pub(crate) type Packages = Map;
 
-/// What is installed, apart from what is planned to go and what has left its configuration.
+/// The packages of a machine by state: installed, removed with the configuration left, or marked to
+/// be purged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listed {
-    /// Installed, and to stay.
+    /// Installed, and not marked for removal.
     pub(crate) installed: Packages,
-    /// Removed, with their configuration kept.
+    /// Removed, with the configuration kept.
     pub(crate) removed: Packages,
     /// Installed, and marked to be purged.
     pub(crate) purge_desired: Packages,
@@ -46,16 +49,16 @@ pub(crate) struct Listed {
 /// One package of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// Its name.
+    /// The name.
     pub(crate) name: String,
-    /// The exact version; none takes the newest.
+    /// The exact version; `None` selects the newest.
     pub(crate) version: Option<String>,
-    /// The file that it is installed from, where it does not come from a repository.
+    /// The file to install from; `None` selects a repository.
     pub(crate) path: Option<String>,
 }
 
 impl Wanted {
-    /// The word of apt, apk and opkg for it: the file, `name=1.0`, or the name.
+    /// Returns the notation of apt, apk and opkg: the file, `name=1.0`, or the name.
     fn exactly(&self) -> String {
         match (&self.path, &self.version) {
             (Some(path), _) => path.clone(),
@@ -64,7 +67,7 @@ impl Wanted {
         }
     }
 
-    /// The word of zypper and pacman, which understand `name>=1.0` as well.
+    /// Returns the notation of zypper and pacman, which accept `name>=1.0` as well.
     fn compared(&self) -> String {
         match (&self.path, &self.version) {
             (None, Some(version)) => {
@@ -77,85 +80,90 @@ impl Wanted {
     }
 }
 
-/// What is to be installed, sorted by what that means for the machine.
+/// The packages to install, sorted by their relation to the installed ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
-    /// New, or newer than what is there.
+    /// Packages that are new, or newer than the installed version.
     pub(crate) install: Vec<Wanted>,
-    /// Older than what is there.
+    /// Packages that are older than the installed version.
     pub(crate) downgrade: Vec<Wanted>,
-    /// There already in that version.
+    /// Packages that are installed in this version already.
     pub(crate) reinstall: Vec<Wanted>,
-    /// True when all of it comes from files.
+    /// True when all packages come from files.
     pub(crate) from_files: bool,
-    /// The repository or release that it is to come from.
+    /// The repository or release to install from.
     pub(crate) fromrepo: Option<String>,
-    /// Whether signatures are not looked at.
+    /// True to skip the check of signatures.
     pub(crate) skip_verify: bool,
-    /// Whether packages are fetched and not installed.
+    /// True to download the packages without installing them.
     pub(crate) downloadonly: bool,
-    /// Further arguments, as the user gave them (`install_recommends`, `enablerepo` …).
+    /// Further arguments of the user (`install_recommends`, `enablerepo` …).
     pub(crate) kwargs: Map,
 }
 
-/// What becomes of a held package that is to be changed, where `update_holds` does not free it.
+/// The treatment of a held package that is to be changed, if `update_holds` does not release it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnHold {
-    /// It is let go and held again.
+    /// The package is released and held again.
     Freed,
-    /// It is left out, and that is an error.
+    /// The package is left out, and that is an error.
     Skipped,
-    /// The program says that it cannot be.
+    /// The package is passed to the program, which reports that it is held.
     Tried,
 }
 
-/// A package manager. Functions with a default are those that not every one has.
+/// A package manager. Functions with a default are those that some package managers lack.
 pub(crate) trait Provider: Sync {
-    /// The program that installs.
+    /// Returns the program that installs.
     fn program(&self) -> &'static str;
 
-    /// Files and folders that change whenever a package does: a list of packages is kept for as long as they are the same.
+    /// Returns the files and folders that change whenever a package changes. A list of packages is
+    /// cached until one of them does.
     fn databases(&self) -> &'static [&'static str];
 
-    /// Asks what is installed.
+    /// Lists the installed packages.
     fn list(&self, cx: &Exec) -> Result<Listed, Error>;
 
-    /// The order of two versions; nothing when one is none.
+    /// Compares two versions; `None` when one is not a version.
     fn compare(&self, one: &str, other: &str) -> Option<Ordering>;
 
-    /// The name under which a package is listed (`vim:amd64` is `vim` on amd64).
+    /// Returns the name under which a package is listed (`vim:amd64` is `vim` on amd64).
     fn normalize(&self, cx: &Exec, name: &str) -> String {
         let _ = cx;
         name.to_owned()
     }
 
-    /// Reads the repositories' lists anew and gives what `pkg.refresh_db` returns. `kwargs`: `cache_valid_time`, `failhard` ….
+    /// Updates the repositories' lists and returns the result of `pkg.refresh_db`. `kwargs`:
+    /// `cache_valid_time`, `failhard` ….
     fn refresh(&self, cx: &Exec, kwargs: &Map) -> Result<Value, Error>;
 
-    /// For each name the newest version to be had where it is newer than what is installed, else an empty text. `kwargs`:
-    /// `fromrepo`, and `show_installed` to get the newest version in any case. A name may come back as others (`name:arch`).
+    /// Returns the newest available version of each name if it is newer than the installed one,
+    /// else an empty text. `kwargs`: `fromrepo`, and `show_installed` to get the newest version in
+    /// any case. One name may yield several (`name:arch`).
     fn latest(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error>;
 
-    /// The versions of the repositories, newest first, by name; of all packages where no names are given.
+    /// Returns the versions in the repositories by name, newest first. Without names, returns those
+    /// of all packages.
     fn available(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Packages, Error>;
 
-    /// What an upgrade would install: names and versions.
+    /// Returns the names and versions of the packages that an upgrade would install.
     fn upgrades(&self, cx: &Exec, kwargs: &Map) -> Result<Map, Error>;
 
-    /// Whether the program itself understands `>=1.0`; if not the versions of the repositories are looked through first.
+    /// Returns true if the program itself accepts `>=1.0`. If not, the versions in the repositories
+    /// are searched first.
     fn takes_comparisons(&self) -> bool {
         false
     }
 
-    /// Whether the program itself understands `1.*`.
+    /// Returns true if the program itself accepts `1.*`.
     fn takes_globs(&self) -> bool {
         true
     }
 
-    /// The commands that install.
+    /// Returns the commands that install.
     fn install(&self, cx: &Exec, order: &Order) -> Result<Vec<Process>, Error>;
 
-    /// The commands that remove, with the configuration where `purge` says so.
+    /// Returns the commands that remove; with `purge`, also the configuration.
     fn remove(
         &self,
         cx: &Exec,
@@ -164,152 +172,156 @@ pub(crate) trait Provider: Sync {
         kwargs: &Map,
     ) -> Result<Vec<Process>, Error>;
 
-    /// The commands that upgrade everything. `kwargs`: `dist_upgrade`, `pkgs` ….
+    /// Returns the commands that upgrade everything. `kwargs`: `dist_upgrade`, `pkgs` ….
     fn upgrade(&self, cx: &Exec, kwargs: &Map) -> Result<Vec<Process>, Error>;
 
-    /// The command that removes what nothing needs any more, or with `list_only` shows it.
+    /// Returns the command that removes packages which are no longer needed, or with `list_only`
+    /// only lists them.
     fn autoremove(&self, list_only: bool, purge: bool) -> Result<Process, Error> {
         let _ = (list_only, purge);
         Err(self.cannot("autoremove"))
     }
 
-    /// What the command of `autoremove` with `list_only` has shown.
+    /// Reads the output of the command from `autoremove` with `list_only`.
     fn autoremovable(&self, stdout: &str) -> Vec<String> {
         let _ = stdout;
         Vec::new()
     }
 
-    /// Name and version of a package file.
+    /// Returns the name and version of a package file.
     fn file_info(&self, cx: &Exec, path: &str) -> Result<Wanted, Error>;
 
-    /// What is known of a package file, as `lowpkg.bin_pkg_info` returns it.
+    /// Returns the data of a package file, as `lowpkg.bin_pkg_info` does.
     fn bin_pkg_info(&self, cx: &Exec, path: &str) -> Result<Map, Error> {
         let _ = (cx, path);
         Err(self.cannot("bin_pkg_info"))
     }
 
-    /// Whether packages can be held at their version.
+    /// Returns true if packages can be held at their version.
     fn can_hold(&self) -> bool {
         false
     }
 
-    /// What becomes of a held package that is to be changed.
+    /// Returns the treatment of a held package that is to be changed.
     fn on_hold(&self) -> OnHold {
         OnHold::Freed
     }
 
-    /// What is said of holds.
+    /// Returns the messages about holds.
     fn hold_words(&self) -> &'static holds::Words {
         &holds::SELECTIONS
     }
 
-    /// The packages that are held, with the version where the manager holds that one alone.
+    /// Returns the held packages. The version is set if the hold applies to that version only.
     fn held(&self, cx: &Exec) -> Result<Vec<Wanted>, Error> {
         let _ = cx;
         Err(self.cannot("hold"))
     }
 
-    /// The command that holds a package, or lets it go.
+    /// Returns the command that holds or releases a package.
     fn hold(&self, cx: &Exec, package: &Wanted, hold: bool) -> Result<Process, Error> {
         let _ = (cx, package, hold);
         Err(self.cannot("hold"))
     }
 
-    /// Marks packages that are to be purged as wanted.
+    /// Removes the mark of packages that are marked to be purged.
     fn unpurge(&self, cx: &Exec, names: &[String]) -> Result<(), Error> {
         let _ = (cx, names);
         Err(self.cannot("unpurge"))
     }
 
-    /// The package that a path belongs to, or an empty text.
+    /// Returns the package that a path belongs to, or an empty text.
     fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
         let _ = (cx, path);
         Err(self.cannot("owner"))
     }
 
-    /// The files of these packages by package, or of all packages.
+    /// Returns the files of these packages, or of all, by package.
     fn files(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
         let _ = (cx, names);
         Err(self.cannot("file_list"))
     }
 
-    /// What is known of installed packages, as `pkg.info_installed` returns it.
+    /// Returns the data of installed packages, as `pkg.info_installed` does.
     fn info_installed(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
         let _ = (cx, names, kwargs);
         Err(self.cannot("info_installed"))
     }
 
-    /// What the repositories say of packages, as `pkg.show` returns it.
+    /// Returns the repositories' data about packages, as `pkg.show` does.
     fn show(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
         let _ = (cx, names, kwargs);
         Err(self.cannot("show"))
     }
 
-    /// For each of these names that the repositories do not have the names that are similar; nothing where nobody can tell.
+    /// Returns similar names for each of these names that the repositories do not have; nothing if
+    /// the package manager cannot search for them.
     fn suggestions(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Packages, Error> {
         let _ = (cx, names, kwargs);
         Ok(Packages::new())
     }
 
-    /// Which packages bring what others are asked for by, for `resolve_capabilities`: by capability a list of packages.
+    /// Returns the packages that provide each capability, for `resolve_capabilities`.
     fn provides(&self, cx: &Exec) -> Result<Packages, Error> {
         let _ = cx;
         Ok(Packages::new())
     }
 
-    /// `pkgs` with capabilities replaced by the packages that have them, where `resolve_capabilities` is among `kwargs`.
+    /// Replaces capabilities in `pkgs` by the packages that provide them, if `kwargs` has
+    /// `resolve_capabilities`.
     fn resolved(&self, cx: &Exec, pkgs: Value, kwargs: &Map) -> Result<Value, Error> {
         let _ = (cx, kwargs);
         Ok(pkgs)
     }
 
-    /// Whether files can be held against the packages that brought them.
+    /// Returns true if installed files can be compared with their packages.
     fn can_verify(&self) -> bool {
         false
     }
 
-    /// Files of a package that are not as it brought them, as `pkg.verify` returns them.
+    /// Returns the files that differ from those of their package, as `pkg.verify` does.
     fn verify(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
         let _ = (cx, names, kwargs);
         Err(self.cannot("verify"))
     }
 
-    /// The folder where downloaded packages lie, and how their names end.
+    /// Returns the folder of downloaded packages, and the ending of their names.
     fn downloads(&self) -> Option<(&'static str, &'static str)> {
         None
     }
 
-    /// Whether what was downloaded is told among the changes.
+    /// Returns true if downloaded files are listed among the changes.
     fn tells_downloads(&self) -> bool {
         false
     }
 
-    /// What a finished command complains about; nothing when it is content.
+    /// Returns the error of a finished command; `None` on success.
     fn complaint(&self, output: &Output) -> Option<String> {
         failed::complaint(output)
     }
 
-    /// The sentence on a transaction that failed; none where the errors say it themselves. `again` when packages are
-    /// installed again.
+    /// Returns the error message about a failed transaction; `None` if the errors suffice. `again`
+    /// is true when packages are reinstalled.
     fn sentence(&self, doing: &str, again: bool) -> Option<String> {
         let _ = again;
         Some(format!("Problem encountered {doing} package(s)"))
     }
 
-    /// True when a command could not start because another one holds the lock.
+    /// Returns true when a command could not start because another process holds the lock.
     fn is_locked(&self, output: &Output) -> bool;
 
-    /// The error for what this package manager does not have.
+    /// Returns the error for a function that this package manager lacks.
     fn cannot(&self, function: &str) -> Error {
         let program = self.program();
         Error::refused(format!("pkg.{function} is not available for {program}"))
     }
 }
 
-/// The package manager of this machine, or the one that the option `providers` or a state's own `provider` names.
+/// Returns the package manager of this machine, or the one named by the option `providers` or a
+/// state's own `provider`.
 ///
 /// # Errors
-/// When it has none that is known here, or its program is missing.
+/// When there is no supported package manager, or its program is missing.
 pub(crate) fn provider(cx: &Exec) -> Result<&'static dyn Provider, Error> {
     let (os_family, os) = system(cx);
     let provider = match cx.provider("pkg") {
@@ -332,7 +344,7 @@ pub(crate) fn provider(cx: &Exec) -> Result<&'static dyn Provider, Error> {
     }
 }
 
-/// A package's name and its architecture, apart.
+/// Splits a package's name and its architecture.
 pub(crate) fn parse_arch(cx: &Exec, name: &str) -> Map {
     let (name, arch) = match repos::kind(cx) {
         Some(repos::Kind::Apt) => match name.rsplit_once(':') {
@@ -344,13 +356,13 @@ pub(crate) fn parse_arch(cx: &Exec, name: &str) -> Map {
     Map::new().with("name", name).with("arch", arch)
 }
 
-/// Whether the machine is of a kind that has a package manager which is known here.
+/// Returns true if the machine's distribution has a supported package manager.
 pub(crate) fn is_known(cx: &Exec) -> bool {
     let (os_family, os) = system(cx);
     chosen(&os_family, &os).is_some() || cx.provider("pkg").is_some()
 }
 
-/// Salt's files, each with the family of distributions that it is for.
+/// The names of Salt's modules, each with its family of distributions.
 pub(crate) const FILES: [(&str, &str); 6] = [
     ("aptpkg", "Debian"),
     ("yumpkg", "RedHat"),
@@ -360,7 +372,7 @@ pub(crate) const FILES: [(&str, &str); 6] = [
     ("opkg", "OpenWrt"),
 ];
 
-/// The family of distributions that one of Salt's files is for.
+/// Returns the family of distributions for one of Salt's modules.
 pub(crate) fn family_of(file: &str) -> Option<&'static str> {
     let mut files = FILES.iter();
     files
@@ -368,12 +380,12 @@ pub(crate) fn family_of(file: &str) -> Option<&'static str> {
         .map(|(_, family)| *family)
 }
 
-/// The family of this machine's distribution, and its name.
+/// Returns the family of this machine's distribution, and the distribution's name.
 pub(crate) fn system(cx: &Exec) -> (String, String) {
     (cx.grain("os_family"), cx.grain("os"))
 }
 
-/// The package manager of a family of distributions.
+/// Returns the package manager of a family of distributions.
 fn chosen(os_family: &str, os: &str) -> Option<&'static dyn Provider> {
     if os_family == "Arch" {
         return Some(&pacman::Pacman);
@@ -388,7 +400,7 @@ fn chosen(os_family: &str, os: &str) -> Option<&'static dyn Provider> {
         }
         repos::Kind::Zypper => Some(&zypper::Zypper),
         repos::Kind::Apk => Some(&apk::Apk),
-        // Newer OpenWrt has changed to apk.
+        // Newer versions of OpenWrt use apk.
         repos::Kind::Opkg
             if process::which("opkg").is_none() && process::which("apk").is_some() =>
         {

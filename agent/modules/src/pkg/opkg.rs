@@ -1,4 +1,4 @@
-//! opkg: OpenWrt, NI Linux Real-Time and Poky.
+//! opkg, the package manager of OpenWrt, NI Linux Real-Time and Poky.
 
 use std::cmp::Ordering;
 
@@ -40,7 +40,7 @@ fn read_upgrades(text: &str) -> Map {
     text.lines().filter_map(read).collect()
 }
 
-/// Reads what `opkg update` says of each feed.
+/// Reads the output of `opkg update` for each feed.
 fn read_update(output: &Output) -> Map {
     let mut feeds = Map::new();
     for line in output.stdout.lines().chain(output.stderr.lines()) {
@@ -201,7 +201,7 @@ impl Provider for Opkg {
     }
 
     fn file_info(&self, _cx: &Exec, path: &str) -> Result<Wanted, Error> {
-        // NAME_VERSION_ARCHITECTURE.ipk
+        // The format is NAME_VERSION_ARCHITECTURE.ipk.
         let file = path.rsplit('/').next().unwrap_or(path);
         let mut parts = file.trim_end_matches(".ipk").split('_');
         let (Some(name), Some(version)) = (parts.next(), parts.next()) else {
@@ -257,7 +257,7 @@ impl Provider for Opkg {
     }
 }
 
-/// Reads records `Package: …`, `Status: install hold installed`.
+/// Reads the records `Package: …`, `Status: install hold installed`.
 fn read_held(text: &str) -> Vec<Wanted> {
     let (mut held, mut name) = (Vec::new(), "");
     for line in text.lines() {

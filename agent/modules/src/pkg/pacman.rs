@@ -1,4 +1,4 @@
-//! pacman: Arch.
+//! pacman, the package manager of Arch.
 
 use std::cmp::Ordering;
 
@@ -15,7 +15,7 @@ use crate::version;
 /// The package manager of Arch.
 pub(crate) struct Pacman;
 
-/// A command with the root that the arguments name.
+/// Returns a command with the root from the arguments.
 fn command(mut list: Vec<String>, kwargs: &Map) -> Process {
     if let Some(root) = kwargs.get("root").filter(|root| root.is_true()) {
         list.extend(["-r".to_owned(), root.to_text()]);
@@ -23,7 +23,7 @@ fn command(mut list: Vec<String>, kwargs: &Map) -> Process {
     Process::words(list)
 }
 
-/// The command that says what would be fetched for these packages.
+/// Returns the command that lists the downloads for these packages.
 fn candidates(names: &[String], kwargs: &Map) -> Process {
     let mut all = words(&["pacman", "-Sp"]);
     if !is_set(kwargs, "show_installed") {
@@ -39,14 +39,14 @@ fn read_pairs(text: &str) -> Vec<(&str, &str)> {
     let read = |line| {
         let mut words = str::split_whitespace(line);
         let pair = (words.next()?, words.next()?);
-        // Some say here which list they are fetching.
+        // Some versions print here which list they are fetching.
         let fetching = pair.0.eq_ignore_ascii_case("downloading") && pair.1.contains(".db");
         (words.next().is_none() && !fetching).then_some(pair)
     };
     text.lines().filter_map(read).collect()
 }
 
-/// Reads what `pacman -Sy` says of each list.
+/// Reads the output of `pacman -Sy` for each list.
 fn read_update(text: &str) -> Map {
     let mut lists = Map::new();
     for line in text
@@ -59,7 +59,7 @@ fn read_update(text: &str) -> Map {
         if line.contains("is up to date") {
             lists.insert(first, false);
         } else if line.contains("downloading") {
-            // ` main downloading...`, or formerly `downloading main.db...`.
+            // The format is ` main downloading...`, in older versions `downloading main.db...`.
             let name = match first {
                 "downloading" => second.unwrap_or_default().split('.').next(),
                 name => Some(name),
@@ -82,7 +82,7 @@ impl Provider for Pacman {
     fn list(&self, cx: &Exec) -> Result<Listed, Error> {
         let query = Process::words(["pacman", "-Q"]).quiet();
         let output = query.run(cx)?;
-        // It fails without a word when nothing at all is installed.
+        // pacman fails without output when no package is installed at all.
         let is_empty = output.stdout.is_empty() && output.stderr.is_empty();
         let output = if is_empty {
             output
@@ -116,7 +116,7 @@ impl Provider for Pacman {
     fn latest(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
         let mut output = candidates(names, kwargs).run(cx)?;
         if !output.success() && names.len() > 1 {
-            // One that is not known spoils the answer for all.
+            // One unknown name makes the query for all names fail.
             output.stdout.clear();
             for name in names {
                 let one = candidates(std::slice::from_ref(name), kwargs).run(cx)?;
@@ -253,7 +253,7 @@ impl Provider for Pacman {
 
     fn complaint(&self, output: &Output) -> Option<String> {
         let said = failed::complaint(output)?;
-        // Why it cannot be is told among the questions.
+        // The reason of the failure is among the lines of the questions.
         let reasons = output.stdout.lines();
         let reasons = reasons.filter(|line| line.starts_with(":: ") && !line.contains("[Y/n]"));
         let reasons = reasons.filter(|line| !line.contains("[y/N]") && !line.ends_with("..."));

@@ -1,4 +1,4 @@
-//! What rpm says of packages, for every package manager that is built on it.
+//! rpm's data about packages, for every package manager that is based on rpm.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::{Listed, Packages, Wanted, listing};
 use crate::process::{Output, Process};
 use value::{Map, Value};
 
-/// What is asked of a package, and the sign between.
+/// The fields of a query, and the separator.
 const FORMAT: &str =
     "%{NAME}_|-%{EPOCH}_|-%{VERSION}_|-%{RELEASE}_|-%{ARCH}_|-(none)_|-%{INSTALLTIME}\n";
 
@@ -26,7 +26,7 @@ const ARM_32: [&str; 7] = [
     "armv7hl",
     "armv7hnl",
 ];
-/// Further architectures that may stand at the end of a package's name.
+/// Further architectures that may be at the end of a package's name.
 const OTHERS: [&str; 28] = [
     "athlon",
     "amd64",
@@ -58,12 +58,12 @@ const OTHERS: [&str; 28] = [
     "loongarch64",
 ];
 
-/// One package as rpm, dnf or zypper tells of it.
+/// A package as rpm, dnf or zypper lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Package {
-    /// Its name; the architecture is part of it where that is a foreign one.
+    /// The name. It includes the architecture if that is a foreign one.
     pub(super) name: String,
-    /// `epoch:version-release`; an epoch of 0 is left out.
+    /// `epoch:version-release`, without an epoch of 0.
     pub(super) version: String,
     pub(super) arch: String,
 }
@@ -73,7 +73,7 @@ fn is_32(arch: &str, own: &str) -> bool {
         || ARM_32.contains(&arch) && ARM_32.contains(&own)
 }
 
-/// True for an architecture that is no foreign one on a machine of `own`.
+/// Returns true for an architecture that is not foreign on a machine of `own`.
 pub(super) fn is_own(arch: &str, own: &str) -> bool {
     arch == own
         || arch == "noarch"
@@ -81,7 +81,7 @@ pub(super) fn is_own(arch: &str, own: &str) -> bool {
         || X86_64.contains(&arch) && X86_64.contains(&own)
 }
 
-/// A package's name, with its architecture where that is a foreign one.
+/// Returns a package's name, with its architecture if that is a foreign one.
 pub(super) fn resolved(name: &str, arch: &str, own: &str) -> String {
     match is_own(arch, own) {
         true => name.to_owned(),
@@ -89,7 +89,7 @@ pub(super) fn resolved(name: &str, arch: &str, own: &str) -> String {
     }
 }
 
-/// A name without the architecture at its end, and that architecture.
+/// Splits the architecture from the end of a name.
 pub(super) fn split_arch(name: &str) -> (&str, Option<&str>) {
     let known = |arch: &str| {
         X86_64.contains(&arch)
@@ -104,7 +104,7 @@ pub(super) fn split_arch(name: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The name under which a package is listed: without this machine's own architecture.
+/// Returns the name under which a package is listed: without this machine's own architecture.
 pub(super) fn normalized(cx: &Exec, name: &str) -> String {
     match split_arch(name) {
         (bare, Some(arch)) if is_own(arch, &cx.grain("osarch")) => bare.to_owned(),
@@ -112,7 +112,7 @@ pub(super) fn normalized(cx: &Exec, name: &str) -> String {
     }
 }
 
-/// Reads an answer to [`FORMAT`].
+/// Reads a line in the format [`FORMAT`].
 fn read(line: &str, own: &str) -> Option<Package> {
     let mut parts = line.split("_|-");
     let (name, epoch) = (parts.next()?, parts.next()?);
@@ -131,7 +131,8 @@ fn read(line: &str, own: &str) -> Option<Package> {
     })
 }
 
-/// What a program answers that was asked for what is installed: a failure is an error, and no empty list.
+/// Checks the result of a query for installed packages. A failure is an error and not an empty
+/// list.
 pub(super) fn answered(output: Output) -> Result<Output, Error> {
     match complaint(&output) {
         Some(said) => Err(Error::refused(said)),
@@ -139,7 +140,8 @@ pub(super) fn answered(output: Output) -> Result<Output, Error> {
     }
 }
 
-/// Everything that is installed; the keys that rpm keeps as packages only with `keys`.
+/// Returns all installed packages. The keys that rpm stores as packages are included only with
+/// `keys`.
 ///
 /// # Errors
 /// When rpm is missing.
@@ -159,7 +161,8 @@ pub(super) fn list(cx: &Exec, keys: bool) -> Result<Listed, Error> {
     Ok(listed)
 }
 
-/// The versions of these packages where they are installed, or of all: without epoch and release.
+/// Returns the versions of these packages if they are installed, or of all, without epoch and
+/// release.
 ///
 /// # Errors
 /// When rpm is missing, or fails.
@@ -167,7 +170,7 @@ pub(crate) fn versions(cx: &Exec, names: &[String]) -> Result<Map, Error> {
     let all = if names.is_empty() { "-qa" } else { "-q" };
     let mut query = words(&["rpm", all, "--queryformat", "%{NAME} %{VERSION}\n"]);
     query.extend(names.iter().cloned());
-    // It fails when one of the packages is not installed, and says so on the standard output.
+    // rpm fails when one of the packages is not installed, and reports it on the standard output.
     let output = Process::words(query).quiet().run(cx)?;
     if !output.success() && !output.stderr.is_empty() {
         return Err(Error::refused(output.stderr));
@@ -180,10 +183,10 @@ pub(crate) fn versions(cx: &Exec, names: &[String]) -> Result<Map, Error> {
         .collect())
 }
 
-/// What is known of a package file, as `lowpkg.bin_pkg_info` returns it.
+/// Returns the data of a package file, as `lowpkg.bin_pkg_info` does.
 ///
 /// # Errors
-/// When it is none, or not there.
+/// When it is not a package file, or does not exist.
 pub(super) fn bin_pkg_info(cx: &Exec, path: &str) -> Result<Map, Error> {
     let package = package_file(cx, path)?;
     Ok(Map::new()
@@ -195,10 +198,10 @@ pub(super) fn bin_pkg_info(cx: &Exec, path: &str) -> Result<Map, Error> {
         .with("install_date_time_t", Value::Null))
 }
 
-/// Name and version of a package file.
+/// Returns the name and version of a package file.
 ///
 /// # Errors
-/// When it is none, or not there.
+/// When it is not a package file, or does not exist.
 pub(super) fn file_info(cx: &Exec, path: &str) -> Result<Wanted, Error> {
     let package = package_file(cx, path)?;
     Ok(Wanted {
@@ -223,7 +226,7 @@ fn package_file(cx: &Exec, path: &str) -> Result<Package, Error> {
     })
 }
 
-/// The package that a path belongs to, or an empty text.
+/// Returns the package that a path belongs to, or an empty text.
 ///
 /// # Errors
 /// When rpm is missing.
@@ -236,7 +239,7 @@ pub(super) fn owner(cx: &Exec, path: &str) -> Result<String, Error> {
     })
 }
 
-/// The files of these packages, or of all.
+/// Returns the files of these packages, or of all.
 ///
 /// # Errors
 /// When one is not installed.
@@ -260,7 +263,7 @@ pub(super) fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
     Ok(files)
 }
 
-/// Versions newest first.
+/// Sorts the versions, newest first.
 pub(super) fn newest_first(packages: &mut Packages) {
     for (_, versions) in packages.iter_mut() {
         if let Some(versions) = versions.as_list_mut() {

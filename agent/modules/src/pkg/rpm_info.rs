@@ -1,4 +1,4 @@
-//! What rpm knows of an installed package, and whether its files are as it brought them.
+//! rpm's data about installed packages, and the comparison of their files with the package.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -8,7 +8,7 @@ use super::apt::words;
 use super::dpkg::date;
 use crate::process::Process;
 
-/// What `pkg.info_installed` shows: Salt's name for a field, and rpm's format of it.
+/// The fields of `pkg.info_installed`: Salt's name and rpm's format.
 const FIELDS: [(&str, &str); 20] = [
     (
         "relocations",
@@ -38,7 +38,7 @@ const FIELDS: [(&str, &str); 20] = [
     ("edition", "%|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE}"),
 ];
 
-/// What stands after each record and after each field.
+/// The characters after each record and after each field.
 const RECORD: char = '\u{1e}';
 const UNIT: char = '\u{1f}';
 
@@ -55,7 +55,7 @@ const MISMATCHES: [(char, &str); 9] = [
     ('P', "capabilities"),
 ];
 
-/// What `pkg.modified` calls the marks, in the order of their places.
+/// The words of `pkg.modified` for the marks, in the order of the marks' positions.
 const CHANGES: [&str; 9] = [
     "size",
     "mode",
@@ -77,7 +77,7 @@ const KINDS: [(&str, &str); 5] = [
     ("r", "readme"),
 ];
 
-/// Words of a list, or of a text with commas.
+/// Returns the words of a list, or of a comma-separated text.
 fn list(kwargs: &Map, name: &str) -> Result<Vec<String>, Error> {
     match kwargs.get(name).filter(|value| value.is_true()) {
         None => Ok(Vec::new()),
@@ -89,11 +89,12 @@ fn list(kwargs: &Map, name: &str) -> Result<Vec<String>, Error> {
     }
 }
 
-/// What is known of these installed packages, or of all: of the newest where there are several, or with `all_versions` of each. `source_key` is
-/// what the source's name is called.
+/// Returns the data of these installed packages, or of all. If several versions are installed, it
+/// is that of the newest, or with `all_versions` of each. `source_key` is the key of the source
+/// package's name.
 ///
 /// # Errors
-/// When rpm is missing or fails, or none of the fields that `attr` names is known.
+/// When rpm is missing or fails, or `attr` names no known field.
 pub(crate) fn info(
     cx: &Exec,
     names: &[String],
@@ -116,7 +117,7 @@ pub(crate) fn info(
     }
     query.extend(["--queryformat".to_owned(), format]);
     query.extend(names.iter().cloned());
-    // It fails when one of the packages is not installed, and says so on the standard output.
+    // rpm fails when one of the packages is not installed, and reports it on the standard output.
     let output = Process::words(query).quiet().run(cx)?;
     if !output.success() && !output.stderr.is_empty() {
         return Err(Error::refused(output.stderr));
@@ -146,10 +147,10 @@ pub(crate) fn info(
     Ok(all)
 }
 
-/// One record; nothing for rpm's word on a package that is not there, and for a key.
+/// Reads one record. Returns `None` for rpm's message about a missing package, and for a key.
 fn read(record: &str) -> Option<(String, Map)> {
     let mut parts = record.split(UNIT);
-    // Before the first name may stand a line on a package that is not there.
+    // A line about a missing package may precede the first name.
     let name = parts.next()?.lines().last()?.trim().to_owned();
     let mut info = Map::new();
     for (key, _) in FIELDS {
@@ -169,10 +170,10 @@ fn read(record: &str) -> Option<(String, Map)> {
     (!name.starts_with("gpg-pubkey")).then_some((name, info))
 }
 
-/// Files that are not as their packages brought them: of these packages, or of all.
+/// Returns the files that differ from those of their packages, for these packages or for all.
 ///
 /// # Errors
-/// When rpm is missing, or cannot look.
+/// When rpm is missing, or cannot check.
 pub(super) fn verify(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
     let ignored = list(kwargs, "ignore_types")?;
     let mut query = words(&["rpm"]);
@@ -199,15 +200,16 @@ pub(super) fn verify(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, E
         .collect())
 }
 
-/// Files of these packages, or of all, that are changed, each with what of it is: those that the flags among `kwargs` ask for.
+/// Returns the changed files of these packages, or of all, each with the changed properties. The
+/// flags in `kwargs` select the changes.
 ///
 /// # Errors
-/// When rpm is missing, or cannot look.
+/// When rpm is missing, or cannot check.
 pub(crate) fn modified(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
     let mut query = words(&["rpm", "-Va"]);
     query.extend(names.iter().cloned());
     let output = Process::words(query).quiet().run(cx)?;
-    // What it finds makes it return 1.
+    // rpm returns 1 when it finds changes.
     if !matches!(output.retcode, Some(0 | 1)) {
         let said = output.stderr;
         return Err(Error::refused(format!(
@@ -229,7 +231,8 @@ pub(crate) fn modified(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map,
         .collect())
 }
 
-/// The name of a file that is changed, and what of it is. Of one that is missing Salt takes the letters of that word for marks.
+/// Returns the name of a changed file, and the changed properties. For a missing file, Salt reads
+/// the letters of the word `missing` as marks.
 fn read_modified(line: &str) -> Option<(&str, Vec<&'static str>)> {
     let (name, file) = read_verified(line)?;
     let marks = line.split_whitespace().next()?;
@@ -242,7 +245,7 @@ fn read_modified(line: &str) -> Option<(&str, Vec<&'static str>)> {
     Some((name, changed))
 }
 
-/// Reads `S.5....T.  c /etc/x`, or `missing   c /etc/x`; nothing where rpm speaks of something else.
+/// Reads `S.5....T.  c /etc/x`, or `missing   c /etc/x`. Returns `None` for other lines.
 fn read_verified(line: &str) -> Option<(&str, Map)> {
     let (marks, rest) = line.split_once(char::is_whitespace)?;
     let name = rest.get(rest.find('/')?..)?;

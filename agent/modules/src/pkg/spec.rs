@@ -1,4 +1,4 @@
-//! What a user may write as a version: `1.2-3`, `1.*`, `>=1.2`, `>=1.2, <2`.
+//! The notations for a version: `1.2-3`, `1.*`, `>=1.2`, `>=1.2, <2`.
 
 use std::cmp::Ordering;
 
@@ -7,10 +7,10 @@ use value::log;
 
 use super::Provider;
 
-/// The signs that compare, longest first.
+/// The comparison signs, longest first.
 const SIGNS: [&str; 10] = ["<=>", "!=", ">=", "<=", ">>", "<<", "<>", ">", "<", "="];
 
-/// Takes `>=1.0` apart: the sign, empty where there is none, and the version.
+/// Splits `>=1.0` into the sign, empty if there is none, and the version.
 pub(crate) fn split(version: &str) -> (&str, &str) {
     let sign = SIGNS.into_iter().find(|sign| version.starts_with(sign));
     let rest = version.get(sign.unwrap_or_default().len()..);
@@ -25,12 +25,12 @@ pub(crate) fn split(version: &str) -> (&str, &str) {
     }
 }
 
-/// True where a version is a condition that only the repositories' versions can answer.
+/// Returns true for a condition that only the versions in the repositories can answer.
 pub(crate) fn is_comparison(version: &str) -> bool {
     version.starts_with(['<', '>'])
 }
 
-/// The condition's sign as the comparison has it.
+/// Returns the sign of a condition as the comparison uses it.
 fn sign(written: &str) -> &str {
     match written {
         "" | "=" => "==",
@@ -38,7 +38,7 @@ fn sign(written: &str) -> &str {
     }
 }
 
-/// Whether `one SIGN other` holds; never for what is no version or no sign.
+/// Returns true if `one SIGN other` holds. Returns false for an invalid version or sign.
 pub(crate) fn holds(
     provider: &dyn Provider,
     one: &str,
@@ -49,7 +49,7 @@ pub(crate) fn holds(
     compare(provider, one, other, ignore_epoch).is_some_and(|order| is(order, sign))
 }
 
-/// Whether an order is what a sign says; never for what is no sign.
+/// Returns true if an order agrees with a sign. Returns false for an invalid sign.
 pub(crate) fn is(order: Ordering, sign: &str) -> bool {
     match sign {
         "==" => order.is_eq(),
@@ -67,7 +67,8 @@ pub(crate) fn is(order: Ordering, sign: &str) -> bool {
     }
 }
 
-/// The order of two versions, without what stands before the colon where `ignore_epoch` says so.
+/// Compares two versions. With `ignore_epoch`, compares without the epochs, which precede the
+/// colon.
 pub(crate) fn compare(
     provider: &dyn Provider,
     one: &str,
@@ -80,13 +81,13 @@ pub(crate) fn compare(
     }
 }
 
-/// A version without what stands before the colon.
+/// Returns a version without its epoch, which precedes the colon.
 pub(crate) fn without_epoch(version: &str) -> &str {
     version.split_once(':').map_or(version, |(_, rest)| rest)
 }
 
-/// Whether one of the installed versions meets all conditions, which commas part. Where nothing is said of it the epoch is not
-/// looked at by `=` when the wanted version has none.
+/// Returns true if one of the installed versions meets all conditions, which commas separate. If
+/// `ignore_epoch` is `None`, `=` ignores the epoch when the wanted version has none.
 pub(crate) fn is_met(
     provider: &dyn Provider,
     installed: &[String],
@@ -122,12 +123,12 @@ fn parsed(conditions: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Whether an exact version is asked for among the conditions.
+/// Returns true if one of the conditions is an exact version.
 pub(crate) fn is_exact(conditions: &str) -> bool {
     parsed(conditions).iter().any(|(sign, _)| *sign == "==")
 }
 
-/// The first of these versions that meets the condition.
+/// Returns the first of these versions that meets the condition.
 pub(crate) fn first_match<'a>(
     provider: &dyn Provider,
     condition: &str,

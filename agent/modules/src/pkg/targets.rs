@@ -1,4 +1,4 @@
-//! What a user named: packages with versions, or files to install.
+//! The targets of a call: packages with versions, or files to install.
 
 use std::path::Path;
 
@@ -10,10 +10,11 @@ use value::{Map, Value, log, python};
 use super::{Packages, Provider, Wanted};
 use crate::source;
 
-/// `pkgs` as names with versions; nothing when it is not formed as a list of names and one-key dictionaries.
+/// Returns `pkgs` as names with versions; `None` if it is not a list of names and one-key
+/// dictionaries.
 ///
 /// # Errors
-/// When a package stands there twice, or a name would be an option.
+/// When a package is listed twice, or a name would be an option.
 pub(crate) fn repacked(
     cx: &Exec,
     provider: &dyn Provider,
@@ -50,10 +51,10 @@ pub(crate) fn repacked(
     Ok((!wanted.is_empty()).then_some(wanted))
 }
 
-/// The packages that `name` (with commas) or `pkgs` names.
+/// Returns the packages in `name` (separated by commas) or `pkgs`.
 ///
 /// # Errors
-/// When they are not formed as they should be.
+/// When an argument is malformed.
 pub(crate) fn of(
     cx: &Exec,
     provider: &dyn Provider,
@@ -76,7 +77,7 @@ pub(crate) fn of(
         .collect()
 }
 
-/// A text is read as YAML.
+/// Returns a list. A text is parsed as YAML.
 fn as_list(given: &Value) -> Value {
     match given {
         Value::Str(text) => render::yaml::load(text).unwrap_or_default(),
@@ -98,10 +99,11 @@ fn entry(item: &Value) -> Option<(String, Option<String>)> {
     }
 }
 
-/// The name of a package as it is looked up.
+/// Returns the name under which a package is looked up.
 ///
 /// # Errors
-/// When it would be taken for an option, or for the opposite of what is asked (`apt-get install NAME-` removes).
+/// When the program would take it for an option, or for the opposite request (`apt-get install
+/// NAME-` removes).
 pub(crate) fn named(
     cx: &Exec,
     provider: &dyn Provider,
@@ -117,7 +119,8 @@ pub(crate) fn named(
     })
 }
 
-/// `sources` as names with where each comes from; nothing when it is not a list of one-key dictionaries.
+/// Returns `sources` as names with the source of each; `None` if it is not a list of one-key
+/// dictionaries.
 ///
 /// # Errors
 /// When a name would be an option.
@@ -142,7 +145,7 @@ pub(crate) fn sources(
     Ok((!all.is_empty()).then_some(all))
 }
 
-/// Where a package file lies on this machine, once it is fetched.
+/// Returns the local path of a package file, which is fetched first if it is a URL.
 ///
 /// # Errors
 /// When it cannot be fetched, or is neither a URL nor an absolute path.
@@ -161,7 +164,7 @@ pub(crate) fn fetched(cx: &Exec, name: &str, place: &str, kwargs: &Map) -> Resul
         .ok_or_else(|| Error::refused(format!("Unable to cache source {place} for package {name}")))
 }
 
-/// Globs among the names replaced by the packages that they match.
+/// Replaces globs among the names by the packages that they match.
 pub(crate) fn expanded(packages: &Packages, wanted: &[Wanted]) -> Vec<Wanted> {
     let mut all: Vec<Wanted> = Vec::new();
     for one in wanted {

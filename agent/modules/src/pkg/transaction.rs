@@ -1,4 +1,4 @@
-//! Changing packages: the same for every package manager.
+//! Changing packages, for every package manager.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ use crate::inverses;
 use crate::process::{self, Line, Output, Process};
 use crate::service::booted;
 
-/// How long the lock of a package manager is waited for.
+/// The maximum time to wait for the lock of a package manager.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// How often it is tried again.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// What `pkg.install` is asked to do; the fields are Salt's arguments.
+/// The arguments of `pkg.install`. The fields have Salt's names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Install {
     pub(crate) name: Option<String>,
@@ -32,14 +32,14 @@ pub(crate) struct Install {
     pub(crate) downloadonly: bool,
     pub(crate) ignore_epoch: bool,
     pub(crate) normalize: bool,
-    /// Whatever else was given.
+    /// All further arguments.
     pub(crate) kwargs: Map,
 }
 
-/// Installs packages and gives what changed: names with `old` and `new`.
+/// Installs packages and returns the changes: names with `old` and `new`.
 ///
 /// # Errors
-/// What the programs said, with what changed all the same.
+/// The output of the programs, with the changes made before the failure.
 pub(crate) fn install(cx: &Exec, provider: &dyn Provider, args: &Install) -> Result<Map, Failed> {
     let wanted = wanted(cx, provider, args)?;
     if wanted.is_empty() {
@@ -90,7 +90,7 @@ fn finished(sentence: Option<String>, errors: Vec<String>, changes: Map) -> Resu
     }
 }
 
-/// The files that lie there, where fetching them is all that is to be done.
+/// Returns the downloaded files, if the call only downloads.
 fn downloaded(cx: &Exec, provider: &dyn Provider, args: &Install) -> Result<Map, Error> {
     match args.downloadonly && provider.tells_downloads() {
         true => downloads::listed(cx, provider, "/"),
@@ -98,7 +98,7 @@ fn downloaded(cx: &Exec, provider: &dyn Provider, args: &Install) -> Result<Map,
     }
 }
 
-/// The packages that the arguments name.
+/// Returns the packages that the arguments name.
 fn wanted(cx: &Exec, provider: &dyn Provider, args: &Install) -> Result<Vec<Wanted>, Error> {
     if args.pkgs.is_true() && args.sources.is_true() {
         log::error("Only one of \"pkgs\" and \"sources\" can be used.");
@@ -137,7 +137,8 @@ fn files(
     Ok(wanted)
 }
 
-/// Whether the repositories' lists are to be read anew: not where they have just the versions that are asked for.
+/// Returns true if the repositories' lists must be updated. That is not necessary if they contain
+/// exactly the wanted versions.
 fn is_stale(cx: &Exec, provider: &dyn Provider, args: &Install) -> Result<bool, Error> {
     let named = match (&args.name, &args.version) {
         (Some(name), Some(version)) => Map::new().with(name, version.as_str()),
@@ -163,7 +164,8 @@ fn is_stale(cx: &Exec, provider: &dyn Provider, args: &Install) -> Result<bool, 
     Ok(false)
 }
 
-/// Sorts what is wanted by what is there, with versions looked up for `>=1.0`; and says what cannot be had.
+/// Sorts the wanted packages by their relation to the installed ones, and looks up versions for
+/// `>=1.0`. Also returns messages about unavailable packages.
 fn order(
     cx: &Exec,
     provider: &dyn Provider,
@@ -198,14 +200,15 @@ fn order(
     Ok((order, errors))
 }
 
-/// Whether a version is found among those of the repositories first: the program does not understand it.
+/// Returns true if a version must first be looked up in the repositories because the program does
+/// not accept it.
 fn is_looked_up(provider: &dyn Provider, version: &str) -> bool {
     version.contains(',')
         || spec::is_comparison(version) && !provider.takes_comparisons()
         || version.contains('*') && !provider.takes_globs()
 }
 
-/// The repositories' versions of the packages that are wanted by comparison.
+/// Returns the repositories' versions of the packages that are wanted by comparison.
 fn compared(
     cx: &Exec,
     provider: &dyn Provider,
@@ -261,13 +264,13 @@ fn place(provider: &dyn Provider, reinstall: bool, order: &mut Order, one: Wante
     list.push(one);
 }
 
-/// Whether held packages are let go for as long as they are changed.
+/// Returns true if held packages are released while they are changed.
 fn frees(provider: &dyn Provider, order: &Order) -> bool {
     provider.on_hold() == OnHold::Freed
         || order.kwargs.get("update_holds").is_some_and(Value::is_true)
 }
 
-/// The held packages that are to be changed.
+/// Returns the held packages that are to be changed.
 fn held(cx: &Exec, provider: &dyn Provider, order: &Order) -> Result<Vec<Wanted>, Error> {
     let targeted = [&order.install, &order.downgrade, &order.reinstall];
     let is_targeted = |held: &Wanted| {
@@ -280,7 +283,7 @@ fn held(cx: &Exec, provider: &dyn Provider, order: &Order) -> Result<Vec<Wanted>
     Ok(held)
 }
 
-/// Leaves out what is held where that is to stay as it is, and says so.
+/// Leaves out held packages that must not change, and returns the message about them.
 fn prevented(
     cx: &Exec,
     provider: &dyn Provider,
@@ -305,7 +308,7 @@ fn prevented(
     )))
 }
 
-/// Lets go what is held and to be changed, and says what that was.
+/// Releases the held packages that are to be changed, and returns them.
 fn freed(cx: &Exec, provider: &dyn Provider, order: &Order) -> Result<Vec<Wanted>, Error> {
     if !provider.can_hold() || order.downloadonly || !frees(provider, order) {
         return Ok(Vec::new());
@@ -319,7 +322,7 @@ fn freed(cx: &Exec, provider: &dyn Provider, order: &Order) -> Result<Vec<Wanted
     Ok(freed)
 }
 
-/// Holds a package or lets it go, and gives what the program complains about.
+/// Holds or releases a package, and returns the program's error.
 pub(crate) fn set_hold(
     cx: &Exec,
     provider: &dyn Provider,
@@ -331,16 +334,17 @@ pub(crate) fn set_hold(
     Ok(provider.complaint(&output))
 }
 
-/// Reads the repositories' lists anew.
+/// Updates the repositories' lists.
 ///
 /// # Errors
-/// What the program said.
+/// The output of the program.
 pub(crate) fn refresh(cx: &Exec, provider: &dyn Provider, kwargs: &Map) -> Result<Value, Error> {
     forget_refresh(cx);
     provider.refresh(cx, kwargs)
 }
 
-/// The file that says that the first installing state of a run must refresh.
+/// Returns the path of the file whose presence makes the first installing state of a run refresh
+/// the lists.
 pub(crate) fn refresh_mark(cx: &Exec) -> std::path::PathBuf {
     cx.opts().path("cachedir").join("pkg_refresh")
 }
@@ -354,10 +358,10 @@ fn forget_refresh(cx: &Exec) {
     }
 }
 
-/// Removes packages and gives what changed.
+/// Removes packages and returns the changes.
 ///
 /// # Errors
-/// What the programs said, with what changed all the same.
+/// The output of the programs, with the changes made before the failure.
 pub(crate) fn remove(
     cx: &Exec,
     provider: &dyn Provider,
@@ -395,10 +399,10 @@ pub(crate) fn remove(
     finished(provider.sentence("removing", false), errors, changes)
 }
 
-/// Upgrades everything and gives what changed.
+/// Upgrades everything and returns the changes.
 ///
 /// # Errors
-/// What the program said, with what changed all the same.
+/// The output of the program, with the changes made before the failure.
 pub(crate) fn upgrade(cx: &Exec, provider: &dyn Provider, kwargs: &Map) -> Result<Map, Failed> {
     let old = listing::listed(cx, provider)?.here();
     let mut failure = None;
@@ -419,7 +423,8 @@ pub(crate) fn upgrade(cx: &Exec, provider: &dyn Provider, kwargs: &Map) -> Resul
     }
 }
 
-/// Removes what nothing needs any more and gives what changed; or with `list_only` the names alone.
+/// Removes packages that are no longer needed and returns the changes. With `list_only`, returns
+/// only the names.
 ///
 /// # Errors
 /// When the program cannot be started.
@@ -431,7 +436,7 @@ pub(crate) fn autoremove(
 ) -> Result<Value, Error> {
     let command = provider.autoremove(list_only, purge)?;
     if list_only {
-        // The program answers with a failure, because it was told to say no.
+        // The program fails here, because its question is answered with no.
         let mut names = provider.autoremovable(&command.quiet().run(cx)?.stdout_regardless());
         names.sort();
         return Ok(names.into());
@@ -444,7 +449,7 @@ pub(crate) fn autoremove(
     Ok(finished(sentence, errors, changes)?.into())
 }
 
-/// What has changed since `old` was listed.
+/// Returns the changes since `old` was listed.
 fn since(cx: &Exec, provider: &dyn Provider, old: &Packages) -> Result<Map, Error> {
     listing::forget(cx);
     let new = listing::listed(cx, provider)?.here();
@@ -456,7 +461,7 @@ fn since(cx: &Exec, provider: &dyn Provider, old: &Packages) -> Result<Map, Erro
     Ok(changes)
 }
 
-/// Runs all commands and gives what they complain about: one that fails does not keep the next from its turn.
+/// Runs all commands and returns their errors. A failure does not prevent the next command.
 fn run_all(cx: &Exec, provider: &dyn Provider, commands: &[Process]) -> Result<Vec<String>, Error> {
     let mut errors = Vec::new();
     for command in commands {
@@ -466,7 +471,8 @@ fn run_all(cx: &Exec, provider: &dyn Provider, commands: &[Process]) -> Result<V
     Ok(errors)
 }
 
-/// Runs a command in a scope of its own where systemd runs: a package that restarts our own service must not end its installation.
+/// Runs a command, on systemd in a separate scope: a package that restarts our own service must not
+/// end its own installation.
 fn run_in_scope(cx: &Exec, provider: &dyn Provider, command: &Process) -> Result<Output, Error> {
     let wanted = cx.opts().get("systemd.scope").is_none_or(Value::is_true);
     let mut command = command.clone();
@@ -481,12 +487,14 @@ fn run_in_scope(cx: &Exec, provider: &dyn Provider, command: &Process) -> Result
     run(cx, provider, &command)
 }
 
-/// Runs a command of a package manager; one that finds the lock taken is run again until it is free.
+/// Runs a command of a package manager. If another process holds the lock, retries until it is
+/// free.
 pub(crate) fn run(cx: &Exec, provider: &dyn Provider, command: &Process) -> Result<Output, Error> {
     unlocked(cx, command, &|output| provider.is_locked(output))
 }
 
-/// The same for any program of one: `is_locked` tells that it could not start.
+/// Like [`run`], for any program with a lock. `is_locked` returns true if the command could not
+/// start because of the lock.
 pub(crate) fn unlocked(
     cx: &Exec,
     command: &Process,
@@ -511,14 +519,15 @@ pub(crate) fn unlocked(
     }
 }
 
-/// The option `pkg_lock_timeout` in seconds.
+/// Returns the option `pkg_lock_timeout` in seconds.
 fn patience(cx: &Exec) -> Duration {
     let seconds = cx.opts().get("pkg_lock_timeout").and_then(Value::as_float);
     let given = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     given.unwrap_or(PATIENCE)
 }
 
-/// Who holds the lock, as far as the program says so (`It is held by process 42 (apt-get)`, `with pid 42 (zypper)`).
+/// Returns the message about the timeout. It names the holder of the lock if the program does (`It
+/// is held by process 42 (apt-get)`, `with pid 42 (zypper)`).
 fn gave_up(said: &str, waited: Duration) -> String {
     let waited = waited.as_secs();
     let after = |word: &str| -> Option<u32> {

@@ -1,4 +1,4 @@
-//! zypper: SUSE and openSUSE.
+//! zypper, the package manager of SUSE and openSUSE.
 
 use std::cmp::Ordering;
 
@@ -16,7 +16,7 @@ use crate::zypper::{self, call, complaint, words};
 /// The package manager of SUSE.
 pub(crate) struct Zypper;
 
-/// Where it keeps what is held.
+/// The file in which zypper stores held packages.
 const LOCKS: &str = "/etc/zypp/locks";
 
 fn root(kwargs: &Map) -> Option<String> {
@@ -37,7 +37,7 @@ fn texts(value: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// What zypper says of these packages.
+/// Returns the output of `zypper info` for these packages.
 fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
     let mut ask = vec!["info", "-t", "package"];
     ask.extend(names.iter().map(String::as_str));
@@ -159,7 +159,8 @@ impl Provider for Zypper {
             prefix.push("--no-recommends".to_owned());
         }
         let mut commands = Vec::new();
-        // Without --force zypper takes neither a lower version nor the same again; but from a file it does not with it.
+        // Without --force, zypper installs neither an older version nor the same one again. From a
+        // file, it does so only without it.
         let older = order.downgrade.iter();
         let (files, older): (Vec<&Wanted>, Vec<&Wanted>) =
             older.partition(|one| one.path.is_some());
@@ -305,7 +306,7 @@ impl Provider for Zypper {
     }
 }
 
-/// Reads what `zypper refresh` says: True for what was read anew, False for what is up to date.
+/// Reads the output of `zypper refresh`: True for an updated list, False for a current one.
 fn read_refresh(text: &str) -> Map {
     let mut repos = Map::new();
     for line in text.lines().map(str::trim) {
@@ -321,7 +322,7 @@ fn read_refresh(text: &str) -> Map {
     repos
 }
 
-/// Reads `zypper info`: by name what is said of each package, with names in small letters.
+/// Reads `zypper info`. Returns the data of each package by name, with keys in lower case.
 fn read_info(text: &str) -> Map {
     let mut all = Map::new();
     for block in text.split("Information for package") {

@@ -1,9 +1,11 @@
-//! Running a command as another user: `pinch become`, a process of one thread that gives up its identity and becomes the command.
+//! Runs a command as another user: `pinch become` is a process with one thread that gives up its
+//! identity and becomes the command.
 //!
-//! A thread of our own must never take another identity, because its user could then signal it, and a signal to one thread can end
-//! or stop the whole process. The helper is started with an empty environment and gets everything over its standard input, a socket:
-//! neither the user's variables (`LD_PRELOAD`) nor the words of the command have an effect on it or are seen in the process list.
-//! The socket closes when the command begins, and carries the errno when it cannot.
+//! A thread of our own must never take another identity: the user could then signal it, and a
+//! signal to one thread can end or stop the whole process. The helper starts with an empty
+//! environment and gets its request over its standard input, a socket. So neither the user's
+//! variables (`LD_PRELOAD`) nor the words of the command affect the helper or appear in the process
+//! list. The socket closes when the command begins, and carries the errno when it cannot begin.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Error, ErrorKind, IoSlice, IoSliceMut, Read, Result, Write};
@@ -27,40 +29,43 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::{Identity, Plan};
 
-/// The word that starts the helper.
+/// The word on the command line that starts the helper.
 pub const BECOME: &str = "become";
 
-/// How long one end waits for the other, where both are ours.
+/// The maximum time that our process and the helper wait for each other.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// The longest request; the kernel's own limit for arguments and environment is 6 MiB.
+/// The maximum size of a request in bytes. The kernel's own limit for arguments and environment is
+/// 6 MiB.
 const REQUEST_MAX: u64 = 16 * 1024 * 1024;
 
 type Finder = fn() -> Result<PathBuf>;
 
 static OWN_PROGRAM: OnceLock<Finder> = OnceLock::new();
 
-/// Says how to find the program that answers to the word [`BECOME`]; a binary does so before anything else.
+/// Sets the function that finds the program which handles the word [`BECOME`]. A binary calls this
+/// before anything else.
 pub fn set_own_program(find: Finder) {
     let _ = OWN_PROGRAM.set(find);
 }
 
-/// Returns the command that starts the helper; its standard input is set by [`begin`].
+/// Returns the command that starts the helper. [`begin`] sets its standard input.
 pub(super) fn helper() -> Result<Command> {
     let find = OWN_PROGRAM.get().ok_or_else(|| {
         Error::other("this program cannot start itself, so it cannot run commands as another user")
     })?;
     let mut command = Command::new(find()?);
-    // The name must be none of an applet.
+    // The name must not be that of an applet.
     command.arg0("pinch").arg(BECOME).env_clear();
     Ok(command)
 }
 
-/// A command that is about to begin, or could not.
+/// The start of a command that is about to begin, or could not.
 pub(super) struct Beginning(UnixStream);
 
 impl Beginning {
-    /// Returns why the command did not begin. Call it when the helper has ended, or may take no longer to begin.
+    /// Returns the reason why the command did not begin. Call this after the helper has ended, or
+    /// when its time to begin is over.
     pub(super) fn failure(mut self) -> Option<Error> {
         let mut errno = [0; 4];
         self.0.read_exact(&mut errno).ok()?;
@@ -68,7 +73,7 @@ impl Beginning {
     }
 }
 
-/// Starts the helper and tells it what to become. `stdin` is what the command reads.
+/// Starts the helper and sends it the request. `stdin` becomes the command's standard input.
 pub(super) fn begin(
     command: &mut Command,
     plan: &Plan,
@@ -80,7 +85,7 @@ pub(super) fn begin(
     ours.set_read_timeout(Some(WAIT))?;
     ours.set_write_timeout(Some(WAIT))?;
     let mut child = command.stdin(OwnedFd::from(its)).spawn()?;
-    // The end that the command still holds would keep the socket open.
+    // The command's own copy of the helper's end would keep the socket open.
     command.stdin(std::process::Stdio::inherit());
     if let Err(error) = send(&ours, &request, stdin) {
         let _ = child.kill();
@@ -101,7 +106,7 @@ fn send(mut socket: &UnixStream, request: &[u8], stdin: BorrowedFd<'_>) -> Resul
     socket.shutdown(std::net::Shutdown::Write)
 }
 
-/// What the helper is told.
+/// The request to the helper.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     uid: u32,
@@ -134,7 +139,8 @@ impl Request {
         })
     }
 
-    /// Five fields, then the words and the variables, each ended by a zero byte.
+    /// Encodes the request: five fields, then the words and the variables, each ended by a zero
+    /// byte.
     fn bytes(&self) -> Vec<u8> {
         let groups: Vec<String> = self.groups.iter().map(u32::to_string).collect();
         let head = [self.uid.to_string(), self.gid.to_string(), groups.join(",")];
@@ -152,7 +158,7 @@ impl Request {
             .collect()
     }
 
-    /// Reads it; none when anything about it is wrong.
+    /// Decodes a request; `None` when any part of it is invalid.
     fn read(bytes: &[u8]) -> Option<Self> {
         let mut fields = bytes.strip_suffix(&[0])?.split(|byte| *byte == 0);
         let mut text = || std::str::from_utf8(fields.next()?).ok();
@@ -183,9 +189,10 @@ impl Request {
     }
 }
 
-/// Does what the helper is for: becomes the user, and then the command.
+/// Runs the helper: becomes the user, and then the command.
 ///
-/// It returns the reason when that fails, which the program that started it knows then.
+/// Returns only on failure, with the reason. The program that started the helper has received it by
+/// then.
 #[must_use]
 pub fn become_user() -> Error {
     let socket = match rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3) {
@@ -201,7 +208,7 @@ pub fn become_user() -> Error {
     error
 }
 
-/// Reads the request, and puts the command's standard input in the place of the socket.
+/// Reads the request, and replaces the socket by the command's standard input.
 fn received(mut socket: &UnixStream) -> Result<Request> {
     socket.set_read_timeout(Some(WAIT))?;
     let stdin = descriptor(socket)?;
@@ -231,7 +238,7 @@ fn descriptor(socket: &UnixStream) -> Result<OwnedFd> {
 }
 
 impl Request {
-    /// Becomes the command; returns the reason when it cannot.
+    /// Becomes the command. Returns the reason on failure.
     fn become_command(&self) -> Error {
         if let Err(error) = self.become_user() {
             return error;
@@ -240,7 +247,8 @@ impl Request {
             Some((program, words)) => (program.as_os_str(), words),
             None => (OsStr::new(""), &[][..]),
         };
-        // The folder is entered as the user, who may not be let in.
+        // The user's own permissions apply to entering the folder, so this happens after the change
+        // of user.
         Command::new(program)
             .args(words)
             .env_clear()
@@ -258,7 +266,7 @@ impl Request {
         if uid.is_root() {
             return Ok(());
         }
-        // The kernel keeps inheritable ones, and with some secure bits all of them.
+        // The kernel keeps inheritable capabilities, and with some secure bits all of them.
         let none = CapabilitySets {
             effective: CapabilitySet::empty(),
             permitted: CapabilitySet::empty(),
@@ -303,7 +311,7 @@ mod tests {
     fn a_request_that_is_not_whole_is_refused() {
         let bytes = request().bytes();
         let fields_in = |part: &[u8]| part.iter().filter(|byte| **byte == 0).count();
-        // Up to the last word nothing may be missing; after it there may be no half of a variable.
+        // A request that is cut before the last word's end, or within a variable, must be refused.
         for end in 0..bytes.len() - 1 {
             let cut = Request::read(&bytes[..end]);
             let variables = fields_in(&bytes[..end]).checked_sub(8);

@@ -1,4 +1,4 @@
-//! Starting a child, reading what it writes, and ending it when it takes too long.
+//! Starts a child, reads its output, and ends it when it exceeds its time.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
@@ -14,17 +14,18 @@ use value::{Map, Value, log, python};
 use super::become_user::{self, Beginning};
 use super::{Output, Plan, Process, Stderr, python_errno};
 
-/// What a command may write on each of its outputs; more is an error, because it is all kept in memory.
+/// The maximum number of bytes that a command may write to each of its outputs. More is an error,
+/// because the output is held in memory.
 pub const MAX_OUTPUT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// How often a child that has closed its outputs is looked at until its time is over.
+/// The interval at which a child that has closed its outputs is checked until its time is over.
 const POLL: Duration = Duration::from_millis(5);
 
 pub(super) fn run(process: &Process, plan: &Plan) -> Result<Output, Error> {
     let mut command = command(plan).map_err(|error| unable(process, plan, &error))?;
     let input = input(process)?;
     let pipes = if process.bg {
-        // Nobody reads what it says, and our own output is for data.
+        // No one reads the output of a background command, and our own standard output is for data.
         let null = || super::null().map_err(Error::io(super::NULL));
         command.stdout(null()?).stderr(null()?);
         Vec::new()
@@ -64,7 +65,7 @@ pub(super) fn run(process: &Process, plan: &Plan) -> Result<Output, Error> {
     Ok(output)
 }
 
-/// The command itself, or the helper that becomes it.
+/// Returns the command itself, or the helper that becomes it.
 fn command(plan: &Plan) -> std::io::Result<Command> {
     let mut command = match plan.identity {
         Some(_) => become_user::helper()?,
@@ -77,13 +78,13 @@ fn command(plan: &Plan) -> std::io::Result<Command> {
         }
     };
     if plan.deadline.is_some() {
-        // A group of its own, so that its children can be ended with it.
+        // In a separate process group, the child's own children can be ended with it.
         command.process_group(0);
     }
     Ok(command)
 }
 
-/// The reading ends of what the child writes: one where both outputs go the same way.
+/// Returns the reading ends of the child's outputs: one if both outputs are merged.
 fn pipes(process: &Process, command: &mut Command) -> Result<Vec<PipeReader>, Error> {
     let failed = |error| Error::io("pipe")(error);
     let (stdout, writer) = std::io::pipe().map_err(failed)?;
@@ -99,7 +100,7 @@ fn pipes(process: &Process, command: &mut Command) -> Result<Vec<PipeReader>, Er
     Ok(vec![stdout, stderr])
 }
 
-/// The pipe that the child reads from, where it is given something to read.
+/// Returns the pipe for the child's standard input, if there is text for it.
 fn input(process: &Process) -> Result<Option<(PipeReader, PipeWriter)>, Error> {
     if process.stdin.is_none() || process.bg {
         return Ok(None);
@@ -107,8 +108,8 @@ fn input(process: &Process) -> Result<Option<(PipeReader, PipeWriter)>, Error> {
     std::io::pipe().map(Some).map_err(Error::io("pipe"))
 }
 
-/// Starts the child, which becomes another user by itself where it must. The command is dropped, because the writing ends that it
-/// holds would keep the pipes open.
+/// Starts the child. If it must run as another user, it changes the user itself. The command is
+/// dropped, because its copies of the writing ends would keep the pipes open.
 fn start(
     mut command: Command,
     plan: &Plan,
@@ -126,21 +127,21 @@ fn start(
     Ok((child, Some(beginning)))
 }
 
-/// Why a command that was to run as another user did not begin.
+/// Returns the reason why a command that was to run as another user did not begin.
 fn failed(beginning: Option<Beginning>) -> Option<std::io::Error> {
     beginning.and_then(Beginning::failure)
 }
 
 fn feed(process: &Process, stdin: Option<PipeWriter>) {
     if let (Some(text), Some(mut stdin)) = (process.stdin.clone(), stdin) {
-        // A child that does not read to the end is no error.
+        // A child that does not read all its input is not an error.
         std::thread::spawn(move || {
             let _ = stdin.write_all(text.as_bytes());
         });
     }
 }
 
-/// What was written and how it ended; none when the time is over first.
+/// Returns the outputs and the exit status; `None` when the deadline passes first.
 fn finish(
     child: &mut Child,
     pipes: Vec<PipeReader>,
@@ -179,14 +180,15 @@ fn reader(mut pipe: PipeReader) -> Receiver<Vec<u8>> {
             .by_ref()
             .take(MAX_OUTPUT_BYTES + 1)
             .read_to_end(&mut bytes);
-        // Closed before the child is waited for: one that has too much to say is stopped by it.
+        // Close the pipe before waiting for the child, so that a child with too much output fails
+        // to write and stops.
         drop(pipe);
         let _ = done.send(bytes);
     });
     output
 }
 
-/// Ends the child and, where it leads a group, all that it has started.
+/// Kills the child and, if it leads a process group, all processes of that group.
 fn end(child: &mut Child, leads: bool) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid.filter(|_| leads) {
@@ -262,7 +264,8 @@ fn replaced(process: &Process, name: &str, bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Salt's sentence on a program that cannot be started, with the arguments of its call.
+/// Returns Salt's error message about a program that cannot be started, with the arguments of its
+/// call.
 fn unable(process: &Process, plan: &Plan, error: &std::io::Error) -> Error {
     let context = Map::new()
         .with("cwd", plan.cwd.display().to_string())

@@ -1,4 +1,4 @@
-//! What a child finds around it: its home, its shell and its variables.
+//! The environment of a child: its home, its shell and its variables.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,10 +13,10 @@ use value::{Map, Value, log};
 use super::{Process, Stderr};
 use crate::accounts;
 
-/// The variables of a child, all of them.
+/// The complete environment of a child.
 pub(super) type Environment = BTreeMap<OsString, OsString>;
 
-/// The parts of the locale that Salt sets to `C`: it understands English only.
+/// The parts of the locale that Salt sets to `C`, because it understands only English output.
 const LOCALE: &[&str] = &[
     "LC_CTYPE",
     "LC_NUMERIC",
@@ -33,12 +33,12 @@ const LOCALE: &[&str] = &[
     "LANGUAGE",
 ];
 
-/// The shell of whoever started us, as the grain `shell` has it.
+/// Returns the shell of the user who started this program, as the grain `shell` does.
 pub(super) fn default_shell() -> String {
     std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into())
 }
 
-/// Whether `/etc/shells` has a shell; none when there is no such file.
+/// Returns true if `/etc/shells` lists the shell; `None` when there is no such file.
 pub(super) fn is_valid_shell(shell: &str) -> Option<bool> {
     let shells = crate::fs::text("/etc/shells").ok()?;
     Some(shells.lines().any(|line| line == shell))
@@ -59,7 +59,7 @@ fn runnable(path: impl AsRef<Path>) -> bool {
     path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
-/// The home of the user, or `/` where it cannot be entered.
+/// Returns the home of the user, or `/` if it cannot be entered.
 pub(super) fn home(runas: Option<&str>) -> String {
     let home = match runas {
         Some(name) => accounts::user(name).map(|user| user.home),
@@ -79,7 +79,7 @@ pub(super) fn which(program: &str) -> Option<String> {
         return runnable(program).then(|| program.to_owned());
     }
     let path = std::env::var("PATH").unwrap_or_default();
-    // As Salt: the folders that an environment without a login may lack.
+    // As in Salt, these are the folders that an environment without a login may lack.
     let usual = ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin"];
     path.split(':')
         .chain(usual)
@@ -88,7 +88,7 @@ pub(super) fn which(program: &str) -> Option<String> {
         .find(|path| runnable(path))
 }
 
-/// Every variable of the child.
+/// Returns all variables of the child.
 pub(super) fn of(cx: &Exec, process: &Process, runas: Option<&str>) -> Environment {
     let mut added = match runas {
         Some(name) => login(cx, process, name),
@@ -128,7 +128,7 @@ fn pairs(map: &Map) -> impl Iterator<Item = (OsString, OsString)> {
         .map(|(key, value)| (key.to_text().into(), value.to_text().into()))
 }
 
-/// Our own variables, as `environ.setenv` has left them for this run.
+/// Returns our own variables, with the changes that `environ.setenv` made in this run.
 fn inherited(cx: &Exec) -> Environment {
     let mut all: Environment = std::env::vars_os().collect();
     let set = cx.context(|context| context.get("environ").and_then(Value::as_map).cloned());
@@ -143,7 +143,7 @@ fn inherited(cx: &Exec) -> Environment {
     all
 }
 
-/// The variables that the user has after logging in.
+/// Returns the variables that the user has after logging in.
 fn login(cx: &Exec, process: &Process, name: &str) -> Environment {
     const MARK: &str = "<<<pinch-environment>>>";
     if which("su").is_none() {
@@ -159,7 +159,7 @@ fn login(cx: &Exec, process: &Process, name: &str) -> Environment {
         reset_system_locale: false,
         ..Process::words(["su", "-s", &process.shell, "-", name, "-c", &print]).quiet()
     };
-    // As ourselves: `su` changes the user.
+    // This runs as our own user; `su` changes the user.
     let mut cx = cx.clone();
     cx.low = None;
     let output = ask.run(&cx).unwrap_or_default();
@@ -181,7 +181,7 @@ fn login(cx: &Exec, process: &Process, name: &str) -> Environment {
     }
 }
 
-/// True when the variable could not be passed on: the system takes no null byte in it.
+/// Returns true when the variable contains a null byte, which the kernel does not accept.
 pub(super) fn has_null(text: &OsStr) -> bool {
     text.as_bytes().contains(&0)
 }

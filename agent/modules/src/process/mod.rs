@@ -1,6 +1,6 @@
-//! Running commands: the one place that starts children.
+//! Runs commands. This is the only module that starts children.
 //!
-//! Nothing of it is process-wide: directory, environment, user and umask go to the child alone.
+//! No setting is process-wide: directory, environment, user and umask apply to the child only.
 
 mod become_user;
 mod child;
@@ -24,7 +24,7 @@ use crate::accounts;
 pub use become_user::{BECOME, become_user, set_own_program};
 pub use child::MAX_OUTPUT_BYTES;
 
-/// What is run.
+/// The command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     /// A line of text.
@@ -33,90 +33,90 @@ pub enum Line {
     Words(Vec<String>),
 }
 
-/// Where a child's standard error goes.
+/// The destination of a child's standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stderr {
-    /// It is kept apart.
+    /// It is captured separately.
     Apart,
-    /// It goes to the standard output.
+    /// It is merged into the standard output.
     Merged,
 }
 
-/// A command and how it is to be run. Fields are Salt's arguments of `cmd.run`.
+/// A command with its settings. The fields are Salt's arguments of `cmd.run`.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// What is run.
+    /// The command.
     pub line: Line,
-    /// Whether a shell runs it; without one a line of text is split into words.
+    /// True to run it in a shell. Without a shell, a line of text is split into words.
     pub python_shell: bool,
     /// The shell.
     pub shell: String,
-    /// The directory; the home of the user where none is named.
+    /// The directory; `None` means the user's home.
     pub cwd: Option<String>,
-    /// What the child reads; its own standard input is the caller's where there is none.
+    /// The text for the standard input; `None` passes on the caller's standard input.
     pub stdin: Option<String>,
-    /// The user; the one of the state's `runas` where none is named.
+    /// The user; `None` means the one of the state's `runas`.
     pub runas: Option<String>,
     /// The group.
     pub group: Option<String>,
-    /// Variables added to the environment.
+    /// The variables to add to the environment.
     pub env: Map,
-    /// Whether the child gets those variables alone.
+    /// True to give the child only those variables.
     pub clean_env: bool,
-    /// Folders put in front of `PATH`.
+    /// The folders to put in front of `PATH`.
     pub prepend_path: Option<String>,
-    /// Whether the locale is `C`, so that outputs can be understood.
+    /// True to set the locale to `C`, so that the output can be parsed.
     pub reset_system_locale: bool,
     /// The umask, in octal.
     pub umask: Option<u32>,
-    /// Seconds that it may take.
+    /// The maximum run time in seconds.
     pub timeout: Option<Value>,
-    /// Where its standard error goes.
+    /// The destination of the standard error.
     pub stderr: Stderr,
-    /// Whether it goes on in the background: nothing is waited for.
+    /// True to run it in the background, without waiting for it.
     pub bg: bool,
-    /// Whether white space at the end of the output is cut.
+    /// True to cut white space from the end of the output.
     pub rstrip: bool,
-    /// The encoding of the output where it is not UTF-8.
+    /// The encoding of the output; `None` means UTF-8.
     pub output_encoding: Option<String>,
-    /// The level at which the output is logged; none keeps the command out of the log.
+    /// The level at which the output is logged; `None` keeps the command out of the log.
     pub output_loglevel: Option<Level>,
-    /// Whether a failure is no error.
+    /// True if a failure is not logged as an error.
     pub ignore_retcode: bool,
-    /// Return codes that count as success.
+    /// The return codes that count as success.
     pub success_retcodes: Vec<i64>,
-    /// Texts in the output that mean success.
+    /// The texts in the output that mean success.
     pub success_stdout: Vec<String>,
-    /// Texts in the standard error that mean success.
+    /// The texts in the standard error that mean success.
     pub success_stderr: Vec<String>,
 }
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    /// The child's number.
+    /// The process id of the child.
     pub pid: u32,
-    /// Its return code: negative when a signal ended it; none when it is not waited for.
+    /// The return code, negative when a signal ended the child; `None` for a background command.
     pub retcode: Option<i64>,
-    /// What it wrote.
+    /// The text from the standard output.
     pub stdout: String,
-    /// What it wrote on its standard error.
+    /// The text from the standard error.
     pub stderr: String,
-    /// Whether it was ended because it took too long.
+    /// True if the command was killed after its maximum run time.
     pub timed_out: bool,
 }
 
 impl Output {
-    /// True when the return code is 0.
+    /// Returns true when the return code is 0.
     #[must_use]
     pub fn success(&self) -> bool {
         self.retcode == Some(0)
     }
 
-    /// Returns what it wrote on its standard output, where it succeeded.
+    /// Returns the standard output of a command that succeeded.
     ///
     /// # Errors
-    /// When it failed: with the words of the call, and what it wrote on its standard error.
+    /// When it failed: with the words of the call, and the standard error.
     pub fn stdout_of_success(self, call: &str) -> Result<String, Error> {
         if self.success() {
             return Ok(self.stdout);
@@ -132,13 +132,14 @@ impl Output {
         Err(Error::refused(format!("{call} failed ({code}): {said}")))
     }
 
-    /// Returns what it wrote on its standard output, whether it succeeded or not: for programs whose failure is an answer.
+    /// Returns the standard output, whether the command succeeded or not. This is for programs
+    /// whose exit code is an answer.
     #[must_use]
     pub fn stdout_regardless(self) -> String {
         self.stdout
     }
 
-    /// As `cmd.run_all` returns it.
+    /// Returns the dictionary that `cmd.run_all` returns.
     #[must_use]
     pub fn to_map(&self) -> Map {
         let (pid, retcode) = (("pid", self.pid.into()), ("retcode", self.retcode.into()));
@@ -180,20 +181,20 @@ impl Process {
         }
     }
 
-    /// A program and its arguments, with no shell between.
+    /// Creates a command from a program and its arguments, without a shell.
     #[must_use]
     pub fn words<S: Into<String>>(words: impl IntoIterator<Item = S>) -> Self {
         let words = words.into_iter().map(Into::into).collect();
         Self::of_line(Line::Words(words), false)
     }
 
-    /// A line for the shell.
+    /// Creates a command from a line for the shell.
     #[must_use]
     pub fn shell_line(line: impl Into<String>) -> Self {
         Self::of_line(Line::Text(line.into()), true)
     }
 
-    /// The same, kept out of the log: for commands that ask and whose failure is an answer.
+    /// Keeps the command out of the log. This is for queries whose failure is an answer.
     #[must_use]
     pub fn quiet(self) -> Self {
         Self {
@@ -203,10 +204,11 @@ impl Process {
         }
     }
 
-    /// Runs it to its end. A return code other than 0 is logged and no error.
+    /// Runs the command and waits for its end. A return code other than 0 is logged and is not an
+    /// error.
     ///
     /// # Errors
-    /// When it cannot be started as asked, or writes more than [`MAX_OUTPUT_BYTES`].
+    /// When it cannot be started with these settings, or writes more than [`MAX_OUTPUT_BYTES`].
     pub fn run(&self, cx: &Exec) -> Result<Output, Error> {
         let plan = self.planned(cx)?;
         cx.barrier();
@@ -219,7 +221,7 @@ impl Process {
         Ok(output)
     }
 
-    /// Every check that comes before the start, in Salt's order.
+    /// Makes all checks that precede the start, in Salt's order.
     fn planned(&self, cx: &Exec) -> Result<Plan, Error> {
         let runas = self.runas.clone().or_else(|| chunk_runas(cx));
         let quiet = cx.low.as_ref().is_some_and(|low| low.options.no_log);
@@ -289,7 +291,7 @@ impl Process {
         Ok(wait.and_then(|wait| Instant::now().checked_add(wait)))
     }
 
-    /// The command as errors show it, the way Python prints what it was given to run.
+    /// Returns the command for error messages, in the form in which Python prints its arguments.
     fn shown(&self, words: &[String]) -> String {
         match &self.line {
             Line::Text(text) if self.python_shell => text.clone(),
@@ -298,7 +300,7 @@ impl Process {
         }
     }
 
-    /// The first word alone: the rest may hold a password.
+    /// Returns only the first word, because the rest may contain a password.
     pub(crate) fn first_word(&self) -> &str {
         match &self.line {
             Line::Text(text) => text.split_whitespace().next().unwrap_or_default(),
@@ -306,7 +308,8 @@ impl Process {
         }
     }
 
-    /// The same of what a scope of systemd is made for.
+    /// Like [`Self::first_word`], but for a command in a scope of systemd returns the first word
+    /// inside the scope.
     fn told_word(&self) -> &str {
         match &self.line {
             Line::Words(words) => match words.as_slice() {
@@ -364,7 +367,7 @@ impl Process {
     }
 }
 
-/// What is known once every check has passed.
+/// The data of a start after all checks have passed.
 struct Plan {
     words: Vec<String>,
     cwd: PathBuf,
@@ -375,11 +378,12 @@ struct Plan {
     shown: bool,
 }
 
-/// Sets the umask given as `$0`, then becomes the rest: a child has one of its own only before it starts.
+/// A shell script that sets the umask given as `$0`, then becomes the rest. The umask can only be
+/// set in the child, before the command begins.
 const WITH_UMASK: &str = "umask \"$0\" && exec \"$@\"";
 
 impl Plan {
-    /// The program and its arguments, with what sets the umask in front of them.
+    /// Returns the program and its arguments, preceded by the script that sets the umask.
     fn argv(&self) -> Vec<String> {
         let mut argv = match self.umask {
             Some(umask) => vec![
@@ -394,7 +398,7 @@ impl Plan {
         argv
     }
 
-    /// The environment, without what the kernel cannot take.
+    /// Returns the environment without the variables that the kernel cannot accept.
     fn variables(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         let variables = self.env.iter();
         variables
@@ -402,7 +406,7 @@ impl Plan {
     }
 }
 
-/// Whom the child becomes.
+/// The user and groups that the child takes.
 struct Identity {
     uid: u32,
     gid: u32,
@@ -446,18 +450,19 @@ fn chunk_runas(cx: &Exec) -> Option<String> {
     cx.low.as_ref()?.options.runas.clone()
 }
 
-/// The engine has refused a wrong one before the state ran.
+/// Returns the umask of the state. The engine has refused an invalid one before the state ran.
 fn chunk_umask(cx: &Exec) -> Option<u32> {
     cx.low.as_ref()?.options.umask().ok().flatten()
 }
 
-/// The path of a program that can be run: looked up in `PATH` unless it has a slash.
+/// Returns the path of an executable program. It is searched in `PATH` unless it has a slash.
 #[must_use]
 pub fn which(program: &str) -> Option<String> {
     environment::which(program)
 }
 
-/// Returns where output goes that nobody reads: `/dev/null`, or with the program's own where a chroot has no `/dev`.
+/// Returns a destination for unwanted output: `/dev/null`, or the program's own output in a chroot
+/// without `/dev`.
 #[must_use]
 pub fn nowhere() -> Stdio {
     null().map_or_else(|_| Stdio::inherit(), Stdio::from)
@@ -468,10 +473,10 @@ fn null() -> std::io::Result<File> {
     File::options().read(true).write(true).open(NULL)
 }
 
-/// What the kernel forgets.
+/// The device that discards all output.
 const NULL: &str = "/dev/null";
 
-/// Python's text of a system error: `[Errno 2] No such file or directory: 'x'`.
+/// Returns Python's text of a system error: `[Errno 2] No such file or directory: 'x'`.
 #[must_use]
 pub fn python_errno(error: &std::io::Error, path: &str) -> String {
     let text = error.to_string();

@@ -1,4 +1,4 @@
-//! From the arguments of `cmd.run` and its like to a [`Process`].
+//! Conversion of the arguments of `cmd.run` and similar functions to a [`Process`].
 
 use state::module::Error;
 use state::typed::Typed;
@@ -8,10 +8,10 @@ use value::{Map, Value};
 use super::{Line, Process};
 
 impl Process {
-    /// A command with Salt's options: what stands in `options` under a name that no option has is not looked at.
+    /// Creates a command with Salt's options. Unknown names in `options` are ignored.
     ///
     /// # Errors
-    /// When an option makes no sense.
+    /// When an option is invalid.
     pub fn of(command: &Value, options: &Map) -> Result<Self, Error> {
         let truth = |name, default| truth(options, name, default);
         let text = |name| given(options, name).map(Value::to_text);
@@ -28,7 +28,7 @@ impl Process {
             umask: given(options, "umask").map(umask).transpose()?,
             timeout: given(options, "timeout").cloned(),
             bg,
-            // What a terminal shows is returned as it is.
+            // Text that is shown on a terminal is returned unchanged.
             rstrip: truth("rstrip", true) && (bg || !truth("use_vt", false)),
             output_encoding: text("output_encoding"),
             output_loglevel: level(options.get("output_loglevel")),
@@ -64,7 +64,7 @@ fn line(command: &Value) -> Line {
     }
 }
 
-/// On a command line `\n` is written in two characters.
+/// Replaces the two characters `\n`, the only form of a line break on a command line.
 fn newlines(stdin: String, raw: bool) -> String {
     if raw {
         stdin
@@ -73,7 +73,7 @@ fn newlines(stdin: String, raw: bool) -> String {
     }
 }
 
-/// A dictionary, or a list of single-key dictionaries; a variable without a value is empty.
+/// Reads a dictionary, or a list of single-key dictionaries. A variable without a value is empty.
 fn env(given: Option<&Value>) -> Map {
     let pairs = match given {
         Some(Value::Map(map)) => map.clone(),
@@ -109,7 +109,7 @@ fn umask(given: &Value) -> Result<u32, Error> {
     u32::from_str_radix(digits, 8).map_err(|_| Error::refused(format!("Invalid umask: '{text}'")))
 }
 
-/// The level that a word names; none for `quiet`.
+/// Returns the level of a word; `None` for `quiet`.
 pub(crate) fn level(given: Option<&Value>) -> Option<Level> {
     let Some(given) = given else {
         return Some(Level::Debug);
@@ -131,7 +131,7 @@ pub(crate) fn level(given: Option<&Value>) -> Option<Level> {
     }
 }
 
-/// A list, or text with commas.
+/// Reads a list, or a comma-separated text.
 fn parts(options: &Map, name: &str) -> Vec<String> {
     match given(options, name) {
         None => Vec::new(),

@@ -1,6 +1,8 @@
-//! The repositories of apk: lines of `/etc/apk/repositories`, each an address or a folder, with a tag before it or without.
+//! The repositories of apk: lines of `/etc/apk/repositories`, each an address or a folder,
+//! optionally preceded by a tag.
 //!
-//! Salt has nothing for them; arguments and answers are those of APT's lines where they mean the same.
+//! Salt has no support for them. Where arguments and results have the same meaning as for APT's
+//! lines, they are the same.
 
 use std::path::Path;
 
@@ -15,7 +17,7 @@ use crate::fs;
 pub(super) struct Apk;
 
 const FILE: &str = "/etc/apk/repositories";
-/// Further files, which apk reads since its version 3.
+/// The folder of further files, which apk reads since version 3.
 const FOLDER: &str = "/etc/apk/repositories.d";
 
 /// An address with its tag: `@edge http://…`.
@@ -27,7 +29,7 @@ struct Repo {
 }
 
 impl Repo {
-    /// Reads a line; nothing for a comment.
+    /// Parses a line; `None` for a comment.
     fn parse(line: &str) -> Option<Self> {
         let bare = line.trim().strip_prefix('#');
         let enabled = bare.is_none();
@@ -78,7 +80,7 @@ fn named(repo: &str) -> Result<Repo, Error> {
     })
 }
 
-/// The files, each with its lines.
+/// Returns the files, each with its lines.
 fn files() -> Result<Vec<(String, Vec<String>)>, Error> {
     let entries = fs::list_or_none(FOLDER)?.unwrap_or_default().into_iter();
     let mut paths: Vec<String> = entries

@@ -1,4 +1,4 @@
-//! Package repositories: a trait, and what each family of distributions has for them.
+//! Package repositories: a trait, and its implementation for each family of distributions.
 
 mod apk;
 pub(crate) mod apt;
@@ -12,49 +12,50 @@ use value::{Map, Value};
 
 use crate::pkg;
 
-/// What is asked of [`Repos::modify`].
+/// The arguments of [`Repos::modify`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     /// The repository: a definition, an alias, or a section's name.
     pub(crate) repo: &'a str,
     /// The environment that keys come from.
     pub(crate) saltenv: &'a str,
-    /// Whether `apt-key` may be used.
+    /// True if `apt-key` may be used.
     pub(crate) apt_key: bool,
-    /// Further arguments, as the user gave them.
+    /// Further arguments of the user.
     pub(crate) kwargs: &'a Map,
 }
 
 /// The repositories of one kind of package manager.
 pub(crate) trait Repos: Sync {
-    /// All of them.
+    /// Returns all repositories.
     fn list(&self, cx: &Exec, kwargs: &Map) -> Result<Map, Error>;
 
-    /// One of them; empty when it is not there.
+    /// Returns one repository; an empty map when it does not exist.
     fn get(&self, cx: &Exec, repo: &str, kwargs: &Map) -> Result<Map, Error>;
 
-    /// What `get` will say after `modify`, of the things that the arguments are about. What means the same is spelled as it is there.
+    /// Returns the future result of `get` after `modify`, limited to the properties in the
+    /// arguments. If a value has the same meaning as the present one, the present notation is kept.
     fn wanted(&self, cx: &Exec, asked: &Request<'_>) -> Result<Map, Error>;
 
-    /// Adds one, or changes it.
+    /// Adds or changes a repository.
     fn modify(&self, cx: &Exec, asked: &Request<'_>) -> Result<Value, Error>;
 
-    /// Removes one.
+    /// Removes a repository.
     fn delete(&self, cx: &Exec, repo: &str, kwargs: &Map) -> Result<Value, Error>;
 }
 
-/// The kinds of repositories that there are.
+/// The supported kinds of repositories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// APT's.
+    /// The repositories of APT.
     Apt,
-    /// Those of dnf and yum.
+    /// The repositories of dnf and yum.
     Yum,
-    /// Zypper's.
+    /// The repositories of Zypper.
     Zypper,
-    /// Apk's.
+    /// The repositories of apk.
     Apk,
-    /// Opkg's feeds.
+    /// The feeds of opkg.
     Opkg,
 }
 
@@ -70,7 +71,7 @@ const WITH_YUM: [&str; 8] = [
     "vmware photon os",
 ];
 
-/// The kind of this machine's repositories; none where they cannot be managed.
+/// Returns the kind of this machine's repositories; `None` where they cannot be managed.
 pub(crate) fn kind(cx: &Exec) -> Option<Kind> {
     if let Some(name) = cx.provider("pkg") {
         return pkg::family_of(&name).and_then(|family| of_family(family, family));
@@ -79,7 +80,7 @@ pub(crate) fn kind(cx: &Exec) -> Option<Kind> {
     of_family(&os_family, &os)
 }
 
-/// The kind that a family of distributions has.
+/// Returns the kind for a family of distributions.
 pub(crate) fn of_family(os_family: &str, os: &str) -> Option<Kind> {
     match os_family {
         "Debian" => Some(Kind::Apt),
@@ -92,7 +93,7 @@ pub(crate) fn of_family(os_family: &str, os: &str) -> Option<Kind> {
     }
 }
 
-/// What manages repositories of a kind.
+/// Returns the implementation for a kind.
 pub(crate) fn of(kind: Kind) -> &'static dyn Repos {
     match kind {
         Kind::Apt => &apt::Apt,
@@ -103,10 +104,10 @@ pub(crate) fn of(kind: Kind) -> &'static dyn Repos {
     }
 }
 
-/// What manages the repositories of this machine.
+/// Returns the implementation for this machine.
 ///
 /// # Errors
-/// When nothing does.
+/// When the machine's repositories are not supported.
 pub(crate) fn here(cx: &Exec) -> Result<&'static dyn Repos, Error> {
     match kind(cx) {
         Some(kind) => Ok(of(kind)),
@@ -114,7 +115,7 @@ pub(crate) fn here(cx: &Exec) -> Result<&'static dyn Repos, Error> {
     }
 }
 
-/// Salt's truth of an argument: a number above zero, or the word true.
+/// Returns true for a number above zero or the word true, as Salt does for an argument.
 pub(crate) fn is_true(value: &Value) -> bool {
     match value {
         Value::Str(text) => match text.trim().parse::<f64>() {
@@ -126,7 +127,7 @@ pub(crate) fn is_true(value: &Value) -> bool {
     }
 }
 
-/// A list of comments as one line.
+/// Joins a list of comments to one line.
 pub(crate) fn one_comment(comments: &Value) -> String {
     let all: Vec<String> = match comments.as_list() {
         Some(list) => list.iter().map(Value::to_text).collect(),
@@ -135,16 +136,16 @@ pub(crate) fn one_comment(comments: &Value) -> String {
     all.join(" ").trim().to_owned()
 }
 
-/// Whether the lists of packages are to be read again after a change.
+/// Returns true if the lists of packages must be updated after a change.
 pub(crate) fn wants_refresh(kwargs: &Map) -> bool {
     let given = kwargs.get("refresh_db").or_else(|| kwargs.get("refresh"));
     given.is_none_or(Value::is_true)
 }
 
-/// Reads the lists of packages again.
+/// Updates the lists of packages.
 ///
 /// # Errors
-/// When the package manager cannot.
+/// When the package manager fails.
 pub(crate) fn refresh(cx: &Exec) -> Result<(), Error> {
     cx.call_internal("pkg.refresh_db", Vec::new(), Map::new())
         .map(drop)

@@ -14,7 +14,7 @@ pub(super) struct Opkg;
 
 const FOLDER: &str = "/etc/opkg";
 
-/// One line of a file: a feed, or something else that is kept.
+/// One line of a file: a feed, or another line that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Line {
     Feed {
@@ -81,7 +81,7 @@ impl Line {
         }
     }
 
-    /// The feed with what is asked for.
+    /// Returns the feed with the requested changes.
     fn changed(&self, kwargs: &Map) -> Self {
         let text = |key: &str, old: &str| {
             kwargs
@@ -106,7 +106,7 @@ impl Line {
     }
 }
 
-/// The files, each with its lines.
+/// Returns the files, each with its lines.
 fn files() -> Result<Vec<(String, Vec<Line>)>, Error> {
     let entries = fs::list_or_none(FOLDER)?.unwrap_or_default().into_iter();
     let mut paths: Vec<String> = entries
@@ -127,7 +127,7 @@ fn write(cx: &Exec, file: &str, lines: &[Line]) -> Result<(), Error> {
     fs::write(cx, Path::new(file), text.as_bytes(), fs::Owner::default())
 }
 
-/// The feed that is asked for: the one that is there with its changes, or a new one.
+/// Returns the requested feed: the existing one with the changes, or a new one.
 fn asked_for(asked: &Request<'_>) -> Result<Line, Error> {
     let all = files()?;
     let mut lines = all.iter().flat_map(|(_, lines)| lines);

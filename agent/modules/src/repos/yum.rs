@@ -12,7 +12,7 @@ use crate::fs;
 use crate::process::{self, Process};
 use crate::serializers::configparser::raw_sections;
 
-/// The repositories of Fedora, Red Hat and their family.
+/// The repositories of Fedora, Red Hat and their derivatives.
 pub(super) struct Yum;
 
 const CONFIGURATIONS: [&str; 4] = [
@@ -24,10 +24,10 @@ const CONFIGURATIONS: [&str; 4] = [
 const FOLDERS: &str = "/etc/yum/repos.d,/etc/yum.repos.d";
 const LINKS: [&str; 3] = ["baseurl", "mirrorlist", "metalink"];
 
-/// Arguments that say how to change a repository and are no part of it.
+/// The arguments that control a change and are not part of a repository.
 const OURS: [&str; 5] = ["basedir", "saltenv", "strict_config", "copr", "aptkey"];
 
-/// Arguments of APT's alone: one that is missing in a section is no reason to write it there.
+/// The arguments for APT only. One that a section lacks is not reported as a change.
 const OF_APT: [&str; 13] = [
     "architectures",
     "clean_file",
@@ -44,7 +44,7 @@ const OF_APT: [&str; 13] = [
     "refresh_db",
 ];
 
-/// What a `.repo` file says: its first comments, and its sections in order.
+/// The contents of a `.repo` file: its leading comments, and its sections in order.
 #[derive(Debug, Default)]
 struct File {
     header: String,
@@ -64,7 +64,7 @@ impl File {
         )
     }
 
-    /// Reads a file; the comments of a section are an entry of it.
+    /// Parses a file. The comments of a section become one of its entries.
     fn parse(text: &str) -> Result<Self, Error> {
         let mut file = Self {
             header: String::new(),
@@ -95,7 +95,7 @@ impl File {
         }
     }
 
-    /// The file as it is written; `gap` stands before each section.
+    /// Returns the file's text. `gap` precedes each section.
     fn text(&self, gap: &str) -> String {
         let mut text = self.header.clone();
         for (name, keys) in &self.sections {
@@ -118,7 +118,7 @@ impl File {
     }
 }
 
-/// A value as it stands in a file; further lines of it begin with a space.
+/// Returns the text of a value in a file. Its further lines begin with a space.
 fn written(value: &Value) -> String {
     match value {
         Value::Bool(truth) => i32::from(*truth).to_string(),
@@ -126,7 +126,7 @@ fn written(value: &Value) -> String {
     }
 }
 
-/// Comments as lines.
+/// Returns comments as lines with `#`.
 fn marked(comments: &Value) -> String {
     let all = match comments.as_list() {
         Some(list) => list.to_vec(),
@@ -138,7 +138,7 @@ fn marked(comments: &Value) -> String {
         .collect()
 }
 
-/// The folders of `.repo` files: the ones that are given, or those of the configuration.
+/// Returns the folders of `.repo` files: the given ones, or those of the configuration.
 fn folders(kwargs: &Map) -> Result<Vec<String>, Error> {
     let list = |text: &str| text.split(',').map(|one| one.trim().to_owned()).collect();
     match kwargs.get("basedir").filter(|given| given.is_true()) {
@@ -161,7 +161,8 @@ fn folders(kwargs: &Map) -> Result<Vec<String>, Error> {
     Ok(list(named.as_deref().unwrap_or(FOLDERS)))
 }
 
-/// The section that dnf's copr plugin makes for `copr:OWNER/NAME`; any other name as it is.
+/// Returns the name of the section that dnf's copr plugin creates for `copr:OWNER/NAME`. Any other
+/// name is returned unchanged.
 fn section_name(repo: &str) -> String {
     match repo.strip_prefix("copr:").map(|copr| copr.split_once('/')) {
         Some(Some((owner, name))) => format!("copr:copr.fedorainfracloud.org:{owner}:{name}"),
@@ -190,13 +191,14 @@ fn all(kwargs: &Map) -> Result<Map, Error> {
     Ok(repos)
 }
 
-/// The file that a section stands in.
+/// Returns the file that contains a section.
 fn file_of(repos: &Map, section: &str) -> Option<String> {
     let repo = repos.get(section)?;
     Some(repo.get("file")?.to_text())
 }
 
-/// What is to be in the section, and the keys that are to go from it: those that are given empty.
+/// Returns the keys to set in the section, and the keys to remove, which are those with an empty
+/// value.
 fn options(kwargs: &Map) -> (Map, Vec<String>) {
     let (mut kept, mut gone) = (Map::new(), Vec::new());
     for (key, value) in kwargs {
@@ -217,7 +219,8 @@ fn options(kwargs: &Map) -> (Map, Vec<String>) {
     (kept, gone)
 }
 
-/// What is wrong with the arguments for a section that now says `now`.
+/// Checks the arguments against the present section `now`, and returns an error for an invalid
+/// change.
 fn check(now: Option<&Map>, kept: &Map, gone: &[String]) -> Result<(), Error> {
     let links = LINKS.iter().filter(|link| kept.contains(link)).count();
     if links > 1 {
@@ -252,7 +255,7 @@ fn check(now: Option<&Map>, kept: &Map, gone: &[String]) -> Result<(), Error> {
     }
 }
 
-/// A section with what is asked for.
+/// Returns a section with the requested changes.
 fn changed(mut section: Map, kept: Map, gone: &[String]) -> Map {
     for key in gone {
         section.remove(key);
@@ -261,7 +264,7 @@ fn changed(mut section: Map, kept: Map, gone: &[String]) -> Map {
     section
 }
 
-/// Adds a repository of Fedora's community by dnf's own plugin.
+/// Adds a copr repository with dnf's own plugin.
 fn add_copr(cx: &Exec, copr: &str) -> Result<(), Error> {
     let mut programs = ["dnf5", "dnf", "yum"].into_iter();
     let program = programs
@@ -278,7 +281,7 @@ fn add_copr(cx: &Exec, copr: &str) -> Result<(), Error> {
     }
 }
 
-/// The file of a new section: in the first folder that there is.
+/// Returns the file for a new section, in the first folder that exists.
 fn new_file(folders: &[String], section: &str) -> Result<String, Error> {
     match folders.iter().find(|folder| Path::new(folder).exists()) {
         Some(folder) => Ok(format!("{folder}/{section}.repo")),
@@ -317,7 +320,7 @@ impl Repos for Yum {
             let old = now.get_value(&key);
             let value = match old {
                 Some(old) if same(&name, old, &value) => old.clone(),
-                // What is not said is on.
+                // Without `enabled`, a section is enabled.
                 None if name == "enabled" && is_true(&value) && !now.is_empty() => continue,
                 None if OF_APT.contains(&name.as_str()) => continue,
                 _ if name == "comments" => lines(&value),
@@ -389,7 +392,7 @@ impl Repos for Yum {
     }
 }
 
-/// Comments as a file's reader gives them.
+/// Returns comments as they are read from a file.
 fn lines(comments: &Value) -> Value {
     let text = marked(comments);
     Value::list(
@@ -398,7 +401,8 @@ fn lines(comments: &Value) -> Value {
     )
 }
 
-/// True when a value says what stands there already: `1` is True, and comments may be marked or not.
+/// Returns true when a new value has the same meaning as the present one: `1` is True, and comments
+/// may begin with `#` or not.
 fn same(name: &str, old: &Value, new: &Value) -> bool {
     match (name, new) {
         ("comments", _) => marked(old) == marked(new),

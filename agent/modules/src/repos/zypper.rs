@@ -1,4 +1,4 @@
-//! The repositories of zypper: read from its files, changed by its own commands.
+//! The repositories of zypper. They are read from its files and changed with its own commands.
 
 use python::xml;
 use state::exec::Exec;
@@ -15,7 +15,7 @@ pub(super) struct Zypper;
 
 const FOLDER: &str = "/etc/zypp/repos.d";
 
-/// What holds for a repository whose file does not say it.
+/// The values that apply if a repository's file does not set them.
 const DEFAULTS: [(&str, &str); 1] = [("priority", "99")];
 
 fn root(kwargs: &Map) -> Option<String> {
@@ -23,7 +23,7 @@ fn root(kwargs: &Map) -> Option<String> {
     root.map(Value::to_text)
 }
 
-/// Every repository by its alias. `0` and `1` are truths, `NONE` is nothing.
+/// Returns every repository by its alias. `0` and `1` become booleans, `NONE` becomes None.
 fn all(root: Option<&str>) -> Result<Map, Error> {
     let folder = format!("{}{FOLDER}", root.unwrap_or_default());
     let Some(entries) = crate::fs::list_or_none(&folder)? else {
@@ -69,7 +69,7 @@ fn text(map: &Map, key: &str) -> Option<String> {
     value.map(Value::to_text)
 }
 
-/// Adds a repository and makes sure that it is there.
+/// Adds a repository and checks that it exists afterwards.
 fn add(cx: &Exec, alias: &str, kwargs: &Map, root: Option<&str>) -> Result<(), Error> {
     let keys = ["url", "mirrorlist", "baseurl"];
     let named = keys.iter().find(|key| kwargs.contains(key));
@@ -101,12 +101,12 @@ fn add(cx: &Exec, alias: &str, kwargs: &Map, root: Option<&str>) -> Result<(), E
     }
 }
 
-/// A local address as zypper writes it: `file:/srv` for `file:///srv`.
+/// Returns a local address in zypper's notation: `file:/srv` for `file:///srv`.
 fn written(url: &str) -> String {
     url.replacen(":///", ":/", 1)
 }
 
-/// An address with the path that it has in any case.
+/// Returns an address with a path, which is `/` if it has none.
 fn whole(url: &str) -> Url {
     let mut url = Url::parse(&written(url));
     if url.path.is_empty() {
@@ -115,7 +115,7 @@ fn whole(url: &str) -> Url {
     url
 }
 
-/// The options of `zypper mr` for what is asked.
+/// Returns the options of `zypper mr` for the requested changes.
 fn options(kwargs: &Map) -> Vec<String> {
     let switches = [
         ("enabled", "--enable", "--disable"),
@@ -152,7 +152,7 @@ fn modify(cx: &Exec, alias: &str, kwargs: &Map) -> Result<Map, Error> {
         known.is_none_or(|known| written(&known) != written(&url.to_text()))
     };
     if !added && kwargs.get("baseurl").is_some_and(moved) {
-        // zypper cannot change an address: the repository is removed and added again.
+        // zypper cannot change an address, so the repository is removed and added again.
         before.update(kwargs.clone());
         before.entry("cache", || false.into());
         remove(cx, alias, root)?;

@@ -1,4 +1,4 @@
-//! A line of JSON for each return, at the end of a file.
+//! Appends a line of JSON for each return to a file.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -18,7 +18,8 @@ pub(super) fn returner(cx: &Exec, ret: &Map) -> Result<(), Error> {
     let io = |error: std::io::Error| Error::io(&path)(error);
     let file = OpenOptions::new().append(true).create(true).open(&path);
     let mut file = file.map_err(io)?;
-    // Others append to it as well: lines must not mix. The lock goes with the file.
+    // Other processes append to the file as well, and lines must not mix. Closing the file releases
+    // the lock.
     flock(&file, FlockOperation::LockExclusive).map_err(|error| io(error.into()))?;
     let line = super::json(ret) + "\n";
     file.write_all(line.as_bytes()).map_err(io)

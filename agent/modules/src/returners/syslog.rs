@@ -1,4 +1,4 @@
-//! Each return as a message to the machine's syslog.
+//! Sends each return as a message to the machine's syslog.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -8,9 +8,9 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-/// Where the syslog listens.
+/// The socket of the syslog daemon.
 const SOCKET: &str = "/dev/log";
-/// Salt takes no longer tag.
+/// The maximum length of a tag in Salt.
 const TAG_MAX: usize = 32;
 const TAG: &str = "salt-minion";
 
@@ -48,7 +48,7 @@ const FACILITIES: &[(&str, u8)] = &[
     ("LOG_UUCP", 8),
 ];
 
-/// Of these, only one changes a message.
+/// The options. Only one of them changes a message.
 const OPTIONS: [&str; 6] = [
     "LOG_CONS",
     "LOG_NDELAY",
@@ -97,7 +97,7 @@ impl Message {
         })
     }
 
-    /// The message as syslog takes it.
+    /// Returns the message in syslog's format.
     fn text(&self, body: &str) -> String {
         let time = Zoned::now().strftime("%b %e %H:%M:%S").to_string();
         let pid = match self.has_pid {

@@ -5,16 +5,16 @@ use state::module::Error;
 use value::Value;
 
 state::exec_module! {
-    /// The configuration.
+    /// Read the configuration.
     mod config;
 
-    /// An option, or what stands at a path in one.
+    /// Return an option, or the value at a path in an option.
     fn get(Get {
-        /// The option, or a path.
+        /// The name of the option, or a path such as `a:b`.
         key: String,
-        /// What to return when it is not set.
+        /// The value to return when the option is not set.
         default: Value = Value::Str("".into()),
-        /// What parts the path.
+        /// The separator of the path's parts.
         delimiter: String = ":".into(),
     });
 }

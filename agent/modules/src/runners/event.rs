@@ -5,14 +5,14 @@ use state::module::Error;
 use value::{Map, Value};
 
 state::exec_module! {
-    /// Events.
+    /// Fire events.
     mod event;
 
     /// Fire an event on this machine's bus.
     fn send(Send {
-        /// Its tag.
+        /// The tag of the event.
         tag: String,
-        /// Its data.
+        /// The data of the event.
         data: Map = Map::new(),
     });
 }

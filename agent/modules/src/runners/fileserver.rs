@@ -1,4 +1,5 @@
-//! The `fileserver` runner: what the file roots hold. They are read when they are asked for, so there is nothing to clear or to lock.
+//! The `fileserver` runner: the contents of the file roots. They are read for each call, so there
+//! is no cache to clear and no lock.
 
 use std::collections::BTreeSet;
 
@@ -8,92 +9,92 @@ use value::{Map, Value};
 
 use crate::exec::cp;
 
-/// The one backend that there is.
+/// The only supported backend.
 const ROOTS: &str = "roots";
 
 state::exec_module! {
-    /// The file server.
+    /// Show the files of the file server.
     mod fileserver;
 
-    /// The environments, or with `sources` the backends.
+    /// Return the environments, or with `sources` the backends.
     fn envs(Envs {
-        /// Only those of these backends.
+        /// The backends to use: a list, or names separated by commas; by default all.
         backend: Value = Value::Null,
-        /// Whether the backends are listed.
+        /// List the backends instead.
         sources: bool = false,
     });
 
-    /// The files of an environment.
+    /// Return the files of an environment.
     fn file_list(FileList {
         /// The environment.
         saltenv: String = "base".into(),
-        /// Only those of these backends.
+        /// The backends to use: a list, or names separated by commas; by default all.
         backend: Value = Value::Null,
     });
 
-    /// The folders of an environment.
+    /// Return the folders of an environment.
     fn dir_list(DirList {
         /// The environment.
         saltenv: String = "base".into(),
-        /// Only those of these backends.
+        /// The backends to use: a list, or names separated by commas; by default all.
         backend: Value = Value::Null,
     });
 
-    /// The folders of an environment in which nothing is.
+    /// Return the empty folders of an environment.
     fn empty_dir_list(EmptyDirList {
         /// The environment.
         saltenv: String = "base".into(),
-        /// Only those of these backends.
+        /// The backends to use: a list, or names separated by commas; by default all.
         backend: Value = Value::Null,
     });
 
-    /// The symbolic links of an environment, with where they lead.
+    /// Return the symbolic links of an environment, with their targets.
     fn symlink_list(SymlinkList {
         /// The environment.
         saltenv: String = "base".into(),
-        /// Only those of these backends.
+        /// The backends to use: a list, or names separated by commas; by default all.
         backend: Value = Value::Null,
     });
 
-    /// Brings the backends up to date, which file roots always are.
+    /// Update the backends. File roots are always up to date, so this changes nothing.
     fn update(Update {
-        /// Accepted.
+        /// The backends. Accepted for compatibility with Salt.
         backend: Value = Value::Null,
         ..kwargs
     });
 
-    /// Clears what the backends have cached, which is nothing.
+    /// Clear the caches of the backends. File roots have no cache, so this changes nothing.
     fn clear_cache(ClearCache {
-        /// Accepted.
+        /// The backends. Accepted for compatibility with Salt.
         backend: Value = Value::Null,
     });
 
-    /// Clears the cached lists of files, of which there are none.
+    /// Clear the cached lists of files. There are none, so this changes nothing.
     fn clear_file_list_cache(ClearFileListCache {
-        /// Accepted.
+        /// The environment. Accepted for compatibility with Salt.
         saltenv: Value = Value::Null,
-        /// Accepted.
+        /// The backends. Accepted for compatibility with Salt.
         backend: Value = Value::Null,
     });
 
-    /// Clears the update locks, of which there are none.
+    /// Clear the update locks. There are none, so this changes nothing.
     fn clear_lock(ClearLock {
-        /// Accepted.
+        /// The backends. Accepted for compatibility with Salt.
         backend: Value = Value::Null,
-        /// Accepted.
+        /// The remotes. Accepted for compatibility with Salt.
         remote: Value = Value::Null,
     });
 
-    /// Sets update locks, which file roots do not have.
+    /// Set update locks. File roots have none, so this changes nothing.
     fn lock(Lock {
-        /// Accepted.
+        /// The backends. Accepted for compatibility with Salt.
         backend: Value = Value::Null,
-        /// Accepted.
+        /// The remotes. Accepted for compatibility with Salt.
         remote: Value = Value::Null,
     });
 }
 
-/// Whether the file roots are among the backends that are asked for.
+/// Returns true if the file roots are among the requested backends.
 fn asked_for(backend: &Value) -> bool {
     match backend {
         Value::Null => true,
@@ -118,7 +119,7 @@ fn file_list(cx: &Exec, args: FileList) -> Result<Value, Error> {
     })
 }
 
-/// The folders, sorted; none of another backend.
+/// Returns the folders, sorted; none for another backend.
 fn dirs(cx: &Exec, saltenv: &str, backend: &Value) -> Result<BTreeSet<String>, Error> {
     match asked_for(backend) {
         true => cp::dirs(cx, saltenv),
@@ -157,7 +158,7 @@ fn symlink_list(cx: &Exec, args: SymlinkList) -> Result<Value, Error> {
     })
 }
 
-/// Returns an error that names the first backend of a list that this program does not have.
+/// Returns an error that names the first backend of a list that is not supported.
 fn refuse_others(backends: &Value) -> Result<(), Error> {
     let names = match backends {
         Value::Str(names) => names

@@ -8,88 +8,89 @@ use value::glob::fnmatch;
 use value::{Map, Value, jid, log};
 
 state::exec_module! {
-    /// The state runs of this machine, from their records.
+    /// Show the state runs of this machine, from their records.
     mod jobs;
 
-    /// Every run that has a record.
+    /// List every run that has a record.
     fn list_jobs(ListJobs {
-        /// Accepted for Salt's sake.
+        /// The job cache. Accepted for compatibility with Salt.
         ext_source: Value = Value::Null,
-        /// Accepted for Salt's sake.
+        /// The outputter. Accepted for compatibility with Salt.
         outputter: Value = Value::Null,
-        /// Accepted for Salt's sake: records hold no metadata.
+        /// The metadata to search. Accepted for compatibility with Salt: records contain no
+        /// metadata.
         search_metadata: Value = Value::Null,
-        /// Only functions that match this glob.
+        /// A glob that the function must match.
         search_function: Option<Value> = None,
-        /// Only runs whose target matches this glob.
+        /// A glob that the target must match.
         search_target: Option<Value> = None,
-        /// Only runs from this time on, as a job id or its beginning.
+        /// The earliest start time, as a job id or its beginning.
         start_time: Option<String> = None,
-        /// Only runs up to this time, as a job id or its beginning.
+        /// The latest start time, as a job id or its beginning.
         end_time: Option<String> = None,
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         display_progress: bool = false,
     });
 
-    /// What a run returned.
+    /// Show the return of a run.
     fn lookup_jid(LookupJid {
-        /// Its job id.
+        /// The job id of the run.
         jid: Value,
-        /// Accepted for Salt's sake.
+        /// The job cache. Accepted for compatibility with Salt.
         ext_source: Value = Value::Null,
-        /// With what was returned.
+        /// Include the return.
         returned: bool = true,
-        /// With a sentence for a run that did not finish.
+        /// Include a message for a run that did not finish.
         missing: bool = false,
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         display_progress: bool = false,
     });
 
-    /// A run with all that is known of it.
+    /// Show all data about a run.
     fn list_job(ListJob {
-        /// Its job id.
+        /// The job id of the run.
         jid: Value,
-        /// Accepted for Salt's sake.
+        /// The job cache. Accepted for compatibility with Salt.
         ext_source: Value = Value::Null,
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         display_progress: bool = false,
     });
 
-    /// The same for one run or several.
+    /// Show all data about one or several runs.
     fn print_job(PrintJob {
-        /// Its job id.
+        /// The job id of the run, or a list of job ids.
         jid: Value,
-        /// Accepted for Salt's sake.
+        /// The job cache. Accepted for compatibility with Salt.
         ext_source: Value = Value::Null,
     });
 
-    /// Whether a run succeeded.
+    /// Return whether a run succeeded.
     fn exit_success(ExitSuccess {
-        /// Its job id.
+        /// The job id of the run.
         jid: Value,
-        /// Accepted for Salt's sake.
+        /// The job cache. Accepted for compatibility with Salt.
         ext_source: Value = Value::Null,
     });
 
-    /// The last run.
+    /// Show the last run.
     fn last_run(LastRun {
-        /// Accepted for Salt's sake.
+        /// The job cache. Accepted for compatibility with Salt.
         ext_source: Value = Value::Null,
-        /// Accepted for Salt's sake.
+        /// The outputter. Accepted for compatibility with Salt.
         outputter: Value = Value::Null,
-        /// Accepted for Salt's sake.
+        /// The metadata. Accepted for compatibility with Salt.
         metadata: Value = Value::Null,
-        /// Only a function that matches this glob.
+        /// A glob that the function must match.
         function: Option<Value> = None,
-        /// Only a target that matches this glob.
+        /// A glob that the target must match.
         target: Option<Value> = None,
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         display_progress: bool = false,
     });
 
-    /// The run that is under way.
+    /// Show the run that is under way.
     fn active(Active {
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         display_progress: bool = false,
     });
 }
@@ -107,7 +108,7 @@ fn recorded(opts: &Opts, jid: &str) -> Option<Recorded> {
     }
 }
 
-/// A run as `jobs.list_jobs` shows it.
+/// Returns a run in the format of `jobs.list_jobs`.
 fn instance(cx: &Exec, jid: &str, recorded: &Recorded) -> Map {
     let start = |key: &str| recorded.start.get(key).cloned().unwrap_or_default();
     Map::new()
@@ -215,7 +216,7 @@ fn print_job(cx: &Exec, args: PrintJob) -> Result<Value, Error> {
 fn exit_success(cx: &Exec, args: ExitSuccess) -> Result<Value, Error> {
     let jid = args.jid.to_text();
     let recorded = recorded(cx.opts(), &jid).ok_or_else(|| not_found(&jid))?;
-    // A run without an end is unknown, and unknown is no success.
+    // The result of a run without an end is unknown, which does not count as success.
     let good = recorded
         .end
         .is_some_and(|end| end.get("retcode") == Some(&Value::Int(0)));

@@ -5,145 +5,146 @@ use state::module::Error;
 use value::{Map, Value};
 
 state::exec_module! {
-    /// Which minions are up.
+    /// Show the state of minions.
     mod manage;
 
-    /// The minions that answer and those that do not.
+    /// Return the minions that answer and those that do not.
     fn status(Status {
-        /// Accepted for Salt's sake.
+        /// Accepted for compatibility with Salt.
         output: bool = true,
-        /// Which minions.
+        /// The target: the minions to check.
         tgt: Value = "*".into(),
-        /// How `tgt` is to be read.
+        /// The type of `tgt`, such as `glob`, `list` or `compound`.
         tgt_type: String = "glob".into(),
-        /// Accepted: this machine answers at once.
+        /// The seconds to wait. Accepted for compatibility with Salt: this machine answers at once.
         timeout: Value = Value::Null,
-        /// Accepted.
+        /// Accepted for compatibility with Salt.
         gather_job_timeout: Value = Value::Null,
     });
 
-    /// The minions that answer.
+    /// Return the minions that answer.
     fn up(Up {
-        /// Which minions.
+        /// The target: the minions to check.
         tgt: Value = "*".into(),
-        /// How `tgt` is to be read.
+        /// The type of `tgt`, such as `glob`, `list` or `compound`.
         tgt_type: String = "glob".into(),
-        /// Accepted: this machine answers at once.
+        /// The seconds to wait. Accepted for compatibility with Salt: this machine answers at once.
         timeout: Value = Value::Null,
-        /// Accepted.
+        /// Accepted for compatibility with Salt.
         gather_job_timeout: Value = Value::Null,
     });
 
-    /// The minions that do not answer: none.
+    /// Return the minions that do not answer: none.
     fn down(Down {
-        /// Accepted: no key is removed.
+        /// Remove the keys of these minions. Accepted for compatibility with Salt: no key is
+        /// removed.
         removekeys: bool = false,
-        /// Which minions.
+        /// The target: the minions to check.
         tgt: Value = "*".into(),
-        /// How `tgt` is to be read.
+        /// The type of `tgt`, such as `glob`, `list` or `compound`.
         tgt_type: String = "glob".into(),
-        /// Accepted: this machine answers at once.
+        /// The seconds to wait. Accepted for compatibility with Salt: this machine answers at once.
         timeout: Value = Value::Null,
-        /// Accepted.
+        /// Accepted for compatibility with Salt.
         gather_job_timeout: Value = Value::Null,
     });
 
-    /// The version of each minion that answers.
+    /// Return the version of each minion that answers.
     fn versions(Versions {});
 
-    /// The minions that are connected.
+    /// Return the connected minions.
     fn list_state(ListState {
-        /// Only those in this list.
+        /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
-        /// Accepted: no minion is connected over a network.
+        /// Return the address of each minion too. It is always the loopback address.
         show_ip: bool = false,
     });
 
-    /// The same as `manage.list_state`.
+    /// Return the same as `manage.list_state`.
     fn present(Present {
-        /// Only those in this list.
+        /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
-        /// Accepted: no minion is connected over a network.
+        /// Return the address of each minion too. It is always the loopback address.
         show_ip: bool = false,
     });
 
-    /// The same as `manage.list_state`.
+    /// Return the same as `manage.list_state`.
     fn joined(Joined {
-        /// Only those in this list.
+        /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
-        /// Accepted: no minion is connected over a network.
+        /// Return the address of each minion too. It is always the loopback address.
         show_ip: bool = false,
     });
 
-    /// The same as `manage.list_state`.
+    /// Return the same as `manage.list_state`.
     fn allowed(Allowed {
-        /// Only those in this list.
+        /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
-        /// Accepted: no minion is connected over a network.
+        /// Return the address of each minion too. It is always the loopback address.
         show_ip: bool = false,
     });
 
-    /// The same as `manage.list_state`.
+    /// Return the same as `manage.list_state`.
     fn alived(Alived {
-        /// Only those in this list.
+        /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
-        /// Accepted: no minion is connected over a network.
+        /// Return the address of each minion too. It is always the loopback address.
         show_ip: bool = false,
     });
 
-    /// The same as `manage.list_state`.
+    /// Return the same as `manage.list_state`.
     fn reaped(Reaped {
-        /// Only those in this list.
+        /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
-        /// Accepted: no minion is connected over a network.
+        /// Return the address of each minion too. It is always the loopback address.
         show_ip: bool = false,
     });
 
-    /// The minions that are known and not connected: none.
+    /// Return the minions that are known and not connected: none.
     fn list_not_state(ListNotState {
-        /// Only those in this list.
+        /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
-        /// Accepted: no minion is connected over a network.
+        /// Return the address of each minion too. It is always the loopback address.
         show_ip: bool = false,
     });
 
-    /// The same as `manage.list_not_state`.
+    /// Return the same as `manage.list_not_state`.
     fn not_present(NotPresent {
-        /// Only those in this list.
+        /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
-        /// Accepted: no minion is connected over a network.
+        /// Return the address of each minion too. It is always the loopback address.
         show_ip: bool = false,
     });
 
-    /// The same as `manage.list_not_state`.
+    /// Return the same as `manage.list_not_state`.
     fn not_joined(NotJoined {
-        /// Only those in this list.
+        /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
-        /// Accepted: no minion is connected over a network.
+        /// Return the address of each minion too. It is always the loopback address.
         show_ip: bool = false,
     });
 
-    /// The same as `manage.list_not_state`.
+    /// Return the same as `manage.list_not_state`.
     fn not_allowed(NotAllowed {
-        /// Only those in this list.
+        /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
-        /// Accepted: no minion is connected over a network.
+        /// Return the address of each minion too. It is always the loopback address.
         show_ip: bool = false,
     });
 
-    /// The same as `manage.list_not_state`.
+    /// Return the same as `manage.list_not_state`.
     fn not_alived(NotAlived {
-        /// Only those in this list.
+        /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
-        /// Accepted: no minion is connected over a network.
+        /// Return the address of each minion too. It is always the loopback address.
         show_ip: bool = false,
     });
 
-    /// The same as `manage.list_not_state`.
+    /// Return the same as `manage.list_not_state`.
     fn not_reaped(NotReaped {
-        /// Only those in this list.
+        /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
-        /// Accepted: no minion is connected over a network.
+        /// Return the address of each minion too. It is always the loopback address.
         show_ip: bool = false,
     });
 }
@@ -176,7 +177,7 @@ fn versions(cx: &Exec, _args: Versions) -> Result<Value, Error> {
         .into())
 }
 
-/// This minion, where the list names it; with the address of this machine to itself when asked.
+/// Returns this minion if the list contains it, with `show_ip` together with the loopback address.
 fn connected(cx: &Exec, subset: Option<&[Value]>, show_ip: bool) -> Result<Value, Error> {
     let id = cx.opts().id();
     if subset.is_some_and(|subset| !subset.contains(&id.into())) {

@@ -6,14 +6,14 @@ use state::module::Error;
 use value::{Map, Value};
 
 state::exec_module! {
-    /// Targets.
+    /// Match targets.
     mod r#match;
 
-    /// Whether a compound target matches this minion.
+    /// Return whether a compound target matches this minion.
     fn compound_matches(CompoundMatches {
-        /// The target.
+        /// The compound target.
         expr: Value,
-        /// The minion's id.
+        /// The id of the minion.
         minion_id: String,
     });
 }

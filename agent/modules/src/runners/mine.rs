@@ -7,28 +7,28 @@ use value::{Map, Value};
 use crate::orchestrate;
 
 state::exec_module! {
-    /// The data that minions share: here this minion's own.
+    /// Access the data that minions share. Here it is only this minion's own data.
     mod mine;
 
-    /// Get data from the mine: of the minions that match, by their ids.
+    /// Get data of the matching minions from the mine, by minion id.
     fn get(Get {
-        /// Whose data.
+        /// The target: the minions whose data is wanted.
         tgt: Value,
-        /// One function, several with commas between, or a list.
+        /// The functions: one name, several separated by commas, or a list.
         fun: Value,
-        /// How `tgt` is to be read.
+        /// The type of `tgt`, such as `glob`, `list` or `compound`.
         tgt_type: String = "glob".into(),
     });
 
-    /// Call the functions of `mine_functions` on the minions that match, and keep their results.
+    /// Call the functions of `mine_functions` on the matching minions, and store their results.
     fn update(Update {
-        /// Which minions.
+        /// The target: the minions that are to update their data.
         tgt: Value,
-        /// How `tgt` is to be read.
+        /// The type of `tgt`, such as `glob`, `list` or `compound`.
         tgt_type: String = "glob".into(),
-        /// Forget all other data.
+        /// Remove all other data of these minions.
         clear: bool = false,
-        /// Other functions than those of the configuration.
+        /// The functions to call instead of those in the configuration.
         mine_functions: Value = Value::Null,
     });
 }

@@ -1,4 +1,5 @@
-//! The runners that need no master. A new one is a file here and a line in each of the two lists below.
+//! The runners that need no master. A new one is a file in this folder and a line in each of the
+//! two lists below.
 
 use ::state::module::Module;
 use value::Value;
@@ -16,7 +17,7 @@ mod saltutil;
 mod state;
 mod test;
 
-/// Every one of them. One that is too large for a file stands here in several parts.
+/// All these runners. A runner that is too large for one file has several parts in this list.
 pub const MODULES: &[Module<Value>] = &[
     config::MODULE,
     event::MODULE,

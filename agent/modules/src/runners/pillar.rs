@@ -5,26 +5,26 @@ use state::module::Error;
 use value::Value;
 
 state::exec_module! {
-    /// The pillar of this machine.
+    /// Show the pillar of this machine.
     mod pillar;
 
-    /// The pillar as it compiles now.
+    /// Compile the pillar and return it.
     fn show_pillar(ShowPillar {
-        /// The minion: this one.
+        /// The id of the minion, or a glob that matches it. Only this minion is possible.
         minion: String = "*".into(),
         ..kwargs
     });
 
-    /// The merged top files of the pillar.
+    /// Return the merged top files of the pillar.
     fn show_top(ShowTop {
-        /// The minion: this one.
+        /// The id of the minion, or a glob that matches it. Only this minion is possible.
         minion: Option<String> = None,
-        /// Accepted for Salt's sake.
+        /// The environment. Accepted for compatibility with Salt.
         saltenv: String = "base".into(),
     });
 }
 
-/// Other minions' pillar is their master's business.
+/// Refuses other minions, because only their master knows their pillar.
 fn here(cx: &Exec, minion: &str) -> Result<(), Error> {
     if value::glob::fnmatch(minion, cx.opts().id()) {
         return Ok(());

@@ -7,34 +7,34 @@ use value::{Map, Value};
 use crate::orchestrate;
 
 state::exec_module! {
-    /// Execution functions as runners.
+    /// Call execution functions as runners.
     mod salt;
 
-    /// Call an execution function here.
+    /// Call an execution function on this machine.
     fn cmd(Cmd {
-        /// The function.
+        /// The name of the function.
         fun: String,
         *rest,
         ..kwargs
     });
 
-    /// Call an execution function on what a target names: on this machine, if it does.
+    /// Call an execution function on the matching minions, which is this machine or none.
     fn execute(Execute {
-        /// What runs it.
+        /// The target: the minions that run the function.
         tgt: Value,
-        /// The function.
+        /// The name of the function.
         fun: String,
-        /// Its arguments by position.
+        /// The positional arguments of the function.
         arg: Vec<Value> = Vec::new(),
-        /// Seconds to wait.
+        /// The maximum time to wait, in seconds.
         timeout: Option<Value> = None,
-        /// How `tgt` is to be read.
+        /// The type of `tgt`, such as `glob`, `list` or `compound`.
         tgt_type: String = "glob".into(),
-        /// A returner: not supported.
+        /// The returner. Not supported.
         ret: Value = Value::Null,
-        /// A job id.
+        /// The job id.
         jid: Value = Value::Null,
-        /// Its arguments by name.
+        /// The named arguments of the function.
         kwarg: Map = Map::new(),
         ..kwargs
     });

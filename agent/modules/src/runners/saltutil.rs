@@ -7,16 +7,16 @@ use value::{Map, Value};
 use crate::custom::sync::{RUNNER_KINDS, Wanted, sync};
 
 state::exec_module! {
-    /// Copying custom modules.
+    /// Copy custom modules of the tree.
     mod saltutil;
 
-    /// Copy custom modules of all kinds; what changed, by kind.
+    /// Copy custom modules of all kinds, and return the changes by kind.
     fn sync_all(SyncAll {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these: a dictionary of lists by kind.
+        /// The only modules to copy: a dictionary of lists by kind.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these: a dictionary of lists by kind.
+        /// The modules not to copy: a dictionary of lists by kind.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -24,9 +24,9 @@ state::exec_module! {
     fn sync_modules(SyncModules {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -34,9 +34,9 @@ state::exec_module! {
     fn sync_states(SyncStates {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -44,9 +44,9 @@ state::exec_module! {
     fn sync_grains(SyncGrains {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -54,9 +54,9 @@ state::exec_module! {
     fn sync_renderers(SyncRenderers {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -64,9 +64,9 @@ state::exec_module! {
     fn sync_returners(SyncReturners {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -74,9 +74,9 @@ state::exec_module! {
     fn sync_output(SyncOutput {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -84,9 +84,9 @@ state::exec_module! {
     fn sync_proxymodules(SyncProxymodules {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -94,9 +94,9 @@ state::exec_module! {
     fn sync_runners(SyncRunners {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -104,9 +104,9 @@ state::exec_module! {
     fn sync_wheel(SyncWheel {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -114,9 +114,9 @@ state::exec_module! {
     fn sync_engines(SyncEngines {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -124,9 +124,9 @@ state::exec_module! {
     fn sync_thorium(SyncThorium {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -134,9 +134,9 @@ state::exec_module! {
     fn sync_queues(SyncQueues {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -144,9 +144,9 @@ state::exec_module! {
     fn sync_pillar(SyncPillar {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -154,9 +154,9 @@ state::exec_module! {
     fn sync_utils(SyncUtils {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -164,9 +164,9 @@ state::exec_module! {
     fn sync_sdb(SyncSdb {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -174,9 +174,9 @@ state::exec_module! {
     fn sync_tops(SyncTops {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -184,9 +184,9 @@ state::exec_module! {
     fn sync_cache(SyncCache {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -194,9 +194,9 @@ state::exec_module! {
     fn sync_fileserver(SyncFileserver {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -204,9 +204,9 @@ state::exec_module! {
     fn sync_clouds(SyncClouds {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -214,9 +214,9 @@ state::exec_module! {
     fn sync_roster(SyncRoster {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -224,9 +224,9 @@ state::exec_module! {
     fn sync_eauth_tokens(SyncEauthTokens {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -234,9 +234,9 @@ state::exec_module! {
     fn sync_serializers(SyncSerializers {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -244,9 +244,9 @@ state::exec_module! {
     fn sync_executors(SyncExecutors {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 
@@ -254,9 +254,9 @@ state::exec_module! {
     fn sync_wrapper(SyncWrapper {
         /// The environments, separated by commas.
         saltenv: Value = "base".into(),
-        /// Copy only these.
+        /// The only modules to copy.
         extmod_whitelist: Option<Value> = None,
-        /// Do not copy these.
+        /// The modules not to copy.
         extmod_blacklist: Option<Value> = None,
     });
 }

@@ -8,54 +8,54 @@ use crate::exec::state::run_orchestration;
 use crate::state_run::Given;
 
 ::state::exec_module! {
-    /// Orchestrations.
+    /// Run orchestrations.
     mod state;
 
     /// Run an orchestration.
     fn orchestrate(Orchestrate {
-        /// The SLS of the orchestration.
+        /// The SLS of the orchestration: a list, or names separated by commas.
         mods: Value,
-        /// Its environment.
+        /// The environment of the SLS.
         saltenv: String = "base".into(),
-        /// Change nothing, and say what would be changed.
+        /// Change nothing, and report what would be changed.
         test: Option<Value> = None,
-        /// SLS and ids to leave out.
+        /// The SLS and ids to leave out.
         exclude: Option<Value> = None,
-        /// Laid over the pillar.
+        /// A dictionary that is merged over the pillar.
         pillar: Option<Value> = None,
         /// The environment of the pillar.
         pillarenv: Option<String> = None,
         ..kwargs
     });
 
-    /// As `state.orchestrate`.
+    /// Run an orchestration. This is another name for `state.orchestrate`.
     fn orch(Orch {
-        /// The SLS of the orchestration.
+        /// The SLS of the orchestration: a list, or names separated by commas.
         mods: Value,
-        /// Its environment.
+        /// The environment of the SLS.
         saltenv: String = "base".into(),
-        /// Change nothing, and say what would be changed.
+        /// Change nothing, and report what would be changed.
         test: Option<Value> = None,
-        /// SLS and ids to leave out.
+        /// The SLS and ids to leave out.
         exclude: Option<Value> = None,
-        /// Laid over the pillar.
+        /// A dictionary that is merged over the pillar.
         pillar: Option<Value> = None,
         /// The environment of the pillar.
         pillarenv: Option<String> = None,
         ..kwargs
     });
 
-    /// As `state.orchestrate`.
+    /// Run an orchestration. This is another name for `state.orchestrate`.
     fn sls(Sls {
-        /// The SLS of the orchestration.
+        /// The SLS of the orchestration: a list, or names separated by commas.
         mods: Value,
-        /// Its environment.
+        /// The environment of the SLS.
         saltenv: String = "base".into(),
-        /// Change nothing, and say what would be changed.
+        /// Change nothing, and report what would be changed.
         test: Option<Value> = None,
-        /// SLS and ids to leave out.
+        /// The SLS and ids to leave out.
         exclude: Option<Value> = None,
-        /// Laid over the pillar.
+        /// A dictionary that is merged over the pillar.
         pillar: Option<Value> = None,
         /// The environment of the pillar.
         pillarenv: Option<String> = None,
@@ -64,15 +64,15 @@ use crate::state_run::Given;
 
     /// Run one state as an orchestration.
     fn orchestrate_single(OrchestrateSingle {
-        /// The state function.
+        /// The name of the state function.
         fun: String,
-        /// Its name and id.
+        /// The name and id of the state.
         name: String,
-        /// Change nothing, and say what would be changed.
+        /// Change nothing, and report what would be changed.
         test: Value = Value::Null,
-        /// Wait for a run that is under way.
+        /// Wait for the end of a run that is under way.
         queue: bool = false,
-        /// Laid over the pillar.
+        /// A dictionary that is merged over the pillar.
         pillar: Value = Value::Null,
         ..kwargs
     });
@@ -81,74 +81,75 @@ use crate::state_run::Given;
     fn orchestrate_high(OrchestrateHigh {
         /// The high data.
         data: Map,
-        /// Change nothing, and say what would be changed.
+        /// Change nothing, and report what would be changed.
         test: Value = Value::Null,
-        /// Wait for a run that is under way.
+        /// Wait for the end of a run that is under way.
         queue: bool = false,
-        /// Laid over the pillar.
+        /// A dictionary that is merged over the pillar.
         pillar: Value = Value::Null,
         ..kwargs
     });
 
-    /// The high data of an orchestration.
+    /// Return the high data of an orchestration.
     fn orchestrate_show_sls(OrchestrateShowSls {
-        /// The SLS: a list, or separated by commas.
+        /// The SLS: a list, or names separated by commas.
         mods: Value,
-        /// Its environment.
+        /// The environment of the SLS.
         saltenv: String = "base".into(),
-        /// As in a run.
+        /// Use test mode, as for a run.
         test: Value = Value::Null,
-        /// As in a run.
+        /// Wait for the end of a run that is under way.
         queue: bool = false,
-        /// Laid over the pillar.
+        /// A dictionary that is merged over the pillar.
         pillar: Value = Value::Null,
         /// The environment of the pillar.
         pillarenv: Value = Value::Null,
-        /// How the pillar is encrypted.
+        /// The encryption of `pillar`. Accepted for compatibility with Salt.
         pillar_enc: Value = Value::Null,
     });
 
-    /// As `state.orchestrate_show_sls`.
+    /// Return the high data of an orchestration. This is another name for
+    /// `state.orchestrate_show_sls`.
     fn orch_show_sls(OrchShowSls {
-        /// The SLS: a list, or separated by commas.
+        /// The SLS: a list, or names separated by commas.
         mods: Value,
-        /// Its environment.
+        /// The environment of the SLS.
         saltenv: String = "base".into(),
-        /// As in a run.
+        /// Use test mode, as for a run.
         test: Value = Value::Null,
-        /// As in a run.
+        /// Wait for the end of a run that is under way.
         queue: bool = false,
-        /// Laid over the pillar.
+        /// A dictionary that is merged over the pillar.
         pillar: Value = Value::Null,
         /// The environment of the pillar.
         pillarenv: Value = Value::Null,
-        /// How the pillar is encrypted.
+        /// The encryption of `pillar`. Accepted for compatibility with Salt.
         pillar_enc: Value = Value::Null,
     });
 
-    /// Make a run wait before one of its states, or before its next one.
+    /// Pause a run before one of its states, or before the next state.
     fn pause(Pause {
         /// The job id of the run.
         jid: Value,
-        /// The id of the state.
+        /// The id of the state; by default the next state.
         state_id: Value = Value::Null,
-        /// How many seconds.
+        /// The duration of the pause in seconds; by default until `state.resume`.
         duration: Value = Value::Null,
     });
 
-    /// Let a run go on.
+    /// Resume a paused run.
     fn resume(Resume {
         /// The job id of the run.
         jid: Value,
-        /// The id of the state that it waits before.
+        /// The id of the state that the run waits before.
         state_id: Value = Value::Null,
     });
 
-    /// End a run before one of its states, or before its next one.
+    /// End a run before one of its states, or before the next state.
     fn soft_kill(SoftKill {
         /// The job id of the run.
         jid: Value,
-        /// The id of the state.
+        /// The id of the state; by default the next state.
         state_id: Value = Value::Null,
     });
 }
@@ -194,7 +195,7 @@ fn orch_show_sls(cx: &Exec, args: OrchShowSls) -> Result<Value, Error> {
     orchestrate_show_sls(cx, args)
 }
 
-/// The arguments of a run, as its execution function has them.
+/// Returns the arguments of a run in the form of its execution function.
 fn run_kwargs(kwargs: Map, test: Value, queue: bool, pillar: Value) -> Result<Map, Error> {
     if !matches!(pillar, Value::Null | Value::Map(_)) {
         let text = "Pillar data must be formatted as a dictionary";
@@ -206,7 +207,7 @@ fn run_kwargs(kwargs: Map, test: Value, queue: bool, pillar: Value) -> Result<Ma
         .with("pillar", pillar))
 }
 
-/// Calls an execution function here, and gives its return under this minion's id.
+/// Calls an execution function on this machine, and returns its return under this minion's id.
 fn as_minion(cx: &Exec, function: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Error> {
     let answer = cx.apart().call(function, args, kwargs)?;
     Ok(Map::new().with(cx.opts().id(), answer).into())

@@ -7,33 +7,33 @@ use state::module::Error;
 use value::{Map, Value};
 
 state::exec_module! {
-    /// Runners to try things out with.
+    /// Test runners.
     mod test;
 
-    /// Return what was given, by position and by name.
+    /// Return the positional and named arguments.
     fn arg(Arguments {
         *rest,
         ..kwargs
     });
 
-    /// Return what was given, by position and by name, nothing left out.
+    /// Return all positional and named arguments, including internal ones.
     fn raw_arg(RawArguments {
         *rest,
         ..kwargs
     });
 
-    /// Wait so many seconds.
+    /// Wait for a time.
     fn sleep(Sleep {
-        /// Seconds.
+        /// The time to wait in seconds.
         s_time: f64 = 10.0,
     });
 
-    /// Every option of the configuration.
+    /// Return every option of the configuration.
     fn get_opts(Options {});
 
-    /// Words that mean nothing.
+    /// Return metasyntactic words.
     fn metasyntactic(Metasyntactic {
-        /// `us` or `uk`.
+        /// The set of words: `us` or `uk`.
         locality: String = "us".into(),
     });
 }

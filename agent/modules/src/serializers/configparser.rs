@@ -1,4 +1,4 @@
-//! INI files as Python's `configparser` reads and writes them.
+//! INI files in the format of Python's `configparser`.
 
 use state::module::Error;
 use value::{Map, Value};
@@ -7,12 +7,12 @@ use super::unknown_option;
 
 const DEFAULT: &str = "DEFAULT";
 
-/// What the options of a serializer come to.
+/// The options of the serializer.
 #[derive(Default)]
 struct Options {
-    /// A key may stand alone.
+    /// True if a key may have no value.
     no_value: bool,
-    /// What the section `DEFAULT` has before anything is read or written.
+    /// The initial contents of the section `DEFAULT`.
     defaults: Map,
 }
 
@@ -98,7 +98,7 @@ fn section_text(keys: &Value, no_value: bool) -> Result<String, Error> {
     Ok(lines.values().map(Value::to_text).collect())
 }
 
-/// A `%` that is neither `%%` nor `%(name)s` cannot be read back.
+/// Refuses a `%` that is neither `%%` nor `%(name)s`, because it cannot be read back.
 fn checked(text: &str) -> Result<(), Error> {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('%') {
@@ -121,13 +121,13 @@ pub(super) fn deserialize(text: &str, options: &Map) -> Result<Value, Error> {
     Reader::over(text, Options::of(options)?)?.finished()
 }
 
-/// The sections with their defaults, and with `%(name)s` filled in.
+/// Returns the sections including the defaults, with `%(name)s` replaced.
 pub(crate) fn sections(text: &str) -> Result<Map, Error> {
     let all = Reader::over(text, Options::default())?.finished()?;
     Ok(all.as_map().cloned().unwrap_or_default())
 }
 
-/// The sections as they stand: no defaults among their keys, nothing filled in.
+/// Returns the sections unchanged: without the defaults, and with `%(name)s` kept.
 pub(crate) fn raw_sections(text: &str) -> Result<Map, Error> {
     let mut sections = Reader::over(text, Options::default())?.sections;
     for (_, keys) in sections.iter_mut() {
@@ -139,7 +139,7 @@ pub(crate) fn raw_sections(text: &str) -> Result<Map, Error> {
     Ok(sections)
 }
 
-/// The state of a pass over the lines.
+/// The state of the parser.
 struct Reader {
     no_value: bool,
     sections: Map,
@@ -223,7 +223,7 @@ impl Reader {
         }
     }
 
-    /// Every section with the defaults under its own keys, and with `%(name)s` filled in.
+    /// Returns every section with the defaults under its own keys, and with `%(name)s` replaced.
     fn finished(mut self) -> Result<Value, Error> {
         let defaults = self.sections.remove(DEFAULT).unwrap_or_default();
         let mut all = Map::new();

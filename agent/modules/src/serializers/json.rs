@@ -6,7 +6,7 @@ use value::{Map, Value};
 
 use super::unknown_option;
 
-/// How JSON is laid out.
+/// The layout of the output.
 struct Options {
     indent: Option<String>,
     sort_keys: bool,
@@ -127,7 +127,8 @@ fn new_line(out: &mut String, options: &Options, depth: usize) {
     }
 }
 
-/// What Python says of a text that is no JSON, in the common cases; else the reader's own words.
+/// Returns Python's error message for a text that is not JSON, in the common cases, else the
+/// parser's message.
 pub(super) fn problem(text: &str, reader: &str) -> String {
     let trimmed = text.trim_end();
     let at = trimmed.chars().count();

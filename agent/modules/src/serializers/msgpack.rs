@@ -12,17 +12,17 @@ pub(super) fn serialize(data: &Value, options: &Map) -> Result<Value, Error> {
     Ok(Value::Bytes(bytes(data)?.into()))
 }
 
-/// A value as MessagePack.
+/// Encodes a value as MessagePack.
 ///
 /// # Errors
-/// When it has no form for the value.
+/// When MessagePack cannot represent the value.
 pub(crate) fn bytes(data: &Value) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     put(&mut out, data)?;
     Ok(out)
 }
 
-/// The value that MessagePack stands for, nested no deeper than `depth`; none where it is none.
+/// Decodes MessagePack, nested at most `depth` levels; `None` when it is invalid.
 pub(crate) fn read(bytes: &[u8], depth: usize) -> Option<Value> {
     let mut rest = bytes;
     let value = next(&mut rest, depth)?;
@@ -152,7 +152,8 @@ fn put(out: &mut Vec<u8>, value: &Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// A length: in the first byte where it is below `small`, else after one of the kinds, the widest of which has four bytes.
+/// Writes a length: within the first byte if it is below `small`, else after one of the kinds, the
+/// widest of which has four bytes.
 fn put_length(
     out: &mut Vec<u8>,
     length: usize,

@@ -1,4 +1,5 @@
-//! The init systems behind `service`, chosen as Salt chooses among its modules of that name.
+//! The init systems that provide `service`. They are chosen as Salt chooses among its modules of
+//! that name.
 
 mod openrc;
 mod procd;
@@ -17,61 +18,63 @@ use value::{Map, Value};
 use crate::fs;
 use crate::process::{Output, Process, which};
 
-/// Which services are listed.
+/// The services to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// All that are there.
+    /// All services.
     All,
-    /// Those that start with the system.
+    /// The services that start with the system.
     Enabled,
-    /// Those that do not.
+    /// The services that do not start with the system.
     Disabled,
 }
 
 /// One init system.
 pub(crate) trait Provider: Sync {
-    /// The name of Salt's module for it.
+    /// Returns the name of Salt's module for it.
     fn name(&self) -> &'static str;
 
-    /// Whether it has a function of Salt's `service`.
+    /// Returns true if it has this function of Salt's `service`.
     fn has(&self, function: &str) -> bool;
 
-    /// Starts, stops, restarts, reloads … a service; `options` are keyword arguments as Salt's function has them.
+    /// Starts, stops, restarts, reloads … a service. `options` are the keyword arguments of Salt's
+    /// function.
     fn act(&self, cx: &Exec, verb: &str, name: &str, options: &Map) -> Result<bool, Error>;
 
-    /// Whether a service runs.
+    /// Returns whether a service runs.
     fn runs(&self, cx: &Exec, name: &str) -> Result<Value, Error>;
 
-    /// Names of services: a list, or names with their runlevels.
+    /// Lists the names of services: a list, or names with their runlevels.
     fn list(&self, cx: &Exec, which: Which, options: &Map) -> Result<Value, Error>;
 
-    /// Whether there is a service.
+    /// Returns whether a service exists.
     fn available(&self, cx: &Exec, name: &str) -> Result<bool, Error> {
         Ok(names(&self.list(cx, Which::All, &Map::new())?)
             .iter()
             .any(|each| each == name))
     }
 
-    /// Lets a service start with the system, or not.
+    /// Enables or disables the start of a service with the system.
     fn enable(&self, cx: &Exec, name: &str, on: bool, options: &Map) -> Result<bool, Error>;
 
-    /// Whether a service starts with the system.
+    /// Returns whether a service starts with the system.
     fn enabled(&self, cx: &Exec, name: &str, options: &Map) -> Result<bool, Error>;
 
-    /// Whether a service is known not to start with the system.
+    /// Returns whether a service is known not to start with the system.
     fn disabled(&self, cx: &Exec, name: &str, options: &Map) -> Result<bool, Error> {
         self.enabled(cx, name, options).map(|enabled| !enabled)
     }
 }
 
-/// True where systemd started this system. It is looked at once: `systemctl mask --runtime` makes the folder elsewhere too.
+/// Returns true where systemd started this system. This is checked once, because `systemctl mask
+/// --runtime` creates the same folder on other systems.
 #[must_use]
 pub(crate) fn booted() -> bool {
     static BOOTED: OnceLock<bool> = OnceLock::new();
     *BOOTED.get_or_init(|| Path::new("/run/systemd/system").exists())
 }
 
-/// Distributions for which Salt's plain module is not meant: they have one of their own, or none.
+/// Distributions on which Salt does not use its plain module: they have another one, or none.
 const NOT_PLAIN: &[&str] = &[
     "RedHat",
     "CentOS",
@@ -93,7 +96,8 @@ const NOT_PLAIN: &[&str] = &[
     "Slackware",
 ];
 
-/// The init systems that the option `providers` or a state's own `provider` can name, by Salt's names for them.
+/// The init systems that the option `providers` or a state's own `provider` can name, by Salt's
+/// names.
 pub(crate) const NAMED: [&dyn Provider; 8] = [
     &systemd::Systemd,
     &sysvinit::DEBIAN,
@@ -105,7 +109,8 @@ pub(crate) const NAMED: [&dyn Provider; 8] = [
     &sysvinit::PLAIN,
 ];
 
-/// The init systems of this machine, the one that is asked first in front: what it does not have is that of the others.
+/// Returns the init systems of this machine, in order of preference. The first one with a wanted
+/// function is used.
 fn providers(cx: &Exec) -> Vec<&'static dyn Provider> {
     let mut found = own_providers(cx);
     if let Some(name) = cx.provider("service") {
@@ -115,7 +120,8 @@ fn providers(cx: &Exec) -> Vec<&'static dyn Provider> {
     found
 }
 
-/// Those that belong to it: where systemd is installed and not running, what the first does not have is systemd's.
+/// Returns the machine's own init systems. Where systemd is installed and does not run, it provides
+/// the functions that the first one lacks.
 fn own_providers(cx: &Exec) -> Vec<&'static dyn Provider> {
     let grains = cx.grains();
     let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
@@ -149,10 +155,10 @@ fn own_providers(cx: &Exec) -> Vec<&'static dyn Provider> {
     found
 }
 
-/// The init system that has a function of `service`.
+/// Returns the init system that has a function of `service`.
 ///
 /// # Errors
-/// When none has.
+/// When none has it.
 pub(crate) fn of(cx: &Exec, function: &str) -> Result<&'static dyn Provider, Error> {
     let mut found = providers(cx).into_iter();
     found
@@ -160,7 +166,7 @@ pub(crate) fn of(cx: &Exec, function: &str) -> Result<&'static dyn Provider, Err
         .ok_or_else(|| Error::not_available(format!("service.{function}")))
 }
 
-/// The names in what [`Provider::list`] returns.
+/// Returns the names in a return of [`Provider::list`].
 pub(crate) fn names(listed: &Value) -> Vec<String> {
     match listed {
         Value::Map(map) => map.keys().map(Value::to_text).collect(),
@@ -168,17 +174,18 @@ pub(crate) fn names(listed: &Value) -> Vec<String> {
     }
 }
 
-/// Runs a program that changes something; a failure is in the log.
+/// Runs a program that makes a change. A failure is logged.
 fn run(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
     Process::words(words.iter().copied()).run(cx)
 }
 
-/// Runs a program that answers a question.
+/// Runs a query. A failure is an answer and is not logged.
 fn ask(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
     Process::words(words.iter().copied()).quiet().run(cx)
 }
 
-/// Refuses what cannot be the name of an init script: a way out of its folder, or an option of the program that is called with it.
+/// Refuses a text that cannot be the name of an init script: one that leads out of the folder, or
+/// is an option of the program.
 fn script_name(name: &str) -> Result<(), Error> {
     if name.is_empty() || name.starts_with(['-', '.']) || name.contains(['/', '\0']) {
         return Err(Error::refused(format!("'{name}' is no name of a service")));
@@ -186,14 +193,15 @@ fn script_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The sorted names in a folder; none where it is not there.
+/// Returns the sorted names in a folder; none where it does not exist.
 fn folder(path: &str) -> Result<Vec<String>, Error> {
     let names = fs::names(path)?;
     let names = names.iter().map(|name| name.to_string_lossy().into_owned());
     Ok(names.collect())
 }
 
-/// The services that a folder of links such as `/etc/rc2.d` starts, sorted: what follows `S` and the digits.
+/// Returns the services that a folder of links such as `/etc/rc2.d` starts, sorted. The name is the
+/// text after `S` and the digits.
 fn started_by(folders: &[&str]) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for path in folders {
@@ -209,12 +217,12 @@ fn started_by(folders: &[&str]) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// True for a file that this program may run.
+/// Returns true for a file that this program may execute.
 fn runnable(path: &Path) -> bool {
     rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
-/// The second word of what `runlevel` says; none where that is unknown.
+/// Returns the second word of the output of `runlevel`; `None` where it is unknown.
 fn runlevel(cx: &Exec) -> Option<String> {
     let out = ask(cx, &[&which("runlevel")?]).ok()?.stdout;
     let level = out.split_whitespace().nth(1)?;

@@ -1,4 +1,4 @@
-//! OpenRC, of Alpine and Gentoo: init scripts, and `rc-update` for runlevels.
+//! OpenRC, used by Alpine and Gentoo: init scripts, and `rc-update` for runlevels.
 
 use state::exec::Exec;
 use state::module::Error;
@@ -26,7 +26,7 @@ const FUNCTIONS: &[&str] = &[
     "get_disabled",
 ];
 
-/// The services that `rc-update` shows, with their runlevels.
+/// Returns the services in the output of `rc-update`, with their runlevels.
 fn shown(text: &str) -> Map {
     let entry = |line: &str| {
         let (name, levels) = line.split_once('|')?;
@@ -41,7 +41,7 @@ fn services(cx: &Exec) -> Result<Map, Error> {
     Ok(shown(&ask(cx, &["rc-update", "-v", "show"])?.stdout))
 }
 
-/// The runlevels that the argument `runlevels` names; none where it is not given.
+/// Returns the runlevels of the argument `runlevels`; `None` where it is not given.
 fn asked_levels(options: &Map) -> Option<Vec<String>> {
     match options.get("runlevels")? {
         Value::List(levels) => Some(levels.iter().map(Value::to_text).collect()),

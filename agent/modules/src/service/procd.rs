@@ -1,4 +1,4 @@
-//! OpenWrt: init scripts of its own kind in `/etc/init.d`, run by procd, which is asked over ubus.
+//! OpenWrt's init scripts in `/etc/init.d`, run by procd, whose state is read over ubus.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ const FUNCTIONS: &[&str] = &[
     "get_disabled",
 ];
 
-/// Whether procd runs an instance of a service; none where it does not know it.
+/// Returns whether procd runs an instance of a service; `None` where it does not know the service.
 fn running(answer: &str, name: &str) -> Option<bool> {
     let answer = value::json::read(answer).ok()?;
     let instances = answer.get(name)?.get("instances")?.as_map()?.clone();
@@ -69,7 +69,7 @@ impl Provider for Procd {
                 return Ok(runs.into());
             }
         }
-        // A script of the old kind starts processes that procd knows nothing of.
+        // A script in the old style starts processes without procd.
         Ok((!status::pids(name)?.is_empty()).into())
     }
 
@@ -84,7 +84,7 @@ impl Provider for Procd {
 
     fn enable(&self, cx: &Exec, name: &str, on: bool, options: &Map) -> Result<bool, Error> {
         let ran = self.act(cx, if on { "enable" } else { "disable" }, name, options)?;
-        // `enable` of older releases fails where the links are there already.
+        // `enable` of older releases fails if the links exist already.
         Ok(ran || self.enabled(cx, name, options)? == on)
     }
 

@@ -12,11 +12,11 @@ use crate::fs;
 
 pub(super) struct Runit;
 
-/// Folders that `runsvdir` watches on one system or another.
+/// The folders that `runsvdir` watches on various systems.
 const WATCHED: [&str; 3] = ["/service", "/var/service", "/etc/service"];
-/// Where services lie that may be linked there.
+/// The folder of the services that can be linked there.
 const AVAILABLE: &str = "/etc/sv";
-/// How often a new service is looked for: `runsvdir` looks every five seconds.
+/// The number of checks for a new service. `runsvdir` looks every five seconds.
 const LOOKS: u32 = 20;
 
 const FUNCTIONS: &[&str] = &[
@@ -44,7 +44,7 @@ fn watched() -> Result<&'static Path, Error> {
         .ok_or_else(|| "Could not find service directory.".into())
 }
 
-/// The path of a service that `runsvdir` sees.
+/// Returns the path of a service in the watched folder.
 fn linked(name: &str) -> Result<PathBuf, Error> {
     script_name(name)?;
     Ok(watched()?.join(name))
@@ -54,7 +54,7 @@ fn is_service(path: &Path) -> bool {
     runnable(&path.join("run"))
 }
 
-/// A service starts with the system when it is linked and has no file `down`.
+/// Returns true if a service starts with the system: it is linked and has no file `down`.
 fn starts(path: &Path) -> bool {
     is_service(path) && !path.join("down").exists()
 }
@@ -84,7 +84,7 @@ fn sv(cx: &Exec, verb: &str, path: &Path) -> Result<bool, Error> {
     Ok(run(cx, &["sv", verb, &path.to_string_lossy()])?.success())
 }
 
-/// Links a service; a file `down` keeps `runsvdir` from starting it.
+/// Links a service. With a file `down`, `runsvdir` does not start it.
 fn link(cx: &Exec, name: &str, down: bool) -> Result<bool, Error> {
     let (service, link) = (Path::new(AVAILABLE).join(name), linked(name)?);
     let file = service.join("down");
@@ -104,7 +104,7 @@ fn link(cx: &Exec, name: &str, down: bool) -> Result<bool, Error> {
     Ok(seen)
 }
 
-/// Lets a linked service start with the system.
+/// Makes a linked service start with the system.
 fn remove_down(cx: &Exec, link: &Path) -> Result<(), Error> {
     let down = link.join("down");
     if down.exists() {
@@ -137,7 +137,7 @@ impl Provider for Runit {
         let path = linked(name)?;
         let verb = match verb {
             "full-restart" => "restart",
-            // What is not linked runs only once it is; it still does not start with the system.
+            // A service must be linked before it can run. It still does not start with the system.
             "start" if !is_service(&path) && is_there(name) && !link(cx, name, true)? => {
                 return Ok(false);
             }

@@ -1,4 +1,5 @@
-//! systemd: everything through `systemctl`, which also works offline on the files of a system that it has not started.
+//! systemd. All actions use `systemctl`, which can also change the files of a system that systemd
+//! has not started.
 
 use std::path::{Path, PathBuf};
 
@@ -59,7 +60,7 @@ const FUNCTIONS: &[&str] = &[
     "offline",
     "firstboot",
 ];
-/// The first version whose `systemctl status` tells a missing unit by its exit status.
+/// The first version whose `systemctl status` reports a missing unit by its exit status.
 const TELLS_MISSING: i64 = 231;
 /// The first version with scopes.
 const HAS_SCOPES: i64 = 205;
@@ -67,11 +68,11 @@ const HAS_SCOPES: i64 = 205;
 /// One call of `systemctl`.
 #[derive(Default)]
 struct Call<'a> {
-    /// Words of the action, such as `mask --runtime`.
+    /// The words of the action, such as `mask --runtime`.
     action: &'a [&'a str],
-    /// The unit, under its full name.
+    /// The full name of the unit.
     unit: Option<&'a str>,
-    /// What follows the unit.
+    /// The words after the unit.
     behind: &'a [&'a str],
     no_block: bool,
     /// The root folder in which units are enabled and masked.
@@ -97,13 +98,13 @@ impl Call<'_> {
         Ok(words)
     }
 
-    /// Asks; a failure is an answer. What is said on either output counts.
+    /// Runs a query. A failure is an answer. The text of both outputs counts.
     fn ask(&self, cx: &Exec, stderr: Stderr) -> Result<Output, Error> {
         let process = Process::words(self.words()?).quiet();
         Process { stderr, ..process }.run(cx)
     }
 
-    /// Changes something, outside of the control group of whoever called this program.
+    /// Runs a change in a scope outside of the control group of this program's caller.
     fn change(&self, cx: &Exec, stderr: Stderr) -> Result<Output, Error> {
         let mut words = scope(cx)?;
         words.extend(self.words()?);
@@ -112,7 +113,7 @@ impl Call<'_> {
     }
 }
 
-/// The words that make a scope of its own for a change.
+/// Returns the words that run a change in a separate scope.
 fn scope(cx: &Exec) -> Result<Vec<String>, Error> {
     let wanted = |value: &Value| value.is_true();
     if !booted() || !cx.opts().get("systemd.scope").is_none_or(wanted) {
@@ -127,7 +128,7 @@ fn scope(cx: &Exec) -> Result<Vec<String>, Error> {
     Ok(vec![run, "--scope".to_owned()])
 }
 
-/// systemd's version, asked once in a run.
+/// Returns systemd's version. It is determined once in a run.
 pub(crate) fn version(cx: &Exec) -> Result<Option<i64>, Error> {
     const KEY: &str = "systemd.version";
     if let Some(known) = cx.context(|context| context.get(KEY).and_then(Value::as_int)) {
@@ -154,7 +155,7 @@ pub(crate) fn version(cx: &Exec) -> Result<Option<i64>, Error> {
     Ok(version)
 }
 
-/// The name of a unit with its kind: `.service` where none is named.
+/// Returns the name of a unit with its type, which is `.service` by default.
 fn full_name(name: &str) -> String {
     let named = name
         .rsplit_once('.')
@@ -166,7 +167,8 @@ fn full_name(name: &str) -> String {
     }
 }
 
-/// The name of a unit as Salt lists it: services without their kind, none for what is no unit.
+/// Returns the name under which Salt lists a unit: services without their type. Returns `None` for
+/// other files.
 fn listed_name(file: &str) -> Option<String> {
     let (name, kind) = file.rsplit_once('.')?;
     match kind {
@@ -194,7 +196,7 @@ fn flag(options: &Map, name: &str) -> bool {
     options.get(name).is_some_and(Value::is_true)
 }
 
-/// What `systemctl status` says of a unit.
+/// Returns the output of `systemctl status` for a unit.
 fn status(cx: &Exec, name: &str) -> Result<Output, Error> {
     let call = Call {
         action: &["status"],
@@ -205,7 +207,7 @@ fn status(cx: &Exec, name: &str) -> Result<Output, Error> {
     call.ask(cx, Stderr::Merged)
 }
 
-/// Whether a status is that of a unit that is there.
+/// Returns true if the status shows that the unit exists.
 fn is_known(cx: &Exec, name: &str, status: &Output) -> Result<bool, Error> {
     let failed = || Error::refused(format!("Failed to get information on unit '{name}'"));
     if is_offline() {
@@ -219,7 +221,8 @@ fn is_known(cx: &Exec, name: &str, status: &Output) -> Result<bool, Error> {
     loaded(&status.stdout.to_lowercase()).ok_or_else(failed)
 }
 
-/// Whether the text of a status is that of a loaded unit, where the exit status does not tell.
+/// Returns true if the text of a status is that of a loaded unit. This is for versions whose exit
+/// status does not show it.
 fn loaded(text: &str) -> Option<bool> {
     if text.contains("could not be found") {
         return Some(false);
@@ -230,12 +233,12 @@ fn loaded(text: &str) -> Option<bool> {
     Some(word.split_whitespace().next() != Some("not-found"))
 }
 
-/// True where systemd is installed and has not started this system.
+/// Returns true if systemd is installed and has not started this system.
 pub(crate) fn is_offline() -> bool {
     !booted() && which("systemctl").is_some()
 }
 
-/// Looks at a unit, once systemd has read unit files that are new or changed.
+/// Returns the status of a unit, after systemd has read new or changed unit files.
 fn settled(cx: &Exec, name: &str) -> Result<Output, Error> {
     let seen = status(cx, name)?;
     let file = Path::new("/etc/systemd/system").join(full_name(name));
@@ -255,7 +258,7 @@ fn readable(path: &Path) -> bool {
     rustix::fs::access(path, Access::READ_OK).is_ok()
 }
 
-/// `systemctl daemon-reload`.
+/// Runs `systemctl daemon-reload`.
 pub(crate) fn reload_units(cx: &Exec) -> Result<(), Error> {
     let call = Call {
         action: &["--system", "daemon-reload"],
@@ -273,7 +276,7 @@ pub(crate) fn reload_units(cx: &Exec) -> Result<(), Error> {
     )))
 }
 
-/// What a failed change said, without the line that names its scope.
+/// Returns the error text of a failed change, without the line about its scope.
 fn complaint(stderr: &str) -> String {
     let lines: Vec<&str> = stderr
         .lines()
@@ -290,7 +293,7 @@ fn done(out: &Output) -> Result<bool, Error> {
     }
 }
 
-/// Whether a unit is masked.
+/// Returns whether a unit is masked.
 pub(crate) fn is_masked(
     cx: &Exec,
     name: &str,
@@ -305,7 +308,7 @@ pub(crate) fn is_masked(
     Ok(fs::link_target_or_none(link)?.is_some_and(|target| target == Path::new("/dev/null")))
 }
 
-/// Masks a unit, or removes its mask.
+/// Masks or unmasks a unit.
 pub(crate) fn mask(
     cx: &Exec,
     name: &str,
@@ -337,7 +340,7 @@ pub(crate) fn mask(
     Err(why.into())
 }
 
-/// Removes the masks that the options name.
+/// Removes the masks that the options select.
 fn unmasked(cx: &Exec, name: &str, options: &Map) -> Result<(), Error> {
     let root = root_of(options);
     for (option, runtime) in [("unmask", false), ("unmask_runtime", true)] {
@@ -348,12 +351,12 @@ fn unmasked(cx: &Exec, name: &str, options: &Map) -> Result<(), Error> {
     Ok(())
 }
 
-/// The names of units that have a file.
+/// Returns the names of units that have a file.
 fn unit_files(root: Option<&str>) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for path in UNITS {
         let path = relocated(path, root);
-        // A link leads to one of the others.
+        // A link leads to another one of these folders.
         if !path.is_symlink() {
             let files = folder(&path.to_string_lossy())?;
             names.extend(files.iter().filter_map(|file| listed_name(file)));
@@ -364,7 +367,7 @@ fn unit_files(root: Option<&str>) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// The init scripts that have no unit of their name.
+/// Returns the init scripts without a unit of the same name.
 fn scripts(root: Option<&str>, units: &[String]) -> Result<Vec<String>, Error> {
     let path = relocated("/etc/init.d", root);
     let mut names = folder(&path.to_string_lossy())?;
@@ -377,7 +380,7 @@ fn is_script(name: &str, root: Option<&str>) -> Result<bool, Error> {
     Ok(scripts.iter().any(|each| each == name))
 }
 
-/// Whether an init script is linked into the runlevel of now.
+/// Returns whether an init script is linked into the current runlevel.
 fn script_starts(cx: &Exec, name: &str, root: Option<&str>) -> Result<bool, Error> {
     let level = runlevel(cx).unwrap_or_else(|| "2".to_owned());
     let folder = relocated(&format!("/etc/rc{level}.d"), root);
@@ -385,7 +388,7 @@ fn script_starts(cx: &Exec, name: &str, root: Option<&str>) -> Result<bool, Erro
     Ok(started.iter().any(|each| each == name))
 }
 
-/// The program that links init scripts into runlevels, with its words.
+/// Returns the command that links init scripts into runlevels.
 fn script_words(name: &str, on: bool) -> Result<Vec<String>, Error> {
     super::script_name(name)?;
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
@@ -401,7 +404,7 @@ fn script_words(name: &str, on: bool) -> Result<Vec<String>, Error> {
     Ok(owned(&[&program, name, if on { "on" } else { "off" }]))
 }
 
-/// The lines of a list of units as words.
+/// Returns the lines of a list of units, split into words.
 fn table(cx: &Exec, action: &[&str], root: Option<&str>) -> Result<Vec<Vec<String>>, Error> {
     let mut words = vec!["--full", "--no-legend", "--no-pager"];
     words.extend(action);
@@ -415,7 +418,7 @@ fn table(cx: &Exec, action: &[&str], root: Option<&str>) -> Result<Vec<Vec<Strin
     Ok(out.lines().map(words).collect())
 }
 
-/// The units in a table whose word in a column is this one, as Salt lists them.
+/// Returns the units with this word in a column of a table, by Salt's names.
 fn units_with(table: &[Vec<String>], column: usize, word: &str) -> Vec<String> {
     let rows = table
         .iter()
@@ -426,12 +429,12 @@ fn units_with(table: &[Vec<String>], column: usize, word: &str) -> Vec<String> {
     names
 }
 
-/// The units that run.
+/// Returns the running units.
 pub(crate) fn running(cx: &Exec) -> Result<Vec<String>, Error> {
     Ok(units_with(&table(cx, &[], None)?, 3, "running"))
 }
 
-/// The units whose files are in a state such as `static`.
+/// Returns the units whose files are in a state such as `static`.
 pub(crate) fn unit_files_that_are(
     cx: &Exec,
     state: &str,
@@ -444,7 +447,7 @@ pub(crate) fn unit_files_that_are(
     ))
 }
 
-/// The properties of a unit.
+/// Returns the properties of a unit.
 pub(crate) fn show(cx: &Exec, name: &str, root: Option<&str>) -> Result<Map, Error> {
     let call = Call {
         action: &["show"],
@@ -456,7 +459,7 @@ pub(crate) fn show(cx: &Exec, name: &str, root: Option<&str>) -> Result<Map, Err
     Ok(out.split('\n').map(property).collect())
 }
 
-/// One line of `systemctl show`: text, the parts of a command, or a list of units.
+/// Parses one line of `systemctl show`: text, the parts of a command, or a list of units.
 fn property(line: &str) -> (String, Value) {
     let (name, value) = line.split_once('=').unwrap_or((line, ""));
     let value: Value = if value.starts_with('{') {
@@ -475,7 +478,7 @@ fn property(line: &str) -> (String, Value) {
 }
 
 impl Systemd {
-    /// The names of all services.
+    /// Returns the names of all services.
     fn all(root: Option<&str>) -> Result<Vec<String>, Error> {
         let mut names = unit_files(root)?;
         names.extend(scripts(root, &names)?);
@@ -484,7 +487,8 @@ impl Systemd {
     }
 }
 
-/// Restarting the service that this program may run in must not wait for itself.
+/// Returns whether to use `--no-block`. A restart of the service that may contain this program must
+/// not wait for itself.
 fn no_block(name: &str, verb: &str, options: &Map) -> bool {
     match options.get("no_block").filter(|given| !given.is_null()) {
         Some(given) => given.is_true(),
@@ -609,7 +613,8 @@ impl Provider for Systemd {
     }
 }
 
-/// Whether a folder or one below it has a link that a template's instance is enabled by: older releases did not tell.
+/// Returns true if the folder, or one below it, has the link that enables an instance of a
+/// template. Older releases do not report this.
 fn has_link(folder: &Path, name: &str) -> Result<bool, Error> {
     for entry in fs::list_or_none(folder)?.unwrap_or_default() {
         let kind = entry.file_type().map_err(Error::io(entry.path()))?;

@@ -1,4 +1,5 @@
-//! Init scripts in `/etc/init.d`: Debian and Ubuntu with `update-rc.d`, older Red Hats with `chkconfig`, others plain.
+//! Init scripts in `/etc/init.d`: Debian and Ubuntu with `update-rc.d`, older Red Hat systems with
+//! `chkconfig`, others without a tool.
 
 use std::path::Path;
 
@@ -10,9 +11,9 @@ use super::{Provider, Which, ask, folder, run, runlevel, runnable, script_name, 
 use crate::exec::status;
 use crate::process::which;
 
-/// Where the scripts are.
+/// The folder of the scripts.
 pub(super) const SCRIPTS: &str = "/etc/init.d";
-/// What every kind has.
+/// The functions that every kind has.
 const COMMON: &[&str] = &[
     "start",
     "stop",
@@ -23,7 +24,7 @@ const COMMON: &[&str] = &[
     "missing",
     "get_all",
 ];
-/// What those that know runlevels have besides.
+/// The further functions of the kinds that support runlevels.
 const LEVELS: &[&str] = &[
     "enable",
     "disable",
@@ -33,7 +34,7 @@ const LEVELS: &[&str] = &[
     "get_disabled",
 ];
 
-/// A way of handling init scripts.
+/// The tools that handle init scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scripts {
     /// `service`, `insserv` and `update-rc.d`.
@@ -51,7 +52,7 @@ pub(super) const UBUNTU: Scripts = Scripts::Ubuntu;
 pub(super) const RED_HAT: Scripts = Scripts::RedHat;
 pub(super) const PLAIN: Scripts = Scripts::Plain;
 
-/// Distributions with `chkconfig`, and the release from which on they have systemd.
+/// Distributions with `chkconfig`, and the first release with systemd.
 const CHKCONFIG: &[(&str, i64)] = &[
     ("XenServer", 7),
     ("XCP-ng", 7),
@@ -69,7 +70,7 @@ const CHKCONFIG: &[(&str, i64)] = &[
     ("VirtuozzoLinux", i64::MAX),
 ];
 
-/// True for a distribution that handles its services by `chkconfig`.
+/// Returns true for a distribution that uses `chkconfig`.
 pub(super) fn has_chkconfig(os: &str, release: Option<&Value>) -> bool {
     let release = release.and_then(Value::as_list).and_then(<[Value]>::first);
     let major = release.and_then(Value::as_int).unwrap_or(0);
@@ -79,7 +80,7 @@ pub(super) fn has_chkconfig(os: &str, release: Option<&Value>) -> bool {
 }
 
 impl Scripts {
-    /// The words that call a script: Salt's own for each.
+    /// Calls a script with the same command as Salt, and returns whether it succeeded.
     fn script(self, cx: &Exec, name: &str, verb: &str, asks: bool) -> Result<bool, Error> {
         script_name(name)?;
         let path = format!("{SCRIPTS}/{name}");
@@ -92,7 +93,7 @@ impl Scripts {
         Ok(out?.success())
     }
 
-    /// The names of the services that start in the runlevel of now.
+    /// Returns the names of the services that start in the current runlevel.
     fn started(self, cx: &Exec) -> Result<Vec<String>, Error> {
         let level = runlevel(cx).unwrap_or_else(|| "2".to_owned());
         let folder = format!("/etc/rc{level}.d");
@@ -123,7 +124,7 @@ fn is_script(name: &str) -> bool {
     runnable(&Path::new(SCRIPTS).join(name))
 }
 
-/// The services in `chkconfig --list` that have a script.
+/// Returns the services in `chkconfig --list` that have a script.
 fn chkconfig_names(cx: &Exec) -> Result<Vec<String>, Error> {
     let out = ask(cx, &["chkconfig", "--list"])?.stdout;
     let services = out.lines().filter_map(|line| {
@@ -150,14 +151,14 @@ fn chkconfig_starts(cx: &Exec, name: &str) -> Result<bool, Error> {
             .any(|each| each == name))
 }
 
-/// Makes a script known to `chkconfig` where it is not, then calls it.
+/// Adds a script to `chkconfig` if necessary, then changes it.
 fn chkconfig(cx: &Exec, name: &str, word: &str) -> Result<bool, Error> {
     let known = ask(cx, &["/sbin/chkconfig", "--list", name])?.success()
         || run(cx, &["/sbin/chkconfig", "--add", name])?.success();
     Ok(known && run(cx, &["/sbin/chkconfig", name, word])?.success())
 }
 
-/// Debian's two steps. Where `insserv` is not installed the links are made by `update-rc.d` alone.
+/// Runs Debian's two steps. Where `insserv` is not installed, only `update-rc.d` creates the links.
 fn update_rc_d(cx: &Exec, name: &str, on: bool) -> Result<bool, Error> {
     if !on {
         return Ok(run(cx, &["update-rc.d", name, "disable"])?.success());
@@ -205,7 +206,7 @@ impl Provider for Scripts {
 
     fn runs(&self, cx: &Exec, name: &str) -> Result<Value, Error> {
         match self {
-            // Salt's plain module looks for a process that is called like the service.
+            // Salt's plain module searches for a process with the name of the service.
             Self::Plain => status::pids(name).map(Value::from),
             _ => self.script(cx, name, "status", true).map(Value::from),
         }

@@ -5,10 +5,10 @@ use state::module::Error;
 use value::Value;
 
 state::exec_module! {
-    /// The configuration.
+    /// Read the configuration.
     mod config;
 
-    /// Every option.
+    /// Return every option.
     fn values(Values {});
 }
 

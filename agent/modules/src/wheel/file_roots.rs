@@ -6,33 +6,33 @@ use value::Value;
 
 use super::roots;
 
-/// The option whose folders this module looks at.
+/// The option that names this module's folders.
 const OPTION: &str = "file_roots";
 
 state::exec_module! {
-    /// The files below `file_roots`.
+    /// Manage the files below `file_roots`.
     mod file_roots;
 
-    /// Where a path is found, and whether it is text.
+    /// Return the places of a file in the roots, and whether it is text.
     fn find(Find {
-        /// A path below the roots.
+        /// The path below the roots.
         path: String,
         /// The environment.
         saltenv: String = "base".into(),
     });
 
-    /// The folders and files of an environment.
+    /// Return the folders and files of an environment.
     fn list_env(ListEnv {
         /// The environment.
         saltenv: String = "base".into(),
     });
 
-    /// The folders and files of every environment.
+    /// Return the folders and files of every environment.
     fn list_roots(ListRoots {});
 
-    /// The text of the files that a path names.
+    /// Return the text of a file in each root that has it.
     fn read(Read {
-        /// A path below the roots.
+        /// The path below the roots.
         path: String,
         /// The environment.
         saltenv: String = "base".into(),
@@ -40,13 +40,13 @@ state::exec_module! {
 
     /// Write a file.
     fn write(Write {
-        /// Its text.
+        /// The text of the file.
         data: String,
-        /// A path below the root.
+        /// The path below the root.
         path: String,
         /// The environment.
         saltenv: String = "base".into(),
-        /// Which of the environment's roots, from 0.
+        /// The index of the root among the environment's roots, starting at 0.
         index: i64 = 0,
     });
 }

@@ -8,90 +8,90 @@ use value::glob::fnmatch;
 use value::{Map, Value, log};
 
 state::exec_module! {
-    /// The keys that this machine's pki folder holds.
+    /// Manage the keys in this machine's pki folder.
     mod key;
 
-    /// The keys of one status: accepted, pending, rejected, denied, or all.
+    /// Return the keys of one status: accepted, pending, rejected, denied, or all.
     fn list(List {
-        /// `accepted`, `pre`, `rejected`, `denied` or `all`; a beginning is enough.
+        /// The status: `accepted`, `pre`, `rejected`, `denied` or `all`, or the beginning of one.
         r#match: String,
     });
 
-    /// All keys by status.
+    /// Return all keys by status.
     fn list_all(ListAll {});
 
-    /// The keys whose id matches a glob, by status.
+    /// Return the keys whose id matches a glob, by status.
     fn glob_match(GlobMatch {
-        /// A glob of ids.
+        /// The glob that the ids must match.
         r#match: String,
     });
 
-    /// The older name of `key.glob_match`.
+    /// Return the keys whose id matches a glob. This is the older name of `key.glob_match`.
     fn name_match(NameMatch {
-        /// A glob of ids.
+        /// The glob that the ids must match.
         r#match: String,
     });
 
     /// Accept pending keys.
     fn accept(Accept {
-        /// A glob of ids.
+        /// The glob that the ids must match.
         r#match: String,
-        /// Accept rejected ones as well.
+        /// Accept rejected keys as well.
         include_rejected: bool = false,
-        /// Accept denied ones as well.
+        /// Accept denied keys as well.
         include_denied: bool = false,
     });
 
-    /// Accept the keys that a dictionary names by status.
+    /// Accept the keys in a dictionary.
     fn accept_dict(AcceptDict {
         /// Lists of ids by status.
         r#match: Map,
-        /// Accept rejected ones as well.
+        /// Accept rejected keys as well.
         include_rejected: bool = false,
-        /// Accept denied ones as well.
+        /// Accept denied keys as well.
         include_denied: bool = false,
     });
 
     /// Reject pending keys.
     fn reject(Reject {
-        /// A glob of ids.
+        /// The glob that the ids must match.
         r#match: String,
-        /// Reject accepted ones as well.
+        /// Reject accepted keys as well.
         include_accepted: bool = false,
-        /// Reject denied ones as well.
+        /// Reject denied keys as well.
         include_denied: bool = false,
     });
 
-    /// Reject the keys that a dictionary names by status.
+    /// Reject the keys in a dictionary.
     fn reject_dict(RejectDict {
         /// Lists of ids by status.
         r#match: Map,
-        /// Reject accepted ones as well.
+        /// Reject accepted keys as well.
         include_accepted: bool = false,
-        /// Reject denied ones as well.
+        /// Reject denied keys as well.
         include_denied: bool = false,
     });
 
     /// Delete keys of any status.
     fn delete(Delete {
-        /// A glob of ids.
+        /// The glob that the ids must match.
         r#match: String,
     });
 
-    /// Delete the keys that a dictionary names by status.
+    /// Delete the keys in a dictionary.
     fn delete_dict(DeleteDict {
         /// Lists of ids by status.
         r#match: Map,
     });
 
-    /// The text of the keys whose id matches.
+    /// Return the text of the keys whose id matches a glob.
     fn print(Print {
-        /// A glob of ids.
+        /// The glob that the ids must match.
         r#match: String,
     });
 }
 
-/// A key's status: the folder that it lies in, which is its name in returns as well.
+/// The status of a key. Each status has its own folder, whose name is used in returns as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Accepted,
@@ -101,7 +101,7 @@ enum Status {
 }
 
 impl Status {
-    /// In the order in which Salt shows them.
+    /// All statuses, in the order in which Salt shows them.
     const ALL: [Self; 4] = [Self::Pending, Self::Rejected, Self::Accepted, Self::Denied];
 
     const fn folder(self) -> &'static str {
@@ -120,7 +120,7 @@ impl Status {
     }
 }
 
-/// The master's pki folder: beside the minion's.
+/// Returns the master's pki folder, which is next to the minion's.
 fn pki(cx: &Exec) -> PathBuf {
     let own = cx.opts().path("pki_dir");
     if own.file_name().is_some_and(|name| name == "minion") {
@@ -130,13 +130,13 @@ fn pki(cx: &Exec) -> PathBuf {
     }
 }
 
-/// One grammar for ids: they are file names here.
+/// Returns true for a valid id. Ids are file names here, so their characters are restricted.
 fn is_id(id: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     id.len() <= 253 && id.starts_with(|c: char| c.is_ascii_alphanumeric()) && id.chars().all(word)
 }
 
-/// The file names of a folder, sorted; none when it is not there.
+/// Returns the names of the files in a folder, sorted; none when it does not exist.
 fn names(folder: &Path) -> Result<Vec<String>, Error> {
     let entries = crate::fs::list_or_none(folder)?.unwrap_or_default();
     let names = entries.into_iter();
@@ -179,7 +179,7 @@ fn list_all(cx: &Exec, _args: ListAll) -> Result<Value, Error> {
     Ok(found.with("local", local).into())
 }
 
-/// The ids that match, by status, in `statuses` alone.
+/// Returns the matching ids by status, only for the given statuses.
 fn matching(
     cx: &Exec,
     glob: &str,
@@ -211,7 +211,7 @@ fn name_match(cx: &Exec, args: NameMatch) -> Result<Value, Error> {
     matching(cx, &args.r#match, &Status::ALL).map(shown)
 }
 
-/// The ids that a dictionary names, where their keys are.
+/// Returns the ids in a dictionary whose keys exist, by status.
 fn named(cx: &Exec, given: &Map, statuses: &[Status]) -> Result<Vec<(Status, Vec<String>)>, Error> {
     let mut found = Vec::new();
     for (folder, ids) in given {
@@ -227,7 +227,7 @@ fn named(cx: &Exec, given: &Map, statuses: &[Status]) -> Result<Vec<(Status, Vec
     Ok(found)
 }
 
-/// Moves keys to another status, and returns what now matches, as Salt does.
+/// Moves keys to another status, and returns their ids under that status, as Salt does.
 fn moved(cx: &Exec, found: Vec<(Status, Vec<String>)>, to: Status) -> Result<Value, Error> {
     let root = pki(cx);
     let target = root.join(to.folder());

@@ -1,4 +1,5 @@
-//! The wheel functions that need no master. A new module is a file here and a line in each of the two lists below.
+//! The wheel functions that need no master. A new module is a file in this folder and a line in
+//! each of the two lists below.
 
 use state::module::Module;
 use value::Value;
@@ -9,7 +10,7 @@ mod key;
 mod pillar_roots;
 mod roots;
 
-/// All of them.
+/// All modules of wheel functions.
 pub const MODULES: &[Module<Value>] = &[
     config::MODULE,
     file_roots::MODULE,

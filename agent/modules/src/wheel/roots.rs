@@ -1,4 +1,4 @@
-//! What `file_roots` and `pillar_roots` have in common.
+//! The shared parts of `file_roots` and `pillar_roots`.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -6,7 +6,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-/// How deep a listing goes.
+/// The maximum depth of a listing.
 const DEPTH_MAX: usize = 64;
 
 fn inside(path: &str) -> bool {
@@ -14,13 +14,13 @@ fn inside(path: &str) -> bool {
     !path.is_empty() && Path::new(path).components().all(clean)
 }
 
-/// Salt looks at the beginning of a file to tell text from other data.
+/// Returns true for text. As in Salt, only the beginning of a file is examined.
 fn is_text(bytes: &[u8]) -> bool {
     let head = bytes.get(..512).unwrap_or(bytes);
     !head.contains(&0) && std::str::from_utf8(bytes).is_ok()
 }
 
-/// Where a path is found below the roots, each with `txt` or `bin`.
+/// Returns the places of a path below the roots, with the contents of each file.
 pub(super) fn find(
     cx: &Exec,
     option: &str,
@@ -41,7 +41,7 @@ pub(super) fn find(
         .collect()
 }
 
-/// The same as Salt shows it.
+/// Returns the places of a path in Salt's form, each with `txt` or `bin`.
 pub(super) fn found(cx: &Exec, option: &str, path: &str, saltenv: &str) -> Result<Value, Error> {
     let kind = |bytes: &[u8]| if is_text(bytes) { "txt" } else { "bin" };
     let files = find(cx, option, path, saltenv)?;
@@ -52,7 +52,7 @@ pub(super) fn found(cx: &Exec, option: &str, path: &str, saltenv: &str) -> Resul
     })))
 }
 
-/// The texts that a path names below the roots.
+/// Returns the text of each file at a path below the roots.
 pub(super) fn read(cx: &Exec, option: &str, path: &str, saltenv: &str) -> Result<Value, Error> {
     let files = find(cx, option, path, saltenv)?;
     let texts = files.into_iter().filter(|(_, bytes)| is_text(bytes));
@@ -66,7 +66,7 @@ pub(super) fn read(cx: &Exec, option: &str, path: &str, saltenv: &str) -> Result
     })))
 }
 
-/// The folders of an environment as nested dictionaries, files marked `f`.
+/// Returns the folders of an environment as nested dictionaries, with files marked `f`.
 pub(super) fn list_env(cx: &Exec, option: &str, saltenv: &str) -> Result<Value, Error> {
     let mut roots = Map::new();
     for root in cx.opts().roots(option, saltenv) {
@@ -105,7 +105,7 @@ fn listing(folder: &Path, depth: usize) -> Result<Map, Error> {
     Ok(names)
 }
 
-/// Every environment's listing.
+/// Returns the listings of all environments.
 pub(super) fn list_roots(cx: &Exec, option: &str) -> Result<Value, Error> {
     let mut all = Map::new();
     for saltenv in cx.opts().environments(option) {
@@ -115,7 +115,7 @@ pub(super) fn list_roots(cx: &Exec, option: &str) -> Result<Value, Error> {
     Ok(all.into())
 }
 
-/// Writes a file below one of the roots; returns Salt's sentence on what it did or why not.
+/// Writes a file below one of the roots. Returns Salt's message about the result.
 pub(super) fn write(
     cx: &Exec,
     option: &str,

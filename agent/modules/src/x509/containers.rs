@@ -1,4 +1,4 @@
-//! Ways to write certificates and keys: PEM, DER, and the containers PKCS#7 and PKCS#12.
+//! The encodings of certificates and keys: PEM, DER, and the containers PKCS#7 and PKCS#12.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::parts::{Parts, certificate};
 use super::pem;
 use crate::process::Process;
 
-/// How something is written.
+/// An encoding of a certificate or key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Pem,
@@ -22,18 +22,18 @@ pub(crate) enum Encoding {
     Pkcs12,
 }
 
-/// What a certificate may be written as.
+/// The encodings of a certificate.
 pub(crate) const OF_CERTIFICATES: &str = "der, pem, pkcs7_der, pkcs7_pem, pkcs12";
-/// What a private key may be written as.
+/// The encodings of a private key.
 pub(crate) const OF_KEYS: &str = "der, pem, pkcs12";
-/// What a request or a list of revoked certificates may be written as.
+/// The encodings of a request or a certificate revocation list.
 pub(crate) const OF_REQUESTS: &str = "der, pem";
 
 impl Encoding {
-    /// By its name.
+    /// Returns the encoding with this name.
     ///
     /// # Errors
-    /// When it is none of `allowed`.
+    /// When it is not one of `allowed`.
     pub(crate) fn of(name: &str, allowed: &str) -> Result<Self, Error> {
         let wrong = || {
             Error::refused(format!(
@@ -52,12 +52,12 @@ impl Encoding {
         })
     }
 
-    /// Whether it is text.
+    /// Returns true if it is text.
     pub(crate) fn is_text(self) -> bool {
         matches!(self, Self::Pem | Self::Pkcs7Pem)
     }
 
-    /// DER as it is written, in PEM or as it is.
+    /// Returns DER in this encoding, for those that are not containers.
     pub(crate) fn bytes(self, kind: &str, der: Vec<u8>) -> Vec<u8> {
         match self {
             Self::Pem => pem::text(kind, &der).into_bytes(),
@@ -66,18 +66,18 @@ impl Encoding {
     }
 }
 
-/// What PKCS#12 has besides certificates.
+/// The options of a PKCS#12 container.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pkcs12 {
-    /// What it is encrypted with.
+    /// The passphrase that it is encrypted with.
     pub(crate) passphrase: Option<String>,
-    /// Whether it is encrypted for older systems.
+    /// True to use an encryption for older systems.
     pub(crate) is_older: bool,
-    /// What the certificate is called.
+    /// The friendly name of the certificate.
     pub(crate) friendlyname: Option<String>,
 }
 
-/// A certificate of a file, with how it stands there.
+/// A certificate from a file, with its encoding.
 pub(crate) struct Found {
     pub(crate) certificate: Parts,
     pub(crate) chain: Vec<Parts>,
@@ -85,18 +85,18 @@ pub(crate) struct Found {
     pub(crate) friendlyname: Option<String>,
 }
 
-/// Why no certificate is found.
+/// The reason why no certificate is found.
 pub(crate) enum Missing {
     /// The container is encrypted with another passphrase.
     WrongPassphrase,
-    /// There is none.
+    /// The file contains no certificate.
     NoCertificate,
 }
 
-/// A certificate with those that follow it.
+/// Encodes a certificate with its chain.
 ///
 /// # Errors
-/// When it cannot be written so, or openssl says something against it.
+/// When it cannot be written in this encoding, or openssl fails.
 pub(crate) fn encoded(
     cx: &Exec,
     encoding: Encoding,
@@ -126,7 +126,7 @@ pub(crate) fn encoded(
     })
 }
 
-/// Certificates that nothing is signed with.
+/// Returns a PKCS#7 container with certificates and without signatures.
 fn pkcs7(certificates: &[Vec<u8>]) -> Vec<u8> {
     let data = parts(SEQUENCE, &[known("1.2.840.113549.1.7.1")]);
     let inside = [
@@ -140,7 +140,7 @@ fn pkcs7(certificates: &[Vec<u8>]) -> Vec<u8> {
     parts(SEQUENCE, &[known("1.2.840.113549.1.7.2"), inside])
 }
 
-/// The certificates of such a container.
+/// Returns the certificates of a PKCS#7 container.
 pub(crate) fn of_pkcs7(der: &[u8]) -> Option<Vec<Parts>> {
     let mut outer = Der(Der(der).take(SEQUENCE)?);
     let kind = part(OID, outer.take(OID)?);
@@ -153,10 +153,10 @@ pub(crate) fn of_pkcs7(der: &[u8]) -> Option<Vec<Parts>> {
     all.filter(|all| kind == known("1.2.840.113549.1.7.2") && !all.is_empty())
 }
 
-/// A key, alone or with its certificate, in a container.
+/// Returns a PKCS#12 container with a key, alone or with its certificate.
 ///
 /// # Errors
-/// What openssl says against it.
+/// The error of openssl.
 pub(crate) fn pkcs12(
     cx: &Exec,
     key: &Private,
@@ -217,13 +217,13 @@ pub(crate) fn pkcs12(
     }
 }
 
-/// Whether DER is a PKCS#12 container.
+/// Returns true if DER is a PKCS#12 container.
 pub(crate) fn is_pkcs12(der: &[u8]) -> bool {
     let mut inside = Der(Der(der).take(SEQUENCE).unwrap_or_default());
     inside.take(INTEGER) == Some(&[3]) && inside.take(SEQUENCE).is_some()
 }
 
-/// The certificate that a file holds, in any encoding.
+/// Returns the certificate in a file, in any encoding.
 ///
 /// # Errors
 /// When openssl cannot be run.
@@ -275,7 +275,7 @@ fn of_pkcs12(
     if !done.success() {
         return Ok(Err(Missing::WrongPassphrase));
     }
-    // Attributes stand before the block that they are of; the certificate of the key has its mark.
+    // The attributes precede their block. The mark of the key's certificate is among them.
     let bags: Vec<&str> = done
         .stdout
         .split_inclusive("-----END CERTIFICATE-----")

@@ -1,4 +1,4 @@
-//! Lists of revoked certificates: read, made, and compared with one that is there.
+//! Certificate revocation lists: reading, creation, and comparison with an existing list.
 
 use jiff::Timestamp;
 use state::exec::Exec;
@@ -14,7 +14,7 @@ use super::names::Name;
 use super::parts::{Extension, Parts};
 use super::{pem, shown, told};
 
-/// The extensions of a list and of its entries alone, as in [`extensions::EXTENSIONS`].
+/// The extensions that only a list and its entries have, as in [`extensions::EXTENSIONS`].
 pub(crate) const EXTENSIONS: &[(&str, &str, &str, &str)] = &[
     ("cRLNumber", "", "2.5.29.20", "cRLNumber"),
     ("deltaCRLIndicator", "", "2.5.29.27", "deltaCRLIndicator"),
@@ -30,27 +30,27 @@ pub(crate) const EXTENSIONS: &[(&str, &str, &str, &str)] = &[
     ("invalidityDate", "", "2.5.29.24", "invalidityDate"),
 ];
 
-/// What a list may have besides its own.
+/// The further extensions of a list, which certificates have too.
 const SHARED: [&str; 3] = [
     "authorityKeyIdentifier",
     "authorityInfoAccess",
     "issuerAltName",
 ];
 
-/// How many of its own extensions are the list's; the others are its entries'.
+/// The number of extensions above that belong to the list. The others belong to its entries.
 const OF_LISTS: usize = 4;
 
-/// An entry.
+/// An entry of a list.
 #[derive(Clone, Debug)]
 pub(crate) struct Revoked {
-    /// Without zeros before it.
+    /// The serial number without leading zeros.
     serial: Vec<u8>,
     /// `YYYYMMDDhhmmssZ`.
     date: String,
     extensions: Vec<Extension>,
 }
 
-/// A list.
+/// A certificate revocation list.
 #[derive(Clone, Debug)]
 pub(crate) struct List {
     pub(crate) der: Vec<u8>,
@@ -64,7 +64,7 @@ pub(crate) struct List {
     pub(crate) extensions: Vec<Extension>,
 }
 
-/// What a list would hold.
+/// The contents of a list that is to be created.
 pub(crate) struct Draft {
     signer: Private,
     issuer: Vec<u8>,
@@ -129,16 +129,16 @@ impl List {
         })
     }
 
-    /// From PEM or DER; whether it was PEM.
+    /// Parses PEM or DER. The bool is true for PEM.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Option<(Self, bool)> {
         let (der, is_pem) = pem::der(bytes, &["X509 CRL"])?;
         Some((Self::read(&der)?, is_pem))
     }
 
-    /// From a file, PEM or DER that a user names.
+    /// Reads a list from a user's argument: a file, PEM or DER.
     ///
     /// # Errors
-    /// When it is no such list.
+    /// When it is not a revocation list.
     pub(crate) fn of(given: &Value) -> Result<Self, Error> {
         let bytes = pem::source(given)?;
         let found = Self::of_bytes(&bytes).map(|(list, _)| list);
@@ -150,29 +150,29 @@ impl List {
         )
     }
 
-    /// Whether a public key has signed it.
+    /// Returns true if the list was signed with the key of this public key.
     ///
     /// # Errors
-    /// When openssl is missing, or the key is of no known kind.
+    /// When openssl is missing, or the key is of an unknown kind.
     pub(crate) fn is_signed_by(&self, cx: &Exec, key: &[u8]) -> Result<bool, Error> {
         let digest = super::issue::digest_of(&self.algorithm).unwrap_or("sha256");
         keys::verify(cx, key, &self.signed, &self.signature, digest)
     }
 
-    /// Its number.
+    /// Returns the number of the list.
     pub(crate) fn number(&self) -> Option<Value> {
         let number = self.extensions.iter().find(|one| one.oid == "2.5.29.20")?;
         let digits = shown::decimal(Der(&number.value).take(INTEGER)?);
         digits.parse::<i64>().ok().map(Value::Int)
     }
 
-    /// Its number and one more; 1 where it has none.
+    /// Returns the number after that of the list; 1 where it has none.
     pub(crate) fn next_number(&self) -> Value {
         let number = self.number().and_then(|number| number.as_int());
         number.map_or(1, |number| number.saturating_add(1)).into()
     }
 
-    /// What `read_crl` tells.
+    /// Returns the data of `read_crl`.
     pub(crate) fn told(&self) -> Map {
         let entries = self.revoked.iter().map(|entry| {
             let serial = told::number(&entry.serial).replace(':', "");
@@ -192,10 +192,10 @@ impl List {
 }
 
 impl Draft {
-    /// What the arguments of `create_crl` come to.
+    /// Creates a draft from the arguments of `create_crl`.
     ///
     /// # Errors
-    /// When they make no sense, or something that they name cannot be read.
+    /// When an argument is invalid, or something that it names cannot be read.
     pub(crate) fn of(cx: &Exec, args: &Map) -> Result<Self, Error> {
         let text = |name: &str| given(args, name).map(Value::to_text);
         let authority = given(args, "signing_cert").filter(|given| given.is_true());
@@ -232,10 +232,10 @@ impl Draft {
         })
     }
 
-    /// How a list that is there differs, in Salt's words.
+    /// Returns the differences to an existing list, in Salt's words.
     ///
     /// # Errors
-    /// When the signature cannot be looked at.
+    /// When the signature cannot be checked.
     pub(crate) fn changes(&self, cx: &Exec, current: &List) -> Result<Map, Error> {
         let mut changes = Map::new();
         if self.issuer != current.issuer {
@@ -283,10 +283,10 @@ impl Draft {
             .with("removed", Value::list(removed))
     }
 
-    /// The list, signed.
+    /// Returns the signed list.
     ///
     /// # Errors
-    /// What openssl says against it.
+    /// The error of openssl.
     pub(crate) fn signed(&self, cx: &Exec, digest: &str) -> Result<Vec<u8>, Error> {
         let digest = digest.to_lowercase();
         let how = algorithm(&self.signer, &digest)?;
@@ -313,7 +313,8 @@ impl Draft {
     }
 }
 
-/// An entry in the form of today: the older ones are lists, and have their reason beside the extensions.
+/// Converts an entry to the current form. In the older form it is a list, with the reason next to
+/// the extensions.
 fn flat(entry: &Value) -> Map {
     let mut entry = entry.as_map().cloned().unwrap_or_default();
     let older = entry
@@ -335,7 +336,8 @@ fn flat(entry: &Value) -> Map {
     entry
 }
 
-/// An entry as it is written; nothing where the certificate's time is over.
+/// Returns an entry in its final form; `None` where the certificate has expired and `keeps` is
+/// false.
 fn entered(entry: &Map, keeps: bool) -> Result<Option<(Revoked, Timestamp)>, Error> {
     let at = |name: &str| {
         given(entry, name)
@@ -376,7 +378,7 @@ fn entered(entry: &Map, keeps: bool) -> Result<Option<(Revoked, Timestamp)>, Err
     Ok(Some((entry, date)))
 }
 
-/// The bytes of a number that has more than 64 bits.
+/// Returns the bytes of a number with more than 64 bits.
 fn from_decimal(digits: &str) -> Vec<u8> {
     let mut bytes: Vec<u8> = Vec::new();
     for digit in digits.bytes().filter(u8::is_ascii_digit) {
@@ -435,7 +437,7 @@ fn of_entry(name: &str, given: &Value) -> Result<Option<Extension>, Error> {
     }))
 }
 
-/// The extensions of a list, in the order in which they are given.
+/// Returns the extensions of a list, in the order of the arguments.
 fn of_list(wanted: &Map, about: &About<'_>) -> Result<Vec<Extension>, Error> {
     let mut all = Vec::new();
     for (name, value) in wanted.iter() {

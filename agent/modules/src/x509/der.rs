@@ -1,4 +1,4 @@
-//! DER: what certificates are written in.
+//! DER, the binary encoding of certificates.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -13,7 +13,7 @@ pub(crate) const UTF8: u8 = 0x0c;
 pub(crate) const PRINTABLE: u8 = 0x13;
 pub(crate) const IA5: u8 = 0x16;
 
-/// A part: its tag, its length, and what is in it.
+/// Encodes an element: its tag, its length, and its contents.
 pub(crate) fn part(tag: u8, inside: &[u8]) -> Vec<u8> {
     let mut all = vec![tag];
     let length = inside.len();
@@ -31,12 +31,12 @@ pub(crate) fn part(tag: u8, inside: &[u8]) -> Vec<u8> {
     all
 }
 
-/// Parts one after the other, in one.
+/// Encodes an element that contains other elements.
 pub(crate) fn parts(tag: u8, inside: &[Vec<u8>]) -> Vec<u8> {
     part(tag, &inside.concat())
 }
 
-/// A whole number that is not negative, from its bytes.
+/// Encodes a non-negative integer from its bytes.
 pub(crate) fn integer(bytes: &[u8]) -> Vec<u8> {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     let bytes = bytes.get(zeros..).unwrap_or_default();
@@ -49,7 +49,7 @@ pub(crate) fn boolean(truth: bool) -> Vec<u8> {
     part(BOOLEAN, &[if truth { 0xff } else { 0 }])
 }
 
-/// An object identifier from its numbers with dots; none where they are none.
+/// Encodes an object identifier from its dotted form; `None` when it is invalid.
 pub(crate) fn oid(dotted: &str) -> Option<Vec<u8>> {
     let numbers: Result<Vec<u64>, _> = dotted.split('.').map(str::parse).collect();
     let numbers = numbers.ok()?;
@@ -70,12 +70,12 @@ pub(crate) fn oid(dotted: &str) -> Option<Vec<u8>> {
     Some(part(OID, &inside))
 }
 
-/// One of the identifiers that stand in this program.
+/// Encodes an object identifier that is a constant of this program.
 pub(crate) fn known(dotted: &'static str) -> Vec<u8> {
     oid(dotted).unwrap_or_default()
 }
 
-/// A moment: in two digits of the year until 2050, in four after it.
+/// Encodes a time: with a two-digit year before 2050, with four digits after that.
 pub(crate) fn time(moment: Timestamp) -> Vec<u8> {
     let civil = moment.to_zoned(TimeZone::UTC);
     match civil.year() {
@@ -84,7 +84,7 @@ pub(crate) fn time(moment: Timestamp) -> Vec<u8> {
     }
 }
 
-/// `YYYYMMDDhhmmssZ`.
+/// Formats a time as `YYYYMMDDhhmmssZ`.
 pub(crate) fn stamp(moment: Timestamp) -> String {
     let civil = moment.to_zoned(TimeZone::UTC);
     civil.strftime("%Y%m%d%H%M%SZ").to_string()

@@ -1,4 +1,4 @@
-//! The extensions of certificates: from what a user wrote to DER.
+//! The extensions of certificates: conversion from a user's arguments to DER.
 
 use state::module::Error;
 use value::{Map, Value};
@@ -11,7 +11,8 @@ use super::general::{conf, contains, names, of_text, pairs, sequence};
 use super::parts::{Extension, Parts};
 use super::{keys, pem};
 
-/// Names that Salt takes, in the order in which they are written, with an older name, the identifier, and the name in reports of changes.
+/// The extensions' names in Salt, in the order in which they are written, with an older name, the
+/// identifier, and the name in reports of changes.
 pub(crate) const EXTENSIONS: &[(&str, &str, &str, &str)] = &[
     (
         "basicConstraints",
@@ -112,7 +113,7 @@ pub(crate) const EXTENSIONS: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// What a request for a certificate may not ask for.
+/// The extensions that a certificate request must not contain.
 pub(crate) const NOT_ASKED: [&str; 4] = [
     "authorityInfoAccess",
     "authorityKeyIdentifier",
@@ -148,19 +149,19 @@ pub(crate) const PURPOSES: &[(&str, &str)] = &[
     ("timeStamping", "1.3.6.1.5.5.7.3.8"),
 ];
 
-/// Ways to ask an authority.
+/// The access methods of an authority.
 pub(crate) const METHODS: &[(&str, &str)] = &[
     ("OCSP", "1.3.6.1.5.5.7.48.1"),
     ("caIssuers", "1.3.6.1.5.5.7.48.2"),
     ("caRepository", "1.3.6.1.5.5.7.48.5"),
 ];
 
-/// Why a certificate is revoked, with the number that stands for it.
+/// The reasons for a revocation, with their numbers.
 pub(crate) const REASONS: &[(&str, u8)] = &[
     ("unspecified", 0),
     ("keyCompromise", 1),
     ("cACompromise", 2),
-    // So Salt's documentation has it.
+    // Salt's documentation uses this spelling.
     ("CACompromise", 2),
     ("affiliationChanged", 3),
     ("superseded", 4),
@@ -171,7 +172,7 @@ pub(crate) const REASONS: &[(&str, u8)] = &[
     ("aACompromise", 10),
 ];
 
-/// The same as bits in distribution points.
+/// The reasons in the order of their bits in distribution points.
 pub(crate) const FLAGS: [&str; 9] = [
     "unused",
     "keyCompromise",
@@ -184,27 +185,27 @@ pub(crate) const FLAGS: [&str; 9] = [
     "aACompromise",
 ];
 
-/// Whom an extension is for.
+/// The certificate that an extension is for.
 pub(crate) struct About<'a> {
     /// The subject's public key.
     pub(crate) key: &'a [u8],
-    /// The authority's certificate; none where the subject signs itself, or only asks.
+    /// The authority's certificate; `None` for a self-signed certificate and for a request.
     pub(crate) authority: Option<&'a Parts>,
-    /// Whether the subject signs itself.
+    /// True for a self-signed certificate.
     pub(crate) is_own: bool,
 }
 
-/// What reports of changes call an extension.
+/// Returns the name of an extension in reports of changes.
 pub(crate) fn name_of(dotted: &str) -> &str {
     let mut all = EXTENSIONS.iter().chain(super::crl::EXTENSIONS);
     all.find(|(_, _, oid, _)| *oid == dotted)
         .map_or(dotted, |(.., name)| name)
 }
 
-/// All that are given, in their order.
+/// Returns all given extensions, in their order.
 ///
 /// # Errors
-/// When one makes no sense.
+/// When one is invalid.
 pub(crate) fn given(args: &Map, about: &About<'_>) -> Result<Vec<Extension>, Error> {
     let wanted = EXTENSIONS.iter().filter_map(|(name, _, oid, _)| {
         let value = args.get(name).filter(|value| !value.is_null())?;
@@ -247,7 +248,7 @@ fn made(name: &str, given: &Value, about: &About<'_>) -> Result<(bool, Vec<u8>),
     })
 }
 
-/// Whether a text begins with `critical`, a list has that entry, or a dictionary that key.
+/// Returns true if a text begins with `critical`, a list has that entry, or a dictionary that key.
 fn is_critical(given: &Value) -> bool {
     match given {
         Value::Str(text) => text.starts_with("critical"),
@@ -300,7 +301,7 @@ fn usage(given: &Value) -> Vec<u8> {
     part(BIT_STRING, &bits(set.map(|(bit, _)| bit)))
 }
 
-/// What stands in a BIT STRING: how many bits at its end are none, and the bytes.
+/// Encodes the contents of a BIT STRING: the number of unused bits at its end, and the bytes.
 fn bits(set: impl Iterator<Item = usize>) -> Vec<u8> {
     let mut bytes = vec![0_u8];
     let mut last = 0;
@@ -317,10 +318,10 @@ fn bits(set: impl Iterator<Item = usize>) -> Vec<u8> {
     bytes
 }
 
-/// Reasons as the bits of a distribution point.
+/// Encodes reasons as the bits of a distribution point.
 ///
 /// # Errors
-/// When one is none.
+/// When a reason is unknown.
 pub(crate) fn reason_bits(reasons: &[String]) -> Result<Vec<u8>, Error> {
     let bit = |reason: &String| {
         let known = FLAGS.iter().skip(1).position(|flag| flag == reason);
@@ -422,7 +423,7 @@ fn access(given: &Value) -> Result<Vec<u8>, Error> {
     Ok(parts(SEQUENCE, &all?))
 }
 
-/// Names in OpenSSL's form, one or a list of them.
+/// Encodes names in OpenSSL's form: one, or a list.
 fn texts_of(given: &Value) -> Result<Vec<u8>, Error> {
     let all: Result<Vec<Vec<u8>>, Error> = match given {
         Value::Str(text) => vec![of_text(text)],
@@ -433,10 +434,10 @@ fn texts_of(given: &Value) -> Result<Vec<u8>, Error> {
     Ok(all?.concat())
 }
 
-/// The name of a distribution point.
+/// Encodes the name of a distribution point.
 ///
 /// # Errors
-/// When a name is of no known kind, or it is one that is not written here.
+/// When a name is of an unknown or unsupported kind.
 pub(crate) fn point_name(given: &Value) -> Result<Vec<u8>, Error> {
     if given.get("relativename").is_some_and(Value::is_true) {
         return Err("relativename cannot be written here, only fullname".into());
@@ -448,10 +449,10 @@ pub(crate) fn point_name(given: &Value) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// Distribution points.
+/// Encodes distribution points.
 ///
 /// # Errors
-/// When a name is of no known kind, or a reason is none.
+/// When a name is of an unknown kind, or a reason is unknown.
 pub(crate) fn points(given: &Value) -> Result<Vec<u8>, Error> {
     const KEYS: [&str; 4] = ["fullname", "relativename", "crlissuer", "reasons"];
     let full = |names: Vec<u8>| part(SEQUENCE, &part(0xa0, &part(0xa0, &names)));
@@ -487,7 +488,7 @@ pub(crate) fn points(given: &Value) -> Result<Vec<u8>, Error> {
     Ok(parts(SEQUENCE, &all))
 }
 
-/// What a name stands for among settings, in any form.
+/// Returns the value of a setting.
 fn setting(settings: &[(String, Value)], name: &str) -> Option<Value> {
     let found = settings.iter().find(|(known, _)| known == name);
     found.map(|(_, value)| value.clone())
@@ -605,7 +606,7 @@ fn features(given: &Value) -> Result<Vec<u8>, Error> {
     Ok(parts(SEQUENCE, &all?))
 }
 
-/// One in DER.
+/// Encodes an extension as DER.
 pub(crate) fn der(extension: &Extension) -> Vec<u8> {
     let mut inside = vec![oid(&extension.oid).unwrap_or_default()];
     inside.extend(extension.is_critical.then(|| boolean(true)));
@@ -613,7 +614,7 @@ pub(crate) fn der(extension: &Extension) -> Vec<u8> {
     parts(SEQUENCE, &inside)
 }
 
-/// Those of a list in DER.
+/// Parses the extensions of a list in DER.
 pub(crate) fn read(list: &[u8]) -> Vec<Extension> {
     let one = |(_, der): (u8, &[u8])| {
         let mut der = Der(der);
@@ -629,7 +630,7 @@ pub(crate) fn read(list: &[u8]) -> Vec<Extension> {
     Der(list).parts().filter_map(one).collect()
 }
 
-/// The identifier of requested extensions.
+/// Returns the identifier of requested extensions.
 pub(crate) fn request() -> Vec<u8> {
     known("1.2.840.113549.1.9.14")
 }

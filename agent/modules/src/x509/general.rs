@@ -1,4 +1,4 @@
-//! General names: what a certificate is for, or where something is.
+//! General names: the subjects of a certificate, or the places of other data.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,8 @@ use value::{Map, Value};
 use super::der::{SEQUENCE, oid, part};
 use super::names::Name;
 
-/// Settings in OpenSSL's form: whether they begin with `critical`, and the words, each with what stands behind its colon.
+/// Parses settings in OpenSSL's form. Returns true if they begin with `critical`, and the words,
+/// each with the text after its colon.
 pub(crate) fn conf(text: &str) -> (bool, Vec<(String, Option<String>)>) {
     let rest = text.strip_prefix("critical");
     let is_critical = rest.is_some();
@@ -20,7 +21,7 @@ pub(crate) fn conf(text: &str) -> (bool, Vec<(String, Option<String>)>) {
     (is_critical, rest.split(',').map(word).collect())
 }
 
-/// A word, an entry of a list or a key of a dictionary.
+/// Returns true if a word occurs as the text, an entry of the list or a key of the dictionary.
 pub(crate) fn contains(given: &Value, word: &str) -> bool {
     match given {
         Value::Str(text) => text.contains(word),
@@ -30,7 +31,8 @@ pub(crate) fn contains(given: &Value, word: &str) -> bool {
     }
 }
 
-/// Names of all the forms that Salt takes: OpenSSL's text, a list of texts and dictionaries, a dictionary.
+/// Returns the names from any form that Salt accepts: OpenSSL's text, a list of texts and
+/// dictionaries, a dictionary.
 pub(crate) fn pairs(given: &Value) -> Vec<(String, Value)> {
     let of_map = |map: &Map| -> Vec<(String, Value)> {
         map.iter()
@@ -61,10 +63,10 @@ pub(crate) fn pairs(given: &Value) -> Vec<(String, Value)> {
     }
 }
 
-/// The names in DER, one after the other.
+/// Encodes the names as DER, one after the other.
 ///
 /// # Errors
-/// When one is of no known kind, or not of its kind.
+/// When one is of an unknown kind, or invalid for its kind.
 pub(crate) fn names(given: &[(String, Value)]) -> Result<Vec<u8>, Error> {
     let all: Result<Vec<Vec<u8>>, Error> = given
         .iter()
@@ -73,10 +75,10 @@ pub(crate) fn names(given: &[(String, Value)]) -> Result<Vec<u8>, Error> {
     Ok(all?.concat())
 }
 
-/// `KIND:VALUE` in DER.
+/// Encodes `KIND:VALUE` as DER.
 ///
 /// # Errors
-/// When it is of no known kind, or not of its kind.
+/// When it is of an unknown kind, or invalid for its kind.
 pub(crate) fn of_text(text: &str) -> Result<Vec<u8>, Error> {
     let (kind, value) = text.split_once(':').unwrap_or((text, ""));
     name(kind, &value.into())
@@ -125,7 +127,7 @@ fn domain(text: &str) -> Result<&str, Error> {
     }
 }
 
-/// An address, or a network: that and its mask.
+/// Encodes an address, or a network as address and mask.
 fn address(text: &str) -> Result<Vec<u8>, Error> {
     let wrong = || {
         Error::refused(format!(
@@ -157,7 +159,7 @@ fn address(text: &str) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// How many bits a mask has: in digits, or as an address.
+/// Returns the number of bits of a mask, which is a number or an address.
 fn length(mask: &str) -> Option<usize> {
     if let Ok(bits) = mask.parse() {
         return Some(bits);
@@ -170,10 +172,10 @@ fn length(mask: &str) -> Option<usize> {
     (ones == bits.count_ones()).then_some(ones as usize)
 }
 
-/// General names as a sequence.
+/// Encodes general names as a sequence.
 ///
 /// # Errors
-/// When one is of no known kind.
+/// When one is of an unknown kind.
 pub(crate) fn sequence(given: &Value) -> Result<Vec<u8>, Error> {
     Ok(part(SEQUENCE, &names(&pairs(given))?))
 }

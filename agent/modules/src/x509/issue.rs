@@ -1,4 +1,4 @@
-//! Certificates and requests: what one would hold, how that differs from one that is there, and its signature.
+//! Certificates and requests: their draft, its comparison with an existing one, and the signature.
 
 use jiff::{SignedDuration, Timestamp};
 use state::exec::Exec;
@@ -14,7 +14,7 @@ use super::pem;
 
 const DAY_S: i64 = 24 * 60 * 60;
 
-/// Digests, with what an RSA and an EC key's signature over them is called.
+/// The digests, each with the identifiers of an RSA and an EC signature over it.
 const DIGESTS: &[(&str, &str, &str)] = &[
     ("sha1", "1.2.840.113549.1.1.5", "1.2.840.10045.4.1"),
     ("sha224", "1.2.840.113549.1.1.14", "1.2.840.10045.4.3.1"),
@@ -23,10 +23,10 @@ const DIGESTS: &[(&str, &str, &str)] = &[
     ("sha512", "1.2.840.113549.1.1.13", "1.2.840.10045.4.3.4"),
 ];
 
-/// The names that Salt lets a digest have.
+/// The names of digests that Salt accepts.
 const SALTS_DIGESTS: &str = "sha1, sha224, sha256, sha384, sha512, sha512_224, sha512_256, sha3_224, sha3_256, sha3_384, sha3_512";
 
-/// What a certificate would hold.
+/// The contents of a certificate that is to be created.
 pub(crate) struct Draft {
     serial: Vec<u8>,
     subject: Name,
@@ -36,17 +36,17 @@ pub(crate) struct Draft {
     not_after: Timestamp,
     extensions: Vec<Extension>,
     digest: String,
-    /// None where another machine signs.
+    /// The key to sign with; `None` if another machine signs.
     signer: Option<Private>,
     authority: Option<Parts>,
 }
 
-/// An argument that is there and not null.
+/// Returns an argument that is given and not null.
 pub(crate) fn given<'a>(args: &'a Map, name: &str) -> Option<&'a Value> {
     args.get(name).filter(|value| !value.is_null())
 }
 
-/// The same where what is empty is as good as nothing.
+/// Returns an argument that is given and not empty.
 fn named<'a>(args: &'a Map, name: &str) -> Option<&'a Value> {
     given(args, name).filter(|value| value.is_true())
 }
@@ -55,7 +55,7 @@ fn text(args: &Map, name: &str) -> Option<String> {
     given(args, name).map(Value::to_text)
 }
 
-/// Older names of arguments get their newer ones.
+/// Renames arguments with older names to the current ones.
 pub(crate) fn renamed(args: &mut Map) {
     let mut rename = |long: &str, short: &str| {
         if let Some(value) = args.remove(long) {
@@ -72,7 +72,7 @@ pub(crate) fn renamed(args: &mut Map) {
     rename("algorithm", "digest");
 }
 
-/// Lays a signing policy over the arguments.
+/// Applies a signing policy, which overrides the arguments.
 pub(crate) fn merge(args: &mut Map, mut policy: Map) {
     renamed(args);
     renamed(&mut policy);
@@ -97,10 +97,10 @@ pub(crate) fn merge(args: &mut Map, mut policy: Map) {
     args.update(policy);
 }
 
-/// Refuses digests that there are not.
+/// Refuses unsupported digests.
 ///
 /// # Errors
-/// When it is none, or none that openssl's keys sign here.
+/// When the digest is unknown, or cannot be used for signing with openssl's keys here.
 pub(crate) fn check_digest(digest: &str) -> Result<(), Error> {
     let lower = digest.to_lowercase();
     if DIGESTS.iter().any(|(known, ..)| *known == lower) {
@@ -116,10 +116,10 @@ pub(crate) fn check_digest(digest: &str) -> Result<(), Error> {
     ))
 }
 
-/// A moment in UTC: `2026-01-31 12:00:00`.
+/// Parses a time in UTC: `2026-01-31 12:00:00`.
 ///
 /// # Errors
-/// When it is none.
+/// When it is invalid.
 pub(crate) fn moment(given: &str) -> Result<Timestamp, Error> {
     let wrong = || {
         Error::refused(format!(
@@ -133,10 +133,10 @@ pub(crate) fn moment(given: &str) -> Result<Timestamp, Error> {
     Ok(zoned.timestamp())
 }
 
-/// So many days from now.
+/// Returns the time that is this number of days from now.
 ///
 /// # Errors
-/// When no calendar has that day.
+/// When the calendar has no such date.
 pub(crate) fn in_days(days: f64) -> Result<Timestamp, Error> {
     let wrong = || Error::refused(format!("{days} days from now is no date"));
     let wait = SignedDuration::try_from_secs_f64(days * DAY_S as f64).map_err(|_| wrong())?;
@@ -157,10 +157,10 @@ fn serial(args: &Map) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// A serial number from hexadecimal digits.
+/// Parses a serial number from hexadecimal digits.
 ///
 /// # Errors
-/// When it is none.
+/// When it is invalid.
 pub(crate) fn serial_of(given: &Value) -> Result<Vec<u8>, Error> {
     let text = given.to_text();
     pem::unhexed(&text)
@@ -168,10 +168,11 @@ pub(crate) fn serial_of(given: &Value) -> Result<Vec<u8>, Error> {
 }
 
 impl Draft {
-    /// What the arguments of `create_certificate` come to, the signing policy laid over them.
+    /// Creates a draft from the arguments of `create_certificate`, to which the signing policy was
+    /// applied.
     ///
     /// # Errors
-    /// When they make no sense, or something that they name cannot be read.
+    /// When an argument is invalid, or something that it names cannot be read.
     pub(crate) fn of(cx: &Exec, args: &Map, is_remote: bool) -> Result<Self, Error> {
         let signer = match is_remote {
             true => None,
@@ -232,10 +233,10 @@ impl Draft {
         })
     }
 
-    /// How a certificate that is there differs, in Salt's words.
+    /// Returns the differences to an existing certificate, in Salt's words.
     ///
     /// # Errors
-    /// When the signature cannot be looked at.
+    /// When the signature cannot be checked.
     pub(crate) fn changes(&self, cx: &Exec, current: &Parts, args: &Map) -> Result<Map, Error> {
         let mut changes = Map::new();
         if let Some(digest) = digest_of(&current.algorithm)
@@ -274,10 +275,10 @@ impl Draft {
         Ok(changes)
     }
 
-    /// The certificate, signed.
+    /// Returns the signed certificate.
     ///
     /// # Errors
-    /// What openssl says against it.
+    /// The error of openssl.
     pub(crate) fn signed(&self, cx: &Exec) -> Result<Vec<u8>, Error> {
         let signer = self
             .signer
@@ -301,7 +302,7 @@ impl Draft {
     }
 }
 
-/// The public key that a certificate is for.
+/// Returns the public key that a certificate is for.
 fn subject_key(
     cx: &Exec,
     args: &Map,
@@ -324,7 +325,8 @@ fn subject_key(
     }
 }
 
-/// What a request asks for and nobody else has said, in the order in which extensions are written.
+/// Returns the extensions of a request that the arguments do not set, in the order in which
+/// extensions are written.
 fn asked(request: Option<Request>, said: &[Extension]) -> Vec<Extension> {
     let all = request
         .map(|request| request.extensions)
@@ -337,17 +339,17 @@ fn asked(request: Option<Request>, said: &[Extension]) -> Vec<Extension> {
         .collect()
 }
 
-/// The digest that a signature's identifier names; none where it names none.
+/// Returns the digest of a signature's identifier; `None` for an unknown one.
 pub(crate) fn digest_of(algorithm: &str) -> Option<&'static str> {
     let mut all = DIGESTS.iter();
     all.find(|(_, rsa, ec)| *rsa == algorithm || *ec == algorithm)
         .map(|(digest, ..)| *digest)
 }
 
-/// How a key signs, as it stands in what is signed.
+/// Encodes the signature algorithm of a key, as a part of the signed data.
 ///
 /// # Errors
-/// When the digest or the key is of no kind that is known here.
+/// When the digest or the key is of an unknown kind.
 pub(crate) fn algorithm(signer: &Private, digest: &str) -> Result<Vec<u8>, Error> {
     let (kind, _) = keys::kind(&signer.key)?;
     let known_digest = DIGESTS.iter().find(|(known, ..)| *known == digest);
@@ -364,10 +366,10 @@ pub(crate) fn algorithm(signer: &Private, digest: &str) -> Result<Vec<u8>, Error
     })
 }
 
-/// What is to be signed, and its signature.
+/// Signs a body and returns it with the algorithm and the signature.
 ///
 /// # Errors
-/// What openssl says against it.
+/// The error of openssl.
 pub(crate) fn finished(
     cx: &Exec,
     signer: &Private,
@@ -380,7 +382,8 @@ pub(crate) fn finished(
     Ok(parts(SEQUENCE, &[body, algorithm, signature]))
 }
 
-/// `extensions` among the changes: which are added, changed and removed; nothing where none is.
+/// Returns `extensions` of the changes: those added, changed and removed; an empty map without
+/// changes.
 pub(crate) fn compared(current: &[Extension], wanted: &[Extension]) -> Map {
     let name = |one: &Extension| Value::from(extensions::name_of(&one.oid));
     let find =
@@ -401,15 +404,15 @@ pub(crate) fn compared(current: &[Extension], wanted: &[Extension]) -> Map {
     }
 }
 
-/// Whether a certificate's time is over in so many days.
+/// Returns true if a certificate expires within this number of days.
 ///
 /// # Errors
-/// When no calendar has that day.
+/// When the calendar has no such date.
 pub(crate) fn expires(current: &Parts, days: f64) -> Result<bool, Error> {
     Ok(current.not_after < stamp(in_days(days)?))
 }
 
-/// A request for a certificate.
+/// A certificate request that is to be created.
 pub(crate) struct Asking {
     key: Private,
     subject: Name,
@@ -418,10 +421,10 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    /// What the arguments of `create_csr` come to.
+    /// Creates a request from the arguments of `create_csr`.
     ///
     /// # Errors
-    /// When they make no sense, or the key cannot be read.
+    /// When an argument is invalid, or the key cannot be read.
     pub(crate) fn of(cx: &Exec, args: &Map) -> Result<Self, Error> {
         let key = given(args, "private_key").unwrap_or(&Value::Null);
         let key = Private::of(cx, key, text(args, "private_key_passphrase").as_deref())?;
@@ -448,7 +451,7 @@ impl Asking {
         })
     }
 
-    /// How a request that is there differs, in Salt's words.
+    /// Returns the differences to an existing request, in Salt's words.
     pub(crate) fn changes(&self, current: &Request, args: &Map) -> Map {
         let mut changes = Map::new();
         if let Some(digest) = digest_of(&current.algorithm)
@@ -466,10 +469,10 @@ impl Asking {
         changes
     }
 
-    /// The request, signed.
+    /// Returns the signed request.
     ///
     /// # Errors
-    /// What openssl says against it.
+    /// The error of openssl.
     pub(crate) fn signed(&self, cx: &Exec) -> Result<Vec<u8>, Error> {
         let extensions: Vec<Vec<u8>> = self.extensions.iter().map(extensions::der).collect();
         let attribute = match extensions.is_empty() {

@@ -1,4 +1,4 @@
-//! Keys: what is made, read and used of them is the `openssl` program's.
+//! Keys. The `openssl` program creates, reads and uses them.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ use crate::exec::cmd::Temporary;
 use crate::hashes;
 use crate::process::{Output, Process};
 
-/// The variable that hands a passphrase to the program.
+/// The variable that passes a passphrase to the program.
 pub(crate) const PASSPHRASE: &str = "PINCH_X509_PASSPHRASE";
-/// The same of one that a key gets.
+/// The variable that passes the new passphrase of a key.
 pub(crate) const NEW_PASSPHRASE: &str = "PINCH_X509_NEW_PASSPHRASE";
 
 const RSA: &str = "1.2.840.113549.1.1.1";
@@ -37,7 +37,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// By Salt's name.
+    /// Returns the kind with Salt's name.
     pub(crate) fn of(name: &str) -> Option<Self> {
         Some(match name {
             "rsa" => Self::Rsa,
@@ -48,7 +48,7 @@ impl Kind {
         })
     }
 
-    /// Salt's name.
+    /// Returns Salt's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Rsa => "rsa",
@@ -58,16 +58,16 @@ impl Kind {
         }
     }
 
-    /// Whether what is signed is hashed before.
+    /// Returns true if data is hashed before it is signed.
     pub(crate) fn hashes(self) -> bool {
         matches!(self, Self::Rsa | Self::Ec)
     }
 }
 
-/// The kind of a public key, and its size where it may have several.
+/// Returns the kind of a public key, and its size if the kind has several.
 ///
 /// # Errors
-/// When it is of no kind that is known here.
+/// When it is of an unknown kind.
 pub(crate) fn kind(key: &[u8]) -> Result<(Kind, Option<i64>), Error> {
     read_kind(key).ok_or_else(|| "Did not recognize key type".into())
 }
@@ -95,10 +95,10 @@ fn read_kind(key: &[u8]) -> Option<(Kind, Option<i64>)> {
     })
 }
 
-/// What identifies a public key: the hash of its bits.
+/// Returns the identifier of a public key, which is the hash of its bits.
 ///
 /// # Errors
-/// When it is no key.
+/// When it is not a key.
 pub(crate) fn identifier(key: &[u8]) -> Result<Vec<u8>, Error> {
     let bits = Der(key).take(SEQUENCE).and_then(|inside| {
         let mut inside = Der(inside);
@@ -110,15 +110,15 @@ pub(crate) fn identifier(key: &[u8]) -> Result<Vec<u8>, Error> {
     pem::unhexed(&hash).ok_or_else(|| "Did not recognize key type".into())
 }
 
-/// A private key, and where the program finds it.
+/// A private key, and the source from which the program reads it.
 #[derive(Clone)]
 pub(crate) struct Private {
-    /// A path, or its text.
+    /// The path or the text.
     source: Source,
     passphrase: Option<String>,
-    /// The public one.
+    /// The public key.
     pub(crate) key: Vec<u8>,
-    /// How it stands there.
+    /// The encoding of the source.
     pub(crate) encoding: Encoding,
 }
 
@@ -128,16 +128,16 @@ enum Source {
     Text(String),
 }
 
-/// Why a private key cannot be used.
+/// The reason why a private key cannot be used.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// It is encrypted, and not with this passphrase.
+    /// The key is encrypted with another passphrase.
     WrongPassphrase,
-    /// It is encrypted, and there is no passphrase.
+    /// The key is encrypted, and no passphrase is given.
     NoPassphrase,
-    /// There is a passphrase, and it is not encrypted.
+    /// A passphrase is given, and the key is not encrypted.
     NotEncrypted,
-    /// It is none.
+    /// The data is not a key.
     NoKey,
     Other(Error),
 }
@@ -156,7 +156,7 @@ impl From<Refusal> for Error {
     }
 }
 
-/// Runs the program: quietly, since keys may stand in what it says.
+/// Runs the program. Its output may contain keys, so it is not logged.
 ///
 /// # Errors
 /// When it cannot be started.
@@ -190,15 +190,15 @@ fn done(output: Output) -> Result<String, Error> {
 }
 
 impl Private {
-    /// A key that a user names.
+    /// Reads a key from a user's argument.
     ///
     /// # Errors
-    /// When it is no private key, or its passphrase is another one.
+    /// When it is not a private key, or the passphrase is wrong.
     pub(crate) fn of(cx: &Exec, given: &Value, passphrase: Option<&str>) -> Result<Self, Error> {
         Ok(Self::load(cx, given, passphrase)?)
     }
 
-    /// The same, with the kind of the failure.
+    /// Like [`Self::of`], but returns the kind of the failure.
     pub(crate) fn load(
         cx: &Exec,
         given: &Value,
@@ -215,7 +215,7 @@ impl Private {
         let is_encrypted = match encoding {
             Encoding::Pem => text.contains("ENCRYPTED"),
             Encoding::Pkcs12 => passphrase.is_some(),
-            // A key's version comes first, or how it is encrypted.
+            // A key begins with its version, an encrypted one with its encryption.
             _ => Der(Der(&bytes).take(SEQUENCE).unwrap_or_default())
                 .take(SEQUENCE)
                 .is_some(),
@@ -266,7 +266,7 @@ impl Private {
         self.process(words, option, env).run(cx)
     }
 
-    /// The program, to which the key is handed behind an option.
+    /// Returns a command of the program that gets the key with an option.
     pub(crate) fn process(&self, words: &[&str], option: &str, env: &[(&str, &str)]) -> Process {
         let (place, stdin) = match &self.source {
             Source::File(path) => (path.as_str(), None),
@@ -278,10 +278,10 @@ impl Private {
         process(&words, stdin, &[&[passphrase], env].concat())
     }
 
-    /// Its PEM, encrypted where there is a new passphrase.
+    /// Returns the PEM, encrypted if there is a new passphrase.
     ///
     /// # Errors
-    /// What openssl says against it.
+    /// The error of openssl.
     pub(crate) fn text(&self, cx: &Exec, new: Option<&str>) -> Result<String, Error> {
         let pass = format!("env:{NEW_PASSPHRASE}");
         let words: &[&str] = match new {
@@ -297,19 +297,19 @@ impl Private {
         kept(done(output)?)
     }
 
-    /// Signs what is DER.
+    /// Signs DER.
     ///
     /// # Errors
-    /// What openssl says against it.
+    /// The error of openssl.
     pub(crate) fn sign(&self, cx: &Exec, signed: &[u8], digest: &str) -> Result<Vec<u8>, Error> {
         let file = temporary(signed)?;
         self.sign_file(cx, &file.path().display().to_string(), digest, &[])
     }
 
-    /// Signs a file, with options for keys of RSA.
+    /// Signs a file, with options for RSA keys.
     ///
     /// # Errors
-    /// What openssl says against it.
+    /// The error of openssl.
     pub(crate) fn sign_file(
         &self,
         cx: &Exec,
@@ -348,7 +348,7 @@ impl Private {
     }
 }
 
-/// Bytes as openssl's dump shows them: sixteen a line, behind their place.
+/// Parses the bytes in a dump by openssl: sixteen a line, after their offset.
 fn dumped(text: &str) -> Option<Vec<u8>> {
     let mut all = Vec::new();
     for line in text.lines() {
@@ -365,7 +365,7 @@ fn dumped(text: &str) -> Option<Vec<u8>> {
     (!all.is_empty()).then_some(all)
 }
 
-/// A file that is gone when it is dropped.
+/// Writes a temporary file, which is deleted when the value is dropped.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -373,10 +373,10 @@ pub(crate) fn temporary(bytes: &[u8]) -> Result<Temporary, Error> {
     Temporary::written(".x509", bytes, None)
 }
 
-/// Whether a signature of something is made by a public key.
+/// Returns true if a signature was made with the key of this public key.
 ///
 /// # Errors
-/// When openssl is missing, or the key is of no known kind.
+/// When openssl is missing, or the key is of an unknown kind.
 pub(crate) fn verify(
     cx: &Exec,
     key: &[u8],
@@ -389,10 +389,10 @@ pub(crate) fn verify(
     verify_file(cx, key, &place, signature, (digest, &[]))
 }
 
-/// The same of a file, with a digest and options for keys of RSA.
+/// Like [`verify`], for a file, with a digest and options for RSA keys.
 ///
 /// # Errors
-/// When openssl is missing, or the key is of no known kind.
+/// When openssl is missing, or the key is of an unknown kind.
 pub(crate) fn verify_file(
     cx: &Exec,
     key: &[u8],
@@ -427,16 +427,16 @@ pub(crate) fn verify_file(
     Ok(openssl(cx, &words, Some(&pem::text("PUBLIC KEY", key)), &[])?.success())
 }
 
-/// A private key is a secret from its birth.
+/// Registers a new private key as a secret, and returns it.
 fn kept(text: String) -> Result<String, Error> {
     secret::keep(&[], &text.as_str().into());
     Ok(text)
 }
 
-/// Makes a private key: its PEM.
+/// Generates a private key and returns its PEM.
 ///
 /// # Errors
-/// When there is no such kind or size, or openssl says something against it.
+/// When the kind or size is not supported, or openssl fails.
 pub(crate) fn generate(
     cx: &Exec,
     algo: &str,
@@ -462,10 +462,10 @@ pub(crate) fn generate(
     made(cx, kind, &setting, passphrase)
 }
 
-/// Makes a private RSA key of any size that openssl takes: its PEM.
+/// Generates a private RSA key of any size that openssl accepts, and returns its PEM.
 ///
 /// # Errors
-/// What openssl says against it.
+/// The error of openssl.
 pub(crate) fn generate_rsa(cx: &Exec, bits: i64) -> Result<String, Error> {
     made(cx, Kind::Rsa, &format!("rsa_keygen_bits:{bits}"), None)
 }
@@ -484,10 +484,11 @@ fn made(cx: &Exec, kind: Kind, setting: &str, passphrase: Option<&str>) -> Resul
     kept(done(openssl(cx, &words, None, &env)?)?)
 }
 
-/// The public key of what a user names: a public or private key, a certificate or a request.
+/// Returns the public key from a user's argument: a public or private key, a certificate or a
+/// request.
 ///
 /// # Errors
-/// When it is nothing of that.
+/// When it is none of these.
 pub(crate) fn public(cx: &Exec, given: &Value, passphrase: Option<&str>) -> Result<Vec<u8>, Error> {
     let bytes = pem::source(given)?;
     if let Some(key) = public_of(&bytes) {

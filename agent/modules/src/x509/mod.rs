@@ -1,4 +1,5 @@
-//! X.509: certificates and keys, read and written here, signed by the `openssl` program.
+//! X.509: certificates and keys. They are read and encoded here, and signed by the `openssl`
+//! program.
 
 pub(crate) mod containers;
 pub(crate) mod crl;

@@ -6,7 +6,8 @@ use value::{Map, Value};
 use super::der::{Der, IA5, OID, PRINTABLE, SEQUENCE, SET, UTF8, oid, part, parts};
 use super::shown::{dotted, text};
 
-/// Salt's short names in the order in which they are written, with longer ones, and what RFC 4514 calls them.
+/// Salt's short names in the order in which they are written, with the longer ones, the
+/// identifiers, and whether RFC 4514 uses the name.
 pub(crate) const ATTRIBUTES: &[(&str, &[&str], &str, bool)] = &[
     ("C", &[], "2.5.4.6", true),
     ("ST", &["stateOrProvinceName"], "2.5.4.8", true),
@@ -33,15 +34,16 @@ pub(crate) const ATTRIBUTES: &[(&str, &[&str], &str, bool)] = &[
     ("DC", &[], "0.9.2342.19200300.100.1.25", true),
 ];
 
-/// A name: its parts in order, each one or several attributes by their identifiers.
+/// A name: its parts in order, each with one or several attributes by their identifiers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Name(Vec<Vec<(String, String)>>);
 
 impl Name {
-    /// From what a user wrote: a text as RFC 4514 has it, a list of such parts, or a dictionary.
+    /// Reads a name from a user's argument: a text in RFC 4514's form, a list of such parts, or a
+    /// dictionary.
     ///
     /// # Errors
-    /// When it is none of them.
+    /// When it is none of these.
     pub(crate) fn of(given: &Value) -> Result<Self, Error> {
         match given {
             Value::Str(text) => {
@@ -70,7 +72,7 @@ impl Name {
         Self(ATTRIBUTES.iter().filter_map(attribute).collect())
     }
 
-    /// From DER, the outer part included.
+    /// Parses DER, including the outer element.
     pub(crate) fn read(der: &[u8]) -> Option<Self> {
         let sets = Der(Der(der).take(SEQUENCE)?).parts();
         let attribute = |(_, attribute): (u8, &[u8])| {
@@ -85,10 +87,10 @@ impl Name {
         ))
     }
 
-    /// In DER.
+    /// Encodes the name as DER.
     ///
     /// # Errors
-    /// When an identifier is none.
+    /// When an identifier is invalid.
     pub(crate) fn der(&self) -> Result<Vec<u8>, Error> {
         let mut sets = Vec::new();
         for part_ in &self.0 {
@@ -109,7 +111,7 @@ impl Name {
         Ok(parts(SEQUENCE, &sets))
     }
 
-    /// As RFC 4514 writes it: the last part first.
+    /// Formats the name as in RFC 4514, with the last part first.
     pub(crate) fn shown(&self) -> String {
         let attribute = |(oid, value): &(String, String)| {
             let known = ATTRIBUTES
@@ -126,7 +128,7 @@ impl Name {
         self.0.iter().rev().map(part).collect::<Vec<_>>().join(",")
     }
 
-    /// Its attributes by Salt's short names, in Salt's order.
+    /// Returns the attributes by Salt's short names, in Salt's order.
     pub(crate) fn map(&self) -> Map {
         let value = |(short, _, oid, _): &(&str, &[&str], &str, bool)| {
             let mut all = self.0.iter().flatten();
@@ -141,7 +143,7 @@ impl Name {
     }
 }
 
-/// Parts between marks that have no backslash before them.
+/// Splits at marks that no backslash precedes.
 fn split(text: &str, mark: char) -> Vec<String> {
     let (mut all, mut last, mut is_escaped) = (Vec::new(), String::new(), false);
     for c in text.chars() {
@@ -156,7 +158,7 @@ fn split(text: &str, mark: char) -> Vec<String> {
     all
 }
 
-/// One part of a name: `CN=one+UID=two`.
+/// Parses one part of a name: `CN=one+UID=two`.
 fn relative(text: &str) -> Result<Vec<(String, String)>, Error> {
     let attribute = |part: &String| {
         let wrong = || Error::refused(format!("Failed parsing rdn string: {text}"));

@@ -1,4 +1,4 @@
-//! The parts of certificates and of requests for them, as they stand in DER.
+//! The parts of certificates and of certificate requests, in DER.
 
 use state::module::Error;
 use value::Value;
@@ -7,26 +7,26 @@ use super::der::{BIT_STRING, Der, INTEGER, OID, SEQUENCE, SET, part};
 use super::names::Name;
 use super::{extensions, keys, pem, shown};
 
-/// An extension.
+/// An extension of a certificate or request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Extension {
-    /// Its identifier.
+    /// The identifier.
     pub(crate) oid: String,
     pub(crate) is_critical: bool,
-    /// Its value in DER.
+    /// The value in DER.
     pub(crate) value: Vec<u8>,
 }
 
-/// A certificate; names, key and what is signed are DER with their outer part.
+/// A certificate. Names, key and the signed part are DER including the outer element.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
     /// The whole certificate.
     pub(crate) der: Vec<u8>,
-    /// What is signed.
+    /// The signed part.
     pub(crate) signed: Vec<u8>,
-    /// How, as an identifier.
+    /// The identifier of the signature algorithm.
     pub(crate) algorithm: String,
-    /// As people count it.
+    /// The version, starting at 1.
     pub(crate) version: i64,
     pub(crate) signature: Vec<u8>,
     pub(crate) serial: Vec<u8>,
@@ -49,7 +49,7 @@ pub(crate) struct Request {
 }
 
 impl Parts {
-    /// Reads DER.
+    /// Parses DER.
     pub(crate) fn read(der: &[u8]) -> Option<Self> {
         let whole_inside = Der(der).take(SEQUENCE)?;
         let mut whole = Der(whole_inside);
@@ -88,10 +88,10 @@ impl Parts {
         })
     }
 
-    /// From a file, PEM or DER that a user names.
+    /// Reads a certificate from a user's argument: a file, PEM or DER.
     ///
     /// # Errors
-    /// When it is no certificate.
+    /// When it is not a certificate.
     pub(crate) fn of(given: &Value) -> Result<Self, Error> {
         let bytes = pem::source(given)?;
         let is_pem = String::from_utf8_lossy(&bytes).contains("-----BEGIN");
@@ -104,7 +104,7 @@ impl Parts {
         })
     }
 
-    /// What identifies its key: what it says itself, or the key's hash.
+    /// Returns the identifier of the certificate's key: from the extension, or else the key's hash.
     ///
     /// # Errors
     /// When the key cannot be read.
@@ -125,7 +125,7 @@ impl Parts {
     }
 }
 
-/// The first certificate in PEM, DER or PKCS#7.
+/// Returns the first certificate in PEM, DER or PKCS#7.
 pub(crate) fn certificate(bytes: &[u8]) -> Option<Parts> {
     const KINDS: [&str; 4] = [
         "CERTIFICATE",
@@ -138,7 +138,7 @@ pub(crate) fn certificate(bytes: &[u8]) -> Option<Parts> {
     Parts::read(&der).or_else(of_container)
 }
 
-/// What a request may be called in PEM.
+/// The labels of a request in PEM.
 const KINDS: [&str; 2] = ["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"];
 
 const NO_REQUEST: &str = "Could not load PEM-encoded certificate signing request.";
@@ -166,25 +166,25 @@ impl Request {
         })
     }
 
-    /// From PEM or DER; whether it was PEM.
+    /// Parses PEM or DER. The bool is true for PEM.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Option<(Self, bool)> {
         let (der, is_pem) = pem::der(bytes, &KINDS)?;
         Some((Self::read(&der)?, is_pem))
     }
 
-    /// From a file, PEM or DER that a user names.
+    /// Reads a request from a user's argument: a file, PEM or DER.
     ///
     /// # Errors
-    /// When it is no request.
+    /// When it is not a request.
     pub(crate) fn of(given: &Value) -> Result<Self, Error> {
         let read = Self::read(&Self::der(given)?);
         read.ok_or_else(|| NO_REQUEST.into())
     }
 
-    /// The DER of what a user names.
+    /// Returns the DER of a request in a user's argument.
     ///
     /// # Errors
-    /// When it is no request.
+    /// When it is not a request.
     pub(crate) fn der(given: &Value) -> Result<Vec<u8>, Error> {
         let der = pem::der(&pem::source(given)?, &KINDS).map(|(der, _)| der);
         let der = der.filter(|der| Self::read(der).is_some());

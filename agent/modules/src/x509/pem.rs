@@ -1,4 +1,4 @@
-//! PEM, and the ways in which Salt's functions take certificates and keys.
+//! PEM, and the forms in which Salt's functions accept certificates and keys.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,7 +12,8 @@ use super::shown::CERTIFICATE_MAX;
 const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
 
-/// Where a certificate or a key comes from: a file, or its text in place.
+/// Returns the bytes of a certificate or key from an argument: the path of a file, or the text
+/// itself.
 ///
 /// # Errors
 /// When it is neither a file, nor PEM, hexadecimal digits or base64.
@@ -44,7 +45,7 @@ fn unknown() -> Error {
     "Could not load provided source. You need to pass an existing file, (PEM|hex|base64)-encoded string or raw bytes.".into()
 }
 
-/// A file that may hold a certificate or a key.
+/// Reads a file that may contain a certificate or a key.
 ///
 /// # Errors
 /// When it cannot be read, or is too large.
@@ -64,7 +65,7 @@ pub(crate) fn file(path: &Path) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Bytes from hexadecimal digits, with or without colons.
+/// Decodes hexadecimal digits, with or without colons.
 pub(crate) fn unhexed(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<char> = text.chars().filter(|c| *c != ':').collect();
     let pair = |pair: &[char]| {
@@ -75,7 +76,7 @@ pub(crate) fn unhexed(text: &str) -> Option<Vec<u8>> {
     (!digits.is_empty()).then(|| digits.chunks(2).map(pair).collect())?
 }
 
-/// The blocks of a text: what each says it is, and its bytes.
+/// Returns the blocks of a text: the label and the bytes of each.
 pub(crate) fn blocks(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     let text = String::from_utf8_lossy(bytes);
     let (mut all, mut open): (Vec<_>, Option<(String, String)>) = (Vec::new(), None);
@@ -94,7 +95,7 @@ pub(crate) fn blocks(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// The DER of what is PEM of one of these kinds, or DER already; whether it was PEM.
+/// Returns the DER from PEM of one of these kinds, or from DER. The bool is true for PEM.
 pub(crate) fn der(bytes: &[u8], kinds: &[&str]) -> Option<(Vec<u8>, bool)> {
     if !String::from_utf8_lossy(bytes).contains(BEGIN) {
         return Some((bytes.to_vec(), false));
@@ -104,7 +105,7 @@ pub(crate) fn der(bytes: &[u8], kinds: &[&str]) -> Option<(Vec<u8>, bool)> {
     Some((der, true))
 }
 
-/// The PEM of DER.
+/// Formats DER as PEM.
 pub(crate) fn text(kind: &str, der: &[u8]) -> String {
     let lines = der.chunks(48).map(|chunk| base64::encode(chunk) + "\n");
     format!(
@@ -113,10 +114,10 @@ pub(crate) fn text(kind: &str, der: &[u8]) -> String {
     )
 }
 
-/// The first block of a text, put right: lines of 64 characters, nothing around it.
+/// Returns the first block of a text in normal form: lines of 64 characters, and no other text.
 ///
 /// # Errors
-/// When there is none.
+/// When there is no block.
 pub(crate) fn entry(given: &Value, kind: Option<&str>) -> Result<String, Error> {
     let bytes = source(given)?;
     let text = String::from_utf8_lossy(&bytes).replace("\\n", "\n");

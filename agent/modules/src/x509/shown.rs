@@ -1,9 +1,10 @@
-//! What stands in an X.509 certificate, in OpenSSL's words. Nothing is verified here: it is only shown.
+//! The contents of an X.509 certificate in OpenSSL's words. Nothing is verified here: the contents
+//! are only shown.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-/// No certificate is larger.
+/// The maximum size of a certificate in bytes.
 pub const CERTIFICATE_MAX: usize = 1 << 20;
 
 pub(crate) const SEQUENCE: u8 = 0x30;
@@ -13,29 +14,29 @@ pub(crate) const OID: u8 = 0x06;
 /// A certificate.
 #[derive(Debug)]
 pub struct Certificate {
-    /// Who has signed it: names and texts.
+    /// The issuer: names and texts.
     pub issuer: Vec<(String, String)>,
-    /// Whom it is for.
+    /// The subject: names and texts.
     pub subject: Vec<(String, String)>,
-    /// `YYYYMMDDhhmmssZ`.
+    /// The beginning of the validity: `YYYYMMDDhhmmssZ`.
     pub not_before: String,
-    /// The same of its end.
+    /// The end of the validity, in the same format.
     pub not_after: String,
-    /// In decimal digits.
+    /// The serial number in decimal digits.
     pub serial: String,
-    /// How it is signed.
+    /// The name of the signature algorithm.
     pub signature_algorithm: String,
-    /// One less than what people call it.
+    /// The encoded version, one less than the usual number.
     pub version: i64,
-    /// Names and texts.
+    /// The extensions: names and texts.
     pub extensions: Vec<(String, String)>,
 }
 
-/// Parts of DER, one after the other.
+/// A reader of consecutive DER elements.
 pub(crate) struct Der<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Der<'a> {
-    /// The next part: its tag and what is in it.
+    /// Returns the next element: its tag and contents.
     pub(crate) fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (tag, rest) = self.0.split_first()?;
         let (first, rest) = rest.split_first()?;
@@ -53,14 +54,14 @@ impl<'a> Der<'a> {
         Some((*tag, inside))
     }
 
-    /// The next part if it has this tag.
+    /// Returns the contents of the next element if it has this tag.
     pub(crate) fn take(&mut self, tag: u8) -> Option<&'a [u8]> {
         (self.0.first() == Some(&tag))
             .then(|| self.next())?
             .map(|(_, inside)| inside)
     }
 
-    /// All parts.
+    /// Returns all elements.
     pub(crate) fn parts(self) -> impl Iterator<Item = (u8, &'a [u8])> {
         let mut der = self;
         std::iter::from_fn(move || der.next())
@@ -68,7 +69,7 @@ impl<'a> Der<'a> {
 }
 
 impl Certificate {
-    /// Reads one; none where it is none.
+    /// Parses a certificate; `None` when it is invalid.
     pub fn read(der: &[u8]) -> Option<Self> {
         let mut whole = Der(Der(der).take(SEQUENCE)?);
         let mut body = Der(whole.take(SEQUENCE)?);
@@ -102,7 +103,7 @@ impl Certificate {
     }
 }
 
-/// What an algorithm of signatures is called.
+/// Returns the name of a signature algorithm.
 pub(crate) fn algorithm(oid: &str) -> String {
     named(ALGORITHMS, oid)
 }
@@ -112,7 +113,7 @@ fn named(names: &[(&str, &str)], oid: &str) -> String {
     known.map_or(oid, |(_, name)| name).to_owned()
 }
 
-/// The attributes of a name, in their order.
+/// Returns the attributes of a name, in their order.
 fn name(der: &[u8]) -> Vec<(String, String)> {
     let sets = Der(der).parts().filter(|(tag, _)| *tag == SET);
     let attributes = sets.flat_map(|(_, set)| Der(set).parts());
@@ -141,7 +142,7 @@ pub(crate) fn text(tag: u8, value: &[u8]) -> String {
     }
 }
 
-/// UTCTime and GeneralizedTime, both in full.
+/// Formats UTCTime and GeneralizedTime, with a four-digit year.
 pub(crate) fn time((tag, value): (u8, &[u8])) -> Option<String> {
     let text = std::str::from_utf8(value).ok()?;
     let digits = text.strip_suffix('Z')?;
@@ -178,10 +179,10 @@ pub(crate) fn dotted(oid: &[u8]) -> String {
     text
 }
 
-/// A whole number of any length, in decimal digits.
+/// Formats an integer of any length in decimal digits.
 pub(crate) fn decimal(bytes: &[u8]) -> String {
     let negative = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
-    // The last digits come first.
+    // The least significant digit is first.
     let mut digits = vec![0_u8];
     for byte in bytes {
         let byte = if negative { !byte } else { *byte };
@@ -220,11 +221,11 @@ fn hex(bytes: &[u8]) -> String {
     bytes.join(":")
 }
 
-/// The name of an extension and what it says; what is not known here is shown in hexadecimal digits.
+/// Returns the name and the text of an extension. An unknown one is shown in hexadecimal digits.
 fn extension(der: &[u8]) -> Option<(String, String)> {
     let mut der = Der(der);
     let oid = dotted(der.take(OID)?);
-    // Whether it is critical is not shown.
+    // The critical flag is not shown.
     let _ = der.take(0x01);
     let value = der.take(0x04)?;
     let known = EXTENSIONS.iter().find(|(known, ..)| *known == oid);

@@ -1,4 +1,4 @@
-//! What extensions say, in the dictionaries of Salt's `read_*` functions.
+//! The contents of extensions, in the dictionaries that Salt's `read_*` functions return.
 
 use std::net::IpAddr;
 
@@ -10,13 +10,13 @@ use super::names::Name;
 use super::parts::Extension;
 use super::shown::{self, decimal, dotted, time};
 
-/// `0A:FF`.
+/// Formats bytes as `0A:FF`.
 pub(crate) fn colons(bytes: &[u8]) -> String {
     let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
     digits.join(":")
 }
 
-/// A number as Salt shows it: without zeros before it.
+/// Formats a number as Salt does, without leading zeros.
 pub(crate) fn number(bytes: &[u8]) -> String {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     match bytes.get(zeros..).unwrap_or_default() {
@@ -25,7 +25,7 @@ pub(crate) fn number(bytes: &[u8]) -> String {
     }
 }
 
-/// A moment as Salt shows it: `2026-01-31 12:00:00`.
+/// Formats a time as Salt does: `2026-01-31 12:00:00`.
 pub(crate) fn moment(stamp: &str) -> String {
     let part = |from: usize, to: usize| stamp.get(from..to).unwrap_or_default();
     let (date, clock) = ((part(0, 4), part(4, 6), part(6, 8)), part(8, 14));
@@ -37,15 +37,15 @@ pub(crate) fn moment(stamp: &str) -> String {
     )
 }
 
-/// What a signature's algorithm is called.
+/// Returns the name of a signature's algorithm.
 pub(crate) fn algorithm(oid: &str) -> String {
-    // OpenSSL alone has capitals there.
+    // Only OpenSSL uses capitals here.
     shown::algorithm(oid).replace("ED", "ed")
 }
 
 type Tell = fn(&[u8]) -> Option<Map>;
 
-/// By Salt's names and in its order: how an extension is told. Those that are not listed are not told.
+/// The functions that read each extension, in Salt's order. Other extensions are not returned.
 const TOLD: &[(&str, Tell)] = &[
     ("2.5.29.19", basic),
     ("2.5.29.15", usage),
@@ -78,7 +78,7 @@ const TOLD: &[(&str, Tell)] = &[
         value_of(whole(Der(value).take(INTEGER)?))
     }),
     ("2.5.29.46", points),
-    // Those of an entry of a revocation list.
+    // The extensions of an entry of a revocation list.
     ("2.5.29.29", |value| {
         value_of(names(Der(value).take(SEQUENCE)?))
     }),
@@ -88,13 +88,13 @@ const TOLD: &[(&str, Tell)] = &[
     }),
 ];
 
-/// All extensions that Salt tells.
+/// Returns all extensions that Salt returns.
 pub(crate) fn all(extensions: &[Extension]) -> Map {
     let one = |(oid, tell): &(&str, Tell)| {
         let found = extensions.iter().find(|one| one.oid == *oid)?;
         let mut told = Map::new().with("critical", found.is_critical);
         told.update(tell(&found.value).unwrap_or_else(|| {
-            // What cannot be read is shown as it stands there.
+            // An extension that cannot be parsed is shown as its bytes.
             Map::new().with("value", colons(&found.value))
         }));
         let mut known = EXTENSIONS.iter().chain(super::crl::EXTENSIONS);
@@ -186,7 +186,7 @@ fn access(value: &[u8]) -> Option<Map> {
     value_of(Value::list(ways))
 }
 
-/// Reasons as the bits of a BIT STRING, in the alphabet's order.
+/// Returns the reasons of the bits of a BIT STRING, in alphabetical order.
 fn reasons(bits: Option<&[u8]>) -> Value {
     let bytes = bits
         .and_then(<[u8]>::split_first)
@@ -207,7 +207,7 @@ fn reasons(bits: Option<&[u8]>) -> Value {
     Value::list(all.into_iter().map(Value::from))
 }
 
-/// The name of a distribution point: in full, or its end.
+/// Returns the name of a distribution point: the full name, or the relative one.
 fn point_name(der: Option<&[u8]>) -> (Value, Value) {
     match der.and_then(|der| Der(der).next()) {
         Some((0xa0, all)) => (names(all), Value::Null),
@@ -237,7 +237,7 @@ fn issuing_point(value: &[u8]) -> Option<Map> {
     let (user, ca) = (truth(inside.take(0x81)), truth(inside.take(0x82)));
     let flags = reasons(inside.take(0x83));
     let (indirect, attributes) = (truth(inside.take(0x84)), truth(inside.take(0x85)));
-    // The second name is written so by Salt.
+    // Salt's own spelling of the second name.
     let told = Map::new()
         .with("fullname", full)
         .with("onysomereasons", flags);
@@ -311,7 +311,7 @@ fn names(der: &[u8]) -> Value {
     Value::list(Der(der).parts().map(|name| Value::from(general(name))))
 }
 
-/// A general name as Salt writes it.
+/// Formats a general name as Salt does.
 fn general((tag, value): (u8, &[u8])) -> String {
     let text = || String::from_utf8_lossy(value);
     match tag {
@@ -325,7 +325,7 @@ fn general((tag, value): (u8, &[u8])) -> String {
     }
 }
 
-/// An address with all its digits, or a network: that and how long its mask is.
+/// Formats an address with all its digits, or a network as address and prefix length.
 fn address(bytes: &[u8]) -> String {
     let one = |bytes: &[u8]| match (<[u8; 4]>::try_from(bytes), <[u8; 16]>::try_from(bytes)) {
         (Ok(four), _) => Some(IpAddr::from(four).to_string()),

@@ -17,7 +17,7 @@ fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().mode() & 0o7777
 }
 
-/// Puts a symlink to the victim in the place of the file, as whoever owns the folder can.
+/// Replaces the file by a symlink to the victim, as the owner of the folder can do.
 fn swapped(root: &Path) {
     std::fs::rename(root.join("in/file"), root.join("moved")).unwrap();
     symlink(root.join("victim"), root.join("in/file")).unwrap();
@@ -37,7 +37,7 @@ fn owner_and_mode_go_to_what_was_opened_and_not_to_what_has_its_name_now() {
     }
     assert_eq!(mode(&root.join("victim")), 0o600);
     assert_eq!(root.join("victim").metadata().unwrap().uid(), trust::user());
-    // Now it is a symlink, and that has no mode.
+    // Now it is a symlink, which has no mode.
     assert!(place.entry().unwrap().chmod(0o666).is_err());
 }
 
@@ -68,7 +68,7 @@ fn nothing_is_made_renamed_or_removed_through_a_symlink_that_came_later() {
     assert!(root.join("was/newer").exists() && !root.join("was/file").exists());
     let far = std::fs::read_dir(root.join("far")).unwrap();
     assert_eq!(far.count(), 1);
-    // And below a folder that is held no symlink leads anywhere.
+    // Below an open folder no symlink is followed.
     let top = Folder::open(&root, Links::Followed).unwrap();
     assert!(top.below(Path::new("in")).is_err());
     assert!(top.below(Path::new("..")).is_err());
@@ -109,6 +109,6 @@ fn links_of_root_and_of_oneself_are_followed_and_those_of_others_are_not() {
         permitted(&asked, Links::Followed).unwrap();
         lchown(root.join(link), Some(0), None).unwrap();
     }
-    // What is not there leads nowhere.
+    // A missing path leads nowhere, so it is permitted.
     permitted(&root.join("none/file"), Links::Trusted).unwrap();
 }

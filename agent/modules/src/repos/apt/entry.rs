@@ -1,18 +1,18 @@
-//! One source of APT, of either form, and what both forms have in common.
+//! One source of APT in either format, and the operations that both formats share.
 
 use value::{Map, Value};
 
 use super::line::Line;
 use super::section::Section;
 
-/// A source, or a line that is none, with the file that it stands in.
+/// A source, or another line, with the file that contains it.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) file: String,
     pub(super) form: Form,
 }
 
-/// How it is written.
+/// The format of a source.
 #[derive(Clone, Debug)]
 pub(super) enum Form {
     Line(Line),
@@ -27,7 +27,7 @@ fn list(text: &str) -> Vec<String> {
 }
 
 impl Entry {
-    /// Whether it is a source at all.
+    /// Returns true if it is a source.
     pub(super) fn is_source(&self) -> bool {
         match &self.form {
             Form::Line(line) => !line.invalid,
@@ -84,7 +84,7 @@ impl Entry {
         }
     }
 
-    /// As it is written into its file.
+    /// Returns the text of the entry for its file.
     pub(super) fn written(&self) -> String {
         match &self.form {
             Form::Line(line) => line.written(),
@@ -92,7 +92,7 @@ impl Entry {
         }
     }
 
-    /// The one line that says the same for one type, address and suite.
+    /// Returns the one-line form of the source for one type, address and suite.
     fn line(&self, kind: &str, uri: &str, suite: &str) -> String {
         let section = match &self.form {
             Form::Line(line) => return line.text.trim().to_owned(),
@@ -112,7 +112,8 @@ impl Entry {
         line.written()
     }
 
-    /// Every type, address and suite of it as `pkg.list_repos` shows it: addresses first, then suites.
+    /// Returns every combination of type, address and suite as `pkg.list_repos` shows it: addresses
+    /// first, then suites.
     pub(super) fn shown(&self) -> Vec<Map> {
         let mut all = Vec::new();
         if !self.is_source() {
@@ -146,7 +147,7 @@ impl Entry {
             .with("signedby", self.signedby().map_or(Value::Null, Value::from))
     }
 
-    /// True when it holds what a line names: type, address and suite.
+    /// Returns true when it contains the type, address and suite of a line.
     pub(super) fn holds(&self, line: &Line) -> bool {
         let bare = |uri: &str| uri.trim_end_matches('/').to_owned();
         self.kinds().contains(&line.kind)
@@ -154,7 +155,7 @@ impl Entry {
             && self.uris().iter().any(|uri| bare(uri) == bare(&line.uri))
     }
 
-    /// Writes an address that it has in another way: with a slash at its end or without.
+    /// Changes the notation of one of its addresses: with or without a slash at the end.
     pub(super) fn respell(&mut self, uri: &str) {
         match &mut self.form {
             Form::Line(line) => uri.clone_into(&mut line.uri),
@@ -169,7 +170,7 @@ impl Entry {
         }
     }
 
-    /// Takes one suite out.
+    /// Removes one suite.
     pub(super) fn remove_suite(&mut self, suite: &str) {
         match &mut self.form {
             Form::Line(line) => line.dist.clear(),
@@ -181,7 +182,7 @@ impl Entry {
         }
     }
 
-    /// Sets one of the things that `pkg.mod_repo` may change; other names are of no meaning here.
+    /// Sets one of the properties that `pkg.mod_repo` may change. Other names are ignored.
     pub(super) fn set(&mut self, name: &str, value: &Value) {
         if name == "file" {
             self.file = value.to_text();

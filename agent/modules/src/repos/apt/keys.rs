@@ -1,4 +1,5 @@
-//! The keys of APT's repositories: handed to `apt-key` where there is one, else files in a folder of keyrings.
+//! The keys of APT's repositories: added with `apt-key` where it is installed, else files in a
+//! folder of keyrings.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use crate::{fs, source};
 /// The folder of keyrings.
 const FOLDER: &str = "/etc/apt/keyrings";
 
-/// Where keys are kept in files.
+/// Returns the folder of key files.
 pub(crate) fn folder(given: Option<&str>) -> PathBuf {
     given
         .filter(|given| !given.is_empty())
@@ -27,10 +28,10 @@ fn run(cx: &Exec, words: &[&str], stdin: Option<&str>) -> Result<Output, Error> 
     Process { stdin, ..process }.run(cx)
 }
 
-/// Gets the keys that the arguments of `pkg.mod_repo` name.
+/// Fetches the keys that the arguments of `pkg.mod_repo` name.
 ///
 /// # Errors
-/// When one cannot be had.
+/// When one is not available.
 pub(super) fn provide(
     cx: &Exec,
     line: &Line,
@@ -61,7 +62,7 @@ pub(super) fn provide(
     }
 }
 
-/// YAML takes `0x1234` for a number.
+/// Returns the key id as text. YAML reads `0x1234` as a number.
 fn hexadecimal(id: &Value) -> String {
     match id {
         Value::Int(number) => format!("{number:#x}"),
@@ -69,7 +70,7 @@ fn hexadecimal(id: &Value) -> String {
     }
 }
 
-/// The file of a definition's `signed-by`.
+/// Returns the file in a definition's `signed-by`.
 fn keyring(line: &Line) -> Result<&Path, Error> {
     match line.signedby.starts_with('/') {
         true => Ok(Path::new(&line.signedby)),
@@ -116,7 +117,7 @@ fn from_server(cx: &Exec, line: &Line, id: &str, server: &str, apt_key: bool) ->
     }
 }
 
-/// The proxy of the configuration for a key server.
+/// Returns the configured proxy for a key server.
 pub(super) fn proxy(cx: &Exec, server: &str) -> Option<String> {
     let opts = cx.opts();
     let host = opts.text("proxy_host").filter(|host| !host.is_empty())?;
@@ -168,7 +169,7 @@ fn from_url(cx: &Exec, line: &Line, url: &str, saltenv: &str, apt_key: bool) -> 
     }
 }
 
-/// Where a key that is named by a URL lies on this machine.
+/// Returns the local path of a key that is named by a URL.
 fn present(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<String>, Error> {
     let file = source::cached(cx, url, saltenv, source::How::default())?;
     Ok(file.filter(|file| Path::new(file).is_file()))
@@ -192,27 +193,27 @@ fn is_ok(output: &Output) -> bool {
     output.stdout.to_uppercase().starts_with("OK")
 }
 
-/// One key, as `pkg.add_repo_key` takes it.
+/// A key, with the arguments of `pkg.add_repo_key`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Key<'a> {
-    /// Its URL or path.
+    /// The URL or path.
     pub(crate) path: Option<&'a str>,
     /// The key itself.
     pub(crate) text: Option<&'a str>,
-    /// The server that has it.
+    /// The key server.
     pub(crate) keyserver: Option<&'a str>,
-    /// Its number.
+    /// The key id.
     pub(crate) keyid: Option<&'a str>,
     /// The environment of `path`.
     pub(crate) saltenv: &'a str,
-    /// The name of its file.
+    /// The name of the key's file.
     pub(crate) keyfile: Option<&'a str>,
 }
 
-/// Adds a key; false, with the reason in the log, when it cannot be had.
+/// Adds a key. Returns false, and logs the reason, when the key is not available.
 ///
 /// # Errors
-/// When the arguments do not say which key, or the system refuses.
+/// When the arguments do not identify a key, or the system refuses.
 pub(crate) fn add(cx: &Exec, key: &Key<'_>, apt_key: bool, folder: &Path) -> Result<bool, Error> {
     if !apt_key {
         make_folder(cx, folder)?;
@@ -245,7 +246,7 @@ pub(crate) fn add(cx: &Exec, key: &Key<'_>, apt_key: bool, folder: &Path) -> Res
     }
 }
 
-/// Gets a key from its server.
+/// Fetches a key from its server.
 fn receive(cx: &Exec, key: &Key<'_>, apt_key: bool, folder: &Path) -> Result<bool, Error> {
     let (server, id) = match (key.keyserver, key.keyid) {
         (Some(server), Some(id)) => (server, id),
@@ -320,7 +321,7 @@ fn make_folder(cx: &Exec, folder: &Path) -> Result<(), Error> {
     fs::chmod(cx, folder, 0o755, true).map_err(Error::io(folder))
 }
 
-/// Copies a key to its place, in the binary form unless its name ends in `.asc`.
+/// Copies a key into the folder, in binary form unless its name ends in `.asc`.
 fn add_file(cx: &Exec, file: &str, name: Option<&str>, folder: &Path) -> Result<bool, Error> {
     let own = Path::new(file).file_name().unwrap_or_default();
     let place = folder.join(name.unwrap_or(&own.to_string_lossy()));
@@ -329,7 +330,8 @@ fn add_file(cx: &Exec, file: &str, name: Option<&str>, folder: &Path) -> Result<
     Ok(true)
 }
 
-/// Writes a key for everybody to read; text is made binary by gpg unless the name ends in `.asc`.
+/// Writes a key so that all users can read it. gpg converts text to binary form unless the name
+/// ends in `.asc`.
 fn put(cx: &Exec, key: &[u8], place: &Path) -> Result<(), Error> {
     let owner = fs::Owner {
         mode: Some(0o644),
@@ -353,7 +355,7 @@ fn put(cx: &Exec, key: &[u8], place: &Path) -> Result<(), Error> {
     }
 }
 
-/// The keys that are there, by number.
+/// Returns the known keys by key id.
 ///
 /// # Errors
 /// When `apt-key` or gpg is missing.
@@ -398,7 +400,7 @@ fn ring_text(cx: &Exec, file: &Path) -> Result<String, Error> {
     Ok(run(cx, &words, None)?.stdout)
 }
 
-/// Removes a key by its number; false, with the reason in the log, when it is in no file.
+/// Removes a key by its id. Returns false, and logs the reason, when no file contains it.
 ///
 /// # Errors
 /// When the system refuses.
@@ -430,7 +432,7 @@ pub(crate) fn remove(cx: &Exec, id: &str, apt_key: bool, folder: &Path) -> Resul
     Ok(false)
 }
 
-/// Reads gpg's colons: keys with their fingerprint, their owner, and the last of their subkeys.
+/// Reads gpg's output with colons: keys with fingerprint, owner, and the last subkey.
 fn listed(text: &str) -> Map {
     let mut keys: Vec<Map> = Vec::new();
     for line in text.lines() {

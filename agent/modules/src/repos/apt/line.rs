@@ -1,13 +1,13 @@
 //! One line of a `.list` file: `deb [arch=amd64 signed-by=…] URI SUITE COMPONENT…`.
 
-/// What a line says. A line that is no source is kept as it was.
+/// The parts of a line. A line that is not a source is kept unchanged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
-    /// As it was written; its options are the ones that are written again.
+    /// The original text. Its options are written again.
     pub(super) text: String,
-    /// Whether it is no source: a comment, an empty line.
+    /// True if it is not a source, for example a comment or an empty line.
     pub(super) invalid: bool,
-    /// Whether it is commented out.
+    /// True if it is commented out.
     pub(super) disabled: bool,
     /// `deb` or `deb-src`.
     pub(super) kind: String,
@@ -17,15 +17,15 @@ pub(super) struct Line {
     pub(super) uri: String,
     pub(super) dist: String,
     pub(super) comps: Vec<String>,
-    /// What stands behind a `#` at its end.
+    /// The text after a `#` at the end.
     pub(super) comment: String,
 }
 
 impl Line {
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
-    /// When it begins as a source and lacks an address or a suite.
+    /// When it begins like a source but lacks an address or a suite.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut line = Self {
             text: text.to_owned(),
@@ -55,7 +55,8 @@ impl Line {
         }
     }
 
-    /// The words of a source; none for a line that is none. Notes what is commented out and the comment behind.
+    /// Returns the words of a source; `None` for any other line. Also notes whether the source is
+    /// commented out, and the comment after it.
     fn words(&mut self) -> Option<Vec<String>> {
         let text = self.text.trim().to_owned();
         let bare = match text.strip_prefix('#') {
@@ -102,7 +103,8 @@ impl Line {
         }
     }
 
-    /// The line as it is written: the options of its text, with what the fields say in their place.
+    /// Returns the line's new text: the options of the original text, changed to the values of the
+    /// fields.
     pub(super) fn written(&self) -> String {
         if self.invalid {
             return self.text.trim().to_owned();
@@ -136,7 +138,8 @@ impl Line {
 }
 
 impl Line {
-    /// What it says whatever the order of its options and components, and for whoever cares its comment.
+    /// Returns the meaning of the line, independent of the order of its options and components, and
+    /// on request with its comment.
     pub(super) fn says(&self, with_comment: bool) -> (Vec<String>, bool) {
         let mut options: Vec<String> = options(&self.text).into_iter().map(|o| o.1).collect();
         let mut comps = self.comps.clone();
@@ -152,7 +155,8 @@ impl Line {
     }
 }
 
-/// The words of a line; the name of a disc (`cdrom:[…]/`) is one of them whatever is in it.
+/// Splits a line into words. The name of a disc (`cdrom:[…]/`) is one word, even if it contains
+/// spaces.
 fn split_disc(line: &str) -> Vec<String> {
     let owned = |text: &str| text.split_whitespace().map(str::to_owned).collect();
     let Some(start) = line.rfind("cdrom:") else {
@@ -169,7 +173,8 @@ fn split_disc(line: &str) -> Vec<String> {
     words
 }
 
-/// What stands in brackets, each with its name: `arch`, `signedby`, or what is before its `=`.
+/// Returns the options in brackets, each with its name: `arch`, `signedby`, or the text before its
+/// `=`.
 fn options(line: &str) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for full in bracketed(line).unwrap_or_default().split_whitespace() {

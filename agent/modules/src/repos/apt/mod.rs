@@ -1,4 +1,5 @@
-//! APT's repositories: lines of `sources.list` and deb822 sections, their keys, and Ubuntu's personal archives.
+//! APT's repositories: lines of `sources.list` and deb822 sections, their keys, and Ubuntu's
+//! personal archives.
 
 mod entry;
 pub(crate) mod keys;
@@ -19,10 +20,10 @@ use self::sources::Sources;
 use super::{Repos, Request};
 use crate::process;
 
-/// The repositories of Debian and its family.
+/// The repositories of Debian and its derivatives.
 pub(super) struct Apt;
 
-/// Words, or words with commas between.
+/// Returns a list of words, from a list or a comma-separated text.
 fn texts(value: &Value) -> Vec<String> {
     let trimmed = |text: String| text.trim().to_owned();
     match value.as_list() {
@@ -47,12 +48,13 @@ fn is_no(word: &str) -> bool {
     ["no", "false", "without", "off", "disable", "0"].contains(&word.as_str())
 }
 
-/// Whether keys go to `apt-key`: where there is none they go to files.
+/// Returns true if `apt-key` is used for keys: only if it is requested and installed. Otherwise
+/// keys are files.
 pub(crate) fn uses_apt_key(asked: bool) -> bool {
     asked && process::which("apt-key").is_some()
 }
 
-/// True when a definition is for the architectures of a repository that was found.
+/// Returns true when a definition is for the architectures of an existing repository.
 pub(crate) fn same_architectures(repo: &str, found: &Map) -> bool {
     let sorted = |mut all: Vec<String>| {
         value::sorted::sort(&mut all);
@@ -147,7 +149,8 @@ impl Repos for Apt {
     }
 }
 
-/// The sources with a definition in them; true beside them when files that it has emptied are to go.
+/// Returns the sources with a definition added or changed. The bool is true if files without any
+/// remaining source are to be removed.
 fn modified(
     before: &Sources,
     repo: &str,
@@ -166,7 +169,7 @@ fn modified(
     Ok((after, on("consolidate")))
 }
 
-/// Where only the order of components or options differs, or spaces do, it stands as it is in the file.
+/// Keeps the notation of the file if only spaces or the order of components or options differ.
 fn keep_spelling(wanted: &mut Map, found: &Map, comments: bool) {
     for name in ["comps", "architectures"] {
         let sorted = |map: &Map| {

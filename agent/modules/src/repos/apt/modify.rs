@@ -1,4 +1,5 @@
-//! What `pkg.mod_repo` and `pkg.del_repo` make of the sources, before anything is written.
+//! The changes of `pkg.mod_repo` and `pkg.del_repo` to the sources in memory, before anything is
+//! written.
 
 use value::{Map, Value};
 
@@ -8,7 +9,8 @@ use super::section::Section;
 use super::sources::{LIST, Sources};
 
 impl Sources {
-    /// The entry that holds what a line names, and one of its components, as `pkg.get_repo` finds it.
+    /// Returns the entry that has a line's type, address, suite and at least one of its components,
+    /// as `pkg.get_repo` does.
     pub(super) fn find(&self, line: &Line) -> Option<Map> {
         let shares = |entry: &&Entry| {
             let comps = entry.comps();
@@ -28,10 +30,11 @@ impl Sources {
         })
     }
 
-    /// Changes the entry that a definition means, or adds one. `kwargs` are those of `pkg.mod_repo`.
+    /// Changes the entry that a definition refers to, or adds one. `kwargs` are those of
+    /// `pkg.mod_repo`.
     ///
     /// # Errors
-    /// When the definition is none, or says nothing of a key where there is no other place for one.
+    /// When the definition is not a source, or names no key although only the definition can.
     pub(super) fn modify(&mut self, repo: &str, kwargs: &Map, apt_key: bool) -> Result<(), String> {
         let line = definition(repo)?;
         let settings = settings(&line, kwargs);
@@ -78,8 +81,8 @@ impl Sources {
         Ok(())
     }
 
-    /// The entry that is to be changed: of the same type, address and suite (or of the type and suite that were given by name),
-    /// with a component in common, or with none, or for other architectures.
+    /// Returns the entry to change: of the same type, address and suite (or of the type and suite
+    /// given by name), with a component in common, or with none, or for other architectures.
     fn place(&self, line: &Line, settings: &Map) -> Option<usize> {
         let given = |name: &str| settings.get(name).map(Value::to_text);
         let all = settings.get("all_comps").map(super::texts);
@@ -105,17 +108,18 @@ impl Sources {
             .position(|entry| entry.is_source() && means(entry))
     }
 
-    /// Takes a definition out: its suite where it names all components, else these components. The files that it stood in.
+    /// Removes a definition: its suite if it names all components of an entry, else only these
+    /// components. Returns the files that contained it.
     ///
     /// # Errors
-    /// When the definition is none.
+    /// When the definition is invalid.
     pub(super) fn remove(&mut self, repo: &str, is_ppa: bool) -> Result<Vec<String>, String> {
         let line = Line::parse(repo)?;
         let mut files = Vec::new();
         let mut left = Vec::new();
         for mut entry in std::mem::take(&mut self.entries) {
             let own = entry.holds(&line) && entry.architectures() == line.architectures;
-            // A PPA's sources go with it.
+            // The sources of a PPA are removed with it.
             let sources = is_ppa && {
                 let kind = "deb-src".to_owned();
                 entry.holds(&Line {
@@ -136,10 +140,10 @@ impl Sources {
     }
 }
 
-/// A definition that is a source.
+/// Parses a definition that must be a source.
 ///
 /// # Errors
-/// When it is none.
+/// When it is not a source.
 pub(super) fn definition(repo: &str) -> Result<Line, String> {
     let line = Line::parse(repo)?;
     match line.invalid {
@@ -150,7 +154,7 @@ pub(super) fn definition(repo: &str) -> Result<Line, String> {
     }
 }
 
-/// What is to be set, in the order in which it was given, with what the definition says of it.
+/// Returns the properties to set, in the given order, including those from the definition.
 fn settings(line: &Line, kwargs: &Map) -> Map {
     let texts = |texts: &[String]| Value::list(texts.iter().map(|text| text.as_str().into()));
     let mut all = Map::new();
@@ -198,7 +202,7 @@ fn new_entry(repo: &str, line: &Line, kwargs: &Map) -> Entry {
     Entry { file, form }
 }
 
-/// Takes what a definition names out of an entry; false when there was nothing of it.
+/// Removes a definition's parts from an entry. Returns false when the entry had none of them.
 fn take_out(entry: &mut Entry, line: &Line) -> bool {
     let comps = entry.comps();
     let has = |comp: &String| comps.contains(comp);
@@ -215,7 +219,7 @@ fn take_out(entry: &mut Entry, line: &Line) -> bool {
     common
 }
 
-/// True when nothing is left that an entry stands for.
+/// Returns true when an entry has no suite or component left.
 fn is_empty(entry: &Entry, line: &Line) -> bool {
     entry.suites().is_empty() || (entry.comps().is_empty() && !line.comps.is_empty())
 }

@@ -9,7 +9,7 @@ use crate::process::{self, Process};
 use crate::repos::Request;
 use crate::web;
 
-/// True for `ppa:…` on a system that has such archives.
+/// Returns true for `ppa:…` on a system that supports such archives.
 pub(super) fn is_known(cx: &Exec, repo: &str) -> bool {
     let os = cx.grain("os");
     repo.starts_with("ppa:") && ["Ubuntu", "Mint", "neon"].contains(&os.as_str())
@@ -24,7 +24,7 @@ fn parts(repo: &str) -> Result<(&str, &str), Error> {
     })
 }
 
-/// The definition of an archive; every other definition as it is.
+/// Returns the full definition of an archive. Any other definition is returned unchanged.
 pub(super) fn spelled_out(cx: &Exec, repo: &str, kwargs: &Map) -> Result<String, Error> {
     if !is_known(cx, repo) {
         return Ok(repo.to_owned());
@@ -42,7 +42,7 @@ pub(super) fn spelled_out(cx: &Exec, repo: &str, kwargs: &Map) -> Result<String,
     )
 }
 
-/// The address with the login of a private archive.
+/// Returns the address with the login of a private archive.
 pub(super) fn with_login(mut line: Line, kwargs: &Map) -> Line {
     let login = kwargs.get("ppa_auth").filter(|login| login.is_true());
     if let (Some(login), Some((scheme, rest))) = (login, line.uri.split_once("://")) {
@@ -54,18 +54,19 @@ pub(super) fn with_login(mut line: Line, kwargs: &Map) -> Line {
     line
 }
 
-/// What became of an archive that was asked for.
+/// The result of adding an archive.
 pub(super) enum Added {
-    /// It is there, with what `pkg.mod_repo` returns.
+    /// The archive is added; the value is the return of `pkg.mod_repo`.
     Done(Value),
-    /// It is to be added like any other source.
+    /// The archive must be added like any other source.
     Definition(String),
 }
 
-/// Adds an archive by `apt-add-repository`, or finds out at Launchpad what that would have.
+/// Adds an archive with `apt-add-repository`. Where that is not possible, gets the same data from
+/// Launchpad.
 ///
 /// # Errors
-/// When there is no such archive.
+/// When the archive does not exist.
 pub(super) fn added(cx: &Exec, asked: &Request<'_>, kwargs: &mut Map) -> Result<Added, Error> {
     let repo = asked.repo;
     if !is_known(cx, repo) {
@@ -107,7 +108,7 @@ pub(super) fn added(cx: &Exec, asked: &Request<'_>, kwargs: &mut Map) -> Result<
     Ok(Added::Done(answer.into()))
 }
 
-/// File, key and key server of an archive, where the arguments do not name them.
+/// Sets file, key and key server of an archive if the arguments do not name them.
 fn defaults(
     cx: &Exec,
     owner: &str,
@@ -132,7 +133,7 @@ fn defaults(
     Ok(())
 }
 
-/// The fingerprint of an archive's key, from Launchpad.
+/// Returns the fingerprint of an archive's key, from Launchpad.
 ///
 /// # Errors
 /// When Launchpad does not know it.
@@ -165,10 +166,10 @@ pub(super) fn fingerprint(cx: &Exec, owner: &str, name: &str) -> Result<String, 
     }
 }
 
-/// The last eight letters of the fingerprint of `ppa:OWNER/NAME`.
+/// Returns the last eight digits of the fingerprint of `ppa:OWNER/NAME`.
 ///
 /// # Errors
-/// When it is no such archive, or Launchpad does not know it.
+/// When it is not such an archive, or Launchpad does not know it.
 pub(crate) fn short_key(cx: &Exec, repo: &str) -> Result<String, Error> {
     if !repo.starts_with("ppa:") {
         return Err("keyid_ppa requires that a PPA be passed".into());

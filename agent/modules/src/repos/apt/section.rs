@@ -1,6 +1,6 @@
 //! One section of a deb822 `.sources` file: tags with values, comments before and after.
 
-/// A section. Names of tags are the same in any case.
+/// A section. The names of tags are case-insensitive.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Section {
     tags: Vec<(String, String)>,
@@ -10,7 +10,7 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// Reads a section.
+    /// Parses a section.
     pub(super) fn parse(text: &str) -> Self {
         let mut section = Self::default();
         for line in text.lines() {
@@ -33,7 +33,7 @@ impl Section {
         section
     }
 
-    /// The sections of a file, parted by empty lines.
+    /// Parses the sections of a file, which empty lines separate.
     pub(super) fn all(text: &str) -> Vec<Self> {
         let (mut sections, mut open) = (Vec::new(), String::new());
         for line in text.lines().chain([""]) {
@@ -75,7 +75,7 @@ impl Section {
         self.tags.is_empty()
     }
 
-    /// Puts a comment in front; each of its lines is marked as one.
+    /// Sets the comment before the section. A `#` is added to the lines if necessary.
     pub(super) fn set_comment(&mut self, comment: &str) {
         let marked = comment.lines().all(|line| line.starts_with('#'));
         let mark = if marked { "" } else { "#" };
@@ -85,12 +85,12 @@ impl Section {
             .collect();
     }
 
-    /// The section as it is written.
+    /// Returns the section's text.
     pub(super) fn written(&self) -> String {
         let tags =
             self.tags.iter().filter(|(_, value)| !value.is_empty()).map(
                 |(name, value)| match value.contains('\n') {
-                    // A key that stands here itself begins below its name.
+                    // A key in the section itself begins on the line after the tag's name.
                     true => format!("{name}:\n {value}"),
                     false => format!("{name}: {value}"),
                 },
@@ -106,7 +106,7 @@ impl Section {
     }
 }
 
-/// `Name: value`, where no space stands in the name.
+/// Splits `Name: value`. The name must not contain spaces.
 fn tag(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once(':')?;
     let whole = !name.is_empty() && !name.contains(char::is_whitespace);

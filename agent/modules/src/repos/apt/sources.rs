@@ -1,4 +1,4 @@
-//! All sources of the machine: `/etc/apt/sources.list` and what lies in `sources.list.d`.
+//! All sources of the machine: `/etc/apt/sources.list` and the files in `sources.list.d`.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use super::line::Line;
 use super::section::Section;
 use crate::fs;
 
-/// The file that sources are written into where none is named.
+/// The default file for new sources.
 pub(super) const LIST: &str = "/etc/apt/sources.list";
 /// The folder of further files.
 pub(super) const FOLDER: &str = "/etc/apt/sources.list.d";
 
-/// What an empty list says.
+/// The contents of an empty list.
 const EMPTY: &str = "## See sources.list(5) for more information, especialy\n# Remember that you can only use http, ftp or file URIs\n# CDROMs are managed through the apt-cdrom tool.\n";
 
 /// The sources in the order of their files.
@@ -49,7 +49,7 @@ impl Sources {
         Ok(sources)
     }
 
-    /// Takes in what one file says.
+    /// Adds the sources of one file.
     fn take(&mut self, file: &str, text: &str) {
         let forms: Vec<Form> = match file.ends_with(".sources") {
             true => Section::all(text).into_iter().map(Form::Section).collect(),
@@ -63,13 +63,14 @@ impl Sources {
         self.entries.extend(entries);
     }
 
-    /// Leaves the contents of one file out.
+    /// Removes the sources of one file.
     pub(super) fn without(mut self, file: &str) -> Self {
         self.entries.retain(|entry| entry.file != file);
         self
     }
 
-    /// One line for each type, address, suite and set of architectures, all in `sources.list`. What is of the newer form stays.
+    /// Converts the sources to one line for each type, address, suite and set of architectures, all
+    /// in `sources.list`. deb822 sections stay unchanged.
     pub(super) fn consolidate(&mut self) {
         let mut kept: Vec<Entry> = Vec::new();
         for mut entry in std::mem::take(&mut self.entries) {
@@ -89,7 +90,7 @@ impl Sources {
         self.entries = kept;
     }
 
-    /// True when a file holds a source.
+    /// Returns true when a file contains a source.
     pub(super) fn holds_source(&self, file: &str) -> bool {
         let mut entries = self.entries.iter();
         entries.any(|entry| entry.file == file && entry.is_source())
@@ -111,7 +112,8 @@ impl Sources {
         files
     }
 
-    /// Writes the files whose contents are not what they were; a file of the folder that has no source any more goes, if `remove`.
+    /// Writes the files whose contents have changed. With `remove`, deletes files of the folder
+    /// without any remaining source.
     ///
     /// # Errors
     /// When the system refuses.
@@ -144,7 +146,8 @@ impl Sources {
     }
 }
 
-/// A line that begins as a source and is none is kept as it is: nothing is lost by what cannot be understood.
+/// Returns a parsed line. A line that begins like a source and is malformed is logged and kept
+/// unchanged, so that nothing is lost.
 fn kept(text: &str) -> Line {
     Line::parse(text).unwrap_or_else(|problem| {
         log::error(format_args!("{problem}"));
