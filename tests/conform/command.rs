@@ -1,8 +1,10 @@
-//! Single command lines: the cases recorded from Salt's highstates and orchestrations, and execution functions.
+//! Single command lines: the cases recorded from Salt's highstates and orchestrations, and
+//! execution functions.
 //!
-//! A group is a file `GROUP.json` of `{case: {"words", "out", "rc"}}` beside the folder `tree` in which its cases run.
-//! `out` is an object when the answer is JSON, else text; null where only the exit code counts. `ours` is what we mean to answer
-//! in a case that `differences.toml` lists.
+//! A group is a file `GROUP.json` of `{case: {"words", "out", "rc"}}`, next to the folder `tree` in
+//! which its cases run. `out` is an object if the answer is JSON, otherwise text. It is null if
+//! only the exit code is compared. `ours` is the answer that Pinch intends to give in a case that
+//! `differences.toml` lists.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,11 @@
-//! Small state trees: `states/MODULE.FUNCTION/CASE.toml` says what to run, `CASE.json` beside it what Salt did.
+//! Small state trees: `states/MODULE.FUNCTION/CASE.toml` defines what to run, and `CASE.json` next
+//! to it records what Salt did.
 //!
-//! The SLS is applied in one scratch folder with each of the `runs` in turn, by default `test=True` and twice without.
-//! Compared are the exit code, the return, and all that is below `@TMP@` after each run. A case that `differences.toml` lists is
-//! compared with `CASE.ours.json` too, what we mean to answer: made with `PINCH_RECORD=1`, and read before it is committed.
+//! The SLS is applied in one scratch folder with each of the `runs` in turn, by default `test=True`
+//! and twice without. The test compares the exit code, the return, and everything below `@TMP@`
+//! after each run. A case that `differences.toml` lists is also compared with `CASE.ours.json`, the
+//! answer that Pinch intends to give. `PINCH_RECORD=1` writes this file, and a developer reads it
+//! before committing it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,7 +32,7 @@ struct Tree {
     throwaway: bool,
     /// The init system that runs there.
     boot: Option<String>,
-    /// What is compared of the throw-away root, where a run has changed it.
+    /// The paths in the throw-away root that are compared if a run has changed them.
     #[serde(default)]
     watch: Vec<String>,
     /// Lines for the minion's configuration.
@@ -60,7 +63,7 @@ struct Run {
     tree: Option<Value>,
 }
 
-/// What is done with each run's outcome: its number, its words, and what came of it.
+/// A callback that receives the number, the words and the outcome of each run.
 type Look<'a> = &'a mut dyn FnMut(usize, &str, Run) -> Result<(), String>;
 
 struct State {
@@ -120,7 +123,7 @@ impl State {
         std::fs::read_to_string(self.path.with_extension(extension)).unwrap_or_default()
     }
 
-    /// Holds each run against the one in the file of this extension beside the case.
+    /// Compares each run with the one in the case's file that has this extension.
     fn is_as(&self, extension: &str) -> Result<(), String> {
         let recorded: Vec<Run> = serde_json::from_str(&self.read(extension))
             .map_err(|e| format!("CASE.{extension}: {e}"))?;

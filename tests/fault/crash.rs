@@ -1,5 +1,6 @@
-//! Killed at any system call, or told at any that the disk is full or broken: each file is old or new, the record
-//! reads, and the next run does what was left to do.
+//! Runs that are killed at any system call, or in which any system call reports a full or broken
+//! disk. Afterwards each file is old or new, the record is readable, and the next run completes the
+//! work.
 
 use std::collections::HashMap;
 use std::fs;
@@ -62,7 +63,7 @@ fn traced(dir: &Path, options: &[String]) {
     traced.expect("strace is needed: apt-get install strace");
 }
 
-/// How often a run makes a system call, in the thread that makes it most.
+/// Returns how often a run makes a system call, in the thread that makes the most of these calls.
 fn calls(call: &str) -> usize {
     let scratch = machine();
     traced(scratch.path(), &["-e".to_owned(), format!("trace={call}")]);
@@ -140,7 +141,8 @@ fn survives(call: &str, fault: &str, at: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Undoes what the run did: a file is as it was before, or it is said why it cannot be.
+/// Undoes the run. Fails unless each file is the same as before the run, or the output says why it
+/// cannot be.
 fn undone(scratch: &Scratch) -> Result<(), String> {
     let output = Command::new(minion_program())
         .args(["undo", "last", "--yes", "-c"])

@@ -9,7 +9,8 @@ use std::process::{Command, Output, Stdio};
 use tests::program::{master_program, minion_program};
 use tests::scratch::Scratch;
 
-/// Makes a root in `$1` from this machine's programs, and goes on with `$4` in its place; `$2` and `$3` are the programs.
+/// A shell script that makes a root below `$1` from this machine's programs, and then runs the
+/// script `$4` for this root. `$2` and `$3` are the paths of `pinch` and `pinch-master`.
 const ROOT: &str = r#"
 root=$1/root
 mkdir -p "$root/usr" "$root/etc/salt" "$root/tmp" "$root/root/.ssh" "$root/srv/salt" "$root/run"
@@ -23,7 +24,7 @@ mount --bind "$3" "$root/pinch-master"
 eval "$4"
 "#;
 
-/// Runs a script in a root of its own.
+/// Runs a script in a separate root.
 fn in_root(scratch: &Scratch, script: &str) -> Output {
     let output = Command::new("unshare")
         .args(["--mount", "--net", "sh", "-euc", ROOT, "sh"])
@@ -66,7 +67,8 @@ fn below(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// What runs in the root: the three programs, told to be careful by nobody.
+/// The script that runs the three programs in the root. Their configuration has no option that
+/// makes them more careful.
 const PROGRAMS: &str = r#"
 cat > "$root/srv/salt/case.sls" <<'END'
 /srv/made:

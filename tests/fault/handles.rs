@@ -1,4 +1,5 @@
-//! What another user of the machine does while root runs states, and what he leaves for root to read.
+//! Attacks by another user of the machine while root runs states, and the files that this user
+//! leaves for root to read.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
@@ -43,7 +44,7 @@ fn look(path: &Path) -> (u32, u32) {
     (found.uid(), found.mode() & 0o7777)
 }
 
-/// A folder of nobody's, and a file of root's that he must not get.
+/// Creates a folder of the user 65534, and a file of root that this user must not get.
 fn folders(scratch: &Scratch) -> (PathBuf, PathBuf) {
     let (user, victim) = (scratch.path().join("user"), scratch.path().join("victim"));
     fs::create_dir(&user).unwrap();
@@ -288,7 +289,7 @@ fn records_that_others_could_have_written_are_not_read_whatever_the_umask() {
     assert!(all(&output).contains("chown -h root"), "{}", all(&output));
     chown(&record, Some(0), None).unwrap();
 
-    // What was left open to others is closed by the next run; what is another's is not used.
+    // The next run closes a folder that was open to others. A folder of another user is not used.
     mode(&runs, 0o777);
     let output = pinch(&scratch, &["runs", "continue"]);
     assert!(all(&output).contains("mode 0777"), "{}", all(&output));

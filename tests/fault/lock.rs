@@ -26,7 +26,7 @@ fn machine() -> Scratch {
 }
 
 fn salt_call(dir: &Path, words: &[&str]) -> Command {
-    // Who starts the tests in the background may have had them ignore the interrupt.
+    // The process that starts the tests in the background may have made them ignore SIGINT.
     let mut command = Command::new("env");
     command
         .arg("--default-signal=INT")
@@ -40,7 +40,7 @@ fn salt_call(dir: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// A run that holds the lock for half a minute, when nobody ends it.
+/// A run that holds the lock for 30 seconds, unless it is ended earlier.
 struct Holder(Child);
 
 impl Holder {

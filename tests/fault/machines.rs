@@ -30,7 +30,7 @@ fn machine() -> Scratch {
     scratch
 }
 
-/// What a call answered.
+/// The result of a call.
 struct Told {
     rc: Option<i32>,
     out: String,
@@ -102,7 +102,8 @@ fn call_in_throwaway(scratch: &Scratch, script: &str, words: &[&str]) -> Told {
     call(scratch, &before, words)
 }
 
-/// A kernel that does not have a call: everything works without it. Returns how it is asked for more.
+/// Checks that everything works on a kernel that lacks a system call. Returns a function that makes
+/// further calls on such a kernel.
 fn works_without(syscall: &str) -> impl Fn(&[&str]) -> Told {
     let scratch = machine();
     let trace = scratch.path().join("trace").display().to_string();

@@ -1,4 +1,5 @@
-//! What goes wrong on the way: kills, full disks, mistakes in the tree, endless documents, two runs at once.
+//! Failures during a run: kills, full disks, mistakes in the tree, endless documents, two runs at
+//! once.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

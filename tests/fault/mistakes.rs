@@ -1,6 +1,7 @@
-//! The mistakes that people make: what `state.apply` says on its standard error.
+//! Mistakes that users make: the messages of `state.apply` on its standard error.
 //!
-//! `tests/corpus/faults/CASE/sls` is the tree's only file, `expected.err` what is said of it.
+//! `tests/corpus/faults/CASE/sls` is the only file of the tree, and `expected.err` holds the
+//! messages about it.
 
 use std::fs;
 use std::path::PathBuf;

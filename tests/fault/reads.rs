@@ -147,7 +147,7 @@ fn a_hosts_file_that_the_user_may_not_read_keeps_its_entries() {
         return;
     }
     let scratch = HOSTS.machine();
-    // The program is where only root may go: nobody runs a copy.
+    // Only root may enter the program's folder, so the unprivileged user runs a copy.
     let copy = scratch.path().join("pinch");
     copy_program(Path::new(&program()[0]), &copy);
     let mode = |path: &str, mode| {

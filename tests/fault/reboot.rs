@@ -1,8 +1,9 @@
-//! Orchestrations with `reboot: True`, `compensate:` and `finally: True` steps that are killed at any moment and taken up again, by hand or
-//! by what the unit calls at boot: what succeeded has happened, what is never to be repeated did not happen twice, what succeeded before
-//! something failed was undone, and what runs at the end has run.
+//! Orchestrations with `reboot: True`, `compensate:` and `finally: True` steps that are killed at
+//! any moment and resumed, by hand or by the command that the unit runs at boot. In the end, each
+//! step that succeeded has happened, no step that must never be repeated happened twice, each step
+//! that succeeded before a failure was undone, and the steps that run at the end have run.
 //!
-//! `PINCH_REBOOT_SEEDS=FROM..TO` runs other seeds than those of every day.
+//! `PINCH_REBOOT_SEEDS=FROM..TO` runs other seeds than the default ones.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,7 +22,7 @@ use tests::scratch::Scratch;
 struct Step {
     id: String,
     never: bool,
-    /// What undoes it, and whether that is never to be repeated.
+    /// `None` if no step compensates this one, otherwise true if that step must never be repeated.
     undone: Option<bool>,
 }
 
@@ -77,7 +78,7 @@ impl Orchestration {
             }
             _ => format!("cmd.run:\n    - name: {counted}\n"),
         };
-        // What runs others is taken up inside.
+        // A step that runs other steps is resumed inside, so it gets no `resume: never`.
         let never = never && body.starts_with("cmd") && !body.contains("reboot");
         if never {
             body += "    - resume: never\n";
@@ -157,7 +158,7 @@ impl Machine {
         serde_json::from_str(&said).map_err(|error| format!("{words:?}: {error}: {said}"))
     }
 
-    /// The last run as it is listed; none before there is one.
+    /// Returns the last run as `runs list` shows it, or `None` before there is one.
     fn listed(&self) -> Result<Option<Value>, String> {
         let all = self.json(&["runs", "list", "--out=json"])?;
         match all.as_array().map(Vec::as_slice) {
@@ -199,7 +200,7 @@ impl Machine {
     }
 }
 
-/// What is wrong with how often something happened.
+/// Returns a message if something happened less than `least` or more than `most` times.
 fn wrong(word: &str, count: u64, least: u64, most: u64) -> Option<String> {
     (count < least || count > most)
         .then(|| format!("{word} happened {count} times and not {least} to {most}"))

@@ -1,7 +1,7 @@
-//! Orchestrations that are killed at any moment and taken up again: every step has happened, none that is never to be repeated
-//! happened twice, no file is torn.
+//! Orchestrations that are killed at any moment and resumed. In the end every step has happened, no
+//! step that must never be repeated happened twice, and no file is torn.
 //!
-//! `PINCH_RESUME_SEEDS=FROM..TO` runs other seeds than those of every day.
+//! `PINCH_RESUME_SEEDS=FROM..TO` runs other seeds than the default ones.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,7 +15,7 @@ use tests::chance::{Chance, each, seeds};
 use tests::program::program;
 use tests::scratch::Scratch;
 
-/// What a step leaves in the log, and how often at most where it must not be repeated.
+/// A step: the word that it adds to the log, and whether it must never be repeated.
 struct Step {
     word: String,
     never: bool,

@@ -1,4 +1,4 @@
-//! What the system refuses: readers that are gone, full disks, users who may not.
+//! Refusals by the operating system: closed readers, full disks, users without permission.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -83,7 +83,7 @@ fn a_user_who_may_not_write_is_told_which_file() {
     );
     fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
     if rustix::process::geteuid().is_root() {
-        // The program is where only root may go: nobody runs a copy.
+        // Only root may enter the program's folder, so the unprivileged user runs a copy.
         let copy = scratch.path().join("pinch");
         copy_program(Path::new(&program()[0]), &copy);
         let mut command = Command::new("setpriv");

@@ -1,4 +1,4 @@
-//! What comes to the hook: no bytes crash the readers of a request's head, path, body and signature.
+//! Requests to the hook: no bytes crash the readers of a request's head, path, body and signature.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -53,7 +53,7 @@ mod hook {
     }
 }
 
-/// What the signatures are remembered by.
+/// The part of the master's store that `signature.rs` needs to remember signatures.
 mod store {
     #[derive(Default)]
     pub(crate) struct Retention {

@@ -1,4 +1,5 @@
-//! What a key that nobody knows yet may show: no bytes crash the readers of clouds' documents, and none of them proves anything.
+//! The evidence of a key that is not known yet: no bytes crash the readers of clouds' documents,
+//! and none of them proves anything.
 #![no_main]
 
 use base64::Engine as _;
@@ -13,7 +14,7 @@ const WHEN: When = When {
     max_age_s: Some(600),
 };
 
-/// A key to which nobody has the other half.
+/// Returns a key whose private half no one has.
 fn trusted() -> Vec<Key> {
     let number = URL_SAFE_NO_PAD.encode([0xff; 256]);
     keys(&format!(
@@ -48,7 +49,7 @@ fn of_gcp(bytes: &[u8], trusted: &[Key]) {
     assert_eq!(checked, Err(Error::Forged));
 }
 
-/// Nobody is trusted here.
+/// Checks that Azure's documents are refused when no authority is trusted.
 fn of_azure(bytes: &[u8]) {
     let encoded = STANDARD.encode(bytes);
     let trusted = Authorities::default();

@@ -1,5 +1,5 @@
-//! What lies on a disk: no bytes crash the decoders of the master's rows and of a spool's records, and what they read is written and
-//! read as the same again.
+//! Data on a disk: no bytes crash the decoders of the master's rows and of a spool's records, and a
+//! value that they read is the same after it is written and read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -74,7 +74,7 @@ mod store {
 #[allow(dead_code)]
 #[path = "."]
 mod spool {
-    /// What encoding may fail with; the spool has more to say.
+    /// The error of encoding. The spool's own error type has more variants.
     #[derive(Debug)]
     pub(crate) struct Error;
 

@@ -1,4 +1,5 @@
-//! What a cut-short run left: no bytes crash the reader of run records, and of a record that was cut anywhere it reads a beginning.
+//! Records of interrupted runs: no bytes crash the reader of run records, and from a record that
+//! was cut at any point it reads a beginning.
 #![no_main]
 
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! What comes from the network: no bytes crash the decoders, and what they read is written and read as the same again.
+//! Data from the network: no bytes crash the decoders, and a value that they read is the same after
+//! it is written and read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -35,7 +36,7 @@ fn frame(frame: &Frame) {
     assert_eq!(written, twice);
 }
 
-/// Takes the bytes in pieces whose length the first byte tells.
+/// Passes the bytes to the decoder in pieces whose length the first byte defines.
 fn stream(bytes: &[u8]) {
     let Some((piece, bytes)) = bytes.split_first() else {
         return;

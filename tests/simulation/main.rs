@@ -34,10 +34,10 @@ use store::{Applied, Command, Origin, Store};
 use value::Map;
 use wire::{Event, Id, Return, tag};
 
-/// So many seeds share a store and spools: opening them is most of what a seed costs.
+/// The number of seeds that share a store and spools: opening these is most of the cost of a seed.
 const TOGETHER: u64 = 25;
 const MINIONS: usize = 2;
-/// What happens before all is brought to its end.
+/// The number of random steps of a seed, before everything is brought to its end.
 const STEPS: u64 = 50;
 /// Everything has come to its end after so many steps, or never will.
 const STEPS_MAX: usize = 20_000;
@@ -55,7 +55,7 @@ impl Dice {
     }
 }
 
-/// How a minion sends.
+/// The rule by which a minion sends.
 #[derive(Clone, Copy, PartialEq)]
 enum Rule {
     /// As it must.
@@ -64,20 +64,20 @@ enum Rule {
     Hasty,
 }
 
-/// What the master says to a minion.
+/// A message from the master to a minion.
 enum Down {
     Ack(u64),
     /// The return of this number is kept.
     Kept(u64),
 }
 
-/// A connection: events keep their order, a return has a stream of its own.
+/// A connection: events keep their order, and a return has a separate stream.
 #[derive(Default)]
 struct Link {
     events: VecDeque<Event>,
     answer: Option<Return>,
     down: VecDeque<Down>,
-    /// Where the next record is read.
+    /// The number of the spool's record that is read next.
     next: u64,
     /// The last event that was sent.
     sent: u64,
@@ -93,7 +93,7 @@ struct Minion {
     folder: PathBuf,
     spool: Option<Spool>,
     link: Option<Link>,
-    /// What connections that are gone have still brought to the master.
+    /// Lost connections, with the events and returns that still reach the master.
     late: VecDeque<Link>,
     /// The numbers of its events that the log must have next.
     events: Vec<i64>,
@@ -106,7 +106,7 @@ struct World {
     dice: Dice,
     rule: Rule,
     number: i64,
-    /// The jobs, and who has done them.
+    /// The jobs, each with the number of the minion that has done it.
     jobs: BTreeMap<String, usize>,
     /// The event of the log that is looked at next.
     seen: u64,
@@ -289,7 +289,7 @@ impl World {
             link.down.push_back(Down::Kept(sequence));
         } else if let Some(event) = link.events.pop_front() {
             let durable = self.keep_event(at, event);
-            // An ack tells of all before it too: not each has one.
+            // An ack also covers all earlier events, so not every event gets an ack.
             if self.dice.below(2) == 0 || link.events.is_empty() {
                 link.down.push_back(Down::Ack(durable));
             }
@@ -428,7 +428,7 @@ impl World {
         Err("it never ends".to_owned())
     }
 
-    /// What the log has since the last look, and what the jobs have.
+    /// Checks the log since the last check, and the returns of the jobs.
     fn check(&mut self) -> Result<(), String> {
         let mut events: Vec<Vec<i64>> = vec![Vec::new(); MINIONS];
         let mut answers: BTreeMap<String, u64> = BTreeMap::new();

@@ -28,7 +28,7 @@ static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"(Duration:|Total run time:) +[\d.]+ m?s", "$1 T"),
         (r"\b20\d{18}\b", "JID"),
         (r#"(pid['"]?:\s+)\d+"#, "${1}N"),
-        // What LVM calls a disk.
+        // The UUID that LVM gives a volume.
         (r"\b\w{6}(-\w{4}){5}-\w{6}\b", "VOLUME"),
         (r#"[^\s"]*/__salt\.tmp\.[^\s"]+"#, "TMPFILE"),
         (r"(\bduration'?:\s+)[\d.]+", "${1}T"),
@@ -85,7 +85,8 @@ fn replaced(masks: &[(Regex, &str)], text: &str) -> String {
     })
 }
 
-/// `file.recurse` tells of its files, and of what it removed, in the order of a set.
+/// Sorts the sections that begin with `#### `, and the lines of each section. `file.recurse` lists
+/// its files, and the paths that it removed, in the order of a set.
 fn sorted_sections(text: &str) -> String {
     let Some(sections) = text.strip_prefix("#### ") else {
         return text.to_owned();
@@ -153,7 +154,7 @@ fn settled_map(map: &Map<String, Value>, text: &dyn Fn(&str) -> String) -> Map<S
     .collect()
 }
 
-/// What a state of docker returns, without numbers and times that no two runs share.
+/// Returns the return of a Docker state without the IDs and times that differ in each run.
 fn without_ids(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -169,14 +170,15 @@ fn without_ids(value: &Value) -> Value {
     }
 }
 
-/// `file.recurse` makes its folders in the order of a set, and tells only of those that it made first.
+/// Returns true if the changes report `path` as a new folder. `file.recurse` creates its folders in
+/// the order of a set, and reports only those that it created first.
 fn is_new_directory(path: &str, changes: &Value) -> bool {
     changes
         .pointer(&format!("/{}/directory", path.replace('/', "~1")))
         .is_some()
 }
 
-/// The list in an order of its own: what was removed, or found, stands in the order of a folder or a set.
+/// Returns the list sorted. Removed or found paths are listed in the order of a folder or of a set.
 pub fn sorted_list(value: Value) -> Value {
     let Value::Array(mut items) = value else {
         return value;
@@ -196,7 +198,7 @@ pub fn same_value(want: &Value, got: &Value, at: &str) -> Result<(), String> {
             let mut pairs = a.iter().zip(b).enumerate();
             pairs.try_for_each(|(i, (a, b))| same_value(a, b, &format!("{at}[{i}]")))
         }
-        // There Salt shows a Python traceback: that something is said is enough.
+        // Salt shows a Python traceback here: any text that is not empty is accepted.
         (Value::String(a), Value::String(b)) if a.starts_with(EXCEPTION) && !b.is_empty() => Ok(()),
         (Value::Number(a), Value::Number(b)) if a.as_f64() == b.as_f64() => Ok(()),
         _ if want == got => Ok(()),

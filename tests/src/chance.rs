@@ -1,4 +1,4 @@
-//! What is random in a test and comes again by its seed.
+//! Random choices for tests, which a seed makes repeatable.
 
 use std::ops::Range;
 use std::sync::Mutex;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::differences::{self, Difference};
 use crate::program;
 
-/// How many cases run at once.
+/// The number of cases that run at once.
 const SIDE_BY_SIDE: usize = 2;
 
 /// One case: its name, and what to run.
@@ -17,13 +17,15 @@ pub trait Case: Sync {
     fn name(&self) -> String;
     /// The first difference from what is recorded.
     fn check(&self) -> Result<(), String>;
-    /// Where we mean to differ: the first difference from what we mean to answer. With `PINCH_RECORD` it is recorded.
+    /// Fails with the first difference from the answer that Pinch intends to give, in a case where
+    /// it differs from Salt on purpose. With `PINCH_RECORD`, the answer is recorded.
     fn check_ours(&self) -> Result<(), String> {
         Err("no answer of ours is known for this kind of case".to_owned())
     }
 }
 
-/// A case that differs from what is recorded, and how it stands with an answer of ours where the list has it.
+/// A case that differs from its recording. If `differences.toml` lists it, `ours` is the result of
+/// the comparison with the answer that Pinch intends to give.
 struct Differing {
     name: String,
     why: String,

@@ -1,4 +1,4 @@
-//! What a folder holds: setting it up for a case, and looking at it afterwards.
+//! The contents of a folder: creates the entries that a case needs, and describes them afterwards.
 
 use std::fs::{self, File, FileTimes, Permissions};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
@@ -61,7 +61,8 @@ impl Entry {
     }
 }
 
-/// Those of the paths that a run has changed in the throw-away root, with everything below them.
+/// Describes those of the paths that a run has changed in the throw-away root, and everything below
+/// them.
 pub fn watched(scratch: &Scratch, paths: &[String]) -> Value {
     let mut found = Map::new();
     for path in paths {
@@ -123,7 +124,7 @@ fn described(scratch: &Scratch, path: &Path) -> Value {
     entry
 }
 
-/// UTF-8 as it is, else its bytes.
+/// Returns valid UTF-8 unchanged, and other contents as an escape for each byte.
 fn printable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),

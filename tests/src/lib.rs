@@ -1,4 +1,5 @@
-//! What the tests of the whole share: running the built program in a scratch folder, and comparing what it did.
+//! Helpers for the tests of the whole program: they run the built program in a scratch folder and
+//! compare its results.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What one call of the program gave.
+/// The result of one call of the program.
 pub struct Answer {
-    /// What it wrote to its standard output.
+    /// The text that it wrote to its standard output.
     pub out: String,
     /// Its exit code; none when a signal ended it.
     pub rc: Option<i32>,
@@ -43,7 +43,8 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The program as it is shipped: the file that `PINCH_PACKAGED` names, or a release built from this workspace.
+/// Returns the program in the form in which it is shipped: the file that `PINCH_PACKAGED` names, or
+/// a release built from this workspace.
 pub fn shipped_program() -> PathBuf {
     match std::env::var_os("PINCH_PACKAGED") {
         Some(given) => given.into(),
@@ -59,7 +60,8 @@ fn built_program() -> String {
     program.display().to_string()
 }
 
-/// Builds `pinch` into the folder where the running test lies, and with the profile whose folder is named so.
+/// Builds `pinch` in the target folder of the running test, and returns its path. `name` is the
+/// name of the profile's folder.
 fn built(name: &str) -> PathBuf {
     built_package("pinch", name)
 }
@@ -89,8 +91,9 @@ fn built_package(package: &str, name: &str) -> PathBuf {
     target_dir.join(name).join(package)
 }
 
-/// Copies a program that a test then starts. Another process does it: a test beside this one that starts a program of its own while the
-/// copy is open for writing would hold it open, and what is open for writing cannot be started.
+/// Copies a program that a test then starts. A separate process makes the copy: if this process had
+/// the copy open for writing, a program that another test starts at that time would keep it open,
+/// and the kernel starts no file that is open for writing.
 pub fn copy_program(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg(from).arg(to).status().unwrap();
     assert!(copied.success(), "{} was not copied", from.display());
@@ -217,7 +220,7 @@ fn run(dir: &Path, program: &mut Command, words: &[String]) -> Result<Answer, St
     }
 }
 
-/// Every one of the texts stands in the output, in this order.
+/// Panics unless the output contains every one of the texts, in this order.
 pub fn said(text: &str, expected: &[&str]) {
     let mut rest = text;
     for one in expected {

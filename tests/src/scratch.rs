@@ -84,12 +84,12 @@ impl Scratch {
         self.dir.path()
     }
 
-    /// What `@TMP@` stands for: the folder that a case changes.
+    /// Returns the folder that replaces `@TMP@`: the folder that a case changes.
     pub fn tmp(&self) -> PathBuf {
         self.path().join("out")
     }
 
-    /// Where the throw-away root keeps a file that was changed.
+    /// Returns the path at which the throw-away root keeps a file that was changed.
     pub fn changed(&self, path: &str) -> PathBuf {
         let below = path.trim_start_matches('/');
         self.path().join("over/changed").join(below)
@@ -155,7 +155,7 @@ impl Default for Scratch {
     }
 }
 
-/// `@USER@` for the user that runs the tests, any other name as it is.
+/// Returns `@USER@` for the user that runs the tests, and any other name unchanged.
 pub fn masked_user(name: &str) -> String {
     if name == *USER {
         "@USER@".to_owned()
@@ -164,7 +164,7 @@ pub fn masked_user(name: &str) -> String {
     }
 }
 
-/// `@GROUP@` for the group that runs the tests, any other name as it is.
+/// Returns `@GROUP@` for the group that runs the tests, and any other name unchanged.
 pub fn masked_group(name: &str) -> String {
     if name == *GROUP {
         "@GROUP@".to_owned()

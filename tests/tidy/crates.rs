@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use super::none;
 use super::source::workspace;
 
-/// Which of the workspace's crates each may lean on.
+/// The crates of the workspace that each crate may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
     ("value", &[]),
     ("render", &["value"]),
@@ -19,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cli", &["value"]),
     ("wire", &["value"]),
     ("link", &["wire", "value"]),
-    // What a master and a minion both react by: neither leans on the other.
+    // The rules by which both a master and a minion react: neither depends on the other.
     (
         "reactor",
         &["link", "wire", "modules", "state", "render", "value"],
@@ -31,7 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("lint", &["modules", "state", "render", "value"]),
-    // Pictures of what it is given: it knows nobody.
+    // It draws pictures of its input, and depends on no other crate.
     ("graph", &[]),
     ("plan", &["modules", "python", "state", "value"]),
     ("undo", &["modules", "python", "state", "value"]),

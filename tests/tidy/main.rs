@@ -1,4 +1,4 @@
-//! What must stay true of the sources as a whole, whoever changes them.
+//! Rules that the sources as a whole must always follow.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,7 +15,7 @@ mod sources;
 mod waits;
 mod words;
 
-/// Fails with every finding on a line of its own.
+/// Fails if there are findings, and lists each on a separate line.
 fn none(findings: &[String], rule: &str) {
     assert!(findings.is_empty(), "{rule}:\n  {}", findings.join("\n  "));
 }

@@ -75,7 +75,7 @@ fn declared(file: &Source, call: &str) -> Vec<String> {
     names
 }
 
-/// What the program answers to one function without arguments.
+/// Returns the names that the program lists when it calls a function without arguments.
 fn listed(function: &str) -> BTreeSet<String> {
     let scratch = Scratch::new();
     let words = ["--out=json", function].map(str::to_owned);

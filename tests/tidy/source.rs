@@ -83,7 +83,8 @@ impl Source {
         code
     }
 
-    /// Files beside this one that it names as tests' (`#[cfg(test)] mod corpus;` in its parent).
+    /// Returns the names of the modules in this file's folder that their parent declares as tests
+    /// (`#[cfg(test)] mod corpus;`).
     fn test_modules(&self) -> Vec<String> {
         let file = workspace().join(&self.path);
         let folder = file.parent().unwrap();

@@ -133,7 +133,8 @@ fn unsafe_stands_in_the_files_that_need_it() {
 
 #[test]
 fn random_bytes_have_one_source() {
-    // Code outside tests alone: ring makes its own keys with an object of its own there. Scripts that are carried run in a Python.
+    // Only code outside tests is checked: in tests, ring makes keys with its own source of
+    // randomness. Embedded scripts run in a Python interpreter.
     let others = [
         "/dev/urandom",
         "/dev/random",

@@ -1,9 +1,9 @@
-//! R18: what a daemon waits for without a deadline is waited for with a reason, which stands beside it.
+//! R18: where a daemon waits without a deadline, a comment next to the wait gives the reason.
 
 use super::none;
 use super::source::below;
 
-/// Where daemons wait for others.
+/// The folders in which daemons wait for others.
 const FOLDERS: [&str; 4] = [
     "agent/link/src",
     "agent/minion/src",
@@ -11,7 +11,7 @@ const FOLDERS: [&str; 4] = [
     "master-lite/src",
 ];
 
-/// What waits for as long as it takes.
+/// Calls that wait for an unlimited time.
 const WAITS: [&str; 10] = [
     ".recv()",
     ".next().await",
@@ -25,7 +25,8 @@ const WAITS: [&str; 10] = [
     ".changed().await",
 ];
 
-/// What waits on the clock and may be ready at once. A loop around such a wait would never let another task run.
+/// Calls that wait on the clock and may be ready at once. A loop around such a wait would never let
+/// another task run.
 const CLOCKS: [&str; 5] = [
     "Timer::after(",
     "Timer::at(",
@@ -37,7 +38,7 @@ const CLOCKS: [&str; 5] = [
 /// The file whose functions suspend their task at least once, and use the clock for all others.
 const CLOCK: &str = "agent/link/src/wait.rs";
 
-/// How a reason begins. It stands at most so many lines above.
+/// The beginning of a reason, which is at most `ABOVE` lines above the wait.
 const REASON: &str = "// No deadline: ";
 const ABOVE: usize = 3;
 

@@ -25,15 +25,15 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 type Problem = Box<dyn Error>;
 
-/// What all minions share.
+/// The state that all minions share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     connected: AtomicUsize,
-    /// How many connections there have been, those that are lost among them.
+    /// The number of connections that were made, including lost ones.
     made: AtomicUsize,
     /// Turns to make one.
     pub(crate) handshakes: Semaphore,
-    /// How many events are durable.
+    /// The number of durable events.
     acked: AtomicU64,
 }
 
@@ -47,16 +47,16 @@ impl Shared {
         self.connected.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// So many more events are durable.
+    /// Adds `count` to the number of durable events.
     pub(crate) fn acked(&self, count: u64) {
         self.acked.fetch_add(count, Ordering::Relaxed);
     }
 }
 
-/// Which minions.
+/// The description of the minions to start.
 #[derive(Debug)]
 pub(crate) struct Many<'a> {
-    /// What their ids begin with.
+    /// The prefix of their ids.
     pub(crate) name: &'a str,
     pub(crate) count: usize,
     /// One comes after the other in this time.
@@ -154,7 +154,7 @@ impl Fleet {
         }
     }
 
-    /// How many connections there have been.
+    /// Returns the number of connections that were made, including lost ones.
     pub(crate) fn made(&self) -> usize {
         self.shared.made.load(Ordering::Relaxed)
     }

@@ -1,8 +1,14 @@
-//! Many minions in one process, to see what a master bears: each has a key and a connection of its own, and does `test.ping`.
+//! Runs many minions in one process, to measure the load that a master can bear. Each minion has
+//! its own key and connection, and does `test.ping`.
 //!
-//! `load MASTER[:PORT] FOLDER MINIONS [SECONDS [NAME]]`: they come together, or one after the other within so many seconds, and
-//! their ids begin with NAME (`load`): those that are given a name have a socket each, and none waits until another one is let in. Then commands on stdin: `events COUNT [RATE]` has them send that many together, as fast as they
-//! can or so many a second, and waits until all are acked; `back` waits until all have connected again since the last command. Each command answers with one line on stdout.
+//! `load MASTER[:PORT] FOLDER MINIONS [SECONDS [NAME]]`: the minions connect together, or one after
+//! the other within SECONDS. Their ids begin with NAME (default: `load`). If NAME is given, each
+//! minion has its own socket, and none waits until the master accepts another one.
+//!
+//! The program then reads commands from stdin, and answers each with one line on stdout:
+//! `events COUNT [RATE]` makes the minions send COUNT events in all, as fast as they can or RATE a
+//! second, and waits until all are acked. `back` waits until all minions have connected again since
+//! the last command.
 #![allow(
     clippy::print_stdout,
     reason = "figures on stdout are what this program is for"

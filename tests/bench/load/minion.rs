@@ -1,4 +1,4 @@
-//! [`Minion`]: one of many. It answers every job with `True`, and sends events when it is told to.
+//! [`Minion`]: one of many. It answers every job with `True`, and sends events on request.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::fleet::Shared;
 /// Events on their way that are not acked.
 const UNACKED: u64 = 50;
 
-/// A minion without a process of its own.
+/// A minion that shares its process with the others.
 #[derive(Debug)]
 pub(crate) struct Minion {
     number: usize,
@@ -33,7 +33,7 @@ struct Sending {
     last: u64,
 }
 
-/// What a minion says first.
+/// Returns the first message of a minion.
 pub(crate) fn hello(name: &str, number: usize) -> Result<Hello, Box<dyn Error>> {
     Ok(Hello {
         version_min: wire::VERSION_MIN,
@@ -50,7 +50,8 @@ pub(crate) fn hello(name: &str, number: usize) -> Result<Hello, Box<dyn Error>> 
     })
 }
 
-/// What lets them all in, if something does.
+/// Returns the token in `PINCH_TOKEN` with which a master accepts all minions, or `None` if it is
+/// unset or empty.
 fn token() -> Option<Secret> {
     let given = std::env::var("PINCH_TOKEN").ok();
     given
