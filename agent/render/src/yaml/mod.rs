@@ -8,6 +8,9 @@
 //! text once more and finds the place by path. This halves the size of a tree of values and keeps
 //! clones cheap; an error costs one more pass over one document.
 //!
+//! serde_yaml uses the same engine, but agrees with Salt on only 202 of 283 documents. This loader
+//! agrees on 281; the other two are recursive.
+//!
 //! Every limit has a name here. Salt has no limits, so such a document can exhaust a machine.
 
 mod compose;
