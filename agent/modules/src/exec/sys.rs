@@ -509,7 +509,7 @@ mod tests {
         assert!(call("renderer_doc", "toml").starts_with("{'toml.render': 'Read"));
         let docs = super::RENDERER_DOCS.map(|(name, _)| name);
         assert!(render::RENDERERS.iter().all(|name| docs.contains(name)));
-        assert!(call("doc", "test.ping").contains("Return True: the minion is there"));
+        assert!(call("doc", "test.ping").contains("Return True, to show that the minion responds"));
     }
 
     #[test]
