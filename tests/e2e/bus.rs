@@ -14,7 +14,7 @@ use serde_json::Value;
 /// An event: its tag and data.
 pub(crate) type Event = (String, Value);
 
-/// Hears from when it is made until it is asked.
+/// A listener that records a minion's bus events from its creation until the caller collects them.
 pub(crate) struct Ear {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Event>>,
@@ -36,7 +36,7 @@ impl Ear {
         Self { stop, thread }
     }
 
-    /// What it has heard.
+    /// Stops listening and returns the events received so far.
     pub(crate) fn heard(self) -> Vec<Event> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
@@ -46,7 +46,8 @@ impl Ear {
 fn hear(socket: &UnixDatagram, stop: &AtomicBool) -> Vec<Event> {
     let (mut events, mut buffer) = (Vec::new(), vec![0; 256 * 1024]);
     loop {
-        // Looked at before the last reading: what was sent by then is still heard.
+        // Read `stop` before the last receive loop, so that every event sent before the stop is
+        // received.
         let last = stop.load(Ordering::Relaxed);
         while let Ok(length) = socket.recv(&mut buffer) {
             let text = std::str::from_utf8(&buffer[..length]).unwrap();

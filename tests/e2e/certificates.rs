@@ -148,7 +148,7 @@ fn openssl_verifies_what_is_issued() {
     tls_agrees(&scratch);
 }
 
-/// What `tls` tells of these certificates is what OpenSSL tells.
+/// Asserts that `tls` reports the same facts about these certificates as OpenSSL.
 fn tls_agrees(scratch: &Scratch) {
     let folder = scratch.path();
     let call = |words: &[&str]| -> serde_json::Value {
@@ -215,7 +215,8 @@ fn mode(path: &Path) -> u32 {
     std::os::unix::fs::MetadataExt::mode(&path.metadata().unwrap()) & 0o777
 }
 
-/// How a function of `tls` is called, with `ca.cert_base_path` in the folder.
+/// Returns a function that calls `tls.…`, with `ca.cert_base_path` set to `pki` in the scratch
+/// folder.
 fn tls(scratch: &Scratch) -> impl Fn(&str) -> String {
     scratch.write("etc/minion.d/case.conf", "ca.cert_base_path: @ENV@/pki\n");
     let folder = scratch.path().to_owned();
@@ -416,7 +417,7 @@ fn authorities_of_tls_are_found_and_put_right() {
         "{text}"
     );
     assert_eq!(std::fs::read(folder.join("koji_ca_cert.key")).unwrap(), key);
-    // What is no key is kept beside the new one.
+    // A key file that cannot be parsed is kept next to the new key.
     std::fs::write(folder.join("koji_ca_cert.key"), "garbage").unwrap();
     tls("create_ca koji replace=True bits=3072");
     openssl(

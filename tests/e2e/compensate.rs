@@ -1,11 +1,13 @@
-//! `compensate` and `finally` besides the cases of `corpus/orch`: killed and taken up again, looked at, left out, misplaced.
+//! Tests of `compensate` and `finally` that the cases of `corpus/orch` do not cover: a run that is
+//! killed and resumed, inspection, omitted states, and misplaced options.
 
 use serde_json::Value;
 
 use crate::resume::Machine;
 use crate::runs::{pinch, text};
 
-/// What undoes `a` and `b` leaves its word; the first time that of `b` ends the whole program.
+/// A tree whose compensations of `a` and `b` write to the log; the first compensation of `b` kills
+/// the whole program.
 const SITE: &str = "\
 a:
   cmd.run:
@@ -48,7 +50,7 @@ fn a_run_that_is_killed_while_it_compensates_goes_on_with_that() {
     let machine = machine();
     machine.cut("state.apply site");
     assert_eq!(machine.log(), "a1 b1 cut1");
-    // What has come to the tree since does not run: the run is past that.
+    // A state added to the tree in the meantime does not run: the run is already compensating.
     let new = "new:\n  cmd.run:\n    - name: echo new >> @TMP@/log\n";
     machine.0.write(
         "srv/salt/site.sls",
@@ -59,7 +61,7 @@ fn a_run_that_is_killed_while_it_compensates_goes_on_with_that() {
     assert_eq!(machine.log(), "a1 b1 cut1 end1 undo_a1 undo_b1");
     let again = machine.call("state.apply site resume=True");
     assert!(again.out.contains("Nothing is unfinished"), "{}", again.out);
-    // What was undone is done again, also where the run is to go on behind it.
+    // A compensated state runs again, even if the run resumes from a later state.
     machine.0.write("out/good", "");
     machine.0.write(
         "srv/salt/site.sls",

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tests::program::{boot, prepare, salt_call_in_throwaway};
 use tests::scratch::Scratch;
 
-/// What must stand in no argument that podman has seen. It writes down what it was called with.
+/// A secret that must not appear in any argument of podman, which records its arguments.
 const SECRET: &str = "planted-secret";
 
 /// A machine with podman and an image; none without root.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tests::program::{prepare, salt_call_in_throwaway};
 use tests::scratch::Scratch;
 
-/// What must stand in no argument and no log.
+/// A secret that must not appear in any argument or log.
 const SECRET: &str = "planted-secret";
 
 /// A machine with a server, whose client writes down its arguments; none without root.

@@ -1,4 +1,5 @@
-//! Passwords of git repositories: given to the server, and to nobody else on the machine.
+//! Tests that passwords of git repositories are sent to the server and are not visible to other
+//! users of the machine.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +15,8 @@ const PASSWORD: &str = "hush-hush-777";
 const AUTHORIZATION: &str = "Basic bWU6aHVzaC1odXNoLTc3Nw==";
 const COMMIT: &str = "0123456789012345678901234567890123456789";
 
-/// A server that shows the references of a repository to who has the password.
+/// Starts a server that lists a repository's references to clients with the password; returns its
+/// port.
 fn server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -3,7 +3,7 @@
 use tests::program::salt_call;
 use tests::scratch::Scratch;
 
-/// How a function of `gpg` is called, with the keys in a folder of the scratch.
+/// Returns a function that calls `gpg.…`, with the keys in the scratch folder.
 fn gpg(scratch: &Scratch) -> impl Fn(&str, &[&str]) -> serde_json::Value {
     scratch.write("srv/pillar/top.sls", "base: {'*': [keys]}");
     scratch.write("srv/pillar/keys.sls", "gpg_passphrase: very hidden words");
@@ -24,7 +24,7 @@ fn text(told: &serde_json::Value) -> String {
     told.as_str().unwrap_or_else(|| panic!("{told}")).to_owned()
 }
 
-/// The agent ends, with what it has been told.
+/// Stops the agent, so that it loses every cached passphrase.
 fn agent_forgets(scratch: &Scratch) {
     let mut command = std::process::Command::new("gpgconf");
     let home = scratch.path().join("gpg");
@@ -76,7 +76,7 @@ fn what_is_encrypted_and_signed_is_read_by_its_owner_with_the_passphrase() {
         format!("filename={}", scratch.path().join(name).display())
     };
     let message = kept("message", &told);
-    // The agent forgets what it was told: the passphrase alone opens the key.
+    // After the agent has lost its cached passphrase, only an explicit passphrase opens the key.
     let forget = || agent_forgets(&scratch);
     forget();
     let told = gpg("decrypt", &[&message]);
@@ -137,7 +137,7 @@ fn files_are_encrypted_signed_and_decrypted_into_files() {
     );
     let told = gpg("verify", &[&format!("filename={}", path("signed"))]);
     assert_eq!(told["res"], true, "{told}");
-    // Nothing is left beside the files.
+    // No other file is left behind.
     assert!(!scratch.path().join("plain.asc").exists());
     let told = gpg("encrypt", &["filename=/none", "recipients=one@example.com"]);
     assert!(text(&told).contains("/none: No such file"), "{told}");

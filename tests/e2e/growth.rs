@@ -1,4 +1,5 @@
-//! What a run costs does not grow with what it does not use. Counted, not timed: the machine may be busy.
+//! Tests that the cost of a run does not grow with parts of the tree that it does not use. The
+//! tests count system calls instead of measuring time, because the machine may be busy.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -8,7 +9,7 @@ use tests::scratch::Scratch;
 
 const STEPS: usize = 10;
 
-/// Makes a minion whose tree has so many folders of ten files besides an orchestration.
+/// Creates a minion whose tree has an orchestration and this number of folders with ten files each.
 fn machine(folders: usize) -> Scratch {
     let scratch = Scratch::new();
     scratch.write("etc/minion.d/case.conf", "file_client: local\n");

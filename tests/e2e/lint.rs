@@ -1,4 +1,5 @@
-//! `pinch lint`: every folder of the corpus is a tree with one thing that is wrong, and what is said about it.
+//! Tests of `pinch lint`: every folder of the corpus is a tree with one fault and the expected
+//! output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,8 @@ use std::process::{Command, Output};
 
 use tests::program::{master_program, minion_program};
 
-/// Where the cases lie: a tree each, `expected.txt`, and in `words` the command line where it is not `.`.
+/// The folder of the cases. Each case is a tree with `expected.txt`, and with the command line in
+/// `words` if it is not `.`.
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/lint");
 
 fn cases() -> Vec<PathBuf> {
@@ -25,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// What `lint` prints about a case, and how it ends.
+/// Returns the output of `lint` for a case, and its exit code.
 fn said(case: &Path) -> String {
     let words = fs::read_to_string(case.join("words")).unwrap_or_else(|_| ".".into());
     let mut all = vec!["lint"];
@@ -39,7 +41,7 @@ fn said(case: &Path) -> String {
     )
 }
 
-/// With `PINCH_RECORD=1` it writes what is said: read it before it is committed.
+/// With `PINCH_RECORD=1` the test records the output instead: review it before you commit it.
 #[test]
 fn each_fault_is_found_at_its_place() {
     let mut different = Vec::new();

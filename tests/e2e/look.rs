@@ -33,7 +33,7 @@ three:
       - test: two
 ";
 
-/// A machine's folders of its own.
+/// A machine with a temporary folder for all its files.
 struct Machine(TempDir);
 
 impl Machine {
@@ -353,7 +353,8 @@ fn a_report_says_of_each_sls_whether_it_runs() {
     );
 }
 
-/// A program that stands for Salt's: it gives what this one gives, edited.
+/// Creates a stand-in for Salt's program that prints the output of this one, edited with `edit`,
+/// and returns the option that selects it.
 fn stand_in(machine: &Machine, name: &str, edit: &str) -> String {
     let program = machine.at(name);
     let text = format!(

@@ -1,5 +1,6 @@
-//! The real dnf, zypper, pacman and apt, each in a throw-away root with repositories of its own: what the recorded cases cannot
-//! hold to Salt, because Salt does less or nothing there, and what the machine looks like afterwards.
+//! Tests with the real dnf, zypper, pacman and apt, each in a throw-away root with its own
+//! repositories. They cover the state of the machine afterwards, and behaviour that the recorded
+//! cases cannot compare with Salt because Salt does less or nothing there.
 
 use std::process::Command;
 
@@ -10,7 +11,8 @@ const FEDORA: &str = "grains: {os_family: RedHat, os: Fedora, osrelease: '39', o
 const SUSE: &str = "grains: {os_family: Suse, os: SUSE, osrelease: '15.5', osarch: x86_64}\n";
 const ARCH: &str = "grains: {os_family: Arch, os: Arch, osarch: x86_64}\n";
 
-/// What the script prints after the corpus's script `with`, on a machine of these grains; `pinch` in it calls the program.
+/// Runs the corpus's script `with` and then `script` on a machine with these grains, and returns
+/// the output. `pinch` in the script calls the program. `None` without root.
 fn on(grains: &str, with: &str, script: &str) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return None;

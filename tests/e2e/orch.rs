@@ -1,8 +1,10 @@
-//! Masterless orchestrations: each folder of `corpus/orch` is one case, run on the SLS in it and those in `shared`.
+//! Masterless orchestrations: each folder of `corpus/orch` is one case, run on its SLS files and
+//! those in `shared`.
 //!
-//! `case.toml` says how it is called and what comes of it: the exit code, the result of each step in the order in which they
-//! ran, events in their order, what is said on standard error, which steps run at the same time. `return.json` is the whole
-//! return without times. `differs` is why Salt with a master answers otherwise; the other cases agree with it.
+//! `case.toml` holds the call and the expected exit code, the result of each step in execution
+//! order, events in order, standard error, and the steps that run at the same time. `return.json`
+//! is the whole return without times. `differs` is the reason why Salt with a master answers
+//! differently; the other cases agree with Salt.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -69,7 +71,8 @@ struct Wanted {
     data: Value,
 }
 
-/// What every case adds to the minion's configuration: it has no master, and its bus lies below its `root_dir`.
+/// Lines that every case adds to the minion's configuration: it has no master, and its bus is below
+/// its `root_dir`.
 const LOCAL: &str = "file_client: local\nsock_dir: /sock\n";
 
 struct Folder {
@@ -251,7 +254,7 @@ fn like(glob: &str, text: &str) -> bool {
     }
 }
 
-/// True when all of `wanted` is in `data`, at any depth; `"(null)"` stands for null.
+/// True when `data` contains all of `wanted`, at any depth; `"(null)"` in `wanted` matches null.
 fn within(wanted: &Value, data: &Value) -> bool {
     match (wanted, data) {
         (Value::Object(wanted), Value::Object(data)) => wanted

@@ -1,11 +1,13 @@
-//! What the package manager of a machine does to us: each test has a throw-away root with a repository of its own.
+//! Tests of the machine's package manager and its effects on this program. Each test has a
+//! throw-away root with its own repository.
 
 use std::process::Command;
 
 use tests::program::{in_recorded_environment, program};
 use tests::scratch::{Scratch, corpus};
 
-/// What a script prints that runs in a throw-away root, after `apt.sh`; `pinch` in it is the program with the minion's folder.
+/// Runs `apt.sh` and then a script in a throw-away root, and returns the output. `pinch` in the
+/// script is the program with the minion's folder. `None` without root.
 fn in_throwaway(script: &str) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return None;

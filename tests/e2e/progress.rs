@@ -1,4 +1,5 @@
-//! What is told of a run while it goes on: on a terminal, in plain lines, and as `--out=ndjson`.
+//! Tests of the progress reports during a run: on a terminal, in plain lines, and as
+//! `--out=ndjson`.
 
 use std::fs::File;
 use std::io::Read;
@@ -25,7 +26,7 @@ after:
       - cmd: broken
 "#;
 
-/// A tree of its own, and the command for a state run in it.
+/// A temporary tree and the command for a state run in it.
 struct Tree(TempDir);
 
 impl Tree {
@@ -83,7 +84,7 @@ fn on_terminal(mut command: Command, columns: u16) -> (String, String) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // The command holds the other end of the terminal as long as it is there.
+    // `command` keeps the other end of the terminal open until it is dropped.
     drop(command);
     let mut written = Vec::new();
     // The end of a terminal is an error of its reader.
@@ -92,7 +93,7 @@ fn on_terminal(mut command: Command, columns: u16) -> (String, String) {
     (text(&written), text(&output.stdout))
 }
 
-/// What stands on the screen in the end, of what was written to it.
+/// Returns the lines on the screen after the terminal has processed all of `written`.
 fn screen(written: &str) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     let mut rest = written;
@@ -108,7 +109,7 @@ fn screen(written: &str) -> Vec<String> {
                 match &rest[1 + arguments.len()..][..1] {
                     "A" => {
                         let up: usize = arguments.parse().unwrap_or(1);
-                        // The sequence goes on to clear the line that it comes to.
+                        // The sequence then clears the line to which it moves.
                         lines.truncate(lines.len() - up);
                         lines.last_mut().unwrap().clear();
                     }
@@ -249,7 +250,7 @@ fn what_is_applied_is_shown_once_it_happens_and_long_steps_say_what_they_wait_fo
         ": 2 changed\n",
     ];
     tests::program::said(&told, &parts);
-    // The trial before it is not told of.
+    // The preceding test run is not reported.
     assert_eq!(told.matches("cmd.run  quick").count(), 1, "{told}");
     assert_eq!(told.matches("waits for").count(), 1, "{told}");
     assert!(text(&done.stdout).contains("Succeeded: 2"), "{done:?}");

@@ -1,5 +1,5 @@
-//! A reboot in the middle of a run: the process group is killed as a shutdown does it, the kernel's number of the boot is another,
-//! and what the unit calls at boot goes on.
+//! Tests of a reboot in the middle of a run: the test kills the process group as a shutdown does,
+//! changes the kernel's boot id, and runs the command of the boot unit, which continues the run.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ use tests::program::minion_program;
 
 use crate::resume::Machine;
 
-/// How long it is waited for what must come.
+/// The maximum time to wait for an expected result.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The words of the unit, without its program.
@@ -53,7 +53,8 @@ impl Booted {
         fs::write(self.boot_id(), id).unwrap();
     }
 
-    /// The program in a mount namespace in which the kernel says the machine's number, a process group of its own.
+    /// Returns a command that runs the program in its own process group, in a mount namespace where
+    /// the kernel reports the machine's boot id.
     fn command(&self, words: &[String]) -> Command {
         let script = "mount --bind \"$1\" /proc/sys/kernel/random/boot_id && shift && exec \"$@\"";
         let mut command = Command::new("unshare");
@@ -78,7 +79,7 @@ impl Booted {
         self.command(&words).output().unwrap()
     }
 
-    /// What takes the machine down elsewhere says here what it was asked for.
+    /// Installs a stand-in for `shutdown` that only logs its arguments.
     fn shutdown_says(&self) {
         let scratch = &self.machine.0;
         let program = "#!/bin/sh\necho \"$*\" >> @TMP@/log\n";
@@ -87,7 +88,7 @@ impl Booted {
         fs::set_permissions(&shutdown, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// What the unit calls.
+    /// Runs the command of the unit, and returns its exit code and output.
     fn goes_on(&self) -> (Option<i32>, String) {
         let output = self.command(&unit()).output().unwrap();
         let said = [output.stdout, output.stderr].concat();
@@ -180,7 +181,7 @@ fn an_orchestration_goes_on_after_each_of_its_reboots() {
         "{said}"
     );
     assert_eq!(machine.log(), "a1 down1");
-    // The machine comes up, goes on, and goes down again in what the unit has started.
+    // The machine boots, continues the run, and goes down again within the unit's process.
     machine.boot();
     let words = unit().join(" ");
     machine.taken_down(&words, "again", Signal::KILL);
@@ -302,7 +303,8 @@ last:
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(machine.log(), "-r now1 down1 last1 sa1 sc1 ta1 tc1");
     assert_eq!(machine.listed()["result"], "succeeded");
-    // What no step of an orchestration runs has no record of its own: nothing goes down.
+    // A state run that is not a step of an orchestration has no separate record, so the machine
+    // does not go down.
     let within = "m:\n  module.run:\n    - name: state.sls\n    - mods: s\n";
     machine.machine.0.write("srv/salt/within.sls", within);
     let refused = machine.machine.call("state.apply within");
@@ -344,7 +346,7 @@ fn a_run_that_was_given_secrets_says_why_it_does_not_go_on() {
         shown.contains(&told) && !shown.contains("planted"),
         "{shown}"
     );
-    // By hand it goes on.
+    // The same run continues when it is resumed by hand.
     let by_hand = format!("salt-call --local state.orchestrate orch resume=True {given}");
     machine.taken_down(&by_hand, "again", Signal::KILL);
     assert_eq!(machine.log(), "a1 again1 c1 down1");

@@ -1,4 +1,5 @@
-//! Runs that are cut short and taken up again: `resume=True`, `redo=`, `skip=`, `from=`, and the argument `resume:` of a step.
+//! Tests of runs that are interrupted and resumed: `resume=True`, `redo=`, `skip=`, `from=`, and
+//! the argument `resume:` of a step.
 
 use std::fs;
 
@@ -37,7 +38,7 @@ impl Machine {
         fs::read_to_string(self.0.path().join("stderr")).unwrap()
     }
 
-    /// How often each word was written to the log, as `a1 cut2`.
+    /// Returns the number of times that each word was written to the log, as `a1 cut2`.
     pub(crate) fn log(&self) -> String {
         let log = fs::read_to_string(self.0.tmp().join("log")).unwrap_or_default();
         let mut words: Vec<&str> = log.lines().collect();
@@ -153,7 +154,7 @@ fn what_is_never_repeated_counts_as_failed() {
         (false.into(), false.into())
     );
     assert_eq!(machine.log(), "a1 cut1 d1");
-    // Done from a step on it stands too.
+    // The result of `b` also remains if the run resumes from a later step.
     let from = machine.call("state.orchestrate orch resume=True from=d");
     assert_eq!((from.rc, machine.log().as_str()), (Some(1), "a1 cut1 d2"));
 }
@@ -182,7 +183,7 @@ l:
 fn states_go_on_where_they_were_cut_short() {
     let machine = Machine::with(&[("s.sls", STATES), ("top.sls", "base:\n  '*': [s]\n")]);
     machine.cut("state.apply s");
-    // A run of another kind, and a try, are not what is taken up.
+    // A run of another kind and a test run are not resumed.
     let other = machine.call("state.highstate resume=True");
     assert!(
         other.out.contains("no run of state.highstate on record"),

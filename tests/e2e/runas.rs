@@ -1,5 +1,5 @@
-//! Commands that root runs as another user: what they are, what is said when they cannot begin, and that no thread of root's
-//! process is ever the user's.
+//! Tests of commands that root runs as another user: their identity, the errors when they cannot
+//! start, and the fact that no thread of root's process ever takes the user's identity.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};

@@ -10,7 +10,7 @@ use tests::scratch::Scratch;
 use crate::bus::Ear;
 use crate::resume::Machine;
 
-/// Parts of the planted secrets: one that is found tells enough.
+/// Parts of the planted secrets; finding any one of them reveals a leak.
 const PLANTED: [&str; 12] = [
     "plain-token-planted",
     "qu\"oted",
@@ -104,7 +104,7 @@ states:
     - pillar: {given_pass: 'given {{ pillar.api_token }}'}
 ";
 
-/// What was printed, with the words that it was asked by.
+/// The output of each command, with the command line that produced it.
 struct Told(Vec<(String, String)>);
 
 impl Told {
@@ -172,7 +172,8 @@ fn run(scratch: &Scratch, words: &[&str]) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// GnuPG with keys of its own, gone with its agent when dropped; none where this machine has no gpg.
+/// A GnuPG home with its own keys; it ends with its agent when dropped. `None` if this machine has
+/// no gpg.
 pub(crate) struct Gpg(std::path::PathBuf);
 
 impl Gpg {

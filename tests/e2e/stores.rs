@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tests::program::salt_call;
 use tests::scratch::Scratch;
 
-/// How long a server may take until it listens.
+/// The maximum time until a server listens.
 const PATIENCE: Duration = Duration::from_secs(60);
 const ROOT: &str = "/var/cache/pinch-tests/stores/root";
 
@@ -51,7 +51,7 @@ fn apply(scratch: &Scratch, sls: &str, more: &[&str]) -> Vec<(String, Value)> {
     rets.iter().map(told).collect()
 }
 
-/// A server of Debian, on a port of its own.
+/// A server from a Debian package, on its own port.
 struct Server {
     child: Child,
     port: u16,
@@ -351,7 +351,7 @@ fn a_redis_follows_the_master_that_its_sentinel_names() {
     assert_eq!(again[0].0, "Minion already slave of master: front");
 }
 
-/// What a store of ours keeps: values by their paths.
+/// The contents of a test store: values by their paths.
 type Kept = Mutex<BTreeMap<String, Value>>;
 /// Method, path, headers in lower case, and body; status and answer.
 type Serve = fn(&Kept, &str, &str, &str, &str) -> (u16, Value);
@@ -563,7 +563,7 @@ fn consul(kept: &Kept, method: &str, path: &str, head: &str, body: &str) -> (u16
             (200, json!(true))
         }
         _ if settings.contains("keys") => (200, json!(kept.keys().collect::<Vec<_>>())),
-        // `dmFsdWU=` stands for `value`, the one that is set.
+        // `dmFsdWU=` is the base64 of `value`, the one that is set.
         (_, Some(value)) if value == "value" => (200, json!([{"Key": key, "Value": "dmFsdWU="}])),
         _ => (404, json!("")),
     }

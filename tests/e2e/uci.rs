@@ -39,7 +39,7 @@ fn program() -> &'static Path {
     program
 }
 
-/// Where cargo keeps the package's sources.
+/// Returns the folder where cargo keeps the package's sources.
 fn sources(manifest: &Path) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args([

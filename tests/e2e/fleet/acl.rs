@@ -30,7 +30,7 @@ fn users_may_do_what_the_acl_says_and_nothing_else() {
         assert_eq!(by(&words), refused, "{words:?}");
     }
     assert_eq!(by(&["salt", "--preview-target", "m1"]).0, "- m1\n");
-    // What is not a job is root's.
+    // Only root may run commands other than jobs.
     let (text, rc) = by(&["salt-run", "manage.up"]);
     assert!(text.contains("only root") && rc == Some(1), "{text}");
     let (text, rc) = by(&["salt-key", "-y", "-d", "m1"]);

@@ -1,4 +1,4 @@
-//! What a minion does by itself, with and without its master.
+//! Tests of the work that a minion does by itself, with and without its master.
 
 use super::Fleet;
 

@@ -25,7 +25,7 @@ fn node_script() -> PathBuf {
     corpus().join("node.sh")
 }
 
-/// A bridge in a network of its own, which the master is on as well.
+/// A bridge in its own network namespace, to which the master is also connected.
 struct Hub(Process);
 
 impl Hub {
@@ -127,7 +127,7 @@ impl Site {
         self.fleet.minions.push((id.to_owned(), process));
     }
 
-    /// What the load balancer answers; nothing where it answers with an error.
+    /// Returns the response of the load balancer; an empty string if it responds with an error.
     fn page(&self) -> String {
         let script = format!(
             "import urllib.request; print(urllib.request.urlopen('http://{BALANCER}/', timeout=20).read().decode())"
@@ -151,7 +151,7 @@ impl Site {
         }
     }
 
-    /// haproxy's servers with their states, as the load balancer's own tool tells them.
+    /// Returns haproxy's servers with their states, as printed by the load balancer's `lb state`.
     fn servers(&self) -> String {
         let words = [
             "salt",
@@ -218,7 +218,7 @@ fn rules() -> String {
     fs::read_to_string(example().join("master.d/reactor.conf")).unwrap()
 }
 
-/// Those without the one for keys that wait.
+/// Returns the rules without the one for pending keys.
 fn rules_for_tokens() -> String {
     let all = rules();
     let rule = "  - salt/auth:\n    - /srv/reactor/auth-pending.sls\n";

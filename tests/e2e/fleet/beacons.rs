@@ -75,7 +75,7 @@ fn beacons_are_added_saved_and_removed_while_the_minion_runs() {
     said(&["beacons.delete", "memusage"], "Deleted beacon: memusage.");
     said(&["beacons.list", "return_yaml=False"], "{}");
     said(&["beacons.reset"], "Beacon configuration reset.");
-    // What was saved is there when the minion starts again.
+    // Saved beacons are there after the minion restarts.
     fleet.kill_minion("m1");
     fleet.start_minion_again("m1");
     fleet.soon("it is there again", || {

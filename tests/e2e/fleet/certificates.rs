@@ -33,7 +33,7 @@ const WWW: &str = r"
     - days_remaining: 3
 ";
 
-/// What the authority allows, and whom.
+/// Returns the authority's signing policy, with the minions that may use it.
 fn policy(root: &str) -> String {
     format!(
         "grains: {{root: {root}}}\nx509_signing_policies:\n  www:\n    - minions: 'www*'\n    - signing_private_key: {root}/ca.key\n    - signing_cert: {root}/ca.crt\n    - basicConstraints: 'critical CA:false'\n    - keyUsage: 'critical digitalSignature'\n    - subjectKeyIdentifier: hash\n    - authorityKeyIdentifier: keyid:always\n    - days_valid: 20\n"
@@ -76,7 +76,7 @@ fn another_minion_signs_a_certificate_by_its_own_policy() {
     openssl(&folder, "verify -x509_strict -CAfile ca.crt www.crt");
     let text = openssl(&folder, "x509 -in www.crt -noout -text");
     assert!(text.contains("CN = www.example.com"), "{text}");
-    // What the policy says stands, whatever is asked for.
+    // The values of the policy override those of the request.
     assert!(text.contains("CA:FALSE"), "{text}");
     let again = apply("www", "www");
     assert!(
@@ -94,7 +94,7 @@ fn another_minion_signs_a_certificate_by_its_own_policy() {
         refused.out
     );
     assert!(!fleet.path("other/www.crt").exists());
-    // A user is no minion, whatever is said of that.
+    // A user is not a minion, even if an argument claims so.
     let sign = "x509.sign_remote_certificate";
     let user = fleet.run(&["salt", "ca", sign, "www", "{}", "True", "__pub_id=www"]);
     assert!(user.out.contains("could not be identified"), "{}", user.out);

@@ -1,5 +1,6 @@
-//! The orchestrations of Salt's documentation, with a master and ten minions: each in a network of its own where this machine lets a
-//! test have networks, and over a link that loses a third of what it carries.
+//! The orchestrations of Salt's documentation, with a master and ten minions. Each has its own
+//! network if this machine lets a test create networks. They also run over a link that loses a
+//! third of its packets.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -231,7 +232,9 @@ impl Documented {
         lines
     }
 
-    /// What a function of the master's says of the answers decides, unless the minion may fail; what needs the step is not done.
+    /// Asserts that a function of the master decides from the answers whether a step succeeds,
+    /// except for minions in `fail_minions`, and that a step that requires a failed one does not
+    /// run.
     fn judges(&self) {
         let answer = self.orchestrate(&["orch.judged"]);
         assert_eq!(answer.rc, Some(1), "{}\n{}", answer.out, self.fleet.logs());
@@ -331,7 +334,7 @@ fn the_orchestrations_of_the_documentation_do_what_it_says() {
 
     fleet.judges();
 
-    // States on the master without a minion of its own.
+    // States run on the master, which has no separate minion.
     fleet.done(&["orch.on_master"]);
     assert_eq!(fleet.text("on-the-master").trim(), "here");
 }
@@ -347,7 +350,7 @@ fn an_orchestration_ends_well_over_a_link_that_loses_a_third() {
     assert_eq!(results, [true, true]);
     assert_eq!(answered(&done[0].1), those(""));
     assert_eq!(answered(&done[1].1), those("store"));
-    // What was done was done once.
+    // Every action ran exactly once.
     let order = fleet.order();
     assert_eq!(order.len(), IDS.len() + those("store").len(), "{order:?}");
     fleet.judges();

@@ -8,13 +8,14 @@ use tests::scratch::corpus;
 
 use super::{Fleet, PROGRAMS, Process};
 
-/// What Salt fires and we do not, and why.
+/// Events that Salt fires and this program does not, with the reason.
 const DIFFERENT: &[(&str, &str)] = &[(
     "resource/refresh/m1",
     "a minion has no resources besides itself here",
 )];
 
-/// What is not in the record, and stands in Salt's source: of `salt.wheel` the arguments have names.
+/// Events that are not in the record but are in Salt's source: the arguments of `salt.wheel` have
+/// names.
 const ALSO: &[(&str, &[&str])] = &[("salt/run/JID/args", &["_stamp", "args", "name", "type"])];
 
 /// An event that Salt's master was seen to fire.

@@ -57,7 +57,7 @@ fn fire(fleet: &Fleet, tag: &str, data: Map) {
     asked_locally(&socket, Way::ClientToMinion, Fire { tag, data }).unwrap();
 }
 
-/// What all minions say to `test.ping`, which may take its time.
+/// Returns the answers of all minions to `test.ping`, with a long timeout.
 fn pinged(fleet: &Fleet) -> String {
     let words = [
         "salt",
@@ -136,7 +136,8 @@ fn r5_what_does_not_fit_is_dropped_oldest_first_and_counted() {
     let first = came[0];
     assert!(first > 0, "{came:?}");
     assert_eq!(came, (first..EVENTS).collect::<Vec<_>>());
-    // Those that are missing, and what the minion said of itself when it lost its master.
+    // The count includes the missing events, and the minion's own event about the loss of its
+    // master.
     let dropped: i64 = dropped.values().sum();
     assert!(dropped >= first, "{dropped} of {first}");
 }
@@ -204,7 +205,8 @@ fn r6_a_bad_network_and_changing_addresses_lose_nothing() {
         "state.highstate",
     ]);
     fleet.soon("the highstate is applied by all", || done("high"));
-    // Where the machine has stood still for longer than a connection lasts, a step is lost and told so: it is asked for again.
+    // If the machine pauses for longer than a connection lasts, a step is lost and reported as
+    // lost. The test then runs it again.
     let done_at = (1..=3).find(|_| {
         fleet.run(&["salt-run", "--out=json", "state.orchestrate", "orch"]);
         done("step")
@@ -224,17 +226,18 @@ fn r6_a_bad_network_and_changing_addresses_lose_nothing() {
         IDS.iter()
             .all(|id| answer.contains(&format!("\"{id}\": true")))
     });
-    // A changed address is the same connection, unless the machine has stood still for longer than a connection lasts.
+    // A changed address keeps the connection, unless the machine pauses for longer than a
+    // connection lasts.
     let again = connections(&fleet) - started;
     assert!(again < moved() * IDS.len(), "{again} new connections");
 }
 
-/// How often a minion has connected.
+/// Returns the number of connections of minions so far.
 fn connections(fleet: &Fleet) -> usize {
     fleet.master_log().matches("is connected").count()
 }
 
-/// How many have returned the job of this function with success.
+/// Returns the number of successful returns of the jobs with this function.
 fn returned(fleet: &Fleet, fun: &str) -> usize {
     let found = fleet
         .run(&[
@@ -259,7 +262,7 @@ fn returned(fleet: &Fleet, fun: &str) -> usize {
         .count()
 }
 
-/// What a minion without a program needs.
+/// Returns a session for a minion that has no program.
 fn session(fleet: &Fleet, id: &str) -> Session {
     let ms = Duration::from_millis;
     Session::new(Options {
@@ -349,7 +352,7 @@ fn r10_all_come_back_to_a_master_that_is_started_again() {
     drop(minions);
 }
 
-/// How much memory a process has, in KiB.
+/// Returns the resident memory of a process, in KiB.
 fn resident_kib(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -405,7 +408,7 @@ fn r12_who_does_not_read_holds_up_nobody_and_costs_no_memory() {
             after_first = resident_kib(master);
         }
     }
-    // What went through after the first round is more than may stay.
+    // The volume of events after the first round is the limit for the growth of memory.
     let through = (ROUNDS - 1) * EVENTS * FILLER as u64 / 1024;
     let grown = resident_kib(master).saturating_sub(after_first);
     assert!(grown < through, "{grown} KiB of {through}");

@@ -63,7 +63,7 @@ fn signed_as_github(path: &str, body: &str) -> String {
 fn asked(address: &str, request: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // Who is refused early may find the connection closed.
+    // A client that is refused early may find the connection closed.
     let _ = stream.write_all(request.as_bytes());
     heard(stream)
 }
@@ -78,7 +78,7 @@ fn heard(mut stream: TcpStream) -> (u16, String) {
 }
 
 impl Fleet {
-    /// Where the master of now listens for an option.
+    /// Returns the address on which the current master listens for an option.
     fn listens(&self, option: &str) -> String {
         let said = format!("{option}: it listens on ");
         let log = self.master_log();
@@ -174,7 +174,7 @@ fn requests_become_the_events_that_salts_own_hook_makes_of_them() {
         let given = headers.iter().filter(|(name, _)| *name != "Remote-Addr");
         let lines = given.map(|(name, value)| format!("{name}: {}\r\n", value.as_str().unwrap()));
         let lines: String = lines.collect();
-        // What is sent twice has two signatures.
+        // The number makes each target unique, so a request that is sent twice has two signatures.
         let target = format!("{path}?{number}");
         let signature = signature(&target, body.unwrap());
         let request = format!(
@@ -186,7 +186,7 @@ fn requests_become_the_events_that_salts_own_hook_makes_of_them() {
         assert!(answer.contains("Content-Type: application/json\r\n"));
         assert!(answer.ends_with("\r\n\r\n{\"success\": true}"), "{answer}");
     }
-    // What was answered is on the disk: it is in the log at once.
+    // An event is on disk before the request is answered, so it is in the log at once.
     let made = events(&fleet, "the/end");
     let mut made = made.iter().filter(|(tag, _)| tag.contains("netapi"));
     for case in &recorded {
@@ -401,7 +401,7 @@ fn who_is_slow_or_comes_too_often_is_sent_away() {
     slow.write_all(b"POST /hook/a HTTP/1.1\r\nX: ").unwrap();
     let (status, answer) = heard(slow);
     assert_eq!(status, 408, "{answer}");
-    // That one has used up what its address had for the next quarter of an hour.
+    // The slow request used up the allowance of its address for the next quarter of an hour.
     let (status, answer) = asked(&address, &signed("/hook/a", "{}"));
     assert_eq!(status, 429, "{answer}");
     let after = answer
@@ -417,7 +417,7 @@ fn who_is_slow_or_comes_too_often_is_sent_away() {
     assert!(!fleet.logs().contains("salt/netapi"));
 }
 
-/// What a master with this configuration says when it does not start.
+/// Returns the error of a master that does not start with this configuration.
 fn said_by_a_master_with(config: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().display();
@@ -452,7 +452,7 @@ fn a_hook_that_makes_no_sense_keeps_the_master_from_starting() {
         said.contains("/master:7: option `metrics_listen` needs an address"),
         "{said}"
     );
-    // An address of nobody here.
+    // No interface of this machine has this address.
     let said = said_by_a_master_with("metrics_listen: 192.0.2.1:9\n");
     assert!(said.contains("`metrics_listen`: 192.0.2.1:9: "), "{said}");
 }

@@ -94,7 +94,7 @@ fn config(pair: &KeyPair, alpn: &[u8]) -> quinn::ClientConfig {
     config
 }
 
-/// What a minion says first.
+/// Returns the first message of a minion.
 pub(crate) fn hello(id: &str) -> Hello {
     Hello {
         version_min: 1,
@@ -175,7 +175,7 @@ impl Hostile {
         (peer, answer)
     }
 
-    /// One that was let in.
+    /// Connects as a minion that the master accepts.
     pub(crate) async fn let_in(port: u16, pair: &KeyPair, id: &str) -> Self {
         let (peer, answer) = Self::greeted(port, pair, id).await;
         assert!(
@@ -194,7 +194,7 @@ impl Hostile {
         hear(&mut self.receive).await
     }
 
-    /// Asks on a stream of its own; the frames of the answer.
+    /// Sends a request on a separate stream and returns the frames of the answer.
     pub(crate) async fn ask(&self, request: impl Into<Request>) -> Vec<Frame> {
         let Ok((mut send, mut receive)) = self.connection.open_bi().await else {
             return Vec::new();
@@ -255,7 +255,7 @@ pub(crate) fn key() -> KeyPair {
     KeyPair::generate().unwrap()
 }
 
-/// What a master says to a minion that it lets in.
+/// Returns the message that a master sends to a minion that it accepts.
 pub(crate) fn welcome() -> Welcome {
     Welcome {
         version: 1,

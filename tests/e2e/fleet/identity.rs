@@ -32,7 +32,7 @@ impl Fleet {
         });
     }
 
-    /// How many of these are accepted.
+    /// Returns the number of these ids that are accepted.
     fn let_in(&self, ids: &[&str]) -> usize {
         let accepted = self.keys("acc");
         ids.iter()
@@ -65,7 +65,8 @@ fn an_instance_of_aws_is_let_in_once_and_comes_to_its_highstate() {
         "salt/web.sls",
         "{{ pillar['site'] }}:\n  test.succeed_without_changes: []\n",
     );
-    // Pillar goes to who is proven to be there, and not to who says so.
+    // The master gives pillar data to minions with a proven identity, not to those that merely
+    // claim it.
     fleet.write(
         "pillar/top.sls",
         "base:\n  'identity:region:eu-central-1':\n    - match: grain\n    - site\n",
@@ -155,7 +156,7 @@ fn a_policy_may_reject_who_proves_nothing() {
     fleet.soon_in("acc", "web-i-0c2");
     fleet.soon_in("rej", "web-i-0c1");
     fleet.soon_in("rej", "web-i-0c3");
-    // The minion is told the same whatever was wrong.
+    // The minion receives the same message whatever the fault was.
     for id in ["web-i-0c1", "web-i-0c3"] {
         fleet.soon("it is told that it is rejected", || {
             let log = fs::read_to_string(fleet.path(&format!("{id}/log"))).unwrap_or_default();
@@ -200,7 +201,7 @@ fn a_token_of_google_is_good_with_the_key_that_it_was_made_for() {
     fleet.stays_out("m4", "has expired");
     fleet.stays_out("m5", "has the project");
     assert_eq!(fleet.keys("acc"), ["m1"]);
-    // Who is in shows nothing more, and shows it again when his key is deleted.
+    // An accepted minion does not show its identity document again, until its key is deleted.
     let asked = gcp.asked();
     fleet.kill_master();
     fleet.start_master();

@@ -224,7 +224,7 @@ fn a_token_lets_in_as_many_as_it_says_and_binds_their_keys() {
         list.contains("\"used\": 2") && !list.contains("hash"),
         "{list}"
     );
-    // What proves anything is nowhere but where it was shown.
+    // The secret part of a token appears only in the output that created it.
     let secret = token.split('.').next_back().unwrap();
     let jobs = fleet.run(&["salt-run", "--out=json", "jobs.list_jobs"]).out;
     let events = fleet
@@ -286,7 +286,7 @@ fn tokens_that_are_revoked_expired_or_made_up_let_nobody_in() {
             && fleet.is_told("m3", "token is not known here")
     });
     assert!(fleet.keys("acc").is_empty());
-    // A token of no use stands in the way of none that is.
+    // A token with zero uses is refused when it is created.
     let words = ["salt-run", "token.create", "id=*", "uses=0"];
     assert!(fleet.run(&words).out.contains("1 or more"));
 }

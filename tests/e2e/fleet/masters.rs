@@ -23,7 +23,7 @@ fn answers(fleet: &Fleet) -> bool {
     fleet.run(&words).out.contains("True")
 }
 
-/// How many jobs with this function the master knows of.
+/// Returns the number of jobs with this function that the master has.
 fn jobs(fleet: &Fleet, fun: &str) -> usize {
     let listed = fleet.run(&["salt-run", "--out=json", "jobs.list_jobs"]);
     listed.out.matches(fun).count()
@@ -65,7 +65,8 @@ fn masters_in_a_list_are_served_side_by_side() {
     assert_eq!(second.run(&words).rc, Some(0));
     assert_eq!(jobs(&second, "test.version"), 1);
     assert_eq!(jobs(&first, "test.version"), 0);
-    // What nobody asked for goes to both; one that is away holds nothing up for the other, and gets it later.
+    // Returns of scheduled jobs, which no master requested, go to both masters. An absent master
+    // does not delay the other one, and receives them later.
     second.kill_master();
     let before = jobs(&first, "test.echo");
     first.soon("the first goes on", || {

@@ -42,10 +42,10 @@ use tests::program::{
     Answer, copy_program, in_recorded_environment, master_program, minion_program,
 };
 
-/// Whatever is waited for is there by then, also on a machine that stands still now and then.
+/// The maximum time to wait for any expected result, even on a machine that pauses now and then.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The number of Debian's user `nobody`, and of its group.
+/// The uid of Debian's unprivileged user, and the gid of its group.
 const NOBODY: u32 = 65534;
 
 static PROGRAMS: LazyLock<(PathBuf, PathBuf)> =
@@ -54,7 +54,7 @@ static PROGRAMS: LazyLock<(PathBuf, PathBuf)> =
 /// Held by every fleet, and by one alone that needs the machine for itself.
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// What a fleet holds of the machine.
+/// A lock on the machine, held by a fleet.
 #[expect(dead_code, reason = "they are held, and never asked")]
 enum Turn {
     Shared(RwLockReadGuard<'static, ()>),
@@ -90,7 +90,7 @@ impl Process {
     }
 }
 
-/// A master in a folder of its own, with as many minions as a test starts.
+/// A master in its own folder, with as many minions as a test starts.
 pub(crate) struct Fleet {
     dir: tempfile::TempDir,
     port: u16,
@@ -220,7 +220,8 @@ impl Fleet {
         self.called(&mut Command::new(&PROGRAMS.0), words)
     }
 
-    /// The same by Debian's user who owns nothing, who gets a way to the program and the configuration.
+    /// Like [`Fleet::run`], but as Debian's unprivileged user. The first call gives this user
+    /// access to the program and the configuration.
     pub(crate) fn run_as_nobody(&self, words: &[&str]) -> Answer {
         let program = self.path("pinch-master");
         if !program.exists() {

@@ -1,4 +1,4 @@
-//! What `salt-run` tells of an orchestration while it runs in the master.
+//! Tests of the progress that `salt-run` reports for an orchestration while it runs in the master.
 
 use serde_json::Value as Json;
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Fleet;
 
-/// What a runner of the reactor returns.
+/// Runs a runner and returns its result.
 pub(super) fn runner(fleet: &Fleet, words: &[&str]) -> Value {
     let words: Vec<&str> = ["salt-run", "--out=json"]
         .into_iter()

@@ -1,4 +1,5 @@
-//! A step of a master's orchestration that takes a minion down: the minion's run goes on after its boot, and its return comes then.
+//! Tests of a step of a master's orchestration that reboots a minion: the minion's run continues
+//! after the boot, and only then sends its return.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -91,7 +92,7 @@ fn a_minion_that_a_step_takes_down_returns_after_its_boot() {
     ] {
         assert!(told.contains(part), "{told}");
     }
-    // Where nothing waits for a boot, nothing says that it does.
+    // A step that cannot wait for a reboot is refused.
     fleet.write(
         "salt/orch.sls",
         &ORCH.replace("salt.state", "salt.function"),

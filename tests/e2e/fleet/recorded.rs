@@ -10,7 +10,7 @@ use tests::scratch::corpus;
 
 use super::Fleet;
 
-/// Where we mean to differ, and why.
+/// The intended differences from Salt, with the reason.
 const DIFFERENT: &[(&str, &str)] = &[
     (
         "nominion.run.",

@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How bad a network is, each way.
+/// The faults of a simulated network, in each direction.
 #[derive(Clone, Copy)]
 pub(super) struct Network {
     pub loss_percent: u64,
     pub delay: Duration,
-    /// What comes on top of the delay, at most; it changes the order of packets.
+    /// The maximum time that is added to the delay; it changes the order of packets.
     pub jitter: Duration,
-    /// How often what minions send comes from other ports, as after a router that has forgotten where they were.
+    /// The interval after which the packets of every minion come from a new port, as after a router
+    /// lost its state.
     pub moves: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! Returns that go to returners besides the master.
+//! Tests of returns that go to returners in addition to the master.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -118,7 +118,7 @@ fn returners_of_the_tree_are_programs_in_any_language() {
     fleet.soon("the program has it", || {
         has(&out, &[r#""run": "keep.returner""#, r#""return": "kept""#])
     });
-    // One that is not there is told in the minion's log, and the job is done all the same.
+    // A missing returner is reported in the minion's log, and the job succeeds anyway.
     let words = ["salt", "-t", "60", "--return=carbon", "m1", "test.ping"];
     assert_eq!(fleet.run(&words).rc, Some(0));
     fleet.soon("it is told", || {

@@ -1,4 +1,4 @@
-//! Runners, and what `salt-call` tells the master.
+//! Tests of runners, and of the data that `salt-call` sends to the master.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -69,7 +69,7 @@ fn a_call_reaches_the_master_without_a_daemon() {
     let applied = fleet.call("m1", &["state.apply", "web"]);
     assert!(applied.out.contains("port 8080"), "{}", applied.out);
     assert_eq!(applied.rc, Some(0), "{}", applied.out);
-    // What a command has told is there when it ends.
+    // The data that a command sends has arrived when the command ends.
     assert!(fleet.jobs().contains("state.apply"), "{}", fleet.jobs());
     // It is no minion that could do a job.
     assert_ne!(fleet.run(&["salt", "m1", "test.ping"]).rc, Some(0));
@@ -166,7 +166,8 @@ fn an_interrupted_command_says_how_to_find_its_job() {
     assert!(found.contains("test.sleep"), "{found}");
 }
 
-/// What Salt's `survey`, `doc`, `sdb` and `error` runners return, as JSON; Salt prints a survey's words before it as well.
+/// Checks the JSON results of Salt's `survey`, `doc`, `sdb` and `error` runners. Salt also prints
+/// the words of a survey before its result.
 #[test]
 fn runners_tell_minions_apart_and_what_there_is() {
     let mut fleet = Fleet::with("auto_accept: True\n");
@@ -261,7 +262,7 @@ fn a_minion_that_is_hung_up_on_says_what_it_does_not_obey_yet() {
     fs::write(&file, format!("{text}{is_obeyed}test: True\n")).unwrap();
     hang_up(&pid);
     soon_logged("These options have changed: test. Jobs obey");
-    // It is so: a job has what stands there now.
+    // A job uses the current configuration, as the log says.
     let asked = fleet.run(&["salt", "-t", "60", "m1", "config.get", "test"]);
     assert_eq!(asked.out, "m1:\n    True\n");
 }

@@ -24,7 +24,7 @@ struct Step {
     saved: Option<String>,
 }
 
-/// Where we mean to answer otherwise, what, and why.
+/// The intended differences from Salt: the command, our answer, and the reason.
 const DIFFERENT: &[(&str, &str, &str)] = &[
     (
         "schedule.modify of_pillar function=test.ping hours=4",
@@ -63,7 +63,8 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// What stays of a return: not what a run's clock says, nor what Salt notes in a job for itself.
+/// Returns the comparable part of a return: without values that depend on a run's clock, and
+/// without Salt's internal notes in a job.
 fn settled(answer: &Value) -> Value {
     let Some(map) = answer.as_object() else {
         return answer.clone();
@@ -93,7 +94,7 @@ fn settled(answer: &Value) -> Value {
     map.into()
 }
 
-/// How an answer differs from the recorded one.
+/// Returns the difference between an answer and the recorded one.
 fn wrong(step: &Step, got: &Value) -> Option<String> {
     let line = step.words.join(" ");
     let meant = DIFFERENT.iter().find(|(words, ..)| *words == line);

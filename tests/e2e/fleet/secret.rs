@@ -1,4 +1,5 @@
-//! Planted secrets of a pillar that a master compiles, and of its own runs: searched for in what both keep and print.
+//! Tests with planted secrets in a pillar that a master compiles, and in the master's own runs. The
+//! tests search for them in everything that the master and its minion store and print.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Minions that answer the events of their own machine, without a master and beside one that is away.
+//! Tests of minions that react to the events of their own machine, without a master and while their
+//! master is away.
 
 use std::cell::Cell;
 use std::fs;
@@ -67,7 +68,7 @@ impl Edge {
         });
     }
 
-    /// What a function of the reactor returns.
+    /// Calls a function of the reactor and returns its result.
     fn asked(&self, words: &[&str]) -> Value {
         let output = in_recorded_environment(&mut Command::new(&PROGRAMS.1))
             .args(["salt-call", "--local", "--out=json", "-c"])
@@ -81,7 +82,7 @@ impl Edge {
         answer["local"].clone()
     }
 
-    /// How the reactions of a rule ended, the newest first.
+    /// Returns the final states of a rule's reactions, the newest first.
     fn states(&self, rule: &str) -> Vec<String> {
         let found = self.asked(&["reactor.history", &format!("rule={rule}")]);
         let found = found.as_array().unwrap().iter();
@@ -124,7 +125,8 @@ fn a_file_that_somebody_spoils_is_restored() {
     );
     let motd = edge.path("kept/motd");
     let looks = Cell::new(0);
-    // What is spoilt before the beacon has begun to watch is not seen: so it is done again now and then.
+    // The beacon does not see a change made before it begins to watch, so the change is repeated
+    // now and then.
     edge.0.soon("it is restored", || {
         if looks.replace(looks.get() + 1) % 100 == 0 {
             fs::write(&motd, "spoilt").unwrap();
@@ -258,7 +260,7 @@ fn rules_are_tried_observed_and_explained() {
     assert_eq!(explained["rules"]["my/*"]["state"], "done", "{explained}");
     let unknown = edge.asked(&["reactor.explain", "my/other"]);
     assert_eq!(unknown["rules"], listed, "{unknown}");
-    // What failed is kept until somebody has looked at it.
+    // A failure is kept until a user clears it.
     edge.fire("my/event", "{}");
     edge.ended("my/*", &["failed", "done", "observed"]);
     let failed = edge.asked(&["reactor.failed"]);

@@ -11,7 +11,8 @@ use tests::program::in_recorded_environment;
 
 use super::{Fleet, PATIENCE, PROGRAMS, Process};
 
-/// How much flows: more with these two in the environment (1000 and 10000 are the whole of it).
+/// The amounts of jobs and events: environment variable and default. The full test uses 1000 and
+/// 10000.
 const JOBS: (&str, u64) = ("PINCH_SURVIVAL_JOBS", 30);
 const EVENTS: (&str, u64) = ("PINCH_SURVIVAL_EVENTS", 120);
 const MINIONS: [&str; 2] = ["m1", "m2"];
@@ -171,7 +172,7 @@ fn succeeds(command: &mut Command) -> bool {
     command.stderr(Stdio::null()).status().unwrap().success()
 }
 
-/// What a minion has done, in order.
+/// Returns the jobs that a minion has done, in order.
 fn done(fleet: &Fleet, id: &str) -> Vec<String> {
     let text = fs::read_to_string(fleet.dir.path().join(format!("done-{id}"))).unwrap_or_default();
     text.lines().map(str::to_owned).collect()

@@ -1,4 +1,5 @@
-//! What a fleet does beside its jobs: masters that start beside commands, data that is read again, events of states.
+//! Tests of a fleet's upkeep: masters that start while commands run, data that is read again, and
+//! events of states.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +9,7 @@ use tests::program::in_recorded_environment;
 
 use super::{Fleet, PROGRAMS};
 
-/// How often a master is started; more with this variable.
+/// The environment variable with the number of times that a master is started; the default is 10.
 const STARTS: &str = "PINCH_STARTS";
 
 #[test]
@@ -118,7 +119,7 @@ fn fault_18_a_run_tells_of_each_state_where_the_call_asks_for_it() {
     assert_eq!(told(&asked), 2);
 }
 
-/// How many events of the master's log tell of a state.
+/// Returns the number of state events in the master's log.
 fn events(fleet: &Fleet) -> usize {
     let mut pipe = super::faults::listening(fleet, "salt/job/*/prog/*");
     let mut count = 0;

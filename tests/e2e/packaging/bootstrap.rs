@@ -1,5 +1,6 @@
-//! What has a fresh machine enrol by itself (`packaging/bootstrap`), each as its own system runs it or as near to that as a test comes:
-//! a real master on loopback makes the token, and the machine is at its highstate in the end.
+//! Tests of automatic enrolment of a fresh machine (`packaging/bootstrap`). Each method runs as its
+//! own system runs it, or as close to that as a test can. A real master on loopback creates the
+//! token, and in the end the machine has its highstate applied.
 
 use std::fs;
 use std::path::Path;
@@ -76,14 +77,16 @@ filled() {
 }
 "#;
 
-/// What the token leaves behind: it is nowhere but in its own two files, and in what the test names.
+/// A check for traces of the token: it may only be in its own two files and in the places that the
+/// test names.
 const NOWHERE: &str = r#"
 [ -n "$token" ]
 for words in /proc/[0-9]*/cmdline; do ! grep -qF "$token" "$words" 2>/dev/null || { echo "in $words"; exit 1; }; done
 ! grep -rlF "$token" /etc/salt /var/log /var/cache/salt || exit 1
 "#;
 
-/// What a script prints on such a machine, started by this init system if by any; nothing where it cannot run.
+/// Runs a script on such a machine, started by this init system if one is given, and returns the
+/// output. `None` if the machine cannot run here.
 fn on_machine(init: Option<&str>, script: &str) -> Option<String> {
     if !is_root() {
         return None;
@@ -93,7 +96,8 @@ fn on_machine(init: Option<&str>, script: &str) -> Option<String> {
     fs::write(dir.join("pinch.deb"), &*PACKAGE).unwrap();
     let from = workspace().join("packaging/bootstrap");
     done(Command::new("cp").arg("-r").args([&from, dir]));
-    // A unit with a /tmp of its own sees no program there, and a link would be the test's own.
+    // A unit with a private /tmp does not see a program there, and a link would point into the
+    // test's own folder.
     copy_program(&master_program(), &dir.join("pinch-master"));
     if let Some(init) = init
         && !boot(dir, init).unwrap()
@@ -270,7 +274,8 @@ fn is_known(name: &str, value: &Value) {
     }
 }
 
-/// What Ignition does with the files and units, as its specification says it: the test has no Ignition.
+/// A stand-in for Ignition, which the test does not have: it handles the files and units according
+/// to Ignition's specification.
 const IGNITE: &str = r#"
 import hashlib, json, os, sys, urllib.parse, urllib.request
 config = json.load(sys.stdin)

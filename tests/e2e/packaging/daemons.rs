@@ -10,7 +10,8 @@ use tests::scratch::Scratch;
 
 use super::{file, in_throwaway, is_root, packaged, stand_in_here, target};
 
-/// A machine with both programs where packages put them, their services unpacked in $minion and $master, and a network of its own.
+/// A script that sets up a machine with its own network, both programs where packages install them,
+/// and their services unpacked in $minion and $master.
 const MACHINE: &str = r#"
 rm -rf /etc/salt /var/cache/salt /var/log/salt /run/salt
 mkdir -p /etc/salt /srv
@@ -21,7 +22,8 @@ minion=$(echo /srv/pinch-0*/services/pinch-minion) master=$(echo /srv/pinch-mast
 python3 -c 'import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh", b"lo", 0x49))'
 "#;
 
-/// What is done with them, in words that every test gives a meaning: begin, stop_minion, start_minion, reload_minion, stop_master.
+/// A script that runs the daemons' life cycle. Every test defines its commands: begin, stop_minion,
+/// start_minion, reload_minion, stop_master.
 const LIFE: &str = r#"
 soon() {
 	for _ in $(seq 600); do ! "$@" >/dev/null 2>&1 || return 0; sleep 0.1; done
@@ -65,7 +67,8 @@ static TARBALLS: LazyLock<Vec<(String, Vec<u8>)>> = LazyLock::new(|| {
     vec![one("pinch"), one("pinch-master")]
 });
 
-/// What a script prints on a machine that this init system has started; nothing where it cannot run.
+/// Runs a script on a machine started by this init system, and returns the output. `None` if the
+/// machine cannot run here.
 fn under(init: Option<&str>, script: &str) -> Option<String> {
     if !is_root() {
         return None;
@@ -86,7 +89,7 @@ fn under(init: Option<&str>, script: &str) -> Option<String> {
 fn on_machine(dir: &Path, script: &str) -> String {
     let (pinch, master) = (minion_program(), master_program());
     let (dir_text, pinch, master) = (dir.display(), pinch.display(), master.display());
-    // A unit with a /tmp of its own sees no program there: they are copied.
+    // The programs are copied, because a unit with a private /tmp does not see a program there.
     let script = format!(
         "dir={dir_text}\ncp {pinch} /usr/bin/pinch\ncp {master} /usr/bin/pinch-master\n{MACHINE}\n{script}"
     );
@@ -198,7 +201,8 @@ stop_master() { sv -w 60 stop pinch-master >/dev/null; is pinch-master down; }
     assert_eq!(text, expected);
 }
 
-/// No Debian has procd: a stand-in for OpenWrt's rc.common writes down what it is told, and asks the program that it would start.
+/// No Debian has procd. A stand-in for OpenWrt's rc.common records its arguments, and calls the
+/// program that it would start with `--version`.
 #[test]
 fn procd_is_told_what_to_run() {
     let script = r#"

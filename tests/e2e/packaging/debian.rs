@@ -1,4 +1,5 @@
-//! The .deb on a fresh Debian: installed, used, upgraded, removed and purged; beside a Salt it leaves Salt's names alone.
+//! Tests of the .deb on a fresh Debian: it is installed, used, upgraded, removed and purged. When
+//! Salt is installed too, the package does not touch Salt's names.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +20,8 @@ echo Salt | gzip >"$dir/salt/usr/share/man/man1/salt-call.1.gz"
 dpkg-deb --root-owner-group --build "$dir/salt" "$dir/salt.deb" >/dev/null
 "#;
 
-/// What happens to a machine. /new and /old are the packages, /salt.deb the stand-in for Salt.
+/// A script with the events of a machine's life. /new and /old are the packages, /salt.deb is the
+/// stand-in for Salt.
 const LIFE: &str = r#"
 files() { find / -xdev ! -path '/etc/salt*' ! -path '/root/*' ! -path '/var/log/dpkg.log' ! -path '/var/log/alternatives.log' ! -path '/var/lib/dpkg/*' ! -path '/var/cache/ldconfig*' ! -path /life ! -path '/proc/*' ! -name '*.deb' | sort; }
 mkdir -p /etc/salt
@@ -129,7 +131,7 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin exec chroot "$0" sh -eu /life' "$dir/root"
     done(Command::new("sh").args(["-euc", &script]))
 }
 
-/// What each part must say, in order.
+/// The strings that each part of the script must print, in order.
 const SAID: &[(&str, &[&str])] = &[
     (
         "installed",

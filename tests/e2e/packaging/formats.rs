@@ -11,7 +11,7 @@ use super::{
     workspace,
 };
 
-/// What the checker, which knows the format, reads out of a package.
+/// Returns the value of `key` that the checker, which parses the format, reads from a package.
 fn checked(kind: &str, package: &Path, key: &str) -> String {
     let checker = corpus().join("packages.py");
     sh(&format!(
@@ -187,7 +187,8 @@ fn recipes_package_the_tarball() {
     let dir = dir.path();
     let binary = stand_in_here(dir);
     packaged(&binary, &target(), "recipes", &[], dir);
-    // What abuild and OpenWrt's build do with them: their variables are set and their functions called.
+    // Do the same as abuild and OpenWrt's build: set the variables of the recipes and call their
+    // functions.
     let script = format!(
         r#"
 cd {dir}

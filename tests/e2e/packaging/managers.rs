@@ -7,7 +7,8 @@ use tests::scratch::corpus;
 
 use super::{in_throwaway, is_root, packaged, shipped, stand_in_here, target};
 
-/// What happens after the corpus's script `with`.
+/// Runs the corpus's script `with` and then `script` in a throw-away root, and returns the output
+/// of `script`.
 fn after(dir: &Path, with: &str, script: &str) -> String {
     let with = corpus().join(with);
     in_throwaway(

@@ -1,4 +1,4 @@
-//! The packages as their machines' own programs see them, each installed in a root of its own.
+//! Tests of the packages with the package managers that install them, each in its own root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn target() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
-/// What `packaging/build` answers to these words.
+/// Runs `packaging/build` with these arguments and returns its output.
 fn build(words: &[&str]) -> Output {
     let mut command = Command::new(workspace().join("packaging/build"));
     // cargo looks for its own folders there.
@@ -45,7 +45,7 @@ fn build(words: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Packages a program; what is said if that fails.
+/// Packages a program; panics with the error output if that fails.
 fn packaged(binary: &Path, target: &str, formats: &str, more: &[&str], out: &Path) {
     let (binary, out) = (binary.to_str().unwrap(), out.to_str().unwrap());
     let mut words: Vec<&str> = formats.split(' ').collect();
@@ -56,7 +56,7 @@ fn packaged(binary: &Path, target: &str, formats: &str, more: &[&str], out: &Pat
     assert!(built.status.success(), "{words:?}: {stderr}");
 }
 
-/// Packages the program as it is shipped.
+/// Packages the shipped program, which is dynamically linked.
 fn shipped(formats: &str, more: &[&str], out: &Path) {
     let more = [more, &["--dynamic"]].concat();
     packaged(&shipped_program(), &target(), formats, &more, out);
@@ -99,7 +99,7 @@ fn file(folder: &Path, end: &str) -> PathBuf {
     found.remove(0)
 }
 
-/// What a script prints; it is run by sh, and must not fail.
+/// Runs a script with sh and returns its output; panics if it fails.
 fn sh(script: &str) -> String {
     let mut command = Command::new("sh");
     done(command.args(["-euc", script]))
@@ -119,7 +119,7 @@ fn done(command: &mut Command) -> String {
     text
 }
 
-/// Whether the test can make roots of its own.
+/// Returns whether the test is root, and so can create its own roots.
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

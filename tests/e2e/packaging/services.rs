@@ -20,7 +20,8 @@ ln -sf "$pinch" /usr/bin/pinch
 services=$(echo "$dir"/pinch-*/services/pinch-apply)
 "#;
 
-/// What a script prints on a machine that this init system has started; nothing where it cannot run.
+/// Runs a script on a machine started by this init system, and returns the output. `None` if the
+/// machine cannot run here.
 fn under(init: Option<&str>, script: &str) -> Option<String> {
     if !is_root() {
         return None;

@@ -7,7 +7,7 @@ use tests::program::said;
 
 use super::{packaged, sh, stand_in_here, target, workspace};
 
-/// Where the tarball's files lie.
+/// Unpacks the tarball and returns the path of its `share` folder.
 fn unpacked(dir: &Path) -> String {
     packaged(&stand_in_here(dir), &target(), "tar", &[], dir);
     let dir = dir.display();
@@ -22,7 +22,7 @@ fn unpacked(dir: &Path) -> String {
 fn bash_completes_options_and_what_they_take() {
     let dir = tempfile::tempdir().unwrap();
     let share = unpacked(dir.path());
-    // The words as bash gives them to a completion: `=` is one of its own.
+    // Bash passes `=` to a completion as a separate word.
     let script = format!(
         r#"
 . {share}/bash-completion/completions/pinch

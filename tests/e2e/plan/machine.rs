@@ -10,7 +10,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tests::program::{in_recorded_environment, minion_program};
 
-/// What lies at a path, with its mode: a folder, a link's target, or a file's contents.
+/// A snapshot of a path: a folder with its mode, a link's target, or a file with its mode and
+/// contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Lies {
     Folder(u32),
@@ -86,7 +87,7 @@ impl Machine {
         (code, text(&output.stdout), text(&output.stderr))
     }
 
-    /// All that lies in the folder that states work in.
+    /// Returns a snapshot of every path in the folder in which states work.
     pub(super) fn snapshot(&self) -> BTreeMap<PathBuf, Lies> {
         let mut all = BTreeMap::new();
         let out = self.path("out");
@@ -94,7 +95,7 @@ impl Machine {
         all
     }
 
-    /// Makes that folder what it was.
+    /// Restores that folder from a snapshot.
     pub(super) fn restore(&self, all: &BTreeMap<PathBuf, Lies>) {
         let out = self.path("out");
         fs::remove_dir_all(&out).unwrap();

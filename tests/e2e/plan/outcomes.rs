@@ -1,4 +1,4 @@
-//! What a plan says of each state.
+//! Tests of the outcome that a plan records for each state.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,4 +1,4 @@
-//! What moved between a plan and its application: nothing is changed then.
+//! Tests that nothing is changed if something moved between a plan and its application.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -14,7 +14,7 @@ use tests::chance::Chance;
 use super::machine::{Lies, Machine, text};
 use super::schema;
 
-/// How many trees CI looks at.
+/// The number of trees that CI tests.
 const SEEDS: u64 = 6;
 
 const FILES: [&str; 6] = ["f0", "f1", "f2", "d0/f3", "d0/f4", "d1/sub/f5"];
@@ -127,7 +127,7 @@ fn grown(lot: &mut Chance) -> Machine {
     here
 }
 
-/// Changes one thing that the plan stands on, and says what.
+/// Changes one thing on which the plan is based, and returns its name.
 fn moved(lot: &mut Chance, here: &Machine, plan: &Value) -> String {
     let states = plan["states"].as_array().unwrap().iter();
     let files: Vec<&Value> = states
@@ -166,7 +166,7 @@ fn moved(lot: &mut Chance, here: &Machine, plan: &Value) -> String {
     }
 }
 
-/// Changes what lies at a path.
+/// Changes the file, folder or link at a path.
 fn touch(lot: &mut Chance, path: &Path) {
     match path.symlink_metadata() {
         Ok(found) if found.is_symlink() => {

@@ -197,7 +197,8 @@ called:
     assert_eq!(left, [machine.0.tmp().join("by_command")]);
 }
 
-/// The secret of yesterday is known to nobody any more, and is covered where the one of today takes its place.
+/// An earlier secret is no longer in the pillar, so the minion cannot mask it by its value. It is
+/// still hidden where the current secret replaces it.
 #[test]
 fn a_secret_is_neither_shown_nor_kept() {
     let sls =

@@ -17,7 +17,7 @@ use tests::program::{in_recorded_environment, minion_program};
 use crate::plan::schema::hold_to;
 use crate::resume::Machine;
 
-/// What lies at a path: kind, mode, owner, and what it holds.
+/// A snapshot of a path: kind, mode, owner and contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lies {
     kind: &'static str,
@@ -46,7 +46,8 @@ fn lies(path: &Path) -> Lies {
     }
 }
 
-/// All that lies below a folder, but for what a killed run left beside what it wrote.
+/// Returns a snapshot of every path below a folder, except temporary files that a killed run left
+/// behind.
 pub(crate) fn below(folder: &Path) -> BTreeMap<PathBuf, Lies> {
     let mut all = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];

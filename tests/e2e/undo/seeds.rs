@@ -24,10 +24,10 @@ const PATHS: [&str; 9] = ["a", "b", "d", "d/a", "d/e", "d/e/a", "d/e/b", "l", "s
 const TEXTS: [&str; 4] = ["alpha", "beta\\ngamma", "k=1", "[s]\\nk = 1"];
 const MODES: [&str; 4] = ["'0600'", "'0644'", "'0750'", "'0711'"];
 
-/// What stands in a state but its id.
+/// Returns a random state without its id.
 fn body(chance: &mut Chance) -> String {
     let (path, other) = (*chance.one(&PATHS), *chance.one(&PATHS));
-    // What is copied into itself fills the disk.
+    // Copying a folder into itself would fill the disk.
     let other = match path.starts_with(other) {
         true => "b",
         false => other,

@@ -1,11 +1,13 @@
-//! What is no file: packages, accounts, crontabs, services, kernel settings.
+//! Tests of undoing changes to things other than files: packages, accounts, crontabs, services,
+//! kernel settings.
 
 use std::process::Command;
 
 use tests::program::{boot, in_recorded_environment, minion_program};
 use tests::scratch::{Scratch, corpus};
 
-/// What a script prints in a throw-away root; `pinch` and `call` in it are the program with the minion's folder. None without root.
+/// Runs a script in a throw-away root and returns its output. `pinch` and `call` in the script are
+/// the program with the minion's folder. `None` without root.
 fn in_throwaway(init: Option<&str>, files: &[(&str, &str)], script: &str) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -32,7 +34,7 @@ fn in_throwaway(init: Option<&str>, files: &[(&str, &str)], script: &str) -> Opt
     Some(text)
 }
 
-/// What stands between two lines of a text.
+/// Returns the text between `from` and `to`.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let rest = text
         .split_once(from)
@@ -101,7 +103,7 @@ echo END
         );
     }
     let no_config = |look: &str| {
-        // What apt removes leaves its configuration.
+        // Packages that apt removes keep their configuration, so they remain in the list.
         let lines = look.lines().filter(|line| !line.ends_with("config-files"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };

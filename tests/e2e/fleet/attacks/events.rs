@@ -68,7 +68,7 @@ fn a12_a_minion_fires_no_events_of_the_master_or_of_another() {
         matches!(refused[..], [line] if line.contains(&tags[0])),
         "{log}"
     );
-    // What is in the log of events is the one that was its own.
+    // The event log contains only the event that the minion may send.
     let forged = past(&mut fleet);
     assert_eq!(forged, ["salt/beacon/m1/load/"]);
 }
@@ -98,7 +98,7 @@ fn l1_a_minion_tells_of_no_job_that_was_not_given_to_it() {
         let data = forged();
         let tag = format!("salt/state_result/{jid}/m1/x");
         assert_eq!(m1.refused(Fire { tag, data }).await.0, "refused");
-        // Who has the job may tell of it; a job of a minion's own is its own.
+        // A minion may report on a job that it has, and on a job that it started itself.
         let tag = format!("salt/job/{jid}/prog/m2/0");
         m2.done(Fire {
             tag,
@@ -179,7 +179,7 @@ fn a17_a_target_of_nobody_is_nobody() {
             timeout_s: Some(1.0),
             options: Map::new(),
         };
-        // Who may do nothing may not even when nobody would do it.
+        // A minion without permission is refused even if the target matches no minion.
         for (tgt, fun) in [
             ("*", "test.ping"),
             ("nobody", "test.ping"),

@@ -1,4 +1,4 @@
-//! What a guest, a peer or a minion says to have more done, or to see more, than the master's rules let it.
+//! Attacks of guests, peers and minions that try to run or see more than the master's rules allow.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -39,7 +39,7 @@ fn with_option(job: Publish, name: &str, value: impl Into<Value>) -> Publish {
 
 /// Asks the master's socket as the user who owns nothing; the frames that come back.
 fn asked_by_nobody(fleet: &Fleet, job: Publish) -> Vec<Frame> {
-    // The way to the socket is opened.
+    // This call gives the user access to the socket.
     fleet.run_as_nobody(&["salt", "--preview-target", "nobody"]);
     let hex = |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
     let output = Command::new("/usr/bin/env")
@@ -90,7 +90,7 @@ fn parts(answer: &[Frame]) -> Vec<Value> {
     data.collect()
 }
 
-/// The minions that the guest is told a job would reach.
+/// Returns the minions in the preview of a job that the guest asks for.
 fn previewed_to_nobody(fleet: &Fleet, tgt: &str, tgt_type: &str) -> Vec<String> {
     let asked = with_option(job(tgt, tgt_type, "test.ping"), "preview", true);
     let parts = parts(&asked_by_nobody(fleet, asked));
@@ -119,7 +119,7 @@ fn c1_a_job_that_says_it_is_no_preview_is_held_to_the_rules() {
         let asked = with_option(asked.clone(), "preview", no);
         assert_eq!(refused_to_nobody(&fleet, asked), DENIED);
     }
-    // Where it is one, nothing is sent.
+    // A real preview is answered, and no job is sent.
     let preview = with_option(asked, "preview", true);
     let told = parts(&asked_by_nobody(&fleet, preview));
     assert_eq!(told[0].get("minions").unwrap().texts(), ["m1"]);
@@ -265,7 +265,7 @@ const GUESSES: [(&str, &str); 3] = [
     ("I@word:h*", "compound"),
     ("* and I|@word|h*", "compound"),
 ];
-/// Those that have no exact form.
+/// Targets that have no exact form.
 const PATTERNS: [(&str, &str); 3] = [
     ("word:h.*", "pillar_pcre"),
     ("J@word:h.*", "compound"),
@@ -352,7 +352,8 @@ fn m1_the_mine_tells_no_pillar_letter_by_letter() {
             let (_, text) = evil.refused(get(tgt, tgt_type)).await;
             assert!(text.contains("whole values"), "{tgt}: {text}");
         }
-        // Who may see an entry is no way round, and hides nobody else's data.
+        // The ACL of a mine entry cannot be used to guess a pillar, and does not hide the data of
+        // other minions.
         for (tgt, kind) in [("word:h.*", "pillar_pcre"), ("x", "weather")] {
             let entry = Map::new()
                 .with("__saltmine_acl__", 1)

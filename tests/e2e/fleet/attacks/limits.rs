@@ -1,4 +1,5 @@
-//! Limits that each peer has a share of, and proof against squatters: what one peer does keeps nobody else out.
+//! Attacks on the limits that are shared among peers, and on the protection against squatters: no
+//! peer can lock out another.
 
 use std::time::{Duration, Instant};
 

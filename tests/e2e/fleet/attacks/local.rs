@@ -1,4 +1,4 @@
-//! What others on the same machine may do and read: sockets, files, logs, configuration, users.
+//! Attacks of other users on the same machine, on sockets, files, logs, configuration and users.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -236,7 +236,7 @@ fn a25_a_command_of_another_user_has_nothing_of_ours() {
     }
 }
 
-/// What a daemon says that does not start.
+/// Returns the error of a daemon that must not start.
 fn refuses(program: &Path, applet: &str, etc: &Path) -> String {
     let mut command = Command::new("timeout");
     let output = in_recorded_environment(command.arg("60").arg(program).arg(applet))

@@ -1,4 +1,4 @@
-//! Who is who: keys, ids, protocols, and who plays the master.
+//! Attacks on identity: keys, ids, protocols, and false masters.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -212,7 +212,7 @@ fn a05_a08_another_key_in_the_masters_place_is_no_master() {
     assert_eq!(fs::read(fleet.path("m1/pki/minion.pem")).unwrap(), own);
 }
 
-/// Waits, beside other things, until a daemon's log says something.
+/// Waits until a daemon's log contains `words`, while other tasks continue.
 async fn fleet_says(fleet: &Fleet, who: &str, words: &str) {
     let log = fleet.path(who).join("log");
     while !fs::read_to_string(&log).unwrap_or_default().contains(words) {
@@ -260,7 +260,7 @@ fn a07_what_is_said_again_counts_once() {
         let first = Hostile::let_in(fleet.port(), &pair, "m1").await;
         first.done(said.clone()).await;
         first.done(other.clone()).await;
-        // On a new connection, and with a number of its own.
+        // Send both again on a new connection, the second with another sequence number.
         let again = Hostile::let_in(fleet.port(), &pair, "m1").await;
         again.done(said).await;
         again
@@ -315,7 +315,7 @@ fn a07_a_job_that_comes_again_is_done_once() {
         let ask = async || handle.ask(job.clone()).await.unwrap().done().await;
         ask().await.unwrap();
         while came.recv().await.unwrap() != JID {}
-        // It is told that the job is taken, and that is so.
+        // The repeated job is acknowledged as accepted, which is true.
         ask().await.unwrap();
         let after = Job {
             jid: "20261120101035942506".into(),

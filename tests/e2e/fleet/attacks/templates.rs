@@ -64,7 +64,7 @@ fn a13_what_is_given_as_a_name_is_never_a_command() {
         call(&scratch, &["git.ls_remote", &format!("remote={remote}")]);
         assert!(!marker.exists(), "{remote}");
     }
-    // What is a command is one.
+    // The same text does run when it is given as a command.
     call(&scratch, &["cmd.run", &touch]);
     assert!(marker.exists());
 }

@@ -8,11 +8,11 @@ use wire::{Publish, Way};
 use crate::fleet::hostile::{Hostile, asked_locally, key, run};
 use crate::fleet::{Fleet, NOBODY};
 
-/// What no caller can wait for.
+/// Timeouts for which no caller can wait.
 const NOT_WAITED: [f64; 4] = [-1.0, 0.0, -0.0, f64::MIN];
-/// What no frame may hold.
+/// Timeouts that no frame may contain.
 const REFUSED: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
-/// What is shorter than any answer.
+/// Timeouts that are shorter than any answer takes.
 const TINY: [f64; 3] = [1e-9, f64::MIN_POSITIVE, 0.001];
 
 fn ping(tgt: &str, timeout_s: f64) -> Publish {
@@ -76,7 +76,7 @@ fn c2_no_timeout_of_a_user_holds_up_the_master() {
     fleet.run_as_nobody(&["salt", "m1", "test.ping"]);
     let socket = fleet.master_socket();
     for timeout_s in NOT_WAITED {
-        // Whom the job was sent to, and the end.
+        // The answer has two parts: the minions that received the job, and the end.
         let parts = asked_by_nobody(&socket, timeout_s);
         assert_eq!(parts.len(), 2, "{timeout_s}: {parts:?}");
     }

@@ -1,8 +1,10 @@
-//! A stranger, an accepted minion and a guest do the worst that they can, all at once, while honest minions are pinged every second.
+//! A stranger, an accepted minion and a guest attack a master at the same time, in every way
+//! available to them, while honest minions are pinged every second.
 //!
-//! A second master, which nobody attacks, is asked the same each time: where the machine itself is too busy, that one is slow as well.
-//! Each attacker is a process of its own: this test's program, started again for one of the tests below that are ignored otherwise.
-//! `PINCH_HOSTILE_SECONDS` says how long they go on.
+//! A second master, which is not attacked, is measured in the same way: if the machine itself is
+//! too busy, that master is slow as well. Each attacker is a separate process: this test's program,
+//! started again for one of the tests below that are otherwise ignored. `PINCH_HOSTILE_SECONDS` is
+//! the duration of the attacks.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -22,7 +24,7 @@ use super::{Hostile, asked_locally, bytes, hello, key, run};
 use crate::fleet::attacks::limits::announce;
 use crate::fleet::{Fleet, NOBODY, Process};
 
-/// How many honest minions there are.
+/// The number of honest minions.
 const HONEST: usize = 20;
 /// A ping of all of them takes no longer, nor does a new one's way in: these, or `BUSY_MAX` times what the master takes that is not attacked.
 const PING_MAX: Duration = Duration::from_secs(1);
@@ -40,7 +42,7 @@ fn seconds() -> u64 {
     given.map_or(20, |seconds| seconds.parse().unwrap())
 }
 
-/// What an attacker was started with; nothing where the test was started by itself.
+/// Returns an environment variable given to an attacker; `None` if the test was started by itself.
 fn given(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
@@ -161,7 +163,7 @@ fn served(fleet: Fleet) -> Served {
     }
 }
 
-/// What the attacked master did, beside what the other one did at the same time.
+/// Measurements of the attacked master, and of the other one at the same time.
 #[derive(Debug)]
 struct Measured {
     answered: usize,
@@ -234,7 +236,7 @@ fn open_to_all(path: &Path) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Goes on for as long as it is asked to.
+/// Repeats an attack for the whole duration of the test.
 fn for_long(mut attack: impl FnMut(u64)) {
     let until = Instant::now() + Duration::from_secs(seconds());
     let mut number = 0;
@@ -245,7 +247,7 @@ fn for_long(mut attack: impl FnMut(u64)) {
     }
 }
 
-/// How many requests of this attacker the master answered.
+/// The number of requests of this attacker that the master answered.
 static ANSWERED: AtomicUsize = AtomicUsize::new(0);
 
 /// Waits for an answer to what an attacker asked: on a busy machine the first may come late.
@@ -380,7 +382,7 @@ async fn minion_does(peer: Arc<Hostile>, number: u64) {
             };
             count(&peer.ask(invented).await);
         }
-        // No patience at all, or too little to be told from none.
+        // A negative timeout, or one that is hardly longer than zero.
         5 => {
             let seconds = if number % 16 == 5 { -1.0 } else { 1e-9 };
             drop(
@@ -427,7 +429,7 @@ fn publish(tgt: &str, tgt_type: &str, seconds: f64, options: Map) -> Publish {
     }
 }
 
-/// A user who may do `test.ping`.
+/// Attacks as a user with permission to run `test.ping`.
 #[test]
 #[ignore = "started by nobody_is_held_up_by_hostile_peers"]
 fn a_guest() {
@@ -555,7 +557,7 @@ fn attackers(attacked: &Served) -> [Process; 3] {
     ]
 }
 
-/// Shows that each of the attackers did what it was there for.
+/// Asserts that each attacker did its work.
 fn were_there(fleet: &Fleet, attackers: [Process; 3]) {
     for (name, mut attacker) in ["a_stranger", "a_minion", "a_guest"].iter().zip(attackers) {
         let status = attacker.0.wait().unwrap();

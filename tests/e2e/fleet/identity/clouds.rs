@@ -57,7 +57,8 @@ impl Signer {
         assert!(output.status.success(), "openssl {words}: {said}");
     }
 
-    /// What OpenSSL makes of a text, in base64; `@in` and `@out` stand for the files. Without words it is the text itself.
+    /// Returns the output of OpenSSL for a text, in base64. `@in` and `@out` in the words stand for
+    /// the files. Without words it encodes the text itself.
     fn made(&self, text: &str, words: &str) -> String {
         let folder = tempfile::tempdir_in(self.0.path()).unwrap();
         let of = |name: &str| folder.path().join(name).display().to_string();
@@ -88,7 +89,7 @@ fn for_url(base64: &str) -> String {
     text.trim_end_matches('=').to_owned()
 }
 
-/// What was asked: the first line, and the headers in lower case.
+/// A received request: its first line, and its headers in lower case.
 pub(super) struct Asked {
     line: String,
     headers: String,
@@ -179,7 +180,7 @@ impl Metadata {
         }
     }
 
-    /// How often it was asked.
+    /// Returns the number of requests so far.
     pub(super) fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
