@@ -248,9 +248,12 @@ fn returned(fleet: &Fleet, fun: &str) -> usize {
         ])
         .out;
     let jobs: serde_json::Value = serde_json::from_str(&found).unwrap_or_default();
-    let Some((jid, _)) = jobs.as_object().and_then(|jobs| jobs.iter().next()) else {
-        return 0;
-    };
+    let jids = jobs.as_object().into_iter().flat_map(|jobs| jobs.keys());
+    jids.map(|jid| succeeded(fleet, jid)).sum()
+}
+
+/// Returns the number of minions that have returned from a job without a failure.
+fn succeeded(fleet: &Fleet, jid: &str) -> usize {
     let job = fleet
         .run(&["salt-run", "--out=json", "jobs.list_job", jid])
         .out;
