@@ -29,10 +29,10 @@ use handle::{Folder, Last, Links, Place};
 use keep::{Hashed, keeper, noted};
 pub use keep::{SHOWN_BYTES_MAX, inverse, is_noted};
 pub use read::{
-    is_missing, link_target, link_target_or_none, list, list_or_none, names, open, raw, read,
-    read_or_none, text, text_or_none,
+    is_missing, is_text_file, link_target, link_target_or_none, list, list_or_none, names, open,
+    raw, read, read_or_none, text, text_or_none,
 };
-pub use walk::{Walked, here, here_if_readable, is_text_file, walk, walk_links};
+pub use walk::{Walked, here, here_if_readable, walk, walk_links, walk_readable};
 
 /// The owner and mode of a file that is written. A part that is `None` is taken from the replaced
 /// file, or is the default of a new file.

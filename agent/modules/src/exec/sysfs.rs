@@ -215,17 +215,13 @@ impl Attributes {
     /// skipped.
     fn below(root: &str) -> Self {
         let mut found = Self::default();
-        let mut folders = vec![root.to_owned()];
-        while let Some(folder) = folders.pop() {
-            let here = fs::here_if_readable(&folder).unwrap_or_default();
-            for name in &here.files {
-                let path = path::join(&folder, name);
+        for folder in fs::walk_readable(root) {
+            for name in &folder.files {
+                let path = path::join(&folder.root, name);
                 if path::isfile(&path) {
                     found.add(&path, path::relpath(&path, root));
                 }
             }
-            let below = here.dirs.iter().rev().map(|name| path::join(&folder, name));
-            folders.extend(below.filter(|path| !path::islink(path)));
         }
         found
     }

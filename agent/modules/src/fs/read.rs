@@ -97,6 +97,16 @@ pub fn open(path: impl AsRef<Path>) -> Result<File, Error> {
     named(path.as_ref(), raw::open(&path))
 }
 
+/// Returns the result of Salt's `files.is_text` for a file, which examines its first 512 bytes.
+/// Returns false where there is no file.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn is_text_file(path: &Path) -> Result<bool, Error> {
+    let data = read_or_none(path)?;
+    Ok(data.is_some_and(|data| python::text::is_text(&data)))
+}
+
 /// The same functions with the system's errors, for a caller that names the path itself or acts on
 /// the kind of error.
 pub mod raw {

@@ -1,12 +1,12 @@
 //! Walks of folders, as Python's `os.walk`.
 
-use std::path::Path;
+use std::convert::Infallible;
 
 use python::path::{islink, join};
 use state::module::Error;
 use value::log;
 
-use super::{list_or_none, read_or_none};
+use super::list_or_none;
 
 /// One folder of a walk: its path, the names of its folders (including links to folders), the names
 /// of all other entries.
@@ -26,9 +26,7 @@ pub struct Walked {
 /// # Errors
 /// When a folder exists and cannot be read. Python takes such a folder for empty.
 pub fn walk(top: &str, max_depth: Option<usize>) -> Result<Vec<Walked>, Error> {
-    let mut out = Vec::new();
-    descend(top, false, max_depth.unwrap_or(usize::MAX), &mut out)?;
-    Ok(out)
+    walked(top, false, max_depth.unwrap_or(usize::MAX), &here)
 }
 
 /// Like [`walk`], but follows links to folders.
@@ -36,9 +34,14 @@ pub fn walk(top: &str, max_depth: Option<usize>) -> Result<Vec<Walked>, Error> {
 /// # Errors
 /// The same as those of [`walk`].
 pub fn walk_links(top: &str) -> Result<Vec<Walked>, Error> {
-    let mut out = Vec::new();
-    descend(top, true, 64, &mut out)?;
-    Ok(out)
+    walked(top, true, 64, &here)
+}
+
+/// Like [`walk`], but logs a warning for a folder that cannot be read, and skips it.
+pub fn walk_readable(top: &str) -> Vec<Walked> {
+    let read = |folder: &str| Ok::<_, Infallible>(here_if_readable(folder));
+    let Ok(out) = walked(top, false, usize::MAX, &read);
+    out
 }
 
 /// Returns the folder itself, without those below it; `None` where it does not exist.
@@ -46,27 +49,11 @@ pub fn walk_links(top: &str) -> Result<Vec<Walked>, Error> {
 /// # Errors
 /// The same as those of [`walk`].
 pub fn here(folder: &str) -> Result<Option<Walked>, Error> {
-    Ok(walk(folder, Some(1))?.into_iter().next())
-}
-
-/// Like [`here`], but logs a warning and returns `None` for a folder that cannot be read. This is
-/// for searches.
-pub fn here_if_readable(folder: &str) -> Option<Walked> {
-    here(folder).unwrap_or_else(|error| {
-        log::warning(error);
-        None
-    })
-}
-
-fn descend(root: &str, follow: bool, depth: usize, out: &mut Vec<Walked>) -> Result<(), Error> {
-    if depth == 0 {
-        return Ok(());
-    }
-    let Some(entries) = list_or_none(root)? else {
-        return Ok(());
+    let Some(entries) = list_or_none(folder)? else {
+        return Ok(None);
     };
     let mut here = Walked {
-        root: root.to_owned(),
+        root: folder.to_owned(),
         ..Walked::default()
     };
     for entry in entries {
@@ -79,22 +66,46 @@ fn descend(root: &str, follow: bool, depth: usize, out: &mut Vec<Walked>) -> Res
     }
     here.dirs.sort();
     here.files.sort();
-    let below: Vec<String> = here.dirs.iter().map(|name| join(root, name)).collect();
-    out.push(here);
-    for path in below.iter().filter(|path| follow || !islink(path)) {
-        descend(path, follow, depth - 1, out)?;
-    }
-    Ok(())
+    Ok(Some(here))
 }
 
-/// Returns the result of Salt's `files.is_text` for a file, which examines its first 512 bytes.
-/// Returns false where there is no file.
-///
-/// # Errors
-/// When it cannot be read.
-pub fn is_text_file(path: &Path) -> Result<bool, Error> {
-    let data = read_or_none(path)?;
-    Ok(data.is_some_and(|data| python::text::is_text(&data)))
+/// Like [`here`], but logs a warning and returns `None` for a folder that cannot be read. This is
+/// for searches.
+pub fn here_if_readable(folder: &str) -> Option<Walked> {
+    here(folder).unwrap_or_else(|error| {
+        log::warning(error);
+        None
+    })
+}
+
+/// Reads one folder.
+type Read<'a, E> = &'a dyn Fn(&str) -> Result<Option<Walked>, E>;
+
+fn walked<E>(top: &str, follow: bool, depth: usize, read: Read<'_, E>) -> Result<Vec<Walked>, E> {
+    let mut out = Vec::new();
+    descend(top, follow, depth, read, &mut out)?;
+    Ok(out)
+}
+
+fn descend<E>(
+    folder: &str,
+    follow: bool,
+    depth: usize,
+    read: Read<'_, E>,
+    out: &mut Vec<Walked>,
+) -> Result<(), E> {
+    if depth == 0 {
+        return Ok(());
+    }
+    let Some(here) = read(folder)? else {
+        return Ok(());
+    };
+    let below: Vec<String> = here.dirs.iter().map(|name| join(folder, name)).collect();
+    out.push(here);
+    for path in below.iter().filter(|path| follow || !islink(path)) {
+        descend(path, follow, depth - 1, read, out)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -109,6 +120,7 @@ mod tests {
         let error = walk(&path("looped"), None).unwrap_err().to_string();
         assert!(error.starts_with("Cannot read "), "{error}");
         assert!(here_if_readable(&path("looped")).is_none());
+        assert!(walk_readable(&path("looped")).is_empty());
         assert!(walk(&path("missing"), None).unwrap().is_empty());
         let top = folder.path().to_string_lossy();
         assert_eq!(here(&top).unwrap().unwrap().files, ["looped"]);

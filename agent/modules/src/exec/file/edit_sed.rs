@@ -4,9 +4,9 @@ use python::{path, shlex};
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
-use value::glob::{fnmatch, is_glob};
 
 use super::edit;
+use super::paths::globbed;
 use crate::fs;
 use crate::process::{self, Process};
 use value::pyre::{Flags, Regex};
@@ -198,38 +198,6 @@ fn grep(cx: &Exec, args: Grep) -> Result<Value, Error> {
         found => command.extend(found),
     }
     run_all(cx, command)
-}
-
-/// Returns the paths that match a pattern, like Python's `glob.glob`.
-fn globbed(pattern: &str) -> Vec<String> {
-    let mut found = vec![String::new()];
-    for (index, part) in pattern.split('/').enumerate() {
-        let mut next = Vec::new();
-        for folder in found {
-            let prefix = if index == 0 {
-                String::new()
-            } else {
-                format!("{folder}/")
-            };
-            if !is_glob(part) {
-                let path = format!("{prefix}{part}");
-                if path.is_empty() || std::path::Path::new(&path).symlink_metadata().is_ok() {
-                    next.push(path);
-                }
-                continue;
-            }
-            let inside = if prefix.is_empty() { "." } else { &prefix };
-            let here = fs::here_if_readable(inside).unwrap_or_default();
-            for name in here.dirs.iter().chain(&here.files) {
-                let hidden = name.starts_with('.') && !part.starts_with('.');
-                if !hidden && fnmatch(part, name) {
-                    next.push(format!("{prefix}{name}"));
-                }
-            }
-        }
-        found = next;
-    }
-    found
 }
 
 fn patch(cx: &Exec, args: Patch) -> Result<Value, Error> {
