@@ -301,7 +301,7 @@ impl Shared {
         is_kept
     }
 
-    /// Collects the grains anew. The returned task ends when this daemon and its masters have them.
+    /// Collects the grains again. The returned task ends when this daemon and its masters have them.
     fn refresh_grains(self: &Arc<Self>) -> Option<Task<()>> {
         let job = own_job("grains.items", Vec::new(), Map::new());
         let started = self.begin_job(job, ReturnTo::Grains);
@@ -309,7 +309,7 @@ impl Shared {
         started.map_err(failed).ok()
     }
 
-    /// Requests the pillar anew; the daemon uses its schedule and its mine functions. The returned
+    /// Requests the pillar again; the daemon uses its schedule and its mine functions. The returned
     /// task ends when the daemon has them.
     fn refresh_pillar(self: &Arc<Self>) -> Option<Task<()>> {
         let job = own_job("pillar.raw", Vec::new(), Map::new());

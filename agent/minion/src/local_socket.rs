@@ -136,7 +136,7 @@ impl Socket {
         if let Self::At(path, opts) = self {
             *self = match Pipe::connect(path, Way::ClientToMinion, limits()) {
                 Ok(pipe) => Self::Open(Box::new(pipe)),
-                Err(error) if is_nobody(&error) => {
+                Err(error) if is_no_daemon(&error) => {
                     Self::Open(Box::new(direct_session::open(opts)?))
                 }
                 Err(error) => return Err(error),
@@ -163,7 +163,7 @@ pub(crate) fn tell_of_orphans(opts: &Opts) {
 
 /// Returns true if the error means that no daemon runs. Other errors mean that a daemon cannot be
 /// reached.
-fn is_nobody(error: &Error) -> bool {
+fn is_no_daemon(error: &Error) -> bool {
     use std::io::ErrorKind::{ConnectionRefused, NotFound};
     matches!(error, Error::Socket { source, .. } if matches!(source.kind(), ConnectionRefused | NotFound))
 }

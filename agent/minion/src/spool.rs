@@ -306,7 +306,7 @@ impl Inner {
     }
 
     /// Opens the store and counts its records. Removes what a failed write has left there, because
-    /// its numbers are assigned anew.
+    /// its numbers are assigned again.
     fn reopen(&mut self) -> Result<(), Error> {
         let again = self.failed;
         self.store = None;

@@ -267,7 +267,7 @@ impl Exec {
     }
 
     /// Returns the same context for a separate run with this `pillar=`, whose pillar is compiled
-    /// anew.
+    /// again.
     #[must_use]
     pub fn with_override(&self, pillar: Option<Map>) -> Self {
         pillar.iter().for_each(secret::note);

@@ -168,7 +168,7 @@ fn intervals_state_runs_and_run_once_say_when_it_is_looked() {
     }
     assert_eq!(told, ["0 b", "0 c", "1 b", "5 a", "9 b", "10 a", "10 b"]);
     assert_eq!(all.next(seconds(10)), Some(seconds(1)));
-    // An unchanged beacon continues; a changed one begins anew.
+    // An unchanged beacon continues; a changed one starts again.
     let new = config.replace("\"interval\": 5", "\"interval\": 7");
     all.update(&json(&new), &Map::new(), seconds(12));
     assert!(all.poll(seconds(12), true, &ask).is_empty());

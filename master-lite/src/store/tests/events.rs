@@ -78,7 +78,7 @@ fn what_was_sent_twice_is_kept_once() {
 fn what_a_spool_leaves_out_is_not_waited_for() {
     let mut received = Received::default();
     assert!(!received.take(0));
-    // The master was set up anew, or the key was deleted: the minion continues at its position.
+    // The master was set up again, or the key was deleted: the minion continues at its position.
     assert!(received.take(30) && !received.take(30) && !received.take(29));
     assert_eq!(received.durable(), 30);
     // A full spool dropped some.

@@ -163,7 +163,7 @@ fn who_gets_an_id_next_sees_nothing_of_the_one_before() {
         at_ms: 9,
     });
     let world = world.again();
-    // The same key, accepted again, starts anew as well.
+    // The same key, accepted again, starts from the beginning as well.
     world.accept("m1", 1);
     assert_eq!(world.store.durable(&id("m1"), &key(1), 5).unwrap(), 0);
     for what in [Cache::Grains, Cache::Pillar, Cache::Mine] {
