@@ -166,20 +166,19 @@ fn served(fleet: Fleet) -> Served {
 /// Measurements of the attacked master, and of the other one at the same time.
 #[derive(Debug)]
 struct Measured {
-    answered: usize,
+    /// The number of honest minions of the attacked master that did not answer.
+    lost: usize,
     took: Duration,
-    quiet_answered: usize,
     quiet_took: Duration,
 }
 
 impl Measured {
     fn ping(attacked: &Served, quiet: &Served) -> Self {
-        let (quiet_answered, quiet_took) = pinged(&quiet.fleet.master_socket());
+        let (_, quiet_took) = pinged(&quiet.fleet.master_socket());
         let (answered, took) = pinged(&attacked.fleet.master_socket());
         Self {
-            answered,
+            lost: HONEST - answered,
             took,
-            quiet_answered,
             quiet_took,
         }
     }
@@ -188,13 +187,12 @@ impl Measured {
         Self {
             quiet_took: enrolled(&quiet.fleet, number, &quiet.token),
             took: enrolled(&attacked.fleet, number, &attacked.token),
-            answered: 1,
-            quiet_answered: 1,
+            lost: 0,
         }
     }
 
     fn is_slow(&self, max: Duration) -> bool {
-        self.answered < self.quiet_answered || self.took > max.max(self.quiet_took * BUSY_MAX)
+        self.lost > 0 || self.took > max.max(self.quiet_took * BUSY_MAX)
     }
 }
 
