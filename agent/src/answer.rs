@@ -10,7 +10,7 @@ use cli::failure::{Exit, Failure};
 use cli::heap;
 use cli::log::Logger;
 use cli::output::{Output, display};
-use modules::custom;
+use modules::loader::custom;
 use state::exec::Exec;
 use state::opts::Opts;
 use value::{Map, Value};

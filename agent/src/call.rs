@@ -17,11 +17,11 @@ use cli::options::{About, Action, SALT_CALL, SaltCall, parse_input, read_saltfil
 use cli::output::{Output, Return, heed_no_color, print_return};
 use cli::progress;
 use minion::{OfMaster, OfMinion, Uplink};
-use modules::call::{docstring, outputter, retcode, wrong_arguments};
-use modules::custom::CustomModules;
-use modules::orchestrate::ThisMachine;
+use modules::fileserver::roots::Roots;
+use modules::loader::call::{docstring, outputter, retcode, wrong_arguments};
+use modules::loader::custom::CustomModules;
 use modules::returners;
-use modules::roots::Roots;
+use modules::state_run::orchestrate::ThisMachine;
 use state::custom::Signature;
 use state::exec::Exec;
 use state::module::{Error, Extra, Given};

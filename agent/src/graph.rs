@@ -12,7 +12,7 @@ use cli::binary;
 use cli::failure::{Exit, Failure};
 use cli::options::{GRAPH, Parsed};
 use graph::{Edge, Graph, Node, Outcome};
-use modules::process::{Process, which};
+use machine::process::{Process, which};
 use state::compile::Plan;
 use state::exec::Exec;
 use state::low::{Low, RequisiteKind};

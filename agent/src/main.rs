@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use cli::binary::{self, PINCH};
 use cli::failure::{Exit, Failure};
 use cli::heap::Heap;
-use modules::process;
+use machine::process;
 
 mod answer;
 mod call;
@@ -80,7 +80,7 @@ fn install_python(words: &[String]) -> Result<ExitCode, Failure> {
             "install-python takes one folder: pinch install-python DIR",
         ));
     };
-    modules::custom::install(Path::new(folder), &binary::own_path()?)
+    modules::loader::custom::install(Path::new(folder), &binary::own_path()?)
         .map_err(|error| Failure::new(Exit::CantCreate, error))?;
     Ok(Exit::Ok.into())
 }

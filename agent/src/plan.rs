@@ -18,11 +18,11 @@ use cli::options::{
 };
 use cli::output::{Output, Return, heed_no_color, print_return};
 use cli::progress;
-use modules::call::outputter;
-use modules::custom::CustomModules;
-use modules::fs::{self, Owner};
-use modules::orchestrate::{self, ThisMachine};
-use modules::roots::Roots;
+use machine::fs::{self, Owner};
+use modules::fileserver::roots::Roots;
+use modules::loader::call::outputter;
+use modules::loader::custom::CustomModules;
+use modules::state_run::orchestrate::{self, ThisMachine};
 use plan::{Document, Invocation, Preview, Seen, Watched};
 use render::yaml::SaltYaml;
 use state::exec::Exec;

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use cli::binary;
 use cli::failure::{Exit, Failure};
 use cli::heap::Heap;
-use modules::process;
+use machine::process;
 
 #[global_allocator]
 static HEAP: Heap = Heap;

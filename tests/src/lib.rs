@@ -16,3 +16,4 @@ pub mod differences;
 pub mod folder;
 pub mod program;
 pub mod scratch;
+pub mod server;

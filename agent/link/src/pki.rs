@@ -6,7 +6,7 @@
 //! `minion_master.ed25519.pub`. The keys of an installed Salt are never overwritten and never
 //! mistaken for Pinch's. Either program can be installed or removed without affecting the other.
 //!
-//! The files are written here and not by `modules::fs`, which depends on a run and is a layer above
+//! The files are written here and not by `machine::fs`, which depends on a run and is a layer above
 //! this crate. Keys are only created, never replaced, so less is needed: a temporary file in the
 //! same folder, synced, and renamed to a name that must not exist.
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use modules::orchestrate::ThisMachine;
-use modules::roots::Roots;
+use modules::fileserver::roots::Roots;
+use modules::state_run::orchestrate::ThisMachine;
 use render::Place;
 use render::jinja::Reached;
 use state::compile::{Examined, Examiner, Fault, Problem};

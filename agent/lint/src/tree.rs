@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use modules::roots::Roots;
+use modules::fileserver::roots::Roots;
 use state::custom::{Custom, Kind, Rendering, Signature};
 use state::exec::{Exec, find};
 use state::host::{Tree, read};

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use link::wait::pause;
-use modules::call;
-use modules::custom::CustomModules;
-use modules::orchestrate::ThisMachine;
-use modules::roots::Roots;
+use modules::fileserver::roots::Roots;
+use modules::loader::call;
+use modules::loader::custom::CustomModules;
+use modules::state_run::orchestrate::ThisMachine;
 use smol::Async;
 use smol::channel::bounded;
 use smol::future::FutureExt;

@@ -493,7 +493,7 @@ impl Shared {
         command.args(words).arg(&job.jid).process_group(0);
         let child = smol::process::Command::from(command)
             .stdin(Stdio::from(OwnedFd::from(its)))
-            .stdout(modules::process::nowhere())
+            .stdout(machine::process::nowhere())
             .spawn()?;
         let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         if let Some(process) = process {

@@ -5,11 +5,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use link::unix::Pipe;
-use modules::call::{docstring, outputter, retcode, wrong_arguments};
-use modules::custom::CustomModules;
-use modules::orchestrate;
+use modules::fileserver::roots::Roots;
+use modules::loader::call::{docstring, outputter, retcode, wrong_arguments};
+use modules::loader::custom::CustomModules;
 use modules::returners;
-use modules::roots::Roots;
+use modules::state_run::orchestrate;
 use state::exec::Exec;
 use state::module::{Error, Extra, Problem};
 use state::opts::Opts;
@@ -186,7 +186,7 @@ fn done(cx: &Exec, job: &Job) -> Map {
 /// Runs a runner for a reaction, as the reactor's user: the reactor does not answer events of that
 /// user.
 fn runner(cx: &Exec, job: &Job, data: Map) -> Map {
-    let (args, kwargs) = modules::call::split(&job.arg);
+    let (args, kwargs) = modules::loader::call::split(&job.arg);
     let (jid, fun) = (job.jid.clone(), job.fun.to_text());
     let called = orchestrate::runner_by(cx, &reactor::USER.into(), jid, &fun, args, kwargs);
     data.with("return", called.ret)
@@ -236,7 +236,7 @@ fn one(cx: &Exec, job: &Job, fun: &str, args: &[Value], data: Map) -> Map {
 /// Splits the arguments into positional and named ones. A function that accepts any name also gets
 /// the `__pub_*` arguments, which describe its job.
 fn split(cx: &Exec, job: &Job, fun: &str, args: &[Value]) -> (Vec<Value>, Map) {
-    let (places, mut names) = modules::call::split(args);
+    let (places, mut names) = modules::loader::call::split(args);
     if cx
         .function(fun)
         .is_some_and(|function| function.extra == Extra::Accept)

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use link::unix::{Local, Pipe};
 use link::{Asked, Error, Handle, Limits, Part};
-use modules::hashes;
-use modules::orchestrate::ThisMachine;
+use machine::hashes;
+use modules::state_run::orchestrate::ThisMachine;
 use state::ask::Ask;
 use state::exec::Exec;
 use state::module;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::civil::DateTime;
 use link::wait::pause;
-use modules::call;
+use modules::loader::call;
 use smol::future::FutureExt;
 use state::opts::Opts;
 use value::{Map, Value, jid, log};
@@ -273,7 +273,7 @@ impl Shared {
         }
         let written = managed.saved.map(|jobs| {
             let cx = beacon_loop::context(self.opts());
-            modules::schedule_file::write(&cx, &jobs)
+            modules::exec::schedule::file::write(&cx, &jobs)
         });
         match written {
             Some(Err(error)) => {

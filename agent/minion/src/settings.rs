@@ -100,7 +100,7 @@ fn source(opts: &Opts) -> Result<Option<IpAddr>, Error> {
     let Some(name) = said("source_interface_name") else {
         return Ok(None);
     };
-    let all = modules::interfaces::all().into_iter();
+    let all = machine::net::interfaces::all().into_iter();
     let mut found = all.filter(|interface| interface.name == name);
     let address = found.find_map(|interface| Some(interface.addresses.first()?.ip));
     address.map(Some).ok_or_else(|| {

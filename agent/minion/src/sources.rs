@@ -13,7 +13,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use modules::hashes;
+use machine::hashes;
 use state::exec::Exec;
 use state::module::Error;
 use state::opts::Opts;

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use machine::fs;
+use machine::process;
 use python::encoding::encoded;
 use python::text;
 use state::exec::Exec;
 use state::module::{Error, Problem};
 use value::{Map, Value};
-
-use crate::{fs, process};
 
 /// The format of a file, for reading and writing.
 #[derive(Clone, Debug)]

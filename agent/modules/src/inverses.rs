@@ -4,12 +4,12 @@
 //! A run records the old and the new state of a thing under the word of its [`Inverse`]. `pinch
 //! undo` finds the inverse by that word.
 
+use machine::fs;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::{cron, group, user};
-use crate::fs;
 
 /// The functions that read and restore one kind of thing.
 #[derive(Debug)]
@@ -173,7 +173,7 @@ fn make_user(cx: &Exec, name: &str, was: &Value) -> Result<(), Error> {
     let mut kwargs = was.clone();
     let gid = kwargs.remove("gid").and_then(|gid| gid.as_int());
     let gid = gid.and_then(|gid| u32::try_from(gid).ok());
-    match gid.and_then(crate::accounts::group_of) {
+    match gid.and_then(machine::accounts::group_of) {
         Some(group) => kwargs.insert("gid", group.gid),
         None => kwargs.insert("usergroup", true),
     };

@@ -8,48 +8,21 @@
     )
 )]
 
-mod account_files;
-mod account_tools;
-pub mod accounts;
-pub mod bus;
-pub mod call;
-mod crypt;
-pub mod custom;
+pub mod event_bus;
 pub mod exec;
-pub mod fs;
+pub mod fileserver;
 pub mod grains;
-pub mod hashes;
 mod inifile;
-pub mod interfaces;
 pub mod inverses;
-pub mod lookup;
-mod missing;
-pub mod orchestrate;
-mod pkg;
-pub mod process;
-pub mod procfs;
-mod real;
-mod repos;
-pub mod resume;
+pub mod loader;
 pub mod returners;
-pub mod roots;
 pub mod runners;
-pub mod schedule_file;
 mod serializers;
-mod service;
-mod source;
 pub mod state_run;
 pub mod states;
-mod stores;
-mod template;
 #[cfg(test)]
 mod testing;
-pub mod users;
-pub mod version;
-pub mod web;
 pub mod wheel;
-pub mod x509;
-mod zypper;
 
 pub use exec::file::paths::globbed;
 
@@ -62,7 +35,7 @@ pub const REGISTRY: state::exec::Registry = state::exec::Registry {
     functions: exec::MODULES,
     runners: runners::MODULES,
     wheel: wheel::MODULES,
-    missing: missing::missing,
+    missing: loader::needs::missing,
     aggregates: states::AGGREGATES,
     grains: grains::collect,
 };

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use modules::roots::Roots;
+use modules::fileserver::roots::Roots;
 use state::exec::Exec;
 use state::module::{Error, Given, Ret};
 use state::opts::Opts;

@@ -4,7 +4,7 @@
 
 use std::io::ErrorKind;
 
-use modules::fs::{self, Owner};
+use machine::fs::{self, Owner};
 use state::exec::Exec;
 use state::module::Error;
 use state::record;

@@ -45,7 +45,7 @@ use value::{Map, Value};
 
 /// Returns the SHA-256 of a text, in hexadecimal digits.
 fn hash(data: &[u8]) -> String {
-    modules::hashes::of_bytes(data, "sha256").unwrap_or_default()
+    machine::hashes::of_bytes(data, "sha256").unwrap_or_default()
 }
 
 /// Returns the hash of a value's JSON.

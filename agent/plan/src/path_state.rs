@@ -39,7 +39,7 @@ fn image(path: &Path, deep: bool, left: &mut usize) -> Result<Map, Error> {
     if found.is_file() {
         let map = with_mode("file", &found).with("size", found.len());
         return Ok(
-            match modules::hashes::of_file(&path.to_string_lossy(), "sha256") {
+            match machine::hashes::of_file(&path.to_string_lossy(), "sha256") {
                 Ok(hash) => map.with("sha256", hash),
                 Err(error) => unreadable(map, &error),
             },

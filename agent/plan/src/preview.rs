@@ -560,7 +560,7 @@ impl Foresight for Preview {
         let Some(planned) = then.and_then(Value::as_str) else {
             return Ok(());
         };
-        match modules::hashes::of_file(&new.to_string_lossy(), "sha256") {
+        match machine::hashes::of_file(&new.to_string_lossy(), "sha256") {
             Ok(hash) if self.blind().hash(&hash) == planned => Ok(()),
             Ok(_) => Err(std::io::Error::other(
                 self.stop(format!(

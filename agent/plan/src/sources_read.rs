@@ -84,7 +84,7 @@ impl Watched {
 }
 
 fn hash_of_file(path: &Path) -> Result<String, Error> {
-    modules::hashes::of_file(&path.to_string_lossy(), "sha256")
+    machine::hashes::of_file(&path.to_string_lossy(), "sha256")
 }
 
 impl Sources for Watched {

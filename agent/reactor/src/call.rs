@@ -83,7 +83,7 @@ impl Call {
         let (id, state, fun) = (text("__id__"), text("state"), text("fun"));
         let (arg, kwarg) = arguments(low, &id, &state, &fun)?;
         match state.as_str() {
-            "local" => local(low, &id, fun, modules::call::joined(arg, kwarg)),
+            "local" => local(low, &id, fun, modules::loader::call::joined(arg, kwarg)),
             "runner" | "wheel" => Ok(Self::Client(Client {
                 is_wheel: state == "wheel",
                 fun,
@@ -92,7 +92,7 @@ impl Call {
             })),
             "caller" => Ok(Self::Caller(Caller {
                 fun,
-                arg: modules::call::joined(arg, kwarg),
+                arg: modules::loader::call::joined(arg, kwarg),
             })),
             other => Err(format!(
                 "ReactWrap is missing a wrapper function for '{other}': the types are local, runner, wheel and caller"

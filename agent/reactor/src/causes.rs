@@ -81,7 +81,7 @@ impl Known {
 fn fired(call: &Call) -> Option<String> {
     let (fun, arg, kwarg) = match call {
         Call::Local(Local { fun, arg, .. }) | Call::Caller(Caller { fun, arg }) => {
-            let (arg, kwarg) = modules::call::split(arg);
+            let (arg, kwarg) = modules::loader::call::split(arg);
             (fun, arg, kwarg)
         }
         Call::Client(client) => (&client.fun, client.arg.clone(), client.kwarg.clone()),

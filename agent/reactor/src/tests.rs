@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use modules::orchestrate::ThisMachine;
-use modules::roots::Roots;
+use modules::fileserver::roots::Roots;
+use modules::state_run::orchestrate::ThisMachine;
 use state::low::RequisiteKind;
 use value::json;
 

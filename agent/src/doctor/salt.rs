@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use modules::process::{self, Process};
+use machine::process::{self, Process};
 use state::exec::Exec;
 use state::opts::Opts;
 use value::{Map, Value};
@@ -161,12 +161,12 @@ pub(super) fn python(look: &Look, lines: &mut Lines) {
 
 /// Returns a context of this machine for checks that need no master.
 fn context(opts: &Opts) -> Exec {
-    let sources = Box::new(modules::roots::Roots::states(opts));
+    let sources = Box::new(modules::fileserver::roots::Roots::states(opts));
     Exec::new(
         opts.clone(),
         minion::registry(),
         sources,
-        Box::new(modules::orchestrate::ThisMachine),
+        Box::new(modules::state_run::orchestrate::ThisMachine),
     )
 }
 

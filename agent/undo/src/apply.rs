@@ -4,8 +4,8 @@ use std::fs::{File, FileTimes};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use modules::fs::image::{self, Image};
-use modules::fs::{self, Owner};
+use machine::fs::image::{self, Image};
+use machine::fs::{self, Owner};
 use rustix::fs::FileType;
 use state::exec::Exec;
 use state::module::Error;

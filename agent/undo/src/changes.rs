@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use modules::fs::image::{self, Image};
+use machine::fs::image::{self, Image};
 use value::{Map, Value};
 
 use crate::inverse::Resource;

@@ -85,7 +85,7 @@ impl Resource {
                 self.title()
             )));
         }
-        modules::fs::inverse(cx, &self.word, &self.name, now.clone(), self.was.clone());
+        machine::fs::inverse(cx, &self.word, &self.name, now.clone(), self.was.clone());
         (inverse.make)(cx, &self.name, &self.was)
     }
 

@@ -1,7 +1,7 @@
 //! `pinch undo`: restores what a run has changed, or refuses.
 //!
 //! Before a run changes a path, it notes in its record what the path is, and it keeps the contents
-//! that it replaces (`modules::fs`). This crate combines the notes of a run to one [`PathChange`] for
+//! that it replaces (`machine::fs`). This crate combines the notes of a run to one [`PathChange`] for
 //! each path: its state before the run and the state that the run left. An undo checks every place
 //! first. If a place no longer is as the run left it, the undo changes nothing at all. A place that
 //! is as it was before the run counts as done, so calling an interrupted undo again completes it.

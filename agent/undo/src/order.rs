@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
 
-use modules::fs::image;
+use machine::fs::image;
 
 use crate::changes::{Changes, PathChange, Which};
 

@@ -5,8 +5,8 @@ use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use modules::fs;
-use modules::fs::image::{self, Image};
+use machine::fs;
+use machine::fs::image::{self, Image};
 use state::exec::Exec;
 use state::opts::Opts;
 use state::record::{self, Recorded};
@@ -17,7 +17,7 @@ use crate::changes::{Changes, PathChange, Which, difference, now};
 use crate::inverse::Resource;
 use crate::order;
 
-/// The state modules that change nothing but files that `modules::fs` writes.
+/// The state modules that change nothing but files that `machine::fs` writes.
 const OF_FILES: [&str; 11] = [
     "alias",
     "beacon",

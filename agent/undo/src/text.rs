@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use modules::fs::SHOWN_BYTES_MAX;
-use modules::fs::image::{self, Image};
+use machine::fs::SHOWN_BYTES_MAX;
+use machine::fs::image::{self, Image};
 use python::difflib;
 use state::opts::Opts;
 use state::record;

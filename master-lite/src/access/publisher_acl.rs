@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use modules::accounts;
-use modules::call::split;
+use machine::accounts;
+use modules::loader::call::split;
 use value::glob::fnmatch;
 use value::target::PillarMatch;
 use value::{Map, Value, log};

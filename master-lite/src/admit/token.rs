@@ -2,7 +2,7 @@
 //! same change that accepts the key.
 
 use link::key::secret;
-use modules::hashes;
+use machine::hashes;
 use value::python::hex;
 use value::{Map, Value};
 use wire::{Id, Secret};

@@ -26,7 +26,7 @@ use crate::commands::screen::Screen;
 use crate::commands::{salt, salt_key, salt_run};
 use crate::daemon;
 use crate::store;
-use modules::call::joined;
+use modules::loader::call::joined;
 
 /// Runs `salt` with these words.
 ///

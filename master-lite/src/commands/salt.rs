@@ -10,7 +10,7 @@ use wire::Publish;
 use crate::commands::command::{exit_code, flag, number};
 use crate::commands::local_client::{AskError, Master};
 use crate::commands::screen::Screen;
-use modules::call::joined;
+use modules::loader::call::joined;
 
 mod answer;
 mod batch;

@@ -14,7 +14,7 @@ use crate::commands::command::{exit_code, flag};
 use crate::commands::local_client::{AskError, Master};
 use crate::commands::run_progress;
 use crate::commands::screen::Screen;
-use modules::call::joined;
+use modules::loader::call::joined;
 
 mod events;
 

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use link::{Error, Part, Question};
-use modules::hashes;
+use machine::hashes;
 use value::{Value, log};
 use wire::{Id, Push};
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use link::{Error, Question};
-use modules::hashes;
-use modules::roots::Roots;
+use machine::hashes;
+use modules::fileserver::roots::Roots;
 use smol::io::{AsyncReadExt, AsyncSeekExt};
 use state::opts::Opts;
 use state::sources::Sources;

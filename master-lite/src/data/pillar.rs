@@ -1,8 +1,8 @@
 //! The pillar of minions, compiled for the id that a session's key is bound to and for no other id.
 
-use modules::custom::CustomModules;
-use modules::orchestrate::ThisMachine;
-use modules::roots::Roots;
+use modules::fileserver::roots::Roots;
+use modules::loader::custom::CustomModules;
+use modules::state_run::orchestrate::ThisMachine;
 use smol::lock::Semaphore;
 use state::exec::Exec;
 use state::opts::Opts;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use modules::orchestrate;
+use modules::state_run::orchestrate;
 use reactor::call::{Client, Local};
 use reactor::{
     Actor, Board, Call, Causes, Limits, Outcome, Place, Reaction, Rule, State, USER, failed,

@@ -1,6 +1,6 @@
 //! The `doc` runner: the documentation of functions.
 
-use modules::orchestrate;
+use modules::state_run::orchestrate;
 use state::exec::Exec;
 use state::module::{Error, Module};
 use value::{Map, Value};

@@ -1,6 +1,6 @@
 //! The `survey` runner: groups minions by their returns.
 
-use modules::orchestrate;
+use modules::state_run::orchestrate;
 use python::difflib;
 use state::exec::Exec;
 use state::module::Error;

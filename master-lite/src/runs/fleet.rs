@@ -4,9 +4,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use modules::custom::CustomModules;
-use modules::orchestrate;
-use modules::roots::Roots;
+use modules::fileserver::roots::Roots;
+use modules::loader::custom::CustomModules;
+use modules::state_run::orchestrate;
 use state::ask::Ask;
 use state::exec::Exec;
 use state::module::Error;
@@ -61,7 +61,7 @@ impl Targets for Fleet {
             tgt: Value::list(ids.iter().map(|id| id.as_str().into())),
             tgt_type: "list".to_owned(),
             fun: fun.to_owned(),
-            arg: modules::call::joined(args, kwargs),
+            arg: modules::loader::call::joined(args, kwargs),
             ret: String::new(),
             jid: None,
             timeout_s: None,
@@ -262,7 +262,7 @@ impl Master {
         // A caller of `sdb.get` needs the value in clear text.
         let shows = asked.fun == "sdb.get";
         let mut called = smol::unblock(move || {
-            let (args, kwargs) = modules::call::split(&asked.arg);
+            let (args, kwargs) = modules::loader::call::split(&asked.arg);
             watch::looked_on(onlooker, || {
                 let called = orchestrate::runner_as(&cx, jid, &asked.fun, args, kwargs);
                 cx.barrier();
@@ -288,7 +288,7 @@ impl Master {
     pub(crate) async fn wheel_without_keys(self: &Arc<Self>, fun: &str, arg: Vec<Value>) -> Value {
         let (cx, fun) = (self.runners(), fun.to_owned());
         smol::unblock(move || {
-            let (args, kwargs) = modules::call::split(&arg);
+            let (args, kwargs) = modules::loader::call::split(&arg);
             let called = orchestrate::wheel(&cx, &fun, args, kwargs);
             cx.barrier();
             called.ret

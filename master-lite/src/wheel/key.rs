@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use link::key::{KeyPair, NotAKey, PublicKey};
 use link::pki::Identity;
-use modules::{call, hashes};
+use machine::hashes;
+use modules::loader::call;
 use state::module::Error as Argument;
 use value::glob::fnmatch;
 use value::{Map, Value};

@@ -6,7 +6,7 @@ use std::io::Read;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use modules::x509::shown::{CERTIFICATE_MAX, Certificate};
+use modules::exec::x509::format::print::{CERTIFICATE_MAX, Certificate};
 use value::{Map, Value, log};
 
 use super::{Ask, Beacon, Settings};

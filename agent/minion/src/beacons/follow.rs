@@ -4,7 +4,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, Command, Stdio};
 
-use modules::process;
+use machine::process;
 use rustix::fs::OFlags;
 
 /// The maximum number of bytes that are read at once. The rest is read the next time.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 
-use modules::process::python_errno;
+use machine::process::python_errno;
 use value::pyre::{Anchor, Flags, Regex, Subject};
 use value::{Map, Value};
 

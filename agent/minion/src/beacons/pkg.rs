@@ -1,6 +1,6 @@
 //! Reports packages that were installed or removed, or that have an upgrade.
 
-use modules::call;
+use modules::loader::call;
 use value::{Map, Value};
 
 use super::{Ask, Beacon, Settings};

@@ -1,6 +1,6 @@
 //! Calls functions and reports their answers if these are true.
 
-use modules::call;
+use modules::loader::call;
 use value::{Map, Value};
 
 use super::{Ask, Beacon, Settings};

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use modules::process::python_errno;
+use machine::process::python_errno;
 use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
 use value::{Map, Value};
 

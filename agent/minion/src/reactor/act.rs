@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::wait::pause;
-use modules::orchestrate::ThisMachine;
+use modules::state_run::orchestrate::ThisMachine;
 use reactor::call::{Client, Local};
 use reactor::{
     Actor, Board, Call, Causes, Limits, Outcome, Reaction, State, USER, failed, keep, shortened,
@@ -139,7 +139,7 @@ fn runner(client: Client) -> Result<UnsentJob, String> {
     Ok(UnsentJob {
         kind: "runner",
         fun,
-        arg: modules::call::joined(arg, kwarg),
+        arg: modules::loader::call::joined(arg, kwarg),
         ret: String::new(),
         options: Map::new(),
     })

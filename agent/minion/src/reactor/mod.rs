@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use modules::bus::{self, Ear};
+use modules::event_bus::{self, Ear};
 use reactor::{Causes, ERROR, Event, Limits, Place, Rule, Templates};
 use smol::Async;
 use smol::channel::{Receiver, Sender, bounded};
@@ -237,7 +237,7 @@ impl Shared {
 
     /// Reads from the socket the events that a rule matches. It reads quickly, so that the senders
     /// of events do not wait.
-    async fn read(self: Arc<Self>, ear: Ear, heard: Sender<bus::Event>) {
+    async fn read(self: Arc<Self>, ear: Ear, heard: Sender<event_bus::Event>) {
         let ready = ear.descriptor().try_clone_to_owned().and_then(Async::new);
         let ready = match ready {
             Ok(ready) => ready,
@@ -260,7 +260,7 @@ impl Shared {
     }
 
     /// Writes the received events to disk, and adds them to the queues of their rules.
-    async fn take_in(self: Arc<Self>, hears: Receiver<bus::Event>) {
+    async fn take_in(self: Arc<Self>, hears: Receiver<event_bus::Event>) {
         // No deadline: an event may come at any time.
         while let Ok(event) = hears.recv().await {
             let event = Event {
@@ -397,12 +397,12 @@ impl Shared {
 
     /// Fires an event on this machine's bus.
     pub(crate) async fn tell_machine(&self, tag: &str, data: Map) {
-        let event = bus::Event {
+        let event = event_bus::Event {
             tag: tag.to_owned(),
             data: data.with("_stamp", jid::stamp()),
         };
         let opts = self.opts().clone();
-        let fired = smol::unblock(move || bus::fire(&opts, &event)).await;
+        let fired = smol::unblock(move || event_bus::fire(&opts, &event)).await;
         if let Err(error) = fired {
             log::error(format_args!("The event {tag} is not on the bus: {error}"));
         }

@@ -7,7 +7,7 @@
 //! name or still as `new`.
 #![expect(
     clippy::disallowed_methods,
-    reason = "modules::fs leans on a run; these files belong to one daemon, and each step is synced here"
+    reason = "machine::fs leans on a run; these files belong to one daemon, and each step is synced here"
 )]
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use link::key::AUDIENCE;
 use link::{Evidence, PublicKey};
-use modules::web::{self, Request};
+use machine::net::http::{self, Request};
 use state::opts::Opts;
 use value::{Map, Value, json, log};
 use wire::EVIDENCE_MAX;
@@ -119,7 +119,7 @@ impl Metadata {
     }
 
     fn gcp(&self, until: Instant) -> Result<Value, String> {
-        let audience = web::quoted(&self.audience);
+        let audience = http::quoted(&self.audience);
         let path = format!(
             "/computeMetadata/v1/instance/service-accounts/default/identity?audience={audience}&format=full"
         );
@@ -164,7 +164,7 @@ impl Metadata {
             max_body: u64::try_from(EVIDENCE_MAX).ok(),
             ..Request::get(&url, &self.opts)
         };
-        let response = web::fetch(&request).map_err(|error| error.to_string())?;
+        let response = http::fetch(&request).map_err(|error| error.to_string())?;
         if response.status != 200 {
             let (status, reason) = (response.status, response.reason());
             return Err(format!("{url}: {status} {reason}"));

@@ -1,10 +1,9 @@
 //! The `acl` execution module: access lists of files (`getfacl`, `setfacl`).
 
+use machine::process::{Output, Process, Stderr};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::process::{Output, Process, Stderr};
 
 state::exec_module! {
     /// Read and change the access control lists (ACL) of files.

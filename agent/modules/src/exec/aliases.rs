@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use machine::fs::{self, Owner};
+use machine::process::{self, Process};
 use python::{path, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::config;
-use crate::fs::{self, Owner};
-use crate::process::{self, Process};
 
 state::exec_module! {
     /// Manage mail aliases.

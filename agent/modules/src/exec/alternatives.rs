@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Value, log};
-
-use crate::process::{Output, Process};
 
 /// The folder with the links to the alternatives in use.
 const LINKS: &str = "/etc/alternatives";
@@ -174,7 +173,7 @@ fn show_link(cx: &Exec, args: ShowLink) -> Result<Value, Error> {
             return Ok(link.map_or(Value::Bool(false), Value::from));
         }
     };
-    let text = crate::fs::text_or_none(Path::new(folder).join(&args.name))?;
+    let text = machine::fs::text_or_none(Path::new(folder).join(&args.name))?;
     if text.is_none() {
         log::error(format_args!("alternatives: {} does not exist", args.name));
     }
@@ -224,7 +223,7 @@ fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
 }
 
 fn current(links: &Path, name: &str) -> Result<Option<String>, Error> {
-    let target = crate::fs::link_target_or_none(links.join(name))?;
+    let target = machine::fs::link_target_or_none(links.join(name))?;
     Ok(target.map(|target| target.to_string_lossy().into_owned()))
 }
 

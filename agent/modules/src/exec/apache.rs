@@ -4,12 +4,11 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use machine::fs::{self, Owner};
+use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::fs::{self, Owner};
-use crate::process::Process;
 
 /// The folder in which Debian stores the configuration and the links of what is enabled.
 const FOLDER: &str = "/etc/apache2";

@@ -3,14 +3,15 @@
 
 use std::path::Path;
 
+use machine::fs;
+use machine::fs::Temporary;
+use machine::hashes;
 use python::base64;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use crate::exec::cmd::Temporary;
-use crate::x509::keys::{self, Private};
-use crate::{fs, hashes};
+use crate::exec::x509::format::keys::{self, Private};
 
 state::exec_module! {
     /// Create and verify signatures.

@@ -1,10 +1,9 @@
 //! The `at` execution module: commands that run once, at a later time.
 
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, python};
-
-use crate::process::{Output, Process};
 
 state::exec_module! {
     /// Manage commands that run once, at a later time (`at`).

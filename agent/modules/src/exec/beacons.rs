@@ -3,14 +3,13 @@
 
 use std::path::PathBuf;
 
+use machine::fs;
 use python::difflib;
 use render::yaml::{self, Dump};
 use state::ask::Ask;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::fs;
 
 state::exec_module! {
     /// Manage the beacons of a running minion, which watch the machine and send events.

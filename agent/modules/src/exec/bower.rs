@@ -1,13 +1,13 @@
 //! The `bower` execution module: packages for browsers. Salt 3008 no longer has this module; the
 //! results are those of the last version that had it.
 
+use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, json};
 
+use crate::exec::pkg::version::loose;
 use crate::exec::tool;
-use crate::process::Process;
-use crate::version::loose;
 
 state::exec_module! {
     /// Manage packages for browsers (`bower`).

@@ -1,12 +1,12 @@
 //! The `cabal` execution module: Haskell packages. Salt 3008 no longer has this module; the results
 //! are those of the last version that had it.
 
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::tool;
-use crate::process::{Output, Process};
 
 state::exec_module! {
     /// Manage Haskell packages (`cabal`).

@@ -3,11 +3,10 @@
 
 use std::path::Path;
 
+use machine::process::{Process, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::process::{Process, which};
 
 state::exec_module! {
     /// Manage PHP packages (`composer`).

@@ -1,13 +1,13 @@
 //! The `consul` execution module: keys and values of Consul. Salt 3008 no longer has this module;
 //! the results are those of the last version that had it.
 
+use machine::net::http::quoted;
 use python::base64;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, secret};
 
-use crate::stores::{Question, profile};
-use crate::web::quoted;
+use crate::exec::json_api::{Question, profile};
 
 state::exec_module! {
     /// Read and write keys and values of Consul.

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use machine::fs;
+use machine::hashes;
 use python::path;
 use state::ask::Ask;
 use state::exec::Exec;
@@ -11,9 +13,10 @@ use value::glob::fnmatch;
 use value::{Map, Value, log};
 
 use crate::exec::file::makedirs;
-use crate::source::{How, Url, salt_path};
+use crate::fileserver::fetch;
+use crate::fileserver::fetch::{How, Url, salt_path};
+use crate::fileserver::template;
 use crate::states::file::clean::included;
-use crate::{fs, hashes, source, template};
 
 state::exec_module! {
     /// Copy files from the file roots and from the web.
@@ -283,7 +286,7 @@ fn get_file(cx: &Exec, args: GetFile) -> Result<Value, Error> {
     let engine = args.template.as_deref();
     let path = path_of(cx, &args.path, engine, &saltenv)?;
     let dest = path_of(cx, &args.dest, engine, &saltenv)?;
-    let Some(file) = source::salt_file(cx, &path, &saltenv)? else {
+    let Some(file) = fetch::salt_file(cx, &path, &saltenv)? else {
         return Ok("".into());
     };
     let Some(dest) = target(cx, &path, &dest, args.makedirs)? else {
@@ -295,7 +298,7 @@ fn get_file(cx: &Exec, args: GetFile) -> Result<Value, Error> {
 
 fn get_file_str(cx: &Exec, args: GetFileStr) -> Result<Value, Error> {
     let saltenv = env(cx, args.saltenv);
-    let Some(file) = source::cached(cx, &args.path, &saltenv, How::default())? else {
+    let Some(file) = fetch::cached(cx, &args.path, &saltenv, How::default())? else {
         return Ok(false.into());
     };
     Ok(match fs::read_or_none(&file)? {
@@ -310,8 +313,8 @@ fn get_url(cx: &Exec, args: GetUrl) -> Result<Value, Error> {
     let Some(dest) = args.dest.as_str() else {
         let data;
         if parts.is_remote() {
-            data = source::content(cx, &args.path)?;
-        } else if let Some(file) = source::cached(cx, &args.path, &saltenv, How::default())? {
+            data = fetch::content(cx, &args.path)?;
+        } else if let Some(file) = fetch::cached(cx, &args.path, &saltenv, How::default())? {
             data = fs::read(&file)?;
         } else {
             return Ok(false.into());
@@ -323,12 +326,12 @@ fn get_url(cx: &Exec, args: GetUrl) -> Result<Value, Error> {
             hash: args.source_hash.as_deref(),
             ..How::default()
         };
-        return Ok(source::in_cache(cx, &args.path, &saltenv, how)?.into());
+        return Ok(fetch::in_cache(cx, &args.path, &saltenv, how)?.into());
     }
     let found = if parts.is_remote() {
         None
     } else {
-        let found = source::salt_file(cx, &args.path, &saltenv)?;
+        let found = fetch::salt_file(cx, &args.path, &saltenv)?;
         if found.is_none() {
             return Ok(false.into());
         }
@@ -339,14 +342,14 @@ fn get_url(cx: &Exec, args: GetUrl) -> Result<Value, Error> {
     };
     match found {
         Some(file) => placed(cx, &file, &dest)?,
-        None => source::download(cx, &args.path, Path::new(&dest), How::default())?,
+        None => fetch::download(cx, &args.path, Path::new(&dest), How::default())?,
     }
     Ok(dest.into())
 }
 
 fn get_template(cx: &Exec, args: GetTemplate) -> Result<Value, Error> {
     let saltenv = env(cx, args.saltenv);
-    let Some(file) = source::cached(cx, &args.path, &saltenv, How::default())? else {
+    let Some(file) = fetch::cached(cx, &args.path, &saltenv, How::default())? else {
         return Ok("".into());
     };
     if !template::is_supported(&args.template) {
@@ -359,7 +362,7 @@ fn get_template(cx: &Exec, args: GetTemplate) -> Result<Value, Error> {
     }
     let text = template::render(cx, &file, &text, &saltenv, variables)?;
     let (dest, makedirs) = if args.dest.is_empty() {
-        let place = source::external(cx, &args.path, &saltenv)?;
+        let place = fetch::external(cx, &args.path, &saltenv)?;
         (place.to_string_lossy().into_owned(), true)
     } else {
         (args.dest, args.makedirs)
@@ -392,7 +395,7 @@ fn get_dir(cx: &Exec, args: GetDir) -> Result<Value, Error> {
         let relative = file.strip_prefix(above).unwrap_or(&file);
         let to = format!("{dest}/{}", relative.trim_start_matches('/'));
         let url = format!("salt://{file}");
-        let found = source::salt_file(cx, &url, &saltenv)?;
+        let found = fetch::salt_file(cx, &url, &saltenv)?;
         if let (Some(from), Some(to)) = (found, target(cx, &url, &to, true)?) {
             placed(cx, &from, &to)?;
             made.push(to);
@@ -403,7 +406,7 @@ fn get_dir(cx: &Exec, args: GetDir) -> Result<Value, Error> {
 }
 
 fn cache_one(cx: &Exec, url: &str, saltenv: &str) -> Result<Value, Error> {
-    let found = source::in_cache(cx, url, saltenv, How::default())?;
+    let found = fetch::in_cache(cx, url, saltenv, How::default())?;
     Ok(found.map_or_else(|| false.into(), Value::from))
 }
 
@@ -414,7 +417,7 @@ fn cache_file(cx: &Exec, args: CacheFile) -> Result<Value, Error> {
         verify_ssl: args.verify_ssl,
         use_etag: args.use_etag,
     };
-    let found = source::in_cache(cx, &args.path, &saltenv, how)?;
+    let found = fetch::in_cache(cx, &args.path, &saltenv, how)?;
     Ok(found.map_or_else(|| false.into(), Value::from))
 }
 
@@ -484,7 +487,7 @@ fn cache_dest(cx: &Exec, args: CacheDest) -> Result<Value, Error> {
             files.join(named.unwrap_or(saltenv)).join(path)
         }
         "" | "file" => Url::parse(&args.url).local_path().into(),
-        _ => source::external(cx, &args.url, &saltenv)?,
+        _ => fetch::external(cx, &args.url, &saltenv)?,
     };
     Ok(place.to_string_lossy().into_owned().into())
 }
@@ -534,7 +537,7 @@ fn list_minion(cx: &Exec, args: ListMinion) -> Result<Value, Error> {
 }
 
 fn is_cached(cx: &Exec, args: IsCached) -> Result<Value, Error> {
-    let found = source::is_cached(cx, &args.path, &env(cx, args.saltenv));
+    let found = fetch::is_cached(cx, &args.path, &env(cx, args.saltenv));
     Ok(found.unwrap_or_default().into())
 }
 
@@ -545,7 +548,7 @@ fn local_file(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<String>, Err
         let path = parts.local_path();
         return Ok(Some(path).filter(|path| path::isfile(path)));
     }
-    source::salt_file(cx, url, saltenv)
+    fetch::salt_file(cx, url, saltenv)
 }
 
 fn hash_file(cx: &Exec, args: HashFile) -> Result<Value, Error> {
@@ -672,7 +675,7 @@ pub(crate) fn mode_of(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<Stri
     let path = if parts.is_local() {
         Some(parts.local_path())
     } else {
-        source::salt_file(cx, url, saltenv)?
+        fetch::salt_file(cx, url, saltenv)?
     };
     let found = path.and_then(|path| Path::new(&path).metadata().ok());
     Ok(found.map(|found| format!("{:04o}", found.mode() & 0o7777)))

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use ::state::exec::Exec;
 use ::state::module::Error;
+use machine::fs::{self, Owner};
 use render::yaml;
 use value::json::{self, Layout};
 use value::{Map, Value};
-
-use crate::fs::{self, Owner};
 
 ::state::exec_module! {
     /// Store values between calls.

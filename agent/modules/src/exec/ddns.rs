@@ -1,12 +1,12 @@
 //! The `ddns` execution module: changes the records of a name server with `nsupdate`, and reads
 //! them with `dig`.
 
+use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, json, python};
 
 use super::config;
-use crate::process::Process;
 
 state::exec_module! {
     /// Change DNS records with dynamic updates (RFC 2136).
@@ -193,7 +193,7 @@ impl Server<'_> {
             return Ok(None);
         };
         let file = python::str(&file);
-        let text = crate::fs::text(&file)?;
+        let text = machine::fs::text(&file)?;
         let keys =
             json::read(&text).map_err(|error| format!("{file} holds no keys in JSON: {error}"))?;
         let name = option("keyname")?.map(|name| python::str(&name));

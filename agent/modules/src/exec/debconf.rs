@@ -1,11 +1,12 @@
 //! The `debconf` execution module: the questions that Debian packages ask, and the answers.
 
+use machine::process::{self, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::process::{self, Process};
-use crate::{source, template};
+use crate::fileserver::fetch;
+use crate::fileserver::template;
 
 state::exec_module! {
     /// Manage the answers to the questions of Debian packages.
@@ -129,10 +130,10 @@ pub(crate) fn file(
     saltenv: &str,
     engine: Option<(&str, Map)>,
 ) -> Result<Option<String>, Error> {
-    let Some(file) = source::cached(cx, path, saltenv, source::How::default())? else {
+    let Some(file) = fetch::cached(cx, path, saltenv, fetch::How::default())? else {
         return Ok(None);
     };
-    let text = crate::fs::text(&file)?;
+    let text = machine::fs::text(&file)?;
     match engine {
         None => Ok(Some(text)),
         Some((engine, _)) if !template::is_supported(engine) => {

@@ -6,11 +6,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
 
+use machine::process::{Process, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Value, log};
-
-use crate::process::{Process, which};
 
 state::exec_module! {
     /// Look up names and addresses.

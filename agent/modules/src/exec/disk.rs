@@ -1,11 +1,10 @@
 //! The `disk` execution module: reads and changes file systems and block devices with the programs
 //! of this machine.
 
+use machine::process::{Output, Process, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::process::{Output, Process, which};
 
 state::exec_module! {
     /// Manage file systems and block devices.

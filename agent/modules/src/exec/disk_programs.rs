@@ -1,10 +1,9 @@
 //! The `disk` execution module: health, parameters and statistics of disks.
 
+use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log, python};
-
-use crate::process::Process;
 
 state::exec_module! {
     /// Manage file systems and block devices.

@@ -6,13 +6,13 @@
 
 use std::path::Path;
 
+use machine::fs::{self, Owner};
+use machine::process::which;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::{dig, grains};
-use crate::fs::{self, Owner};
-use crate::process::which;
 
 state::exec_module! {
     /// Look up names, addresses and zones of the Domain Name System.

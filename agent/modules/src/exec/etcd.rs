@@ -1,14 +1,14 @@
 //! The `etcd` execution module: reads and writes keys of etcd, through the API of version 2 or the
 //! JSON gateway of version 3.
 
+use machine::net::http::quoted;
 use python::base64;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log, secret};
 
+use crate::exec::json_api::{self, Question};
 use crate::serializers::msgpack;
-use crate::stores::{self, Question};
-use crate::web::quoted;
 
 state::exec_module! {
     /// Read and write keys of etcd.
@@ -104,7 +104,7 @@ impl Etcd {
     /// When there is no such profile, or its settings are not supported.
     pub(crate) fn of(cx: &Exec, profile: Option<&str>, given: &Map) -> Result<Self, Error> {
         let config = match profile {
-            Some(name) => stores::profile(cx, name)?.ok_or_else(|| {
+            Some(name) => json_api::profile(cx, name)?.ok_or_else(|| {
                 Error::refused(format!("The etcd profile {name} is not configured"))
             })?,
             None => all(cx)?,

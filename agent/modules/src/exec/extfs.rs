@@ -1,11 +1,11 @@
 //! The `extfs` execution module: ext2, ext3 and ext4 file systems.
 
+use machine::process::Output;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::disk::{plain, run};
-use crate::process::Output;
 
 state::exec_module! {
     /// Manage ext2, ext3 and ext4 file systems.

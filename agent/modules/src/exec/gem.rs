@@ -1,10 +1,9 @@
 //! The `gem` execution module.
 
+use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
-
-use crate::process::Process;
 
 state::exec_module! {
     /// Manage Ruby gems with the program `gem`.

@@ -1,10 +1,9 @@
 //! The `gpg` execution module: manages keys, signs, encrypts and decrypts with the program `gpg`.
 
+use machine::accounts;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::accounts;
 
 pub(crate) mod keyring;
 mod keys;
@@ -424,11 +423,11 @@ fn export_key(cx: &Exec, args: ExportKey) -> Result<Value, Error> {
         value::secret::keep(&[], &text.as_str().into());
     }
     if let Some(output) = args.output.as_deref().filter(|_| !text.is_empty()) {
-        let owner = crate::fs::Owner {
+        let owner = machine::fs::Owner {
             mode: args.secret.then_some(0o600),
-            ..crate::fs::Owner::default()
+            ..machine::fs::Owner::default()
         };
-        crate::fs::write(cx, std::path::Path::new(output), text.as_bytes(), owner)?;
+        machine::fs::write(cx, std::path::Path::new(output), text.as_bytes(), owner)?;
     }
     Ok(match (text.is_empty(), args.bare) {
         (true, true) => false.into(),

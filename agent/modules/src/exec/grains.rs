@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use machine::fs::{self, Owner};
 use render::yaml::{self, Dump};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use crate::fs::{self, Owner};
-use crate::lookup::{self, Around};
+use crate::exec::filter_by::{self, Around};
 
 state::exec_module! {
     /// Read and set grains: facts about this machine, and the values in the grains file.
@@ -240,7 +240,7 @@ fn filter_by(cx: &Exec, args: FilterBy) -> Result<Value, Error> {
         default: args.default,
         base: args.base,
     };
-    lookup::filter_by(&args.lookup_dict, &args.grain, cx.grains(), &around)
+    filter_by::filter_by(&args.lookup_dict, &args.grain, cx.grains(), &around)
 }
 
 /// Returns the path of the grains file, which is next to the configuration file.

@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
+use machine::accounts::files;
+use machine::accounts::tools::{self as tools, path};
+use machine::accounts::{self, Group};
+use machine::process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::account_files as files;
-use crate::account_tools::{self as tools, path};
-use crate::accounts::{self, Group};
-use crate::process;
 
 state::exec_module! {
     /// Manage the groups of this machine.

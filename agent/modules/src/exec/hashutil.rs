@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use machine::fs;
+use machine::hashes;
 use python::{base64, path};
 use sha2::Digest;
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
 use value::python::hex;
-
-use crate::{fs, hashes};
 
 state::exec_module! {
     /// A collection of hashing and encoding functions.

@@ -1,10 +1,9 @@
 //! The `helm` execution module.
 
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, json};
-
-use crate::process::{Output, Process};
 
 /// The timeout of the program in seconds. It is long because helm may wait for a release to become
 /// ready.

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use machine::fs;
 use python::text;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::config;
-use crate::fs;
 
 state::exec_module! {
     /// Manage the entries of `/etc/hosts`.
@@ -131,7 +131,7 @@ fn written(hosts: &Map) -> String {
                     None => format!("{}\t\t{names}", ip.to_text()),
                 }
             }
-            other => crate::service::names(other).concat(),
+            other => crate::exec::service::providers::names(other).concat(),
         };
         contents.push_str(line.trim());
         contents.push('\n');
@@ -142,7 +142,7 @@ fn written(hosts: &Map) -> String {
 fn names(entry: &Map) -> Vec<String> {
     entry
         .get("aliases")
-        .map(crate::service::names)
+        .map(crate::exec::service::providers::names)
         .unwrap_or_default()
 }
 
@@ -174,7 +174,7 @@ fn get_alias(cx: &Exec, args: GetAlias) -> Result<Value, Error> {
 
 fn has_pair(cx: &Exec, args: HasPair) -> Result<Value, Error> {
     let wanted = match &args.alias {
-        Value::List(_) => crate::service::names(&args.alias),
+        Value::List(_) => crate::exec::service::providers::names(&args.alias),
         one => vec![one.to_text()],
     };
     let aliases = aliases(&hosts(cx)?, &args.ip);

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use machine::net::http::{self, Request, Response};
 use python::base64;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::web::{self, Request, Response};
 
 state::exec_module! {
     /// Send HTTP requests.
@@ -51,9 +50,9 @@ fn query(cx: &Exec, args: Query) -> Result<Value, Error> {
         ret.insert("test", true);
     }
     let request = request(cx, &url, kwargs)?;
-    match web::fetch(&request) {
+    match http::fetch(&request) {
         Ok(response) => answered(&response, kwargs, &mut ret)?,
-        Err(web::Error::Scheme(url)) => {
+        Err(http::Error::Scheme(url)) => {
             return Err(format!("Unsupported url scheme: {url}").into());
         }
         Err(error) => {
@@ -164,7 +163,7 @@ fn form(fields: &Map) -> String {
 
 /// Encodes a text for a form.
 fn quoted(text: &str) -> String {
-    web::quoted(text).replace("%20", "+")
+    http::quoted(text).replace("%20", "+")
 }
 
 fn headers(kwargs: &Map) -> Vec<(String, String)> {
@@ -199,7 +198,7 @@ fn headers(kwargs: &Map) -> Vec<(String, String)> {
 
 fn body(kwargs: &Map) -> Result<Option<Vec<u8>>, Error> {
     if let Some(path) = text(kwargs, "data_file") {
-        return crate::fs::read(&path).map(Some);
+        return machine::fs::read(&path).map(Some);
     }
     Ok(match kwargs.get("data") {
         None | Some(Value::Null) => None,
@@ -297,7 +296,7 @@ fn decode(response: &Response, body: &str, kwargs: &Map) -> Result<Decoded, Erro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::web::server;
+    use ::tests::server;
 
     fn ask(path: &str, kwargs: Map) -> Map {
         let address = server::start(|head, body| match head {
@@ -323,7 +322,7 @@ mod tests {
             request
         };
         let mut ret = Map::new();
-        answered(&web::fetch(&request).unwrap(), &kwargs, &mut ret).unwrap();
+        answered(&http::fetch(&request).unwrap(), &kwargs, &mut ret).unwrap();
         ret
     }
 

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
+use machine::fs;
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::tool;
-use crate::fs;
-use crate::process::{Output, Process};
 
 state::exec_module! {
     /// Manage commands that run when files change (`incrontab`).

@@ -4,12 +4,11 @@
 use std::net::IpAddr;
 
 use ::python::shlex;
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::networks::Network;
 use value::{Map, Value, python};
-
-use crate::process::{Output, Process};
 
 state::exec_module! {
     /// Manage sets of addresses, networks and ports for the packet filter (`ipset`).

@@ -5,7 +5,7 @@ use state::host::ExecHost;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::template;
+use crate::fileserver::template;
 
 state::exec_module! {
     /// Inspect the results of Jinja map files and imports.

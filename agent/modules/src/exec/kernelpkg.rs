@@ -4,9 +4,9 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log, sorted};
 
-use crate::pkg::{self, Provider, Wanted, listing, transaction};
-use crate::repos::{self, Kind};
-use crate::version::loose;
+use crate::exec::pkg::providers::{self, Provider, Wanted, listing, transaction};
+use crate::exec::pkg::repositories::{self, Kind};
+use crate::exec::pkg::version::loose;
 
 state::exec_module! {
     /// Manage kernel packages.
@@ -58,7 +58,7 @@ const KERNEL: &str = "kernel";
 const PREFIX: &str = "linux-image-";
 
 fn is_apt(cx: &Exec) -> bool {
-    matches!(repos::kind(cx), Some(Kind::Apt))
+    matches!(repositories::kind(cx), Some(Kind::Apt))
 }
 
 fn running(cx: &Exec, provider: &dyn Provider) -> String {
@@ -167,19 +167,19 @@ fn brought(cx: &Exec, provider: &dyn Provider, name: &str, version: &str) -> Res
 }
 
 fn active(cx: &Exec, _: Active) -> Result<Value, Error> {
-    Ok(running(cx, pkg::provider(cx)?).into())
+    Ok(running(cx, providers::provider(cx)?).into())
 }
 
 fn list_installed(cx: &Exec, _: ListInstalled) -> Result<Value, Error> {
-    Ok(installed(cx, pkg::provider(cx)?)?.into())
+    Ok(installed(cx, providers::provider(cx)?)?.into())
 }
 
 fn latest_available(cx: &Exec, _: LatestAvailable) -> Result<Value, Error> {
-    Ok(newest_available(cx, pkg::provider(cx)?)?.into())
+    Ok(newest_available(cx, providers::provider(cx)?)?.into())
 }
 
 fn latest_installed(cx: &Exec, _: LatestInstalled) -> Result<Value, Error> {
-    Ok(newest_installed(cx, pkg::provider(cx)?)?.into())
+    Ok(newest_installed(cx, providers::provider(cx)?)?.into())
 }
 
 fn is_outdated(cx: &Exec, provider: &dyn Provider) -> Result<bool, Error> {
@@ -188,11 +188,11 @@ fn is_outdated(cx: &Exec, provider: &dyn Provider) -> Result<bool, Error> {
 }
 
 fn needs_reboot(cx: &Exec, _: NeedsReboot) -> Result<Value, Error> {
-    Ok(is_outdated(cx, pkg::provider(cx)?)?.into())
+    Ok(is_outdated(cx, providers::provider(cx)?)?.into())
 }
 
 fn upgrade(cx: &Exec, args: Upgrade) -> Result<Value, Error> {
-    let provider = pkg::provider(cx)?;
+    let provider = providers::provider(cx)?;
     let (function, name) = match is_apt(cx) {
         true => {
             let newest = there(newest_available(cx, provider)?)?;
@@ -217,7 +217,7 @@ fn upgrade(cx: &Exec, args: Upgrade) -> Result<Value, Error> {
 }
 
 fn upgrade_available(cx: &Exec, _: UpgradeAvailable) -> Result<Value, Error> {
-    let provider = pkg::provider(cx)?;
+    let provider = providers::provider(cx)?;
     let newest = there(newest_available(cx, provider)?)?;
     let installed = there(newest_installed(cx, provider)?)?;
     Ok(loose(&newest, &installed).is_gt().into())
@@ -248,7 +248,7 @@ fn told(removed: Vec<Value>) -> Value {
 }
 
 fn remove(cx: &Exec, args: Remove) -> Result<Value, Error> {
-    let (provider, release) = (pkg::provider(cx)?, args.release);
+    let (provider, release) = (providers::provider(cx)?, args.release);
     if !installed(cx, provider)?.contains(&release) {
         return Err(format!("Kernel release '{release}' is not installed").into());
     }
@@ -259,7 +259,7 @@ fn remove(cx: &Exec, args: Remove) -> Result<Value, Error> {
 }
 
 fn cleanup(cx: &Exec, args: Cleanup) -> Result<Value, Error> {
-    let provider = pkg::provider(cx)?;
+    let provider = providers::provider(cx)?;
     let mut kernels = installed(cx, provider)?;
     if args.keep_latest {
         kernels.pop();

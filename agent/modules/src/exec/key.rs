@@ -1,10 +1,9 @@
 //! The `key` execution module: the fingerprints of this minion's key and of its master's.
 
+use machine::hashes;
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
-
-use crate::hashes;
 
 state::exec_module! {
     /// Return the fingerprints of this minion's key and of its master's key.
@@ -33,7 +32,7 @@ fn finger_of(cx: &Exec, name: &str, hash_type: Option<String>) -> Result<Value, 
     } else {
         folder.join(format!("{name}.pub"))
     };
-    let pem = crate::fs::text(&path)?;
+    let pem = machine::fs::text(&path)?;
     let of_opts = || cx.opts().text("hash_type").unwrap_or("sha256").to_owned();
     let kind = hash_type.unwrap_or_else(of_opts);
     Ok(hashes::pem_finger(&pem, &kind)?.into())

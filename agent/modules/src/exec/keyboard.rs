@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
+use machine::fs::{self, Owner};
+use machine::process::{Output, Process, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Value, log};
-
-use crate::fs::{self, Owner};
-use crate::process::{Output, Process, which};
 
 state::exec_module! {
     /// Manage the keyboard layout.

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
+use machine::process::{Process, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::process::{Process, which};
 
 state::exec_module! {
     /// Manage kernel modules.
@@ -92,7 +91,7 @@ fn loaded(cx: &Exec) -> Result<Vec<Loaded>, Error> {
             .quiet()
             .run(cx)?
             .stdout_of_success("lsmod")?,
-        None => crate::fs::text("/proc/modules")?,
+        None => machine::fs::text("/proc/modules")?,
     };
     Ok(parsed(&text))
 }
@@ -117,7 +116,7 @@ fn first_word(text: &str) -> Option<&str> {
 }
 
 fn persistent(cx: &Exec) -> Result<Vec<String>, Error> {
-    let text = crate::fs::text_or_none(file(cx))?.unwrap_or_default();
+    let text = machine::fs::text_or_none(file(cx))?.unwrap_or_default();
     let names = text.lines().filter(|line| !line.trim().starts_with('#'));
     let mut names: Vec<String> = names.filter_map(first_word).map(str::to_owned).collect();
     names.sort();
@@ -131,7 +130,7 @@ fn found() -> Result<Vec<String>, Error> {
         .to_string_lossy()
         .into_owned();
     let folder = Path::new("/lib/modules").join(release);
-    let built_in = crate::fs::text_or_none(folder.join("modules.builtin"))?.unwrap_or_default();
+    let built_in = machine::fs::text_or_none(folder.join("modules.builtin"))?.unwrap_or_default();
     let built_in = built_in.lines().filter_map(|line| {
         let (_, name) = line.rsplit_once('/')?;
         name.strip_suffix(".ko").map(str::to_owned)
@@ -144,7 +143,7 @@ fn found() -> Result<Vec<String>, Error> {
 
 /// Collects the names of the modules that have a file in a folder or below it.
 fn collect(folder: &Path, names: &mut Vec<String>) -> Result<(), Error> {
-    for entry in crate::fs::list_or_none(folder)?.unwrap_or_default() {
+    for entry in machine::fs::list_or_none(folder)?.unwrap_or_default() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             collect(&entry.path(), names)?;
         }

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use machine::process::{Process, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log, pyre};
 
-use crate::process::{Process, which};
-use crate::service::booted;
+use crate::exec::service::providers::booted;
 
 state::exec_module! {
     /// Manage the locale of this machine and the available locales.
@@ -187,7 +187,7 @@ fn get_locale(cx: &Exec, _args: GetLocale) -> Result<Value, Error> {
             cx.grain("oscodename")
         ))
     })?;
-    let text = crate::fs::text_or_none(file)?.unwrap_or_default();
+    let text = machine::fs::text_or_none(file)?.unwrap_or_default();
     let found = text.lines().find_map(|line| {
         let (name, value) = line.split_once('=')?;
         (name == key).then(|| value.replace('"', ""))
@@ -256,7 +256,7 @@ fn can_make(cx: &Exec, locale: &str, short: &str) -> Result<bool, Error> {
         false => "/usr/share/i18n/locales",
     };
     let known = if by_file {
-        let text = crate::fs::text(path)?;
+        let text = machine::fs::text(path)?;
         text.lines().any(|line| line == locale)
     } else if Path::new(path).is_dir() {
         Path::new(path).join(short).exists()

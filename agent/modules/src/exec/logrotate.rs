@@ -72,7 +72,7 @@ fn parsed_at(path: &str, depth: usize) -> Result<Map, Error> {
     if depth > MAX_DEPTH {
         return Err(format!("{path}: files include each other more than {MAX_DEPTH} deep").into());
     }
-    let text = crate::fs::read(path)?;
+    let text = machine::fs::read(path)?;
     let text = ::python::text::decoded(&text);
     let (mut all, mut waiting, mut block) = (Map::new(), Vec::new(), None::<(Vec<String>, Map)>);
     let mut script = None::<(&str, Vec<Value>)>;
@@ -137,7 +137,7 @@ fn parsed_at(path: &str, depth: usize) -> Result<Map, Error> {
 
 /// Adds the configuration of a file, or of all files in a folder.
 fn included(all: &mut Map, folder: &str, depth: usize) -> Result<(), Error> {
-    let entries = crate::fs::list(folder)?;
+    let entries = machine::fs::list(folder)?;
     let mut names: Vec<String> = entries
         .into_iter()
         .map(|entry| entry.file_name().to_string_lossy().into_owned())

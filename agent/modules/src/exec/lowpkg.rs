@@ -3,15 +3,15 @@
 
 use std::path::Path;
 
+use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::pkg::files::texts;
-use crate::pkg::{self, dpkg, listing, rpm, rpm_info};
-use crate::process::Process;
-use crate::repos::{self, Kind};
-use crate::source;
+use crate::exec::pkg::providers::{self, dpkg, listing, rpm, rpm_info};
+use crate::exec::pkg::repositories::{self, Kind};
+use crate::fileserver::fetch;
 
 state::exec_module! {
     /// Query the package databases of dpkg and rpm.
@@ -91,7 +91,7 @@ state::exec_module! {
 }
 
 fn is_apt(cx: &Exec) -> bool {
-    matches!(repos::kind(cx), Some(Kind::Apt))
+    matches!(repositories::kind(cx), Some(Kind::Apt))
 }
 
 /// Runs the `pkg` function of the same name. It does not support another root.
@@ -113,7 +113,7 @@ pub(crate) fn this_root(kwargs: &Map) -> Result<(), Error> {
 
 fn bin_pkg_info(cx: &Exec, args: BinPkgInfo) -> Result<Value, Error> {
     let path = if args.path.contains("://") {
-        let cached = source::cached(cx, &args.path, &args.saltenv, source::How::default())?;
+        let cached = fetch::cached(cx, &args.path, &args.saltenv, fetch::How::default())?;
         cached.ok_or_else(|| {
             let (path, saltenv) = (&args.path, &args.saltenv);
             Error::refused(format!(
@@ -128,12 +128,12 @@ fn bin_pkg_info(cx: &Exec, args: BinPkgInfo) -> Result<Value, Error> {
             "{path} does not exist on minion"
         )));
     }
-    let provider = pkg::provider(cx)?;
+    let provider = providers::provider(cx)?;
     Ok(provider.bin_pkg_info(cx, &path)?.into())
 }
 
 fn unpurge(cx: &Exec, args: Unpurge) -> Result<Value, Error> {
-    let (provider, names) = (pkg::provider(cx)?, texts(&args.rest)?);
+    let (provider, names) = (providers::provider(cx)?, texts(&args.rest)?);
     if names.is_empty() {
         return Ok(Map::new().into());
     }

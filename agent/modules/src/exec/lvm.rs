@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use ::python::path::realpath;
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log, python};
-
-use crate::process::{Output, Process};
 
 state::exec_module! {
     /// Manage logical volumes (LVM2).

@@ -85,7 +85,7 @@ fn value_in(line: &str) -> &str {
 /// When the file does not exist.
 pub(crate) fn get(var: &str) -> Result<Option<String>, Error> {
     let path = file()?;
-    let text = crate::fs::text(path)?;
+    let text = machine::fs::text(path)?;
     let mut lines = text.lines();
     let line = lines.find(|line| line.starts_with(var));
     Ok(line.map(|line| value_in(line).to_owned()))

@@ -5,7 +5,7 @@ use state::module::Error;
 use value::target::{self, Facts};
 use value::{Map, Value, log};
 
-use crate::lookup;
+use crate::exec::filter_by;
 
 state::exec_module! {
     /// Check whether targets match this minion.
@@ -205,7 +205,7 @@ fn filter_by(cx: &Exec, args: FilterBy) -> Result<Value, Error> {
         (Value::Map(over), Value::Map(chosen)) => {
             Ok(value::merge::recurse(chosen, over, args.merge_lists).into())
         }
-        (Value::Map(over), chosen) => lookup::over_all(chosen.clone(), over),
+        (Value::Map(over), chosen) => filter_by::over_all(chosen.clone(), over),
         _ => Err("filter_by merge argument must be a dictionary.".into()),
     }
 }
@@ -246,7 +246,7 @@ fn ifelse(cx: &Exec, args: Ifelse) -> Result<Value, Error> {
         };
         if holds {
             return match given("merge") {
-                Some(Value::Map(over)) => lookup::over_all(chosen.clone(), over),
+                Some(Value::Map(over)) => filter_by::over_all(chosen.clone(), over),
                 _ => Ok(chosen.clone()),
             };
         }

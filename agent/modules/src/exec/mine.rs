@@ -7,14 +7,13 @@
 
 use std::path::PathBuf;
 
+use machine::fs::{self, Owner};
 use state::ask::Ask;
 use state::exec::Exec;
 use state::matcher;
 use state::module::Error;
 use value::json::Layout;
 use value::{Map, Value, log, secret};
-
-use crate::fs::{self, Owner};
 
 state::exec_module! {
     /// Exchange data between minions.

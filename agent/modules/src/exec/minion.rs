@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::orchestrate;
+use crate::state_run::orchestrate;
 
 state::exec_module! {
     /// Information about the minions of the master on this machine.

@@ -34,6 +34,7 @@ pub(crate) mod etcd;
 mod event;
 mod extfs;
 pub(crate) mod file;
+pub(crate) mod filter_by;
 pub(crate) mod firewalld;
 pub(crate) mod gem;
 pub(crate) mod git;
@@ -51,6 +52,7 @@ pub(crate) mod ip;
 pub(crate) mod ipset;
 pub(crate) mod iptables;
 mod jinja;
+pub(crate) mod json_api;
 mod kernelpkg;
 mod key;
 mod keyboard;
@@ -98,10 +100,10 @@ pub(crate) mod rsync;
 mod salt_version;
 mod saltutil;
 mod saltutil_sync;
-mod schedule;
+pub mod schedule;
 mod sdb;
 pub(crate) mod selinux;
-mod service;
+pub(crate) mod service;
 pub(crate) mod shadow;
 mod slsutil;
 pub(crate) mod ssh;
@@ -128,7 +130,7 @@ pub(crate) mod user;
 pub(crate) mod vault;
 mod virtualenv;
 pub(crate) mod webutil;
-pub(crate) mod x509;
+pub mod x509;
 
 /// All execution modules. A module that is too large for one file is listed as several parts.
 pub const MODULES: &[Module<Value>] = &[

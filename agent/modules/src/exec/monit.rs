@@ -1,12 +1,12 @@
 //! The `monit` execution module. Salt 3008 no longer has it; the results are those of its last
 //! version.
 
+use machine::process::Output;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::tool;
-use crate::process::Output;
 
 state::exec_module! {
     /// Manage the services that `monit` monitors.

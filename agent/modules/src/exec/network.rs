@@ -3,15 +3,15 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
+use machine::fs;
+use machine::net::interfaces::{self, Address, Interface};
+use machine::process::{Process, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::glob::fnmatch;
 use value::{Map, Value, log};
 
-use crate::fs;
-use crate::interfaces::{self, Address, Interface};
-use crate::process::{Process, which};
-use crate::service::booted;
+use crate::exec::service::providers::booted;
 use value::networks::{self, Network};
 
 state::exec_module! {
@@ -443,7 +443,7 @@ fn default_route(_cx: &Exec, args: DefaultRoute) -> Result<Value, Error> {
 }
 
 fn routes_of(family: Option<&str>) -> Result<Vec<Map>, Error> {
-    let read = |name: &str| crate::procfs::text(format!("/proc/net/{name}"));
+    let read = |name: &str| machine::procfs::text(format!("/proc/net/{name}"));
     let four = || read("route").lines().filter_map(route).collect::<Vec<_>>();
     let six = || {
         read("ipv6_route")

@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
+use machine::process::{Output, Process, Stderr, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::networks::Network;
@@ -11,7 +12,6 @@ use value::{Map, Value, log};
 
 use super::network::{addresses, chosen};
 use super::network_programs::{host, run};
-use crate::process::{Output, Process, Stderr, which};
 
 state::exec_module! {
     /// Return information about the network of this machine and about its neighbours.

@@ -4,11 +4,10 @@
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use machine::process::{Output, Process, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::process::{Output, Process, which};
 
 state::exec_module! {
     /// Return information about the network of this machine, and test connections.
@@ -103,7 +102,7 @@ fn arp(cx: &Exec, _args: Arp) -> Result<Value, Error> {
 fn active_tcp(_cx: &Exec, _args: ActiveTcp) -> Result<Value, Error> {
     let mut found = Map::new();
     for file in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        let text = crate::procfs::text(file);
+        let text = machine::procfs::text(file);
         for connection in text.lines().filter_map(established) {
             found.insert(Value::from(found.len()), connection);
         }
@@ -248,7 +247,7 @@ fn get_route(cx: &Exec, args: GetRoute) -> Result<Value, Error> {
 
 fn ifacestartswith(_cx: &Exec, args: Ifacestartswith) -> Result<Value, Error> {
     let mut names = Vec::new();
-    for interface in crate::interfaces::all() {
+    for interface in machine::net::interfaces::all() {
         let own = interface
             .addresses
             .iter()

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
+use machine::fs;
+use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, python};
-
-use crate::fs;
-use crate::process::Process;
 
 state::exec_module! {
     /// Manage the folders that NFS exports (`/etc/exports`).

@@ -1,11 +1,10 @@
 //! The `npm` execution module.
 
+use machine::accounts;
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, json, log};
-
-use crate::accounts;
-use crate::process::{Output, Process};
 
 state::exec_module! {
     /// Manage packages of Node.js (`npm`).

@@ -43,7 +43,7 @@ fn rule(line: &str) -> Option<Map> {
 
 fn read_file(_cx: &Exec, args: ReadFile) -> Result<Value, Error> {
     let path = args.file_name;
-    let Some(text) = crate::fs::text_or_none(&path)? else {
+    let Some(text) = machine::fs::text_or_none(&path)? else {
         log::error(format_args!("File \"{path}\" does not exist"));
         return Ok(false.into());
     };

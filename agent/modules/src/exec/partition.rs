@@ -2,13 +2,13 @@
 
 use std::os::unix::fs::FileTypeExt;
 
+use machine::process::{Process, Stderr, which};
 use python::text::bare_lines;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::tool::is_name;
-use crate::process::{Process, Stderr, which};
 
 state::exec_module! {
     /// Manage partition tables with parted and sfdisk.

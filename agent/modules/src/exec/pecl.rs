@@ -1,12 +1,12 @@
 //! The `pecl` execution module: PHP extensions. Salt 3008 no longer has this module; the answers
 //! are those of the last version that had it.
 
+use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
 use crate::exec::tool;
-use crate::process::Process;
 
 state::exec_module! {
     /// Manage PHP extensions with `pecl`.

@@ -6,7 +6,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log, merge, secret};
 
-use crate::lookup::{self, Around};
+use crate::exec::filter_by::{self, Around};
 
 state::exec_module! {
     /// The pillar of this minion.
@@ -428,7 +428,7 @@ fn filter_by(cx: &Exec, args: FilterBy) -> Result<Value, Error> {
         default: args.default,
         base: args.base,
     };
-    lookup::filter_by(&args.lookup_dict, &args.pillar, cx.pillar()?, &around)
+    filter_by::filter_by(&args.lookup_dict, &args.pillar, cx.pillar()?, &around)
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use crate::pkg::{self, Wanted, listing, spec, targets};
-use crate::version::loose;
+use crate::exec::pkg::providers::{self, Wanted, listing, spec, targets};
+use crate::exec::pkg::version::loose;
 
 state::exec_module! {
     /// Functions that the package modules share.
@@ -113,7 +113,7 @@ fn check_extra_requirements(_: &Exec, _: CheckExtraRequirements) -> Result<Value
 
 /// Returns sources as pairs of name and place; empty if they are not a valid list of sources.
 fn packed(cx: &Exec, sources: &Value, normalize: bool) -> Result<Vec<(String, String)>, Error> {
-    let provider = pkg::provider(cx)?;
+    let provider = providers::provider(cx)?;
     Ok(targets::sources(cx, provider, sources, normalize)?.unwrap_or_default())
 }
 
@@ -161,7 +161,7 @@ fn parsed(cx: &Exec, args: &ParseTargets) -> Result<Option<(Value, &'static str)
         let files = files(cx, args)?;
         return Ok((!files.is_empty()).then(|| (files.into(), "file")));
     }
-    let (provider, name) = (pkg::provider(cx)?, args.name.as_deref());
+    let (provider, name) = (providers::provider(cx)?, args.name.as_deref());
     let wanted = targets::of(cx, provider, name, &args.pkgs, args.normalize)?;
     if wanted.is_empty() && !has_pkgs {
         log::error("No package sources provided");
@@ -233,7 +233,7 @@ fn attributes(cx: &Exec, name: &str, about: &Value, attr: &Value) -> (String, Va
     let shown: Map = known
         .filter_map(|key| Some((Value::from(key), about.get(key)?.clone())))
         .collect();
-    let parts = pkg::parse_arch(cx, name);
+    let parts = providers::parse_arch(cx, name);
     let arch = shown.get("arch").cloned().unwrap_or_default();
     let is_told = parts.get("arch") == Some(&arch);
     let bare = parts.get("name").filter(|_| is_told).map(Value::to_text);

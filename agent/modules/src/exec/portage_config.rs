@@ -6,11 +6,10 @@
 
 use std::path::{Path, PathBuf};
 
+use machine::fs;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Value, sorted};
-
-use crate::fs;
 
 state::exec_module! {
     /// Manage the Gentoo files with the build settings of packages (`/etc/portage/package.*`).

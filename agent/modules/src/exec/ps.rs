@@ -1,13 +1,12 @@
 //! The `ps` execution module: reports processes, read from `/proc`.
 
+use machine::accounts::users;
+use machine::process::{Process, which};
 use rustix::process::{Pid, Signal};
 use state::exec::Exec;
 use state::module::Error;
 use value::pyre::{Flags, Regex};
 use value::{Map, Value};
-
-use crate::process::{Process, which};
-use crate::users;
 
 state::exec_module! {
     /// Report processes and their use of resources.
@@ -107,10 +106,10 @@ impl Running {
         use std::os::unix::fs::MetadataExt;
         let folder = format!("/proc/{pid}");
         let owner = std::fs::metadata(&folder).ok()?.uid();
-        let name = crate::procfs::text_or_none(format!("{folder}/comm"))?
+        let name = machine::procfs::text_or_none(format!("{folder}/comm"))?
             .trim_end()
             .to_owned();
-        let words = crate::procfs::bytes(format!("{folder}/cmdline"));
+        let words = machine::procfs::bytes(format!("{folder}/cmdline"));
         let words = String::from_utf8_lossy(&words)
             .trim_end_matches('\0')
             .to_owned();
@@ -157,7 +156,7 @@ fn full_name(name: &str, words: &[String]) -> String {
 }
 
 pub(super) fn pids() -> Vec<u32> {
-    let entries = crate::procfs::list("/proc");
+    let entries = machine::procfs::list("/proc");
     let mut pids: Vec<u32> = entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
@@ -298,7 +297,7 @@ fn netstat(cx: &Exec, args: Netstat) -> Result<Value, Error> {
 }
 
 fn num_cpus(_cx: &Exec, _args: NumCpus) -> Result<Value, Error> {
-    let text = crate::procfs::text("/proc/stat");
+    let text = machine::procfs::text("/proc/stat");
     let cpu = |line: &&str| {
         line.strip_prefix("cpu")
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -308,7 +307,7 @@ fn num_cpus(_cx: &Exec, _args: NumCpus) -> Result<Value, Error> {
 
 /// Returns the time when the machine was started, in seconds since 1970.
 pub(super) fn booted() -> Result<i64, Error> {
-    let text = crate::procfs::text("/proc/stat");
+    let text = machine::procfs::text("/proc/stat");
     let seconds = text
         .lines()
         .find_map(|line| line.strip_prefix("btime ")?.trim().parse::<i64>().ok());
@@ -332,7 +331,7 @@ fn boot_time(_cx: &Exec, args: BootTime) -> Result<Value, Error> {
 
 /// Returns the value of an entry of `/proc/meminfo` in bytes.
 pub(super) fn memory(name: &str) -> i64 {
-    let text = crate::procfs::text("/proc/meminfo");
+    let text = machine::procfs::text("/proc/meminfo");
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -377,7 +376,7 @@ fn virtual_memory(_cx: &Exec, _args: VirtualMemory) -> Result<Value, Error> {
 
 fn swap_memory(_cx: &Exec, _args: SwapMemory) -> Result<Value, Error> {
     let (total, free) = (memory("SwapTotal"), memory("SwapFree"));
-    let text = crate::procfs::text("/proc/vmstat");
+    let text = machine::procfs::text("/proc/vmstat");
     let pages = |name: &str| {
         let number = text
             .lines()

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use machine::process::{Process, Stderr, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::ps::disk_usage_of;
-use crate::process::{Process, Stderr, which};
 
 state::exec_module! {
     /// Report the kernel's counters.
@@ -79,7 +79,7 @@ const TIMES: [&str; 10] = [
 ];
 
 pub(super) fn read(path: &str) -> Result<String, Error> {
-    crate::fs::text(path)
+    machine::fs::text(path)
 }
 
 /// Returns the ticks of all processors together, followed by those of each processor.
@@ -244,7 +244,7 @@ fn root_device() -> Option<String> {
     use std::os::unix::fs::MetadataExt;
     let device = std::fs::metadata("/").ok()?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let text = crate::procfs::text_or_none(format!("/sys/dev/block/{major}:{minor}/uevent"))?;
+    let text = machine::procfs::text_or_none(format!("/sys/dev/block/{major}:{minor}/uevent"))?;
     let mut lines = text.lines();
     let name = lines.find_map(|line| line.strip_prefix("DEVNAME="))?;
     Some(format!("/dev/{name}"))
@@ -350,7 +350,7 @@ fn user(entry: &[u8]) -> Option<Map> {
 fn get_users(_cx: &Exec, _args: GetUsers) -> Result<Value, Error> {
     let path = "/var/run/utmp";
     // If the file does not exist, no users are reported.
-    let data = crate::fs::read_or_none(path)?.unwrap_or_default();
+    let data = machine::fs::read_or_none(path)?.unwrap_or_default();
     let users: Vec<Map> = data.chunks(ENTRY).filter_map(user).collect();
     Ok(users.into())
 }

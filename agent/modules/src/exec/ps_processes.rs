@@ -76,7 +76,7 @@ fn fields(stat: &str) -> Option<Vec<String>> {
 
 impl Known {
     fn of(pid: u32) -> Option<Self> {
-        let stat = crate::procfs::text_or_none(format!("/proc/{pid}/stat"))?;
+        let stat = machine::procfs::text_or_none(format!("/proc/{pid}/stat"))?;
         Some(Self {
             running: Running::of(pid)?,
             stat: fields(&stat)?,
@@ -88,7 +88,7 @@ impl Known {
     }
 
     fn read(&self, name: &str) -> Option<String> {
-        let bytes = crate::procfs::bytes_or_none(self.place(name))?;
+        let bytes = machine::procfs::bytes_or_none(self.place(name))?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -137,7 +137,7 @@ impl Known {
 
     /// Returns the sorted names in a folder of the process, or `None` if it may not be read.
     fn names(&self, folder: &str) -> Option<Vec<String>> {
-        let entries = crate::procfs::list_or_none(self.place(folder))?;
+        let entries = machine::procfs::list_or_none(self.place(folder))?;
         let mut names: Vec<String> = entries
             .filter_map(|entry| entry.file_name().into_string().ok())
             .collect();
@@ -150,7 +150,7 @@ impl Known {
 /// vector.
 fn page_size() -> i64 {
     const WORD: usize = size_of::<usize>();
-    let told = crate::procfs::bytes("/proc/self/auxv");
+    let told = machine::procfs::bytes("/proc/self/auxv");
     let word = |bytes: &[u8]| Some(usize::from_ne_bytes(bytes.try_into().ok()?));
     let size = told.chunks(2 * WORD).find_map(|pair| {
         let (key, size) = pair.split_at_checked(WORD)?;
@@ -167,7 +167,7 @@ fn list<T: Into<Value>>(items: impl IntoIterator<Item = T>) -> Value {
 /// Returns the target of a link of the process, or an empty text if there is none, as for kernel
 /// processes.
 fn link(known: &Known, name: &str) -> Option<Value> {
-    match crate::fs::raw::link_target(known.place(name)) {
+    match machine::fs::raw::link_target(known.place(name)) {
         Ok(path) => Some(path.display().to_string().into()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some("".into()),
         Err(_) => None,
@@ -238,7 +238,7 @@ fn memory_percent(known: &Known) -> Option<Value> {
 /// Returns the percentage of the time since the start of the process that processors spent on it,
 /// as ps does.
 fn cpu_percent(known: &Known) -> Option<Value> {
-    let uptime = crate::procfs::text_or_none("/proc/uptime")?;
+    let uptime = machine::procfs::text_or_none("/proc/uptime")?;
     let uptime: f64 = uptime.split(' ').next()?.parse().ok()?;
     let [user, system, ..] = known.spent();
     let lived = (uptime - known.seconds(STARTED)).max(1.0 / TICKS);
@@ -260,7 +260,7 @@ fn mode(flags: i64) -> &'static str {
 /// Returns the files that a process has open: path, descriptor, position, mode and flags.
 fn open_files(known: &Known) -> Option<Value> {
     let open = |number: &String| {
-        let path = crate::procfs::link_target(known.place(&format!("fd/{number}")))?;
+        let path = machine::procfs::link_target(known.place(&format!("fd/{number}")))?;
         let is_file = path.is_absolute() && path.is_file();
         let info = known
             .read(&format!("fdinfo/{number}"))
@@ -304,7 +304,7 @@ fn terminal(known: &Known) -> Option<Value> {
         .filter(|number| *number > 0)?;
     let devices = ["/dev", "/dev/pts"]
         .into_iter()
-        .flat_map(crate::procfs::list);
+        .flat_map(machine::procfs::list);
     let paths = devices.map(|entry| entry.path());
     let mut terminals = paths.filter(|path| {
         let path = path.to_string_lossy();

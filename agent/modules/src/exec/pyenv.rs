@@ -1,14 +1,14 @@
 //! The `pyenv` execution module, and the code that it shares with `rbenv`: both programs work in
 //! the same way for different languages.
 
+use machine::process;
+use machine::process::{Output, Process};
 use python::{path, shlex};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::{config, tool};
-use crate::process;
-use crate::process::{Output, Process};
 
 state::exec_module! {
     /// Manage several versions of Python with `pyenv`.

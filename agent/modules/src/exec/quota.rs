@@ -1,10 +1,9 @@
 //! The `quota` execution module: limits of users and groups on file systems.
 
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::process::{Output, Process};
 
 state::exec_module! {
     /// Manage the limits of users and groups on file systems.

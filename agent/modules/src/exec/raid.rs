@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
+use machine::fs::{self, Owner};
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, python};
-
-use crate::fs::{self, Owner};
-use crate::process::{Output, Process};
 
 state::exec_module! {
     /// Manage RAID arrays with `mdadm`.
@@ -235,7 +234,7 @@ fn run_or_show(cx: &Exec, words: Vec<String>, test: bool, as_text: bool) -> Resu
         (true, false) => Ok(words.into()),
         _ => {
             let done = Process {
-                stderr: crate::process::Stderr::Merged,
+                stderr: machine::process::Stderr::Merged,
                 ..Process::words(words)
             }
             .run(cx)?;

@@ -1,12 +1,12 @@
 //! The `random` execution module.
 
+use machine::accounts::crypt;
+use machine::hashes;
 use python::base64;
 use python::random::Mersenne;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, random};
-
-use crate::{crypt, hashes};
 
 state::exec_module! {
     /// Provides access to randomness generators.

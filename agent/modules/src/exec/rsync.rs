@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
+use machine::fs;
+use machine::process::Output;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::{config, tool};
-use crate::fs;
-use crate::process::Output;
 
 state::exec_module! {
     /// Copy directory trees with `rsync`.

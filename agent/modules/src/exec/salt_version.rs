@@ -8,7 +8,7 @@ use state::module::Error;
 use value::Value;
 
 use super::test::salt_version;
-use crate::version;
+use crate::exec::pkg::version;
 
 state::exec_module! {
     /// Compare Salt releases by name. This program behaves as the version in the grain

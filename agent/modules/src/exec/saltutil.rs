@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use machine::fs;
 use state::ask::Ask;
 use state::exec::Exec;
 use state::module::Error;
@@ -9,7 +10,7 @@ use state::targets::MinionReturn;
 use value::glob::fnmatch;
 use value::{Map, Value, log};
 
-use crate::{fs, orchestrate};
+use crate::state_run::orchestrate;
 
 state::exec_module! {
     /// Refresh data, sync custom modules, and call runners.

@@ -5,7 +5,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::custom::sync::{KINDS, Wanted, sync};
+use crate::loader::custom::sync::{KINDS, Wanted, sync};
 
 state::exec_module! {
     /// Sync custom modules from the file server.

@@ -145,7 +145,7 @@ impl Place {
         let lists = option("merge_lists").is_some_and(Value::is_true);
         for file in files.unwrap_or_default() {
             let file = file.to_text();
-            let text = crate::fs::text(&file)?;
+            let text = machine::fs::text(&file)?;
             let contents = render::yaml::load(&text);
             let contents = contents
                 .map_err(|error| Error::refused(format!("{file}: {}", error.salt_message())))?;

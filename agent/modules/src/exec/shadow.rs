@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use machine::accounts;
+use machine::accounts::crypt;
+use machine::accounts::tools::{self as tools, is_of, path};
+use machine::process::{Line, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
-
-use crate::account_tools::{self as tools, is_of, path};
-use crate::process::{Line, Process};
-use crate::{accounts, crypt};
 
 state::exec_module! {
     /// Manage passwords and their expiry.
@@ -178,7 +178,7 @@ pub(crate) const EXPIRE: Number = number("expire", "-E", 7, false);
 const NUMBERS: [Number; 6] = [LAST_CHANGE, MIN, MAX, WARN, INACTIVE, EXPIRE];
 
 fn lines(root: Option<&str>) -> Result<Vec<Vec<String>>, Error> {
-    let bytes = crate::fs::read_or_none(path(root, "shadow"))?.unwrap_or_default();
+    let bytes = machine::fs::read_or_none(path(root, "shadow"))?.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let split = |line: &str| line.trim().split(':').map(str::to_owned).collect();
     Ok(text.lines().map(split).collect())

@@ -8,8 +8,9 @@ use value::merge::{self, Strategy};
 use value::{Map, Value, log};
 
 use super::cp;
+use crate::fileserver::fetch;
+use crate::fileserver::template;
 use crate::serializers::Serializer;
-use crate::{source, template};
 
 mod banner;
 
@@ -200,12 +201,12 @@ fn renderer(cx: &Exec, args: Renderer) -> Result<Value, Error> {
         (Some(_), Some(_)) => return Err("Must not pass both path and string.".into()),
         (None, Some(string)) => (":string:".to_owned(), string),
         (Some(path), None) => {
-            let found = source::cached(cx, &path, &saltenv, source::How::default())?;
+            let found = fetch::cached(cx, &path, &saltenv, fetch::How::default())?;
             let Some(file) = found.filter(|file| path::isfile(file)) else {
                 log::error(format_args!("slsutil.renderer: {path} is not there"));
                 return Ok(Map::new().into());
             };
-            let text = crate::fs::text(&file)?;
+            let text = machine::fs::text(&file)?;
             (file, text)
         }
     };

@@ -6,8 +6,8 @@ use ::state::module::Error;
 use ::state::top;
 use value::{Map, Value, log};
 
-use crate::custom::sync::{load_dynamic, load_for_orchestration};
-use crate::orchestrate as orchestration;
+use crate::loader::custom::sync::{load_dynamic, load_for_orchestration};
+use crate::state_run::orchestrate as orchestration;
 use crate::state_run::{self, Given, refused, retcode, split_input};
 
 ::state::exec_module! {

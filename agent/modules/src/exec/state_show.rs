@@ -14,7 +14,7 @@ use value::glob::fnmatch;
 use value::json::{self, Layout};
 use value::{Map, Value};
 
-use crate::bus::Listener;
+use crate::event_bus::Listener;
 use crate::state_run::{Given, pillar_refusal, refused, set_retcode, split_input};
 
 ::state::exec_module! {

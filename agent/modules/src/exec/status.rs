@@ -3,14 +3,13 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use machine::accounts::users;
+use machine::process::{Process, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::pyre::{Flags, Regex};
 use value::sorted::sort;
 use value::{Map, Value};
-
-use crate::process::{Process, which};
-use crate::users;
 
 state::exec_module! {
     /// Report the general state of this machine.
@@ -46,7 +45,7 @@ state::exec_module! {
 }
 
 fn read(path: &str) -> Result<String, Error> {
-    crate::fs::text(path).map_err(|_| Error::refused(format!("File {path} was not found.")))
+    machine::fs::text(path).map_err(|_| Error::refused(format!("File {path} was not found.")))
 }
 
 fn time(_cx: &Exec, args: Time) -> Result<Value, Error> {
@@ -112,7 +111,7 @@ fn loadavg(_cx: &Exec, _args: Loadavg) -> Result<Value, Error> {
 }
 
 fn meminfo(_cx: &Exec, _args: Meminfo) -> Result<Value, Error> {
-    let text = crate::procfs::text("/proc/meminfo");
+    let text = machine::procfs::text("/proc/meminfo");
     let entry = |line: &str| {
         let mut words = line.split_whitespace();
         let name = words.next()?.replace(':', "");
@@ -133,7 +132,7 @@ fn pid(_cx: &Exec, args: Pid) -> Result<Value, Error> {
 pub(crate) fn pids(pattern: &str) -> Result<String, Error> {
     let pattern = Regex::new(pattern, Flags::default())?;
     let mut found = Vec::new();
-    for entry in crate::procfs::list("/proc") {
+    for entry in machine::procfs::list("/proc") {
         let number = entry.file_name().to_string_lossy().parse::<u32>();
         let Ok(number) = number else {
             continue;
@@ -151,14 +150,14 @@ pub(crate) fn pids(pattern: &str) -> Result<String, Error> {
 /// Returns the line of a process in the form of `ps -ef`: user, ID, ID of the parent, and command
 /// line, or the name of a kernel process.
 fn ps_line(folder: &Path, number: u32) -> String {
-    let status = crate::procfs::text(folder.join("status"));
+    let status = machine::procfs::text(folder.join("status"));
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         let word = line.and_then(|line| line.split_whitespace().next());
         word.unwrap_or_default().to_owned()
     };
     let uid = field("Uid:").parse().unwrap_or(u32::MAX);
-    let words = crate::procfs::bytes(folder.join("cmdline"));
+    let words = machine::procfs::bytes(folder.join("cmdline"));
     let words = String::from_utf8_lossy(&words).replace('\0', " ");
     let words = match words.trim_end() {
         "" => format!("[{}]", field("Name:")),

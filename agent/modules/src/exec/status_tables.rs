@@ -1,12 +1,12 @@
 //! The part of the `status` execution module that reports tables of the kernel.
 
+use machine::process::{Process, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::glob::fnmatch;
 use value::{Map, Value, log};
 
 use super::ps;
-use crate::process::{Process, which};
 
 state::exec_module! {
     /// Report the counters of the kernel.
@@ -49,7 +49,7 @@ state::exec_module! {
 }
 
 fn read(path: &str) -> String {
-    crate::procfs::text(path)
+    machine::procfs::text(path)
 }
 
 /// Returns a number, or the text if it is not a number.

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
+use machine::process::{Output, Process, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::process::{Output, Process, which};
 
 /// The exit code of `supervisorctl status` when it succeeds but some program is not running.
 const NOT_RUNNING: i64 = 3;
@@ -367,7 +366,7 @@ fn config(path: &str) -> Result<String, Error> {
     if size > CONFIG_BYTES_MAX {
         return Err("it is too large for a configuration".into());
     }
-    crate::fs::text(path)
+    machine::fs::text(path)
 }
 
 /// Returns the options of a section as Python's configparser reads them.

@@ -1,12 +1,11 @@
 //! The `svn` execution module: Subversion. Salt 3008 no longer has this module; the answers are
 //! those of the last version that had it.
 
+use machine::process::Process;
 use python::shlex;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::process::Process;
 
 state::exec_module! {
     /// Manage working copies of Subversion.

@@ -3,14 +3,15 @@
 
 use std::path::Path;
 
+use machine::fs;
+use machine::process::{Process, which};
 use python::text;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use crate::process::{Process, which};
-use crate::service::{booted, systemd};
-use crate::{fs, inverses};
+use crate::exec::service::providers::{booted, systemd};
+use crate::inverses;
 
 /// The first version of systemd that does not read `/etc/sysctl.conf`.
 const READS_FOLDER: i64 = 207;

@@ -5,12 +5,11 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use machine::fs;
 use python::{path, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
-
-use crate::fs;
 
 state::exec_module! {
     /// Read and write the attributes of devices below `/sys`.

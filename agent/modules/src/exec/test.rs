@@ -433,7 +433,8 @@ fn file_of(cx: &Exec, module: &str) -> String {
             "Arch" => "pacmanpkg",
             _ => module,
         },
-        "service" => crate::service::of(cx, "start").map_or(module, |provider| provider.name()),
+        "service" => crate::exec::service::providers::of(cx, "start")
+            .map_or(module, |provider| provider.name()),
         _ => FILES
             .iter()
             .find(|(name, _)| *name == module)

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
+use machine::fs;
+use machine::process::{Output, Process, which};
 use python::text;
 use state::exec::Exec;
 use state::module::Error;
 use value::pyre::{Flags, Regex};
 use value::{Map, Value};
 
-use crate::fs;
-use crate::process::{Output, Process, which};
-use crate::service::booted;
+use crate::exec::service::providers::booted;
 
 const LOCALTIME: &str = "/etc/localtime";
 const ZONES: &str = "/usr/share/zoneinfo";

@@ -10,15 +10,15 @@ use std::path::Path;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use machine::hashes;
+use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::hashes;
-use crate::process::Process;
-use crate::x509::parts::Parts;
-use crate::x509::shown::{Certificate, decimal};
-use crate::x509::{keys, pem, told};
+use crate::exec::x509::format::parts::Parts;
+use crate::exec::x509::format::print::{Certificate, decimal};
+use crate::exec::x509::format::{keys, pem, read};
 
 mod authority;
 mod folder;
@@ -364,7 +364,7 @@ fn cert_info(_: &Exec, args: CertInfo) -> Result<Value, Error> {
             .collect()
     };
     let mut all = Map::new()
-        .with("fingerprint", told::colons(&print))
+        .with("fingerprint", read::colons(&print))
         .with("subject", map(&shown.subject))
         .with("issuer", map(&shown.issuer))
         .with("serial_number", serial)

@@ -1,10 +1,9 @@
 //! Helpers for modules that only call programs.
 
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
-
-use crate::process::{Output, Process};
 
 /// Runs a program, optionally as a user and in a folder. A failure of the program is not an error.
 ///

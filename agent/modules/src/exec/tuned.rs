@@ -1,12 +1,12 @@
 //! The `tuned` execution module: profiles of system settings. Salt 3008 no longer has this module;
 //! the answers are those of the last version that had it.
 
+use machine::process::Output;
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
 
 use crate::exec::tool;
-use crate::process::Output;
 
 state::exec_module! {
     /// Manage profiles of system settings with `tuned-adm`.

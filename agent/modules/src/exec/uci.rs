@@ -1,11 +1,10 @@
 //! The `uci` execution module: the configuration of OpenWrt, through the program `uci`. Salt has no
 //! such module.
 
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::process::{Output, Process};
 
 state::exec_module! {
     /// Manage the configuration of OpenWrt with `uci`.

@@ -3,12 +3,12 @@
 
 use std::sync::Mutex;
 
+use machine::net::http::quoted;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log, secret};
 
-use crate::stores::{Answer, Question};
-use crate::web::quoted;
+use crate::exec::json_api::{Answer, Question};
 
 /// The value that marks that no default was given.
 const UNSET: &str = "__unset__";

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use machine::fs;
+use machine::process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
 use super::cmd::run_all_with;
-use crate::{fs, process};
 
 state::exec_module! {
     /// Create Python virtual environments.

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
 
 use crate::exec::tool;
-use crate::process::{Output, Process};
 
 state::exec_module! {
     /// Manage password files of web servers with `htpasswd`.

@@ -3,10 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use machine::fs;
 use state::module::Error;
 use value::log;
-
-use crate::fs;
 
 /// The folder that contains the machine's files.
 pub(super) struct Root {

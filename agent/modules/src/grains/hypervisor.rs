@@ -135,7 +135,7 @@ fn firmware(root: &Root) -> Option<&'static str> {
 /// Returns true on Amazon's bare metal, which has the same vendor as its virtual machines. The
 /// firmware's flag for virtual machines decides, or the product's name without it.
 fn is_bare_metal(root: &Root) -> bool {
-    let raw = crate::procfs::bytes_or_none(root.path("sys/firmware/dmi/entries/0-0/raw"));
+    let raw = machine::procfs::bytes_or_none(root.path("sys/firmware/dmi/entries/0-0/raw"));
     match raw.as_deref().and_then(|raw| raw.get(19)) {
         Some(flags) => flags & 0x10 == 0,
         None => root

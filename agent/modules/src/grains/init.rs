@@ -52,7 +52,7 @@ fn init_of_words(words: &[&str]) -> &'static str {
 fn named_in(program: &Path) -> Option<&'static str> {
     const NAMES: [&str; 3] = ["upstart", "sysvinit", "systemd"];
     const EDGE: usize = 7;
-    let mut file = crate::fs::open(program).ok()?;
+    let mut file = machine::fs::open(program).ok()?;
     let mut buffer = Vec::new();
     loop {
         let kept = buffer.split_off(buffer.len().saturating_sub(EDGE));
@@ -97,7 +97,7 @@ fn systemd_version(root: &Root) -> Option<String> {
         "usr/lib64/systemd".to_owned(),
     ];
     folders.iter().find_map(|folder| {
-        let entries = super::files::known(crate::fs::list_or_none(root.path(folder)))?;
+        let entries = super::files::known(machine::fs::list_or_none(root.path(folder)))?;
         entries.into_iter().find_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let version = name.strip_prefix("libsystemd-shared-")?;

@@ -159,12 +159,12 @@ fn words(text: &str) -> Vec<String> {
 /// rotate.
 pub(super) fn disks(root: &Root) -> Map {
     let (mut disks, mut ssds) = (Vec::new(), Vec::new());
-    for entry in crate::procfs::list(root.path("sys/block")) {
-        let target = crate::procfs::link_target(entry.path()).unwrap_or_default();
+    for entry in machine::procfs::list(root.path("sys/block")) {
+        let target = machine::procfs::link_target(entry.path()).unwrap_or_default();
         if target.starts_with("../devices/virtual") {
             continue;
         }
-        let turns = crate::procfs::text(entry.path().join("queue/rotational"));
+        let turns = machine::procfs::text(entry.path().join("queue/rotational"));
         let name = Value::from(entry.file_name().to_string_lossy().into_owned());
         match turns.trim() {
             "0" => ssds.push(name),
@@ -221,7 +221,7 @@ fn secure_boot(root: &Root, folder: &str, file: Option<&str>) -> Option<bool> {
     if !folder.is_dir() {
         return None;
     }
-    let variable = crate::procfs::list(folder).find(|entry| {
+    let variable = machine::procfs::list(folder).find(|entry| {
         entry
             .file_name()
             .to_string_lossy()
@@ -231,7 +231,7 @@ fn secure_boot(root: &Root, folder: &str, file: Option<&str>) -> Option<bool> {
         Some(file) => entry.path().join(file),
         None => entry.path(),
     });
-    let bytes = path.and_then(crate::procfs::bytes_or_none);
+    let bytes = path.and_then(machine::procfs::bytes_or_none);
     Some(bytes.unwrap_or_default().last() == Some(&1))
 }
 

@@ -150,7 +150,7 @@ fn grains_file(opts: &Opts) -> Map {
     let Some(path) = grains_path(opts).filter(|path| path.is_file()) else {
         return Map::new();
     };
-    let loaded = crate::fs::text(&path)
+    let loaded = ::machine::fs::text(&path)
         .map_err(|error| error.to_string())
         .and_then(|text| render::yaml::load(&text).map_err(|error| error.to_string()));
     match loaded {

@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 
+use machine::net::interfaces::{self, Address, Default, Interface};
 use state::opts::Opts;
 use value::{Map, Value};
 
 use super::files::Root;
 use super::hosts::Hosts;
 use super::resolv;
-use crate::interfaces::{self, Address, Default, Interface};
 
 /// The source of all network grains. Salt collects them at several points among its other grains,
 /// so each group has its own function.

@@ -1,10 +1,10 @@
 //! The names of the distribution: `os`, `os_family` and the grains derived from them.
 
+use machine::fs;
 use value::{Map, Value};
 
 use super::files::{Root, known};
 use super::release;
-use crate::fs;
 
 /// Short forms of `osfullname` (lower case, no spaces, ten letters) with the `os` that Salt uses
 /// for them.

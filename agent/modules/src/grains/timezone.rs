@@ -15,7 +15,7 @@ pub(super) fn name(root: &Root) -> Option<String> {
         path if path.starts_with('/') => path.trim_start_matches('/').to_owned(),
         name => format!("usr/share/zoneinfo/{name}"),
     };
-    match crate::fs::read(root.path(&path)) {
+    match machine::fs::read(root.path(&path)) {
         Ok(bytes) => name_in(&bytes, now),
         Err(_) if zone.is_empty() => Some("UTC".to_owned()),
         Err(_) => rule_name(zone, now),

@@ -6,11 +6,11 @@
 
 use std::os::unix::fs::MetadataExt;
 
+use machine::procfs;
 use value::{Map, Value};
 
 use super::files::{Root, which};
 use super::hypervisor;
-use crate::procfs;
 
 /// The state of the detection.
 struct Found<'a> {

@@ -48,8 +48,9 @@ fn show_pillar(cx: &Exec, args: ShowPillar) -> Result<Value, Error> {
 
 fn show_top(cx: &Exec, args: ShowTop) -> Result<Value, Error> {
     here(cx, args.minion.as_deref().unwrap_or("*"))?;
-    let tree =
-        state::host::Tree::Other(std::sync::Arc::new(crate::roots::Roots::pillar(cx.opts())));
+    let tree = state::host::Tree::Other(std::sync::Arc::new(
+        crate::fileserver::roots::Roots::pillar(cx.opts()),
+    ));
     match state::pillar::top(cx, &tree) {
         Ok(top) => Ok(Value::Map(top)),
         Err(errors) => Ok(errors.into()),

@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::custom::sync::{RUNNER_KINDS, Wanted, sync};
+use crate::loader::custom::sync::{RUNNER_KINDS, Wanted, sync};
 
 state::exec_module! {
     /// Copy custom modules of the tree.

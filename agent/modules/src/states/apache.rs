@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use machine::fs::{self, Owner};
 use python::text::decoded;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value, log};
 
 use crate::exec::apache::{Kind, text_of};
-use crate::fs::{self, Owner};
 
 state::state_module! {
     /// Configure the Apache web server.

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
+use machine::process::{Process, which};
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
-
-use crate::process::{Process, which};
 
 state::state_module! {
     /// Manage the settings of block devices and the file systems on them.

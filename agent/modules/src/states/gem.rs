@@ -6,7 +6,7 @@ use state::module::{Error, Ret};
 use value::log;
 
 use crate::exec::gem::{Gem, Wanted, names};
-use crate::version::loose;
+use crate::exec::pkg::version::loose;
 
 state::state_module! {
     /// Manage Ruby packages (`gem`).

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use jiff::civil::Date;
+use machine::fs;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::gpg::keyring::{Import, Keyring, LEVELS, Source, is_called};
-use crate::fs;
 
 state::state_module! {
     /// Manage public keys of GnuPG.

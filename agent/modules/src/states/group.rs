@@ -1,10 +1,10 @@
 //! The `group` state module.
 
+use machine::accounts;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value, python};
 
-use crate::accounts;
 use crate::exec::group::{self, Add};
 use crate::inverses;
 

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
+use machine::fs;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::Value;
 
 use crate::exec::hg::Hg;
-use crate::fs;
 
 state::state_module! {
     /// Manage Mercurial repositories.

@@ -6,7 +6,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use crate::service::names;
+use crate::exec::service::providers::names;
 
 state::state_module! {
     /// Manage the hosts file of this machine.

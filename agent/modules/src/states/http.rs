@@ -174,7 +174,7 @@ fn wait_for_successful_query(cx: &Exec, args: Wait) -> Result<Ret, Error> {
 mod tests {
     use super::*;
     use crate::testing::{apply, exec, json};
-    use crate::web::server;
+    use ::tests::server;
 
     fn ask(function: &str, kwargs: &str) -> Ret {
         let address = server::start(|head, _| match head {

@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use crate::service::names;
+use crate::exec::service::providers::names;
 
 state::state_module! {
     /// Manage kernel modules.

@@ -6,7 +6,7 @@ use state::exec::Exec;
 use state::module::{Error, Problem, Ret};
 use value::{Map, Value, python, target, watch};
 
-use crate::template;
+use crate::fileserver::template;
 
 state::state_module! {
     /// Call functions until their result is the expected one.

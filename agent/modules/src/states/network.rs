@@ -1,13 +1,13 @@
 //! The `network` state module: interfaces, their routes, and the settings of the whole machine.
 
+use machine::net::interfaces;
+use machine::process::{Process, which};
 use python::difflib;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::ip::{self, Plan};
-use crate::interfaces;
-use crate::process::{Process, which};
 
 state::state_module! {
     /// Configure the network of this machine.
@@ -240,7 +240,7 @@ fn enslaved(cx: &Exec, name: &str, slaves: Option<&Value>, ret: Ret) -> Result<R
         Some(list) => list.texts(),
         None => Vec::new(),
     };
-    let present = crate::procfs::text(format!("/sys/class/net/{name}/bonding/slaves"));
+    let present = machine::procfs::text(format!("/sys/class/net/{name}/bonding/slaves"));
     let is_missing = |slave: &String| !present.split_whitespace().any(|known| known == slave);
     let missing: Vec<String> = wanted.into_iter().filter(is_missing).collect();
     if missing.is_empty() || cx.grain("os_family") == "Suse" {

@@ -1,11 +1,11 @@
 //! The `pip` state module.
 
+use machine::accounts;
 use python::pep440::{Requirement, Version, fulfils, normalized};
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use crate::accounts;
 use crate::exec::pip::{Pip, install};
 
 state::state_module! {

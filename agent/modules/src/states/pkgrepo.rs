@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use machine::fs;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value, log};
 
 use crate::exec::pkg::repo::remove_key;
-use crate::fs;
-use crate::repos::{self, Kind, Request, is_true};
+use crate::exec::pkg::repositories::{self, Kind, Request, is_true};
 
 state::state_module! {
     /// Management of package repositories.
@@ -46,7 +46,7 @@ fn has_two_keys(kwargs: &Map) -> bool {
 }
 
 fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
-    let Some(kind) = repos::kind(cx) else {
+    let Some(kind) = repositories::kind(cx) else {
         return Err("Repo management not implemented on this platform".into());
     };
     let (repo, kwargs) = asked(kind, &args)?;
@@ -135,7 +135,7 @@ fn check_key(kwargs: &mut Map) -> Result<(), Error> {
 /// Returns the current and the wanted settings of a repository. The file with the definition is not
 /// compared.
 fn compared(cx: &Exec, kind: Kind, asked: &Request<'_>) -> Result<(Map, Map), Error> {
-    let manager = repos::of(kind);
+    let manager = repositories::of(kind);
     let mut before = manager.get(cx, asked.repo, asked.kwargs)?;
     let mut wanted = manager.wanted(cx, asked)?;
     before.remove("file");
@@ -181,7 +181,7 @@ fn configured(
     before: &Map,
     wanted: &Map,
 ) -> Result<Ret, Error> {
-    let manager = repos::of(kind);
+    let manager = repositories::of(kind);
     if let (Some(file), true) = (clean_file(asked.kwargs), kind != Kind::Apt) {
         fs::write(cx, Path::new(&file), b"", fs::Owner::default())?;
     }
@@ -201,7 +201,7 @@ fn configured(
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let Some(kind) = repos::kind(cx) else {
+    let Some(kind) = repositories::kind(cx) else {
         return Err("Repo management not implemented on this platform".into());
     };
     let mut kwargs = args.kwargs;
@@ -217,11 +217,11 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
         Kind::Apt => without_slash(&name),
         _ => name.clone(),
     };
-    let manager = repos::of(kind);
+    let manager = repositories::of(kind);
     let found = manager
         .get(cx, &repo, &kwargs)
         .map_err(|error| format!("Failed to configure repo '{name}': {error}"))?;
-    let other = kind == Kind::Apt && !repos::apt::same_architectures(&repo, &found);
+    let other = kind == Kind::Apt && !repositories::apt::same_architectures(&repo, &found);
     if found.is_empty() || other {
         return Ok(Ret::ok(format!("Package repo {name} is absent")));
     }

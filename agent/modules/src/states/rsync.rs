@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
+use machine::fs;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Value, sorted};
 
 use crate::exec::rsync::{Rsync, run};
-use crate::fs;
 
 state::state_module! {
     /// Copy directory trees (`rsync`).

@@ -12,7 +12,7 @@ use state::targets::MinionReturn;
 use value::glob::fnmatch;
 use value::{Map, Value, log, random, watch};
 
-use crate::orchestrate::{self, Called};
+use crate::state_run::orchestrate::{self, Called};
 
 state::state_module! {
     /// Run the steps of an orchestration: states and functions on a target, runners, wheel

@@ -8,7 +8,7 @@ use state::module::{Error, Given, Ret};
 use value::{Map, Value};
 
 use crate::exec::pip::{Pip, install};
-use crate::source;
+use crate::fileserver::fetch;
 
 state::state_module! {
     /// Manage Python virtual environments.
@@ -103,7 +103,7 @@ fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
         .requirements
         .as_str()
         .filter(|url| url.starts_with("salt://"))
-        && source::salt_file(cx, url, &cx.saltenv)?.is_none()
+        && fetch::salt_file(cx, url, &cx.saltenv)?.is_none()
     {
         return Ok(Ret::failed(format!(
             "pip requirements file '{url}' not found"

@@ -1,11 +1,11 @@
 //! The `webutil` state module. Salt 3008 no longer has it; the returns are those of Salt's last
 //! version of it.
 
+use machine::process::Output;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 
 use crate::exec::webutil::File;
-use crate::process::Output;
 
 state::state_module! {
     /// Manage user and password files for web servers (`htpasswd`).
@@ -42,7 +42,7 @@ state::state_module! {
 
 /// Returns whether a file contains a user. A file that does not exist contains none.
 fn has(path: &str, user: &str) -> Result<bool, Error> {
-    let Some(bytes) = crate::fs::read_or_none(path)? else {
+    let Some(bytes) = machine::fs::read_or_none(path)? else {
         return Ok(false);
     };
     let text = python::text::decoded(&bytes);

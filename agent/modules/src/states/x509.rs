@@ -2,20 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use machine::fs::{self, Owner};
 use state::exec::Exec;
 use state::module::{Error, Given, Ret};
 use value::{Map, Value};
 
 use crate::exec::file::backup;
-use crate::exec::x509::{appended, as_written, embedded, made, new_key, policy, request};
-use crate::fs::{self, Owner};
-use crate::x509::containers::{
+use crate::exec::x509::format::containers::{
     self, Encoding, Found, Missing, OF_CERTIFICATES, OF_KEYS, OF_REQUESTS, Pkcs12,
 };
-use crate::x509::issue::{Asking, Draft, expires, merge, renamed};
-use crate::x509::keys::{self, Kind, Private, Refusal};
-use crate::x509::parts::Request;
-use crate::x509::pem;
+use crate::exec::x509::format::issue::{Asking, Draft, expires, merge, renamed};
+use crate::exec::x509::format::keys::{self, Kind, Private, Refusal};
+use crate::exec::x509::format::parts::Request;
+use crate::exec::x509::format::pem;
+use crate::exec::x509::{appended, as_written, embedded, made, new_key, policy, request};
 
 mod crl;
 

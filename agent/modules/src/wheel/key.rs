@@ -138,7 +138,7 @@ fn is_id(id: &str) -> bool {
 
 /// Returns the names of the files in a folder, sorted; none when it does not exist.
 fn names(folder: &Path) -> Result<Vec<String>, Error> {
-    let entries = crate::fs::list_or_none(folder)?.unwrap_or_default();
+    let entries = machine::fs::list_or_none(folder)?.unwrap_or_default();
     let names = entries.into_iter();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names.collect();
@@ -236,7 +236,7 @@ fn moved(cx: &Exec, found: Vec<(Status, Vec<String>)>, to: Status) -> Result<Val
         std::fs::create_dir_all(&target).map_err(Error::io(&target))?;
         for id in ids {
             let (from, to) = (root.join(status.folder()).join(&id), target.join(&id));
-            crate::fs::rename(cx, &from, &to).map_err(Error::io(&from))?;
+            machine::fs::rename(cx, &from, &to).map_err(Error::io(&from))?;
             log::info(format_args!(
                 "Key for minion {id} is now in {}",
                 to.display()
@@ -310,7 +310,7 @@ fn removed(cx: &Exec, found: Vec<(Status, Vec<String>)>) -> Result<Value, Error>
         let folder = root.join(status.folder());
         for id in ids {
             let path = folder.join(id);
-            crate::fs::remove(cx, &path).map_err(Error::io(&path))?;
+            machine::fs::remove(cx, &path).map_err(Error::io(&path))?;
         }
     }
     cx.barrier();
@@ -332,7 +332,7 @@ fn print(cx: &Exec, args: Print) -> Result<Value, Error> {
         let mut texts = Map::new();
         for id in ids {
             let path = root.join(status.folder()).join(&id);
-            texts.insert(id, crate::fs::text(&path)?);
+            texts.insert(id, machine::fs::text(&path)?);
         }
         found.insert(status.folder(), texts);
     }

@@ -37,7 +37,7 @@ pub(super) fn find(
         .map(|root| root.join(path))
         .filter(|path| path.is_file());
     files
-        .map(|path| crate::fs::read(&path).map(|bytes| (path, bytes)))
+        .map(|path| machine::fs::read(&path).map(|bytes| (path, bytes)))
         .collect()
 }
 
@@ -85,7 +85,7 @@ fn listing(folder: &Path, depth: usize) -> Result<Map, Error> {
     if depth > DEPTH_MAX {
         return Ok(names);
     }
-    let entries = crate::fs::list(folder)?.into_iter();
+    let entries = machine::fs::list(folder)?.into_iter();
     let mut entries: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     entries.sort();
     for path in entries {
@@ -149,7 +149,7 @@ pub(super) fn write(
     if let Some(folder) = target.parent() {
         std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
     }
-    crate::fs::write(cx, &target, data.as_bytes(), crate::fs::Owner::default())?;
+    machine::fs::write(cx, &target, data.as_bytes(), machine::fs::Owner::default())?;
     cx.barrier();
     Ok(format!("Wrote data to file {}", target.display()).into())
 }

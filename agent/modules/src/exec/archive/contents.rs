@@ -2,13 +2,13 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use machine::process::{Process, which};
 use python::{path, shlex};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::{needs, plain_names, zipped};
-use crate::process::{Process, which};
 
 /// The kind of a member of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -352,7 +352,7 @@ fn common_prefix<'a>(mut names: impl Iterator<Item = &'a String>) -> &'a str {
 pub(crate) fn tar_flag(path: &str) -> Option<&'static str> {
     use std::io::Read;
     let mut start = [0; 6];
-    crate::fs::open(path).ok()?.read_exact(&mut start).ok()?;
+    machine::fs::open(path).ok()?.read_exact(&mut start).ok()?;
     match start {
         [0x1f, 0x8b, ..] => Some("-z"),
         [b'B', b'Z', b'h', ..] => Some("-j"),

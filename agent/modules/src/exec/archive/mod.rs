@@ -4,14 +4,14 @@
 mod contents;
 mod zipped;
 
+use machine::process::{Output, Process, which};
 use python::{path, shlex};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::file::paths::globbed;
-use crate::process::{Output, Process, which};
-use crate::source::{self, How};
+use crate::fileserver::fetch::{self, How};
 
 pub(crate) use contents::{Contents, Kind, guessed, untar};
 pub(crate) use zipped::unzipped;
@@ -382,7 +382,7 @@ impl Unpack {
         let mut process = Process::words(words);
         process.env = plain_names();
         process.runas = self.runas.clone();
-        process.stderr = crate::process::Stderr::Merged;
+        process.stderr = machine::process::Stderr::Merged;
         // Without input, unzip fails instead of asking the terminal for a password.
         process.stdin = Some(String::new());
         if self.password.is_some() {
@@ -464,7 +464,7 @@ pub(crate) fn trimmed(mut files: Vec<String>, trim: &Value) -> Value {
 
 /// Returns the path of an archive on this machine. Fetches the archive if it is remote.
 fn fetched(cx: &Exec, name: &str, saltenv: &str, how: How<'_>) -> Result<String, Error> {
-    let cached = source::cached(cx, name, saltenv, how)?.filter(|path| path::exists(path));
+    let cached = fetch::cached(cx, name, saltenv, how)?.filter(|path| path::exists(path));
     cached.ok_or_else(|| Error::refused(format!("Failed to cache {name}")))
 }
 
@@ -473,7 +473,7 @@ fn fetched(cx: &Exec, name: &str, saltenv: &str, how: How<'_>) -> Result<String,
 fn cleaned(cx: &Exec, cached: &str) {
     let path = std::path::Path::new(cached);
     if path.starts_with(cx.opts().cachedir())
-        && let Err(error) = crate::fs::remove(cx, path)
+        && let Err(error) = machine::fs::remove(cx, path)
     {
         value::log::warning(format_args!(
             "Failed to clean cached archive {cached}: {error}"

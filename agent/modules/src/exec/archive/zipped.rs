@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+use machine::fs;
+use machine::process::Process;
 use python::path;
 use state::exec::Exec;
 use state::module::Error;
@@ -12,8 +14,6 @@ use value::Value;
 
 use super::contents::{Contents, Kind};
 use super::{Unpack, plain_names, said};
-use crate::fs;
-use crate::process::Process;
 
 /// An entry of a zip archive's central directory.
 #[derive(Debug)]
@@ -188,7 +188,7 @@ pub(super) fn zip(
     process.cwd = Some(cwd.to_owned());
     process.runas = runas.as_str().map(str::to_owned);
     process.stdin = Some(names.join("\n"));
-    process.stderr = crate::process::Stderr::Merged;
+    process.stderr = machine::process::Stderr::Merged;
     let done = process.run(cx)?;
     said(&done).map_err(|error| {
         Error::refused(format!("Exception encountered creating zipfile: {error}"))

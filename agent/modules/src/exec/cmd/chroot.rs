@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use machine::process::Process;
 use python::shlex;
 use rustix::process::{Pid, Signal};
 use state::exec::Exec;
@@ -9,7 +10,6 @@ use state::module::Error;
 use value::{Map, Value, log};
 
 use super::run_all_with;
-use crate::process::Process;
 
 /// The file systems that programs expect, as (folder, device, type).
 const KERNEL: [(&str, &str, &str); 3] = [
@@ -112,10 +112,10 @@ fn end(root: &str) {
 
 fn pids(root: &str) -> Vec<Pid> {
     let inside = |path: &Path| {
-        crate::procfs::link_target(path.join("root"))
+        machine::procfs::link_target(path.join("root"))
             .is_some_and(|link| link.starts_with(root) && root != "/")
     };
-    crate::procfs::list("/proc")
+    machine::procfs::list("/proc")
         .filter(|entry| inside(&entry.path()))
         .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
         .collect()

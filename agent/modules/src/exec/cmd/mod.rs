@@ -3,19 +3,16 @@
 mod chroot;
 mod script;
 pub(super) mod shell_info;
-mod temporary;
 
+use machine::process::{self, Line, Output, Process, Stderr};
 use state::exec::Exec;
 use state::module::Error;
 use value::glob::fnmatch;
 use value::log::{self, Level};
 use value::{Map, Value};
 
-use crate::process::{self, Line, Output, Process, Stderr};
-
 pub(crate) use chroot::run_chroot_with;
 pub(crate) use script::{rendered, script_with};
-pub(crate) use temporary::Temporary;
 
 state::exec_module! {
     /// Run commands on this machine.
@@ -683,7 +680,7 @@ fn has_exec(_cx: &Exec, args: HasExec) -> Result<Value, Error> {
 }
 
 fn shells(_cx: &Exec, _args: Shells) -> Result<Value, Error> {
-    let text = crate::fs::text_or_none("/etc/shells")?.unwrap_or_default();
+    let text = machine::fs::text_or_none("/etc/shells")?.unwrap_or_default();
     let lines = text.lines().map(str::trim);
     let shells = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     Ok(Value::list(shells.map(Value::from)))

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use machine::fs::Temporary;
 use python::shlex;
 use render::{Context, Pipe};
 use state::exec::Exec;
@@ -9,7 +10,6 @@ use state::host::ExecHost;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use super::temporary::Temporary;
 use super::{Stderr, execute, hide, run_all_with};
 
 /// Runs `cmd.script` with its options in a dictionary.
@@ -85,7 +85,7 @@ fn fetched(cx: &Exec, source: &str, saltenv: &str) -> Result<Option<Vec<u8>>, Er
     let Some(path) = path.filter(|path| path.is_file()) else {
         return Ok(None);
     };
-    crate::fs::read(&path).map(Some)
+    machine::fs::read(&path).map(Some)
 }
 
 /// Renders a text with the variables that Salt offers to the templates of commands and scripts.

@@ -1,11 +1,10 @@
 //! `cmd.shell_info`: returns the version of a shell or language.
 
+use machine::process::{Process, Stderr, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::pyre::{Flags, Regex};
 use value::{Map, Value, log};
-
-use crate::process::{Process, Stderr, which};
 
 state::exec_module! {
     /// Query shells and languages.

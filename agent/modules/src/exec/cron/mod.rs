@@ -2,15 +2,17 @@
 
 pub(crate) mod tab;
 
+use machine::accounts;
+use machine::fs;
+use machine::fs::Temporary;
+use machine::process::{self, Output, Process};
 use python::text;
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
 
 use self::tab::{Job, Outcome, Tab, When};
-use crate::exec::cmd::Temporary;
-use crate::process::{self, Output, Process};
-use crate::{accounts, fs, inverses};
+use crate::inverses;
 
 state::exec_module! {
     /// Manage the crontabs of users.

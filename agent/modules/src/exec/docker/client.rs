@@ -3,13 +3,13 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 
+use machine::process::{Output, Process, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, json};
 
 use super::networks;
 use crate::exec::config;
-use crate::process::{Output, Process, which};
 
 /// The default timeout of a request, in seconds.
 pub(crate) const CLIENT_SECONDS: i64 = 60;

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use machine::process::{Process, Stderr};
 use state::module::Error;
 use value::{Map, Value};
 
@@ -9,7 +10,6 @@ use super::client::{Client, Kind, WORK_SECONDS_MAX, complaint};
 use super::compare::{self, from_to};
 use super::create::{self, Asked, Wanted};
 use super::images;
-use crate::process::{Process, Stderr};
 
 /// The time that a container has to stop if neither the caller nor the container sets one, in
 /// seconds.

@@ -1,5 +1,6 @@
 //! Creates containers and networks: converts the arguments into options of the program.
 
+use machine::process::Process;
 use python::shlex;
 use state::module::Error;
 use value::log;
@@ -7,7 +8,6 @@ use value::{Map, Value};
 
 use super::client::{CLIENT_SECONDS, Client, complaint};
 use super::translate::{self, Kind, Table};
-use crate::process::Process;
 
 /// The arguments of a container. In an option that ends in a colon, a colon separates name and
 /// value; in other options, `=` separates them.

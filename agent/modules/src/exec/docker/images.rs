@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Instant;
 
+use machine::process::{Output, Process};
 use state::module::Error;
 use value::{Map, Value};
 
 use super::client::{Client, Kind, WORK_SECONDS_MAX, complaint};
-use crate::process::{Output, Process};
-use crate::source;
+use crate::fileserver::fetch;
 
 /// Returns a size in Salt's readable format.
 pub(crate) fn size(bytes: i64) -> String {
@@ -232,7 +232,7 @@ pub(crate) fn load(
     path: &str,
     name: Option<(&str, &str)>,
 ) -> Result<Map, Error> {
-    let cached = source::cached(client.cx, path, "base", source::How::default())?
+    let cached = fetch::cached(client.cx, path, "base", fetch::How::default())?
         .filter(|file| Path::new(file).is_file());
     let Some(file) = cached else {
         return Err(Error::refused(format!("Source file {path} does not exist")));

@@ -1,12 +1,12 @@
 //! Runs commands in a container.
 
+use machine::process::{Output, Process};
 use python::shlex;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::client::{Client, WORK_SECONDS_MAX};
 use super::with_input;
-use crate::process::{Output, Process};
 
 /// The search path for a command that does not keep the environment of the container.
 const PATH: &str = "PATH=/bin:/usr/bin:/sbin:/usr/sbin:/opt/bin:/usr/local/bin:/usr/local/sbin";

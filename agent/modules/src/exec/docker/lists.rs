@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Instant;
 
+use machine::process::{Process, Stderr};
 use state::module::Error;
 use value::{Map, Value};
 
 use super::client::{Client, Kind, WORK_SECONDS_MAX, complaint, read};
 use super::{compare, containers, images as image};
-use crate::process::{Process, Stderr};
 
 fn text(of: &Map, key: &str) -> String {
     of.get(key).map(Value::to_text).unwrap_or_default()

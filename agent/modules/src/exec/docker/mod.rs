@@ -14,6 +14,7 @@ mod ports;
 mod registries;
 mod translate;
 
+use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
@@ -22,7 +23,6 @@ pub(crate) use client::{CLIENT_SECONDS, Client, Kind, program};
 pub(crate) use lists::create_volume as make_volume;
 pub(crate) use translate::repacked;
 
-use crate::process::Process;
 use crate::state_run::split_input;
 use containers::{Removal, Running};
 use create::{Asked, patience};

@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use jiff::civil::DateTime;
+use machine::fs;
 use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::fs;
 
 /// Returns the backup mode: the one of the state, else the option `backup_mode`.
 pub(crate) fn mode(cx: &Exec, given: &str) -> String {

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use machine::fs;
+use machine::hashes;
 use python::difflib;
 use rustix::fs::OFlags;
 use state::exec::Exec;
@@ -11,7 +13,6 @@ use state::module::Error;
 
 use super::perms::mode_bits;
 use super::stat;
-use crate::{fs, hashes};
 
 /// The contents of a managed file.
 #[derive(Clone, Debug)]

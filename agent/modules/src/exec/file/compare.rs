@@ -1,6 +1,7 @@
 //! `file.get_diff`, `file.apply_template_on_contents`, and the functions that compare a file with
 //! its desired contents.
 
+use machine::fs;
 use python::difflib;
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -9,8 +10,7 @@ use value::{Map, Value};
 use super::managed::{self as work, Found, Ignore, Request};
 use super::source as sums;
 use super::stat::normalized;
-use crate::fs;
-use crate::source::{self, How};
+use crate::fileserver::fetch::{self, How};
 
 state::exec_module! {
     /// Compare files.
@@ -162,7 +162,7 @@ fn get_diff(cx: &Exec, args: GetDiff) -> Result<Value, Error> {
             hash,
             ..How::default()
         };
-        let found = source::cached(cx, url, &args.saltenv, how)?;
+        let found = fetch::cached(cx, url, &args.saltenv, how)?;
         let path = found.ok_or_else(|| {
             Error::refused(format!(
                 "Failed to cache one or more files\nAdditional info follows:\n\n- File {url} not found"

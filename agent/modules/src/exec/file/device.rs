@@ -3,6 +3,7 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use machine::fs;
 use python::path;
 use rustix::fs::FileType;
 use state::exec::Exec;
@@ -12,7 +13,6 @@ use value::{Map, Value};
 use super::makedirs;
 use super::perms::{self, Wanted, mode_bits};
 use super::stat::normalized;
-use crate::fs;
 
 state::exec_module! {
     /// Create and inspect device nodes and named pipes.

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use machine::fs;
 use python::{path, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::glob::fnmatch;
 use value::{Map, Value};
 
-use crate::{fs, template};
+use crate::fileserver::template;
 use value::pyre::{Flags, Regex};
 
 state::exec_module! {

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use machine::fs;
 use python::{difflib, path, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
 
 use super::edit;
-use crate::fs;
 use value::pyre::{Flags, Regex};
 
 state::exec_module! {

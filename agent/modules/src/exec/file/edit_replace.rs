@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use machine::fs;
 use python::encoding::Encoding;
 use python::{difflib, path, text};
 use state::exec::Exec;
@@ -9,7 +10,6 @@ use state::module::Error;
 use value::Value;
 
 use super::edit;
-use crate::fs;
 use value::pyre::{self, BytesSearch, Flags, Regex, Template};
 
 state::exec_module! {

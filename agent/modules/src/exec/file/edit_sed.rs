@@ -1,5 +1,7 @@
 //! Edits and searches files with the programs `sed`, `grep` and `patch`.
 
+use machine::fs;
+use machine::process::{self, Process};
 use python::{path, shlex};
 use state::exec::Exec;
 use state::module::Error;
@@ -7,8 +9,6 @@ use value::Value;
 
 use super::edit;
 use super::paths::globbed;
-use crate::fs;
-use crate::process::{self, Process};
 use value::pyre::{Flags, Regex};
 
 state::exec_module! {

@@ -5,13 +5,15 @@ use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
 
+use machine::accounts::users;
+use machine::fs;
+use machine::hashes;
 use python::{path, shlex, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::paths::globbed;
-use crate::{fs, hashes, users};
 use value::pyre::{Anchor, Flags, Regex, Subject};
 
 state::exec_module! {

@@ -4,6 +4,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use machine::fs;
 use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -11,7 +12,6 @@ use value::{Map, Value};
 
 use super::perms::{self, Wanted};
 use super::stat::{self, absolute};
-use crate::fs;
 
 state::exec_module! {
     /// Link, move, copy and remove files.

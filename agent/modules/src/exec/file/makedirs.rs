@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use machine::fs;
 use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -9,7 +10,6 @@ use value::Value;
 
 use super::perms::{self, Wanted};
 use super::stat::normalized;
-use crate::fs;
 
 state::exec_module! {
     /// Create folders.

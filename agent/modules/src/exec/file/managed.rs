@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use machine::accounts::users;
+use machine::fs;
 use python::{difflib, path};
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -15,8 +17,8 @@ use super::stat::{self, Looked, Stats, normalized};
 use super::{backup, makedirs};
 use crate::exec::cp;
 use crate::exec::gpg::verify::{Signed, Signers};
-use crate::source::{self, How, Url, redacted};
-use crate::{fs, template, users};
+use crate::fileserver::fetch::{self, How, Url, redacted};
+use crate::fileserver::template;
 
 /// The differences of a managed file that do not count as changes for its requisites.
 #[derive(Clone, Debug, Default)]
@@ -251,7 +253,7 @@ fn expected(cx: &Exec, request: &Request, url: &str, parts: &Url) -> Result<Opti
         }
     }
     if parts.scheme == "salt" {
-        return match source::salt_file(cx, url, &request.saltenv)? {
+        return match fetch::salt_file(cx, url, &request.saltenv)? {
             Some(_) => Ok(None),
             None => Err(format!(
                 "Source file {url} not found in saltenv '{}'",
@@ -299,7 +301,7 @@ fn fetched(
     let shown = redacted(url);
     if request.skip_verify
         && parts.is_remote()
-        && let Some(file) = source::is_cached(cx, url, &request.saltenv)
+        && let Some(file) = fetch::is_cached(cx, url, &request.saltenv)
     {
         return Ok(file);
     }
@@ -308,7 +310,7 @@ fn fetched(
         verify_ssl: !request.no_verify_ssl,
         use_etag: request.use_etag,
     };
-    let file = source::cached(cx, url, &request.saltenv, how)
+    let file = fetch::cached(cx, url, &request.saltenv, how)
         .map_err(|error| Error::refused(format!("Failed to cache {shown}: {error}")))?;
     file.filter(|file| path::exists(file))
         .ok_or_else(|| Error::refused(format!("Source file '{shown}' not found")))

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use machine::fs;
 use python::path;
 use state::exec::Exec;
 use state::module::Error;
@@ -9,7 +10,6 @@ use value::glob::{fnmatch, is_glob};
 use value::{Map, Value};
 
 use super::stat::absolute;
-use crate::fs;
 
 state::exec_module! {
     /// Check, split and join paths.
@@ -163,7 +163,7 @@ fn join(_cx: &Exec, args: Join) -> Result<Value, Error> {
 }
 
 fn names_in(folder: &str) -> Vec<String> {
-    crate::procfs::list(folder)
+    machine::procfs::list(folder)
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect()
 }
@@ -186,7 +186,7 @@ fn open_by(pid: i64) -> BTreeSet<String> {
                 .map(|fd| format!("{task}/fd/{fd}")),
         );
     }
-    let real = |handle: &String| crate::procfs::link_target(handle);
+    let real = |handle: &String| machine::procfs::link_target(handle);
     handles
         .iter()
         .filter_map(real)

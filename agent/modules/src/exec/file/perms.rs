@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
+use machine::accounts::users;
+use machine::fs;
 use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::stat::{self, Stats, normalized};
-use crate::{fs, users};
 
 state::exec_module! {
     /// Change the owners, modes and attributes of files.

@@ -1,14 +1,15 @@
 //! Selects one of several sources, and determines its expected hash.
 
 use fancy_regex::Regex;
+use machine::hashes;
 use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::gpg::verify::{Signed, signers};
-use crate::source::{How, Url, redacted};
-use crate::{hashes, source};
+use crate::fileserver::fetch;
+use crate::fileserver::fetch::{How, Url, redacted};
 
 state::exec_module! {
     /// Find the source of a managed file and its hash.
@@ -144,10 +145,10 @@ fn is_there(cx: &Exec, url: &str, saltenv: &str) -> Result<bool, Error> {
     let parts = Url::parse(url);
     Ok(match parts.scheme.as_str() {
         "salt" => {
-            source::salt_file(cx, url, saltenv)?.is_some()
+            fetch::salt_file(cx, url, saltenv)?.is_some()
                 || crate::exec::cp::is_dir(cx, url, saltenv)?
         }
-        "http" | "https" => source::answers(cx, url),
+        "http" | "https" => fetch::answers(cx, url),
         "file" => path::exists(&parts.local_path()),
         _ => path::isabs(url) && path::exists(url),
     })
@@ -201,7 +202,7 @@ pub(crate) fn sum(cx: &Exec, asked: Asked<'_>) -> Result<Sum, Error> {
             verify_ssl: asked.verify_ssl,
             ..How::default()
         };
-        let found = source::cached(cx, &text, asked.saltenv, how)?;
+        let found = fetch::cached(cx, &text, asked.saltenv, how)?;
         let missing = || Error::refused(format!("Source hash file {} not found", redacted(&text)));
         let found = found.ok_or_else(missing)?;
         if let Some(signed) = asked.signed {
@@ -267,7 +268,7 @@ fn extract(
     source: &str,
     source_hash_name: Option<&str>,
 ) -> Result<Option<Sum>, Error> {
-    let text = crate::fs::read(hash_file)?;
+    let text = machine::fs::read(hash_file)?;
     let text = String::from_utf8_lossy(&text).into_owned();
     let digits = hashes::length(hash_type).map_or_else(|| "32,128".into(), |len| len.to_string());
     let pattern = format!("(?i)(?<![a-z0-9])([a-f0-9]{{{digits}}})(?![a-z0-9])");

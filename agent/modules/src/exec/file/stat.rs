@@ -6,13 +6,14 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use machine::accounts::users;
+use machine::fs;
+use machine::hashes;
 use python::path;
 use rustix::fs::{Mode, OFlags};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::{fs, hashes, users};
 
 state::exec_module! {
     /// Read the properties of files.

@@ -6,12 +6,11 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use machine::fs;
 use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::Value;
-
-use crate::fs;
 
 state::exec_module! {
     /// Read files and change them in place.

@@ -2,11 +2,10 @@
 
 pub(crate) mod services;
 
+use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
-
-use crate::process::Process;
 
 state::exec_module! {
     /// Manage the firewall (`firewall-cmd`).

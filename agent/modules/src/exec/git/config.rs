@@ -1,11 +1,11 @@
 //! The configuration of git.
 
+use machine::process::{Output, Stderr};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::{Common, Git, line, list_of, plain};
-use crate::process::{Output, Stderr};
 
 state::exec_module! {
     /// The configuration of git.

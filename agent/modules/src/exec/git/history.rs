@@ -1,12 +1,12 @@
 //! Commits, branches, tags and the files of a repository.
 
+use machine::process::Stderr;
 use python::shlex;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::{Common, list_of, options, plain};
-use crate::process::Stderr;
 
 state::exec_module! {
     /// Commits, branches and tags of a git repository.

@@ -7,7 +7,7 @@
 use state::module::Error;
 use value::Map;
 
-use crate::source;
+use crate::fileserver::fetch;
 
 /// The credential helper that git runs to get the login. Git appends words to it, which the
 /// trailing `#` turns into a comment.
@@ -47,7 +47,7 @@ pub(crate) fn with_login(
     if user.is_none() && password.is_none() {
         return of_url(url);
     }
-    if source::Url::parse(url).scheme != "https" {
+    if fetch::Url::parse(url).scheme != "https" {
         return Err("Basic Auth only supported for HTTPS".into());
     }
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);

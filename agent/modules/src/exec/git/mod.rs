@@ -6,6 +6,7 @@ mod login;
 pub(crate) mod remote;
 pub(crate) mod tree;
 
+use machine::process::{Output, Process, Stderr};
 use python::{path, shlex};
 use state::exec::Exec;
 use state::module::Error;
@@ -13,8 +14,7 @@ use value::{Map, Value};
 
 pub(crate) use login::{Login, redacted, with_login};
 
-use crate::process::{Output, Process, Stderr};
-use crate::source;
+use crate::fileserver::fetch;
 
 /// The settings to run git with: the user, the folder and the ssh keys.
 #[derive(Clone)]
@@ -230,7 +230,7 @@ impl Git<'_> {
 
     /// Runs git. A return code other than 0 is not an error.
     pub(crate) fn run(&self, words: &[String], stderr: Stderr) -> Result<Output, Error> {
-        if crate::process::which("git").is_none() {
+        if machine::process::which("git").is_none() {
             return Err("The program git is not installed".into());
         }
         if self.identity.is_empty() {
@@ -326,7 +326,7 @@ fn problem(done: &Output, stderr: Stderr) -> &str {
 /// may read.
 struct Key {
     path: String,
-    _copy: Option<super::cmd::Temporary>,
+    _copy: Option<machine::fs::Temporary>,
 }
 
 impl Key {
@@ -335,12 +335,12 @@ impl Key {
         if !path.starts_with("salt://") {
             return Ok(path::isfile(&path).then_some(Self { path, _copy: None }));
         }
-        let Some(found) = source::salt_file(git.cx, &path, &git.cx.saltenv)? else {
+        let Some(found) = fetch::salt_file(git.cx, &path, &git.cx.saltenv)? else {
             return Ok(None);
         };
-        let text = crate::fs::read(&found)?;
+        let text = machine::fs::read(&found)?;
         let runas = git.user.as_deref().map(Value::from);
-        let copy = super::cmd::Temporary::written("", &text, runas.as_ref())?;
+        let copy = machine::fs::Temporary::written("", &text, runas.as_ref())?;
         Ok(Some(Self {
             path: copy.path().to_string_lossy().into_owned(),
             _copy: Some(copy),

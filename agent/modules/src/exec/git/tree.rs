@@ -1,13 +1,13 @@
 //! Repositories and their work trees: create them and list them.
 
+use machine::fs;
+use machine::process::Stderr;
 use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::{Common, Git, line, options, plain};
-use crate::fs;
-use crate::process::Stderr;
 
 state::exec_module! {
     /// Repositories of git and their work trees.

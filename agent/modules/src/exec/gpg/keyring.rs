@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use machine::accounts;
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, python, random};
 
 use super::home;
-use crate::accounts;
-use crate::process::{Output, Process};
 
 /// A keyring: its folder, its file and its user.
 #[derive(Clone, Debug)]

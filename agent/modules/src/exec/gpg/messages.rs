@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use machine::fs;
+use machine::process::Output;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Value, log};
 
 use super::keyring::{Keyring, failed, statuses};
 use super::{Decrypt, Encrypt, Sign, answer, passphrase};
-use crate::fs;
-use crate::process::Output;
 
 /// A message, and the file to write the result to.
 struct Message {

@@ -7,7 +7,7 @@ use state::module::Error;
 use value::{Map, Value};
 
 use super::keyring::Keyring;
-use crate::source::{self, How, Url};
+use crate::fileserver::fetch::{self, How, Url};
 
 state::exec_module! {
     /// Manage keys, signatures and encryption with GnuPG.
@@ -313,7 +313,7 @@ impl<'a> Signed<'a> {
                 verify_ssl,
                 ..How::default()
             };
-            let found = source::cached(cx, url, saltenv, how)?;
+            let found = fetch::cached(cx, url, saltenv, how)?;
             let missing = || Error::refused(format!("Detached signature file {url} not found"));
             beside = Some((url, found.ok_or_else(missing)?));
         }
@@ -345,7 +345,7 @@ impl<'a> Signed<'a> {
 fn forget(cx: &Exec, url: &str, path: &str) {
     if Url::parse(url).is_remote() {
         // A copy that cannot be removed does no harm here: it is missing or is fetched again.
-        let _ = crate::fs::remove(cx, Path::new(path));
+        let _ = machine::fs::remove(cx, Path::new(path));
     }
 }
 

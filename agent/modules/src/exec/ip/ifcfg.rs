@@ -2,6 +2,7 @@
 //! `rh_ip` writes.
 
 use ::python::text;
+use machine::net::interfaces;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, python};
@@ -9,7 +10,6 @@ use value::{Map, Value, python};
 use super::ifupdown::{is_address, is_mac};
 use super::options::{Options, SWITCH, int};
 use super::{File, Plan, read};
-use crate::interfaces;
 
 const FOLDER: &str = "/etc/sysconfig/network-scripts";
 

@@ -279,7 +279,7 @@ fn write_block(out: &mut String, block: &Map) {
 /// Returns the interfaces of all files, in the order in which they first occur.
 fn parsed() -> Result<Vec<Adapter>, Error> {
     let mut files = vec![FILE.to_owned()];
-    if let Some(folder) = crate::fs::list_or_none(FOLDER)? {
+    if let Some(folder) = machine::fs::list_or_none(FOLDER)? {
         let names = folder.into_iter().filter(|entry| !entry.path().is_dir());
         let mut names: Vec<String> = names
             .map(|entry| entry.path().display().to_string())

@@ -1,6 +1,7 @@
 //! NetworkManager's keyfiles in `/etc/NetworkManager/system-connections`: one connection for each
 //! interface.
 
+use machine::hashes;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, python};
@@ -8,7 +9,6 @@ use value::{Map, Value, python};
 use super::options::Options;
 use super::wanted::{Route, Wanted, is_on, renamed};
 use super::{File, Plan, lines, read};
-use crate::hashes;
 
 const BOND: [(&str, &str); 13] = [
     ("mode", "mode"),

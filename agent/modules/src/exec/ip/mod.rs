@@ -14,13 +14,12 @@ mod wanted;
 
 use std::path::Path;
 
+use machine::fs;
+use machine::process::{Output, Process, which};
 use python::text;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::fs;
-use crate::process::{Output, Process, which};
 
 pub(crate) use system::{apply, plan};
 

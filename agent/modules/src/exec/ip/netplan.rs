@@ -46,7 +46,7 @@ pub(super) fn route_path(iface: &str) -> String {
 
 /// Returns the renderer of netplan: the one that a file sets, or the default.
 fn renderer() -> Result<String, Error> {
-    let Some(folder) = crate::fs::list_or_none(FOLDER)? else {
+    let Some(folder) = machine::fs::list_or_none(FOLDER)? else {
         return Ok("networkd".to_owned());
     };
     let names = folder

@@ -6,14 +6,13 @@ mod saved;
 
 use std::path::Path;
 
+use machine::fs;
+use machine::process::{Output, Process, which};
 use python::shlex;
 use state::exec::Exec;
 use state::module::Error;
 use value::pyre::{Flags, Regex};
 use value::{Map, Value, log};
-
-use crate::fs;
-use crate::process::{Output, Process, which};
 
 pub(crate) use rule::{full, short};
 

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use machine::fs::{self, Owner};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::{file_text, option_list};
-use crate::fs::{self, Owner};
 
 state::exec_module! {
     /// Manage the table of file systems.

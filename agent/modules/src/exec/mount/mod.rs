@@ -4,15 +4,15 @@ pub(crate) mod fstab;
 
 use std::path::Path;
 
+use machine::accounts;
+use machine::fs::{self, Owner};
+use machine::process::{Process, which};
 use python::path::{self, dirname, realpath};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::disk;
-use crate::accounts;
-use crate::fs::{self, Owner};
-use crate::process::{Process, which};
 
 state::exec_module! {
     /// Manage mounted file systems and swap space.
@@ -464,7 +464,7 @@ fn is_fuse_exec(cx: &Exec, args: IsFuseExec) -> Result<Value, Error> {
 
 /// Returns the active swap space.
 pub(crate) fn swap_spaces() -> Map {
-    let text = crate::procfs::text("/proc/swaps");
+    let text = machine::procfs::text("/proc/swaps");
     let entry = |line: &str| {
         let mut words = line.split_whitespace();
         let name = words.next()?;

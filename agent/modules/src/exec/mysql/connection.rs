@@ -1,13 +1,13 @@
 //! Connections to a server: runs statements with the client program and parses the results.
 
+use machine::fs::Temporary;
+use machine::process::{Process, which};
 use python::xml;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::exec::cmd::Temporary;
 use crate::exec::config;
-use crate::process::{Process, which};
 
 /// The connection arguments: each with the minion option that is its default, and its name in the
 /// client's option file.
@@ -129,7 +129,7 @@ impl Conn {
             "" | "client" => text.push_str(&format!("!include {}\n", self.default_file)),
             group => {
                 let file = &self.default_file;
-                let all = crate::fs::text(file)?;
+                let all = machine::fs::text(file)?;
                 text.push_str(&format!("[client]\n{}", of_group(&all, group)));
             }
         }

@@ -6,7 +6,7 @@ use value::{Map, Value, log};
 
 use super::user::{self, Asked as User};
 use super::{Conn, ident, or, quoted};
-use crate::version;
+use crate::exec::pkg::version;
 
 state::exec_module! {
     /// Manage the privileges of users of MySQL and MariaDB.

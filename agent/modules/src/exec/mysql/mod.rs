@@ -170,7 +170,7 @@ pub(crate) fn ask(cx: &Exec, conn: &Conn, query: &str) -> Result<Map, Error> {
 
 /// Runs the statements of a file, and returns the result of `mysql.file_query`.
 pub(crate) fn ask_file(cx: &Exec, conn: &Conn, file: &str) -> Result<Map, Error> {
-    let text = crate::fs::text(file)?;
+    let text = machine::fs::text(file)?;
     let (mut returned, mut affected, mut seconds) = (0, 0, 0.0);
     let (mut columns, mut results) = (Vec::new(), Vec::new());
     for statement in statements(&text) {

@@ -6,7 +6,7 @@ use state::module::Error;
 use value::{Map, Value, log, python};
 
 use super::{Conn, or, quoted};
-use crate::version;
+use crate::exec::pkg::version;
 
 state::exec_module! {
     /// Manage users of MySQL and MariaDB.

@@ -5,12 +5,11 @@ mod rule;
 
 use std::path::Path;
 
+use machine::fs;
+use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, json, python};
-
-use crate::fs;
-use crate::process::Process;
 
 pub(crate) use place::{Done, Place};
 pub(crate) use rule::built;

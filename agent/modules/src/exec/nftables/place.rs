@@ -1,12 +1,12 @@
 //! Tables and chains, and the actions on them.
 
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, python};
 
 use super::rule::normal;
 use super::{family, in_json};
-use crate::process::{Output, Process};
 
 /// The result of an action, with a message about it.
 #[derive(Debug)]

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use ::python::path;
 use ::python::pep440::at_least;
+use machine::accounts;
+use machine::fs;
 use state::exec::Exec;
 use state::module::Error;
 use value::pyre::{Flags, Regex};
@@ -11,7 +13,7 @@ use value::{Map, Value, log, python, random};
 
 use super::{NO_CHECK, Pip, is_url, refuse_option, valid_url};
 use crate::exec::environ;
-use crate::{accounts, fs, source};
+use crate::fileserver::fetch;
 
 state::exec_module! {
     /// Install Python packages with pip.
@@ -564,7 +566,7 @@ impl Files {
         };
         for file in listed(requirements) {
             let path = if file.starts_with("salt://") {
-                let Some(path) = source::salt_file(cx, &file, saltenv)? else {
+                let Some(path) = fetch::salt_file(cx, &file, saltenv)? else {
                     let comment = format!("pip requirements file '{file}' not found");
                     return Ok(Err(Map::new()
                         .with("result", false)

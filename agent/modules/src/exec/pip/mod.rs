@@ -2,6 +2,8 @@
 
 pub(crate) mod install;
 
+use machine::fs;
+use machine::process;
 use python::pep440::{Version, at_least, normalized};
 use state::exec::Exec;
 use state::module::Error;
@@ -9,8 +11,7 @@ use value::pyre::{Flags, Regex};
 use value::{Map, Value, json, log, sorted};
 
 use super::cmd::run_all_with;
-use crate::source::Url;
-use crate::{fs, process};
+use crate::fileserver::fetch::Url;
 
 state::exec_module! {
     /// Install Python packages with pip.

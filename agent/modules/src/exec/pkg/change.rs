@@ -4,8 +4,8 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::pkg::transaction::{self, Install};
-use crate::pkg::{self, Wanted, targets};
+use crate::exec::pkg::providers::transaction::{self, Install};
+use crate::exec::pkg::providers::{self, Wanted, targets};
 
 state::exec_module! {
     /// Manage packages.
@@ -95,7 +95,7 @@ fn install(cx: &Exec, args: InstallArgs) -> Result<Value, Error> {
         normalize: args.normalize,
         kwargs,
     };
-    Ok(transaction::install(cx, pkg::provider(cx)?, &install)?.into())
+    Ok(transaction::install(cx, providers::provider(cx)?, &install)?.into())
 }
 
 fn remove(cx: &Exec, args: Remove) -> Result<Value, Error> {
@@ -113,13 +113,13 @@ fn removed(
     purge: bool,
     kwargs: &Map,
 ) -> Result<Value, Error> {
-    let provider = pkg::provider(cx)?;
+    let provider = providers::provider(cx)?;
     let wanted: Vec<Wanted> = targets::of(cx, provider, name.as_deref(), pkgs, true)?;
     Ok(transaction::remove(cx, provider, &wanted, purge, kwargs)?.into())
 }
 
 fn upgrade(cx: &Exec, args: Upgrade) -> Result<Value, Error> {
-    let provider = pkg::provider(cx)?;
+    let provider = providers::provider(cx)?;
     if args.refresh {
         transaction::refresh(cx, provider, &args.kwargs)?;
     }
@@ -132,5 +132,5 @@ fn refresh_db(cx: &Exec, args: RefreshDb) -> Result<Value, Error> {
         .kwargs
         .with("cache_valid_time", args.cache_valid_time)
         .with("failhard", args.failhard);
-    transaction::refresh(cx, pkg::provider(cx)?, &kwargs)
+    transaction::refresh(cx, providers::provider(cx)?, &kwargs)
 }

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use machine::process::{Process, which as found};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use crate::pkg::{self, apt, listing, transaction};
-use crate::process::{Process, which as found};
-use crate::source;
+use crate::exec::pkg::providers::{self, apt, listing, transaction};
+use crate::fileserver::fetch;
 
 state::exec_module! {
     /// Manage packages.
@@ -51,7 +51,7 @@ const STATES: [&str; 4] = ["install", "hold", "deinstall", "purge"];
 fn which(cx: &Exec, args: Which) -> Result<Value, Error> {
     let path = Path::new(&args.path);
     match path.is_absolute() && path.exists() {
-        true => Ok(pkg::provider(cx)?.owner(cx, &args.path)?.into()),
+        true => Ok(providers::provider(cx)?.owner(cx, &args.path)?.into()),
         false => Ok(false.into()),
     }
 }
@@ -94,9 +94,9 @@ fn get_selections(cx: &Exec, args: GetSelections) -> Result<Value, Error> {
 /// Returns the requested selections, read from the file or from the argument.
 fn wanted(cx: &Exec, args: &SetSelections) -> Result<Map, Error> {
     if let Some(path) = args.path.as_deref().filter(|path| !path.is_empty()) {
-        let cached = source::cached(cx, path, &args.saltenv, source::How::default())?;
+        let cached = fetch::cached(cx, path, &args.saltenv, fetch::How::default())?;
         let cached = cached.ok_or_else(|| Error::refused(format!("Unable to cache {path}")))?;
-        return read(&crate::fs::text(&cached)?);
+        return read(&machine::fs::text(&cached)?);
     }
     let given = match &args.selection {
         Value::Str(text) => render::yaml::load(text).map_err(|error| {
@@ -135,7 +135,7 @@ fn set_selections(cx: &Exec, args: SetSelections) -> Result<Value, Error> {
     }
     if args.clear {
         let clear = apt::command(["dpkg", "--clear-selections"]);
-        let output = transaction::run(cx, pkg::provider(cx)?, &clear)?;
+        let output = transaction::run(cx, providers::provider(cx)?, &clear)?;
         if !output.success() {
             return Err(
                 format!("Running dpkg --clear-selections failed: {}", output.stderr).into(),
@@ -166,7 +166,7 @@ fn set(cx: &Exec, wanted: &Map) -> Result<Map, Error> {
                 continue;
             }
             let set = apt::selection(&name, &state.to_text());
-            if transaction::run(cx, pkg::provider(cx)?, &set)?.success() {
+            if transaction::run(cx, providers::provider(cx)?, &set)?.success() {
                 let change = Map::new().with("old", before).with("new", state.clone());
                 changes.insert(name, change);
             } else {

@@ -6,7 +6,7 @@ use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::lowpkg::this_root;
-use crate::pkg::{self, rpm_info};
+use crate::exec::pkg::providers::{self, rpm_info};
 
 state::exec_module! {
     /// Manage packages.
@@ -64,7 +64,7 @@ pub(crate) fn texts(given: &[Value]) -> Result<Vec<String>, Error> {
 }
 
 fn owner(cx: &Exec, args: Owner) -> Result<Value, Error> {
-    let (provider, paths) = (pkg::provider(cx)?, texts(&args.rest)?);
+    let (provider, paths) = (providers::provider(cx)?, texts(&args.rest)?);
     let mut owners = Map::new();
     for path in &paths {
         owners.insert(path, provider.owner(cx, path)?);
@@ -77,7 +77,7 @@ fn owner(cx: &Exec, args: Owner) -> Result<Value, Error> {
 }
 
 fn file_list(cx: &Exec, args: FileList) -> Result<Value, Error> {
-    let packages = pkg::provider(cx)?.files(cx, &texts(&args.rest)?)?;
+    let packages = providers::provider(cx)?.files(cx, &texts(&args.rest)?)?;
     let lists = packages.values().filter_map(Value::as_list);
     let mut files: Vec<Value> = lists.flatten().cloned().collect();
     value::sorted::sort(&mut files);
@@ -89,7 +89,7 @@ fn file_list(cx: &Exec, args: FileList) -> Result<Value, Error> {
 }
 
 fn file_dict(cx: &Exec, args: FileDict) -> Result<Value, Error> {
-    let packages = pkg::provider(cx)?.files(cx, &texts(&args.rest)?)?;
+    let packages = providers::provider(cx)?.files(cx, &texts(&args.rest)?)?;
     let found = Map::new()
         .with("errors", Value::list([]))
         .with("packages", packages);
@@ -98,13 +98,13 @@ fn file_dict(cx: &Exec, args: FileDict) -> Result<Value, Error> {
 
 fn info_installed(cx: &Exec, args: InfoInstalled) -> Result<Value, Error> {
     let names = texts(&args.rest)?;
-    let found = pkg::provider(cx)?.info_installed(cx, &names, &args.kwargs)?;
+    let found = providers::provider(cx)?.info_installed(cx, &names, &args.kwargs)?;
     Ok(found.into())
 }
 
 fn verify(cx: &Exec, args: Verify) -> Result<Value, Error> {
     let names = texts(&args.rest)?;
-    let found = pkg::provider(cx)?.verify(cx, &names, &args.kwargs)?;
+    let found = providers::provider(cx)?.verify(cx, &names, &args.kwargs)?;
     Ok(found.into())
 }
 

@@ -4,8 +4,8 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, sorted};
 
+use crate::exec::pkg::providers;
 use crate::exec::tool;
-use crate::pkg;
 
 state::exec_module! {
     /// Manage packages.
@@ -120,7 +120,7 @@ fn options(kwargs: &Map) -> Vec<String> {
 
 /// Runs the package manager and returns its output. The name of the program depends on its version.
 fn said(cx: &Exec, words: &[String]) -> Result<String, Error> {
-    let program = pkg::provider(cx)?.program();
+    let program = providers::provider(cx)?.program();
     let words: Vec<&str> = [program]
         .into_iter()
         .chain(words.iter().map(String::as_str))
@@ -132,7 +132,7 @@ fn asked(cx: &Exec, name: &str, kwargs: &Map) -> Result<Group, Error> {
     tool::is_name("group", name)?;
     let mut words = vec!["--quiet".to_owned()];
     words.extend(options(kwargs));
-    match pkg::provider(cx)?.program() {
+    match providers::provider(cx)?.program() {
         "dnf5" => words.extend(["group", "info", name].map(str::to_owned)),
         _ => words.extend(["groupinfo", name].map(str::to_owned)),
     }
@@ -184,7 +184,7 @@ fn group_list(cx: &Exec, _: GroupList) -> Result<Value, Error> {
         .map(|(_, name)| (Value::from(*name), Value::list([])))
         .collect();
     all.insert("available languages", Map::new());
-    if pkg::provider(cx)?.program() == "dnf5" {
+    if providers::provider(cx)?.program() == "dnf5" {
         let text = said(cx, &["group", "list", "--hidden"].map(str::to_owned))?;
         for line in text.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();

@@ -4,8 +4,8 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::pkg::holds;
-use crate::pkg::{self};
+use crate::exec::pkg::providers::holds;
+use crate::exec::pkg::providers::{self};
 
 state::exec_module! {
     /// Manage packages.
@@ -50,6 +50,6 @@ fn set(
     hold: bool,
 ) -> Result<Value, Error> {
     let wanted = holds::targets(name.as_deref(), pkgs, sources)?;
-    let all: Map = holds::set(cx, pkg::provider(cx)?, &wanted, hold)?;
+    let all: Map = holds::set(cx, providers::provider(cx)?, &wanted, hold)?;
     Ok(all.into())
 }

@@ -5,7 +5,7 @@ use state::module::Error;
 use value::glob::fnmatch;
 use value::{Map, Value};
 
-use crate::pkg::{self, listing};
+use crate::exec::pkg::providers::{self, listing};
 
 state::exec_module! {
     /// Manage packages.
@@ -64,7 +64,7 @@ fn list_pkgs(cx: &Exec, args: ListPkgs) -> Result<Value, Error> {
             "pkg.list_pkgs lists the packages of this machine alone: leave out root".into(),
         );
     }
-    let listed = listing::listed(cx, pkg::provider(cx)?)?;
+    let listed = listing::listed(cx, providers::provider(cx)?)?;
     let packages = match args.removed {
         true => listed.removed,
         false if args.purge_desired => listed.purge_desired,
@@ -82,7 +82,7 @@ fn version(cx: &Exec, args: Version) -> Result<Value, Error> {
     let as_list = as_list.is_some_and(Value::is_true);
     let mut found = Map::new();
     if !args.rest.is_empty() {
-        let packages = listing::listed(cx, pkg::provider(cx)?)?.here();
+        let packages = listing::listed(cx, providers::provider(cx)?)?.here();
         for name in args.rest.iter().map(Value::to_text) {
             if name.contains('*') {
                 let matching = packages.iter();
@@ -106,19 +106,19 @@ fn version(cx: &Exec, args: Version) -> Result<Value, Error> {
 }
 
 fn list_downloaded(cx: &Exec, args: ListDownloaded) -> Result<Value, Error> {
-    let provider = pkg::provider(cx)?;
-    let found = pkg::downloads::listed(cx, provider, args.root.as_deref().unwrap_or("/"))?;
+    let provider = providers::provider(cx)?;
+    let found = providers::downloads::listed(cx, provider, args.root.as_deref().unwrap_or("/"))?;
     Ok(found.into())
 }
 
 fn normalize_name(cx: &Exec, args: NormalizeName) -> Result<Value, Error> {
-    Ok(pkg::provider(cx)?.normalize(cx, &args.name).into())
+    Ok(providers::provider(cx)?.normalize(cx, &args.name).into())
 }
 
 fn parse_arch(cx: &Exec, args: ParseArch) -> Result<Value, Error> {
-    Ok(pkg::parse_arch(cx, &args.name).into())
+    Ok(providers::parse_arch(cx, &args.name).into())
 }
 
 fn autoremove(cx: &Exec, args: Autoremove) -> Result<Value, Error> {
-    pkg::transaction::autoremove(cx, pkg::provider(cx)?, args.list_only, args.purge)
+    providers::transaction::autoremove(cx, providers::provider(cx)?, args.list_only, args.purge)
 }

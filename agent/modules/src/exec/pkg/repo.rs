@@ -4,8 +4,8 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use crate::repos::apt::{self, keys};
-use crate::repos::{self, Request};
+use crate::exec::pkg::repositories::apt::{self, keys};
+use crate::exec::pkg::repositories::{self, Request};
 
 state::exec_module! {
     /// Manage packages.
@@ -82,11 +82,13 @@ state::exec_module! {
 }
 
 fn list_repos(cx: &Exec, args: ListRepos) -> Result<Value, Error> {
-    Ok(repos::here(cx)?.list(cx, &args.kwargs)?.into())
+    Ok(repositories::here(cx)?.list(cx, &args.kwargs)?.into())
 }
 
 fn get_repo(cx: &Exec, args: GetRepo) -> Result<Value, Error> {
-    Ok(repos::here(cx)?.get(cx, &args.repo, &args.kwargs)?.into())
+    Ok(repositories::here(cx)?
+        .get(cx, &args.repo, &args.kwargs)?
+        .into())
 }
 
 fn mod_repo(cx: &Exec, args: ModRepo) -> Result<Value, Error> {
@@ -96,11 +98,11 @@ fn mod_repo(cx: &Exec, args: ModRepo) -> Result<Value, Error> {
         apt_key: args.aptkey,
         kwargs: &args.kwargs,
     };
-    repos::here(cx)?.modify(cx, &asked)
+    repositories::here(cx)?.modify(cx, &asked)
 }
 
 fn del_repo(cx: &Exec, args: DelRepo) -> Result<Value, Error> {
-    repos::here(cx)?.delete(cx, &args.repo, &args.kwargs)
+    repositories::here(cx)?.delete(cx, &args.repo, &args.kwargs)
 }
 
 fn get_repo_keys(cx: &Exec, args: GetRepoKeys) -> Result<Value, Error> {

@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::pkg::{self, transaction};
+use crate::exec::pkg::providers::{self, transaction};
 
 state::exec_module! {
     /// Manage packages.
@@ -84,7 +84,7 @@ fn newest(cx: &Exec, rest: &[Value], kwargs: Map) -> Result<Value, Error> {
     if names.is_empty() {
         return Ok("".into());
     }
-    let provider = pkg::provider(cx)?;
+    let provider = providers::provider(cx)?;
     if kwargs.get("refresh").is_none_or(Value::is_true) {
         transaction::refresh(cx, provider, &kwargs)?;
     }
@@ -97,13 +97,13 @@ fn newest(cx: &Exec, rest: &[Value], kwargs: Map) -> Result<Value, Error> {
 
 fn list_repo_pkgs(cx: &Exec, args: ListRepoPkgs) -> Result<Value, Error> {
     let names = names(&args.rest)?;
-    Ok(pkg::provider(cx)?
+    Ok(providers::provider(cx)?
         .available(cx, &names, &args.kwargs)?
         .into())
 }
 
 fn list_upgrades(cx: &Exec, args: ListUpgrades) -> Result<Value, Error> {
-    let provider = pkg::provider(cx)?;
+    let provider = providers::provider(cx)?;
     if args.refresh {
         transaction::refresh(cx, provider, &args.kwargs)?;
     }
@@ -117,7 +117,7 @@ fn upgrade_available(cx: &Exec, args: UpgradeAvailable) -> Result<Value, Error> 
 }
 
 fn info_available(cx: &Exec, args: InfoAvailable) -> Result<Value, Error> {
-    let (provider, mut names) = (pkg::provider(cx)?, names(&args.rest)?);
+    let (provider, mut names) = (providers::provider(cx)?, names(&args.rest)?);
     value::sorted::sort(&mut names);
     names.dedup();
     if names.is_empty() {
@@ -130,7 +130,7 @@ fn info_available(cx: &Exec, args: InfoAvailable) -> Result<Value, Error> {
 }
 
 fn show(cx: &Exec, args: Show) -> Result<Value, Error> {
-    let provider = pkg::provider(cx)?;
+    let provider = providers::provider(cx)?;
     if args.kwargs.get("refresh").is_some_and(Value::is_true) {
         transaction::refresh(cx, provider, &Map::new())?;
     }

@@ -7,7 +7,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::Value;
 
-use crate::version;
+use crate::exec::pkg::version;
 
 state::exec_module! {
     /// Manage packages.

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
+use machine::fs::Temporary;
+use machine::process::{Output, Process, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
 use super::{owner, program, timeout};
-use crate::exec::cmd::Temporary;
-use crate::process::{Output, Process, which};
 
 state::exec_module! {
     /// Manage PostgreSQL with `psql`.

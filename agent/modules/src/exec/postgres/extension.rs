@@ -5,7 +5,7 @@ use state::module::Error;
 use value::{Map, Value, log};
 
 use super::{Conn, cell, conn, ident};
-use crate::version;
+use crate::exec::pkg::version;
 
 state::exec_module! {
     /// Manage PostgreSQL with `psql`.

@@ -10,12 +10,12 @@ pub(crate) mod schema;
 
 use std::path::Path;
 
+use machine::process::{self, Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
 use crate::exec::config;
-use crate::process::{self, Output, Process};
 
 state::exec_module! {
     /// Manage PostgreSQL with `psql`.

@@ -1,12 +1,12 @@
 //! Password hashes in the formats of PostgreSQL.
 
+use machine::hashes;
 use python::base64;
 use sha2::{Digest, Sha256};
 use state::module::Error;
 use value::{Value, log, random};
 
 use crate::exec::hashutil::hmac;
-use crate::hashes;
 
 /// The format in which a password is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use value::{Map, Value, log};
 
 use super::password::Method;
 use super::{Conn, cell, conn, csv, ident, quoted};
-use crate::version;
+use crate::exec::pkg::version;
 
 state::exec_module! {
     /// Manage PostgreSQL with `psql`.

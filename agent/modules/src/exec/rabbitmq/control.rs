@@ -1,12 +1,11 @@
 //! Runs `rabbitmqctl` and `rabbitmq-plugins`, and parses their listings.
 
+use machine::fs::Temporary;
+use machine::process::{Output, Process, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::json::{self, Layout};
 use value::{Map, Value, python, random};
-
-use crate::exec::cmd::Temporary;
-use crate::process::{Output, Process, which};
 
 /// Returns the path of `rabbitmqctl`.
 pub(crate) fn client() -> Option<String> {

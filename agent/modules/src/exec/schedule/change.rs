@@ -9,11 +9,11 @@ use super::item::{both, conflicts, item, refused};
 use super::{
     Add, Delete, DisableJob, EnableJob, Modify, Purge, answer, done, is_offline, is_test, listed,
 };
-use crate::schedule_file;
+use crate::exec::schedule::file;
 
 /// Writes the jobs to the file. If a minion runs nevertheless, it reads the jobs again.
 fn save(cx: &Exec, jobs: &Map) -> Result<(), Error> {
-    schedule_file::write(cx, jobs)?;
+    file::write(cx, jobs)?;
     cx.ask(Ask::Refresh {
         what: "schedule",
         wait_s: None,

@@ -3,6 +3,7 @@
 //! which a minion reads when it starts.
 
 mod change;
+pub mod file;
 mod item;
 mod running;
 
@@ -11,7 +12,6 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use crate::schedule_file;
 use change::{add, delete, disable_job, enable_job, modify, purge};
 use item::build_schedule_item;
 use running::{
@@ -244,7 +244,7 @@ fn done(cx: &Exec, fun: &'static str, name: Option<&str>, data: Map) -> Result<O
 /// Returns the jobs of a source, or the jobs of the file.
 fn jobs(cx: &Exec, place: Option<&str>, offline: bool) -> Result<Map, Error> {
     if offline {
-        return schedule_file::read(cx.opts());
+        return file::read(cx.opts());
     }
     let data = Map::new().with("where", place);
     let answer = asked(cx, "list", None, data)?.unwrap_or_default();
@@ -288,7 +288,7 @@ fn list(cx: &Exec, args: List) -> Result<Value, Error> {
     if !args.return_yaml {
         return Ok(jobs.into());
     }
-    let saved = schedule_file::read(cx.opts())?;
+    let saved = file::read(cx.opts())?;
     let configured = cx.opts().map.get("schedule");
     for (name, job) in jobs.iter_mut() {
         let name = name.to_text();
@@ -297,7 +297,7 @@ fn list(cx: &Exec, args: List) -> Result<Value, Error> {
             job.insert("saved", saved.contains(&name) || is_configured);
         }
     }
-    Ok(schedule_file::dumped(&jobs, Some(false))?.into())
+    Ok(file::dumped(&jobs, Some(false))?.into())
 }
 
 fn is_enabled(cx: &Exec, args: IsEnabled) -> Result<Value, Error> {

@@ -86,7 +86,7 @@ pub(super) fn reload(cx: &Exec, _args: Reload) -> Result<Value, Error> {
         comments.push("Reloaded schedule from pillar on minion.".into());
     }
     // The schedule is part of the configuration, so the minion reads the whole configuration again.
-    if crate::schedule_file::beside(cx.opts(), "schedule.conf").is_file() {
+    if crate::exec::schedule::file::beside(cx.opts(), "schedule.conf").is_file() {
         cx.ask(Ask::Refresh {
             what: "schedule",
             wait_s: None,

@@ -4,12 +4,11 @@ pub(crate) mod policy;
 
 use std::path::Path;
 
+use machine::fs::{self, Owner};
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, python};
-
-use crate::fs::{self, Owner};
-use crate::process::{Output, Process};
 
 state::exec_module! {
     /// Manage the mode, the booleans and the modules of SELinux.
@@ -110,7 +109,7 @@ fn selinux_fs_path(_: &Exec, _: SelinuxFsPath) -> Result<Value, Error> {
 /// Returns the current mode of SELinux.
 pub(crate) fn mode() -> &'static str {
     let read =
-        place().and_then(|place| crate::procfs::text_or_none(Path::new(place).join("enforce")));
+        place().and_then(|place| machine::procfs::text_or_none(Path::new(place).join("enforce")));
     match read {
         Some(text) if text.trim() == "0" => "Permissive",
         Some(_) => "Enforcing",

@@ -1,12 +1,12 @@
 //! The part of the `selinux` execution module that manages the types of files and ports.
 
+use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
 use value::pyre::{Flags, Regex};
 use value::{Map, Value};
 
 use super::run;
-use crate::process::{Output, Process};
 
 state::exec_module! {
     /// Manage the SELinux types of files and ports.

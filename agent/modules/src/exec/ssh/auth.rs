@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use machine::accounts::{self, User};
 use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::{fingerprint, lines, write};
-use crate::accounts::{self, User};
-use crate::source;
+use crate::fileserver::fetch;
 
 state::exec_module! {
     /// Manage authorized keys.
@@ -441,7 +441,7 @@ impl Place<'_> {
 }
 
 fn appended(file: &str, key: &Key) -> Result<String, Error> {
-    let bytes = crate::fs::read_or_none(file)?.unwrap_or_default();
+    let bytes = machine::fs::read_or_none(file)?.unwrap_or_default();
     let mut text = python::text::decoded(&bytes);
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -477,7 +477,7 @@ pub(crate) fn keys_of(file: &str, kind: Option<&str>) -> Result<Vec<Key>, Error>
 
 /// Returns the local path of a source with keys, or `None` if it does not exist.
 pub(crate) fn fetched(cx: &Exec, url: &str, saltenv: &str) -> Result<Option<String>, Error> {
-    let file = source::cached(cx, url, saltenv, source::How::default())?;
+    let file = fetch::cached(cx, url, saltenv, fetch::How::default())?;
     Ok(file.filter(|file| path::isfile(file)))
 }
 

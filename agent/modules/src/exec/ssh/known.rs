@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
+use machine::accounts;
+use machine::accounts::tools::find;
+use machine::fs;
+use machine::process::{Process, Stderr};
 use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::{fingerprint, write};
-use crate::account_tools::find;
-use crate::accounts;
-use crate::fs;
-use crate::process::{Process, Stderr};
 
 state::exec_module! {
     /// Manage known hosts.

@@ -6,12 +6,14 @@ pub(crate) mod known;
 
 use std::path::Path;
 
+use machine::accounts;
+use machine::fs;
+use machine::hashes;
+use machine::process;
 use python::{base64, path, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::{accounts, fs, hashes, process};
 
 state::exec_module! {
     /// Manage the client side of ssh.

@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use jiff::Timestamp;
+use machine::fs;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
 use super::folder::{Authority, hidden, is, made, public, serial, subject};
 use super::{CaExists, CreateCa, GetCa, MaybeFixSslVersion, index, read, seconds};
-use crate::fs;
-use crate::x509::issue::{Draft, check_digest};
-use crate::x509::keys::{self, Private, Refusal};
-use crate::x509::parts::Parts;
+use crate::exec::x509::format::issue::{Draft, check_digest};
+use crate::exec::x509::format::keys::{self, Private, Refusal};
+use crate::exec::x509::format::parts::Parts;
 
 const DAY_S: i64 = 24 * 60 * 60;
 

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use machine::fs::{self, Owner};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, random};
 
 use super::{CertBasePath, SetCaPath};
 use crate::exec::config;
-use crate::fs::{self, Owner};
-use crate::x509::pem;
+use crate::exec::x509::format::pem;
 
 /// The key of `__context__` that stores the folder that a call has set.
 const NAMED: &str = "ca.contextual_cert_base_path";

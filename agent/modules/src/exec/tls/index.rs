@@ -8,8 +8,8 @@ use value::{Map, Value, python};
 
 use super::folder::written;
 use super::seconds;
-use crate::x509::parts::Parts;
-use crate::x509::shown::Certificate;
+use crate::exec::x509::format::parts::Parts;
+use crate::exec::x509::format::print::Certificate;
 
 /// Returns a number in hexadecimal digits without leading zeros.
 pub(super) fn digits(number: &[u8]) -> String {
@@ -52,7 +52,7 @@ fn line(certificate: &Parts, revoked: Option<&str>) -> Result<String, Error> {
 /// Returns the text of the index; empty if it does not exist.
 fn text(folder: &str) -> Result<String, Error> {
     let path = path(folder);
-    let bytes = crate::fs::read_or_none(path)?.unwrap_or_default();
+    let bytes = machine::fs::read_or_none(path)?.unwrap_or_default();
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -89,7 +89,7 @@ pub(super) fn is_revoked(folder: &str, serial: &[u8]) -> Result<bool, Error> {
 /// Marks a certificate as revoked now. A certificate that is not in the index is added to it,
 /// because the revocation list would not contain it otherwise.
 pub(super) fn revoke(cx: &Exec, folder: &str, certificate: &Parts) -> Result<(), Error> {
-    let now = crate::x509::der::stamp(Timestamp::now());
+    let now = crate::exec::x509::format::der::stamp(Timestamp::now());
     let new = line(certificate, Some(short(&now)))?;
     let mut all = text(folder)?;
     match all.lines().find(|line| is_of(line, &certificate.serial)) {

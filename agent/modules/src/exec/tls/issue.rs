@@ -10,12 +10,12 @@ use super::{
     CreateCaSignedCert, CreateCsr, CreatePkcs12, CreateSelfSignedCert, GetCaSignedCert,
     GetCaSignedKey, GetExtensions, index, read,
 };
-use crate::x509::containers::{self, Encoding, Pkcs12};
-use crate::x509::extensions::EXTENSIONS;
-use crate::x509::issue::{Asking, Draft, check_digest};
-use crate::x509::keys::{self, Private};
-use crate::x509::names::Name;
-use crate::x509::parts::Request;
+use crate::exec::x509::format::containers::{self, Encoding, Pkcs12};
+use crate::exec::x509::format::extensions::EXTENSIONS;
+use crate::exec::x509::format::issue::{Asking, Draft, check_digest};
+use crate::exec::x509::format::keys::{self, Private};
+use crate::exec::x509::format::names::Name;
+use crate::exec::x509::format::parts::Request;
 
 pub(super) fn get_ca_signed_cert(cx: &Exec, args: GetCaSignedCert) -> Result<Value, Error> {
     let authority = Authority::of(cx, &args.ca_name, args.cacert_path.as_deref(), None)?;

@@ -8,8 +8,8 @@ use value::{Map, Value};
 
 use super::folder::{Authority, file_name, is, written};
 use super::{CreateEmptyCrl, RevokeCert, index, read};
-use crate::x509::issue::check_digest;
-use crate::x509::{crl, pem};
+use crate::exec::x509::format::issue::check_digest;
+use crate::exec::x509::format::{crl, pem};
 
 /// The validity of a revocation list in days. It practically never expires, because each revocation
 /// writes a new list.

@@ -1,13 +1,14 @@
 //! The part of the `user` execution module that adds, changes and removes users.
 
+use machine::accounts;
+use machine::accounts::files::{self as files, New};
+use machine::accounts::tools::{self as tools, path};
+use machine::process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Value, log};
 
 use super::{groups_of, known};
-use crate::account_files::{self as files, New};
-use crate::account_tools::{self as tools, path};
-use crate::{accounts, process};
 
 state::exec_module! {
     /// Manage the users of this machine.
@@ -289,7 +290,7 @@ fn add_words(args: &Add) -> Result<Vec<String>, Error> {
 
 /// Returns whether `login.defs` enables a separate group for each user.
 fn has_user_groups() -> Result<bool, Error> {
-    let defs = crate::fs::text_or_none("/etc/login.defs")?.unwrap_or_default();
+    let defs = machine::fs::text_or_none("/etc/login.defs")?.unwrap_or_default();
     let line = defs.lines().find(|line| {
         let head = line.char_indices().nth(15).map_or(line.len(), |(at, _)| at);
         line.get(..head)
@@ -447,7 +448,7 @@ fn move_home(cx: &Exec, root: Option<&str>, name: &str, new: &str) -> Result<(),
     match old.map(|old| below(&old)) {
         Some(old) if std::path::Path::new(&old).is_dir() => {
             let new = below(new);
-            crate::fs::move_path(cx, old.as_ref(), new.as_ref()).map_err(Error::io(new))
+            machine::fs::move_path(cx, old.as_ref(), new.as_ref()).map_err(Error::io(new))
         }
         _ => Ok(()),
     }

@@ -4,11 +4,10 @@ pub(crate) mod change;
 
 use std::path::Path;
 
+use machine::accounts::{self, User};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
-
-use crate::accounts::{self, User};
 
 state::exec_module! {
     /// Manage the users of this machine.

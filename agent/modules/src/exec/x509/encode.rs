@@ -8,11 +8,13 @@ use value::{Map, Value};
 use super::{
     EncodeCertificate, EncodeCrl, EncodeCsr, EncodePrivateKey, appended, as_written, place,
 };
-use crate::x509::containers::{self, Encoding, OF_CERTIFICATES, OF_KEYS, OF_REQUESTS, Pkcs12};
-use crate::x509::crl;
-use crate::x509::keys::Private;
-use crate::x509::parts::{Parts, Request};
-use crate::x509::pem;
+use crate::exec::x509::format::containers::{
+    self, Encoding, OF_CERTIFICATES, OF_KEYS, OF_REQUESTS, Pkcs12,
+};
+use crate::exec::x509::format::crl;
+use crate::exec::x509::format::keys::Private;
+use crate::exec::x509::format::parts::{Parts, Request};
+use crate::exec::x509::format::pem;
 
 /// The encoding of a result, and whether it is written to a file or returned.
 pub(super) struct Delivery<'a> {

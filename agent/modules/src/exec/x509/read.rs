@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use machine::hashes;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
@@ -11,12 +12,11 @@ use super::{
     ReadCsr, VerifyCrl, VerifyPrivateKey, VerifySignature, WillExpire, is_over,
 };
 use crate::exec::file::paths::globbed;
-use crate::hashes;
-use crate::x509::keys::{self, Private};
-use crate::x509::names::Name;
-use crate::x509::parts::{Parts, Request};
-use crate::x509::told::{self, colons};
-use crate::x509::{crl, pem};
+use crate::exec::x509::format::keys::{self, Private};
+use crate::exec::x509::format::names::Name;
+use crate::exec::x509::format::parts::{Parts, Request};
+use crate::exec::x509::format::read::{self, colons};
+use crate::exec::x509::format::{crl, pem};
 
 pub(super) fn expires(_: &Exec, args: Expires) -> Result<Value, Error> {
     Ok(is_over(&Parts::of(&args.certificate.into())?, args.days)?.into())
@@ -101,7 +101,7 @@ fn certificate(given: &str) -> Result<Value, Error> {
         .with("version", parts.version)
         .with("key_size", size)
         .with("key_type", kind.name())
-        .with("serial_number", told::number(&parts.serial))
+        .with("serial_number", read::number(&parts.serial))
         .with("fingerprints", prints)
         .with("subject", subject.map())
         .with("subject_hash", name_hash(&parts.subject)?)
@@ -109,11 +109,11 @@ fn certificate(given: &str) -> Result<Value, Error> {
         .with("issuer", issuer.map())
         .with("issuer_hash", name_hash(&parts.issuer)?)
         .with("issuer_str", issuer.shown())
-        .with("not_before", told::moment(&parts.not_before))
-        .with("not_after", told::moment(&parts.not_after))
+        .with("not_before", read::moment(&parts.not_before))
+        .with("not_after", read::moment(&parts.not_after))
         .with("public_key", pem::text("PUBLIC KEY", &parts.key))
-        .with("extensions", told::all(&parts.extensions))
-        .with("signature_algorithm", told::algorithm(&parts.algorithm))
+        .with("extensions", read::all(&parts.extensions))
+        .with("signature_algorithm", read::algorithm(&parts.algorithm))
         .into())
 }
 
@@ -132,7 +132,7 @@ pub(super) fn read_csr(_: &Exec, args: ReadCsr) -> Result<Value, Error> {
         .with("subject_hash", name_hash(&request.subject)?)
         .with("subject_str", subject.shown())
         .with("public_key_hash", colons(&keys::identifier(&request.key)?))
-        .with("extensions", told::all(&request.extensions))
+        .with("extensions", read::all(&request.extensions))
         .into())
 }
 
@@ -154,6 +154,6 @@ pub(super) fn verify_signature(cx: &Exec, args: VerifySignature) -> Result<Value
         Some(key) => keys::public(cx, &key.into(), args.signing_pub_key_passphrase.as_deref())?,
         None => parts.key.clone(),
     };
-    let digest = crate::x509::issue::digest_of(&parts.algorithm).unwrap_or("sha256");
+    let digest = crate::exec::x509::format::issue::digest_of(&parts.algorithm).unwrap_or("sha256");
     Ok(keys::verify(cx, &key, &parts.signed, &parts.signature, digest)?.into())
 }

@@ -3,12 +3,11 @@
 
 use std::path::PathBuf;
 
+use machine::fs::{self, Owner};
+use machine::hashes;
 use python::path;
 use state::exec::Exec;
 use state::module::Error;
-
-use crate::fs::{self, Owner};
-use crate::hashes;
 
 fn hash_type(cx: &Exec) -> &str {
     cx.opts().text("hash_type").unwrap_or("sha256")

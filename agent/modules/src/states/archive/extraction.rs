@@ -3,14 +3,14 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use machine::fs;
+use machine::process::{Process, which};
 use python::{path, shlex};
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::{Job, call_state, checksum, ownership};
 use crate::exec::archive::{Contents, Kind, Unpack, trimmed, untar, unzipped};
-use crate::fs;
-use crate::process::{Process, which};
 
 /// The result of comparing a folder with an archive.
 #[derive(Default)]
@@ -210,7 +210,7 @@ impl Job<'_> {
         else {
             return Ok(());
         };
-        if crate::hashes::of_file(&self.source, &sum.kind)? == sum.hash {
+        if machine::hashes::of_file(&self.source, &sum.kind)? == sum.hash {
             return Ok(());
         }
         Err(format!(

@@ -4,6 +4,8 @@ mod checksum;
 mod extraction;
 mod ownership;
 
+use machine::accounts::users;
+use machine::process::which;
 use python::{path, shlex};
 use state::exec::Exec;
 use state::module::{Error, Given, Ret};
@@ -12,9 +14,7 @@ use value::{Map, Value};
 use crate::exec::archive::{self, Contents};
 use crate::exec::file::source::{self as sums, Sum};
 use crate::exec::gpg::verify::{Signed, Signers, signers};
-use crate::process::which;
-use crate::source::{self, Url, redacted};
-use crate::users;
+use crate::fileserver::fetch::{self, Url, redacted};
 
 state::state_module! {
     /// Extract archives.
@@ -394,11 +394,11 @@ impl Job<'_> {
         let cached = if self.local {
             Some(self.source.clone())
         } else {
-            source::is_cached(self.cx, &self.source, &self.cx.saltenv)
+            fetch::is_cached(self.cx, &self.source, &self.cx.saltenv)
         };
         let cached = match cached {
             Some(cached) => cached,
-            None => source::external(self.cx, &self.source, &self.cx.saltenv)?
+            None => fetch::external(self.cx, &self.source, &self.cx.saltenv)?
                 .to_string_lossy()
                 .into_owned(),
         };
@@ -434,7 +434,7 @@ impl Job<'_> {
         if fetched.result != Some(true) {
             return Ok(Step::Done(fetched));
         }
-        let found = source::is_cached(self.cx, &self.source, &self.cx.saltenv);
+        let found = fetch::is_cached(self.cx, &self.source, &self.cx.saltenv);
         let found =
             found.ok_or_else(|| Error::refused(format!("Failed to cache {}", self.shown())))?;
         Ok(Step::Next(found))

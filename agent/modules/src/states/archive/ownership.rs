@@ -3,13 +3,14 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use machine::accounts::users;
+use machine::fs;
 use python::path;
 use state::module::Ret;
 use value::{Map, Value};
 
 use super::{Job, call_state};
 use crate::exec::archive::Contents;
-use crate::{fs, users};
 
 /// The paths whose owners could not be set.
 #[derive(Default)]

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use machine::fs;
 use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 
 use super::{gate, itself_absolute};
-use crate::fs;
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use machine::fs;
 use python::{shlex, text};
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -9,7 +10,6 @@ use value::{Map, Value};
 
 use super::texts::{self, Sources, named, shown_diff};
 use crate::exec::file::{edit, edit_replace};
-use crate::fs;
 
 state::state_module! {
     /// Add text at the end or beginning of files.

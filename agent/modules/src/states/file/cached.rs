@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use machine::fs;
+use machine::hashes;
 use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -10,8 +12,7 @@ use value::{Map, Value};
 use super::gate;
 use crate::exec::file::source::{self as sums, Sum};
 use crate::exec::gpg::verify::{Signed, signers};
-use crate::source::{self, How, Url, redacted};
-use crate::{fs, hashes};
+use crate::fileserver::fetch::{self, How, Url, redacted};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
@@ -99,7 +100,7 @@ fn hash_type(cx: &Exec, sum: Option<&Sum>) -> String {
 
 fn would(cx: &Exec, args: &Cached, sum: Option<&Sum>) -> Result<String, Error> {
     let name = &args.name;
-    let Some(copy) = source::is_cached(cx, name, &args.saltenv) else {
+    let Some(copy) = fetch::is_cached(cx, name, &args.saltenv) else {
         return Ok(format!("File will be cached: {name}"));
     };
     let Some(sum) = sum else {
@@ -136,14 +137,14 @@ fn local(cx: &Exec, parts: &Url, args: &Cached, sum: Option<&Sum>) -> Result<Ret
 fn fetched(cx: &Exec, args: &Cached, sum: Option<&Sum>) -> Result<Ret, Error> {
     let name = &args.name;
     let kind = hash_type(cx, sum);
-    let before = source::is_cached(cx, name, &args.saltenv);
+    let before = fetch::is_cached(cx, name, &args.saltenv);
     let before = before.and_then(|copy| hashes::of_file(&copy, &kind).ok());
     let how = How {
         hash: sum.map(|sum| sum.hash.as_str()),
         use_etag: args.use_etag,
         ..How::default()
     };
-    let copy = source::in_cache(cx, name, &args.saltenv, how)?;
+    let copy = fetch::in_cache(cx, name, &args.saltenv, how)?;
     let Some(copy) = copy else {
         let name = redacted(name);
         return Err(
@@ -178,7 +179,7 @@ fn not_cached(cx: &Exec, args: NotCached) -> Result<Ret, Error> {
             "File {path} is a local path, no action taken"
         )));
     }
-    let Some(copy) = source::is_cached(cx, name, &args.saltenv) else {
+    let Some(copy) = fetch::is_cached(cx, name, &args.saltenv) else {
         return Ok(Ret::ok(format!("{name} is not cached")));
     };
     let would = Ret::would(format!("{copy} is set to be deleted")).change("deleted", true);

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use machine::fs;
+use machine::fs::Walked;
+use machine::fs::handle::{Folder, Links};
 use python::path;
 use state::exec::Exec;
 use state::module::Error;
 use value::glob::fnmatch;
 use value::{Map, Value};
 
-use crate::fs;
-use crate::fs::Walked;
-use crate::fs::handle::{Folder, Links};
 use value::pyre::{Flags, Regex};
 
 use super::tree;

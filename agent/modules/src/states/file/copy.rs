@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use machine::accounts::users;
+use machine::fs;
+use machine::hashes;
 use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -13,7 +16,6 @@ use crate::exec::file::managed::searchable;
 use crate::exec::file::perms::{self, Wanted};
 use crate::exec::file::stat::{self, normalized};
 use crate::exec::file::{links, makedirs, touch as times};
-use crate::{fs, hashes, users};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.

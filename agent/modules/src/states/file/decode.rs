@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use machine::fs;
 use python::base64;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::hashutil::digest_of;
-use crate::fs;
 
 state::state_module! {
     /// Create files from base64 data.

@@ -2,6 +2,10 @@
 
 use std::path::Path;
 
+use machine::accounts::users;
+use machine::fs;
+use machine::fs::Walked;
+use machine::fs::handle::{Folder, Links, Place};
 use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -12,9 +16,6 @@ use super::{absolute, check_user, gate, owner};
 use crate::exec::file::makedirs;
 use crate::exec::file::perms::{self, Spot, Wanted, note};
 use crate::exec::file::stat::{self, normalized};
-use crate::fs::Walked;
-use crate::fs::handle::{Folder, Links, Place};
-use crate::{fs, users};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.

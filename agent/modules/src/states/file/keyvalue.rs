@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use machine::fs;
 use python::text;
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -9,7 +10,6 @@ use value::{Map, Value};
 
 use super::texts::{self, named};
 use crate::exec::file::edit;
-use crate::fs;
 
 state::state_module! {
     /// Edit lines that consist of a key and a value.

@@ -3,6 +3,9 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use machine::accounts;
+use machine::accounts::users;
+use machine::fs;
 use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -11,7 +14,6 @@ use value::{Map, Value};
 use super::{gate, owner};
 use crate::exec::file::stat::{self, normalized};
 use crate::exec::file::{links, makedirs};
-use crate::{accounts, fs, users};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.

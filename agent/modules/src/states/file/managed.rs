@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use machine::hashes;
 use python::{encoding, path};
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -14,8 +15,8 @@ use crate::exec::file::perms;
 use crate::exec::file::source as sums;
 use crate::exec::file::stat::{self, Stats, normalized};
 use crate::exec::gpg::verify::{Signers, signers};
-use crate::source::Url;
-use crate::{hashes, template};
+use crate::fileserver::fetch::Url;
+use crate::fileserver::template;
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
@@ -467,7 +468,7 @@ fn forget(cx: &Exec, request: &Request, body: Option<Body>) {
         .as_ref()
         .is_some_and(|url| Url::parse(url).is_remote());
     if let (true, Some(Body::File(path))) = (remote, body) {
-        let _ = crate::fs::remove(cx, Path::new(&path));
+        let _ = machine::fs::remove(cx, Path::new(&path));
     }
 }
 
@@ -488,7 +489,7 @@ fn refused(
     let file = trial_file(place);
     work::trial(cx, request, body, &file)?;
     let answer = judged(cx, command, &file);
-    let _ = crate::fs::remove(cx, &file);
+    let _ = machine::fs::remove(cx, &file);
     answer
 }
 

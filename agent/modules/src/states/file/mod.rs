@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
+use machine::accounts::users;
+use machine::fs::handle::{self, Links};
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
-
-use crate::fs::handle::{self, Links};
-use crate::users;
 
 pub(crate) mod absent;
 pub(crate) mod accumulated;

@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use machine::process;
 use python::shlex;
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -15,7 +16,6 @@ use super::texts::{self, named};
 use crate::exec::file::edit_sed::run_patch;
 use crate::exec::file::managed::{self as work, Request};
 use crate::exec::file::source as sums;
-use crate::process;
 
 state::state_module! {
     /// Apply patches.

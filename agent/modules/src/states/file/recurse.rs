@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use machine::fs;
 use python::path;
 use state::exec::Exec;
 use state::module::{Error, Given, Ret};
@@ -13,7 +14,6 @@ use super::tree::{self, Options, Tree};
 use super::{absolute, check_user, clean, owner};
 use crate::exec::file::makedirs;
 use crate::exec::file::stat::normalized;
-use crate::fs;
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.

@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use machine::process::Process;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
@@ -13,7 +14,6 @@ use value::{Map, Value};
 use super::texts::{self, named};
 use crate::exec::file::managed::{self as work, Request};
 use crate::exec::file::stat::normalized;
-use crate::process::Process;
 use crate::serializers::Serializer;
 
 state::state_module! {
@@ -173,7 +173,7 @@ fn merged(
     if !args.merge_if_exists || !path.is_file() {
         return Ok(None);
     }
-    let text = crate::fs::text(path)?;
+    let text = machine::fs::text(path)?;
     let old = serializer
         .deserialize(&text, &args.deserializer_opts)
         .map_err(|error| Error::refused(format!("Failed to deserialize existing data: {error}")))?;
@@ -276,11 +276,11 @@ fn refused(
     }
     let folder = args.tmp_dir.clone().unwrap_or_else(|| "/tmp".into());
     let place = format!("{folder}/.pinch.{}{}", std::process::id(), args.tmp_ext);
-    let owner = crate::fs::Owner {
+    let owner = machine::fs::Owner {
         mode: Some(0o600),
-        ..crate::fs::Owner::default()
+        ..machine::fs::Owner::default()
     };
-    crate::fs::write(cx, Path::new(&place), contents, owner)?;
+    machine::fs::write(cx, Path::new(&place), contents, owner)?;
     let output = Process::shell_line(format!("{command} {place}")).run(cx);
     let _ = std::fs::remove_file(&place);
     let output = output?;

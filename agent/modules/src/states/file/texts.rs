@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use machine::fs;
 use python::{difflib, path, text};
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value, log};
 
-use crate::fs;
-use crate::source::{self, How};
-use crate::template;
+use crate::fileserver::fetch::{self, How};
+use crate::fileserver::template;
 
 /// Returns the path with `~` expanded.
 pub(super) fn expanded(name: &str) -> String {
@@ -106,7 +106,7 @@ impl Sources {
             hash,
             ..How::default()
         };
-        let found = source::cached(cx, source, &cx.saltenv, how)
+        let found = fetch::cached(cx, source, &cx.saltenv, how)
             .map_err(|error| Ret::failed(error.to_string()))?;
         let path = found
             .filter(|path| Path::new(path).is_file())

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use machine::fs;
 use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -13,7 +14,6 @@ use value::{Map, Value};
 
 use super::{absolute, gate};
 use crate::exec::file::{links, stat};
-use crate::fs;
 use value::pyre::{Anchor, Flags, Regex, Subject};
 
 state::state_module! {

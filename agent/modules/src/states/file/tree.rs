@@ -9,7 +9,7 @@ use value::{Map, Value};
 
 use super::clean::included;
 use crate::exec::cp;
-use crate::source::salt_path;
+use crate::fileserver::fetch::salt_path;
 
 /// The options for reading a tree.
 #[derive(Clone, Debug, Default)]

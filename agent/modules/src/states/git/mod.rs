@@ -9,13 +9,13 @@ mod present;
 mod remote;
 mod update;
 
+use machine::fs;
 use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::git::{Git, refuse_unknown};
-use crate::fs;
 
 use cloned::cloned;
 use detached::detached;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use machine::fs;
 use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -9,7 +10,6 @@ use state::module::{Error, Ret};
 use super::{Present, Work, joined};
 use crate::exec::git::tree::init_options;
 use crate::exec::git::{Git, line};
-use crate::fs;
 
 pub(super) fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let name = &args.name;

@@ -4,13 +4,13 @@ pub(crate) mod fstab;
 mod mounted;
 mod options;
 
+use machine::fs;
 use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::mount::{self, Wanted, option_list};
-use crate::fs;
 
 use mounted::mounted;
 

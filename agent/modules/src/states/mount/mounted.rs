@@ -1,5 +1,6 @@
 //! `mount.mounted`.
 
+use machine::fs;
 use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
@@ -8,7 +9,6 @@ use value::{Map, Value};
 use super::{Mounted, listed, options, persisted};
 use crate::exec::mount::fstab::{self, Entry, Writing};
 use crate::exec::mount::{self, Wanted, option_list};
-use crate::fs;
 
 /// The arguments of the state, and the current mount.
 struct Job<'a> {

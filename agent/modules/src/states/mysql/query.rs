@@ -1,6 +1,7 @@
 //! The `mysql_query` state module. Salt 3008 no longer has it; the returns are those of Salt's last
 //! version of it.
 
+use machine::fs::{self, Owner};
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use std::path::Path;
@@ -8,7 +9,6 @@ use std::path::Path;
 use value::{Map, Value, python};
 
 use crate::exec::mysql::{Conn, ask, ask_file, database};
-use crate::fs::{self, Owner};
 
 state::state_module! {
     /// Run statements on MySQL and MariaDB. Each function also accepts `connection_user`,

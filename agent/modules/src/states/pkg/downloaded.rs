@@ -7,8 +7,8 @@ use value::{Map, Value};
 use super::find::suggested;
 use super::installed::is_there;
 use super::{Downloaded, Named, alone, is_empty_list, names, pinned_all, text};
-use crate::pkg::transaction::{self, Install};
-use crate::pkg::{Packages, Provider, downloads, listing, spec, targets};
+use crate::exec::pkg::providers::transaction::{self, Install};
+use crate::exec::pkg::providers::{Packages, Provider, downloads, listing, spec, targets};
 
 pub(super) fn run(cx: &Exec, provider: &dyn Provider, args: &Downloaded) -> Result<Ret, Error> {
     if provider.downloads().is_none() {

@@ -5,7 +5,7 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::{Installed, Named};
-use crate::pkg::{Packages, Provider, listing, spec, targets};
+use crate::exec::pkg::providers::{Packages, Provider, listing, spec, targets};
 
 /// The wanted packages, and the required actions.
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ fn desired(cx: &Exec, provider: &dyn Provider, args: &Installed) -> Result<Optio
     }
     // The name keeps its architecture: `vim:i386` is installed under this name.
     let wanted = targets::repacked(cx, provider, &args.pkgs, false)?;
-    let named = |wanted: Vec<crate::pkg::Wanted>| {
+    let named = |wanted: Vec<crate::exec::pkg::providers::Wanted>| {
         let wanted = wanted.into_iter();
         wanted.map(|one| (one.name, one.version)).collect()
     };
@@ -165,7 +165,11 @@ impl Find<'_> {
             return Ok(());
         }
         if refresh {
-            crate::pkg::transaction::refresh(self.cx, self.provider, &self.args.kwargs)?;
+            crate::exec::pkg::providers::transaction::refresh(
+                self.cx,
+                self.provider,
+                &self.args.kwargs,
+            )?;
             self.found.refreshed = true;
         }
         let kwargs = self.args.kwargs.clone();

@@ -5,7 +5,7 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::{Held, Unheld, alone, is_empty_list, text};
-use crate::pkg::{Provider, Wanted, holds};
+use crate::exec::pkg::providers::{Provider, Wanted, holds};
 
 pub(super) fn held(cx: &Exec, provider: &dyn Provider, args: &Held) -> Result<Ret, Error> {
     if is_empty_list(&args.pkgs) && !args.replace {

@@ -7,9 +7,9 @@ use value::{Map, Value, nested};
 use super::find::{self, Found};
 use super::{Installed, Named, alone, change, installable, is_empty_list, is_refresh_due};
 use super::{names, pinned, pinned_all, text};
-use crate::pkg::failed::Failed;
-use crate::pkg::transaction::{self, Install};
-use crate::pkg::{Packages, Provider, holds, listing, spec};
+use crate::exec::pkg::providers::failed::Failed;
+use crate::exec::pkg::providers::transaction::{self, Install};
+use crate::exec::pkg::providers::{Packages, Provider, holds, listing, spec};
 
 pub(super) fn run(cx: &Exec, provider: &dyn Provider, mut args: Installed) -> Result<Ret, Error> {
     if is_empty_list(&args.pkgs) {

@@ -5,8 +5,8 @@ use state::module::{Error, Ret};
 use value::{Map, Value, log};
 
 use super::{Latest, Named, installable, is_empty_list, is_refresh_due};
-use crate::pkg::transaction::{self, Install};
-use crate::pkg::{Packages, Provider, listing, targets};
+use crate::exec::pkg::providers::transaction::{self, Install};
+use crate::exec::pkg::providers::{Packages, Provider, listing, targets};
 
 pub(super) fn run(cx: &Exec, provider: &dyn Provider, mut args: Latest) -> Result<Ret, Error> {
     if args.kwargs.get("sources").is_some_and(Value::is_true) {

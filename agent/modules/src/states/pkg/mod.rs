@@ -15,8 +15,8 @@ use state::exec::Exec;
 use state::module::{Error, Given, Ret};
 use value::{Map, Value};
 
-use crate::pkg::transaction::refresh_mark;
-use crate::pkg::{self, Provider};
+use crate::exec::pkg::providers::transaction::refresh_mark;
+use crate::exec::pkg::providers::{self, Provider};
 
 state::state_module! {
     /// Manage packages.
@@ -181,13 +181,13 @@ state::state_module! {
 pub(super) type Named = Vec<(String, Option<String>)>;
 
 fn installed(cx: &Exec, args: Installed) -> Result<Ret, Error> {
-    let provider = pkg::provider(cx)?;
+    let provider = providers::provider(cx)?;
     init(cx);
     installed::run(cx, provider, args)
 }
 
 fn latest(cx: &Exec, args: Latest) -> Result<Ret, Error> {
-    let provider = pkg::provider(cx)?;
+    let provider = providers::provider(cx)?;
     init(cx);
     latest::run(cx, provider, args)
 }
@@ -202,7 +202,7 @@ fn removed(cx: &Exec, args: Removed) -> Result<Ret, Error> {
         ignore_epoch: args.ignore_epoch,
         kwargs: args.kwargs,
     };
-    removed::run(cx, pkg::provider(cx)?, &asked)
+    removed::run(cx, providers::provider(cx)?, &asked)
 }
 
 fn purged(cx: &Exec, args: Purged) -> Result<Ret, Error> {
@@ -215,23 +215,23 @@ fn purged(cx: &Exec, args: Purged) -> Result<Ret, Error> {
         ignore_epoch: args.ignore_epoch,
         kwargs: args.kwargs,
     };
-    removed::run(cx, pkg::provider(cx)?, &asked)
+    removed::run(cx, providers::provider(cx)?, &asked)
 }
 
 fn uptodate(cx: &Exec, args: Uptodate) -> Result<Ret, Error> {
-    uptodate::run(cx, pkg::provider(cx)?, &args)
+    uptodate::run(cx, providers::provider(cx)?, &args)
 }
 
 fn held(cx: &Exec, args: Held) -> Result<Ret, Error> {
-    held::held(cx, pkg::provider(cx)?, &args)
+    held::held(cx, providers::provider(cx)?, &args)
 }
 
 fn unheld(cx: &Exec, args: Unheld) -> Result<Ret, Error> {
-    held::unheld(cx, pkg::provider(cx)?, &args)
+    held::unheld(cx, providers::provider(cx)?, &args)
 }
 
 fn downloaded(cx: &Exec, args: Downloaded) -> Result<Ret, Error> {
-    downloaded::run(cx, pkg::provider(cx)?, &args)
+    downloaded::run(cx, providers::provider(cx)?, &args)
 }
 
 fn group_installed(cx: &Exec, args: GroupInstalled) -> Result<Ret, Error> {
@@ -261,7 +261,7 @@ fn init(cx: &Exec) {
     let known = cx.context(|context| context.insert(DONE, jid.clone()));
     let mark = refresh_mark(cx);
     if known.as_ref() != Some(&jid) && !mark.exists() {
-        let made = crate::fs::write(cx, &mark, b"", crate::fs::Owner::default());
+        let made = machine::fs::write(cx, &mark, b"", machine::fs::Owner::default());
         if let Err(error) = made {
             value::log::warning(format_args!("Encountered error writing rtag: {error}"));
         }
@@ -330,7 +330,7 @@ fn installable(
     refresh: bool,
 ) -> Result<Map, Error> {
     if refresh {
-        pkg::transaction::refresh(cx, provider, &Map::new())?;
+        providers::transaction::refresh(cx, provider, &Map::new())?;
     }
     let parts = |pinned: bool| {
         let chosen = targets

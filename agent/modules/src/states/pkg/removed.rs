@@ -5,7 +5,7 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::{change, is_empty_list};
-use crate::pkg::{Provider, Wanted, listing, spec, targets, transaction};
+use crate::exec::pkg::providers::{Provider, Wanted, listing, spec, targets, transaction};
 
 /// The arguments of the two states.
 pub(super) struct Asked {

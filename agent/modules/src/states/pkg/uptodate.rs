@@ -5,7 +5,7 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::{Uptodate, change};
-use crate::pkg::{Provider, listing, transaction};
+use crate::exec::pkg::providers::{Provider, listing, transaction};
 
 pub(super) fn run(cx: &Exec, provider: &dyn Provider, args: &Uptodate) -> Result<Ret, Error> {
     let Some(refresh) = args.refresh.as_bool() else {

@@ -10,7 +10,9 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use crate::{inverses, missing, service};
+use crate::exec::service::providers;
+use crate::inverses;
+use crate::loader::needs;
 
 state::state_module! {
     /// Manage services: whether they run now, and whether they start with the system.
@@ -130,12 +132,13 @@ impl<'a> Service<'a> {
             "State '{}' was not found in SLS '{}'\nReason: 'service' __virtual__ returned False: {}\n",
             low.map(|low| low.function()).unwrap_or_default(),
             low.map_or("", |low| low.sls.as_str()),
-            missing::no_service(cx)
+            needs::no_service(cx)
         )))
     }
 
     fn has(&self, function: &str) -> bool {
-        self.cx.is_custom(&format!("service.{function}")) || service::of(self.cx, function).is_ok()
+        self.cx.is_custom(&format!("service.{function}"))
+            || providers::of(self.cx, function).is_ok()
     }
 
     fn call(&self, function: &str, kwargs: Map) -> Result<Value, Error> {
@@ -170,7 +173,7 @@ impl<'a> Service<'a> {
     /// warning for each that this machine does not support.
     fn systemd_only(&self, function: &str) -> (Map, Vec<String>) {
         let (mut passed, mut warnings) = (Map::new(), Vec::new());
-        let is_systemd = service::of(self.cx, function)
+        let is_systemd = providers::of(self.cx, function)
             .is_ok_and(|provider| provider.name() == "systemd_service");
         let names: &[&str] = match function {
             _ if !is_systemd => &[],
@@ -182,7 +185,7 @@ impl<'a> Service<'a> {
         };
         for name in names {
             match self.kwargs.get(name) {
-                Some(value) if service::booted() => {
+                Some(value) if providers::booted() => {
                     passed.insert(*name, value.clone());
                 }
                 Some(_) => warnings.push(format!(

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use machine::accounts;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::{NUMBERS, Present};
-use crate::accounts;
 use crate::exec::shadow;
 use crate::exec::user;
 use crate::exec::user::change::GECOS;

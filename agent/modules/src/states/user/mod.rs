@@ -2,13 +2,13 @@
 
 mod difference;
 
+use machine::accounts;
+use machine::accounts::crypt;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value, log, python};
 
 use self::difference::{Wanted, difference};
-use crate::accounts;
-use crate::crypt;
 use crate::exec::file::makedirs;
 use crate::exec::shadow::{self, Number};
 use crate::exec::user::change::{self, Add, GECOS};

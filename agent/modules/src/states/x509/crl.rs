@@ -7,11 +7,11 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::{CrlManaged, File, Plan, told, unknown};
-use crate::x509::containers::{Encoding, OF_REQUESTS};
-use crate::x509::crl::{Draft, List};
-use crate::x509::der::stamp;
-use crate::x509::issue::{check_digest, digest_of, in_days};
-use crate::x509::pem;
+use crate::exec::x509::format::containers::{Encoding, OF_REQUESTS};
+use crate::exec::x509::format::crl::{Draft, List};
+use crate::exec::x509::format::der::stamp;
+use crate::exec::x509::format::issue::{check_digest, digest_of, in_days};
+use crate::exec::x509::format::pem;
 
 /// The extension with the number of the list, which an authority increases with each list.
 const NUMBER: &str = "cRLNumber";

@@ -1,0 +1,4 @@
+//! The network: HTTP, and the interfaces of this machine.
+
+pub mod http;
+pub mod interfaces;

@@ -1,0 +1,749 @@
+//! The `x509` execution module: keys, certificates and requests, with the program `openssl`.
+
+use std::path::Path;
+
+use machine::fs::{self, Owner};
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use crate::exec::x509::format::containers::{
+    self, Encoding, OF_CERTIFICATES, OF_KEYS, OF_REQUESTS, Pkcs12,
+};
+use crate::exec::x509::format::crl;
+use crate::exec::x509::format::issue::{
+    Asking, Draft, check_digest, expires as is_over, given, merge, renamed,
+};
+use crate::exec::x509::format::keys::{self, Private};
+use crate::exec::x509::format::parts::{Parts, Request};
+use crate::exec::x509::format::pem;
+
+mod encode;
+pub mod format;
+mod read;
+
+use encode::{Delivery, encode_certificate, encode_crl, encode_csr, encode_private_key, keep_copy};
+use read::{
+    expired, expires, get_pem_entries, get_pem_entry, read_certificate, read_certificates,
+    read_crl, read_csr, verify_crl, verify_private_key, verify_signature, will_expire,
+};
+
+/// The maximum time in seconds that another machine may take to sign.
+const REMOTE_S: i64 = 60;
+
+state::exec_module! {
+    /// Manage keys, certificates and certificate signing requests.
+    mod x509;
+
+    /// Create a certificate. The subject, the extensions and further settings are keywords, as in
+    /// the state `x509.certificate_managed`.
+    fn create_certificate(CreateCertificate {
+        /// The ID of the minion that signs the certificate.
+        ca_server: Option<String> = None,
+        /// The signing policy, whose settings override all others.
+        signing_policy: Option<String> = None,
+        /// The encoding: `pem`, `der`, `pkcs7_pem`, `pkcs7_der` or `pkcs12`.
+        encoding: String = "pem".into(),
+        /// The certificates to append.
+        append_certs: Value = Value::Null,
+        /// The passphrase that encrypts a PKCS#12 container.
+        pkcs12_passphrase: Option<String> = None,
+        /// True to encrypt the container so that older systems can read it.
+        pkcs12_encryption_compat: bool = false,
+        /// The name of the certificate in a PKCS#12 container.
+        pkcs12_friendlyname: Option<String> = None,
+        /// The path of the file to write; the text is returned if not given.
+        path: Option<String> = None,
+        /// True to overwrite an existing file.
+        overwrite: bool = true,
+        /// True to return bytes instead of text.
+        raw: bool = false,
+        ..kwargs
+    });
+
+    /// Create a certificate revocation list.
+    fn create_crl(CreateCrl {
+        /// The private key of the CA.
+        signing_private_key: Value,
+        /// The revoked certificates: dictionaries with `certificate` or `serial_number`, and
+        /// `revocation_date`, `not_after` and `extensions`.
+        revoked: Value,
+        /// The certificate of the CA.
+        signing_cert: Value = Value::Null,
+        /// The passphrase of the CA's private key.
+        signing_private_key_passphrase: Option<String> = None,
+        /// True to include expired certificates.
+        include_expired: bool = false,
+        /// The number of days for which the list is valid.
+        days_valid: f64 = 100.0,
+        /// The hash algorithm of the signature.
+        digest: String = "sha256".into(),
+        /// The encoding: `pem` or `der`.
+        encoding: String = "pem".into(),
+        /// The extensions of the list, such as `cRLNumber` and `authorityKeyIdentifier`.
+        extensions: Value = Value::Null,
+        /// The path of the file to write; the text is returned if not given.
+        path: Option<String> = None,
+        /// True to return bytes instead of text.
+        raw: bool = false,
+        ..kwargs
+    });
+
+    /// Convert a certificate to another encoding, or combine it with other certificates.
+    fn encode_certificate(EncodeCertificate {
+        /// The path or the text of the certificate.
+        certificate: Value,
+        /// The encoding: `pem`, `der`, `pkcs7_pem`, `pkcs7_der` or `pkcs12`.
+        encoding: String = "pem".into(),
+        /// The certificates to append.
+        append_certs: Value = Value::Null,
+        /// The private key of the certificate, for a PKCS#12 container.
+        private_key: Value = Value::Null,
+        /// The passphrase of the private key.
+        private_key_passphrase: Option<String> = None,
+        /// The passphrase that encrypts a PKCS#12 container.
+        pkcs12_passphrase: Option<String> = None,
+        /// True to encrypt the container so that older systems can read it.
+        pkcs12_encryption_compat: bool = false,
+        /// The name of the certificate in a PKCS#12 container.
+        pkcs12_friendlyname: Option<String> = None,
+        /// True to return bytes instead of text.
+        raw: bool = false,
+    });
+
+    /// Convert a certificate revocation list to another encoding.
+    fn encode_crl(EncodeCrl {
+        /// The revocation list.
+        crl: Value,
+        /// The encoding: `pem` or `der`.
+        encoding: String = "pem".into(),
+        /// True to return bytes instead of text.
+        raw: bool = false,
+    });
+
+    /// Convert a certificate signing request to another encoding.
+    fn encode_csr(EncodeCsr {
+        /// The certificate signing request.
+        csr: Value,
+        /// The encoding: `pem` or `der`.
+        encoding: String = "pem".into(),
+        /// True to return bytes instead of text.
+        raw: bool = false,
+    });
+
+    /// Convert a private key to another encoding.
+    fn encode_private_key(EncodePrivateKey {
+        /// The key.
+        private_key: Value,
+        /// The encoding: `pem`, `der` or `pkcs12`.
+        encoding: String = "pem".into(),
+        /// The passphrase that encrypts the result.
+        passphrase: Option<String> = None,
+        /// The passphrase of the given private key.
+        private_key_passphrase: Option<String> = None,
+        /// True to encrypt a PKCS#12 container so that older systems can read it.
+        pkcs12_encryption_compat: bool = false,
+        /// True to return bytes instead of text.
+        raw: bool = false,
+    });
+
+    /// Create a private key.
+    fn create_private_key(CreatePrivateKey {
+        /// The algorithm: `rsa`, `ec`, `ed25519` or `ed448`.
+        algo: String = "rsa".into(),
+        /// The size of the key: 2048, 3072 or 4096 for RSA; 256, 384 or 521 for EC.
+        keysize: Option<i64> = None,
+        /// The passphrase that encrypts the key.
+        passphrase: Option<String> = None,
+        /// The encoding: `pem`, `der` or `pkcs12`.
+        encoding: String = "pem".into(),
+        /// True to encrypt a PKCS#12 container so that older systems can read it.
+        pkcs12_encryption_compat: bool = false,
+        /// The path of the file to write; the text is returned if not given.
+        path: Option<String> = None,
+        /// True to return bytes instead of text.
+        raw: bool = false,
+        ..kwargs
+    });
+
+    /// Create a certificate signing request. The subject and the extensions are keywords, as in the
+    /// state `x509.csr_managed`.
+    fn create_csr(CreateCsr {
+        /// The private key that signs the request.
+        private_key: String,
+        /// The passphrase of the private key.
+        private_key_passphrase: Option<String> = None,
+        /// The hash algorithm of the signature.
+        digest: String = "sha256".into(),
+        /// The encoding: `pem` or `der`.
+        encoding: String = "pem".into(),
+        /// The path of the file to write; the text is returned if not given.
+        path: Option<String> = None,
+        /// True to return bytes instead of text.
+        raw: bool = false,
+        ..kwargs
+    });
+
+    /// Return whether a certificate expires within a number of days.
+    fn expires(Expires {
+        /// The path or the text of the certificate.
+        certificate: String,
+        /// The number of days.
+        days: f64 = 0.0,
+    });
+
+    /// Return whether a certificate has expired, with its common name.
+    fn expired(Expired {
+        /// The path or the text of the certificate.
+        certificate: String,
+    });
+
+    /// Return whether a certificate expires within a number of days, with its common name.
+    fn will_expire(WillExpire {
+        /// The path or the text of the certificate.
+        certificate: String,
+        /// The number of days.
+        days: f64,
+    });
+
+    /// Return the first PEM block of each file that a pattern matches.
+    fn get_pem_entries(GetPemEntries {
+        /// The glob pattern, such as `/etc/pki/*.crt`.
+        glob_path: String,
+    });
+
+    /// Return the first block of a PEM text in normalized form.
+    fn get_pem_entry(GetPemEntry {
+        /// The text, or the path of a file.
+        text: String,
+        /// The required type, such as `CERTIFICATE`.
+        pem_type: Option<String> = None,
+    });
+
+    /// Return the size of a private key, or None if its algorithm has only one size.
+    fn get_private_key_size(GetPrivateKeySize {
+        /// The key.
+        private_key: String,
+        /// The passphrase of the private key.
+        passphrase: Option<String> = None,
+    });
+
+    /// Return the public key of a key, a certificate or a request.
+    fn get_public_key(GetPublicKey {
+        /// The key, the certificate or the request.
+        key: String,
+        /// The passphrase of the key.
+        passphrase: Option<String> = None,
+    });
+
+    /// Return a signing policy of the pillar, the configuration, or another minion.
+    fn get_signing_policy(GetSigningPolicy {
+        /// The name of the signing policy.
+        signing_policy: Option<String> = None,
+        /// The ID of the other minion.
+        ca_server: Option<String> = None,
+    });
+
+    /// Return the contents of a certificate.
+    fn read_certificate(ReadCertificate {
+        /// The path or the text of the certificate.
+        certificate: String,
+    });
+
+    /// Return the contents of each certificate whose file a pattern matches.
+    fn read_certificates(ReadCertificates {
+        /// The glob pattern, such as `/etc/pki/*.crt`.
+        glob_path: String,
+    });
+
+    /// Return the contents of a certificate revocation list.
+    fn read_crl(ReadCrl {
+        /// The path or the text of the revocation list.
+        crl: String,
+    });
+
+    /// Return the contents of a certificate signing request.
+    fn read_csr(ReadCsr {
+        /// The path or the text of the request.
+        csr: String,
+    });
+
+    /// Sign a certificate for another minion.
+    fn sign_remote_certificate(SignRemoteCertificate {
+        /// The name of the signing policy on this machine.
+        signing_policy: String,
+        /// The other settings of the certificate.
+        kwargs: Map,
+        /// True to return only the signing policy.
+        get_signing_policy_only: bool = false,
+        ..more_kwargs
+    });
+
+    /// Return whether a certificate revocation list is signed by the key of a certificate.
+    fn verify_crl(VerifyCrl {
+        /// The revocation list.
+        crl: String,
+        /// The certificate, or another source of its public key.
+        cert: String,
+    });
+
+    /// Return whether a private and a public key belong together.
+    fn verify_private_key(VerifyPrivateKey {
+        /// The private key.
+        private_key: String,
+        /// The public key, or a source that contains it.
+        public_key: String,
+        /// The passphrase of the private key.
+        passphrase: Option<String> = None,
+    });
+
+    /// Return whether a certificate is signed by a key, by default its own.
+    fn verify_signature(VerifySignature {
+        /// The path or the text of the certificate.
+        certificate: String,
+        /// The key, or a source that contains it.
+        signing_pub_key: Option<String> = None,
+        /// The passphrase of the key.
+        signing_pub_key_passphrase: Option<String> = None,
+    });
+
+    /// Write a PEM text in normalized form to a file that only its owner can read.
+    fn write_pem(WritePem {
+        /// The PEM text.
+        text: String,
+        /// The path of the file.
+        path: String,
+        /// Accepted and ignored: other contents of the file are not kept.
+        overwrite: bool = true,
+        /// The required type, such as `CERTIFICATE`.
+        pem_type: Option<String> = None,
+    });
+}
+
+/// Reads the certificates to append to another one.
+///
+/// # Errors
+/// When one of them is not a certificate.
+pub(crate) fn appended(given: &Value) -> Result<Vec<Parts>, Error> {
+    match given {
+        Value::Null => Ok(Vec::new()),
+        Value::List(items) => items.iter().map(Parts::of).collect(),
+        one => Ok(vec![Parts::of(one)?]),
+    }
+}
+
+/// Writes a file that only its owner can read.
+fn place(cx: &Exec, path: &str, bytes: &[u8]) -> Result<(), Error> {
+    let owner = Owner {
+        mode: Some(0o600),
+        ..Owner::default()
+    };
+    fs::write(cx, Path::new(path), bytes, owner)
+}
+
+/// Creates a certificate, on this machine or on `ca_server`. `args` are the arguments of
+/// `create_certificate`.
+///
+/// # Errors
+/// When the arguments are not valid, or openssl or the other minion reports an error.
+pub(crate) fn made(
+    cx: &Exec,
+    mut args: Map,
+    ca_server: Option<&str>,
+    policy: Option<&str>,
+) -> Result<Parts, Error> {
+    renamed(&mut args);
+    let digest = given(&args, "digest").map_or_else(|| "sha256".into(), Value::to_text);
+    check_digest(&digest)?;
+    match ca_server {
+        None => {
+            merge(&mut args, own_policy(cx, policy)?);
+            let der = Draft::of(cx, &args, false)?.signed(cx)?;
+            let made = Parts::read(&der).ok_or("openssl gave no certificate")?;
+            keep_copy(cx, &made, &args)?;
+            Ok(made)
+        }
+        Some(server) => {
+            let policy = policy.ok_or(
+                "signing_policy must be specified to request a certificate from a remote ca_server",
+            )?;
+            remote(cx, server, policy, args)
+        }
+    }
+}
+
+/// Requests the signature from another minion.
+fn remote(cx: &Exec, server: &str, policy: &str, mut args: Map) -> Result<Parts, Error> {
+    let passphrase = args
+        .remove("private_key_passphrase")
+        .filter(Value::is_true)
+        .map(|text| text.to_text());
+    let key = match args.remove("private_key").filter(Value::is_true) {
+        Some(private) => Some(Private::of(cx, &private, passphrase.as_deref())?.key),
+        None => {
+            let public = given(&args, "public_key").filter(|key| key.is_true());
+            public
+                .map(|public| keys::public(cx, public, None))
+                .transpose()?
+        }
+    };
+    if let Some(key) = key {
+        args.insert("public_key", pem::text("PUBLIC KEY", &key));
+    }
+    if let Some(request) = given(&args, "csr").filter(|csr| csr.is_true()) {
+        let der = Request::der(request)?;
+        args.insert("csr", pem::text("CERTIFICATE REQUEST", &der));
+    }
+    args.retain(|_, value| !value.is_null());
+    let told = asked(cx, server, policy, args, false)?;
+    Parts::of(&told).map_err(|_| {
+        Error::refused(format!(
+            "ca_server did not return a certificate: {}",
+            told.to_text()
+        ))
+    })
+}
+
+fn asked(
+    cx: &Exec,
+    server: &str,
+    policy: &str,
+    args: Map,
+    only_policy: bool,
+) -> Result<Value, Error> {
+    let words = Value::list([policy.into(), args.into(), only_policy.into()]);
+    let options = Map::new().with("arg", words).with("timeout", REMOTE_S);
+    let fun = "x509.sign_remote_certificate";
+    let told = cx.call_internal("publish.publish", vec![server.into(), fun.into()], options)?;
+    let first = told
+        .as_map()
+        .and_then(Map::first)
+        .map(|(_, answer)| answer.clone());
+    let answer = first.ok_or("ca_server did not respond. Salt master must permit peers to call the sign_remote_certificate function.")?;
+    let errors = answer.get("errors").map(Value::texts).unwrap_or_default();
+    if !errors.is_empty() {
+        return Err(Error::refused(format!(
+            "ca_server reported errors:\n{}",
+            errors.join("\n")
+        )));
+    }
+    let data = answer.get("data").cloned();
+    data.ok_or_else(|| {
+        "Received invalid return value from ca_server. See minion log for details".into()
+    })
+}
+
+/// Returns a signing policy of the pillar or the configuration of this machine; empty if no name is
+/// given.
+///
+/// # Errors
+/// When the pillar cannot be read.
+pub(crate) fn own_policy(cx: &Exec, name: Option<&str>) -> Result<Map, Error> {
+    const POLICIES: &str = "x509_signing_policies";
+    let Some(name) = name else {
+        return Ok(Map::new());
+    };
+    let of = |all: Option<&Value>| {
+        all.and_then(|all| all.get(name))
+            .filter(|policy| policy.is_true())
+            .cloned()
+    };
+    let policy = match of(cx.pillar()?.get(POLICIES)) {
+        Some(policy) => Some(policy),
+        None => of(Some(&cx.call_internal(
+            "config.get",
+            vec![POLICIES.into(), Map::new().into()],
+            Map::new(),
+        )?)),
+    };
+    Ok(match policy {
+        Some(Value::Map(policy)) => policy,
+        Some(Value::List(items)) => items
+            .iter()
+            .filter_map(Value::as_map)
+            .flat_map(Map::iter)
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect(),
+        _ => Map::new(),
+    })
+}
+
+/// Returns a signing policy of this machine or another minion. Its settings have their newer names.
+///
+/// # Errors
+/// When the pillar cannot be read, or the other minion does not answer.
+pub(crate) fn policy(cx: &Exec, name: Option<&str>, ca_server: Option<&str>) -> Result<Map, Error> {
+    let mut policy = match (ca_server, name) {
+        (Some(server), Some(name)) => {
+            let told = asked(cx, server, name, Map::new(), true)?;
+            told.as_map().cloned().unwrap_or_default()
+        }
+        _ => own_policy(cx, name)?,
+    };
+    renamed(&mut policy);
+    Ok(policy)
+}
+
+fn create_certificate(cx: &Exec, args: CreateCertificate) -> Result<Value, Error> {
+    let encoding = Encoding::of(&args.encoding, OF_CERTIFICATES)?;
+    let mut all = args.kwargs;
+    let chain = appended(&args.append_certs)?;
+    let has_policy = args.signing_policy.is_some();
+    if args.ca_server.is_none() && !has_policy && given(&all, "signing_private_key").is_none() {
+        return Err(
+            "Creating a certificate locally at least requires a signing private key.".into(),
+        );
+    }
+    if given(&all, "days_valid").is_none() && given(&all, "not_after").is_none() {
+        all.insert("days_valid", 365);
+    }
+    let path = args.path.as_deref();
+    if let Some(path) = path.filter(|path| !args.overwrite && Path::new(path).is_file()) {
+        return Ok(format!("The file at {path} exists and overwrite was set to false").into());
+    }
+    let (server, policy) = (args.ca_server.as_deref(), args.signing_policy.as_deref());
+    let key = match encoding {
+        Encoding::Pkcs12 => embedded(cx, &all, policy, server.is_some())?,
+        _ => None,
+    };
+    let certificate = made(cx, all, server, policy)?;
+    let container = Pkcs12 {
+        passphrase: args.pkcs12_passphrase,
+        is_older: args.pkcs12_encryption_compat,
+        friendlyname: args.pkcs12_friendlyname,
+    };
+    let bytes = containers::encoded(
+        cx,
+        encoding,
+        (&certificate, &chain),
+        key.as_ref(),
+        &container,
+    )?;
+    let delivery = Delivery {
+        encoding,
+        path,
+        is_raw: args.raw,
+    };
+    delivery.done(cx, bytes, "Certificate")
+}
+
+/// Returns the private key to include in a container with its certificate: the key of the
+/// certificate or, if it is self-signed, the signing key.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn embedded(
+    cx: &Exec,
+    args: &Map,
+    policy: Option<&str>,
+    is_remote: bool,
+) -> Result<Option<Private>, Error> {
+    let mut all = args.clone();
+    if !is_remote {
+        merge(&mut all, own_policy(cx, policy)?);
+    }
+    let text = |name: &str| given(&all, name).map(Value::to_text);
+    let own = given(&all, "private_key").filter(|key| key.is_true());
+    let signs_itself = !is_remote && given(&all, "signing_cert").is_none();
+    let (key, passphrase) = match own {
+        Some(own) if !signs_itself => (own, text("private_key_passphrase")),
+        _ if signs_itself => (
+            given(&all, "signing_private_key").unwrap_or(&Value::Null),
+            text("signing_private_key_passphrase"),
+        ),
+        _ => return Ok(None),
+    };
+    Private::of(cx, key, passphrase.as_deref()).map(Some)
+}
+
+fn create_crl(cx: &Exec, args: CreateCrl) -> Result<Value, Error> {
+    let encoding = Encoding::of(&args.encoding, OF_REQUESTS)?;
+    check_digest(&args.digest)?;
+    let all = args
+        .kwargs
+        .with("signing_private_key", args.signing_private_key)
+        .with("revoked", args.revoked)
+        .with("signing_cert", args.signing_cert)
+        .with(
+            "signing_private_key_passphrase",
+            args.signing_private_key_passphrase,
+        )
+        .with("include_expired", args.include_expired)
+        .with("days_valid", args.days_valid)
+        .with("extensions", args.extensions);
+    let der = crl::Draft::of(cx, &all)?.signed(cx, &args.digest)?;
+    let delivery = Delivery {
+        encoding,
+        path: args.path.as_deref(),
+        is_raw: args.raw,
+    };
+    delivery.done(cx, encoding.bytes("X509 CRL", der), "CRL")
+}
+
+fn create_private_key(cx: &Exec, mut args: CreatePrivateKey) -> Result<Value, Error> {
+    let encoding = Encoding::of(&args.encoding, OF_KEYS)?;
+    let size = match args.kwargs.remove("bits") {
+        Some(bits) => bits.as_int(),
+        None => args.keysize,
+    };
+    let older = args.pkcs12_encryption_compat;
+    let bytes = new_key(cx, &args.algo, size, args.passphrase, (encoding, older))?;
+    let delivery = Delivery {
+        encoding,
+        path: args.path.as_deref(),
+        is_raw: args.raw,
+    };
+    delivery.done(cx, bytes, "Private key")
+}
+
+/// Creates a private key and returns it in an encoding. `is_older` selects a PKCS#12 container for
+/// older systems.
+///
+/// # Errors
+/// When the algorithm or the size is unknown, or the key cannot be written in the encoding.
+pub(crate) fn new_key(
+    cx: &Exec,
+    algo: &str,
+    size: Option<i64>,
+    passphrase: Option<String>,
+    (encoding, is_older): (Encoding, bool),
+) -> Result<Vec<u8>, Error> {
+    let inside = passphrase
+        .as_deref()
+        .filter(|_| encoding != Encoding::Pkcs12);
+    let text = keys::generate(cx, algo, size, inside)?;
+    match encoding {
+        Encoding::Pkcs12 => {
+            let key = Private::of(cx, &text.into(), None)?;
+            as_written(cx, &key, passphrase, encoding, is_older)
+        }
+        _ => of_pem(text, encoding),
+    }
+}
+
+/// Returns a private key in an encoding.
+///
+/// # Errors
+/// When the key cannot be written in the encoding.
+pub(crate) fn as_written(
+    cx: &Exec,
+    key: &Private,
+    passphrase: Option<String>,
+    encoding: Encoding,
+    is_older: bool,
+) -> Result<Vec<u8>, Error> {
+    match encoding {
+        Encoding::Pkcs12 => {
+            let container = Pkcs12 {
+                passphrase,
+                is_older,
+                friendlyname: None,
+            };
+            containers::pkcs12(cx, key, None, &container)
+        }
+        _ => of_pem(key.text(cx, passphrase.as_deref())?, encoding),
+    }
+}
+
+fn of_pem(text: String, encoding: Encoding) -> Result<Vec<u8>, Error> {
+    if encoding == Encoding::Pem {
+        return Ok(text.into_bytes());
+    }
+    let block = pem::blocks(text.as_bytes()).into_iter().next();
+    block
+        .map(|(_, der)| der)
+        .ok_or_else(|| "openssl gave no private key".into())
+}
+
+fn create_csr(cx: &Exec, args: CreateCsr) -> Result<Value, Error> {
+    let encoding = Encoding::of(&args.encoding, OF_REQUESTS)?;
+    let mut all = args.kwargs;
+    all.insert("private_key", args.private_key);
+    all.insert("private_key_passphrase", args.private_key_passphrase);
+    all.insert("digest", args.digest);
+    let der = request(cx, all)?;
+    let delivery = Delivery {
+        encoding,
+        path: args.path.as_deref(),
+        is_raw: args.raw,
+    };
+    delivery.done(cx, encoding.bytes("CERTIFICATE REQUEST", der), "CSR")
+}
+
+/// Returns a certificate signing request in DER, from the arguments of `create_csr`.
+///
+/// # Errors
+/// When the arguments are not valid, or openssl reports an error.
+pub(crate) fn request(cx: &Exec, mut args: Map) -> Result<Vec<u8>, Error> {
+    renamed(&mut args);
+    check_digest(&given(&args, "digest").map_or_else(|| "sha256".into(), Value::to_text))?;
+    Asking::of(cx, &args)?.signed(cx)
+}
+
+fn get_private_key_size(cx: &Exec, args: GetPrivateKeySize) -> Result<Value, Error> {
+    let private = Private::of(cx, &args.private_key.into(), args.passphrase.as_deref())?;
+    Ok(keys::kind(&private.key)?.1.into())
+}
+
+fn get_public_key(cx: &Exec, args: GetPublicKey) -> Result<Value, Error> {
+    let key = keys::public(cx, &args.key.into(), args.passphrase.as_deref())?;
+    Ok(pem::text("PUBLIC KEY", &key).into())
+}
+
+fn get_signing_policy(cx: &Exec, args: GetSigningPolicy) -> Result<Value, Error> {
+    Ok(policy(
+        cx,
+        args.signing_policy.as_deref(),
+        args.ca_server.as_deref(),
+    )?
+    .into())
+}
+
+fn sign_remote_certificate(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
+    let (data, errors) = match signed_for(cx, args) {
+        Ok(data) => (data, Vec::new()),
+        Err(error) => (Value::Null, vec![Value::from(error.to_string())]),
+    };
+    let told = Map::new().with("data", data);
+    Ok(told.with("errors", Value::list(errors)).into())
+}
+
+fn signed_for(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
+    let mut policy = own_policy(cx, Some(&args.signing_policy))?;
+    if policy.is_empty() {
+        return Err("signing_policy must be specified and defined on signing minion".into());
+    }
+    if let Some(minions) = policy.remove("minions") {
+        let id = args.more_kwargs.get("__pub_id").map(Value::to_text);
+        let id = id.ok_or("minion sending this request could not be identified")?;
+        let minions = minions.to_text();
+        if minions.contains('@') || !value::glob::fnmatch(&minions, &id) {
+            return Err("minion not permitted to use specified signing policy".into());
+        }
+    }
+    if args.get_signing_policy_only {
+        policy.remove("signing_private_key");
+        policy.remove("signing_private_key_passphrase");
+        if let Some(certificate) = given(&policy, "signing_cert").cloned() {
+            policy.insert(
+                "signing_cert",
+                pem::text("CERTIFICATE", &Parts::of(&certificate)?.der),
+            );
+        }
+        return Ok(policy.into());
+    }
+    let mut all = args.kwargs;
+    all.remove("ca_server");
+    merge(&mut all, policy.clone());
+    let der = Draft::of(cx, &all, false)?.signed(cx)?;
+    // The settings of the requesting minion must not decide where this machine stores copies.
+    let made = Parts::read(&der).ok_or("openssl gave no certificate")?;
+    keep_copy(cx, &made, &policy)?;
+    Ok(pem::text("CERTIFICATE", &der).into())
+}
+
+fn write_pem(cx: &Exec, args: WritePem) -> Result<Value, Error> {
+    let text = pem::entry(&args.text.into(), args.pem_type.as_deref())?;
+    place(cx, &args.path, text.as_bytes())?;
+    Ok(format!("PEM written to {}", args.path).into())
+}

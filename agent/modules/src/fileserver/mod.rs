@@ -1,0 +1,5 @@
+//! The files of SLS trees: where they come from, and how they are fetched and rendered.
+
+pub(crate) mod fetch;
+pub mod roots;
+pub(crate) mod template;
