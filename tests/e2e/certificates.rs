@@ -463,7 +463,7 @@ fn what_an_authority_of_tls_does_not_have_is_told() {
             "get_ca_signed_key koji none",
             "Certificate does not exists for none",
         ),
-        ("get_extensions other", "There is no cert_type other"),
+        ("get_extensions other", "Unknown cert_type other"),
         (
             "get_extensions client",
             "nonRepudiation, digitalSignature, keyEncipherment",

@@ -203,7 +203,7 @@ fn what_uci_cannot_hold_is_refused_and_nothing_is_changed() {
         ),
         (
             "- name: network.lan\n    - options: {a: {b: c}}",
-            "is no value of uci",
+            "is not a valid uci value",
         ),
         (
             "- name: network.lan\n    - options: {a b: c}",
@@ -217,7 +217,10 @@ fn what_uci_cannot_hold_is_refused_and_nothing_is_changed() {
             "- name: network\n    - match: {dest: x}",
             "`match` needs the `type`",
         ),
-        ("- name: network.lan=x", "network.lan=x is no key of uci"),
+        (
+            "- name: network.lan=x",
+            "network.lan=x is not a valid uci key",
+        ),
     ] {
         let scratch = machine(&format!("case:\n  uci.present:\n    {state}\n"));
         let did = apply(&scratch, "");
@@ -470,7 +473,7 @@ fn what_a_router_cannot_have_is_refused_and_what_others_have_begun_is_left_to_th
     let did = apply(&scratch, "");
     let comment = did[0]["comment"].as_str().unwrap();
     assert!(
-        comment.contains("network has changes that are not committed"),
+        comment.contains("network has uncommitted changes"),
         "{comment}"
     );
     assert_eq!(file(&scratch, "network"), before);

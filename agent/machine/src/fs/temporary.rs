@@ -113,7 +113,7 @@ fn base(runs: bool) -> Result<PathBuf, Error> {
     found.ok_or_else(|| {
         let usual = usual.display();
         Error::refused(format!(
-            "There is no folder for temporary files that other users cannot change: make {usual} a folder of root with the mode 1777"
+            "No directory for temporary files is safe from other users: make {usual} a directory owned by root with mode 1777"
         ))
     })
 }

@@ -120,7 +120,7 @@ pub(crate) fn joined(target: &Value) -> Result<String, Error> {
     };
     match text.as_str() {
         "" => Err("target can not be an empty string".into()),
-        text if text.contains('\n') => Err("target is one line".into()),
+        text if text.contains('\n') => Err("target must be one line".into()),
         _ => Ok(text),
     }
 }

@@ -90,7 +90,7 @@ fn run(cx: &Exec, words: &[&str], asks: bool) -> Result<Output, Error> {
     let is_option = |word: &&&str| word.starts_with('-') && word.parse::<i64>().is_err();
     if let Some(word) = words.iter().skip(1).find(is_option) {
         return Err(Error::refused(format!(
-            "{word} is no name and no path of an alternative"
+            "{word} is not a valid name or path of an alternative: it starts with `-`"
         )));
     }
     let program = match cx.grain("os_family").as_str() {
@@ -253,6 +253,6 @@ mod tests {
     #[test]
     fn an_option_is_no_name() {
         let error = run(&crate::testing::exec(), &["--auto", "--all"], true).unwrap_err();
-        assert!(error.to_string().starts_with("--all is no name"));
+        assert!(error.to_string().starts_with("--all is not a valid name"));
     }
 }

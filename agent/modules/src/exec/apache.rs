@@ -155,7 +155,7 @@ impl Kind {
     /// When the program is missing.
     pub(crate) fn switch(self, cx: &Exec, verb: &str, name: &str) -> Result<Map, Error> {
         if name.starts_with('-') {
-            return Err(Error::refused(format!("{name} is an option, and no name")));
+            return Err(Error::refused(format!("{name} is an option, not a name")));
         }
         let (word, title) = (self.word(), self.title());
         let process = Process::words([format!("a2{verb}{word}"), name.to_owned()]);
@@ -190,8 +190,12 @@ fn program(cx: &Exec) -> &'static str {
 fn version(cx: &Exec, _: Version) -> Result<Value, Error> {
     let said = said(cx, &["-v"])?;
     let version = said.lines().next().and_then(|line| line.split(": ").nth(1));
-    let version =
-        version.ok_or_else(|| Error::refused(format!("{} -v says {said}", program(cx))))?;
+    let version = version.ok_or_else(|| {
+        Error::refused(format!(
+            "cannot read the version in the output of {} -v: {said}",
+            program(cx)
+        ))
+    })?;
     Ok(version.into())
 }
 

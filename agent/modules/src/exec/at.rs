@@ -81,7 +81,7 @@ fn jobs(cx: &Exec) -> Result<Vec<Map>, Error> {
         let known = parts
             .and_then(|(number, spec)| Some((number.trim().parse::<i64>().ok()?, told(spec)?)));
         let Some((number, [date, time, queue, user])) = known else {
-            return Err(format!("atq says what is not understood: {line:?}").into());
+            return Err(format!("cannot parse the atq line {line:?}").into());
         };
         let script = run(cx, ["at", "-c", &number.to_string()])?.stdout;
         let mut tags = script.lines().filter_map(|line| line.strip_prefix(TAG));

@@ -100,7 +100,7 @@ fn asked(
     match cx.ask(ask)? {
         Some(Value::Map(answer)) => Ok(answer),
         _ => Err(Error::refused(
-            "Beacons are those of a running minion: call this without --local where salt-minion runs".to_owned(),
+            "Beacon functions need a running minion: start salt-minion and call this without --local".to_owned(),
         )),
     }
 }

@@ -94,8 +94,9 @@ impl Bower<'_> {
             ..Process::words(words)
         };
         let said = tool::said(process.run(self.cx)?)?;
-        json::read(&said)
-            .map_err(|why| Error::refused(format!("bower did not answer in JSON: {why}")))
+        json::read(&said).map_err(|why| {
+            Error::refused(format!("cannot parse the output of bower as JSON: {why}"))
+        })
     }
 
     /// Installs packages, and returns whether there was something to do.
@@ -121,7 +122,7 @@ impl Bower<'_> {
     pub(crate) fn list(&self) -> Result<Map, Error> {
         let told = self.run("list", &[])?;
         let packages = told.get("dependencies").and_then(Value::as_map);
-        let none = || Error::refused("bower list names no dependencies".to_owned());
+        let none = || Error::refused("the output of bower list has no dependencies".to_owned());
         packages.cloned().ok_or_else(none)
     }
 

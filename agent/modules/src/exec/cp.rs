@@ -616,7 +616,7 @@ fn pushed(cx: &Exec, file: &Path, called: String) -> Result<Value, Error> {
     let answer = cx.ask(ask)?;
     answer.ok_or_else(|| {
         let file = file.display();
-        format!("Cannot send {file} to the master: this call has none").into()
+        format!("Cannot send {file} to the master: this call has no connection to a master").into()
     })
 }
 

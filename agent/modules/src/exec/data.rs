@@ -87,7 +87,7 @@ pub(super) fn read(path: &Path) -> Result<Map, Error> {
     match json::read(&text) {
         Ok(Value::Map(kept)) => Ok(kept),
         _ => Err(Error::refused(format!(
-            "{} holds no dictionary: mend or remove it",
+            "{} does not contain a JSON dictionary: repair or delete it",
             path.display()
         ))),
     }
@@ -144,7 +144,7 @@ fn dump(cx: &Exec, args: Dump) -> Result<Value, Error> {
         None => args.new_data,
     };
     let Value::Map(all) = given else {
-        return Err(Error::refused("new_data is no dictionary".to_owned()));
+        return Err(Error::refused("new_data must be a dictionary".to_owned()));
     };
     write(cx, &place(cx), all)?;
     Ok(true.into())

@@ -114,7 +114,7 @@ fn word<'a>(text: &'a str, what: &str) -> Result<&'a str, Error> {
     let is_odd =
         text.is_empty() || text.starts_with(['-', '@', '+']) || text.contains(char::is_whitespace);
     match is_odd {
-        true => Err(format!("{text:?} cannot be a {what}").into()),
+        true => Err(format!("{text:?} is not a valid {what}").into()),
         false => Ok(text),
     }
 }
@@ -122,7 +122,7 @@ fn word<'a>(text: &'a str, what: &str) -> Result<&'a str, Error> {
 /// Returns the data of a record. Refuses data with a line break.
 fn line(data: &str) -> Result<&str, Error> {
     match data.is_empty() || data.contains(['\n', '\r']) {
-        true => Err(format!("{data:?} cannot be the data of a record").into()),
+        true => Err(format!("{data:?} is not valid record data").into()),
         false => Ok(data),
     }
 }
@@ -164,7 +164,7 @@ impl Server<'_> {
         let done = Process::words(words).quiet().run(cx)?;
         if !done.success() {
             return Err(format!(
-                "{} tells nothing of {name}: {}{}",
+                "cannot look up {name} at {}: {}{}",
                 self.address, done.stdout, done.stderr
             )
             .into());
@@ -194,8 +194,8 @@ impl Server<'_> {
         };
         let file = python::str(&file);
         let text = machine::fs::text(&file)?;
-        let keys =
-            json::read(&text).map_err(|error| format!("{file} holds no keys in JSON: {error}"))?;
+        let keys = json::read(&text)
+            .map_err(|error| format!("cannot read the keys in {file} as JSON: {error}"))?;
         let name = option("keyname")?.map(|name| python::str(&name));
         let keys = keys.as_map().cloned().unwrap_or_default();
         let is_it = |key: &Value| {
@@ -237,7 +237,7 @@ impl Server<'_> {
             return Ok(true);
         }
         value::log::error(format_args!(
-            "{server} does not take a change of {zone}: {}",
+            "{server} refused the update of {zone}: {}",
             done.stderr
         ));
         match done.stderr.contains("update failed") {

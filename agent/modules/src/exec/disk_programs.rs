@@ -193,12 +193,11 @@ fn hpa(cx: &Exec, args: Hpa) -> Result<Value, Error> {
         let about = told(cx, "N", &disk)?;
         let values = about.first().and_then(|(_, values)| values.as_list());
         let Some([visible, total, status, ..]) = values else {
-            return Err(format!("hdparm -N tells nothing of {disk}").into());
+            return Err(format!("cannot parse the output of hdparm -N for {disk}").into());
         };
-        let (seen, whole) = visible
-            .as_int()
-            .zip(total.as_int())
-            .ok_or_else(|| format!("hdparm -N tells no sectors of {disk}"))?;
+        let (seen, whole) = visible.as_int().zip(total.as_int()).ok_or_else(|| {
+            format!("cannot parse the sector counts of {disk} in the output of hdparm -N")
+        })?;
         if let Some(size) = &args.size {
             let size = sectors(size, whole)?;
             said(

@@ -247,7 +247,7 @@ fn next(stored: Option<&str>, present: String) -> Result<String, Error> {
         Some(stored) => match stored.parse::<u64>() {
             Ok(number) => Ok((number + 1).to_string()),
             Err(_) => Err(Error::refused(format!(
-                "the kept serial '{stored}' is not a number: set the grain to one"
+                "the stored serial '{stored}' is not a number: set the grain to a number"
             ))),
         },
     }

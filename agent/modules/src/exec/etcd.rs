@@ -129,7 +129,7 @@ impl Etcd {
         };
         if setting("client_cert").is_some() || setting("client_key").is_some() {
             return Err(
-                "etcd.client_cert is not supported here: use etcd.username and etcd.password"
+                "etcd.client_cert and etcd.client_key are not supported: use etcd.username and etcd.password"
                     .into(),
             );
         }
@@ -232,7 +232,7 @@ impl Etcd {
                 Ok(Err((code, why)))
             }
             None => Err(Error::refused(format!(
-                "etcd: {}; where it speaks version 3 alone, set etcd.require_v2: False",
+                "etcd: {}; if the server only supports API version 3, set etcd.require_v2: False",
                 answer.reason
             ))),
         }
@@ -261,7 +261,7 @@ impl Etcd {
             let value = match self.encodes {
                 true => msgpack::read(&value, DEPTH_MAX).ok_or_else(|| {
                     Error::refused(format!(
-                        "etcd: the value of {name} is no MessagePack; where others write it, set etcd.encode_values: False"
+                        "etcd: the value of {name} is not MessagePack; if other programs write it, set etcd.encode_values: False"
                     ))
                 })?,
                 false => String::from_utf8_lossy(&value).into_owned().into(),

@@ -94,7 +94,7 @@ fn sent(cx: &Exec, tag: &str, data: Map) -> Result<Value, Error> {
 fn fired(cx: &Exec, tag: &str, data: Map) -> Result<Value, Error> {
     let fired = cx.shared.targets.fire(cx, tag, data);
     if let Err(error) = &fired {
-        log::error(format_args!("The event {tag} was not fired: {error}"));
+        log::error(format_args!("cannot fire the event {tag}: {error}"));
     }
     Ok(fired.is_ok().into())
 }

@@ -158,7 +158,9 @@ impl Gem<'_> {
     /// Runs a command with names and options, and returns the output of the program.
     fn run(&self, command: &[&str], names: &[String], options: &[&str]) -> Result<String, Error> {
         if let Some(name) = names.iter().find(|name| name.starts_with('-')) {
-            return Err(Error::refused(format!("{name} is no name of a gem")));
+            return Err(Error::refused(format!(
+                "invalid gem name {name}: it starts with `-`"
+            )));
         }
         let program = self.gem_bin.as_deref().filter(|bin| !bin.is_empty());
         let words = [program.unwrap_or("gem")].into_iter();

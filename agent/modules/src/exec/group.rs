@@ -151,7 +151,7 @@ pub(crate) fn create(cx: &Exec, args: &Add) -> Result<bool, Error> {
     let mut options: Vec<&str> = gid.into_iter().flat_map(|gid| ["-g", gid]).collect();
     if args.non_unique && gid.is_some() && !args.local {
         if small {
-            return Err("busybox's addgroup knows no `non_unique`".into());
+            return Err("busybox's addgroup does not support `non_unique`".into());
         }
         options.push("-o");
     }

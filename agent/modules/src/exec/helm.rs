@@ -199,7 +199,7 @@ fn run(cx: &Exec, words: &[&str], options: &Options, names: &[&str]) -> Result<O
     let output = process.run(cx)?;
     match output.timed_out {
         true => Err(Error::refused(format!(
-            "helm {} was not done in {SECONDS_MAX} seconds, what became of it is not known",
+            "helm {} did not finish in {SECONDS_MAX} seconds; its result is unknown",
             words.join(" ")
         ))),
         false => Ok(output),
@@ -231,7 +231,7 @@ fn ask(cx: &Exec, words: &[&str], mut options: Options, names: &[&str]) -> Resul
         (false, _) => Ok(output.stderr.into()),
         (true, false) => Ok(output.stdout.into()),
         (true, true) => json::read(&output.stdout)
-            .map_err(|why| Error::refused(format!("helm's answer is not understood: {why}"))),
+            .map_err(|why| Error::refused(format!("cannot parse the output of helm: {why}"))),
     }
 }
 

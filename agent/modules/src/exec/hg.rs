@@ -196,7 +196,7 @@ impl Hg<'_> {
             let kind = KINDS.iter().find(|(one, _)| *one == mark);
             let Some((_, kind)) = kind else {
                 return Err(Error::refused(format!(
-                    "hg status has an unknown line: {line}"
+                    "cannot parse the hg status line: {line}"
                 )));
             };
             let files = all.entry(*kind, || Value::list([]));

@@ -189,7 +189,7 @@ fn check(ip: &str, alias: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::refused(format!(
-        "'{ip}' with '{alias}' makes no line of a hosts file"
+        "'{ip}' and '{alias}' are not a valid entry of a hosts file"
     )))
 }
 

@@ -173,7 +173,7 @@ fn said(done: Output) -> String {
     let said = said.into_iter().filter(|text| !text.is_empty());
     let said: Vec<&str> = said.collect();
     match (said.is_empty(), done.success()) {
-        (true, false) => format!("ipset ended with {}", done.retcode.unwrap_or(-1)),
+        (true, false) => format!("ipset exited with status {}", done.retcode.unwrap_or(-1)),
         _ => said.join("\n"),
     }
 }
@@ -230,7 +230,7 @@ pub(crate) fn make(
         "ipv6" | "ip6" => "inet6",
         _ => {
             return Ok(Some(format!(
-                "Error: {family} is no family: it is ipv4 or ipv6"
+                "Error: unknown family {family}: expected ipv4 or ipv6"
             )));
         }
     };
@@ -457,7 +457,7 @@ fn version(cx: &Exec, _args: Version) -> Result<Value, Error> {
     let said = run(cx, &["--version"], &[])?.stdout;
     let version = said.split_whitespace().nth(1);
     Ok(version
-        .ok_or_else(|| format!("ipset tells no version: {said:?}"))?
+        .ok_or_else(|| format!("cannot read the version in the output of ipset: {said:?}"))?
         .into())
 }
 

@@ -70,7 +70,7 @@ fn flavour(running: &str) -> Result<&str, Error> {
     match running.rsplit_once('-') {
         Some((_, flavour)) if !flavour.is_empty() => Ok(flavour),
         _ => Err(Error::refused(format!(
-            "The release of the running kernel, {running}, does not end with its type"
+            "Kernel release {running} does not end with a kernel type"
         ))),
     }
 }
@@ -108,7 +108,7 @@ fn newest_installed(cx: &Exec, provider: &dyn Provider) -> Result<Option<String>
 
 /// Returns the newest kernel, or an error if there is none to compare with.
 fn there(newest: Option<String>) -> Result<String, Error> {
-    newest.ok_or_else(|| "No package of a kernel is installed here, or to be had".into())
+    newest.ok_or_else(|| "No kernel package is installed or available".into())
 }
 
 /// Returns the newest kernel of the repositories; the newest installed one if they have no newer

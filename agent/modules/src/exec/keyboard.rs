@@ -44,7 +44,7 @@ fn file(cx: &Exec) -> (&'static Path, &'static str) {
 
 fn plain(layout: &str) -> Result<&str, Error> {
     match layout.starts_with('-') || layout.contains(['\n', '"']) {
-        true => Err(format!("'{layout}' is no layout of a keyboard").into()),
+        true => Err(format!("invalid keyboard layout '{layout}'").into()),
         false => Ok(layout),
     }
 }
@@ -62,9 +62,11 @@ fn get_sys(cx: &Exec, _: GetSys) -> Result<Value, Error> {
             .find_map(|line| line.split_once("Keymap: "));
         return match found {
             Some((_, layout)) => Ok(layout.trim().into()),
-            None => {
-                Err(format!("localectl tells no keymap: {}{}", done.stdout, done.stderr).into())
-            }
+            None => Err(format!(
+                "no keymap in the output of localectl: {}{}",
+                done.stdout, done.stderr
+            )
+            .into()),
         };
     }
     let (path, word) = file(cx);
@@ -80,7 +82,7 @@ fn set_sys(cx: &Exec, args: SetSys) -> Result<Value, Error> {
         let done = run(cx, &["localectl", "set-keymap", layout])?;
         if !done.success() {
             log::error(format_args!(
-                "localectl set-keymap {layout}: {}",
+                "cannot set the keymap {layout} with localectl: {}",
                 done.stderr
             ));
         }
@@ -111,7 +113,7 @@ fn get_x(cx: &Exec, _: GetX) -> Result<Value, Error> {
         .find_map(|line| line.strip_prefix("layout:"));
     match found {
         Some(layout) => Ok(layout.trim().into()),
-        None => Err(format!("setxkbmap tells no layout: {}", done.stderr).into()),
+        None => Err(format!("no layout in the output of setxkbmap: {}", done.stderr).into()),
     }
 }
 

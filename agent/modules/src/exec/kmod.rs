@@ -189,7 +189,9 @@ fn is_loaded(cx: &Exec, args: IsLoaded) -> Result<Value, Error> {
 /// Runs a program with a module and its options. The inner error is the message of the program.
 fn change(cx: &Exec, program: &str, module: &str) -> Result<Result<(), String>, Error> {
     if module.trim().is_empty() || module.trim().starts_with('-') {
-        return Err(Error::refused(format!("'{module}' is no name of a module")));
+        return Err(Error::refused(format!(
+            "invalid kernel module name '{module}'"
+        )));
     }
     let program = which(program)
         .ok_or_else(|| Error::refused(format!("Command '{program}' cannot be found")))?;

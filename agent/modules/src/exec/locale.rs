@@ -102,7 +102,7 @@ fn major(cx: &Exec) -> i64 {
 fn check(locale: &str) -> Result<(), Error> {
     let is_word = |sign: char| sign.is_ascii_alphanumeric() || "_.@ -".contains(sign);
     if locale.is_empty() || locale.starts_with('-') || !locale.chars().all(is_word) {
-        return Err(Error::refused(format!("'{locale}' is no name of a locale")));
+        return Err(Error::refused(format!("invalid locale name '{locale}'")));
     }
     Ok(())
 }

@@ -106,7 +106,7 @@ fn of_pkg(cx: &Exec, function: &str, rest: Vec<Value>, kwargs: Map) -> Result<Va
 /// When another root is given.
 pub(crate) fn this_root(kwargs: &Map) -> Result<(), Error> {
     match kwargs.get("root").is_some_and(Value::is_true) {
-        true => Err("Only the packages of this machine are looked at: leave out root".into()),
+        true => Err("Only packages of this machine can be queried: leave out root".into()),
         false => Ok(()),
     }
 }

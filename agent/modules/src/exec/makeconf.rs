@@ -65,7 +65,7 @@ fn file() -> Result<&'static str, Error> {
     let mut places = ["/etc/make.conf", "/etc/portage/make.conf"].into_iter();
     let found = places.find(|path| Path::new(path).is_file());
     found.ok_or_else(|| {
-        Error::refused("there is neither /etc/make.conf nor /etc/portage/make.conf".to_owned())
+        Error::refused("neither /etc/make.conf nor /etc/portage/make.conf exists".to_owned())
     })
 }
 

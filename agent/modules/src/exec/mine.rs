@@ -133,7 +133,7 @@ impl Definition {
 fn hidden(cx: &Exec, name: &str, data: &Value) -> Option<String> {
     let is_kept_out = !cx.opts().flag("mine_secrets") && secret::holds(data);
     is_kept_out.then(|| {
-        format!("the data of {name} holds a secret and is not put into the mine, where other minions read it and a disk keeps it: give them the pillar that it comes from, or set mine_secrets: True")
+        format!("refusing to store the data of {name} in the mine: it contains a secret, which other minions could read there; give them the pillar that it comes from, or set mine_secrets: True")
     })
 }
 
@@ -334,7 +334,7 @@ fn stored(cx: &Exec) -> Result<Map, Error> {
     match value::json::read(&text) {
         Ok(Value::Map(data)) => Ok(data),
         _ => Err(format!(
-            "{}: not the mine's data; mine.flush starts it anew",
+            "{} does not contain mine data; mine.flush resets it",
             path.display()
         )
         .into()),

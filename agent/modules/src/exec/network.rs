@@ -559,7 +559,7 @@ fn mod_hostname(cx: &Exec, args: ModHostname) -> Result<Value, Error> {
     };
     let allowed = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '.' | '-' | '_');
     if new.is_empty() || new.starts_with(['-', '.']) || !new.chars().all(allowed) {
-        return Err(Error::refused(format!("'{new}' is no host name")));
+        return Err(Error::refused(format!("invalid host name '{new}'")));
     }
     let old = fqdn()?;
     let hostnamectl = which("hostnamectl").filter(|_| booted());
@@ -570,7 +570,7 @@ fn mod_hostname(cx: &Exec, args: ModHostname) -> Result<Value, Error> {
         }
     } else {
         rustix::system::sethostname(new.as_bytes())
-            .map_err(|problem| Error::refused(format!("the host name cannot be set: {problem}")))?;
+            .map_err(|problem| Error::refused(format!("cannot set the host name: {problem}")))?;
     }
     rewrite(cx, "/etc/hosts", |line| renamed(line, &old, &new))?;
     let grains = cx.grains();

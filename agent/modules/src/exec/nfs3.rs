@@ -91,7 +91,7 @@ pub(crate) fn write(cx: &Exec, file: &str, exports: &Map) -> Result<(), Error> {
     let word =
         |value: &str, what: &str| match value.is_empty() || value.contains(char::is_whitespace) {
             true => Err(Error::refused(format!(
-                "{value:?} cannot be {what} in {file}"
+                "{value:?} is not valid as {what} in {file}"
             ))),
             false => Ok(()),
         };
@@ -108,7 +108,10 @@ pub(crate) fn write(cx: &Exec, file: &str, exports: &Map) -> Result<(), Error> {
                 .unwrap_or_default()
                 .join(",");
             if options.contains(char::is_whitespace) {
-                return Err(format!("{options:?} cannot be options in {file}").into());
+                return Err(format!(
+                    "invalid options {options:?} in {file}: they contain white space"
+                )
+                .into());
             }
             text += &format!(" {hosts}({options})");
         }
@@ -126,7 +129,7 @@ pub(crate) fn reload(cx: &Exec) -> Result<(String, String), Error> {
     let done = Process::words(["exportfs", "-r"]).run(cx)?;
     let failed = !done.success() && done.stderr.is_empty();
     let stderr = match failed {
-        true => format!("exportfs ended with {}", done.retcode.unwrap_or(-1)),
+        true => format!("exportfs exited with status {}", done.retcode.unwrap_or(-1)),
         false => done.stderr,
     };
     Ok((done.stdout, stderr))

@@ -130,8 +130,11 @@ impl Npm<'_> {
         if !output.success() && !output.stderr.is_empty() {
             return Err(Error::refused(output.stderr));
         }
-        let told = json::read(&output.stdout)
-            .map_err(|why| Error::refused(format!("npm list did not answer in JSON: {why}")))?;
+        let told = json::read(&output.stdout).map_err(|why| {
+            Error::refused(format!(
+                "cannot parse the output of npm list as JSON: {why}"
+            ))
+        })?;
         let packages = told.get("dependencies").and_then(Value::as_map);
         Ok(packages.cloned().unwrap_or_default())
     }
@@ -207,7 +210,9 @@ impl Npm<'_> {
 /// Returns an error if the name would be an option.
 fn is_name(name: &str) -> Result<(), Error> {
     match name.starts_with('-') {
-        true => Err(Error::refused(format!("{name} is no name of a package"))),
+        true => Err(Error::refused(format!(
+            "invalid package name {name}: it starts with `-`"
+        ))),
         false => Ok(()),
     }
 }

@@ -145,7 +145,7 @@ fn full(atom: &str) -> Result<String, Error> {
     match found.next().as_deref().and_then(Path::file_name) {
         Some(category) => Ok(format!("{}/{name}", category.to_string_lossy())),
         None => Err(Error::refused(format!(
-            "{atom} is no package: none of {} has one of that name; name its category, too",
+            "unknown package {atom}: not found in {}; write it as category/name",
             TREES.join(" and ")
         ))),
     }
@@ -191,7 +191,7 @@ impl<'a> Conf<'a> {
         match CONFS.contains(&name) {
             true => Ok(Self { cx, name }),
             false => Err(Error::refused(format!(
-                "there is no package.{name}: expected one of {}",
+                "unknown file package.{name}: expected one of {}",
                 CONFS.join(", ")
             ))),
         }
@@ -219,7 +219,7 @@ impl<'a> Conf<'a> {
             .all(|part| matches!(part, std::path::Component::Normal(_)))
         {
             true => Ok(self.folder().join(below)),
-            false => Err(Error::refused(format!("{atom} is no package"))),
+            false => Err(Error::refused(format!("invalid package name {atom}"))),
         }
     }
 

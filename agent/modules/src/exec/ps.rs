@@ -180,17 +180,16 @@ fn send(pid: i64, signal: i64) -> Result<bool, Error> {
         .ok()
         .filter(|pid| *pid > 0)
         .and_then(Pid::from_raw);
-    let target =
-        target.ok_or_else(|| Error::refused(format!("{pid} is not the number of a process")))?;
+    let target = target.ok_or_else(|| Error::refused(format!("invalid process ID {pid}")))?;
     let named = i32::try_from(signal).ok();
     let done = match named {
         Some(0) => rustix::process::test_kill_process(target),
         Some(number) => {
             let signal = Signal::from_named_raw(number)
-                .ok_or_else(|| Error::refused(format!("{signal} is not the number of a signal")))?;
+                .ok_or_else(|| Error::refused(format!("invalid signal number {signal}")))?;
             rustix::process::kill_process(target, signal)
         }
-        None => return Err(format!("{signal} is not the number of a signal").into()),
+        None => return Err(format!("invalid signal number {signal}").into()),
     };
     match done {
         Ok(()) => Ok(true),

@@ -97,7 +97,7 @@ fn ticks() -> Result<Vec<[i64; 10]>, Error> {
     let text = read("/proc/stat")?;
     let all: Vec<[i64; 10]> = text.lines().map_while(line).collect();
     match all.is_empty() {
-        true => Err("/proc/stat says nothing of processors".into()),
+        true => Err("no processors found in /proc/stat".into()),
         false => Ok(all),
     }
 }

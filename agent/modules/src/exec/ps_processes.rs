@@ -365,7 +365,7 @@ fn proc_info(_cx: &Exec, args: ProcInfo) -> Result<Value, Error> {
         if let Some(unknown) = wanted.iter().find(|name| !known(name)) {
             let all: Vec<&str> = ATTRIBUTES.iter().map(|(name, _)| *name).collect();
             return Err(Error::refused(format!(
-                "invalid attr name '{unknown}': the names are {}",
+                "invalid attr name '{unknown}': expected one of {}",
                 all.join(", ")
             )));
         }
@@ -438,7 +438,7 @@ fn described(known: Known) -> Option<Value> {
 
 fn top(_cx: &Exec, args: Top) -> Result<Value, Error> {
     let interval = Duration::try_from_secs_f64(args.interval)
-        .map_err(|_| Error::refused(format!("{} is no time to wait", args.interval)))?;
+        .map_err(|_| Error::refused(format!("invalid interval {}", args.interval)))?;
     let ticks = |known: &Known| known.number(SPENT[0]) + known.number(SPENT[1]);
     let before: Vec<(u32, i64, i64)> = all()
         .map(|known| (known.running.pid, known.number(STARTED), ticks(&known)))

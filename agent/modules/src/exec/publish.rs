@@ -66,9 +66,7 @@ fn arguments(arg: &Value) -> Vec<Value> {
 }
 
 fn no_master() -> Error {
-    Error::refused(
-        "There is no master to ask: start salt-minion, which is connected to one".to_owned(),
-    )
+    Error::refused("No connection to a master: start salt-minion".to_owned())
 }
 
 /// Publishes the function and returns the data of the returns.

@@ -141,13 +141,14 @@ fn get_str(_cx: &Exec, args: GetStr) -> Result<Value, Error> {
     let allowed = allowed(&args);
     if !allowed.is_ascii() || allowed.is_empty() {
         return Err(
-            "the characters of a random string must be ASCII, and there must be one".into(),
+            "the characters of a random string must be ASCII, and at least one must be allowed"
+                .into(),
         );
     }
     let length = usize::try_from(args.length).unwrap_or_default();
     if length > LENGTH_MAX {
         return Err(Error::refused(format!(
-            "a random string has at most {LENGTH_MAX} characters"
+            "a random string can have at most {LENGTH_MAX} characters"
         )));
     }
     let mut text = String::with_capacity(length);
@@ -185,7 +186,7 @@ fn allowed(args: &GetStr) -> String {
 
 fn seeded(seed: &Value) -> Result<Mersenne, Error> {
     Mersenne::seeded(seed)
-        .ok_or_else(|| Error::refused("a seed must be a whole number or a text".into()))
+        .ok_or_else(|| Error::refused("a seed must be an integer or a string".into()))
 }
 
 fn rand_int(_cx: &Exec, args: RandInt) -> Result<Value, Error> {

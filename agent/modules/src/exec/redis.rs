@@ -262,7 +262,7 @@ impl Place {
             host: setting("host", "salt")?,
             port: port
                 .parse()
-                .map_err(|_| Error::refused(format!("redis.port: {port:?} is no port")))?,
+                .map_err(|_| Error::refused(format!("redis.port: invalid port {port:?}")))?,
             db: setting("db", "0")?,
             password: setting("password", "")?,
         })
@@ -276,7 +276,7 @@ impl Redis {
         let all = (place.host.as_str(), place.port)
             .to_socket_addrs()
             .map_err(failed)?;
-        let mut last = std::io::Error::other("the name has no address");
+        let mut last = std::io::Error::other("the host name has no address");
         for address in all {
             match TcpStream::connect_timeout(&address, TIMEOUT) {
                 Ok(stream) => {
@@ -329,7 +329,7 @@ impl Redis {
         read.map_err(|error| self.failed(error))?;
         match line.strip_suffix(b"\r\n") {
             Some(line) => Ok(String::from_utf8_lossy(line).into_owned()),
-            None => Err(self.failed("the answer broke off")),
+            None => Err(self.failed("the reply is incomplete")),
         }
     }
 
@@ -348,7 +348,7 @@ impl Redis {
                     (0..count).map(|_| self.answer(depth - 1)).collect();
                 Ok(Value::list(all?))
             }
-            _ => Err(self.failed("the answer is not of its protocol")),
+            _ => Err(self.failed("the reply is not in the Redis protocol")),
         }
     }
 
@@ -363,7 +363,7 @@ impl Redis {
             .read_to_end(&mut bytes);
         read.map_err(|error| self.failed(error))?;
         if bytes.len() != length + 2 {
-            return Err(self.failed("the answer broke off"));
+            return Err(self.failed("the reply is incomplete"));
         }
         bytes.truncate(length);
         Ok(String::from_utf8_lossy(&bytes).into_owned().into())
@@ -604,7 +604,7 @@ pub(crate) fn sentinel(cx: &Exec, name: &str, given: &Map) -> Result<Map, Error>
         host: setting("host", "localhost"),
         port: port
             .parse()
-            .map_err(|_| Error::refused(format!("{port:?} is no port")))?,
+            .map_err(|_| Error::refused(format!("invalid port {port:?}")))?,
         db: String::new(),
         password: setting("password", ""),
     };
@@ -615,7 +615,7 @@ pub(crate) fn sentinel(cx: &Exec, name: &str, given: &Map) -> Result<Map, Error>
             .with("master_host", host.clone())
             .with("master_port", port.clone())),
         _ => Err(Error::refused(format!(
-            "The Sentinel at {}:{} knows no master {name}",
+            "The Sentinel at {}:{} has no master {name}",
             place.host, place.port
         ))),
     }

@@ -240,8 +240,9 @@ fn signal_job(cx: &Exec, args: SignalJob) -> Result<Value, Error> {
     let signal = u64::try_from(args.sig)
         .ok()
         .filter(|signal| (1..=64).contains(signal));
-    let signal = signal
-        .ok_or_else(|| Error::argument("sig", "a signal has a number from 1 to 64".to_owned()))?;
+    let signal = signal.ok_or_else(|| {
+        Error::argument("sig", "expected a signal number from 1 to 64".to_owned())
+    })?;
     signalled(cx, args.jid.to_text(), signal)
 }
 

@@ -121,14 +121,14 @@ impl Place {
             "vault" => super::vault::set_value_at(cx, &self.key, value).map(|()| true.into()),
             "etcd" => self.etcd(cx)?.set(cx, &self.key, value, None),
             "consul" => super::consul::set_value_at(cx, &self.profile, &self.key, value),
-            "yaml" => Err("sdb values in YAML files cannot be set: edit the files".into()),
+            "yaml" => Err("the sdb driver yaml cannot set values: edit its files".into()),
             _ => Err(self.unavailable()),
         }
     }
 
     fn unavailable(&self) -> Error {
         Error::refused(format!(
-            "The sdb driver '{}' is not available: there are env, yaml, vault, etcd and consul",
+            "The sdb driver '{}' is not available: use env, yaml, vault, etcd or consul",
             self.driver
         ))
     }

@@ -257,9 +257,12 @@ pub(crate) fn set_number(
     let text = value.to_text();
     let mut done = true;
     if tools::is_small("chage") {
-        let days: i64 = text
-            .parse()
-            .map_err(|_| Error::refused(format!("{} is no number of days: {text}", number.key)))?;
+        let days: i64 = text.parse().map_err(|_| {
+            Error::refused(format!(
+                "{}: expected a number of days, got {text}",
+                number.key
+            ))
+        })?;
         let text = if days < 0 { String::new() } else { text };
         tools::set_field(cx, &path(root, "shadow"), name, number.field, &text)?;
     } else {
@@ -315,7 +318,7 @@ pub(crate) fn set_hash(
 
 fn check_hash(hash: &str) -> Result<(), Error> {
     if hash.contains([':', '\n']) {
-        return Err("The hash of a password has no colon and no end of line in it".into());
+        return Err("A password hash must not contain a colon or a line break".into());
     }
     Ok(())
 }

@@ -203,7 +203,7 @@ fn renderer(cx: &Exec, args: Renderer) -> Result<Value, Error> {
         (Some(path), None) => {
             let found = fetch::cached(cx, &path, &saltenv, fetch::How::default())?;
             let Some(file) = found.filter(|file| path::isfile(file)) else {
-                log::error(format_args!("slsutil.renderer: {path} is not there"));
+                log::error(format_args!("slsutil.renderer: cannot find {path}"));
                 return Ok(Map::new().into());
             };
             let text = machine::fs::text(&file)?;
@@ -226,7 +226,7 @@ fn variables(mut kwargs: Map, path: &str) -> Result<Map, Error> {
         Some(Value::Map(context)) => context,
         Some(other) => {
             let kind = other.type_name();
-            return Err(format!("context is a {kind}: write a dictionary").into());
+            return Err(format!("context must be a dictionary, got {kind}").into());
         }
     };
     let mut variables = template::sls_names(path, &sls).with("sls", sls);

@@ -52,7 +52,7 @@ fn pause(cx: &Exec, args: Pause) -> Result<Value, Error> {
                 .to_text()
                 .trim()
                 .parse::<i64>()
-                .map_err(|_| Error::refused(format!("duration is no number: {given:?}")))?,
+                .map_err(|_| Error::refused(format!("duration is not a number: {given:?}")))?,
         ),
         _ => None,
     };
@@ -100,7 +100,7 @@ fn checked(jid: &Value) -> Result<String, Error> {
     let jid = jid.to_text();
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if jid.is_empty() || !jid.chars().all(is_word) {
-        return Err(Error::refused(format!("'{jid}' is no job id")));
+        return Err(Error::refused(format!("invalid job id '{jid}'")));
     }
     Ok(jid)
 }

@@ -73,7 +73,7 @@ fn check_request(cx: &Exec, args: CheckRequest) -> Result<Value, Error> {
         Some(name) => all
             .get(name.as_str())
             .cloned()
-            .ok_or_else(|| Error::refused(format!("There is no request '{name}'"))),
+            .ok_or_else(|| Error::refused(format!("No request named '{name}'"))),
     }
 }
 

@@ -439,7 +439,7 @@ fn event(cx: &Exec, args: Event) -> Result<Value, Error> {
     if args.sock_dir.is_some() {
         return Err(Error::argument(
             "sock_dir",
-            "the bus is in the sock_dir of the configuration; set it there".into(),
+            "not supported as an argument; set sock_dir in the configuration".into(),
         ));
     }
     let listener = Listener::bind(cx.opts())?;

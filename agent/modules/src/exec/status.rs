@@ -61,7 +61,7 @@ fn uptime(cx: &Exec, _args: Uptime) -> Result<Value, Error> {
         .split(['.', ' '])
         .next()
         .and_then(|text| text.parse::<i64>().ok());
-    let seconds = seconds.ok_or("/proc/uptime holds no number")?;
+    let seconds = seconds.ok_or("no number found in /proc/uptime")?;
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

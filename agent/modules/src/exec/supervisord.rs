@@ -201,7 +201,9 @@ impl Daemon<'_> {
             .chain([command])
             .find(|word| word.starts_with('-'))
         {
-            return Err(Error::refused(format!("{word} is no name of a program")));
+            return Err(Error::refused(format!(
+                "invalid program name {word}: it starts with `-`"
+            )));
         }
         let mut words = vec![self.program()?];
         if let Some(conf_file) = &self.conf_file {
@@ -252,7 +254,7 @@ impl Program {
         let (name, state) = (word(), word());
         if state.is_empty() {
             return Err(Error::refused(format!(
-                "supervisorctl status says '{line}': expected a name and a state; is supervisord running?"
+                "cannot parse the supervisorctl status line '{line}': expected a name and a state; is supervisord running?"
             )));
         }
         let reason = rest.trim_start().to_owned();
@@ -364,7 +366,7 @@ fn options(_: &Exec, args: Options) -> Result<Value, Error> {
 fn config(path: &str) -> Result<String, Error> {
     let size = std::fs::metadata(path).map_err(Error::io(path))?.len();
     if size > CONFIG_BYTES_MAX {
-        return Err("it is too large for a configuration".into());
+        return Err("the file is too large for a configuration".into());
     }
     machine::fs::text(path)
 }

@@ -242,9 +242,9 @@ impl Svn<'_> {
         let info = self.run("info", cwd, &[], &targets)?;
         let first = parsed(&info).into_iter().next().unwrap_or_default();
         let revision = first.into_iter().find(|(key, _)| key == "Revision");
-        revision
-            .map(|(_, value)| value)
-            .ok_or_else(|| Error::refused(format!("svn info names no revision of {cwd}")))
+        revision.map(|(_, value)| value).ok_or_else(|| {
+            Error::refused(format!("no revision of {cwd} in the output of svn info"))
+        })
     }
 }
 

@@ -371,8 +371,8 @@ fn list_renderers(cx: &Exec, args: ListRenderers) -> Result<Value, Error> {
 
 /// The documentation of the built-in renderers.
 const RENDERER_DOCS: [(&str, &str); 8] = [
-    ("gpg", "Decrypt what is encrypted in a text, or in data."),
-    ("jinja", "Render a text as a template of Jinja."),
+    ("gpg", "Decrypt the encrypted parts of a text or of data."),
+    ("jinja", "Render a text as a Jinja template."),
     ("json", "Read a text as JSON."),
     (
         "py",
@@ -380,11 +380,11 @@ const RENDERER_DOCS: [(&str, &str); 8] = [
     ),
     (
         "stateconf",
-        "Read a text as YAML, with names that are short within the file.",
+        "Read a text as YAML, with state IDs local to the file.",
     ),
     (
         "text",
-        "Take a text for a list of lines, or for what a regular expression finds in it.",
+        "Split a text into lines, or into the matches of a regular expression.",
     ),
     ("toml", "Read a text as TOML."),
     ("yaml", "Read a text as YAML."),

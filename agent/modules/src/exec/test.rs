@@ -266,7 +266,7 @@ fn fib(_cx: &Exec, args: Fib) -> Result<Value, Error> {
         let next = previous.checked_add(current);
         (previous, current) = (
             current,
-            next.ok_or("test.fib counts up to the 184th number")?,
+            next.ok_or("test.fib only supports numbers up to the 184th")?,
         );
     }
     Ok(timed(previous.into(), start))
@@ -275,7 +275,7 @@ fn fib(_cx: &Exec, args: Fib) -> Result<Value, Error> {
 fn collatz(_cx: &Exec, args: Collatz) -> Result<Value, Error> {
     let start = Instant::now();
     if args.start < 1 {
-        return Err("test.collatz starts at a number above 0".into());
+        return Err("test.collatz needs a start above 0".into());
     }
     // As in Python, a division returns a float, and all following numbers are floats too.
     let (mut number, mut float, mut steps) = (args.start as f64, false, Vec::new());

@@ -332,7 +332,7 @@ state::exec_module! {
 /// # Errors
 /// When the text has another form.
 pub(crate) fn seconds(stamp: &str) -> Result<i64, Error> {
-    let wrong = || Error::refused(format!("{stamp} is no moment"));
+    let wrong = || Error::refused(format!("invalid time {stamp}: expected YYYYMMDDhhmmssZ"));
     let civil = DateTime::strptime("%Y%m%d%H%M%SZ", stamp).map_err(|_| wrong())?;
     let zoned = civil.to_zoned(TimeZone::UTC).map_err(|_| wrong())?;
     Ok(zoned.timestamp().as_second())

@@ -31,7 +31,7 @@ pub(crate) fn run(
 pub(crate) fn is_name(what: &str, name: &str) -> Result<(), Error> {
     match name.starts_with('-') {
         true => Err(Error::refused(format!(
-            "{name} is no {what}: it begins with -"
+            "invalid {what} {name}: it starts with `-`"
         ))),
         false => Ok(()),
     }

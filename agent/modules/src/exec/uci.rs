@@ -105,7 +105,7 @@ impl<'a> Key<'a> {
 
 fn wrong_key(text: &str) -> Error {
     Error::refused(format!(
-        "{text} is no key of uci: expected config.section or config.section.option of letters, digits, _ and -; a section may be @type[number]"
+        "{text} is not a valid uci key: expected config.section or config.section.option, made of letters, digits, _ and -; a section may be @type[number]"
     ))
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn stored(value: &Value) -> Result<Value, Error> {
             .collect::<Result<Vec<_>, _>>()?
             .into()),
         Value::Null | Value::Map(_) => Err(Error::refused(format!(
-            "{} is no value of uci: expected a text, a number, True, False or a list of them",
+            "{} is not a valid uci value: expected a string, a number, True, False or a list of them",
             value.to_text()
         ))),
         _ => Ok(value.to_text().into()),
@@ -289,7 +289,7 @@ pub(crate) fn change(
             committed(cx, Some(config))?;
             return Ok(None);
         }
-        Ok(()) => "the program did not take all of it".to_owned(),
+        Ok(()) => "uci did not store all of the changes".to_owned(),
     };
     if earlier.is_empty() {
         reverted(cx, config)?;
@@ -348,7 +348,7 @@ fn value_of(cx: &Exec, key: &str) -> Result<Value, Error> {
 
 fn show(cx: &Exec, args: Show) -> Result<Value, Error> {
     let config = Key::read(&args.config)?.config;
-    let no_such = || Error::refused(format!("There is no configuration {config}"));
+    let no_such = || Error::refused(format!("The configuration {config} does not exist"));
     let mut all = Map::new();
     for section in sections(cx, config)?.ok_or_else(no_such)? {
         let mut about = Map::new().with(".type", section.kind);

@@ -143,7 +143,7 @@ impl Vault {
             found.filter(|value| !value.is_null()).cloned()
         };
         let url = setting("url").ok_or(
-            "vault is not configured here: name vault:server:url and vault:auth (token or approle) in the minion's configuration; the master hands out no tokens",
+            "vault is not configured: set vault:server:url and vault:auth (token or approle) in the minion's configuration; the master does not issue tokens",
         )?;
         let auth = config.get("auth").and_then(Value::as_map).cloned();
         Ok(Self {
@@ -197,7 +197,7 @@ impl Vault {
             "token" => self.needed("token"),
             "approle" => self.of_role(cx),
             other => Err(Error::refused(format!(
-                "vault:auth:method {other} is not supported here: use token or approle"
+                "vault:auth:method {other} is not supported: use token or approle"
             ))),
         }
     }
@@ -370,7 +370,11 @@ pub(crate) fn value_at(cx: &Exec, key: &str) -> Result<Value, Error> {
 
 fn split(key: &str) -> Result<(&str, &str), Error> {
     let parts = key.split_once('?').or_else(|| key.rsplit_once('/'));
-    parts.ok_or_else(|| Error::refused(format!("{key:?} names no key: write PATH/KEY or PATH?KEY")))
+    parts.ok_or_else(|| {
+        Error::refused(format!(
+            "invalid vault key {key:?}: expected PATH/KEY or PATH?KEY"
+        ))
+    })
 }
 
 /// Sets one value, for `sdb`.

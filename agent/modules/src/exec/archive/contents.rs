@@ -263,7 +263,7 @@ impl Contents {
             // checked again.
             if Path::new(name).components().any(climbs) || (folder != last && leaves(&folder)) {
                 return Err(format!(
-                    "The member {name} leads out of {dest}: the archive was not extracted"
+                    "Archive member {name} is outside {dest}: the archive was not extracted"
                 )
                 .into());
             }

@@ -176,7 +176,7 @@ pub(super) fn zip(
     runas: &Value,
 ) -> Result<(), Error> {
     if names.iter().any(|name| name.contains('\n')) {
-        return Err("zip cannot take names with line breaks".into());
+        return Err("zip does not support file names with line breaks".into());
     }
     let zip_file = path::join(cwd, zip_file);
     // zip would add the files to an existing archive.

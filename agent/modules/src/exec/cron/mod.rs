@@ -177,7 +177,9 @@ state::exec_module! {
 fn crontab(user: &str, word: &str) -> Result<Process, Error> {
     let program = process::which("crontab").ok_or("Command 'crontab' cannot be found")?;
     if user.starts_with('-') {
-        return Err(Error::refused(format!("{user} is no user")));
+        return Err(Error::refused(format!(
+            "invalid user name {user}: it starts with `-`"
+        )));
     }
     let me = rustix::process::geteuid();
     let is_me = accounts::user(user).is_some_and(|user| user.uid == me.as_raw());
@@ -259,7 +261,7 @@ pub(crate) fn change(
 pub(crate) fn set(cx: &Exec, user: &str, job: Job) -> Result<Result<Outcome, String>, Error> {
     let name = job.identifier.as_deref().unwrap_or_default();
     if job.cmd.contains('\n') || name.contains('\n') {
-        return Err("A job of a crontab is one line".into());
+        return Err("A cron job must be one line".into());
     }
     change(cx, user, |tab| tab.set(job))
 }
@@ -272,7 +274,9 @@ pub(crate) fn set_variable(
     value: &str,
 ) -> Result<Result<Outcome, String>, Error> {
     if name.contains(['\n', '=']) || value.contains('\n') {
-        return Err("A variable of a crontab is one line".into());
+        return Err(
+            "A crontab variable must be one line, and its name must not contain `=`".into(),
+        );
     }
     change(cx, user, |tab| {
         let outcome = tab.variable(name, value);

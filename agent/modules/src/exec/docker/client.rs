@@ -76,12 +76,12 @@ pub(crate) fn program(cx: &Exec) -> Result<String, Error> {
         let chosen = chosen.to_text();
         return which(&chosen).ok_or_else(|| {
             Error::refused(format!(
-                "the program {chosen} that docker.program names is not in the path"
+                "the program {chosen} set in docker.program is not in the path"
             ))
         });
     }
     let found = which("docker").or_else(|| which("podman"));
-    found.ok_or_else(|| "the program docker or podman is not in the path".into())
+    found.ok_or_else(|| "neither docker nor podman is in the path".into())
 }
 
 /// The program, with the first words of its command line and the timeout of a request.
@@ -151,7 +151,7 @@ impl<'a> Client<'a> {
         if output.timed_out {
             let seconds = process.timeout.as_ref().map(Value::to_text);
             return Err(Error::refused(format!(
-                "{} {what} was not done in {} seconds, what became of it is not known",
+                "{} {what} did not finish in {} seconds; its result is unknown",
                 self.name(),
                 seconds.unwrap_or_default()
             )));
@@ -309,7 +309,7 @@ fn is_podman(cx: &Exec, program: &str) -> Result<bool, Error> {
 /// When the output is not JSON.
 pub(crate) fn read(said: &str) -> Result<Value, Error> {
     json::read(said)
-        .map_err(|why| Error::refused(format!("The program's answer is not understood: {why}")))
+        .map_err(|why| Error::refused(format!("Cannot parse the output of the program: {why}")))
 }
 
 /// Returns the error message of the program, without the prefix that it puts in front of each
@@ -326,7 +326,7 @@ pub(crate) fn complaint(output: &Output) -> Error {
     match said {
         "" => {
             let code = output.retcode.unwrap_or_default();
-            format!("The program ended with {code} and said nothing").into()
+            format!("The program exited with status {code} and no message").into()
         }
         said => said.into(),
     }

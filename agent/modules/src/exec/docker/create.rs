@@ -161,7 +161,7 @@ impl Wanted {
             .find(|name| given.get(name).is_some_and(|value| !value.is_null()));
         if let Some(name) = without {
             return Err(Error::refused(format!(
-                "'{name}' cannot be asked for: neither docker nor podman has an option for it"
+                "'{name}' is not supported: neither docker nor podman has an option for it"
             )));
         }
         let is_known = |key: &str| {
@@ -280,7 +280,9 @@ impl Wanted {
             let (name, text) = (name.to_text(), value.to_text());
             let is_wrong = |c: char| c == '=' || c.is_whitespace() || c == '\0';
             if name.is_empty() || name.starts_with('#') || name.contains(is_wrong) {
-                return Err(Error::refused(format!("'{name}' is no name of a variable")));
+                return Err(Error::refused(format!(
+                    "'{name}' is not a valid name of an environment variable"
+                )));
             }
             if value.is_null() {
                 options.push(format!("--env={name}"));

@@ -127,7 +127,7 @@ state::exec_module! {
 
 fn build(cx: &Exec, args: Build) -> Result<Value, Error> {
     if args.fileobj.is_true() {
-        return Err("`fileobj` is not served: name a folder by `path`".into());
+        return Err("`fileobj` is not supported: give a directory in `path`".into());
     }
     let name = match (args.repository, args.tag) {
         (None, Some(_)) => return Err("If tagging, both a repository and tag are required".into()),

@@ -204,7 +204,7 @@ pub(crate) fn utf8(path: &Path, data: Vec<u8>) -> Result<String, Error> {
     String::from_utf8(data).map_err(|error| {
         let (path, at) = (path.display(), error.utf8_error().valid_up_to());
         Error::refused(format!(
-            "{path} is not UTF-8: it cannot be edited as text (the first other byte is at {at})"
+            "cannot edit {path} as text: it is not UTF-8 (first invalid byte at {at})"
         ))
     })
 }

@@ -242,7 +242,7 @@ fn in_text(
     let encoding_of = Encoding::named(encoding)?;
     let old = encoding_of.decode(&data).ok_or_else(|| {
         Error::refused(format!(
-            "the file is not encoded in {encoding}: name its encoding in `encoding`"
+            "the file is not encoded in {encoding}: set `encoding` to its encoding"
         ))
     })?;
     let new = in_str(&old, wanted)?;

@@ -91,12 +91,12 @@ fn of_parts(
         .iter()
         .any(|text| text.contains(['\n', '\0']))
     {
-        return Err("A user or a password of git has no end of line in it".into());
+        return Err("A git user or password must not contain a line break or NUL".into());
     }
     let netloc = rest.split('/').next().unwrap_or_default();
     let host = netloc.rsplit_once('@').map_or(netloc, |(_, host)| host);
     if host.is_empty() || host.contains(['=', '\n']) {
-        return Err(format!("'{host}' is no server that a password can be for").into());
+        return Err(format!("cannot use a git password for the invalid host '{host}'").into());
     }
     let login = Login {
         server: format!("{scheme}://{host}"),
@@ -139,7 +139,7 @@ fn unquoted(text: &str) -> Result<String, Error> {
             }
         }
     }
-    String::from_utf8(bytes).map_err(|_| "The user or the password of a URL is no text".into())
+    String::from_utf8(bytes).map_err(|_| "The user or the password in the URL is not UTF-8".into())
 }
 
 /// Returns the text without the passwords in its web addresses.

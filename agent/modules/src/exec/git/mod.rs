@@ -71,7 +71,7 @@ pub(crate) fn list_of(given: &Value) -> Vec<String> {
 /// Returns a name, or an error if git would take it for an option.
 pub(crate) fn plain(name: &str) -> Result<&str, Error> {
     if name.starts_with('-') {
-        Err(format!("'{name}' would be taken for an option of git").into())
+        Err(format!("'{name}' starts with `-`: git would read it as an option").into())
     } else {
         Ok(name)
     }
@@ -165,7 +165,7 @@ impl<'a> Common<'a> {
             .and_then(|remote| remote.get("fetch"))
             .map(Value::to_text);
         let url = url.or_else(|| remote.map(str::to_owned));
-        self.url(&url.ok_or("There is no other repository that the password could be for")?)?;
+        self.url(&url.ok_or("No remote repository to use the password for")?)?;
         Ok(())
     }
 }

@@ -354,7 +354,7 @@ impl Keyring {
 /// Removes a temporary keyring, together with the files that `gpg` creates next to it.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a file of this process alone, which need not be gone on the disk"
+    reason = "a temporary file of this process; its removal need not be durable"
 )]
 fn discard(path: &str) {
     for name in [path.to_owned(), format!("{path}~"), format!("{path}.lock")] {

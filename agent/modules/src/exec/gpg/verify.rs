@@ -171,7 +171,7 @@ fn verify(cx: &Exec, args: Verify) -> Result<Value, Error> {
     }
     for file in args.filename.iter().chain(&args.signature) {
         if text.is_none() && !Path::new(file).is_file() {
-            return Err(format!("{file} is not there").into());
+            return Err(format!("{file} does not exist or is not a file").into());
         }
     }
     let seen = seen(&keyring.gpg(cx, &words, text)?.stderr);

@@ -155,7 +155,7 @@ pub(super) fn interface(
             }
         }
         "clone" | "ipsec" | "dialup" => {
-            return Err(format!("the type {kind} cannot be configured").into());
+            return Err(format!("interface type {kind} is not supported").into());
         }
         _ => {}
     }

@@ -322,10 +322,12 @@ fn parse(text: &str, adapters: &mut Vec<Adapter>) -> Result<(), Error> {
                 "inet" => false,
                 "inet6" => true,
                 // Salt drops such a block from the file that it writes.
-                other => return Err(format!(
-                    "Interface {name}: the family {other} is not known, only inet and inet6 are."
-                )
-                .into()),
+                other => {
+                    return Err(format!(
+                        "Interface {name}: unknown address family {other}; expected inet or inet6"
+                    )
+                    .into());
+                }
             };
             current = Some((name.to_owned(), is_six));
             let adapter = found(adapters, name);
@@ -446,7 +448,7 @@ pub(super) fn interface(
         )),
         "source" => Some(("source", "the type source")),
         "eth" | "vlan" | "pppoe" => None,
-        other => return Err(format!("the type {other} cannot be configured").into()),
+        other => return Err(format!("interface type {other} is not supported").into()),
     };
     if let Some((name, what)) = needed.filter(|(name, _)| !settings.contains(name)) {
         return Err(format!("{name} is a required setting for {what}").into());

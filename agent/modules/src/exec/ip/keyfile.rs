@@ -297,7 +297,10 @@ pub(super) fn routes(cx: &Exec, iface: &str, given: &[Value]) -> Result<Plan, Er
     let path = path(iface);
     let old = read(&path)?;
     if old.is_empty() && !cx.test {
-        return Err(format!("{path} is not there: the routes of {iface} stand in it, so manage it with network.managed first").into());
+        return Err(format!(
+            "{path} does not exist: manage {iface} with network.managed before its routes"
+        )
+        .into());
     }
     let mut out = String::new();
     let kept = old

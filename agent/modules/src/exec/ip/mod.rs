@@ -260,7 +260,7 @@ impl Way {
             "RedHat" if is_dir("/etc/sysconfig/network-scripts") => Self::Ifcfg,
             _ => {
                 return Err(format!(
-                    "nothing here that configures interfaces is known (os_family {family}; looked for netplan, ifupdown, uci, NetworkManager and systemd-networkd)"
+                    "no supported network configuration found (os_family {family}; looked for netplan, ifupdown, uci, NetworkManager and systemd-networkd)"
                 )
                 .into());
             }
@@ -486,7 +486,7 @@ fn get_bond(_cx: &Exec, args: GetBond) -> Result<Value, Error> {
 fn build_bond(cx: &Exec, args: BuildBond) -> Result<Value, Error> {
     match bond(cx, &args.iface, &args.kwargs)? {
         Some(plan) => built(cx, &plan, &args.kwargs),
-        None => Err("only Debian's ifupdown has a file for the module of a bond".into()),
+        None => Err("ip.build_bond is only supported with Debian's ifupdown".into()),
     }
 }
 

@@ -199,7 +199,10 @@ pub(super) fn routes(cx: &Exec, iface: &str, given: &[Value]) -> Result<Plan, Er
     }
     if !cx.test && read(&path(iface, "network"))?.is_empty() {
         let path = path(iface, "network");
-        return Err(format!("{path} is not there: the routes of {iface} stand beside it, so manage it with network.managed first").into());
+        return Err(format!(
+            "{path} does not exist: manage {iface} with network.managed before its routes"
+        )
+        .into());
     }
     Ok(Plan {
         new: lines(&text),

@@ -192,11 +192,14 @@ pub(super) fn carry_out(cx: &Exec, lines: &[String]) -> Result<(), Error> {
     }
     let pending = uci::pending(cx, Some(CONFIG))?;
     if !pending.is_empty() {
-        return Err(format!("{CONFIG} has changes that are not committed: commit or revert them first (uci changes {CONFIG})").into());
+        return Err(format!(
+            "{CONFIG} has uncommitted changes: commit or revert them first (uci changes {CONFIG})"
+        )
+        .into());
     }
     match uci::change(cx, CONFIG, lines, |_| true)? {
         None => Ok(()),
-        Some(why) => Err(format!("{CONFIG} was not changed: {why}").into()),
+        Some(why) => Err(format!("cannot change the configuration {CONFIG}: {why}").into()),
     }
 }
 

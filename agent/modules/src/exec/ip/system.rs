@@ -27,7 +27,7 @@ fn kind(cx: &Exec) -> Result<Kind, Error> {
         "Debian" => Ok(Kind::Debian),
         "RedHat" => Ok(Kind::RedHat),
         family => Err(Error::refused(format!(
-            "the network's settings of {family} are not known: those of Debian and Red Hat are"
+            "network settings are not supported for os_family {family}: only for Debian and RedHat"
         ))),
     }
 }
@@ -304,13 +304,13 @@ pub(crate) fn apply(cx: &Exec, kwargs: &Map) -> Result<bool, Error> {
     let named = match option(&options, "hostname").filter(|_| is_on("apply_hostname")) {
         Some(host) => asked(cx, "network.mod_hostname", host)?,
         None if is_on("apply_hostname") => {
-            log::warning("The host name is to be applied and none is given.");
+            log::warning("apply_hostname is set, but no hostname is given");
             false
         }
         None => true,
     };
     if is_on("require_reboot") {
-        log::warning("The settings of the network take effect at the next start of the system.");
+        log::warning("The network settings take effect after the next reboot");
         return Ok(named);
     }
     Ok(restarted(cx)? && named)

@@ -246,7 +246,10 @@ impl Chain<'_> {
         let done = self.run(cx, command, rest, false)?;
         Ok(match done.success() || !done.stderr.is_empty() {
             true => done.stderr,
-            false => format!("the program ended with {}", done.retcode.unwrap_or(-1)),
+            false => format!(
+                "the program exited with status {}",
+                done.retcode.unwrap_or(-1)
+            ),
         })
     }
 
@@ -293,7 +296,7 @@ impl Chain<'_> {
                 let chain = rules.get(self.table).and_then(|table| table.get(self.name));
                 let rules = chain.and_then(|chain| chain.get("rules")?.as_list());
                 let count = rules
-                    .ok_or_else(|| format!("there is no chain {}", self.name))?
+                    .ok_or_else(|| format!("chain {} does not exist", self.name))?
                     .len();
                 (i64::try_from(count).unwrap_or(i64::MAX) + position + 1).max(1)
             }

@@ -47,7 +47,7 @@ pub(super) fn parsed(text: &str) -> Result<Map, Error> {
 }
 
 fn not_understood(line: &str) -> Error {
-    format!("the line of iptables-save is not understood: {line}").into()
+    format!("cannot parse the iptables-save line: {line}").into()
 }
 
 /// Parses the declaration of a chain, such as `INPUT ACCEPT [10:840]`.

@@ -268,7 +268,7 @@ pub(crate) fn option_list(given: &Value) -> Vec<String> {
 
 fn plain(text: &str) -> Result<&str, Error> {
     if text.starts_with('-') {
-        Err(format!("'{text}' would be taken for an option of mount").into())
+        Err(format!("'{text}' starts with `-`: mount would read it as an option").into())
     } else {
         Ok(text)
     }
@@ -375,7 +375,7 @@ fn only_mount(util: &str) -> Result<(), Error> {
     if util == "mount" {
         Ok(())
     } else {
-        Err(format!("util {util} is not supported: only mount is").into())
+        Err(format!("unsupported util {util}: only mount is supported").into())
     }
 }
 
@@ -436,7 +436,7 @@ pub(crate) fn device_of(path: &str) -> Result<String, Error> {
     let device = entry.and_then(|entry| entry.get("device"));
     device
         .map(Value::to_text)
-        .ok_or_else(|| Error::refused(format!("No mounted device is known that {path} lies on")))
+        .ok_or_else(|| Error::refused(format!("No mounted device found for {path}")))
 }
 
 fn get_mount_from_path(_cx: &Exec, args: GetMountFromPath) -> Result<Value, Error> {

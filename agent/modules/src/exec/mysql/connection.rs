@@ -184,7 +184,7 @@ impl Conn {
         let found = self.table(cx, "SELECT VERSION() AS v")?.first("v");
         found
             .map(|version| version.to_text())
-            .ok_or_else(|| "the server does not say its version".into())
+            .ok_or_else(|| "cannot read the version of the server".into())
     }
 
     /// Returns the status of a plugin; it is empty if the plugin does not exist.

@@ -238,9 +238,10 @@ pub(crate) fn family(name: &str) -> Result<&str, Error> {
         "ipv4" | "ip4" | "ip" => Ok("ip"),
         "ipv6" | "ip6" => Ok("ip6"),
         "inet" | "arp" | "bridge" | "netdev" => Ok(name),
-        _ => Err(
-            format!("{name} is no family: it is ipv4, ipv6, inet, arp, bridge or netdev").into(),
-        ),
+        _ => Err(format!(
+            "unknown family {name}: expected ipv4, ipv6, inet, arp, bridge or netdev"
+        )
+        .into()),
     }
 }
 
@@ -313,7 +314,7 @@ fn version(cx: &Exec, _args: Version) -> Result<Value, Error> {
         .stdout_of_success("nft --version")?;
     let version = said.split_whitespace().nth(1);
     Ok(version
-        .ok_or_else(|| format!("nft tells no version: {said:?}"))?
+        .ok_or_else(|| format!("cannot read the version in the output of nft: {said:?}"))?
         .into())
 }
 

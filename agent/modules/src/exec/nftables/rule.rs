@@ -115,7 +115,7 @@ pub(crate) fn built(mut args: Map, name: &str) -> Result<(String, Vec<String>), 
             let numbers: Result<Vec<u16>, _> = numbers.collect();
             let mut numbers = numbers.map_err(|_| {
                 format!(
-                    "{name}: expected numbers with commas between, got {}",
+                    "{name}: expected comma-separated numbers, got {}",
                     ports.join(",")
                 )
             })?;

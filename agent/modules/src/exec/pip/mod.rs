@@ -175,9 +175,7 @@ impl Pip {
                 return Ok(module(python));
             }
             let pip = process::which("pip3").or_else(|| process::which("pip"));
-            return Ok(vec![
-                pip.ok_or("There is no python3 and no pip in the PATH")?,
-            ]);
+            return Ok(vec![pip.ok_or("Neither python3 nor pip is in the PATH")?]);
         };
         if std::path::Path::new(bin_env).is_dir() {
             let python = python_of(bin_env)?.ok_or_else(|| {
@@ -339,7 +337,7 @@ impl Pip {
         let version = self.version(cx)?;
         if !at_least(&version, "9.0") {
             return Err(Error::refused(format!(
-                "pip {version} is too old to tell what can be upgraded: 9.0 can"
+                "pip {version} is too old to list upgrades: 9.0 or newer is required"
             )));
         }
         let out = self.ask(cx, &["list", "--outdated", NO_CHECK, "--format=json"])?;
@@ -546,7 +544,7 @@ impl Pip {
 fn refuse_option(name: &str) -> Result<(), Error> {
     if name.starts_with('-') {
         return Err(Error::refused(format!(
-            "'{name}' is an option and not a package: use extra_args"
+            "'{name}' is an option, not a package: use extra_args"
         )));
     }
     Ok(())

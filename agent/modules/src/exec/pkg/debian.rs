@@ -65,7 +65,7 @@ fn read(text: &str) -> Result<Map, Error> {
             [name, state] => listing::add(&mut states, state, name),
             _ => {
                 return Err(Error::refused(format!(
-                    "{line:?} is no selection: it takes the name of a package and a state"
+                    "invalid selection {line:?}: expected a package name and a state"
                 )));
             }
         }
@@ -107,7 +107,7 @@ fn wanted(cx: &Exec, args: &SetSelections) -> Result<Map, Error> {
     match given {
         Value::Map(states) => Ok(Map::clone(&states)),
         _ => Err(Error::unexpected(
-            "selection must be a dictionary: by state a list of packages".to_owned(),
+            "selection must be a dictionary of states with lists of packages".to_owned(),
         )),
     }
 }

@@ -58,7 +58,9 @@ state::exec_module! {
 pub(crate) fn texts(given: &[Value]) -> Result<Vec<String>, Error> {
     let texts: Vec<String> = given.iter().map(Value::to_text).collect();
     match texts.iter().find(|text| text.starts_with('-')) {
-        Some(option) => Err(Error::refused(format!("{option:?} would be an option"))),
+        Some(option) => Err(Error::refused(format!(
+            "invalid name {option:?}: it would be an option"
+        ))),
         None => Ok(texts),
     }
 }

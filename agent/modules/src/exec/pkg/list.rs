@@ -60,9 +60,7 @@ state::exec_module! {
 
 fn list_pkgs(cx: &Exec, args: ListPkgs) -> Result<Value, Error> {
     if args.kwargs.get("root").is_some_and(Value::is_true) {
-        return Err(
-            "pkg.list_pkgs lists the packages of this machine alone: leave out root".into(),
-        );
+        return Err("pkg.list_pkgs only lists packages of this machine: leave out root".into());
     }
     let listed = listing::listed(cx, providers::provider(cx)?)?;
     let packages = match args.removed {

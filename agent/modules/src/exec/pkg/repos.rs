@@ -62,7 +62,7 @@ fn names(given: &[Value]) -> Result<Vec<String>, Error> {
     let names: Vec<String> = given.iter().map(Value::to_text).collect();
     match names.iter().find(|name| name.starts_with('-')) {
         Some(option) => Err(Error::refused(format!(
-            "{option:?} is no name of a package"
+            "invalid package name {option:?}: it starts with `-`"
         ))),
         None => Ok(names),
     }

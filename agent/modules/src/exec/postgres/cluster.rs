@@ -173,7 +173,7 @@ fn cluster(line: &str) -> Option<(String, Map)> {
 fn of_debian(name: &str) -> Result<String, Error> {
     let reason = || {
         Error::refused(format!(
-            "{name} command not found: postgresql-common has it"
+            "{name} command not found: install postgresql-common"
         ))
     };
     which(name).ok_or_else(reason)
@@ -182,7 +182,9 @@ fn of_debian(name: &str) -> Result<String, Error> {
 /// Returns the version and the name, or an error if one of them would be read as an option.
 fn checked<'a>(version: &'a str, name: &'a str) -> Result<[&'a str; 2], Error> {
     match [version, name].iter().any(|word| word.starts_with('-')) {
-        true => Err(Error::refused(format!("{version}/{name} is no cluster"))),
+        true => Err(Error::refused(format!(
+            "invalid cluster {version}/{name}: a part starts with `-`"
+        ))),
         false => Ok([version, name]),
     }
 }

@@ -153,7 +153,7 @@ impl<'a> Rabbit<'a> {
     fn ask_password(&self, words: &[&str], password: &str) -> Result<Output, Error> {
         checked(words)?;
         if password.contains('\n') {
-            return Err("the password has a line break, which rabbitmqctl does not take".into());
+            return Err("the password has a line break, which rabbitmqctl does not support".into());
         }
         self.run("rabbitmqctl", words, Some(format!("{password}\n")))
     }
@@ -200,8 +200,11 @@ impl<'a> Rabbit<'a> {
     /// Returns the rows of a JSON listing by the value of one of their columns.
     pub(crate) fn by(&self, words: &[&str], key: &str) -> Result<Map, Error> {
         let text = self.ask(words)?;
-        let found = json::read(&text)
-            .map_err(|problem| Error::refused(format!("rabbitmqctl gave no JSON: {problem}")))?;
+        let found = json::read(&text).map_err(|problem| {
+            Error::refused(format!(
+                "cannot parse the output of rabbitmqctl as JSON: {problem}"
+            ))
+        })?;
         let mut all = Map::new();
         for row in found.as_list().unwrap_or_default() {
             let mut row = row.as_map().cloned().unwrap_or_default();
@@ -316,7 +319,7 @@ impl<'a> Rabbit<'a> {
         let said = self.ask(&["eval_file", &path])?;
         match said.trim_end().ends_with("ok") {
             true => Ok(()),
-            false => Err("RabbitMQ command failed: the server does not take the upstream".into()),
+            false => Err("RabbitMQ command failed: the server rejected the upstream".into()),
         }
     }
 
@@ -338,7 +341,7 @@ fn checked(words: &[&str]) -> Result<(), Error> {
     let is_option = |word: &&&str| word.starts_with('-') && !matches!(**word, "-p" | "-q");
     match words.iter().find(is_option) {
         Some(word) => Err(Error::refused(format!(
-            "{word} is no name that rabbitmqctl takes"
+            "{word} starts with `-`: rabbitmqctl would read it as an option"
         ))),
         None => Ok(()),
     }

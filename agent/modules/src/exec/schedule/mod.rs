@@ -229,7 +229,7 @@ fn asked(
 /// failure is logged.
 fn done(cx: &Exec, fun: &'static str, name: Option<&str>, data: Map) -> Result<Option<Map>, Error> {
     let Some(answer) = asked(cx, fun, name, data)? else {
-        log::warning("No minion runs here: offline=True works on its configuration");
+        log::warning("No minion is running: use offline=True to work on its configuration");
         return Ok(None);
     };
     if has(&answer, "complete") {

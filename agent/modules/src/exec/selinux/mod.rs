@@ -92,7 +92,7 @@ const CONFIG: &str = "/etc/selinux/config";
 /// Runs a program of SELinux. A word in `names` that would be read as an option is an error.
 pub(crate) fn run(cx: &Exec, words: &[&str], names: &[&str]) -> Result<Output, Error> {
     if let Some(name) = names.iter().find(|name| name.starts_with('-')) {
-        return Err(format!("'{name}' is no name that SELinux has").into());
+        return Err(format!("invalid SELinux name '{name}': it starts with `-`").into());
     }
     Process::words(words.iter().chain(names).copied()).run(cx)
 }

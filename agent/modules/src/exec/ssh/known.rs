@@ -301,7 +301,10 @@ fn line_numbers(text: &str, enc: Option<&str>) -> Vec<usize> {
 /// Requests the keys of a host, with at most five attempts.
 fn received(cx: &Exec, wanted: &RecvKnownHostEntries) -> Result<Vec<Map>, Error> {
     if wanted.hostname.starts_with('-') {
-        return Err(Error::refused(format!("{} is no host", wanted.hostname)));
+        return Err(Error::refused(format!(
+            "invalid host name {}",
+            wanted.hostname
+        )));
     }
     let mut words = vec![find("ssh-keyscan")?];
     if let Some(port) = wanted.port.filter(|port| *port != 0) {

@@ -162,7 +162,7 @@ pub(super) fn create_ca(cx: &Exec, args: CreateCa) -> Result<Value, Error> {
 
 /// Parses a certificate that was just signed.
 pub(super) fn issued(der: &[u8]) -> Result<Parts, Error> {
-    Parts::read(der).ok_or_else(|| "openssl gave no certificate".into())
+    Parts::read(der).ok_or_else(|| "openssl returned no certificate".into())
 }
 
 /// Creates a key if it does not exist. An existing file that contains no key is renamed.
@@ -176,7 +176,7 @@ fn key_is_there(cx: &Exec, path: &str, bits: i64) -> Result<(), Error> {
         let now = Timestamp::now().strftime("%Y%m%d%H%M%S");
         let aside = format!("{path}.unloadable.{now}");
         log::warning(format_args!(
-            "Error loading existing private key {path}, generating a new key; it is kept as {aside}"
+            "Error loading existing private key {path}, generating a new key; the existing file is renamed to {aside}"
         ));
         fs::rename(cx, Path::new(path), Path::new(&aside)).map_err(Error::io(path))?;
     }

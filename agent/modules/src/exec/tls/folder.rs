@@ -29,7 +29,7 @@ pub(super) fn base(cx: &Exec, named: Option<&str>) -> Result<String, Error> {
             return Ok(path);
         }
     }
-    Err("No folder of authorities is known: set ca.cert_base_path".into())
+    Err("No directory for certificate authorities is configured: set ca.cert_base_path".into())
 }
 
 pub(super) fn cert_base_path(cx: &Exec, args: CertBasePath) -> Result<Value, Error> {
@@ -95,7 +95,9 @@ pub(super) fn file_name(named: Option<String>, default: &str) -> Result<String, 
     let named = named.filter(|name| !name.is_empty());
     let name = named.unwrap_or_else(|| default.to_owned());
     match name.contains('/') {
-        true => Err(Error::refused(format!("{name:?} is no name of a file"))),
+        true => Err(Error::refused(format!(
+            "invalid file name {name:?}: it contains `/`"
+        ))),
         false => Ok(name),
     }
 }
@@ -151,12 +153,8 @@ pub(super) fn subject(parts: [Option<String>; 7]) -> Result<Map, Error> {
         let length = part.chars().count();
         if length > most || name == "C" && length != most {
             return Err(Error::refused(format!(
-                "{name} is {part:?}: it may have {most} characters{}",
-                if name == "C" {
-                    ", no more and no less"
-                } else {
-                    ""
-                }
+                "{name} is {part:?}: expected {} {most} characters",
+                if name == "C" { "exactly" } else { "at most" }
             )));
         }
         all.insert(name, part);

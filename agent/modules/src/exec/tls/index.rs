@@ -29,7 +29,7 @@ fn short(stamp: &str) -> &str {
 /// Returns the subject in the notation that Salt writes, because Salt only finds such lines:
 /// Python's bytes, as in `/b'C'=b'US'`.
 fn subject(certificate: &Parts) -> Result<String, Error> {
-    let shown = Certificate::read(&certificate.der).ok_or("it is no certificate")?;
+    let shown = Certificate::read(&certificate.der).ok_or("the certificate is invalid")?;
     let bytes = |text: &str| python::repr(&Value::Bytes(text.as_bytes().into()));
     let parts = shown.subject.iter();
     let parts: Vec<String> = parts

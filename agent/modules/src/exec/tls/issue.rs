@@ -79,7 +79,7 @@ fn extensions(cx: &Exec, kind: &str) -> Result<Map, Error> {
     let own = of(kind);
     if own.is_empty() {
         return Err(Error::refused(format!(
-            "There is no cert_type {kind}: use server or client, or describe it in the pillar below tls.extensions"
+            "Unknown cert_type {kind}: use server or client, or define it in the pillar under tls.extensions"
         )));
     }
     let over = |(used, values): (&Value, &Value)| {
@@ -104,7 +104,7 @@ fn extensions_for(cx: &Exec, kind: &str, used: &str) -> Result<Map, Error> {
     };
     if let Some(name) = all.keys().find(|name| !is_known(name)) {
         return Err(Error::refused(format!(
-            "The extension {} of cert_type {kind} cannot be written here",
+            "The extension {} of cert_type {kind} is not supported",
             name.to_text()
         )));
     }

@@ -302,7 +302,7 @@ fn has_user_groups() -> Result<bool, Error> {
 /// Adds a user with busybox's `adduser`, which accepts a primary group only by name.
 fn add_small(cx: &Exec, args: &Add) -> Result<bool, Error> {
     if args.root.is_some() || !args.unique {
-        return Err("busybox's adduser knows no `root` and no `unique: False`".into());
+        return Err("busybox's adduser supports neither `root` nor `unique: False`".into());
     }
     // Without this option, the full name would be `Linux User`.
     let mut words = ["-D", "-g", ""].map(str::to_owned).to_vec();
@@ -554,7 +554,7 @@ fn set_groups_small(
     root: Option<&str>,
 ) -> Result<bool, Error> {
     if groups.iter().any(|group| accounts::group(group).is_none()) {
-        log::error("A group to put the user into is not there");
+        log::error("cannot add the user to groups: one of the groups does not exist");
         return Ok(false);
     }
     tools::edit_members(cx, root, &|group, members| {

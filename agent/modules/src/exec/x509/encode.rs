@@ -56,7 +56,7 @@ pub(super) fn keep_copy(cx: &Exec, certificate: &Parts, told: &Map) -> Result<()
     let name = names.get("CN").filter(|_| prepend_cn).map(Value::to_text);
     if let Some(name) = name.as_deref().filter(|name| name.contains(['/', '\0'])) {
         return Err(format!(
-            "The common name {name} cannot stand in the name of a file: leave prepend_cn out"
+            "The common name {name} cannot be part of a file name: leave out prepend_cn"
         )
         .into());
     }

@@ -359,7 +359,7 @@ pub(crate) fn made(
         None => {
             merge(&mut args, own_policy(cx, policy)?);
             let der = Draft::of(cx, &args, false)?.signed(cx)?;
-            let made = Parts::read(&der).ok_or("openssl gave no certificate")?;
+            let made = Parts::read(&der).ok_or("openssl returned no certificate")?;
             keep_copy(cx, &made, &args)?;
             Ok(made)
         }
@@ -652,7 +652,7 @@ fn of_pem(text: String, encoding: Encoding) -> Result<Vec<u8>, Error> {
     let block = pem::blocks(text.as_bytes()).into_iter().next();
     block
         .map(|(_, der)| der)
-        .ok_or_else(|| "openssl gave no private key".into())
+        .ok_or_else(|| "openssl returned no private key".into())
 }
 
 fn create_csr(cx: &Exec, args: CreateCsr) -> Result<Value, Error> {
@@ -737,7 +737,7 @@ fn signed_for(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
     merge(&mut all, policy.clone());
     let der = Draft::of(cx, &all, false)?.signed(cx)?;
     // The settings of the requesting minion must not decide where this machine stores copies.
-    let made = Parts::read(&der).ok_or("openssl gave no certificate")?;
+    let made = Parts::read(&der).ok_or("openssl returned no certificate")?;
     keep_copy(cx, &made, &policy)?;
     Ok(pem::text("CERTIFICATE", &der).into())
 }
