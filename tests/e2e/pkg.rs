@@ -70,6 +70,6 @@ pinch pkg.owner -- -o
     let Some(text) = in_throwaway(script) else {
         return;
     };
-    assert_eq!(text.matches("is no name of a package").count(), 4, "{text}");
+    assert_eq!(text.matches("invalid package name").count(), 4, "{text}");
     assert!(text.contains("would be an option"), "{text}");
 }

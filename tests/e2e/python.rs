@@ -151,5 +151,5 @@ fn python_programs_call_functions_through_the_installed_package() {
     std::fs::remove_file(package.join("salt/_program")).unwrap();
     let refused = install();
     assert!(!refused.status.success());
-    assert!(text(&refused.stderr).contains("is not replaced"));
+    assert!(text(&refused.stderr).contains("cannot replace "));
 }

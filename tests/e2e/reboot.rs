@@ -326,7 +326,7 @@ fn a_run_that_was_given_secrets_says_why_it_does_not_go_on() {
     machine.taken_down(&call, "down", Signal::TERM);
     let first = fs::read_to_string(machine.machine.0.path().join("first")).unwrap();
     assert!(
-        first.contains("pillar= holds secrets, which no record holds"),
+        first.contains("pillar= contains secrets, which are not recorded"),
         "{first}"
     );
     machine.boot();

@@ -130,7 +130,7 @@ fn an_interrupted_function_can_be_taken_for_done() {
     let comment = returns(&done)["b"]["comment"].to_string();
     assert!(comment.contains("taken for done"), "{comment}");
     let done = machine.call("state.orchestrate orch redo=b");
-    assert!(done.rc == Some(1) && machine.stderr().contains("go with resume=True"));
+    assert!(done.rc == Some(1) && machine.stderr().contains("only valid with resume=True"));
 }
 
 #[test]

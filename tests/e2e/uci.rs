@@ -199,7 +199,7 @@ fn what_uci_cannot_hold_is_refused_and_nothing_is_changed() {
     for (state, said) in [
         (
             "- name: network.wan\n    - options: {a: b}",
-            "There is no section network.wan, and without",
+            "Section network.wan does not exist",
         ),
         (
             "- name: network.lan\n    - options: {a: {b: c}}",
@@ -207,7 +207,7 @@ fn what_uci_cannot_hold_is_refused_and_nothing_is_changed() {
         ),
         (
             "- name: network.lan\n    - options: {a b: c}",
-            "a b is no name of an option",
+            "invalid option name a b",
         ),
         (
             "- name: network.w-n\n    - type: interface",
@@ -215,7 +215,7 @@ fn what_uci_cannot_hold_is_refused_and_nothing_is_changed() {
         ),
         (
             "- name: network\n    - match: {dest: x}",
-            "`match` needs the `type`",
+            "`match` requires the `type`",
         ),
         (
             "- name: network.lan=x",

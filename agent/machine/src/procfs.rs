@@ -4,7 +4,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "what cannot be read is empty here"
+    reason = "a file that cannot be read counts as empty here"
 )]
 
 use std::fs::DirEntry;

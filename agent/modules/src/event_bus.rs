@@ -75,7 +75,7 @@ pub fn fire(opts: &Opts, event: &Event) -> Result<(), Error> {
     let bytes = encode(event);
     if bytes.len() > EVENT_BYTES_MAX {
         return Err(Error::refused(format!(
-            "The event {} is {} bytes long; at most {EVENT_BYTES_MAX} are sent",
+            "The event {} has {} bytes, more than the limit of {EVENT_BYTES_MAX}",
             event.tag,
             bytes.len()
         )));
@@ -109,7 +109,7 @@ fn send(socket: &UnixDatagram, listener: &Path, tag: &str, bytes: &[u8]) {
         let _ = std::fs::remove_file(listener);
     } else {
         log::warning(format_args!(
-            "The event {tag} was lost for the listener {}: {error}",
+            "cannot send event {tag} to the listener {}: {error}",
             listener.display()
         ));
     }
@@ -326,7 +326,7 @@ fn closed_folder(folder: &Path) -> Result<(), Error> {
         || found.mode() & 0o077 != 0
     {
         return Err(Error::refused(format!(
-            "{} must be a folder of this user that is closed to others (mode 0700); remove it or set sock_dir",
+            "{} must be a directory of this user with mode 0700; remove it or set sock_dir to another one",
             folder.display()
         )));
     }
@@ -341,7 +341,7 @@ fn receive(inbox: &(Mutex<Inbox>, Condvar), event: Event) {
         queue.lost += 1;
         if queue.lost.is_power_of_two() {
             log::warning(format_args!(
-                "{} events came faster than they were looked at and were dropped",
+                "dropped {} events: they arrive faster than they are read",
                 queue.lost
             ));
         }
@@ -372,7 +372,7 @@ fn datagram<'a>(
         Some(sender) if sender == own || sender.is_root() => Ok(buffer.get(..received.bytes)),
         Some(sender) => {
             log::warning(format_args!(
-                "An event of user {} was refused",
+                "ignoring an event from uid {}: only root and this user may send events",
                 sender.as_raw()
             ));
             Ok(None)

@@ -234,7 +234,7 @@ impl Section {
                 }
                 (Some(Entry::Section(_)), _) => {
                     return Err(Error::refused(format!(
-                        "'{name}' is a section, it cannot become an option"
+                        "'{name}' is a section and cannot become an option"
                     )));
                 }
                 (Some(entry), value) => {
@@ -390,7 +390,7 @@ impl<'a> File<'a> {
     /// When it cannot be read or is not in its encoding.
     pub(crate) fn read(path: &'a str, layout: &'a Layout) -> Result<Self, Error> {
         if layout.separator.is_empty() {
-            return Err("The separator is empty".into());
+            return Err("The separator must not be empty".into());
         }
         let old = fs::read_or_none(path).map_err(|error| match error.problem() {
             Problem::Read { source, .. } => failed("open", path, source),

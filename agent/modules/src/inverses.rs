@@ -139,7 +139,7 @@ fn called(cx: &Exec, function: &str, name: &str, kwargs: Map) -> Result<Value, E
 /// Calls a function that reports a failure with `False`.
 fn done(cx: &Exec, function: &str, name: &str, kwargs: Map) -> Result<(), Error> {
     match called(cx, function, name, kwargs)? {
-        Value::Bool(false) => Err(Error::refused(format!("{function} {name} could not do it"))),
+        Value::Bool(false) => Err(Error::refused(format!("{function} {name} failed"))),
         _ => Ok(()),
     }
 }
@@ -214,7 +214,7 @@ fn can_package(cx: &Exec, name: &str, was: &Value) -> Result<(), Error> {
     match known {
         true => Ok(()),
         false => Err(Error::refused(format!(
-            "no repository has its version {version} any more"
+            "its version {version} is no longer in any repository"
         ))),
     }
 }

@@ -4,7 +4,7 @@
     test,
     allow(
         clippy::disallowed_methods,
-        reason = "tests make what they need in folders of their own"
+        reason = "tests create their files in temporary directories"
     )
 )]
 

@@ -18,17 +18,17 @@ const RETURNERS: &[(&str, Take, &str)] = &[
     (
         "local_cache",
         cached,
-        "Leave the return where it is: in the master's cache, and in the record of its machine.",
+        "Store nothing: the return is already in the master's cache and in the minion's record.",
     ),
     (
         "rawfile_json",
         rawfile_json::returner,
-        "Add the return to a file, as a line of JSON.",
+        "Append the return to a file as a line of JSON.",
     ),
     (
         "syslog",
         syslog::returner,
-        "Send the return to the system's log, as JSON.",
+        "Send the return to the system's log as JSON.",
     ),
 ];
 
@@ -79,14 +79,16 @@ pub fn missing<'a>(cx: &Exec, list: &'a str) -> Option<&'a str> {
 pub fn hand(cx: &Exec, list: &str, ret: &Map) {
     for name in names(list) {
         let taken = match built_in(name) {
-            _ if cx.is_disabled(Kind::Returner, name) => Err("disable_returners names it".into()),
+            _ if cx.is_disabled(Kind::Returner, name) => {
+                Err("it is disabled by disable_returners".into())
+            }
             Some(take) => take(cx, ret),
             None => custom(cx, name, ret),
         };
         if let Err(error) = taken {
             let jid = ret.get("jid").map(Value::to_text).unwrap_or_default();
             log::error(format_args!(
-                "The returner {name} has not taken the return of job {jid}: {error}"
+                "returner {name} cannot store the return of job {jid}: {error}"
             ));
         }
     }
@@ -105,7 +107,7 @@ fn custom(cx: &Exec, name: &str, ret: &Map) -> Result<(), Error> {
         None => {
             let known: Vec<&str> = all().map(|(known, _)| known).collect();
             Err(Error::refused(format!(
-                "it is not available: neither one of {} nor a file of _returners that saltutil.sync_returners has copied",
+                "unknown returner; expected one of {} or a file of _returners that saltutil.sync_returners has copied",
                 known.join(", ")
             )))
         }
@@ -142,7 +144,7 @@ fn looked_up(cx: &Exec, key: &str) -> Option<Value> {
         Ok(value) => Some(value).filter(|value| value.is_true()),
         Err(error) => {
             log::warning(format_args!(
-                "The returner's option {key} is looked for in the configuration alone: {error}"
+                "cannot look up the returner option {key} in grains and pillar: {error}"
             ));
             None
         }

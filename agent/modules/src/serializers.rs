@@ -52,7 +52,7 @@ impl Serializer {
             Self::Configparser => configparser::deserialize(text, options),
             Self::Json => value::json::read(text)
                 .map_err(|error| Error::refused(json::problem(text, &error.to_string()))),
-            Self::Msgpack => Err("msgpack data cannot be read here: it is no text".into()),
+            Self::Msgpack => Err("cannot deserialize msgpack: its data is binary".into()),
             Self::Yaml => yaml::load(text).map_err(|error| Error::refused(error.to_string())),
         }
     }

@@ -124,7 +124,7 @@ fn returners_of_the_tree_are_programs_in_any_language() {
     fleet.soon("it is told", || {
         has(
             &fleet.path("m1/log"),
-            &["The returner carbon has not taken"],
+            &["returner carbon cannot store the return"],
         )
     });
 }

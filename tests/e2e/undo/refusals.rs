@@ -138,7 +138,7 @@ fn nothing_is_kept_beyond_the_quota_and_the_oldest_goes_first() {
     let why = &planned(&machine, &[&large])["cannot"][0]["why"];
     assert_eq!(
         why,
-        "it had 1001 bytes, and undo_quota lets one file have 1000"
+        "its 1001 bytes exceeded the limit of 1000 for one file (undo_quota)"
     );
     let small: Vec<String> = (0..5).map(|n| run(900 + n)).collect();
     let has: Vec<bool> = small

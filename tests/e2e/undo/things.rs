@@ -154,7 +154,7 @@ echo END
     );
     let plan = between(&text, "PLAN\n", "END\n");
     assert!(
-        plan.contains("! package demo: no repository has its version 1.1 any more"),
+        plan.contains("! package demo: its version 1.1 is no longer in any repository"),
         "{text}"
     );
     assert!(plan.contains("0 to undo"), "{text}");

@@ -34,7 +34,7 @@ pub fn hash(password: &str, salt: Option<&str>, algorithm: &str) -> Result<Strin
         None => random_salt()?,
     };
     if salt.contains([':', '\n', '\0']) {
-        return Err("A salt has no colon and no end of line in it".into());
+        return Err("A salt must not contain a colon, a line break or a NUL byte".into());
     }
     Ok(of_mark(password, mark, &salt))
 }

@@ -43,7 +43,7 @@ fn number(given: Option<&str>, system: bool, taken: &[u32]) -> Option<u32> {
 
 fn refused(what: &str, name: &str) -> Result<bool, Error> {
     log::error(format_args!(
-        "{what} {name} cannot be made: its name or number is taken, or no number"
+        "cannot create {what} {name}: the name or id is taken, or the id is invalid"
     ));
     Ok(false)
 }
@@ -67,7 +67,7 @@ pub fn add_group(cx: &Exec, name: &str, gid: Option<&str>, system: bool) -> Resu
     let taken: Vec<u32> = groups.iter().map(|group| group.gid).collect();
     let gid = number(gid, system, &taken).filter(|_| groups.iter().all(|group| group.name != name));
     let Some(gid) = gid else {
-        return refused("Group", name);
+        return refused("group", name);
     };
     append(cx, "group", &[name, "x", &gid.to_string(), ""])?;
     append(cx, "gshadow", &[name, "!", "", ""])?;
@@ -81,7 +81,7 @@ pub fn add_user(cx: &Exec, new: &New<'_>) -> Result<bool, Error> {
     let users = accounts::users();
     let taken: Vec<u32> = users.iter().map(|user| user.uid).collect();
     let Some(uid) = number(new.uid, new.system, &taken) else {
-        return refused("User", name);
+        return refused("user", name);
     };
     let usual = format!("/home/{name}");
     let home = new.home.unwrap_or(&usual);
@@ -90,7 +90,7 @@ pub fn add_user(cx: &Exec, new: &New<'_>) -> Result<bool, Error> {
         .filter(|shell| !shell.is_empty())
         .unwrap_or("/bin/sh");
     if home.contains([':', '\n']) || shell.contains([':', '\n']) {
-        return refused("User", name);
+        return refused("user", name);
     }
     let group = new.group.unwrap_or(name);
     if accounts::group(group).is_none() && !add_group(cx, group, None, new.system)? {
@@ -159,7 +159,7 @@ pub fn remove_group(cx: &Exec, name: &str) -> Result<bool, Error> {
     let is_free = |gid: u32| users.iter().all(|user| user.gid != gid);
     if !group.is_some_and(|group| is_free(group.gid)) {
         log::error(format_args!(
-            "Group {name} is not there, or the primary group of a user"
+            "cannot delete group {name}: it does not exist or is the primary group of a user"
         ));
         return Ok(false);
     }

@@ -259,7 +259,7 @@ fn getent(args: &[&str]) -> Option<String> {
             // Log this once, because a run asks for the same few names thousands of times.
             TOLD.call_once(|| {
                 log::warning(format_args!(
-                    "getent: {error}: what /etc/nsswitch.conf names besides the files of /etc is not asked for users and groups"
+                    "cannot run getent: {error}; ignoring all sources of users and groups in /etc/nsswitch.conf except files"
                 ));
             });
         })

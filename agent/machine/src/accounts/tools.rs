@@ -78,7 +78,7 @@ pub fn edit(
     let _lock = locked(path);
     let bytes = fs::read(path)?;
     let text = String::from_utf8(bytes)
-        .map_err(|_| Error::refused(format!("{} is not text", path.display())))?;
+        .map_err(|_| Error::refused(format!("{} is not valid UTF-8", path.display())))?;
     let split = |line: &str| line.split(':').map(str::to_owned).collect();
     let mut lines: Vec<Vec<String>> = text.lines().map(split).collect();
     change(&mut lines);
@@ -100,7 +100,7 @@ fn locked(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
     let lock = rustix::fs::open(&file, flags, Mode::RUSR | Mode::WUSR).ok()?;
     if rustix::fs::fcntl_lock(&lock, FlockOperation::LockExclusive).is_err() {
-        log::debug(format_args!("{} cannot be locked", file.display()));
+        log::debug(format_args!("cannot lock {}", file.display()));
     }
     Some(lock)
 }
@@ -116,7 +116,7 @@ pub fn set_field(
     if value.contains([':', '\n']) {
         let file = path.display();
         return Err(Error::refused(format!(
-            "A field of {file} has no colon and no end of line in it"
+            "A field of {file} must not contain a colon or a line break"
         )));
     }
     edit(cx, path, &mut |lines| {

@@ -10,7 +10,7 @@
 //! is simpler than two.
 #![expect(
     clippy::disallowed_methods,
-    reason = "the calls that must not take a path elsewhere take a handle here"
+    reason = "these calls act on handles here, not on paths"
 )]
 
 use std::ffi::{OsStr, OsString};
@@ -413,13 +413,13 @@ impl Entry<'_> {
     fn chmod_opened(&self, mode: u32) -> io::Result<()> {
         if !self.found.is_file() && !self.found.is_dir() {
             let sentence =
-                "the mode of a device, pipe or socket is only set where /proc is mounted";
+                "the mode of a device, pipe or socket can only be set if /proc is mounted";
             return Err(io::Error::new(ErrorKind::Unsupported, sentence));
         }
         let file = self.folder.file(self.name, OFlags::RDONLY, 0)?;
         let now = file.metadata()?;
         if (now.dev(), now.ino()) != (self.found.dev(), self.found.ino()) {
-            let sentence = "something else was put in its place meanwhile; nothing was changed";
+            let sentence = "it was replaced by another process meanwhile; nothing was changed";
             return Err(io::Error::other(sentence));
         }
         file.set_permissions(Permissions::from_mode(mode))

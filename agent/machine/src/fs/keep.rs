@@ -7,7 +7,7 @@
 //! keep a copy does not fail the run: it is recorded as lost, with the reason.
 #![expect(
     clippy::disallowed_methods,
-    reason = "what is kept is no file of the machine's"
+    reason = "the kept copies are files of this program"
 )]
 
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -153,7 +153,7 @@ impl Keeper<'_> {
 
     /// Records that a path is about to be opened and written to. Its future contents are unknown.
     pub(super) fn is_written_in_place(self, path: &Path) {
-        let lost = "it was changed in place";
+        let lost = "it was modified in place";
         self.note_as(path, |_| {
             Map::new().with("is", Map::new()).with("lost", lost)
         });
@@ -281,7 +281,7 @@ impl Keeper<'_> {
             value.is_some_and(|value| secret::at(&[key], value) != *value)
         };
         if ["changed", "was", "is"].into_iter().any(covered) {
-            entry.insert("lost", "a secret would have to stand in the record for it");
+            entry.insert("lost", "its record would have to contain a secret");
         }
         self.record.change(self.cx, &entry);
     }
@@ -339,7 +339,10 @@ impl Keeper<'_> {
             return Map::new().with("was", was);
         }
         let kept = match asked.secret || holds_secret(place) {
-            true => Err("it holds or held a secret, of which no copy is kept".to_owned()),
+            true => Err(
+                "it contains or contained a secret, and files with secrets are not copied"
+                    .to_owned(),
+            ),
             false => self.kept(place),
         };
         match kept {
@@ -375,7 +378,7 @@ impl Keeper<'_> {
         self.cx.changed(&folder);
         let mut keeping = self.record.keeping();
         keeping.bytes = keeping.bytes.map(|bytes| bytes + size);
-        kept.map_err(|error| format!("its contents could not be kept: {error}"))
+        kept.map_err(|error| format!("its contents could not be copied: {error}"))
     }
 
     /// Makes room for `size` more kept bytes. If necessary, the kept files of the oldest runs are
@@ -391,11 +394,11 @@ impl Keeper<'_> {
         let large = quota / LARGE_PART;
         if size > large {
             return Err(format!(
-                "it had {size} bytes, and undo_quota lets one file have {large}"
+                "its {size} bytes exceeded the limit of {large} for one file (undo_quota)"
             ));
         }
         if size > disk.f_bavail.saturating_mul(disk.f_frsize) / ROOM_PART {
-            return Err("there was too little room to keep its contents".to_owned());
+            return Err("there was too little free disk space to copy its contents".to_owned());
         }
         let known = self.record.keeping().bytes;
         let mut bytes = known.unwrap_or_else(|| {

@@ -47,7 +47,7 @@ pub enum Error {
     Scheme(String),
     /// There are no trusted certificates to verify the server with.
     #[error(
-        "{0}: this machine has no trusted certificates: install its package of them (ca-certificates, ca-bundle) or name a file of them with ca_bundle"
+        "{0}: this machine has no trusted CA certificates: install the package ca-certificates or ca-bundle, or set ca_bundle to a file with them"
     )]
     NoCertificates(String),
     /// The body exceeds the limit.

@@ -119,6 +119,14 @@ fn word<'a>(text: &'a str, what: &str) -> Result<&'a str, Error> {
     }
 }
 
+/// Returns a TSIG secret. It is not quoted in the error, and it may begin with `+`, a digit of base64.
+fn tsig_secret<'a>(secret: &'a str, file: &str) -> Result<&'a str, Error> {
+    match secret.is_empty() || secret.contains(char::is_whitespace) {
+        true => Err(format!("the secret of the key in {file} is empty or contains a space").into()),
+        false => Ok(secret),
+    }
+}
+
 /// Returns the data of a record. Refuses data with a line break.
 fn line(data: &str) -> Result<&str, Error> {
     match data.is_empty() || data.contains(['\n', '\r']) {
@@ -217,7 +225,7 @@ impl Server<'_> {
             "key {}:{} {}\n",
             word(&algorithm, "algorithm")?,
             word(&key, "key")?,
-            word(&secret, "key")?
+            tsig_secret(&secret, &file)?
         )))
     }
 

@@ -81,7 +81,7 @@ pub(crate) fn over_all(chosen: Value, over: &Map) -> Result<Value, Error> {
         Value::Null => Ok(over.clone().into()),
         Value::Map(chosen) => Ok(merge::recurse(&chosen, over, false).into()),
         other => Err(Error::refused(format!(
-            "Cannot update using non-dict types in dictupdate.update(): {} has nothing to merge into",
+            "Cannot update using non-dict types in dictupdate.update(): got {}",
             other.type_name()
         ))),
     }

@@ -222,7 +222,7 @@ pub(crate) fn external(cx: &Exec, url: &str, saltenv: &str) -> Result<PathBuf, E
     }
     let climbs = |text: &str| text.split('/').any(|part| part == "..");
     if climbs(&name) || climbs(saltenv) || host == ".." {
-        return Err(format!("The path of {} leads out of the cache", redacted(url)).into());
+        return Err(format!("The path of {} is outside of the cache", redacted(url)).into());
     }
     if name.len() > 127 {
         name = hashes::of_bytes(name.as_bytes(), "sha256")?;

@@ -128,7 +128,7 @@ impl Roots {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if self.links == Links::IntoRoots && told.len() < TOLD_MAX && told.insert(link.clone()) {
             log::warning(format_args!(
-                "{} leads to {}, which is outside of {}: it is not served. Set `fileserver_followsymlinks: True` to serve what such links lead to",
+                "not serving {}: it links to {}, which is outside of {}. Set `fileserver_followsymlinks: True` to serve the targets of such links",
                 link.display(),
                 target.display(),
                 self.option
@@ -242,7 +242,7 @@ impl Roots {
                 files.push(below.to_owned());
                 if files.len() > FILES_MAX {
                     return Err(Error::refused(format!(
-                        "{} holds more than {FILES_MAX} files: is it the root you mean?",
+                        "{} contains more than {FILES_MAX} files: is it the right root?",
                         root.display()
                     )));
                 }

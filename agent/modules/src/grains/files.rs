@@ -58,7 +58,7 @@ impl Root {
 /// Returns what was read for a grain. A failure is logged, and the grain is left out.
 pub(super) fn known<T>(read: Result<Option<T>, Error>) -> Option<T> {
     read.unwrap_or_else(|error| {
-        log::warning(format_args!("a grain is missing: {error}"));
+        log::warning(format_args!("cannot determine a grain: {error}"));
         None
     })
 }

@@ -45,7 +45,7 @@ impl Network {
         let mut names = Vec::new();
         if opts.flag("enable_fqdns_grains") {
             value::log::warning(
-                "enable_fqdns_grains: the fqdns grain is read from /etc/hosts; no name server is asked",
+                "enable_fqdns_grains: the fqdns grain comes from /etc/hosts only, without DNS queries",
             );
             names = self
                 .addresses(|_| true)

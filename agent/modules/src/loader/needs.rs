@@ -488,7 +488,7 @@ fn no_gentoo(cx: &Exec, kind: Kind, module: &str) -> Option<String> {
 fn no_packages(cx: &Exec) -> String {
     let (family, os) = packages::system(cx);
     format!(
-        "pkg module could not be loaded (none is known for os_family {family} and os {os}; the option `providers: {{pkg: NAME}}` takes one of {})",
+        "pkg module could not be loaded (no package manager is known for os_family {family} and os {os}; set `providers: {{pkg: NAME}}` to one of {})",
         packages::FILES.map(|(file, _)| file).join(", ")
     )
 }
@@ -500,7 +500,7 @@ fn no_low_packages(cx: &Exec, module: &str) -> Option<String> {
         (_, Some(Apt | Yum)) | ("lowpkg", Some(Zypper)) => return None,
         ("kernelpkg", _) => "Module kernelpkg_linux_apt: no APT based system detected",
         _ => {
-            "The dpkg execution module cannot be loaded: only works on Debian family systems; that of rpm only on those of Red Hat and SUSE."
+            "The dpkg execution module cannot be loaded: only works on Debian family systems; the rpm one only on Red Hat and SUSE family systems."
         }
     };
     Some(reason.to_owned())
@@ -517,7 +517,7 @@ pub(crate) fn no_service(cx: &Exec) -> String {
     names.sort_unstable();
     names.dedup();
     format!(
-        "No service execution module loaded: check support for service management on {system} (the init system is {init}; looked for /run/systemd/system, systemctl and scripts in /etc/init.d that {system} starts; the option `providers: {{service: NAME}}` takes one of {})",
+        "No service execution module loaded: check support for service management on {system} (the init system is {init}; looked for /run/systemd/system, systemctl and scripts in /etc/init.d that {system} starts; set `providers: {{service: NAME}}` to one of {})",
         names.join(", ")
     )
 }

@@ -172,7 +172,7 @@ fn refuse_others(backends: &Value) -> Result<(), Error> {
         .find(|name| name.trim_start_matches('-') != ROOTS)
     {
         Some(name) => Err(Error::refused(format!(
-            "The fileserver backend {name} is not supported: only {ROOTS} is. Take it out of `fileserver_backend`"
+            "The fileserver backend {name} is not supported: only {ROOTS} is. Remove it from `fileserver_backend`"
         ))),
         None => Ok(()),
     }

@@ -157,7 +157,7 @@ fn searched(shown: &Map, key: &str, globs: Option<&Value>) -> bool {
 
 fn not_found(jid: &str) -> Error {
     Error::refused(format!(
-        "There is no record of a run with jid {jid}; jobs.list_jobs tells which there are"
+        "There is no record of a run with jid {jid}; jobs.list_jobs lists the recorded runs"
     ))
 }
 

@@ -31,7 +31,7 @@ fn here(cx: &Exec, minion: &str) -> Result<(), Error> {
     }
     let id = cx.opts().id();
     Err(Error::refused(format!(
-        "The pillar of {minion} is not known here: without a master there is only {id}"
+        "The pillar of {minion} is not available: without a master, only that of {id} is"
     )))
 }
 

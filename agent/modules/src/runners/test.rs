@@ -54,7 +54,7 @@ fn raw_arg(_cx: &Exec, args: RawArguments) -> Result<Value, Error> {
 
 fn sleep(_cx: &Exec, args: Sleep) -> Result<Value, Error> {
     let time = Duration::try_from_secs_f64(args.s_time).map_err(|_| {
-        let problem = format!("{} is no number of seconds", args.s_time);
+        let problem = format!("expected a number of seconds, got {}", args.s_time);
         Error::argument("s_time", problem)
     })?;
     std::thread::sleep(time);

@@ -411,7 +411,7 @@ fn warn_of_clock() {
     let now = jid::new();
     if now.as_str() < "2020" {
         log::warning(format_args!(
-            "The clock of this machine says {}: set it, or the times of this run and its job id are wrong",
+            "The clock of this machine is wrong ({}): set it, or the times and the job id of this run will be wrong",
             jid::to_time(&now)
         ));
     }
@@ -421,7 +421,7 @@ fn warn_of_clock() {
 /// space, or need none.
 fn unrecorded(error: &Error) -> Kept {
     log::warning(format_args!(
-        "{error}: this run leaves no record; make room there, or name another folder with cachedir"
+        "cannot record this run: {error}; free disk space there or set cachedir to another directory"
     ));
     Kept::default()
 }

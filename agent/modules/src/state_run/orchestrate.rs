@@ -237,13 +237,13 @@ fn fun_args(args: &[Value], kwargs: &Map) -> Value {
 /// Fires an event. A failure is logged and does not stop the caller.
 fn fire(cx: &Exec, tag: &str, data: Map) {
     if let Err(error) = cx.shared.targets.fire(cx, tag, data) {
-        log::warning(format_args!("The event {tag} was not fired: {error}"));
+        log::warning(format_args!("cannot fire event {tag}: {error}"));
     }
 }
 
 fn announce(cx: &Exec, tag: &str, data: Map) {
     if let Err(error) = cx.shared.targets.announce(cx, tag, data) {
-        log::warning(format_args!("The event {tag} was not fired: {error}"));
+        log::warning(format_args!("cannot fire event {tag}: {error}"));
     }
 }
 
@@ -341,7 +341,7 @@ pub fn targeted(cx: &Exec, tgt: &Value, tgt_type: &str, kind: &str) -> Result<Ve
     };
     if matched.is_empty() && here_anyway {
         log::warning(format_args!(
-            "The target {} ({tgt_type}) does not match this minion; the salt.{kind} step runs here all the same (masterless_tgt)",
+            "The target {} ({tgt_type}) does not match this minion; running the salt.{kind} step here anyway (see masterless_tgt)",
             tgt.to_text()
         ));
         return Ok(vec![cx.opts().id().to_owned()]);

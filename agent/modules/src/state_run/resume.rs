@@ -54,8 +54,7 @@ fn orders(said: &Map) -> Result<Option<ResumeOptions>, Error> {
         true => Ok(Some(orders)),
         false if orders == ResumeOptions::default() => Ok(None),
         false => Err(Error::refused(
-            "redo=, skip= and from= say how a run is taken up again: they go with resume=True"
-                .into(),
+            "redo=, skip= and from= are only valid with resume=True".into(),
         )),
     }
 }
@@ -89,26 +88,26 @@ pub(crate) fn found(cx: &Exec, given: &Given) -> Result<Result<Option<Given>, Ve
     };
     if cx.run.is_some() {
         let sentence =
-            "resume=True is for the outermost run: what stands in it is taken up with it";
+            "resume=True is only valid for the outermost run, which resumes its nested runs, too";
         return Ok(Err(vec![sentence.to_owned()]));
     }
     let Some((jid, recorded)) = last(cx, given)? else {
         return Ok(Err(vec![format!(
-            "There is no run of {} on record: nothing to take up",
+            "There is no run of {} on record: nothing to resume",
             told(given)
         )]));
     };
     let path = record::folder(cx.opts()).join(&jid);
     if record::is_alive(&path) {
         return Ok(Err(vec![format!(
-            "The run {jid} of {} is still under way: it is not taken up",
+            "The run {jid} of {} is still running and cannot be resumed",
             told(given)
         )]));
     }
     if let Some(end) = recorded.end.as_ref().filter(|_| orders.from.is_none()) {
         let code = end.get("retcode").map(Value::to_text).unwrap_or_default();
         return Ok(Err(vec![format!(
-            "Nothing is unfinished: the last run of {}, {jid}, came to its end with exit status {code}. from=STEP does it again from a step on",
+            "Nothing is unfinished: the last run of {}, {jid}, ended with exit status {code}. Use from=STEP to repeat it from that step",
             told(given)
         )]));
     }
@@ -179,7 +178,7 @@ fn gone_on(given: &Given, earlier: PreviousRun) -> Result<Given, Vec<String>> {
             Some(Some(true)) => continue,
             Some(None) => {
                 return Err(vec![format!(
-                    "The run {} had secrets in {name}=, and its record does not hold them: say {name}= again",
+                    "The run {} had secrets in {name}=, which are not recorded: pass {name}= again",
                     earlier.jid
                 )]);
             }
@@ -187,7 +186,7 @@ fn gone_on(given: &Given, earlier: PreviousRun) -> Result<Given, Vec<String>> {
         }
         if now.is_some() && *now != before {
             return Err(vec![format!(
-                "The run {} had another {name}=: leave {name}= out to go on with what it had",
+                "The run {} had a different {name}=: omit {name}= to resume with its value",
                 earlier.jid
             )]);
         }
@@ -214,7 +213,7 @@ pub(crate) fn warn_of_secrets(given: &Given, plan: &Plan) {
         let given = given.as_ref().filter(|_| boot::is_in(plan));
         if given.is_some_and(|given| secret::is_masked(&without_secrets(given))) {
             log::warning(format_args!(
-                "{name}= holds secrets, which no record holds: this run does not go on by itself after its reboot, but with resume=True and {name}= again"
+                "{name}= contains secrets, which are not recorded: after its reboot this run does not resume by itself, only with resume=True and {name}= again"
             ));
         }
     }
@@ -230,7 +229,7 @@ pub(crate) fn taken_up(given: &Given, plan: &Plan) -> Result<Option<Resumed>, Ve
     let named = given.mods.is_some() || matches!(given.fun, "state.apply" | "state.highstate");
     if !named && !state::resume::changes(plan, recorded).is_empty() {
         return Err(vec![format!(
-            "The last run of {} on record, {}, was of something else: nothing to take up",
+            "The last run of {} on record, {}, had other states: nothing to resume",
             given.fun, earlier.jid
         )]);
     }
@@ -238,7 +237,7 @@ pub(crate) fn taken_up(given: &Given, plan: &Plan) -> Result<Option<Resumed>, Ve
     let open = plan.chunks().len().saturating_sub(taken.returns.len());
     let when = jid::to_time(&earlier.jid);
     log::warning(format_args!(
-        "Going on with the run {} of {when}: {} states have their return, {open} are left",
+        "Resuming the run {} of {when}: {} states are finished, {open} remain",
         earlier.jid,
         taken.returns.len()
     ));

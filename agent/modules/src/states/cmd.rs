@@ -388,7 +388,7 @@ fn wait_call(_cx: &Exec, _args: WaitCall) -> Result<Ret, Error> {
 }
 
 fn call(_cx: &Exec, _args: Call) -> Result<Ret, Error> {
-    Err("cmd.call takes a Python function, which an SLS file cannot give: use module.run to call an execution function".into())
+    Err("cmd.call takes a Python function, which an SLS file cannot contain: use module.run to call an execution function".into())
 }
 
 fn script(cx: &Exec, args: Script) -> Result<Ret, Error> {

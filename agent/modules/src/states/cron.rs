@@ -285,7 +285,8 @@ fn file(cx: &Exec, args: File) -> Result<Ret, Error> {
     }
     let would = format!("The following values are set to be changed:\ndiff: {diff}\n");
     cx.apply(Ret::would(would), || {
-        let text = String::from_utf8(wanted).map_err(|_| "A crontab is text".to_owned())?;
+        let text =
+            String::from_utf8(wanted).map_err(|_| "The crontab is not valid UTF-8".to_owned())?;
         let done = cron::install(cx, user, &text)?;
         Ok(if done.success() {
             Ret::ok(format!("Crontab for user {user} was updated")).change("diff", diff)
@@ -318,5 +319,5 @@ fn contents(cx: &Exec, args: &File, group: &str) -> Result<Body, Error> {
     managed::verify("crontab", &found, "")?;
     found
         .body
-        .ok_or_else(|| Error::refused("There is no source".into()))
+        .ok_or_else(|| Error::refused("The crontab has no source".into()))
 }

@@ -94,7 +94,9 @@ fn set(cx: &Exec, args: Set) -> Result<Ret, Error> {
             ret = match give(cx, &line)? {
                 Ok(()) => ret.change(question, shown(answer)),
                 Err(why) => {
-                    log::error(format_args!("debconf refuses {question}: {why}"));
+                    log::error(format_args!(
+                        "cannot set debconf question {question}: {why}"
+                    ));
                     let comment = "Some settings failed to be applied.".to_owned();
                     let result = Some(false);
                     let ret = ret.change(question, "Failed to set!");

@@ -52,7 +52,7 @@ fn limit(name: &str, given: &Value, absolute: bool) -> Result<Option<i64>, Strin
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "as Python's int does; a limit past i64 is none"
+    reason = "truncates as Python's int does; a limit beyond i64 has no effect"
 )]
 fn whole(number: f64) -> i64 {
     number as i64
@@ -109,7 +109,7 @@ fn status(cx: &Exec, args: Status) -> Result<Ret, Error> {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "kilobytes of a disk are exact in a float"
+    reason = "a float holds the kilobytes of a disk exactly"
 )]
 fn as_float(number: i64) -> f64 {
     number as f64
@@ -119,7 +119,7 @@ fn number(value: &Value) -> Result<f64, Error> {
     let text = value.to_text();
     text.trim_end_matches('%')
         .parse()
-        .map_err(|_| format!("'{text}' is no number").into())
+        .map_err(|_| format!("'{text}' is not a number").into())
 }
 
 fn field(data: &Value, name: &str) -> Result<f64, Error> {
@@ -143,7 +143,7 @@ fn of_folder(cx: &Exec, name: &str, absolute: bool) -> Result<(Value, Value, Val
     let all = cx.call_internal("status.diskusage", vec![name.into()], Map::new())?;
     let data = all
         .get(name)
-        .ok_or_else(|| format!("status.diskusage shows no {name}"))?;
+        .ok_or_else(|| format!("status.diskusage does not list {name}"))?;
     let (total, free) = (field(data, "total")?, field(data, "available")?);
     let percent = |part: f64| Value::from((part / total * 1000.0).round_ties_even() / 10.0);
     Ok(match (absolute, total == 0.0) {

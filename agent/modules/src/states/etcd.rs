@@ -99,7 +99,7 @@ fn set(cx: &Exec, args: Set) -> Result<Ret, Error> {
     cx.apply(Ret::would(would).changes(changes()), || {
         let done = etcd.set(cx, name, &args.value, None)?;
         Ok(match done.is_null() {
-            true => Ret::failed(format!("etcd refuses to set {name}: see the log")),
+            true => Ret::failed(format!("Unable to set {name} in etcd: see the log")),
             false => Ret::ok(verb).changes(changes()),
         })
     })
@@ -125,7 +125,7 @@ fn directory(cx: &Exec, args: Directory) -> Result<Ret, Error> {
         let done = etcd.directory(cx, name, None)?;
         Ok(match done.is_true() {
             true => Ret::ok("New directory created").changes(changes),
-            false => Ret::failed(format!("etcd refuses to make {name}: see the log")),
+            false => Ret::failed(format!("Unable to create {name} in etcd: see the log")),
         })
     })
 }

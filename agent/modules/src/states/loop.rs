@@ -90,7 +90,7 @@ fn repeated<T>(
 }
 
 fn pause(name: &str, time: Duration) {
-    let waiting = watch::waits(|| format!("{name} to answer as it should"));
+    let waiting = watch::waits(|| format!("{name} to return the expected value"));
     std::thread::sleep(time);
     drop(waiting);
 }

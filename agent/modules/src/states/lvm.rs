@@ -306,7 +306,7 @@ fn created(cx: &Exec, args: &LvPresent, name: &str, group: &str) -> Result<Value
 fn number(volume: &Value, column: &str) -> Result<u64, Error> {
     let text = volume.get(column).map(Value::to_text).unwrap_or_default();
     text.parse()
-        .map_err(|_| format!("lvdisplay shows no {column}: '{text}'").into())
+        .map_err(|_| format!("lvdisplay printed no number for {column}: '{text}'").into())
 }
 
 /// Resizes an existing volume to the wanted size. It shrinks only with `force`.
@@ -357,9 +357,9 @@ fn sized(
             .with("force", args.force);
         let changes = call(cx, "lvresize", &[], kwargs)?;
         let now = logical(cx, path, true)?;
-        let now = now
-            .get(path)
-            .ok_or_else(|| format!("Failed to resize Logical Volume {name}.\nError: it is gone"))?;
+        let now = now.get(path).ok_or_else(|| {
+            format!("Failed to resize Logical Volume {name}.\nError: it no longer exists")
+        })?;
         if number(now, "Logical Volume Size")? != old.0 {
             return Ok(Ret::ok(format!("Resized Logical Volume {name}")).change("resized", changes));
         }

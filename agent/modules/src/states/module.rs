@@ -63,7 +63,7 @@ fn called(cx: &Exec, name: &str, mut kwargs: Map) -> Result<Ret, Error> {
     kwargs.remove("__reqs__");
     if let Some(returner) = kwargs.get("returner").filter(|value| value.is_true()) {
         log::warning(format_args!(
-            "module.run: the returner '{}' is ignored: the return goes to the state's own",
+            "module.run: ignoring the returner '{}': the return goes to the returner of the state run",
             returner.to_text()
         ));
     }

@@ -194,7 +194,7 @@ impl Rule {
         let (rule, unknown) = built(args, &family)?;
         let warnings = unknown
             .iter()
-            .map(|option| format!("nftables knows no option {option}: the rule is without it"));
+            .map(|option| format!("Ignoring option {option}: nftables does not support it"));
         Ok(Self {
             warnings: warnings.collect(),
             name,

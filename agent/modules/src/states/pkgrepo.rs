@@ -125,7 +125,7 @@ fn check_key(kwargs: &mut Map) -> Result<(), Error> {
     }
     if allowed.is_none_or(|allowed| allowed.is_true()) {
         log::warning(format_args!(
-            "allow_insecure_key will default to False: get the key by https"
+            "allow_insecure_key will default to False: use an https URL for the key"
         ));
         return Ok(());
     }

@@ -548,7 +548,7 @@ fn waited(cx: &Exec, args: WaitForEvent) -> Result<Ret, Error> {
     }
     let started = Instant::now();
     let timeout = Duration::try_from_secs_f64(args.timeout).map_err(|_| {
-        let problem = format!("{} is no number of seconds", args.timeout);
+        let problem = format!("expected a number of seconds, got {}", args.timeout);
         Error::argument("timeout", problem)
     })?;
     let (mut missing, mut seen) = (args.id_list, Vec::new());
@@ -711,7 +711,7 @@ fn parallel_runners(cx: &Exec, args: ParallelRunners) -> Result<Ret, Error> {
             .map(|thread| {
                 thread
                     .join()
-                    .unwrap_or_else(|_| Called::failed("The runner's thread ended"))
+                    .unwrap_or_else(|_| Called::failed("The runner's thread ended unexpectedly"))
             })
             .collect()
     });

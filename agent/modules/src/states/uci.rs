@@ -182,13 +182,13 @@ fn is_whole(key: &Key<'_>, kind: Option<&str>, by: &Map) -> Result<(), Error> {
     let name = key.config;
     match (key.section, by.is_empty()) {
         (None, true) => Err(Error::refused(format!(
-            "{name} names no section: expected config.section, or `type` and `match`"
+            "{name} has no section: expected config.section, or `type` and `match`"
         ))),
         (None, false) if kind.is_none() => Err(Error::refused(format!(
-            "`match` needs the `type` of the sections of {name} to look at"
+            "`match` requires the `type` of the sections of {name}"
         ))),
         (Some(section), false) => Err(Error::refused(format!(
-            "{name}.{section} names a section, and `match` looks for one: give one of them"
+            "{name}.{section} and `match` both select a section: use only one of them"
         ))),
         _ => Ok(()),
     }
@@ -201,7 +201,7 @@ fn as_stored(options: &Map) -> Result<Map, Error> {
     for (option, value) in options {
         let name = option.to_text();
         if Key::read(&format!("a.b.{name}")).is_err() {
-            return Err(Error::refused(format!("{name} is no name of an option")));
+            return Err(Error::refused(format!("invalid option name {name}")));
         }
         let is_none = matches!(value, Value::Null);
         all.insert(name, if is_none { Value::Null } else { stored(value)? });
@@ -231,12 +231,12 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let section = wanted.in_place(&all);
     if section.is_none() && (wanted.kind.is_none() || title.contains('[')) {
         return Ok(Ret::failed(format!(
-            "There is no section {title}, and without a name and a `type` it cannot be made"
+            "Section {title} does not exist and cannot be created without a name and a `type`"
         )));
     }
     let changes = wanted.changes(section);
     if changes.is_empty() {
-        return settled(cx, config, format!("{title} is as it should be"));
+        return settled(cx, config, format!("{title} is in the correct state"));
     }
     let would = told(Ret::would(format!("{title} would be changed")), &changes);
     cx.apply(would, || {
@@ -301,7 +301,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     let is_config = all.is_some();
     let going = removals(&key, kind, &by, &all.unwrap_or_default());
     if going.is_empty() {
-        let comment = format!("{name} is not there");
+        let comment = format!("{name} is already absent");
         return match is_config {
             true => settled(cx, config, comment),
             false => Ok(Ret::ok(comment)),
@@ -328,7 +328,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
 fn is_lasting(key: &Key<'_>) -> Result<(), Error> {
     match (key.section, key.option) {
         (Some(section), None) if section.starts_with('@') => Err(Error::refused(format!(
-            "{section} would be another section at the next run: name it, or find it by `type` and `match`"
+            "{section} would be another section in the next run: use its name, or `type` and `match`"
         ))),
         _ => Ok(()),
     }

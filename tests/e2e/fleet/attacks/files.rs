@@ -29,10 +29,10 @@ fn l2_links_out_of_the_roots_are_not_served_unless_the_configuration_says_so() {
     let fleet = nothing_outside_is_served("", 0);
     fleet.soon("the log says why", || {
         let log = fleet.master_log();
-        let told = "salt/link leads to /etc/passwd, which is outside of file_roots";
+        let told = "salt/link: it links to /etc/passwd, which is outside of file_roots";
         log.contains(told) && log.contains("fileserver_followsymlinks: True")
     });
-    let told = fleet.master_log().matches("leads to /etc,").count();
+    let told = fleet.master_log().matches("links to /etc,").count();
     assert_eq!(told, 1, "{}", fleet.master_log());
 }
 

@@ -44,7 +44,7 @@ pub fn outside(cx: &Exec, asked: &Map) -> Map {
 
 fn answered(cx: &Exec, asked: &Map) -> Result<Value, Error> {
     let Some((verb, of)) = asked.first() else {
-        return Err("an empty line asks nothing".into());
+        return Err("the request is empty".into());
     };
     let name = of.as_str().unwrap_or_default();
     let args = asked.get("args").and_then(Value::as_list);
@@ -67,7 +67,7 @@ fn answered(cx: &Exec, asked: &Map) -> Result<Value, Error> {
         "get" => data(cx, name),
         _ => {
             let line = Value::Map(asked.clone()).to_text();
-            Err(Error::refused(format!("a child may not ask this: {line}")))
+            Err(Error::refused(format!("unknown request: {line}")))
         }
     }
 }
@@ -92,7 +92,7 @@ fn data(cx: &Exec, data: &str) -> Result<Value, Error> {
                 .into())
         }
         other => Err(Error::refused(format!(
-            "there is no '{other}' to get: grains, pillar, opts"
+            "cannot get '{other}'; expected grains, pillar or opts"
         ))),
     }
 }

@@ -84,7 +84,7 @@ pub fn install(folder: &Path, program: &Path) -> Result<(), Error> {
     let mark = folder.join("salt/_program");
     if folder.join("salt").exists() && !mark.exists() {
         return Err(Error::refused(format!(
-            "{} is already there and not one of ours; it is not replaced",
+            "cannot replace {}: it was not installed by this program",
             folder.join("salt").display()
         )));
     }
@@ -96,7 +96,7 @@ pub fn install(folder: &Path, program: &Path) -> Result<(), Error> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "an installation has no run whose changes it would belong to"
+    reason = "an installation is not part of a run that records changes"
 )]
 fn put(path: &Path, text: &str) -> Result<(), Error> {
     if let Some(above) = path.parent() {

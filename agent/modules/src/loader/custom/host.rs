@@ -109,7 +109,7 @@ impl LastWords {
         if kept.is_empty() {
             String::new()
         } else {
-            format!("; its last words:\n{}", kept.join("\n"))
+            format!("; the end of its stderr:\n{}", kept.join("\n"))
         }
     }
 
@@ -148,7 +148,7 @@ impl Host {
                 .with("sources", carried::sources())
                 .with("extmods", folder.display().to_string())
                 .with("program", own.display().to_string());
-            let what = format!("The host of Python modules, {}", python.display());
+            let what = format!("The host process for Python modules ({})", python.display());
             // The start of the child does not count as work of the function that it is started for.
             let begun = host.ask(&what, &carried, super::load_limit(), &mut |_| Map::new())?;
             begun.map_err(Failed::into_error)?;
@@ -176,7 +176,7 @@ impl Host {
                 let start: String = line.trim_end().chars().take(200).collect();
                 self.refuse(
                     what,
-                    &format!("wrote a line that is no message ({problem}): {start}"),
+                    &format!("wrote a line that is not a message ({problem}): {start}"),
                 )
             })?;
             if let Some(error) = message.get("error") {
@@ -220,7 +220,7 @@ impl Host {
                 self.ask_where();
                 Err(self.refuse(
                     what,
-                    &format!("took longer than {seconds} seconds ({limit}) and was ended"),
+                    &format!("took longer than {seconds} seconds ({limit}) and was killed"),
                 ))
             }
             Err(RecvTimeoutError::Disconnected) => Err(self.died(what)),
@@ -230,8 +230,8 @@ impl Host {
     fn died(&mut self, what: &str) -> Error {
         self.stdin = None;
         let how = match wait(&mut self.child, GRACE) {
-            Some(status) => format!("ended in the middle of its work ({status})"),
-            None => "stopped talking in the middle of its work".to_owned(),
+            Some(status) => format!("ended unexpectedly ({status})"),
+            None => "stopped communicating".to_owned(),
         };
         self.refuse(what, &how)
     }
@@ -250,7 +250,7 @@ impl Host {
         let _ = self.child.kill();
         self.let_log_end();
         let (program, words) = (self.program.path().display(), self.words.told());
-        Error::refused(format!("{what}: its program {program} {how}{words}"))
+        Error::refused(format!("{what}: the process {program} {how}{words}"))
     }
 
     /// Waits for the child's last lines. A process that it left running may keep the pipe open.
@@ -358,13 +358,10 @@ fn unable(program: &Program, error: &std::io::Error) -> Error {
         Program::Python(path) => (path, "check that it is a working Python 3"),
         Program::Executable(path) => (
             path,
-            "check its run bit, its first line and that its file system allows programs",
+            "check its execute permission, its #! line and whether its file system is mounted noexec",
         ),
     };
-    Error::refused(format!(
-        "{} cannot be started: {error}: {what}",
-        path.display()
-    ))
+    Error::refused(format!("cannot start {}: {error}; {what}", path.display()))
 }
 
 /// Reads line by line until the child closes its output or exceeds the maximum length of a line.
@@ -377,7 +374,7 @@ fn read_lines(stdout: ChildStdout, send: &mpsc::SyncSender<String>) {
             Ok(0) | Err(_) => return,
             Ok(_) if line.last() != Some(&b'\n') && line.len() as u64 >= LINE_BYTES_MAX => {
                 log::error(format_args!(
-                    "A custom module wrote a line of more than {LINE_BYTES_MAX} bytes"
+                    "a custom module wrote a line longer than {LINE_BYTES_MAX} bytes"
                 ));
                 return;
             }

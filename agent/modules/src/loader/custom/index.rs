@@ -253,11 +253,11 @@ fn not_loaded(what: &str, failed: Failed) -> String {
     };
     let problem = if missing.split('.').next() == Some("salt") {
         format!(
-            "{what}: it imports '{missing}', which is not in the part of Salt's names that is carried here: install Salt for {python}, or do without the import"
+            "{what}: it imports '{missing}', which this program does not provide: install Salt for {python}, or remove the import"
         )
     } else {
         format!(
-            "{what}: it imports '{missing}', which {python} does not have: install it for that Python"
+            "{what}: it imports '{missing}', which {python} cannot find: install it for that Python"
         )
     };
     log::debug(&problem);

@@ -23,7 +23,7 @@ pub fn read(line: &str) -> Result<Map, String> {
     match thing(read) {
         Value::Map(message) => Ok(message),
         other => Err(format!(
-            "a dictionary was expected, found {}",
+            "expected a dictionary, found {}",
             other.type_name()
         )),
     }

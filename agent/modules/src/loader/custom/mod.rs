@@ -126,7 +126,7 @@ impl CustomModules {
         let mut hosts = lock(&self.hosts);
         if hosts.busy >= HOSTS_MAX {
             return Err(Error::refused(format!(
-                "{what}: {HOSTS_MAX} custom functions wait for each other already: does one call itself?"
+                "{what}: more than {HOSTS_MAX} nested calls of custom functions: does one call itself?"
             )));
         }
         let idle = hosts.idle.iter().position(|host| host.program == program);

@@ -235,7 +235,7 @@ def sleeps():
     );
     let died = machine.call("bad.dies", &[]);
     assert!(
-        died.contains("ended in the middle of its work (exit status: 3)"),
+        died.contains("ended unexpectedly (exit status: 3)"),
         "{died}"
     );
     let slow = machine.call("bad.sleeps", &[]);
@@ -307,7 +307,10 @@ fn a_program_that_talks_nonsense_is_ended() {
     )]);
     machine.sync();
     let said = machine.call("nonsense.f", &[]);
-    assert!(said.contains("wrote a line that is no message"), "{said}");
+    assert!(
+        said.contains("wrote a line that is not a message"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -726,11 +729,11 @@ def changes(name):
     for parts in [
         ["st.py\", line 5, in raises", "ValueError: no value"],
         ["custom_module_timeout", "line 8 in hangs"],
-        ["ended in the middle of its work", "line 11 in dies"],
+        ["ended unexpectedly", "line 11 in dies"],
         ["st.nodict of", "Data must be a dictionary type"],
         ["st.changes of", "'Changes' should be a dictionary"],
         [
-            "states/rubbish wrote a line that is no message",
+            "states/rubbish wrote a line that is not a message",
             "what is this",
         ],
     ] {

@@ -96,7 +96,7 @@ fn way<'a>(args: &'a Present, tag: Option<&str>) -> Result<Way<'a>, &'static str
             (Some(path), _) => Ok(Way::Built(path)),
             (None, Some(path)) => Ok(Way::Loaded(path)),
             (None, None) => Err(
-                "An image cannot be built by `sls` here: build it by a Dockerfile (`build`) whose RUN lines apply the states",
+                "Building an image with `sls` is not supported: use a Dockerfile (`build`) whose RUN lines apply the states",
             ),
         },
         _ => Err("Only one of 'build', 'load', or 'sls' is permitted."),

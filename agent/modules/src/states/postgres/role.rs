@@ -107,7 +107,7 @@ fn stamp(cx: &Exec, until: &str, conn: &Conn) -> Result<Value, Error> {
     let rows = conn.query(cx, &query)?;
     let row = rows.first().ok_or_else(|| {
         Error::refused(format!(
-            "valid_until: the server does not take {until} for a time"
+            "valid_until: the server does not accept {until} as a time"
         ))
     })?;
     Ok(role::stamp(&cell(row, "dt")))

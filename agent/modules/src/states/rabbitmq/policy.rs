@@ -89,7 +89,7 @@ fn updates(is: &Map, policy: &Policy) -> Result<Vec<String>, Error> {
         true => Ok(Value::from("")),
         false => json::read(text).map_err(|why| {
             Error::refused(format!(
-                "the definition of {} is no JSON: {why}",
+                "the definition of {} is not valid JSON: {why}",
                 policy.name
             ))
         }),

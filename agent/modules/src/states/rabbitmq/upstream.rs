@@ -84,7 +84,11 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 fn read(definition: &str) -> Result<Map, Error> {
     let found = json::read(definition).ok();
     let found = found.and_then(|found| found.as_map().cloned());
-    found.ok_or_else(|| Error::refused(format!("{definition} is no definition of an upstream")))
+    found.ok_or_else(|| {
+        Error::refused(format!(
+            "{definition} is not a valid upstream definition: expected a JSON object"
+        ))
+    })
 }
 
 /// Returns the settings with the passwords in addresses redacted.

@@ -128,7 +128,7 @@ fn wanted(perms: &Value) -> Result<Vec<(String, [String; 3])>, Error> {
     for (vhost, three) in listed.filter_map(Value::as_map).flat_map(Map::iter) {
         let three: [String; 3] = three.texts().try_into().map_err(|_| {
             Error::refused(format!(
-                "perms: {} needs three patterns: what may be configured, written and read",
+                "perms: {} needs three patterns, for configure, write and read",
                 vhost.to_text()
             ))
         })?;

@@ -87,7 +87,7 @@ pub(crate) fn complaint(output: &Output) -> Option<String> {
     let said = said.into_iter().find(|text| !text.trim().is_empty());
     Some(match (said, output.retcode) {
         (Some(text), _) => text.clone(),
-        (None, Some(code)) => format!("exit status {code}, and not a word why"),
+        (None, Some(code)) => format!("exit status {code} without any output"),
         (None, None) => "ended without an exit status".to_owned(),
     })
 }

@@ -69,7 +69,7 @@ pub(crate) fn targets(
             .collect(),
     };
     if let Some((name, _)) = given.iter().find(|(name, _)| name.starts_with('-')) {
-        return Err(Error::refused(format!("{name:?} is no name of a package")));
+        return Err(Error::refused(format!("invalid package name {name:?}")));
     }
     if given.is_empty() {
         return Err("One of name, pkgs, or sources must be specified.".into());

@@ -328,9 +328,7 @@ pub(crate) fn provider(cx: &Exec) -> Result<&'static dyn Provider, Error> {
     let provider = match cx.provider("pkg") {
         Some(name) => family_of(&name)
             .and_then(|family| chosen(family, family))
-            .ok_or_else(|| {
-                Error::refused(format!("No package manager is known by the name {name}"))
-            })?,
+            .ok_or_else(|| Error::refused(format!("Unknown package manager {name}")))?,
         None => chosen(&os_family, &os).ok_or_else(|| {
             let text = format!("No package manager is known for {os} (os_family {os_family})");
             Error::refused(text)

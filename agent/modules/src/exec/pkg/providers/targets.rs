@@ -111,7 +111,7 @@ pub(crate) fn named(
     normalize: bool,
 ) -> Result<String, Error> {
     if name.starts_with('-') || name.ends_with('-') || name.trim().is_empty() {
-        return Err(Error::refused(format!("{name:?} is no name of a package")));
+        return Err(Error::refused(format!("invalid package name {name:?}")));
     }
     Ok(match normalize {
         true => provider.normalize(cx, name),

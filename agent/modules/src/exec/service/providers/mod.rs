@@ -187,7 +187,7 @@ fn ask(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
 /// is an option of the program.
 fn script_name(name: &str) -> Result<(), Error> {
     if name.is_empty() || name.starts_with(['-', '.']) || name.contains(['/', '\0']) {
-        return Err(Error::refused(format!("'{name}' is no name of a service")));
+        return Err(Error::refused(format!("invalid service name '{name}'")));
     }
     Ok(())
 }

@@ -96,7 +96,7 @@ fn link(cx: &Exec, name: &str, down: bool) -> Result<bool, Error> {
     let seen = seen(cx, &link)?;
     if !seen {
         log::error(format_args!(
-            "runsvdir has not taken up {}: it does not run, or watches another folder",
+            "runsvdir does not supervise {}: it is not running or watches another directory",
             link.display()
         ));
         fs::remove(cx, &link).map_err(Error::io(&link))?;

@@ -203,7 +203,7 @@ impl Draft {
         let key = given(args, "signing_private_key").unwrap_or(&Value::Null);
         let signer = Private::of(cx, key, text("signing_private_key_passphrase").as_deref())?;
         let authority = authority.ok_or(
-            "A CRL must have an issuer name: name the authority's certificate with signing_cert",
+            "A CRL must have an issuer name: set signing_cert to the certificate of the authority",
         )?;
         if authority.key != signer.key {
             return Err("Signing private key does not match the certificate's public key".into());

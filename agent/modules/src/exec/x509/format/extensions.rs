@@ -440,7 +440,7 @@ fn texts_of(given: &Value) -> Result<Vec<u8>, Error> {
 /// When a name is of an unknown or unsupported kind.
 pub(crate) fn point_name(given: &Value) -> Result<Vec<u8>, Error> {
     if given.get("relativename").is_some_and(Value::is_true) {
-        return Err("relativename cannot be written here, only fullname".into());
+        return Err("relativename is not supported: use fullname".into());
     }
     let names = given.get("fullname").filter(|names| names.is_true());
     Ok(match names {
@@ -568,7 +568,7 @@ fn policies(given: &Value) -> Result<Vec<u8>, Error> {
                 .find(|(policy, value)| policy.as_str() != Some("critical") && value.is_true())
             {
                 return Err(Error::refused(format!(
-                    "certificatePolicies: the qualifiers of {} cannot be written here",
+                    "certificatePolicies: the qualifiers of {} are not supported",
                     policy.to_text()
                 )));
             }
@@ -599,7 +599,9 @@ fn features(given: &Value) -> Result<Vec<u8>, Error> {
     let one = |word: String| match word.as_str() {
         "status_request" => Ok(integer(&[5])),
         "status_request_v2" => Ok(integer(&[17])),
-        _ => Err(Error::refused(format!("tlsfeature: {word} is no feature"))),
+        _ => Err(Error::refused(format!(
+            "tlsfeature: unknown feature {word}"
+        ))),
     };
     let words = words.into_iter().filter(|word| word != "critical");
     let all: Result<Vec<Vec<u8>>, Error> = words.map(one).collect();

@@ -122,7 +122,9 @@ fn domain(text: &str) -> Result<&str, Error> {
         .unwrap_or(text);
     let is_known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     match bare.split('.').any(str::is_empty) || !bare.chars().all(is_known) {
-        true if bare.is_ascii() => Err(Error::refused(format!("'{text}' is no domain name"))),
+        true if bare.is_ascii() => Err(Error::refused(format!(
+            "'{text}' is not a valid domain name"
+        ))),
         _ => ascii(text),
     }
 }

@@ -109,7 +109,7 @@ pub(crate) fn check_digest(digest: &str) -> Result<(), Error> {
     Err(Error::refused(
         match SALTS_DIGESTS.split(", ").any(|known| known == lower) {
             true => {
-                format!("The digest {digest} is not supported here: use sha256, sha384 or sha512")
+                format!("The digest {digest} is not supported: use sha256, sha384 or sha512")
             }
             false => format!("Invalid value '{digest}' for digest. Valid: {SALTS_DIGESTS}"),
         },
@@ -138,7 +138,7 @@ pub(crate) fn moment(given: &str) -> Result<Timestamp, Error> {
 /// # Errors
 /// When the calendar has no such date.
 pub(crate) fn in_days(days: f64) -> Result<Timestamp, Error> {
-    let wrong = || Error::refused(format!("{days} days from now is no date"));
+    let wrong = || Error::refused(format!("{days} days from now is not a valid date"));
     let wait = SignedDuration::try_from_secs_f64(days * DAY_S as f64).map_err(|_| wrong())?;
     Timestamp::now().checked_add(wait).map_err(|_| wrong())
 }
@@ -283,7 +283,7 @@ impl Draft {
         let signer = self
             .signer
             .as_ref()
-            .ok_or("another machine signs this certificate")?;
+            .ok_or("this certificate is signed by another machine")?;
         let algorithm = algorithm(signer, &self.digest)?;
         let extensions: Vec<Vec<u8>> = self.extensions.iter().map(extensions::der).collect();
         let mut body = vec![
@@ -355,7 +355,7 @@ pub(crate) fn algorithm(signer: &Private, digest: &str) -> Result<Vec<u8>, Error
     let known_digest = DIGESTS.iter().find(|(known, ..)| *known == digest);
     let (_, rsa, ec) = known_digest.ok_or_else(|| {
         Error::refused(format!(
-            "The digest {digest} is not supported here: use sha256, sha384 or sha512"
+            "The digest {digest} is not supported: use sha256, sha384 or sha512"
         ))
     })?;
     Ok(match kind {

@@ -231,7 +231,8 @@ impl Private {
             None if is_pem => Source::Text(text.into_owned()),
             None => {
                 return Err(Refusal::Other(
-                    "A private key in place must be PEM; name a file that holds other ones".into(),
+                    "A private key given as text must be PEM; use a file for other encodings"
+                        .into(),
                 ));
             }
         };
@@ -333,7 +334,7 @@ impl Private {
                 dumped(&done(self.openssl(cx, &words, "-inkey", &[])?)?)
             }
         };
-        words.ok_or_else(|| "openssl gave no signature".into())
+        words.ok_or_else(|| "openssl returned no signature".into())
     }
 
     fn openssl_signing(&self, cx: &Exec, words: &[&str], place: &str) -> Result<Output, Error> {

@@ -58,7 +58,7 @@ pub(crate) fn file(path: &Path) -> Result<Vec<u8>, Error> {
     read.map_err(Error::io(path))?;
     match bytes.len() > CERTIFICATE_MAX {
         true => Err(Error::refused(format!(
-            "{} is larger than {CERTIFICATE_MAX} bytes: it is no certificate and no key",
+            "{} is larger than {CERTIFICATE_MAX} bytes: it is neither a certificate nor a key",
             path.display()
         ))),
         false => Ok(bytes),

@@ -94,5 +94,5 @@ def _from_child(message):
         _child.stdin.flush()
         line = _child.stdout.readline()
         if not line:
-            raise exception(None, "%s ended without an answer" % program())
+            raise exception(None, "%s ended without a reply" % program())
         return json.loads(line.decode(), object_hook=thing)

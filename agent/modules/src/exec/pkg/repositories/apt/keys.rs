@@ -76,7 +76,7 @@ fn keyring(line: &Line) -> Result<&Path, Error> {
     match line.signedby.starts_with('/') {
         true => Ok(Path::new(&line.signedby)),
         false => Err(
-            "without apt-key a key needs a file: write [signed-by=/etc/apt/keyrings/NAME.gpg] into the definition"
+            "apt-key is not available, so the key needs a file: add [signed-by=/etc/apt/keyrings/NAME.gpg] to the definition"
                 .into(),
         ),
     }

@@ -56,4 +56,4 @@ def warn_until(version, message, category=DeprecationWarning, stacklevel=None, *
 
 def kwargs_warn_until(kwargs, version, **_):
     if kwargs:
-        warn_until(version, "Arguments that are not known: " + ", ".join(kwargs))
+        warn_until(version, "Unknown arguments: " + ", ".join(kwargs))
