@@ -1,6 +1,9 @@
 //! Sets the build data that the binaries show: the target that they are built for, and the
 //! compiler.
-#![allow(clippy::print_stdout, reason = "that is how cargo is told")]
+#![allow(
+    clippy::print_stdout,
+    reason = "cargo reads the stdout of build scripts"
+)]
 
 fn main() -> std::io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");

@@ -124,7 +124,7 @@ pub(crate) fn keep_id(loaded: &Loaded) {
         .and_then(|()| std::fs::write(&new.file, &new.id));
     if let Err(error) = written {
         log::debug(format_args!(
-            "The id is not kept in {}: {error}",
+            "cannot write the minion id to {}: {error}",
             new.file.display()
         ));
     }
@@ -137,8 +137,7 @@ fn refuse_custom(cx: &Exec) -> Result<(), Failure> {
     let asked = opts.text("return").unwrap_or_default();
     if let Some(returner) = returners::missing(cx, asked) {
         let error = format!("The returner '{returner}' is not available");
-        let hint =
-            "results are printed, and those of state runs kept on this machine: see jobs.list_jobs";
+        let hint = "omit it: results are printed, and state runs are recorded (see jobs.list_jobs)";
         return Err(Failure::new(Exit::Usage, error).hints([hint.to_owned()]));
     }
     let file = opts.text("output").map(|name| {
@@ -147,8 +146,8 @@ fn refuse_custom(cx: &Exec) -> Result<(), Failure> {
     });
     match file.filter(|file| file.is_file()) {
         Some(file) => {
-            let error = format!("The custom outputter {} is not used here", file.display());
-            let hint = "print --out=json and lay that out";
+            let error = format!("custom outputters are not supported: {}", file.display());
+            let hint = "use --out=json and format its output";
             Err(Failure::new(Exit::Usage, error).hints([hint.to_owned()]))
         }
         None => Ok(()),
@@ -207,7 +206,7 @@ fn hand_over(uplink: &Uplink, call: &SaltCall, jid: &str, answer: &Return) {
         && let Err(error) = uplink.hand_over(jid, data)
     {
         log::error(format_args!(
-            "The master is not told of the result: {error}"
+            "cannot send the result to the master: {error}"
         ));
     }
 }

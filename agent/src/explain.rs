@@ -38,7 +38,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
         words => (None, words),
     };
     let [jid, state] = words else {
-        let error = "explain run takes a run and a state: pinch explain run [-c DIR] JID STATE";
+        let error = "explain run needs a job id and a state: pinch explain run [-c DIR] JID STATE";
         return Err(Failure::new(Exit::Usage, error));
     };
     let mut opts = configured(dir)?;
@@ -54,8 +54,8 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     };
     let tags = tags(&recorded, plan.as_ref().ok(), state);
     if tags.is_empty() {
-        let error = format!("no state of the run {jid} is called {state}");
-        let hint = format!("pinch runs show {jid} tells which there are");
+        let error = format!("run {jid} has no state {state}");
+        let hint = format!("pinch runs show {jid} lists its states");
         return Err(Failure::new(Exit::Generic, error).hints([hint]));
     }
     let explained = Explained {
@@ -71,7 +71,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
             .iter()
             .map(|told| format!("Note: {told}\n"))
             .collect(),
-        Err(why) => format!("Note: requisites and places are not known: {why}\n"),
+        Err(why) => format!("Note: cannot show requisites and source lines: {why}\n"),
     };
     Ok(binary::put(&out))
 }
@@ -89,7 +89,7 @@ fn plan(cx: &Exec, recorded: &Recorded) -> Result<Plan, String> {
         ("state.apply" | "state.sls" | "state.orchestrate", Some(mods)) => {
             compile::sls(&cx, &mods, &given.saltenv_or_base(&cx))
         }
-        _ => return Err(format!("what {fun} runs is not in a tree")),
+        _ => return Err(format!("{fun} does not run SLS files")),
     };
     let excluded = |high: HighData| match args.get("exclude") {
         Some(exclude) => high.excluding(split_input(exclude).into_iter().map(Value::from)),
@@ -133,7 +133,7 @@ impl Explained<'_> {
         let begun = || self.recorded.begun.iter().any(|one| one.tag == tag);
         match self.ret(tag) {
             Some(ret) => outcome(ret),
-            None if begun() => "was under way when the run was cut short",
+            None if begun() => "was running when the run was cut short",
             None => "has no return",
         }
     }

@@ -70,7 +70,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
 fn drawn(parsed: &Parsed) -> Result<ExitCode, Failure> {
     let format = format(parsed)?;
     let nothing = || {
-        let error = "say what to draw: pinch graph highstate, or the names of SLS";
+        let error = "graph needs highstate or SLS names: pinch graph highstate";
         Failure::new(Exit::Usage, error)
     };
     if parsed.words.is_empty() && !parsed.has("run") {
@@ -115,7 +115,7 @@ fn format(parsed: &Parsed) -> Result<&'static Format, Failure> {
     let found = FORMATS.iter().find(|known| known.name == name);
     found.ok_or_else(|| {
         let error = format!(
-            "no picture is written as '{name}': name a file that ends in .svg, .png, .dot or .mmd"
+            "unknown picture format '{name}': use a file name that ends in .svg, .png, .dot or .mmd"
         );
         Failure::new(Exit::Usage, error)
     })
@@ -126,15 +126,16 @@ fn put(file: Option<&str>, picture: &str) -> Result<ExitCode, Failure> {
         return Ok(binary::put(picture));
     };
     let written = std::fs::write(file, picture);
-    written.map_err(|error| Failure::new(Exit::CantCreate, format!("{file}: {error}")))?;
+    written
+        .map_err(|error| Failure::new(Exit::CantCreate, format!("cannot write {file}: {error}")))?;
     Ok(Exit::Ok.into())
 }
 
 /// Runs [`PAINTER`] to turn an SVG into a file of pixels.
 fn painted(cx: &Exec, svg: String, file: &str) -> Result<ExitCode, Failure> {
     if which(PAINTER).is_none() {
-        let error = format!("{file}: {PAINTER}, which makes a .png of a picture, is not installed");
-        let hint = "install librsvg (Debian: librsvg2-bin; Alpine: rsvg-convert), or name a file that ends in .svg";
+        let error = format!("{file}: a .png needs {PAINTER}, which is not installed");
+        let hint = "install librsvg (Debian: librsvg2-bin; Alpine: rsvg-convert), or use a file name that ends in .svg";
         return Err(Failure::new(Exit::Unavailable, error).hints([hint.to_owned()]));
     }
     let failed = |why: String| Failure::new(Exit::CantCreate, format!("{file}: {PAINTER}: {why}"));
@@ -148,7 +149,7 @@ fn painted(cx: &Exec, svg: String, file: &str) -> Result<ExitCode, Failure> {
     };
     let output = painter.run(cx).map_err(|error| failed(error.to_string()))?;
     if output.timed_out {
-        return Err(failed(format!("not done after {PAINTER_SECONDS} s")));
+        return Err(failed(format!("timed out after {PAINTER_SECONDS} s")));
     }
     if !output.success() {
         return Err(failed(output.stderr));
@@ -160,7 +161,7 @@ fn painted(cx: &Exec, svg: String, file: &str) -> Result<ExitCode, Failure> {
 fn recorded(cx: &Exec, name: &str) -> Result<Recorded, Failure> {
     let known = record::jids(cx.opts());
     let hint = match known.last() {
-        Some(last) => format!("the last run recorded here is {last}"),
+        Some(last) => format!("the last recorded run is {last}"),
         None => format!(
             "no run is recorded in {}",
             record::folder(cx.opts()).display()
@@ -168,7 +169,7 @@ fn recorded(cx: &Exec, name: &str) -> Result<Recorded, Failure> {
     };
     let refused = |error: String| Failure::new(Exit::Generic, error).hints([hint.clone()]);
     if !jid::is_jid(name) || !known.iter().any(|known| known == name) {
-        return Err(refused(format!("there is no record of a run {name}")));
+        return Err(refused(format!("no record of run {name}")));
     }
     let path = record::folder(cx.opts()).join(name);
     record::read(&path).map_err(|error| refused(error.to_string()))

@@ -52,7 +52,7 @@ pub(crate) fn settings(parsed: &Parsed, words: &[String]) -> Result<Settings, Fa
     let tree = match words {
         [] => None,
         [tree] => Some(Path::new(tree)),
-        _ => return Err(Failure::new(Exit::Usage, "name one folder")),
+        _ => return Err(Failure::new(Exit::Usage, "expected at most one folder")),
     };
     let default = if tree.is_some() {
         NO_CONFIG
@@ -75,7 +75,7 @@ pub(crate) fn settings(parsed: &Parsed, words: &[String]) -> Result<Settings, Fa
 /// root, returns the pillar's folder within it.
 fn roots(tree: &Path, opts: &mut Map) -> Result<Option<String>, Failure> {
     if !tree.is_dir() {
-        let error = format!("{} is no folder", tree.display());
+        let error = format!("{} is not a directory", tree.display());
         return Err(Failure::new(Exit::Usage, error));
     }
     let inside = || ROOTS.iter().map(|name| tree.join(name));
@@ -120,7 +120,7 @@ fn samples(parsed: &Parsed) -> Result<Vec<Sample>, Failure> {
     }];
     for file in parsed.all("grains") {
         let text = std::fs::read_to_string(file)
-            .map_err(|error| Failure::new(Exit::Generic, format!("{file}: {error}")))?;
+            .map_err(|error| Failure::new(Exit::Generic, format!("cannot read {file}: {error}")))?;
         let samples = lint::samples(file, &text);
         all.extend(samples.map_err(|error| Failure::new(Exit::Generic, error))?);
     }
@@ -138,7 +138,7 @@ pub(crate) fn explain(words: &[String]) -> Result<ExitCode, Failure> {
         [word] => match lint::code(word) {
             Some(code) => Ok(binary::put(&code.page())),
             None => Err(
-                Failure::new(Exit::Usage, format!("there is no code {word}")).hints([format!(
+                Failure::new(Exit::Usage, format!("unknown lint code {word}")).hints([format!(
                     "the codes are: {}",
                     all().collect::<Vec<_>>().join(", ")
                 )]),
@@ -146,7 +146,7 @@ pub(crate) fn explain(words: &[String]) -> Result<ExitCode, Failure> {
         },
         _ => Err(Failure::new(
             Exit::Usage,
-            "explain takes one code of lint, or a run and a state: pinch explain E301, pinch explain run JID STATE",
+            "explain needs a lint code, or a run and a state: pinch explain E301, pinch explain run JID STATE",
         )),
     }
 }

@@ -77,7 +77,7 @@ fn install_python(words: &[String]) -> Result<ExitCode, Failure> {
     let [folder] = words else {
         return Err(Failure::new(
             Exit::Usage,
-            "install-python takes one folder: pinch install-python DIR",
+            "install-python needs exactly one folder: pinch install-python DIR",
         ));
     };
     modules::loader::custom::install(Path::new(folder), &binary::own_path()?)

@@ -37,7 +37,7 @@ fn answered(parsed: &Parsed) -> Result<ExitCode, Failure> {
         Some((word, rest)) if word == "report" => report(parsed, rest),
         Some((word, rest)) if word == "compare" => compare(parsed, rest),
         _ => {
-            let error = "say what to do: migrate report [TREE], or migrate compare SLS";
+            let error = "migrate needs a command: migrate report [TREE] or migrate compare SLS";
             Err(Failure::new(Exit::Usage, error))
         }
     }
@@ -52,7 +52,7 @@ fn report(parsed: &Parsed, words: &[String]) -> Result<ExitCode, Failure> {
 
 fn compare(parsed: &Parsed, words: &[String]) -> Result<ExitCode, Failure> {
     let Some(asked) = Asked::of(words) else {
-        let error = "say what to compare: migrate compare highstate, or the names of SLS";
+        let error = "migrate compare needs highstate or SLS names: migrate compare highstate";
         return Err(Failure::new(Exit::Usage, error));
     };
     let (ours, salts) = (binary::own_path()?, salt(parsed)?);
@@ -83,10 +83,10 @@ fn salt(parsed: &Parsed) -> Result<PathBuf, Failure> {
     let own = binary::own_path()?.canonicalize().ok();
     let is_other = |path: &Path| path.is_file() && path.canonicalize().ok() != own;
     let hint =
-        "name it with --salt=PROGRAM; a Salt in a virtual environment is enough: its bin/salt-call";
+        "set its path with --salt=PROGRAM, for example bin/salt-call of a virtual environment";
     if let Some(given) = parsed.text("salt") {
         let path = PathBuf::from(given);
-        let error = format!("{given} is no file, or this program itself");
+        let error = format!("{given} is not a file, or is Pinch itself");
         return match is_other(&path) {
             true => Ok(path),
             false => Err(Failure::new(Exit::Usage, error).hints([hint.to_owned()])),
@@ -98,7 +98,7 @@ fn salt(parsed: &Parsed) -> Result<PathBuf, Failure> {
         .into_iter()
         .find(|path| is_other(path))
         .ok_or_else(|| {
-            let error = "there is no salt-call of Salt in PATH to compare with";
+            let error = "no salt-call of Salt found in PATH";
             Failure::new(Exit::Unavailable, error).hints([hint.to_owned()])
         })
 }
@@ -150,16 +150,16 @@ fn returns(
         .run(cx)
         .map_err(|error| failed(format!("cannot be run: {error}")))?;
     if output.timed_out {
-        return Err(failed(format!("has no result after {seconds} s"))
-            .hints(["give it longer with --timeout=SECONDS".to_owned()]));
+        return Err(failed(format!("timed out after {seconds} s"))
+            .hints(["use a longer --timeout=SECONDS".to_owned()]));
     }
     let local = json::read(&output.stdout).ok();
     let local = local.as_ref().and_then(|data| data.get("local"));
     match local {
         Some(Value::Map(returns)) => Ok(returns.clone()),
-        Some(refused) => Err(failed(format!("refuses it: {}", refused.to_text()))),
+        Some(refused) => Err(failed(format!("returned an error: {}", refused.to_text()))),
         None => Err(failed(format!(
-            "prints no result: {} {}",
+            "printed no JSON result: {} {}",
             output.stdout, output.stderr
         ))),
     }

@@ -137,7 +137,7 @@ pub(crate) fn job(words: &[String]) -> Result<ExitCode, Failure> {
     let Some(dir) = words.first() else {
         return Err(Failure::new(
             Exit::Usage,
-            "a minion's daemon starts its jobs",
+            "`job` is internal: only the minion daemon starts it",
         ));
     };
     heap::claim();

@@ -72,8 +72,9 @@ pub(crate) fn plan(words: &[String]) -> Result<ExitCode, Failure> {
         return Err(nothing(&foreseen, &returned));
     };
     if asked.has_secrets() && call.overrides.contains("plan_file") {
-        let error = "no plan is kept of this: secrets were given on the command line, and a plan holds none";
-        let hint = "put them into the pillar, and plan again; without -o the plan is shown";
+        let error =
+            "cannot write a plan file: the command line has secrets, and plan files store none";
+        let hint = "move the secrets to the pillar, or omit -o to only print the plan";
         return Err(Failure::new(Exit::Usage, error).hints([hint.to_owned()]));
     }
     let document = document.asked_as(&asked);
@@ -110,21 +111,20 @@ pub(crate) fn apply(words: &[String]) -> Result<ExitCode, Failure> {
     let Words::Call { fun: file, words } = &call.asked else {
         return Err(Failure::new(
             Exit::Usage,
-            "apply takes one plan: pinch apply FILE",
+            "apply needs exactly one plan: pinch apply FILE",
         ));
     };
     if !words.is_empty() {
         return Err(Failure::new(
             Exit::Usage,
-            "apply takes one plan: pinch apply FILE",
+            "apply needs exactly one plan: pinch apply FILE",
         ));
     }
     let document = read(Path::new(file))?;
     if document.failures() > 0 {
         let error = format!("{file}: the plan has states that would fail; nothing was changed");
-        return Err(
-            Failure::new(Exit::Generic, error).hints(["mend them and plan again".to_owned()])
-        );
+        return Err(Failure::new(Exit::Generic, error)
+            .hints(["fix these states and plan again".to_owned()]));
     }
     let asked = document.asked();
     let (cx, foreseen) = context(&asked, &call, Some(document))?;
@@ -168,7 +168,7 @@ fn asked(call: &SaltCall) -> Result<Invocation, Failure> {
     let Words::Call { fun: first, words } = &call.asked else {
         return Err(Failure::new(
             Exit::Usage,
-            "say what to plan: highstate, SLS, or orchestrate ORCH",
+            "plan needs highstate, SLS names or orchestrate ORCH",
         ));
     };
     let input = parse_input(words, &call.no_parse, &SaltYaml);
@@ -186,13 +186,13 @@ fn asked(call: &SaltCall) -> Result<Invocation, Failure> {
         ("state.highstate", [word, ..]) => {
             return Err(Failure::new(
                 Exit::Usage,
-                format!("highstate takes no SLS, and {word} is one"),
+                format!("highstate takes no SLS names, found {word}"),
             ));
         }
         ("state.orchestrate", []) => {
             return Err(Failure::new(
                 Exit::Usage,
-                "say which orchestration to plan: pinch plan orchestrate ORCH",
+                "missing orchestration name: pinch plan orchestrate ORCH",
             ));
         }
         _ => vec![mods.join(",").into()],
@@ -200,7 +200,7 @@ fn asked(call: &SaltCall) -> Result<Invocation, Failure> {
     if input.kwargs.contains("test") {
         return Err(Failure::new(
             Exit::Usage,
-            "a plan changes nothing: it takes no test=",
+            "plan does not accept test=: it never changes anything",
         ));
     }
     let mut overrides = call.overrides.clone();
@@ -256,7 +256,7 @@ fn run(cx: &Exec, asked: &Invocation) -> Result<Value, Failure> {
     let failed = |error: String| Failure::plain(Exit::Generic, error);
     let fun = asked.fun.as_str();
     if !["state.sls", "state.highstate", "state.orchestrate"].contains(&fun) {
-        return Err(failed(format!("{fun} cannot be planned")));
+        return Err(failed(format!("cannot plan {fun}")));
     }
     let function = cx
         .function(fun)
@@ -273,7 +273,7 @@ fn nothing(foreseen: &Preview, returned: &Value) -> Failure {
     said.extend(sentences(returned));
     Failure::plain(
         Exit::Generic,
-        format!("there is no plan:\n{}", said.join("\n")),
+        format!("cannot make a plan:\n{}", said.join("\n")),
     )
 }
 
@@ -316,12 +316,12 @@ fn read(file: &Path) -> Result<Document, Failure> {
     let found = open.metadata().map_err(io)?;
     let own = rustix::process::geteuid().as_raw();
     if found.uid() != own && found.uid() != 0 || found.mode() & 0o022 != 0 {
-        let error = wrong("others could have written this plan; nothing was changed".into());
-        return Err(error.hints(["make a plan of your own, that others cannot write".to_owned()]));
+        let error = wrong("other users can write to this plan; nothing was changed".into());
+        return Err(error.hints(["make a new plan in a file that only you can write".to_owned()]));
     }
     if !found.is_file() || found.len() > PLAN_BYTES_MAX {
         return Err(wrong(format!(
-            "it is no file of at most {PLAN_BYTES_MAX} bytes"
+            "not a regular file of at most {PLAN_BYTES_MAX} bytes"
         )));
     }
     let mut text = String::new();
@@ -336,10 +336,10 @@ fn refused(file: &str, foreseen: &Preview, moved: &[String], returned: &Value) -
         lines.extend(sentences(returned));
     }
     let error = format!(
-        "{file} is not applied, and nothing was changed:\n  {}",
+        "cannot apply {file}; nothing was changed:\n  {}",
         lines.join("\n  ")
     );
-    Failure::new(Exit::Generic, error).hints(["plan again, and look at what it says".to_owned()])
+    Failure::new(Exit::Generic, error).hints(["plan again and review the new plan".to_owned()])
 }
 
 /// Prints the returns of an applied plan.
@@ -364,7 +364,7 @@ fn finished(
             .map_err(|error| Failure::new(Exit::CantCreate, error))?;
     }
     if let Some(why) = foreseen.broken() {
-        let error = format!("the plan did not hold, and nothing after that was changed: {why}");
+        let error = format!("the run differed from the plan and was stopped: {why}");
         return Err(Failure::new(Exit::Generic, error));
     }
     Ok(if good { Exit::Ok } else { Exit::Generic }.into())

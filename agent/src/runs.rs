@@ -45,7 +45,7 @@ fn answered(parsed: &Parsed) -> Result<ExitCode, Failure> {
         ["continue"] => continued::all(&runs.opts, parsed),
         _ => Err(Failure::new(
             Exit::Usage,
-            "runs takes list, show JID, diff JID JID, prune or continue: pinch runs list",
+            "runs needs a command: list, show JID, diff JID JID, prune or continue",
         )),
     }
 }
@@ -63,8 +63,8 @@ pub(crate) fn configured(dir: Option<&str>) -> Result<Map, Failure> {
 pub(crate) fn recorded(opts: &Opts, jid: &str) -> Result<Recorded, Failure> {
     let path = record::folder(opts).join(jid);
     if !jid::is_jid(jid) || !path.is_file() {
-        let error = format!("there is no run {jid} on record");
-        let hint = "pinch runs list tells which there are".to_owned();
+        let error = format!("no record of run {jid}");
+        let hint = "pinch runs list shows the recorded runs".to_owned();
         return Err(Failure::new(Exit::Generic, error).hints([hint]));
     }
     record::read(&path).map_err(|error| Failure::new(Exit::Generic, error))
@@ -160,18 +160,18 @@ impl Runs {
                 let path = record::folder(&self.opts).join(jid);
                 let bytes = record::kept_bytes(&path).unwrap_or(0);
                 let told = format!(
-                    "pinch undo {jid} can take back what it changed: {bytes} bytes are kept for that\n"
+                    "pinch undo {jid} can undo its changes: {bytes} bytes of old contents are saved\n"
                 );
                 binary::put(&told);
             }
         }
         if matches!(text("result").as_str(), "cut short" | "waits for a reboot") {
             for one in &recorded.begun {
-                let said = format!("under way when it was cut short: {}\n", id_of(&one.tag));
+                let said = format!("running when it was cut short: {}\n", id_of(&one.tag));
                 binary::put(&said);
             }
             if let Some(why) = &recorded.left {
-                binary::put(&format!("not gone on with after the reboot: {why}\n"));
+                binary::put(&format!("not continued after the reboot: {why}\n"));
             }
         }
         let code = summary.get("retcode").and_then(Value::as_int).unwrap_or(1);
@@ -240,7 +240,7 @@ impl Runs {
         let number = |key| parsed.get(key).and_then(Value::as_int);
         let (keep, days) = (number("keep"), number("days"));
         if keep.is_none() && days.is_none() {
-            let error = "say which runs to forget: prune --keep COUNT or prune --days DAYS";
+            let error = "prune needs --keep COUNT or --days DAYS";
             return Err(Failure::new(Exit::Usage, error));
         }
         let jids = record::jids(&self.opts);
@@ -263,7 +263,7 @@ impl Runs {
                 gone.push(jid.as_str());
             }
         }
-        let text = format!("{} of {} runs are forgotten\n", gone.len(), jids.len());
+        let text = format!("deleted {} of {} runs\n", gone.len(), jids.len());
         Ok(self.put(Value::list(gone.into_iter().map(Value::from)), &text))
     }
 }

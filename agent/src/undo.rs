@@ -40,7 +40,7 @@ fn undone(parsed: &Parsed) -> Result<ExitCode, Failure> {
     let [word] = parsed.words.as_slice() else {
         return Err(Failure::new(
             Exit::Usage,
-            "undo takes one run: pinch undo JID",
+            "undo needs exactly one job id: pinch undo JID",
         ));
     };
     let mut loaded = setup::loaded(parsed, true)?;
@@ -54,7 +54,7 @@ fn undone(parsed: &Parsed) -> Result<ExitCode, Failure> {
     // Compiling the pillar registers its secrets, so that the output masks them. A broken pillar
     // does not prevent the undo.
     if let Err(error) = cx.pillar() {
-        log::warning(format_args!("the pillar cannot be read: {error}"));
+        log::warning(format_args!("cannot compile the pillar: {error}"));
     }
     let undo = Undo {
         jid: named(cx.opts(), word)?,
@@ -98,15 +98,15 @@ fn named(opts: &Opts, word: &str) -> Result<String, Failure> {
         let start = record::start_of(&folder.join(jid));
         start.is_some_and(|start| !start.contains("test"))
     });
-    last.ok_or_else(|| Failure::new(Exit::Generic, "there is no run on record"))
+    last.ok_or_else(|| Failure::new(Exit::Generic, "no run is recorded"))
 }
 
 /// Asks for confirmation on the terminal. Without a terminal it fails, and `--yes` is needed.
 fn is_wanted() -> Result<bool, Failure> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
-        let error = "nothing was changed: there is no terminal to ask on";
-        let hint = "look at what it would do (--dry-run), and say --yes".to_owned();
+        let error = "nothing was changed: cannot ask for confirmation without a terminal";
+        let hint = "check the changes with --dry-run, then use --yes".to_owned();
         return Err(Failure::new(Exit::Generic, error).hints([hint]));
     }
     let mut stderr = std::io::stderr();
@@ -122,11 +122,11 @@ fn is_wanted() -> Result<bool, Failure> {
 
 fn refused(plan: &Plan) -> Failure {
     let error = format!(
-        "the run {} is not undone, and nothing was changed:\n  {}",
+        "cannot undo run {}; nothing was changed:\n  {}",
         plan.jid,
         plan.moved.join("\n  ")
     );
-    let hint = "undo what came later first, or leave these out with --except";
+    let hint = "undo the later runs first, or exclude these with --except";
     Failure::new(Exit::Generic, error).hints([hint.to_owned()])
 }
 
@@ -141,7 +141,7 @@ impl Undo {
         let recorded = runs::recorded(self.cx.opts(), &self.jid)?;
         let path = record::folder(self.cx.opts()).join(&self.jid);
         if record::is_alive(&path) {
-            let error = format!("the run {} is still under way", self.jid);
+            let error = format!("run {} is still running", self.jid);
             return Err(Failure::new(Exit::Generic, error));
         }
         Ok(Plan::of(&self.cx, &self.jid, &recorded, &self.wanted))
@@ -162,7 +162,8 @@ impl Undo {
             return Err(refused(&plan));
         }
         if names(&plan) != names(shown) {
-            let error = "nothing was changed: what there is to undo has changed meanwhile";
+            let error =
+                "nothing was changed: the changes to undo are no longer those shown; try again";
             return Err(Failure::new(Exit::Generic, error));
         }
         let record = self.record(&own)?;
@@ -186,7 +187,7 @@ impl Undo {
             record.end(cx, i64::from(done.is_err()));
         }
         done.map_err(|error| {
-            let hint = "call it again when that is mended: it goes on where it stopped".to_owned();
+            let hint = "fix the problem and undo again: it continues where it stopped".to_owned();
             failed(&error).hints([hint])
         })?;
         Ok(Exit::Ok.into())
@@ -204,7 +205,7 @@ impl Undo {
         match Record::start(&self.cx, &asked, &compile::Plan::default()) {
             Ok(record) => Ok(Some(Arc::new(record))),
             Err(error) if error.is_of_disk() => {
-                log::warning(format_args!("{error}: this undo cannot be undone"));
+                log::warning(format_args!("{error}: this undo cannot itself be undone"));
                 Ok(None)
             }
             Err(error) => Err(Failure::new(Exit::Generic, error)),

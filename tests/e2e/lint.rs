@@ -98,7 +98,7 @@ fn the_formats_for_programs_hold_the_same() {
         (&3.into(), &3.into())
     );
     let github = text(&pinch(&case, &["lint", "--format", "github", "."]).stdout);
-    let expected = "::error file=motd.sls,line=3,col=3,title=E301::there is no state function file.manged%0Adid you mean 'file.managed'?\n";
+    let expected = "::error file=motd.sls,line=3,col=3,title=E301::unknown state function file.manged%0Adid you mean 'file.managed'?\n";
     assert_eq!(github, expected);
 }
 

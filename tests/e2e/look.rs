@@ -133,7 +133,7 @@ fn the_graph_of_an_sls_is_drawn_in_each_format() {
     assert!(png.starts_with(b"\x89PNG\r\n") && png.len() > 1000);
     let gif = machine.pinch("graph", &["web", "-o", "web.gif"]);
     assert_eq!(gif.status.code(), Some(64));
-    assert!(text(&gif.stderr).contains("name a file that ends in .svg, .png, .dot or .mmd"));
+    assert!(text(&gif.stderr).contains("use a file name that ends in .svg, .png, .dot or .mmd"));
     let none = machine.pinch("graph", &["nosuch"]);
     assert_eq!(none.status.code(), Some(1));
     assert!(
@@ -168,7 +168,7 @@ fn a_recorded_run_is_drawn_with_its_results() {
     let other = machine.pinch("graph", &["--run", "20200101000000000000"]);
     assert_eq!(other.status.code(), Some(1));
     assert!(
-        text(&other.stderr).contains(&format!("the last run recorded here is {jid}")),
+        text(&other.stderr).contains(&format!("the last recorded run is {jid}")),
         "{}",
         text(&other.stderr)
     );
@@ -210,7 +210,7 @@ fn doctor_names_what_is_wrong_and_what_to_do() {
     assert_eq!(topic(&report, "states")[0]["level"], "ok");
     assert_eq!(
         topic(&report, "locks")[0]["what"],
-        "no state run is under way"
+        "no state run is in progress"
     );
     assert!(
         topic(&report, "python")[0]["what"]
@@ -225,7 +225,7 @@ fn doctor_names_what_is_wrong_and_what_to_do() {
         topic(&report, "permissions")[0]["what"]
             .as_str()
             .unwrap()
-            .ends_with("can be written by anyone")
+            .ends_with("is writable by all users")
     );
 }
 
@@ -323,7 +323,7 @@ fn a_report_says_of_each_sls_whether_it_runs() {
         verdict("wrong").1[0]
             .as_str()
             .unwrap()
-            .starts_with("srv/wrong.sls:2:3: there is no state function file.manged"),
+            .starts_with("srv/wrong.sls:2:3: unknown state function file.manged"),
         "{report}"
     );
     assert_eq!(verdict("code").0, "differs");
@@ -398,14 +398,14 @@ fn two_programs_are_compared_state_by_state() {
     let broken = compare(&stand_in(&machine, "broken", "head -c 9"));
     assert_eq!(broken.status.code(), Some(1));
     assert!(
-        text(&broken.stderr).contains("prints no result"),
+        text(&broken.stderr).contains("printed no JSON result"),
         "{}",
         text(&broken.stderr)
     );
     let slow = stand_in(&machine, "slow", "sleep 50");
     let slow = machine.pinch("migrate", &["compare", "runs", "--timeout", "1", &slow]);
     assert!(
-        text(&slow.stderr).contains("has no result after 1 s"),
+        text(&slow.stderr).contains("timed out after 1 s"),
         "{}",
         text(&slow.stderr)
     );
@@ -422,6 +422,6 @@ fn without_a_salt_there_is_nothing_to_compare_with() {
     assert_eq!(none.status.code(), Some(69));
     said(
         &text(&none.stderr),
-        &["there is no salt-call of Salt in PATH", "--salt=PROGRAM"],
+        &["no salt-call of Salt found in PATH", "--salt=PROGRAM"],
     );
 }

@@ -242,7 +242,7 @@ fn what_is_applied_is_shown_once_it_happens_and_long_steps_say_what_they_wait_fo
     let told = text(&done.stderr);
     let parts = [
         "running ",
-        "  cmd.run  slow: waits for ",
+        "  cmd.run  slow: waiting for ",
         "\nchanged ",
         "  cmd.run  slow\n",
         "  cmd.run  quick\n",
@@ -252,7 +252,7 @@ fn what_is_applied_is_shown_once_it_happens_and_long_steps_say_what_they_wait_fo
     tests::program::said(&told, &parts);
     // The preceding test run is not reported.
     assert_eq!(told.matches("cmd.run  quick").count(), 1, "{told}");
-    assert_eq!(told.matches("waits for").count(), 1, "{told}");
+    assert_eq!(told.matches("waiting for").count(), 1, "{told}");
     assert!(text(&done.stdout).contains("Succeeded: 2"), "{done:?}");
 }
 

@@ -176,10 +176,7 @@ fn an_orchestration_goes_on_after_each_of_its_reboots() {
     // The unit is started by hand: nothing happens.
     let (code, said) = machine.goes_on();
     assert_eq!(code, Some(0), "{said}");
-    assert!(
-        said.contains("waits for a reboot that has not come"),
-        "{said}"
-    );
+    assert!(said.contains("skipped, still waits for a reboot"), "{said}");
     assert_eq!(machine.log(), "a1 down1");
     // The machine boots, continues the run, and goes down again within the unit's process.
     machine.boot();
@@ -190,7 +187,7 @@ fn an_orchestration_goes_on_after_each_of_its_reboots() {
     let (code, said) = machine.goes_on();
     assert_eq!(code, Some(0), "{said}");
     assert!(
-        said.contains("state.orchestrate orch: goes on after the reboot"),
+        said.contains("state.orchestrate orch: continuing after the reboot"),
         "{said}"
     );
     assert_eq!(machine.log(), "a1 again1 down1 e1 red1");
@@ -330,7 +327,7 @@ fn a_run_that_was_given_secrets_says_why_it_does_not_go_on() {
         "{first}"
     );
     machine.boot();
-    let why = "pillar= held secrets, and no record holds them: go on by hand, salt-call state.orchestrate orch resume=";
+    let why = "pillar= contained secrets, which are not recorded: continue with salt-call state.orchestrate orch resume=";
     for _ in 0..2 {
         let (code, said) = machine.goes_on();
         assert!(code == Some(1) && said.contains(why), "{code:?} {said}");
@@ -341,7 +338,7 @@ fn a_run_that_was_given_secrets_says_why_it_does_not_go_on() {
     let jid = run["jid"].as_str().unwrap();
     let shown = machine.run(&format!("runs show {jid}"));
     let shown = String::from_utf8(shown.stdout).unwrap();
-    let told = format!("not gone on with after the reboot: {why}{jid}");
+    let told = format!("not continued after the reboot: {why}{jid}");
     assert!(
         shown.contains(&told) && !shown.contains("planted"),
         "{shown}"

@@ -125,7 +125,7 @@ fn old_runs_are_forgotten_but_not_those_that_can_be_taken_up() {
     assert_eq!(pinch(&machine, "runs prune").status.code(), Some(64));
     pinch(&machine, "runs prune --days 1");
     assert_eq!(listed(&machine).len(), 3);
-    assert!(text(&pinch(&machine, "runs prune --keep 0")).starts_with("2 of 3 runs"));
+    assert!(text(&pinch(&machine, "runs prune --keep 0")).starts_with("deleted 2 of 3 runs"));
     let left = listed(&machine);
     assert_eq!(
         (left.len(), left[0]["result"].as_str()),

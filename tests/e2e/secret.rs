@@ -431,7 +431,7 @@ fn plans_have_no_secret_in_them_and_hold_all_the_same() {
     let given = "pillar={'given_pass':'plain-token-planted'}";
     told.pinch(&scratch, &format!("plan s {given} -o {plan}"));
     let refusal = &told.0.last().unwrap().1;
-    assert!(refusal.contains("a plan holds none"), "{refusal}");
+    assert!(refusal.contains("plan files store none"), "{refusal}");
     told.0.retain(|(what, _)| !what.contains("given_pass"));
     told.files(&scratch.path().join("root"));
     told.has_file("root/log/minion");

@@ -353,7 +353,7 @@ fn a_run_that_has_no_more_memory_says_so_and_exits_70() {
     assert_eq!((told.rc, told.out.as_str()), (Some(70), ""), "{}", told.err);
     said(
         &told.err,
-        &["error: out of memory", "Hint: raise its limit"],
+        &["error: out of memory", "Hint: raise the limit"],
     );
 }
 

@@ -48,8 +48,9 @@ pub fn start(program: &Program, words: &[String], pidfile: &Path) -> Result<Exit
     match began.map_err(|error| Failure::new(Exit::Software, error))? {
         true => Ok(Exit::Ok.into()),
         false => {
-            let error = format!("{} has ended as soon as it was started", program.name);
-            Err(Failure::new(Exit::Software, error).hints(["without -d it says why".to_owned()]))
+            let error = format!("{} exited immediately after the start", program.name);
+            Err(Failure::new(Exit::Software, error)
+                .hints(["start it without -d to see the reason".to_owned()]))
         }
     }
 }
@@ -90,7 +91,7 @@ impl PidFile {
             Err(error) => {
                 let path = path.display();
                 log::error(format_args!(
-                    "The process id is not written to {path}: {error}"
+                    "cannot write the process id to {path}: {error}"
                 ));
                 None
             }

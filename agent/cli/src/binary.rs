@@ -34,11 +34,15 @@ const COMMANDS: [Command; 4] = [
     command(
         "install-links",
         "DIR",
-        "make a link for each applet in DIR, so that it is called by its own name",
+        "create a link in DIR for each applet, to call it by its own name",
     ),
-    command("--version", "", "the version"),
-    command("--versions-report, -V", "", "what it is made of"),
-    command("--help, -h", "", "this help"),
+    command("--version", "", "print the version"),
+    command(
+        "--versions-report, -V",
+        "",
+        "print the versions of all components",
+    ),
+    command("--help, -h", "", "print this help"),
 ];
 
 /// A program that contains several applets and is called by their names.
@@ -64,28 +68,28 @@ pub struct Binary {
 pub const PINCH: Binary = Binary {
     name: "pinch",
     about: "Salt's states and commands for small machines",
-    description: "One program that runs Salt's SLS trees, pillars and orchestrations on a machine without a master, and does what a master asks.",
+    description: "One program that runs Salt's SLS trees, pillars and orchestrations on a machine without a master, and runs the jobs of a master.",
     applets: &[SALT_CALL, SALT_MINION],
     own: &[
         command(
             "lint",
             "[TREE]",
-            "say what is wrong with a tree of SLS files, without running anything (lint --help)",
+            "check a tree of SLS files without running anything (lint --help)",
         ),
         command(
             "explain",
             "CODE | run JID STATE",
-            "say what a finding of lint means, or why a state of a run ran or did not",
+            "explain a lint code, or why a state of a run ran or did not run",
         ),
         command(
             "runs",
             "list | show JID | diff JID JID | prune",
-            "say which states and orchestrations ran here, and what came of them (runs --help)",
+            "show recorded runs of states and orchestrations, and their results (runs --help)",
         ),
         command(
             "undo",
             "JID | last",
-            "take back what a run changed, or refuse when something has moved (undo --help)",
+            "undo the changes of a run, if nothing has changed them since (undo --help)",
         ),
         command(
             "graph",
@@ -95,32 +99,32 @@ pub const PINCH: Binary = Binary {
         command(
             "doctor",
             "",
-            "say what is wrong with this machine for a run, and what to do (doctor --help)",
+            "check this machine for problems and show how to fix them (doctor --help)",
         ),
         command(
             "migrate",
             "report|compare",
-            "for who comes from Salt: what of a tree runs here, and where results differ (migrate --help)",
+            "show which SLS files of a Salt tree run in Pinch, and where results differ (migrate --help)",
         ),
         command(
             "plan",
             "WHAT [-o FILE]",
-            "say what highstate, SLS... or orchestrate ORCH would change, and change nothing (plan --help)",
+            "show what highstate, SLS... or orchestrate ORCH would change (plan --help)",
         ),
         command(
             "apply",
             "FILE",
-            "do what a plan says, or refuse when something has moved (apply --help)",
+            "apply a plan, if nothing has changed since it was made (apply --help)",
         ),
         command(
             "install-python",
             "DIR",
-            "put a package salt in DIR, so that Python programs can import salt.client, salt.config and salt.output",
+            "install a Python package salt in DIR, with salt.client, salt.config and salt.output",
         ),
         command(
             "answer",
             "",
-            "answer the lines of JSON that this package writes",
+            "answer the JSON requests of that package on stdin",
         ),
     ],
     tables: &[LINT, RUNS, UNDO, GRAPH, DOCTOR, MIGRATE, PLAN, APPLY],
@@ -131,7 +135,7 @@ pub const PINCH: Binary = Binary {
         ),
         (
             "/srv/salt, /srv/pillar",
-            "the state tree and the pillar, where the configuration names no others",
+            "the state tree and the pillar, unless the configuration sets others",
         ),
     ],
 };
@@ -139,8 +143,8 @@ pub const PINCH: Binary = Binary {
 /// The master.
 pub const PINCH_MASTER: Binary = Binary {
     name: "pinch-master",
-    about: "a small master for a fleet of Salt's minions of its kind",
-    description: "One program that serves a fleet of minions their keys, jobs, files, pillar and events, and that sends them to work.",
+    about: "a small Salt master for Pinch minions",
+    description: "One program that manages the keys of minions, sends them jobs, and serves their files, pillar and events.",
     applets: &[SALT_MASTER, SALT, SALT_RUN, SALT_KEY],
     own: &[],
     tables: &[],
@@ -151,11 +155,11 @@ pub const PINCH_MASTER: Binary = Binary {
         ),
         (
             "/srv/salt, /srv/pillar",
-            "the state tree and the pillar, where the configuration names no others",
+            "the state tree and the pillar, unless the configuration sets others",
         ),
         (
             "/etc/salt/pki/master",
-            "the master's key, and those of its minions",
+            "the keys of the master and of its minions",
         ),
         ("/var/cache/salt/master", "jobs, returns and events"),
     ],
@@ -262,8 +266,8 @@ impl Binary {
     fn unknown(&self, word: Option<&str>) -> Failure {
         let name = self.name;
         let error = match word {
-            Some(word) => format!("'{word}' is no applet and no command of {name}"),
-            None => "say which applet to run".to_owned(),
+            Some(word) => format!("'{word}' is not an applet or command of {name}"),
+            None => "missing the name of an applet".to_owned(),
         };
         let applets: Vec<&str> = self.applets.iter().map(|applet| applet.name).collect();
         let applets = applets.join(", ");
@@ -293,7 +297,7 @@ impl Binary {
         }
         if let Some(first) = self.applets.first() {
             let told = format!(
-                "\n`{name} {} --help` tells the options of an applet.\n",
+                "\n`{name} {} --help` shows the options of an applet.\n",
                 first.name
             );
             out.push_str(&told);
@@ -306,7 +310,7 @@ impl Binary {
     fn install_links(&self, words: &[String]) -> Result<ExitCode, Failure> {
         let [folder] = words else {
             let error = format!(
-                "install-links takes one folder: {} install-links DIR",
+                "install-links needs exactly one folder: {} install-links DIR",
                 self.name
             );
             return Err(Failure::new(Exit::Usage, error));
@@ -321,7 +325,7 @@ impl Binary {
 
 fn versions_report() -> String {
     let version = env!("CARGO_PKG_VERSION");
-    let commit = option_env!("PINCH_COMMIT").unwrap_or("none named, a build for oneself");
+    let commit = option_env!("PINCH_COMMIT").unwrap_or("unknown (local build)");
     let (target, rustc) = (env!("PINCH_TARGET"), env!("PINCH_RUSTC"));
     let features = if cfg!(feature = "store") {
         "store"
@@ -342,9 +346,9 @@ fn link(program: &Path, link: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     if link.symlink_metadata().is_ok() {
-        let error = format!("{} is already there; it is not replaced", link.display());
+        let error = format!("{} already exists and is not replaced", link.display());
         return Err(Failure::new(Exit::CantCreate, error)
-            .hints(["remove it first, or name another folder".to_owned()]));
+            .hints(["remove it first, or use another folder".to_owned()]));
     }
     symlink(program, link)
         .map_err(|error| Failure::new(Exit::CantCreate, format!("{}: {error}", link.display())))

@@ -225,12 +225,12 @@ fn had(block: *mut u8, size: usize) -> *mut u8 {
 #[expect(
     clippy::disallowed_methods,
     clippy::exit,
-    reason = "who asks for memory cannot be handed an error"
+    reason = "an allocator cannot return an error to its caller"
 )]
 fn end() -> ! {
     let _ = std::io::stderr().write_all(
-        b"error: out of memory: the system gives this program no more\n\
-        Hint: raise its limit (ulimit -v, MemoryMax= of the unit, the control group's), or apply fewer states at once; what a run has done is in its record\n",
+        b"error: out of memory: the system refused to allocate more\n\
+        Hint: raise the limit (ulimit -v, MemoryMax= of the unit, the control group's limit), or apply fewer states at once; the record of the run lists the states that were applied\n",
     );
     std::process::exit(Exit::Software as i32)
 }

@@ -165,7 +165,7 @@ fn head(graph: &Graph, width: i32, height: i32) -> String {
     let states = if count == 1 { "state" } else { "states" };
     let _ = writeln!(
         out,
-        "</defs>\n<text x=\"24\" y=\"32\" font-size=\"18\" font-weight=\"bold\" fill=\"#1d2430\">{}</text><text x=\"24\" y=\"50\" font-size=\"11\" fill=\"#5b6470\">{count} {states}; what comes first stands left, or in a frame above</text>",
+        "</defs>\n<text x=\"24\" y=\"32\" font-size=\"18\" font-weight=\"bold\" fill=\"#1d2430\">{}</text><text x=\"24\" y=\"50\" font-size=\"11\" fill=\"#5b6470\">{count} {states}; earlier states are to the left, or in a frame above</text>",
         xml(&graph.title)
     );
     out
@@ -271,7 +271,7 @@ fn put_line(out: &mut String, graph: &Graph, line: &Line, points: &[Point]) {
         crate::bundle::End::Group(group) => graph
             .groups()
             .get(group)
-            .map(|(name, _)| format!("all of {name}")),
+            .map(|(name, _)| format!("all states of {name}")),
     };
     let (from, to) = (
         name(line.from).unwrap_or_default(),

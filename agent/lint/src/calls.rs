@@ -58,7 +58,7 @@ impl Client {
         match self {
             Self::Module => "function",
             Self::Runner => "runner",
-            Self::Wheel => "function of the wheel",
+            Self::Wheel => "wheel function",
         }
     }
 
@@ -124,7 +124,7 @@ impl Client {
         let names = self.names(cx);
         let meant = nearest(name, names.iter().map(String::as_str));
         let number = if meant.is_some() { "E204" } else { "W205" };
-        let message = format!("there is no {} {name}", self.word());
+        let message = format!("unknown {} {name}", self.word());
         Some(Finding {
             hint: meant.map(|meant| format!("did you mean '{meant}'?")),
             ..Finding::at(code(number), place()?, message)

@@ -71,7 +71,7 @@ impl Known {
         let mut unknown = self.unknown.iter();
         let (sls, _) = unknown.find(|(_, text)| text.contains(name))?;
         Some(format!(
-            "'{name}' is not here, perhaps in the SLS {sls}, which could not be rendered"
+            "'{name}' was not found; it may be in the SLS {sls}, which could not be rendered"
         ))
     }
 
@@ -93,7 +93,7 @@ impl Known {
             sls.is_some_and(|sls| finding.message.contains(&format!("in 'base:{sls}'")))
         };
         if target.is_some_and(|(group, name)| group == "id" && of_own(name)) {
-            let hint = "the ID is here, but has no such state: mend the module, or the ID";
+            let hint = "the ID exists, but has no such state: fix the module or the ID";
             return Some(Finding {
                 hint: Some(hint.to_owned()),
                 ..finding
@@ -125,12 +125,12 @@ pub(crate) fn function(cx: &Exec, finding: Finding) -> Finding {
     let hint = meant.map(|meant| format!("did you mean '{meant}'?"));
     match (own && !function.is_empty(), hint) {
         (true, hint) => Finding {
-            message: format!("there is no function {name}"),
+            message: format!("unknown function {name}"),
             hint,
             ..finding.code("E204")
         },
         (false, _) => Finding {
-            message: format!("there is no module {module}, for {name}"),
+            message: format!("unknown module {module} of {name}"),
             ..finding
         },
     }
@@ -185,8 +185,8 @@ pub(crate) fn judged(cx: &Exec, low: &Low, finding: Finding) -> Option<Finding> 
     let misspelt = !salts && (cx.has_state_module(&low.state) || near_module(cx, low));
     let hint = finding.hint.clone().filter(|_| misspelt);
     let message = match misspelt || salts {
-        true => format!("there is no state function {full}"),
-        false => format!("there is no state module {}, for {full}", low.state),
+        true => format!("unknown state function {full}"),
+        false => format!("unknown state module {} of {full}", low.state),
     };
     let number = if misspelt { "E301" } else { "W302" };
     let place = finding.code(number);
@@ -233,7 +233,7 @@ fn replaced(plan: &Plan, low: &Low, found: &mut Found) {
             && low.data.contains(argument)
             && let Some(place) = plan.place(low, Some(argument))
         {
-            let message = format!("'{argument}' is '{now}' now");
+            let message = format!("'{argument}' was renamed to '{now}'");
             let finding = Finding::at(code("W804"), place, message);
             found.findings.push(finding);
         }
@@ -299,7 +299,7 @@ fn target(cx: &Exec, plan: &Plan, low: &Low, found: &mut Found) {
     };
     let key = format!("{}:{}", place.file, place.line);
     let message = format!(
-        "the target '{}' ({kind}) matches none of the samples, and without a master there is no other minion",
+        "the target '{}' ({kind}) matches none of the samples, and without a master there are no other minions",
         tgt.to_text()
     );
     let finding = Finding::at(code("W601"), place, message);

@@ -114,7 +114,7 @@ impl Finding {
         if let Some(sls) = &self.when {
             let _ = writeln!(
                 out,
-                "{gutter} = note: found where {sls} is applied, which includes this file"
+                "{gutter} = note: found while checking {sls}, which includes this file"
             );
         }
         let _ = writeln!(out, "{gutter} = help: {}\n", self.help());

@@ -120,7 +120,7 @@ const DIFFERENCES: &[Difference] = &[
     row(
         &["module.run"],
         &[],
-        "`module.run` takes a dictionary as named arguments and a scalar as one argument; a raised error is a sentence.",
+        "`module.run` takes a dictionary as named arguments and a scalar as one argument; an error is reported in one sentence.",
     ),
     row(
         &["http.query"],
@@ -143,7 +143,7 @@ const DIFFERENCES: &[Difference] = &[
     row(
         &["file.replace"],
         &["append_if_not_found", "prepend_if_not_found"],
-        "The diff of `file.replace` counts each line of what is appended; Salt takes several for one.",
+        "The diff of `file.replace` counts each line of what is appended; Salt counts several as one.",
     ),
     row(
         &["pip.*"],
@@ -158,12 +158,12 @@ const DIFFERENCES: &[Difference] = &[
     row(
         &["timezone.*"],
         &[],
-        "timezone: a zone that does not exist is a failure, `timedatectl` is asked only where systemd runs, a machine without /etc/adjtime has its clock in UTC.",
+        "timezone: a zone that does not exist is a failure, `timedatectl` is used only if systemd runs, a machine without /etc/adjtime has its clock in UTC.",
     ),
     row(
         &["sysctl.*", "kmod.*", "host.absent"],
         &[],
-        "sysctl: a last line without its end gets one before a setting is added; kmod reads /proc/modules where lsmod is missing, and names modules in the order of the SLS; host.absent in test mode says None when any address is to be removed.",
+        "sysctl: a last line without a newline gets one before a setting is added; kmod reads /proc/modules where lsmod is missing, and names modules in the order of the SLS; host.absent in test mode returns None if any address would be removed.",
     ),
     row(
         &["pkg.removed", "pkg.purged"],
@@ -178,32 +178,32 @@ const DIFFERENCES: &[Difference] = &[
     row(
         &["pkgrepo.*"],
         &[],
-        "`pkgrepo.managed` finds a repository configured whatever the order of its options, and in files of either form; it writes only the files that change, and test mode shows what will stand there.",
+        "`pkgrepo.managed` finds a repository configured whatever the order of its options, and in files of either form; it writes only the files that change, and test mode shows the resulting contents.",
     ),
     row(
         &["ssh_auth.absent"],
         &[],
-        "Lines of authorized_keys that ssh would not understand stay when a key is removed.",
+        "Lines of authorized_keys that ssh cannot parse are kept when a key is removed.",
     ),
     row(
         &["archive.extracted"],
         &[],
-        "archive.extracted: `.tar.zst` and `.tzst` are known by name, members that lead out of the target are refused, test mode stores no hash of the archive and predicts owners;",
+        "archive.extracted: `.tar.zst` and `.tzst` are known by name, members outside of the target are refused, test mode stores no hash of the archive and predicts owners;",
     ),
     row(
         &["git.*"],
         &[],
-        "git never asks for a password; test mode of git.latest on a bare repository is a sentence;",
+        "git never asks for a password; test mode of git.latest on a bare repository returns a comment;",
     ),
     row(
         &["mount.*"],
         &[],
-        "mount: a swap space that could not be activated is not written to fstab, a tmpfs is mounted anew when its `size=` changes, `LABEL=` and `UUID=` find their device, spaces are escaped in fstab.",
+        "mount: a swap space that could not be activated is not written to fstab, a tmpfs is remounted when its `size=` changes, `LABEL=` and `UUID=` find their device, spaces are escaped in fstab.",
     ),
     row(
         &["event.send"],
         &[],
-        "`event.send` without a daemon returns True and reaches whoever listens in `sock_dir/bus`; Salt returns False.",
+        "`event.send` without a daemon returns True and reaches the listeners in `sock_dir/bus`; Salt returns False.",
     ),
     row(
         &["*"],
@@ -218,12 +218,12 @@ const DIFFERENCES: &[Difference] = &[
     row(
         &["*"],
         &["mine.get"],
-        "`mine.get` without a master calls a function of `mine_functions` that was never put into the mine;",
+        "`mine.get` without a master calls a function of `mine_functions` that was never stored in the mine;",
     ),
     row(
         &["*"],
         &["json_query", "lipsum("],
-        "`lipsum` and `json_query` are not in templates: a clear error.",
+        "`lipsum` and `json_query` are not available in templates: using them is an error.",
     ),
 ];
 
@@ -319,7 +319,7 @@ fn judge<'a>(name: &'a str, seen: &'a Seen, findings: &[&Finding]) -> Judged<'a>
     let mut wrong: Vec<String> = findings.iter().filter(fails).map(place).collect();
     if let Some(renderer) = &seen.renderer {
         wrong.push(format!(
-            "the renderer {renderer} is not here: write it as jinja and yaml"
+            "the renderer {renderer} is not supported: use jinja and yaml"
         ));
     }
     let partly = findings
@@ -393,7 +393,7 @@ fn as_markdown(judged: &[Judged<'_>]) -> String {
     }
     let partly: Vec<_> = judged.iter().filter(|one| !one.notes.is_empty()).collect();
     if !partly.is_empty() {
-        out.push_str("\n## Looked at in part\n\nNothing is run for this report; what follows these places was not seen. Grains of more machines (--grains) may reach it.\n\n");
+        out.push_str("\n## Partly checked\n\nThis report runs nothing, so the rest of a template after these places was not checked. The grains of more machines (--grains) may help.\n\n");
         for one in partly {
             out.push_str(&format!("- `{}`\n", one.name));
             one.notes

@@ -68,7 +68,7 @@ pub(crate) fn look(
             let Some(place) = examiner.place(name, saltenv, &path) else {
                 continue;
             };
-            let message = format!("'{kind}' is no kind of reaction");
+            let message = format!("'{kind}' is not a reaction type");
             let finding = Finding::at(crate::codes::code("E602"), place, message);
             found.findings.push(finding);
         }

@@ -62,7 +62,7 @@ pub struct Unreached {
 pub fn samples(name: &str, text: &str) -> Result<Vec<Sample>, String> {
     let value = render::yaml::load(text).map_err(|error| format!("{name}: {error}"))?;
     let Some(map) = value.as_map().filter(|map| !map.is_empty()) else {
-        return Err(format!("{name}: grains are a dictionary"));
+        return Err(format!("{name}: expected a dictionary of grains"));
     };
     let sample = |name: &str, grains: &Map| Sample {
         name: name.to_owned(),
@@ -486,7 +486,7 @@ pub(crate) fn not_asked(finding: Finding) -> Finding {
         return finding;
     };
     Finding {
-        message: format!("not looked at from here on: it asks {}", what.trim()),
+        message: format!("not checked beyond this point: it calls {}", what.trim()),
         ..finding
     }
     .code("I701")
@@ -514,7 +514,8 @@ fn part_of_another(finding: Finding, parts: &HashSet<String>) -> Finding {
     }
     let file = finding.file.rsplit('/').next().unwrap_or_default();
     if parts.contains(file) {
-        let message = format!("not looked at: '{name}' comes from the template that includes it");
+        let message =
+            format!("not checked: '{name}' is defined by the template that includes this one");
         return Finding { message, ..finding }.code("I701");
     }
     // The undefined name is an argument, not the variable under the caret.

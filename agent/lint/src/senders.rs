@@ -123,7 +123,8 @@ fn finding(text: &str, shown: &str, tag: &Tag<'_>, subject: &str) -> Finding {
     let column = before.get(start..).unwrap_or_default().chars().count() + 1;
     let number = before.matches('\n').count() + 1;
     let place = place(shown, number, column, line.unwrap_or_default());
-    let message = format!("`{subject}` is printed as a minion or another sender wrote it");
+    let message =
+        format!("`{subject}` is printed unfiltered, as a minion or another sender wrote it");
     Finding::at(code("W209"), place, message)
 }
 

@@ -53,7 +53,7 @@ fn of_pair(shown: &str, at: usize, line: &str, pair: &Pair<'_>, findings: &mut V
         findings.push(Finding::at(code("W801"), here(), problem));
     }
     if is_mode(key) && is_octal(value) {
-        let problem = format!("`{key}: {value}` has no quotes");
+        let problem = format!("`{key}: {value}` is not quoted");
         findings.push(Finding::at(code("I802"), here(), problem));
     }
     if is_secret(key, value) {
@@ -77,7 +77,7 @@ fn secret(
         .and_then(|from| line.get(from..));
     let source = format!("{kept}‹secret› {}", allow.unwrap_or_default());
     let place = place(shown, at + 1, column + 1, source.trim_end());
-    let message = format!("{what} is readable in a state file");
+    let message = format!("{what} is in plain text in a state file");
     findings.push(Finding::at(code("W803"), place, message));
 }
 

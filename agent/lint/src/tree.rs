@@ -14,7 +14,7 @@ use state::sources::{SourceFile, Sources};
 use value::{Map, Value};
 
 /// The beginning of the message about a call that linting does not make, because it runs nothing.
-pub(crate) const NOT_ASKED: &str = "not asked, since nothing is run: ";
+pub(crate) const NOT_ASKED: &str = "not called, because lint runs nothing: ";
 
 /// The files of the roots; each list of them is read once.
 pub(crate) struct Files {

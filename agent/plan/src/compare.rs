@@ -21,7 +21,7 @@ pub fn moved(planned: &Document, now: &Document) -> Vec<String> {
     }
     states(planned.states(), now.states(), &mut all);
     if all.is_empty() && planned.map("summary") != now.map("summary") {
-        all.push("the plan's summary is not that of its states".into());
+        all.push("the plan's summary does not match its states".into());
     }
     all.truncate(TOLD_MAX);
     all
@@ -51,7 +51,7 @@ fn parts(what: &str, planned: &Map, now: &Map, all: &mut Vec<String>) {
         let sentence = match now.get_value(key) {
             Some(same) if same == hash => continue,
             Some(_) => "has changed",
-            None => "is no longer there or asked for",
+            None => "no longer exists or is no longer used",
         };
         all.push(format!("{what}: {} {sentence}", key.to_text()));
     }
@@ -65,7 +65,7 @@ fn states(planned: &[Value], now: &[Value], all: &mut Vec<String>) {
     for (old, new) in planned.iter().zip(now) {
         if tag(old) != tag(new) {
             all.push(format!(
-                "the states: {} is where {} was",
+                "the states: found {} in place of {}",
                 tag(new),
                 tag(old)
             ));
@@ -77,7 +77,7 @@ fn states(planned: &[Value], now: &[Value], all: &mut Vec<String>) {
     }
     if planned.len() != now.len() {
         all.push(format!(
-            "the states: there are {} and not {}",
+            "the states: there are {} instead of {}",
             now.len(),
             planned.len()
         ));
@@ -109,7 +109,7 @@ fn state(old: &Value, new: &Value, all: &mut Vec<String>) {
             return;
         }
     }
-    all.push(format!("{called}: it would do something else"));
+    all.push(format!("{called}: it would make other changes"));
 }
 
 fn images(called: &str, old: Option<&Value>, new: Option<&Value>, all: &mut Vec<String>) {
@@ -121,13 +121,13 @@ fn images(called: &str, old: Option<&Value>, new: Option<&Value>, all: &mut Vec<
         let path = path.map(Value::to_text).unwrap_or_default();
         let then = |file: &Value| file.get("then").cloned();
         match now {
-            None => all.push(format!("{called}: it no longer works on {path}")),
+            None => all.push(format!("{called}: it no longer uses {path}")),
             Some(now) if now.get("now") != file.get("now") => {
                 let what = differing(file.get("now"), now.get("now"));
                 all.push(format!("{called}: {path} has changed: {what}"));
             }
             Some(now) if then(now) != then(file) => {
-                all.push(format!("{called}: {path} would hold something else"));
+                all.push(format!("{called}: {path} would get other contents"));
             }
             Some(_) => {}
         }

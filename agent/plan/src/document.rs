@@ -330,19 +330,20 @@ impl Document {
     /// When the text is no plan, or one of another version.
     pub fn read(text: &str) -> Result<Self, Problem> {
         let problem = |text: String| Problem(text);
-        let value = json::read(text).map_err(|error| problem(format!("is no JSON: {error}")))?;
+        let value =
+            json::read(text).map_err(|error| problem(format!("is not valid JSON: {error}")))?;
         let Value::Map(map) = value else {
-            return Err(problem("is no plan".into()));
+            return Err(problem("is not a plan".into()));
         };
         if map.get("kind").and_then(Value::as_str) != Some(KIND) {
-            return Err(problem("is no plan".into()));
+            return Err(problem("is not a plan".into()));
         }
         match map.get("version").and_then(Value::as_int) {
             Some(VERSION) => {}
             other => {
-                let found = other.map_or_else(|| "no".to_owned(), |version| version.to_string());
+                let found = other.map_or_else(|| "none".to_owned(), |version| version.to_string());
                 let text =
-                    format!("is a plan of {found} version; this program reads version {VERSION}");
+                    format!("has plan version {found}; this program reads version {VERSION}");
                 return Err(problem(text));
             }
         }

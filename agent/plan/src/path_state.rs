@@ -81,7 +81,7 @@ fn tree(path: &Path, map: Map, left: &mut usize) -> Result<Map, Error> {
         *left = left.checked_sub(1).ok_or_else(|| {
             let shown = path.display();
             Error::refused(format!(
-                "{shown}: more than {ENTRIES_MAX} entries cannot be planned"
+                "cannot plan {shown}: it has more than {ENTRIES_MAX} entries"
             ))
         })?;
     }

@@ -217,7 +217,7 @@ impl Preview {
         };
         drop(inner);
         Err(self.stop(format!(
-            "{} ({}) is not what was planned",
+            "{} ({}) differs from the plan",
             low.id,
             low.function()
         )))
@@ -251,7 +251,7 @@ impl Preview {
     /// Calls a chunk (not in test mode) if the plan is still valid for it.
     fn held(&self, cx: &Exec, low: &Low, call: Call<'_>) -> Result<Map, Error> {
         if let Some(why) = self.broken() {
-            return Err(format!("not run, because the plan does not hold any more: {why}").into());
+            return Err(format!("not run, because the run differs from the plan: {why}").into());
         }
         if self.is_of_free_step(cx) {
             return call(cx);
@@ -279,7 +279,7 @@ impl Preview {
             let comment = |ret: Option<&Value>| ret.map(Value::to_text).unwrap_or_default();
             let (old, new) = (comment(state.get("comment")), comment(ret.get("comment")));
             return Err(self.stop(format!(
-                "{called} would do something else; planned: {old}; now: {new}"
+                "{called} would make other changes; planned: {old}; now: {new}"
             )));
         }
         call(cx)
@@ -563,10 +563,8 @@ impl Foresight for Preview {
         match machine::hashes::of_file(&new.to_string_lossy(), "sha256") {
             Ok(hash) if self.blind().hash(&hash) == planned => Ok(()),
             Ok(_) => Err(std::io::Error::other(
-                self.stop(format!(
-                    "{named} would hold something else than was planned"
-                ))
-                .to_string(),
+                self.stop(format!("{named} would get other contents than planned"))
+                    .to_string(),
             )),
             Err(error) => Err(std::io::Error::other(error.to_string())),
         }

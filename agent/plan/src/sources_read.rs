@@ -31,13 +31,13 @@ impl Seen {
         if let Some(planned) = expected.as_ref().and_then(|all| all.get(&key))
             && planned.as_str() != Some(hash)
         {
-            return Err(format!("{key} is not what it was when the run was planned").into());
+            return Err(format!("{key} has changed since the run was planned").into());
         }
         drop(expected);
         let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
         match hashes.get(&key) {
             Some(first) if first != hash => {
-                Err(format!("{key} was changed while it was planned: plan again").into())
+                Err(format!("{key} was changed while the plan was made: plan again").into())
             }
             Some(_) => Ok(()),
             None => {

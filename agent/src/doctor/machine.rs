@@ -51,9 +51,9 @@ const PACKAGE_LOCKS: [&str; 8] = [
 pub(super) fn clock(look: &Look, lines: &mut Lines) {
     let now = SystemTime::now();
     let set =
-        "set it (timedatectl, ntpd, chronyd): times of runs, certificates and job ids go by it";
+        "set it (timedatectl, ntpd, chronyd): run times, certificates and job ids depend on it";
     if now < UNIX_EPOCH + NEVER_SET {
-        lines.problem("the clock was never set, it is before 2020", set);
+        lines.problem("the clock is not set: it is before 2020", set);
         return;
     }
     let own = std::env::current_exe().ok();
@@ -65,15 +65,18 @@ pub(super) fn clock(look: &Look, lines: &mut Lines) {
     if let Some((time, path)) = newest
         && time > now + AHEAD
     {
-        let what = format!("the clock is behind: {} is newer than now", path.display());
+        let what = format!(
+            "the clock is behind: {} is newer than the current time",
+            path.display()
+        );
         lines.problem(what, set);
         return;
     }
     let is_set = TIME_SERVICES.iter().any(|sign| Path::new(sign).exists());
     if is_set || !Path::new("/run/systemd/system").is_dir() {
-        lines.ok("the clock is behind no file");
+        lines.ok("the clock is not behind any checked file");
     } else {
-        let todo = "start one: systemctl enable --now systemd-timesyncd, or chronyd";
+        let todo = "enable one: systemctl enable --now systemd-timesyncd, or chronyd";
         lines.warning(
             "the clock looks right, but no time service has set it",
             todo,
@@ -96,7 +99,7 @@ pub(super) fn disk(look: &Look, lines: &mut Lines) {
             Ok(stat) => one_disk(path, &stat, lines),
             Err(error) => lines.problem(
                 format!("{}: {error}", path.display()),
-                "look at its mount: a run reads and writes there",
+                "check its mount: runs read and write there",
             ),
         }
     }
@@ -107,19 +110,19 @@ fn one_disk(path: &Path, stat: &StatVfs, lines: &mut Lines) {
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     let megabytes = free >> 20;
     if stat.f_flag.contains(StatVfsMountFlags::RDONLY) {
-        let todo = format!("mount it anew: mount -o remount,rw {shown}");
+        let todo = format!("remount it: mount -o remount,rw {shown}");
         lines.warning(format!("{shown} is mounted read-only"), todo);
     } else if free < LITTLE {
         lines.problem(
             format!("{shown} has {megabytes} MB free"),
-            "make room there",
+            "free some space there",
         );
     } else if free < SCARCE {
-        let todo = "make room before packages are installed";
+        let todo = "free some space before you install packages";
         lines.warning(format!("{shown} has {megabytes} MB free"), todo);
     } else if stat.f_files > 0 && stat.f_favail < FEW {
         let what = format!("{shown} has {} inodes free", stat.f_favail);
-        lines.problem(what, "remove what has many small files there");
+        lines.problem(what, "delete folders with many small files there");
     } else {
         lines.ok(format!("{shown} has {megabytes} MB free"));
     }
@@ -132,15 +135,15 @@ pub(super) fn permissions(look: &Look, lines: &mut Lines) {
         if let Ok(data) = key.metadata() {
             let shown = key.display();
             if data.mode() & 0o077 != 0 {
-                let what = format!("{shown} can be read by others than its owner");
+                let what = format!("{shown} is readable by other users");
                 lines.problem(
                     what,
-                    format!("chmod 600 {shown}, and make a new key if others could log in"),
+                    format!("chmod 600 {shown}; replace the key if other users could read it"),
                 );
             }
             if data.uid() != 0 && data.uid() != user {
                 lines.problem(
-                    format!("{shown} belongs to user {}", data.uid()),
+                    format!("{shown} is owned by uid {}", data.uid()),
                     format!("chown root {shown}"),
                 );
             }
@@ -157,7 +160,7 @@ pub(super) fn permissions(look: &Look, lines: &mut Lines) {
             if data.mode() & 0o002 != 0 && data.mode() & 0o1000 == 0 {
                 let shown = folder.display();
                 lines.problem(
-                    format!("{shown} can be written by anyone"),
+                    format!("{shown} is writable by all users"),
                     format!("chmod o-w {shown}"),
                 );
             }
@@ -165,13 +168,13 @@ pub(super) fn permissions(look: &Look, lines: &mut Lines) {
     }
     if let Err(error) = writable(&look.opts.cachedir()) {
         let what = format!(
-            "{} cannot be written: {error}",
+            "cannot write to {}: {error}",
             look.opts.cachedir().display()
         );
-        lines.problem(what, "run as root, or name another folder with cachedir");
+        lines.problem(what, "run as root, or set cachedir to another folder");
     }
     if lines.all.len() == before {
-        lines.ok("keys and caches are their owner's alone");
+        lines.ok("keys and caches are protected from other users");
     }
 }
 
@@ -193,12 +196,12 @@ fn writable(folder: &Path) -> rustix::io::Result<()> {
 
 pub(super) fn locks(look: &Look, lines: &mut Lines) {
     match lock::holder(&look.opts) {
-        Ok(None) => lines.ok("no state run is under way"),
+        Ok(None) => lines.ok("no state run is in progress"),
         Ok(Some(holder)) => lines.warning(
             holder.sentence(),
-            "wait for it, or start with queue=True; state.soft_kill ends it after its state",
+            "wait for it, or use queue=True; state.soft_kill stops it after its current state",
         ),
-        Err(error) => lines.problem(error.to_string(), "run as root, or mend the file"),
+        Err(error) => lines.problem(error.to_string(), "run as root, or fix the file"),
     }
     let held = fs::read_to_string("/proc/locks").unwrap_or_default();
     for path in PACKAGE_LOCKS.map(Path::new) {
@@ -209,13 +212,13 @@ pub(super) fn locks(look: &Look, lines: &mut Lines) {
         {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             let what = format!(
-                "{} is held by process {pid} ({})",
+                "{} is locked by process {pid} ({})",
                 path.display(),
                 name.trim()
             );
             lines.warning(
                 what,
-                "wait for it: a run waits as long as pkg_lock_timeout says",
+                "wait for it: a state run waits up to pkg_lock_timeout seconds",
             );
         }
     }

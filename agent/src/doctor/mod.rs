@@ -109,7 +109,10 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
 
 fn told(parsed: &Parsed) -> Result<ExitCode, Failure> {
     if !parsed.words.is_empty() {
-        return Err(Failure::new(Exit::Usage, "doctor takes options alone"));
+        return Err(Failure::new(
+            Exit::Usage,
+            "doctor takes no arguments, only options",
+        ));
     }
     let lines = looked(parsed);
     binary::put(&match parsed.text("format") {
@@ -133,7 +136,7 @@ fn looked(parsed: &Parsed) -> Vec<Line> {
             };
             let hints = failure.hints.join("; ");
             let todo = match hints.is_empty() {
-                true => "mend it: nothing runs until then".to_owned(),
+                true => "fix it: nothing can run until then".to_owned(),
                 false => hints,
             };
             lines.problem(failure.error.to_string(), todo);

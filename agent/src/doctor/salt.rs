@@ -34,15 +34,15 @@ pub(super) fn configuration(look: &Look, lines: &mut Lines) {
     for warning in &look.loaded.warnings {
         lines.warning(
             warning.as_str(),
-            "take it out, or see whether the states need it",
+            "remove it, or check whether your states depend on it",
         );
     }
     let count = look.loaded.files.len();
     let shown = look.config_dir.display();
     match count {
-        0 => lines.ok(format!("no file in {shown}: the defaults count")),
-        1 => lines.ok(format!("1 file in {shown} is in order")),
-        _ => lines.ok(format!("{count} files in {shown} are in order")),
+        0 => lines.ok(format!("no file in {shown}: the defaults apply")),
+        1 => lines.ok(format!("1 valid file in {shown}")),
+        _ => lines.ok(format!("{count} valid files in {shown}")),
     }
 }
 
@@ -71,8 +71,8 @@ pub(super) fn roots(look: &Look, lines: &mut Lines) {
             if let Err(error) = std::fs::read_dir(folder) {
                 let shown = folder.display();
                 lines.problem(
-                    format!("{shown} cannot be read: {error}"),
-                    "run as root, or let this user read it",
+                    format!("cannot read {shown}: {error}"),
+                    "run as root, or make it readable for this user",
                 );
             }
         }
@@ -82,11 +82,11 @@ pub(super) fn roots(look: &Look, lines: &mut Lines) {
             .collect();
         let shown = shown.join(", ");
         match there.first() {
-            Some(folder) => lines.ok(format!("{what} lie in {}", folder.display())),
-            None if key == "pillar_roots" => lines.ok(format!("there is no pillar: no {shown}")),
+            Some(folder) => lines.ok(format!("{what} found in {}", folder.display())),
+            None if key == "pillar_roots" => lines.ok(format!("no pillar found in {shown}")),
             None => lines.warning(
-                format!("there are no {what}: no {shown}"),
-                format!("make the folder, or name yours with {key} (or --file-root)"),
+                format!("no {what} found in {shown}"),
+                format!("create the folder, or set {key} (or --file-root) to yours"),
             ),
         }
     }
@@ -94,7 +94,7 @@ pub(super) fn roots(look: &Look, lines: &mut Lines) {
 
 pub(super) fn master(look: &Look, lines: &mut Lines) {
     if is_local(&look.opts) {
-        lines.ok("none is asked: file_client is local");
+        lines.ok("not used: this minion is masterless (file_client, master_type)");
         return;
     }
     let (opts, name) = (look.opts.clone(), masters(&look.opts));
@@ -106,7 +106,7 @@ pub(super) fn master(look: &Look, lines: &mut Lines) {
             .map_err(|error| error.to_string());
         let _ = sender.send(asked);
     });
-    let todo = "see that salt-master runs there, that UDP port 4506 is open, and that the key is accepted (salt-key on the master); --local runs without one";
+    let todo = "check that salt-master runs there, that UDP port 4506 is open, and that the key is accepted (salt-key on the master); use --local to run without a master";
     match receiver.recv_timeout(MASTER) {
         Ok(Ok(())) => lines.ok(format!("{name} answers")),
         Ok(Err(error)) => lines.problem(format!("{name}: {error}"), todo),
@@ -132,7 +132,7 @@ pub(super) fn python(look: &Look, lines: &mut Lines) {
     };
     let file = file.display();
     let Some(program) = process::which("python3") else {
-        let what = format!("there is no python3, and custom modules such as {file} need one");
+        let what = format!("python3 is not installed, and custom modules such as {file} need it");
         lines.problem(what, "install python3 (3.6 or later)");
         return;
     };
@@ -148,14 +148,14 @@ pub(super) fn python(look: &Look, lines: &mut Lines) {
         Ok(output) if output.retcode == Some(1) && output.stderr.is_empty() => {
             lines.problem(
                 format!("{program} is older than 3.6"),
-                "install a later one: custom modules need it",
+                "install a later version: custom modules need it",
             );
         }
         Ok(output) => lines.problem(
             format!("{program} does not start: {}", output.stderr),
-            "install it anew",
+            "reinstall it",
         ),
-        Err(error) => lines.problem(format!("{program}: {error}"), "install it anew"),
+        Err(error) => lines.problem(format!("{program}: {error}"), "reinstall it"),
     }
 }
 
@@ -206,19 +206,19 @@ pub(super) fn services(look: &Look, lines: &mut Lines) {
     let (minion, salts) = (enabled("pinch-minion"), enabled("salt-minion"));
     if minion == Some(true) && salts == Some(true) {
         lines.warning(
-            "both pinch-minion and Salt's salt-minion start with the system",
-            "disable one of them: both would do what a master asks",
+            "both pinch-minion and Salt's salt-minion are enabled at boot",
+            "disable one of them: otherwise both run the jobs of a master",
         );
     }
     match minion {
-        Some(true) => lines.ok("pinch-minion starts with the system"),
+        Some(true) => lines.ok("pinch-minion is enabled at boot"),
         Some(false) if !is_local(&look.opts) => lines.warning(
-            "pinch-minion does not start with the system, and a master is configured",
+            "pinch-minion is not enabled at boot, but a master is configured",
             "salt-call --local service.enable pinch-minion",
         ),
         Some(false) => {
-            lines.ok("pinch-minion does not start with the system; without a master it need not");
+            lines.ok("pinch-minion is not enabled at boot; it is not needed without a master");
         }
-        None => lines.ok("no service pinch-minion is installed"),
+        None => lines.ok("the service pinch-minion is not installed"),
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn all(opts: &Opts, parsed: &Parsed) -> Result<ExitCode, Failure> {
             continue;
         }
         if let Err(error) = record::trusted(&path) {
-            binary::put(&format!("{jid}  is left: {error}\n"));
+            binary::put(&format!("{jid}  skipped: {error}\n"));
             code = Exit::Generic as u8;
             continue;
         }
@@ -68,7 +68,7 @@ pub(super) fn all(opts: &Opts, parsed: &Parsed) -> Result<ExitCode, Failure> {
         let what = named(&recorded);
         if now.as_ref().is_none_or(|now| *now == before) {
             binary::put(&format!(
-                "{jid}  {what}: waits for a reboot that has not come, and is left\n"
+                "{jid}  {what}: skipped, still waits for a reboot\n"
             ));
             continue;
         }
@@ -85,11 +85,11 @@ pub(super) fn all(opts: &Opts, parsed: &Parsed) -> Result<ExitCode, Failure> {
         }
         let Some(words) = words(&jid, &recorded) else {
             binary::put(&format!(
-                "{jid}  {what}: nothing goes on with this by itself; it is left\n"
+                "{jid}  {what}: skipped, cannot be continued automatically\n"
             ));
             continue;
         };
-        binary::put(&format!("{jid}  {what}: goes on after the reboot\n"));
+        binary::put(&format!("{jid}  {what}: continuing after the reboot\n"));
         wait_for_network(routed);
         let failed = match recorded.start.contains("remote") {
             true => started_with_master(opts, parsed, &words, (&path, &recorded))?,
@@ -127,7 +127,7 @@ fn hidden(jid: &str, recorded: &Recorded) -> Option<String> {
     let key = ["pillar", "exclude"].into_iter().find(is_hidden)?;
     let what = named(recorded);
     Some(format!(
-        "{key}= held secrets, and no record holds them: go on by hand, salt-call {what} resume={jid} {key}=…; what is in the pillar of the machine is there after a reboot too"
+        "{key}= contained secrets, which are not recorded: continue with salt-call {what} resume={jid} {key}=…; values in the minion's pillar are available after a reboot"
     ))
 }
 
@@ -183,10 +183,10 @@ fn give_back(opts: &Opts, jid: &str, path: &Path) {
             end.get("retcode").cloned().unwrap_or_default(),
         ),
         None => {
-            let seen = || format!("see its log, and pinch runs show {jid} there");
+            let seen = || format!("see its log and `pinch runs show {jid}` there");
             let why = recorded.left.clone().unwrap_or_else(seen);
             let text = format!(
-                "ERROR: the run {jid} did not go on after the reboot of this machine: {why}"
+                "ERROR: run {jid} was not continued after the reboot of this machine: {why}"
             );
             (text.into(), Value::from(1))
         }
@@ -204,7 +204,9 @@ fn give_back(opts: &Opts, jid: &str, path: &Path) {
         )
         .with("return", ret);
     if let Err(error) = Uplink::leave(opts, jid, secret::map(data)) {
-        log::error(format_args!("the return of job {jid} is lost: {error}"));
+        log::error(format_args!(
+            "cannot store the return of job {jid}: {error}"
+        ));
     }
 }
 

@@ -65,7 +65,7 @@ fn still(place: &PathChange, now: &Image) -> Result<(), Error> {
     match difference(path, &found, now) {
         None => Ok(()),
         Some(why) => Err(Error::refused(format!(
-            "{}: {why}: it has just been changed",
+            "{}: {why}: it was changed during the undo",
             path.display()
         ))),
     }

@@ -46,7 +46,7 @@ impl Resource {
 
     fn inverse(&self) -> Result<&'static Inverse, Error> {
         inverses::of(&self.word)
-            .ok_or_else(|| Error::refused(format!("this version cannot take back: {}", self.word)))
+            .ok_or_else(|| Error::refused(format!("this version cannot undo: {}", self.word)))
     }
 
     /// Returns whether files that its states write belong to it.
@@ -81,7 +81,7 @@ impl Resource {
         }
         if found != *now {
             return Err(Error::refused(format!(
-                "{} has just been changed",
+                "{} was changed during the undo",
                 self.title()
             )));
         }

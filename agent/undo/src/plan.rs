@@ -144,8 +144,8 @@ impl Plan {
                 _ if things.contains(&tag) => continue,
                 "mount" | "kmod" | "network" if known.contains(&tag) => "only its files are undone",
                 _ if known.contains(&tag) => continue,
-                _ if OF_FILES.contains(&module) => "nothing was noted of what it changed",
-                _ => "what it changes cannot be undone",
+                _ if OF_FILES.contains(&module) => "its changes were not recorded",
+                _ => "its changes cannot be undone",
             };
             if wanted.takes("", std::slice::from_ref(&tag)) {
                 let name = format!("{} ({})", id_of(&tag), function_of(&tag));
@@ -195,7 +195,7 @@ impl Plan {
                 Err(why) => self.cannot.push((thing.title(), why.to_string())),
             },
             Ok(_) => {
-                let why = "it is not what the run left";
+                let why = "it is not as the run left it";
                 self.moved.push(look.told(&self.jid, &thing.title(), why));
             }
         }
@@ -317,8 +317,8 @@ impl Look<'_> {
         match image::hash(&self.kept.join(&hash)) {
             _ if !place.is_whole() => None,
             Ok(found) if found == hash => None,
-            Ok(_) => Some("the contents that were kept are damaged".to_owned()),
-            Err(_) => Some("its contents are no longer kept (undo_quota)".to_owned()),
+            Ok(_) => Some("its saved contents are damaged".to_owned()),
+            Err(_) => Some("its old contents are no longer saved (undo_quota)".to_owned()),
         }
     }
 
@@ -335,7 +335,7 @@ impl Look<'_> {
             let why = difference(&place.path, now, is)?;
             first.get_or_insert(why);
         }
-        first.or_else(|| Some("nobody knows what the run left".to_owned()))
+        first.or_else(|| Some("its state after the run is not recorded".to_owned()))
     }
 
     fn may_be(&self, thing: &Resource, now: &Value) -> bool {
@@ -361,7 +361,10 @@ impl Look<'_> {
             });
             return foreign.next().map(|entry| {
                 let name = entry.file_name();
-                format!("it holds {}, which stays", name.to_string_lossy())
+                format!(
+                    "it contains {}, which the run did not create",
+                    name.to_string_lossy()
+                )
             });
         }
         let above = place.path.parent()?;
@@ -370,7 +373,7 @@ impl Look<'_> {
             .get(above)
             .is_some_and(|above| image::kind(&above.was) == "directory");
         let is_missing = image::kind(goal) != "absent" && !above.is_dir() && !comes;
-        is_missing.then(|| "its folder is not there".to_owned())
+        is_missing.then(|| "its parent folder does not exist".to_owned())
     }
 
     /// Describes a change after the run, with the later run that made it if one is on record.

@@ -114,7 +114,7 @@ pub(crate) fn line(one: &Item) -> String {
         Item::Resource(thing, now) => {
             let (now, was) = (now.to_text(), thing.was.to_text());
             match is_text(&now) || is_text(&was) {
-                true => format!("{}: has its text again", thing.title()),
+                true => format!("{}: its text is restored", thing.title()),
                 false => format!("{}: {now} -> {was}", thing.title()),
             }
         }
@@ -123,7 +123,7 @@ pub(crate) fn line(one: &Item) -> String {
             let path = place.path.display();
             let what = match verb(now, &goal) {
                 "remove" => format!("{} is removed", image::kind(now)),
-                "create" => format!("{} comes back{}", image::kind(&goal), of(&goal)),
+                "create" => format!("{} is created again{}", image::kind(&goal), of(&goal)),
                 _ if image::kind(now) != image::kind(&goal) => {
                     format!(
                         "{} becomes {} again{}",
@@ -152,7 +152,7 @@ fn of(goal: &Image) -> String {
 fn changed(now: &Image, goal: &Image) -> String {
     let mut all = Vec::new();
     if goal.contains("sha256") {
-        all.push("has its contents again".to_owned());
+        all.push("its contents are restored".to_owned());
     }
     for key in ["target", "mode", "uid", "gid"] {
         if let Some(was) = goal.get(key).filter(|was| now.get(key) != Some(was)) {
@@ -164,7 +164,7 @@ fn changed(now: &Image, goal: &Image) -> String {
         }
     }
     if goal.contains("times") {
-        all.push("has its times again".to_owned());
+        all.push("its times are restored".to_owned());
     }
     all.join(", ")
 }
@@ -194,7 +194,7 @@ pub fn shown(opts: &Opts, plan: &Plan) -> String {
         let _ = writeln!(out, "! {name}: {why}");
     }
     if plan.cut_short {
-        out.push_str("! the run was cut short: what was under way then may have done more than is on record\n");
+        out.push_str("! the run was cut short: the states that were running may have made changes that are not recorded\n");
     }
     let _ = writeln!(
         out,

@@ -133,7 +133,7 @@ fn events(fleet: &Fleet) -> usize {
 fn fault_18_a_peer_option_that_is_no_mapping_lets_nobody_do_anything() {
     let mut fleet = Fleet::with("peer: True\npeer_run: ['.*']\n");
     assert!(
-        fleet.logs().contains("option `peer` must be"),
+        fleet.logs().contains("option `peer` needs"),
         "{}",
         fleet.logs()
     );

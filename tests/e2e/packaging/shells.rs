@@ -69,7 +69,7 @@ fn fish_completes_options_and_what_they_take() {
         "--versions-report\tshow the versions",
         "--log-level=profile",
         "/usr/sbin/",
-        "install-links\tmake a link",
+        "install-links\tcreate a link",
         "--file-root\tuse DIR",
         "--progress=plain",
     ];
@@ -111,7 +111,7 @@ fn man_takes_the_pages_without_a_word() {
     ));
     let expected = [
         "NAME\n       pinch-salt-call - run a function, states or an orchestration on this machine\n",
-        "       -l LEVEL, --log-level=LEVEL\n              what to log on stderr",
+        "       -l LEVEL, --log-level=LEVEL\n              log level on stderr",
         "EXIT STATUS\n",
         "NAME\n       pinch - Salt's states and commands",
         "       install-links DIR\n",

@@ -56,7 +56,11 @@ fn what_moved_since_is_named_and_nothing_is_changed() {
     refuses(&machine, "f", "its mode is 0644, not 0640");
     mode("f", 0o640);
     fs::write(out.join("d/other"), "").unwrap();
-    refuses(&machine, "d", "it holds other, which stays");
+    refuses(
+        &machine,
+        "d",
+        "it contains other, which the run did not create",
+    );
     fs::remove_file(out.join("d/other")).unwrap();
     fs::write(out.join("g"), "there again\n").unwrap();
     refuses(&machine, "g", "its kind is file, not absent");
@@ -112,7 +116,7 @@ fn what_is_not_kept_is_named_and_the_rest_is_undone() {
     let (code, told) = said(&pinch(&machine, &["undo", "--yes", &jid]));
     assert_eq!(code, Some(0), "{told}");
     assert!(
-        told.contains("f: its contents are no longer kept (undo_quota)"),
+        told.contains("f: its old contents are no longer saved (undo_quota)"),
         "{told}"
     );
     assert!(!out.join("d").exists() && !out.join("g").exists());
@@ -147,15 +151,15 @@ fn nothing_is_kept_beyond_the_quota_and_the_oldest_goes_first() {
         .collect();
     assert_eq!(has, [false, true, true, true, true]);
     let shown = said(&pinch(&machine, &["runs", "show", &small[4]])).1;
-    assert!(shown.contains("904 bytes are kept"), "{shown}");
+    assert!(
+        shown.contains("904 bytes of old contents are saved"),
+        "{shown}"
+    );
     quota(0);
     let off = run(10);
     let plan = planned(&machine, &[&off]);
     assert_eq!(plan["steps"].as_array().unwrap().len(), 0, "{plan:#}");
-    assert_eq!(
-        plan["cannot"][0]["why"],
-        "nothing was noted of what it changed"
-    );
+    assert_eq!(plan["cannot"][0]["why"], "its changes were not recorded");
     pinch(&machine, &["runs", "prune", "--keep", "0"]);
     let runs = kept(&machine, &off);
     let left = fs::read_dir(runs.parent().unwrap()).unwrap();

@@ -112,7 +112,7 @@ echo END
     let plan = between(&text, "PLAN\n", "UNDO\n");
     for line in [
         "~ package demo: 2:2.0-1 -> 1.1\n",
-        "~ crontab root: has its text again\n",
+        "~ crontab root: its text is restored\n",
         "-5 * * * * /bin/undone\n",
         " 0 cannot be undone\n",
     ] {
@@ -144,7 +144,7 @@ echo END
     };
     let moved = between(&text, "MOVED\n", "LEFT\n");
     assert!(
-        moved.contains("user undone-u: it is not what the run left"),
+        moved.contains("user undone-u: it is not as the run left it"),
         "{text}"
     );
     assert!(moved.contains("nothing was changed"), "{text}");

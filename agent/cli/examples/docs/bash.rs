@@ -8,9 +8,8 @@ use super::{function, function_of, tables};
 /// Returns the completion script.
 pub(super) fn script(binary: &Binary) -> String {
     let (name, own) = (binary.name, function(binary.name));
-    let mut out = format!(
-        "# bash completion for {name} and its applets; made of the tables that it reads its options by\n"
-    );
+    let mut out =
+        format!("# bash completion for {name} and its applets; generated from its option tables\n");
     let words: Vec<&str> = super::words(binary).map(|(word, _)| word).collect();
     for applet in tables(binary) {
         out.push_str(&options(&function_of(binary, applet), applet));

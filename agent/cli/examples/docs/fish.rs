@@ -8,9 +8,8 @@ use super::tables;
 /// Returns the completion script.
 pub(super) fn script(binary: &Binary) -> String {
     let own = binary.name;
-    let mut out = format!(
-        "# fish completion for {own} and its applets; made of the tables that it reads its options by\n"
-    );
+    let mut out =
+        format!("# fish completion for {own} and its applets; generated from its option tables\n");
     for (word, help) in super::words(binary) {
         let help = quoted(help);
         out.push_str(&format!(

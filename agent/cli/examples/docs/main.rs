@@ -20,7 +20,10 @@ mod zsh;
 fn main() -> std::io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [folder] = words.as_slice() else {
-        return Err(Error::new(ErrorKind::InvalidInput, "say in which folder"));
+        return Err(Error::new(
+            ErrorKind::InvalidInput,
+            "expected one argument: the output folder",
+        ));
     };
     let folder = Path::new(folder);
     std::fs::create_dir_all(folder)?;

@@ -7,13 +7,13 @@ const EXIT: &str = "\
 .SH EXIT STATUS
 .TP
 .B 0
-everything went well
+success
 .TP
 .B 1
 a state or a step failed, an SLS does not compile, a call failed, or the configuration cannot be read
 .TP
 .B 64
-the command line is wrong
+wrong command line
 ";
 
 const EXIT_OF_A_CALL: &str = "\
@@ -27,15 +27,15 @@ the pillar does not render, with
 .B \\-\\-retcode\\-passthrough
 .TP
 .B 255
-there is no such function
+unknown function
 ";
 
 const FUNCTIONS: &str = "\
 The function
 .B sys.list_functions
-tells which there are, and
+lists all functions, and
 .B sys.doc
-explains each.
+shows their documentation.
 ";
 
 /// Returns the man page of an applet.
@@ -90,7 +90,7 @@ pub(super) fn binary(binary: &Binary) -> String {
         page.push_str(&format!(".br\n.B {own} {word}\n.I {takes}\n"));
     }
     page.push_str(&format!(
-        ".SH DESCRIPTION\n{} It is called by an applet's name, through a link, or with that name as its first word.\n.SH APPLETS\n",
+        ".SH DESCRIPTION\n{} To run an applet, call the program through a link with the applet's name, or with that name as the first argument.\n.SH APPLETS\n",
         escaped(binary.description)
     ));
     for applet in binary.applets {

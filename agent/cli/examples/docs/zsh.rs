@@ -10,7 +10,7 @@ pub(super) fn script(binary: &Binary) -> String {
     let (name, own) = (binary.name, function(binary.name));
     let names: Vec<&str> = binary.applets.iter().map(|applet| applet.name).collect();
     let mut out = format!(
-        "#compdef {name} {}\n# made of the tables that {name} reads its options by\n",
+        "#compdef {name} {}\n# generated from the option tables of {name}\n",
         names.join(" ")
     );
     for applet in tables(binary) {

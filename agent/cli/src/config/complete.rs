@@ -251,7 +251,7 @@ fn without_folders(key: &str, roots: &Map) -> Vec<String> {
     wrong
         .map(|(saltenv, folders)| {
             let (saltenv, found) = (saltenv.to_text(), folders.type_name());
-            format!("option `{key}`: environment `{saltenv}` needs a list of folders, found {found}: it is empty")
+            format!("option `{key}`: environment `{saltenv}` needs a list of folders, found {found}; using an empty list")
         })
         .collect()
 }

@@ -37,7 +37,7 @@ pub enum ConfigError {
     },
     /// An unsupported option that restricts what the program does.
     #[error(
-        "{place}: option `{option}` restricts what may be done and is not supported: remove it to start without that restriction"
+        "{place}: option `{option}` is a restriction that is not supported: remove it to start without that restriction"
     )]
     Restricting {
         /// The place where it is set.
@@ -63,7 +63,7 @@ pub enum ConfigError {
     #[error(transparent)]
     Untrusted(#[from] value::trust::Untrusted),
     /// Files include each other more than `limit` deep.
-    #[error("{path}: files are included more than {limit} deep", path = .path.display())]
+    #[error("{path}: includes are nested more than {limit} deep", path = .path.display())]
     TooDeep {
         /// The file at the limit.
         path: PathBuf,
@@ -84,7 +84,7 @@ impl From<ConfigError> for Failure {
                 Some(format!("write {} without quotes", value.trim_matches('\'')))
             }
             ConfigError::WrongType { .. } => {
-                Some("nothing was run; Salt would only warn and go on".to_owned())
+                Some("nothing was run; Salt would only warn and continue".to_owned())
             }
             ConfigError::Untrusted(error) => error
                 .hint()

@@ -201,7 +201,7 @@ fn checked(
                 out.insert(name, value);
             }
             Err(_) if value.is_null() => warnings.push(format!(
-                "{}option `{name}` has no value: its default is used",
+                "{}option `{name}` has no value: using its default",
                 before(place(name))
             )),
             // Without this option, the minions that it names have no permission. A wrong value
@@ -209,7 +209,7 @@ fn checked(
             Err(expected) if GRANTS.contains(&name) => {
                 let found = value.type_name();
                 warnings.push(format!(
-                    "{}option `{name}` must be {expected} and is {found}: it lets nobody do anything",
+                    "{}option `{name}` needs {expected}, found {found}: it grants no permissions",
                     before(place(name))
                 ));
             }

@@ -171,7 +171,7 @@ impl Kind {
         match self {
             Self::Bool => "True or False".into(),
             Self::Whole => "a whole number".into(),
-            Self::Count => "a whole number from 1 on".into(),
+            Self::Count => "a whole number of at least 1".into(),
             Self::Number => "a number".into(),
             Self::Positive => "a number above 0".into(),
             Self::Listen => "an address with a port (127.0.0.1:8000, [::1]:8000) or a port".into(),

@@ -124,7 +124,7 @@ impl Logger {
         }
         if let Some(place) = elsewhere {
             value::log::warning(format_args!(
-                "Only a file can be `log_file`, {place} is not supported"
+                "`log_file` must be a file path, {place} is not supported"
             ));
         }
         set

@@ -73,14 +73,14 @@ pub(super) const OUTPUT: Group = Group {
             None,
             &["out", "output"],
             Text("OUTPUTTER"),
-            "nested, highstate, json, yaml, txt, raw, ...; of runs: ndjson, each event at once",
+            "nested, highstate, json, yaml, txt, raw, ...; ndjson streams the events of a run",
         ),
         flag(
             "output_indent",
             None,
             &["out-indent", "output-indent"],
             Number("SPACES"),
-            "indent by so many spaces; negative: one line",
+            "indent by SPACES; a negative number prints one line",
         ),
         flag(
             "output_file",
@@ -94,28 +94,28 @@ pub(super) const OUTPUT: Group = Group {
             None,
             &["out-file-append", "output-file-append"],
             Nothing,
-            "write after what is in the file",
+            "append to the output file",
         ),
         flag(
             "no_color",
             None,
             &["no-color", "no-colour"],
             Nothing,
-            "no colours",
+            "disable colours",
         ),
         flag(
             "force_color",
             None,
             &["force-color", "force-colour"],
             Nothing,
-            "colours even into a pipe",
+            "use colours even if stdout is not a terminal",
         ),
         flag(
             "state_output",
             None,
             &["state-output", "state_output"],
             Text("MODE"),
-            "how much of a state is shown: full, terse, mixed, changes, filter",
+            "detail per state: full, terse, mixed, changes, filter",
         ),
         flag(
             "state_verbose",
@@ -136,7 +136,7 @@ pub(super) const PROFILING: Group = Group {
             None,
             &["profiling-path"],
             Text("DIR"),
-            "where profiles go",
+            "directory for profiles",
         ),
         flag(
             "profiling_enabled",
@@ -157,21 +157,21 @@ pub(super) const LOGGING: Group = Group {
             Some('l'),
             &["log-level"],
             Choice("LEVEL", LEVELS),
-            "what to log on stderr (default warning); what is known as a secret is covered",
+            "log level on stderr (default warning); known secrets are masked",
         ),
         flag(
             "log_file",
             None,
             &["log-file"],
             Text("FILE"),
-            "the log file (default: the configuration's log_file)",
+            "log file (default: log_file of the configuration)",
         ),
         flag(
             "log_level_logfile",
             None,
             &["log-file-level"],
             Choice("LEVEL", LEVELS),
-            "what to log in the file (default warning)",
+            "log level of the log file (default warning)",
         ),
     ],
 };
@@ -182,7 +182,7 @@ pub(super) const ARGS_STDIN: Flag = flag(
     None,
     &["args-stdin"],
     Nothing,
-    "read more options and arguments from stdin, one a line",
+    "read more options and arguments from stdin, one per line",
 );
 
 /// The option for arguments that are not read as YAML.
@@ -191,7 +191,7 @@ pub(super) const NO_PARSE: Flag = flag(
     None,
     &["no-parse"],
     Text("NAME,..."),
-    "take the values of these arguments as plain text",
+    "do not parse the values of these arguments as YAML",
 );
 
 /// The option to find errors in the program itself.
@@ -254,7 +254,7 @@ pub(super) const RESUME: Flag = flag(
     None,
     &["resume"],
     Nothing,
-    "go on with the last run of these that was cut short (resume=True)",
+    "continue the last interrupted run of these (resume=True)",
 );
 
 /// The option for returners.
@@ -263,7 +263,7 @@ pub(super) const RETURN: Flag = flag(
     None,
     &["return"],
     Text("RETURNER"),
-    "hand the result to these returners as well",
+    "also send the result to these returners",
 );
 
 /// The option to print secrets unmasked.
@@ -272,7 +272,7 @@ pub(super) const SHOW_SECRETS: Flag = flag(
     None,
     &["show-secrets"],
     Nothing,
-    "print secrets as they are; logs and records have them covered all the same",
+    "print secrets unmasked; logs and records still mask them",
 );
 
 /// The option for the progress of a run on stderr.
@@ -281,7 +281,7 @@ pub(super) const PROGRESS: Flag = flag(
     None,
     &["progress"],
     Choice("HOW", &["auto", "plain", "none"]),
-    "on stderr while states run: auto (live on a terminal, else none), plain lines, none",
+    "progress on stderr: auto (live on a terminal, else none), plain, none",
 );
 
 /// The option to show only the states that changed something or failed.
@@ -308,7 +308,7 @@ pub(super) const EXECUTOR_OPTS: Flag = flag(
     None,
     &["executor-opts"],
     Text("DATA"),
-    "options of the executors",
+    "options for the executors",
 );
 
 /// The option for the maximum time to wait for an answer.
@@ -317,7 +317,7 @@ pub(super) const TIMEOUT: Flag = flag(
     Some('t'),
     &["timeout"],
     Number("SECONDS"),
-    "how long to wait for an answer",
+    "maximum time to wait for an answer",
 );
 
 /// The option for the user to run as.
@@ -342,7 +342,7 @@ pub(super) const fn eauth(short: Option<char>, long: &'static [&'static str]) ->
         short,
         long,
         Text("NAME"),
-        "not supported: the master's socket knows who calls",
+        "not supported: the master's socket identifies the caller",
     )
 }
 

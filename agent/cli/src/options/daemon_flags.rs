@@ -12,21 +12,21 @@ const DAEMON: Group = Group {
             Some('d'),
             &["daemon"],
             Nothing,
-            "go into the background",
+            "run in the background",
         ),
         flag(
             "pidfile",
             None,
             &["pid-file"],
             Text("FILE"),
-            "where the process id stands",
+            "write the process id to FILE",
         ),
         flag(
             "disable_keepalive",
             None,
             &["disable-keepalive"],
             Nothing,
-            "has no effect: what starts it again is the service manager",
+            "has no effect: the service manager restarts the daemon",
         ),
         USER,
     ],
@@ -44,6 +44,6 @@ pub const SALT_MASTER: Program = Program {
 pub const SALT_MINION: Program = Program {
     name: "salt-minion",
     usage: "[options]",
-    about: "Stay connected to a master and do its jobs.",
+    about: "Stay connected to a master and run its jobs.",
     groups: &[COMMON, DAEMON, LOGGING],
 };

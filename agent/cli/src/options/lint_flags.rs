@@ -11,7 +11,7 @@ const FORMATS: &[&str] = &["text", "json", "sarif", "github"];
 pub const LINT: Program = Program {
     name: "lint",
     usage: "[options] [TREE]",
-    about: "Say what is wrong with a tree of SLS files, without running anything. TREE is the file root, or a folder that holds it as salt or states; a folder pillar in it or beside it, with a top.sls, is the pillar root. Without TREE the roots of the configuration count. Exits 1 when there is an error.",
+    about: "Check a tree of SLS files without running anything. TREE is the file root, or a folder that contains it as salt or states; a folder pillar in it or next to it, with a top.sls, is the pillar root. Without TREE, the roots of the configuration are checked. Exits 1 if there is an error.",
     groups: &[Group {
         title: "Options",
         flags: &[
@@ -21,14 +21,14 @@ pub const LINT: Program = Program {
                 Some('c'),
                 &["config-dir"],
                 Text("DIR"),
-                "read the configuration from DIR (default /etc/salt where no TREE is named, else none)",
+                "read the configuration from DIR (default: /etc/salt without TREE, else none)",
             ),
             flag(
                 "grains",
                 None,
                 &["grains"],
                 Many("FILE"),
-                "look with the grains in FILE too, YAML or JSON, of one machine or of several by id; may be given again",
+                "also check with the grains in FILE (YAML or JSON), of one machine or of several by id; repeatable",
             ),
             flag(
                 "format",
@@ -42,7 +42,7 @@ pub const LINT: Program = Program {
                 None,
                 &["strict"],
                 Nothing,
-                "exit 1 when there is a warning too",
+                "exit 1 for warnings too",
             ),
         ],
     }],

@@ -4,7 +4,7 @@ use super::Takes::{Choice, Many, Nothing, Number, Text};
 use super::common::{CONFIG_DIR, FILE_ROOT, HELP, PILLAR_ROOT, flag};
 use super::{Flag, Group, Program};
 
-const LOCAL: Flag = flag("local", None, &["local"], Nothing, "look without a master");
+const LOCAL: Flag = flag("local", None, &["local"], Nothing, "run without a master");
 
 /// The formats of a picture.
 const PICTURES: &[&str] = &["dot", "mmd", "svg"];
@@ -13,7 +13,7 @@ const PICTURES: &[&str] = &["dot", "mmd", "svg"];
 pub const GRAPH: Program = Program {
     name: "graph",
     usage: "[options] (highstate | SLS... | orchestrate ORCH)",
-    about: "Draw the states of a run and their requisites, without running them. What comes first stands on the left; the states of an SLS stand in one frame.",
+    about: "Draw the states of a run and their requisites, without running them. Earlier states are on the left; the states of an SLS share a frame.",
     groups: &[Group {
         title: "Options",
         flags: &[
@@ -27,7 +27,7 @@ pub const GRAPH: Program = Program {
                 Some('o'),
                 &["out-file"],
                 Text("FILE"),
-                "write to FILE; its end says how: .svg, .png (by rsvg-convert), .dot or .mmd",
+                "write to FILE, in the format of its extension: .svg, .png (needs rsvg-convert), .dot or .mmd",
             ),
             flag(
                 "format",
@@ -41,7 +41,7 @@ pub const GRAPH: Program = Program {
                 None,
                 &["run"],
                 Text("JID"),
-                "colour each state by what came of it in a run that was recorded here",
+                "colour the states by their results in a recorded run",
             ),
         ],
     }],
@@ -51,7 +51,7 @@ pub const GRAPH: Program = Program {
 pub const DOCTOR: Program = Program {
     name: "doctor",
     usage: "[options]",
-    about: "Look at what a run needs of this machine, change nothing, and say what to do where something is missing. Exits 1 when there is a problem.",
+    about: "Check this machine for problems that affect state runs, and show how to fix them. Nothing is changed. Exits 1 if there is a problem.",
     groups: &[Group {
         title: "Options",
         flags: &[
@@ -73,7 +73,7 @@ pub const DOCTOR: Program = Program {
 pub const MIGRATE: Program = Program {
     name: "migrate",
     usage: "[options] (report [TREE] | compare (highstate | SLS...))",
-    about: "For who comes from Salt. `report` says of each SLS of a tree whether it runs here as it is; `compare` runs states with test=True by an installed Salt and by Pinch, and says where they differ.",
+    about: "Help to move from Salt to Pinch. `report` shows for each SLS of a tree whether it runs in Pinch as it is; `compare` runs states with test=True in an installed Salt and in Pinch, and shows where the results differ.",
     groups: &[Group {
         title: "Options",
         flags: &[
@@ -93,7 +93,7 @@ pub const MIGRATE: Program = Program {
                 None,
                 &["grains"],
                 Many("FILE"),
-                "report: look with the grains in FILE too, as pinch lint does",
+                "report: also check with the grains in FILE, as in pinch lint",
             ),
             flag(
                 "salt",
@@ -107,7 +107,7 @@ pub const MIGRATE: Program = Program {
                 Some('t'),
                 &["timeout"],
                 Number("SECONDS"),
-                "compare: how long each of the two may take (default 600)",
+                "compare: time limit of each of the two runs (default 600)",
             ),
         ],
     }],

@@ -9,7 +9,7 @@ use super::{Group, Program};
 pub const PLAN: Program = Program {
     name: "plan",
     usage: "[options] (highstate | SLS... | orchestrate ORCH) [pillar='{...}'] [saltenv=ENV]",
-    about: "Say what a run on this machine, without a master, would change, and change nothing. On a terminal the plan is printed for people, else, or with --out=json, as JSON. Exits 0 when there is nothing to do, 2 when something would change, 1 when something is wrong.",
+    about: "Show what a run on this machine, without a master, would change. Nothing is changed. The plan is printed as text on a terminal, otherwise or with --out=json as JSON. Exits 0 if there is nothing to do, 2 if something would change, 1 on an error.",
     groups: &[
         Group {
             title: "Plan Options",
@@ -18,7 +18,7 @@ pub const PLAN: Program = Program {
                 Some('o'),
                 &["plan-file"],
                 Text("FILE"),
-                "keep the plan in FILE, for pinch apply; only its owner may read it",
+                "write the plan to FILE for pinch apply, readable only by its owner",
             )],
         },
         COMMON,
@@ -32,7 +32,7 @@ pub const PLAN: Program = Program {
 pub const APPLY: Program = Program {
     name: "apply",
     usage: "[options] FILE",
-    about: "Do what the plan in FILE says, or refuse and change nothing when the tree, the pillar, the grains or a target has moved since it was made. Exits 0 when it is done, 1 when it refused or a state failed.",
+    about: "Apply the plan in FILE. Nothing is changed if the tree, the pillar, the grains or a target has changed since the plan was made. Exits 0 on success, 1 if the plan was not applied or a state failed.",
     // The plan contains the path of the configuration, so there is no option for it.
     groups: &[
         Group {

@@ -8,7 +8,7 @@ use super::{Group, Program};
 pub const RUNS: Program = Program {
     name: "runs",
     usage: "[options] list | show JID | diff JID JID | prune | continue",
-    about: "Say which states and orchestrations ran on this machine: list them, show what one returned, say in which states two of them differ (exits 2 when they do), forget old ones, or go on with those that waited for the machine to reboot, as the service pinch-continue does at boot.",
+    about: "Show the recorded runs of states and orchestrations on this machine: list them, show the returns of one, show in which states two of them differ (exits 2 if they do), delete old ones, or continue those that waited for a reboot, as the service pinch-continue does at boot.",
     groups: &[
         Group {
             title: "Options",
@@ -20,21 +20,21 @@ pub const RUNS: Program = Program {
                     None,
                     &["keep"],
                     Number("COUNT"),
-                    "prune: forget all but the last COUNT runs",
+                    "prune: delete all but the last COUNT runs",
                 ),
                 flag(
                     "days",
                     None,
                     &["days"],
                     Number("DAYS"),
-                    "prune: forget runs that began more than DAYS days ago",
+                    "prune: delete runs that began more than DAYS days ago",
                 ),
                 flag(
                     "force",
                     None,
                     &["force"],
                     Nothing,
-                    "prune: forget those too that were cut short and could be taken up again",
+                    "prune: also delete interrupted runs that could be resumed",
                 ),
             ],
         },
@@ -46,34 +46,40 @@ pub const RUNS: Program = Program {
 pub const UNDO: Program = Program {
     name: "undo",
     usage: "[options] JID | last",
-    about: "Take back what a run changed: show what that comes to, ask, and do it, the last change first. Nothing is changed when something has moved since the run. What cannot be undone, such as commands, is named. Exits 0 when it is done or there was nothing to do, 2 when --dry-run finds something to do, else 1.",
+    about: "Undo the changes of a run, the last change first, after showing them and asking for confirmation. Nothing is undone if something was changed again since the run. Changes that cannot be undone, such as commands, are listed. Exits 0 on success or if there was nothing to undo, 2 if --dry-run finds something to undo, else 1.",
     groups: &[
         Group {
             title: "Options",
             flags: &[
                 HELP,
                 CONFIG_DIR,
-                flag("yes", Some('y'), &["yes"], Nothing, "do not ask"),
+                flag(
+                    "yes",
+                    Some('y'),
+                    &["yes"],
+                    Nothing,
+                    "do not ask for confirmation",
+                ),
                 flag(
                     "dry_run",
                     None,
                     &["dry-run"],
                     Nothing,
-                    "only say what would be done",
+                    "only show what would be undone",
                 ),
                 flag(
                     "only",
                     None,
                     &["only"],
                     Many("PATH|ID"),
-                    "undo nothing but this: a path with what is below it, or the id of a state",
+                    "undo only this: a path with everything below it, or a state id",
                 ),
                 flag(
                     "except",
                     None,
                     &["except"],
                     Many("PATH|ID"),
-                    "leave this as it is: a path with what is below it, or the id of a state",
+                    "do not undo this: a path with everything below it, or a state id",
                 ),
             ],
         },

@@ -171,7 +171,7 @@ fn tgt_type(parsed: &Parsed) -> Result<&'static str, UsageError> {
         [] => Ok("glob"),
         [flag] if flag.dest == "pillar_target" => Ok("pillar"),
         [flag] if flag.dest == "list_hosts" => Err(UsageError::new(
-            "-H/--hosts lists the hosts of salt-ssh, which is not here",
+            "-H/--hosts is not supported: there is no salt-ssh",
         )),
         [flag] => Ok(flag.dest),
         several => {
@@ -370,7 +370,7 @@ mod tests {
         let refused = read(&["-a", "pam", "*", "test.ping"]).unwrap_err();
         assert_eq!(
             refused.message,
-            "--eauth: there is no external authentication here"
+            "--eauth: external authentication is not supported"
         );
     }
 }

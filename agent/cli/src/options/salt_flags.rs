@@ -24,14 +24,14 @@ pub(super) const TARGETS: Group = Group {
             Some('H'),
             &["hosts"],
             Nothing,
-            "not supported: the hosts of salt-ssh",
+            "not supported: list the hosts of salt-ssh",
         ),
         flag(
             "pcre",
             Some('E'),
             &["pcre"],
             Nothing,
-            "the target is a regular expression of ids",
+            "the target is a regular expression for ids",
         ),
         flag(
             "list",
@@ -59,7 +59,7 @@ pub(super) const TARGETS: Group = Group {
             Some('N'),
             &["nodegroup"],
             Nothing,
-            "the target is a group of the master's configuration",
+            "the target is a nodegroup of the master's configuration",
         ),
         flag(
             "range",
@@ -73,7 +73,7 @@ pub(super) const TARGETS: Group = Group {
             Some('C'),
             &["compound"],
             Nothing,
-            "the target has several kinds: G@os:RedHat and web* or E@db.*",
+            "the target combines types: G@os:RedHat and web* or E@db.*",
         ),
         flag(
             "pillar_target",
@@ -106,7 +106,7 @@ const MORE_TARGETS: Group = Group {
         None,
         &["delimiter"],
         Text("TEXT"),
-        "what stands between the keys of a grain or a pillar (default :)",
+        "delimiter of nested keys in grains and pillar (default :)",
     )],
 };
 
@@ -126,21 +126,21 @@ pub const SALT: Program = Program {
                     Some('s'),
                     &["static"],
                     Nothing,
-                    "print all returns as one when the last one is there",
+                    "print all returns together after the last one",
                 ),
                 flag(
                     "progress",
                     Some('p'),
                     &["progress"],
                     Nothing,
-                    "show on stderr how many have returned",
+                    "show on stderr how many minions have returned",
                 ),
                 flag(
                     "failhard",
                     None,
                     &["failhard"],
                     Nothing,
-                    "start no more of a batch after the first failure",
+                    "stop the batch after the first failure",
                 ),
                 ASYNC,
                 flag(
@@ -148,28 +148,28 @@ pub const SALT: Program = Program {
                     None,
                     &["subset"],
                     Number("COUNT"),
-                    "only so many of the minions that match, by chance",
+                    "run on COUNT random minions of those that match",
                 ),
                 flag(
                     "verbose",
                     Some('v'),
                     &["verbose"],
                     Nothing,
-                    "show the job id and who does not answer",
+                    "show the job id and the minions that do not answer",
                 ),
                 flag(
                     "hide_timeout",
                     None,
                     &["hide-timeout"],
                     Nothing,
-                    "do not show who does not answer",
+                    "do not show the minions that do not answer",
                 ),
                 flag(
                     "show_timeout",
                     None,
                     &["show-timeout"],
                     Nothing,
-                    "show who does not answer (the default)",
+                    "show the minions that do not answer (the default)",
                 ),
                 flag("show_jid", None, &["show-jid"], Nothing, "show the job id"),
                 flag(
@@ -177,7 +177,7 @@ pub const SALT: Program = Program {
                     Some('b'),
                     &["batch", "batch-size"],
                     Text("SIZE"),
-                    "run on so many minions at a time, a number or a percentage",
+                    "run on SIZE minions at a time, a number or a percentage",
                 ),
                 flag(
                     "batch_wait",
@@ -191,7 +191,7 @@ pub const SALT: Program = Program {
                     None,
                     &["batch-safe-limit"],
                     Number("COUNT"),
-                    "run as a batch when so many minions match",
+                    "run as a batch if at least COUNT minions match",
                 ),
                 flag(
                     "batch_safe_size",
@@ -206,14 +206,14 @@ pub const SALT: Program = Program {
                     None,
                     &["return_config"],
                     Text("NAME"),
-                    "which configuration of the returners",
+                    "name of the returner configuration",
                 ),
                 flag(
                     "return_kwargs",
                     None,
                     &["return_kwargs"],
                     Text("DATA"),
-                    "more options of the returners",
+                    "more options for the returners",
                 ),
                 DOC,
                 flag(
@@ -221,7 +221,7 @@ pub const SALT: Program = Program {
                     None,
                     &["args-separator"],
                     Text("TEXT"),
-                    "what stands between the arguments of several functions (default ,)",
+                    "separator of the arguments of several functions (default ,)",
                 ),
                 flag(
                     "cli_summary",
@@ -235,7 +235,7 @@ pub const SALT: Program = Program {
                     None,
                     &["metadata"],
                     Text("DATA"),
-                    "keep DATA with the job",
+                    "store DATA with the job",
                 ),
                 flag(
                     "start_event",
@@ -278,7 +278,7 @@ pub const SALT: Program = Program {
 pub const SALT_RUN: Program = Program {
     name: "salt-run",
     usage: "[options] <function> [arguments]",
-    about: "Run a function of the master: an orchestration, a question about jobs or minions.",
+    about: "Run a runner function on the master, such as an orchestration or a query of jobs or minions.",
     groups: &[
         COMMON,
         Group {

@@ -104,8 +104,8 @@ pub(super) fn no_login(parsed: &Parsed) -> Result<(), UsageError> {
     let asked = [("eauth", "--eauth"), ("mktoken", "--make-token")];
     match asked.into_iter().find(|(dest, _)| parsed.has(dest)) {
         Some((_, name)) => Err(UsageError {
-            message: format!("{name}: there is no external authentication here"),
-            hint: Some("run it as the user that the master runs as, or through sudo".into()),
+            message: format!("{name}: external authentication is not supported"),
+            hint: Some("run it as the user of the master daemon, or with sudo".into()),
         }),
         None => Ok(()),
     }

@@ -222,7 +222,7 @@ impl Board {
         if since >= PATIENCE
             && let Some(wait) = self.wait_of(step.worker)
         {
-            line.push_str(&format!(": waits for {}", wait.what));
+            line.push_str(&format!(": waiting for {}", wait.what));
         }
         line
     }
@@ -269,7 +269,7 @@ impl Board {
     fn loose(&self, now: Instant) -> Option<String> {
         let wait = self.waits.first()?;
         let since = now.duration_since(wait.since);
-        Some(format!("waits for {} since {}", wait.what, time(since)))
+        Some(format!("waiting for {} for {}", wait.what, time(since)))
     }
 }
 
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(
             board.live(at(61), 5),
             [
-                "running    1:01  cmd.run  a: waits for the command make",
+                "running    1:01  cmd.run  a: waiting for the command make",
                 "0 of 2 states, 1:01"
             ]
         );
@@ -366,7 +366,7 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         board.take(Event::Waits(Some("the run 7")), worker, start);
         assert!(board.overdue(at(9)).is_empty());
-        assert_eq!(board.overdue(at(10)), ["waits for the run 7 since 10 s"]);
+        assert_eq!(board.overdue(at(10)), ["waiting for the run 7 for 10 s"]);
         assert!(board.overdue(at(30)).is_empty());
         board.take(Event::Waits(None), worker, at(30));
         board.take(run(2), worker, at(30));
@@ -375,14 +375,14 @@ mod tests {
         assert!(board.overdue(at(39)).is_empty());
         assert_eq!(
             board.overdue(at(40)),
-            ["running    10 s  cmd.run  a: waits for the command make"]
+            ["running    10 s  cmd.run  a: waiting for the command make"]
         );
         assert!(board.overdue(at(60)).is_empty());
         board.take(Event::Waits(None), worker, at(60));
         board.take(Event::Waits(Some("5 s until the next try")), worker, at(60));
         assert_eq!(
             board.overdue(at(61)),
-            ["running    31 s  cmd.run  a: waits for 5 s until the next try"]
+            ["running    31 s  cmd.run  a: waiting for 5 s until the next try"]
         );
         board.take(Event::Waits(Some("the command test")), worker, at(62));
         assert!(board.overdue(at(65)).is_empty());

@@ -222,7 +222,7 @@ fn only_options_that_would_be_missed_are_warned_of() {
         loaded.warnings,
         [
             format!("{path}/minion:5: option `gitfs_remotes` is not supported and has no effect"),
-            format!("{path}/minion:6: option `file_roots` has no value: its default is used"),
+            format!("{path}/minion:6: option `file_roots` has no value: using its default"),
             "The 'environment' minion config option has been renamed to 'saltenv'. Using dev as the 'saltenv' config value.".into(),
         ]
     );
@@ -339,8 +339,7 @@ fn an_environment_without_a_list_of_folders_is_named() {
         "minion",
         "id: \"m1\"\nfile_roots: {\"base\": \"/srv/salt\", \"dev\": null}\n",
     )]);
-    let want =
-        "option `file_roots`: environment `base` needs a list of folders, found str: it is empty";
+    let want = "option `file_roots`: environment `base` needs a list of folders, found str; using an empty list";
     assert_eq!(folder.load(Map::new()).unwrap().warnings, [want]);
 }
 
