@@ -143,7 +143,7 @@ impl Master {
                     return self.let_in(peer, bound).await;
                 }
                 Decision::No { act, reason, text } => {
-                    let why = format!("{} is not let in: {text}", peer.who());
+                    let why = format!("{} is refused: {text}", peer.who());
                     self.refusals().log(id.as_str(), why);
                     self.auth(&id, &key, act).await;
                     return peer.refuse(reason, &text, Some(ASK_AGAIN_S));
@@ -152,9 +152,9 @@ impl Master {
                 Decision::Wait => {
                     waits = true;
                     self.auth(&id, &key, "pend").await;
-                    if let Err(error) = peer.pend("an administrator has to accept it").await {
+                    if let Err(error) = peer.pend("an administrator has to accept the key").await {
                         self.refusals().log(id.as_str(), error);
-                        return peer.refuse("full", "too many keys wait", Some(ASK_AGAIN_S));
+                        return peer.refuse("full", "too many keys are pending", Some(ASK_AGAIN_S));
                     }
                 }
             }
@@ -169,7 +169,7 @@ impl Master {
                 None
             };
             if let Some(gone) = decided.or(again).or(gone).await {
-                return log::info(format_args!("A pending minion has gone: {gone}"));
+                return log::info(format_args!("A pending minion has disconnected: {gone}"));
             }
         }
     }
@@ -188,7 +188,7 @@ impl Master {
         // that is not accepted, since this one may have proof.
         let claim = match self.store().key(id) {
             Ok(None) if again => {
-                let why = "the key was deleted, or had to make room for others, while it waited";
+                let why = "the pending key was deleted, or displaced by newer pending keys";
                 return no("reject", "rejected", why.to_owned());
             }
             Ok(None) => Claim::New,
@@ -218,7 +218,7 @@ impl Master {
             Some(KeyState::Denied) => no(
                 "denied",
                 "denied",
-                format!("{id} has another key here: delete that one to let this one in"),
+                format!("{id} has another key on this master: delete that key to accept this one"),
             ),
             Some(KeyState::Pending) => self.judge(evidence, again).await,
             None => Decision::Wait,
@@ -270,7 +270,7 @@ impl Master {
     /// Judges a key in Salt's order: rejection comes first. It reads files.
     fn judged(&self, peer: &Evidence, again: bool) -> Judged {
         if autosign::rejects(self.opts(), &peer.id) {
-            return Judged::Reject("autoreject_file names it".to_owned());
+            return Judged::Reject("by autoreject_file".to_owned());
         }
         let token = peer.token.as_ref().and_then(|shown| {
             let good = token::good(self.store(), shown, &peer.id, now_ms());
@@ -314,7 +314,7 @@ impl Master {
         let passed_over = |rule: &Rule, why: String| {
             if !again {
                 let why = format!(
-                    "the rule {} of autosign_policy does not hold: {why}",
+                    "the rule {} of autosign_policy does not apply: {why}",
                     rule.name
                 );
                 self.refusals().log(&peer.name(), why);
@@ -351,7 +351,7 @@ impl Master {
         let (mut counted, mut bound) = (Vec::new(), Map::new());
         if let Some(max) = rule.max {
             let count = token::counted(self.store(), &rule.name, max, now_ms())?;
-            counted.push(count.ok_or("it has accepted all that it may now")?);
+            counted.push(count.ok_or("it has reached its `max`")?);
         }
         if let Some(token) = token.filter(|_| rule.token) {
             counted.push(token.used());
@@ -420,7 +420,7 @@ impl Master {
         match self.change_key(Command::All(steps)).await {
             Ok(applied) if !applied.is_void() => {
                 let id = &evidence.id;
-                log::info(format_args!("The key of {id} is accepted: {why}"));
+                log::info(format_args!("The key of {id} is accepted {why}"));
                 Decision::In(bound)
             }
             Ok(_) => Decision::Wait,
@@ -474,7 +474,7 @@ impl Master {
                 log::error(format_args!("{error}"));
                 return peer.refuse(
                     "failed",
-                    "the master's store cannot be read",
+                    "the master cannot read its store",
                     Some(ASK_AGAIN_S),
                 );
             }

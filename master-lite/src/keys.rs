@@ -276,12 +276,12 @@ impl KeyFiles {
         let before = store.key(id)?;
         for command in commands(store, id, &new, &gone, at_ms)? {
             log::info(format_args!(
-                "The key files of {id} were changed, and so is its key"
+                "The key files of {id} were changed: updating its key"
             ));
             let applied = store.apply_blocking(command)?;
             if let Some(refusal) = applied.refusal() {
                 log::warning(format_args!(
-                    "The key files of {id} were changed: {refusal}"
+                    "ignoring the changed key files of {id}: {refusal}"
                 ));
             }
         }
@@ -301,7 +301,7 @@ impl KeyFiles {
             if found.salts.contains(state) || is_torn && !was_ours {
                 let path = self.path(*state, id);
                 log::warning(format_args!(
-                    "{}: no key of Pinch, and left alone: the {} key of {id} has no file",
+                    "ignoring {}: not a key of Pinch; the {} key of {id} has no file",
                     path.display(),
                     state.as_str()
                 ));

@@ -27,14 +27,14 @@ const LAUNCHED: &str = "the instance was launched";
 /// instance was launched too long ago.
 pub fn check(shown: &Map, keys: &[Key], when: When) -> Result<Proven, Error> {
     let document = trusted(shown, keys)?;
-    let text = String::from_utf8(document).map_err(|_| Error::Form("it is not text"))?;
-    let document = json::read(&text).map_err(|_| Error::Form("it is no JSON"))?;
+    let text = String::from_utf8(document).map_err(|_| Error::Form("it is not UTF-8"))?;
+    let document = json::read(&text).map_err(|_| Error::Form("it is not JSON"))?;
     let document = document
         .as_map()
-        .ok_or(Error::Form("it is no dictionary"))?;
+        .ok_or(Error::Form("it is not a dictionary"))?;
     let launched: Timestamp = said(document, "pendingTime")?
         .parse()
-        .map_err(|_| Error::Form("its pendingTime is no time"))?;
+        .map_err(|_| Error::Form("its pendingTime is not a time"))?;
     when.recent(LAUNCHED, launched.as_second())?;
     proven(document)
 }
@@ -87,5 +87,5 @@ fn trusted(shown: &Map, keys: &[Key]) -> Result<Vec<u8>, Error> {
 pub(crate) fn decoded(text: &str) -> Result<Vec<u8>, Error> {
     let text: String = text.split_ascii_whitespace().collect();
     let bytes = STANDARD.decode(text);
-    bytes.map_err(|_| Error::Form("a signature is not in base64"))
+    bytes.map_err(|_| Error::Form("a signature is not base64"))
 }

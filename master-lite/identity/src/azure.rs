@@ -44,7 +44,7 @@ impl Authorities {
         for (kind, der) in sections(text)? {
             let is_root = (kind == SectionKind::Certificate).then(|| Certificate::read(&der));
             let is_root = is_root.flatten().map(|known| known.is_root());
-            match is_root.ok_or("something in it is no certificate")? {
+            match is_root.ok_or("a PEM section is not a certificate")? {
                 true => all.anchors.push(der.into()),
                 false => all.between.push(der.into()),
             }
@@ -59,7 +59,7 @@ impl Authorities {
         let mut roots = RootCertStore::empty();
         for anchor in &self.anchors {
             let added = roots.add(anchor.clone());
-            added.map_err(|error| format!("a root in it cannot be used: {error}"))?;
+            added.map_err(|error| format!("cannot use a root certificate: {error}"))?;
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
@@ -104,11 +104,11 @@ pub fn check(
     let signed = Signed::read(&message)?;
     let content = signed.content.as_ref().ok_or(Error::Silent("content"))?;
     signed_for(&signed, content, trusted, host, when.now_s)?;
-    let text = std::str::from_utf8(content).map_err(|_| Error::Form("it is not text"))?;
-    let document = json::read(text).map_err(|_| Error::Form("it is no JSON"))?;
+    let text = std::str::from_utf8(content).map_err(|_| Error::Form("it is not UTF-8"))?;
+    let document = json::read(text).map_err(|_| Error::Form("it is not JSON"))?;
     let document = document
         .as_map()
-        .ok_or(Error::Form("it is no dictionary"))?;
+        .ok_or(Error::Form("it is not a dictionary"))?;
     let found = said(document, "nonce")?;
     if found != nonce {
         return Err(Error::Bound {
@@ -119,8 +119,8 @@ pub fn check(
     }
     let times = document.get("timeStamp").and_then(Value::as_map);
     let times = times.ok_or(Error::Silent("timeStamp"))?;
-    when.recent("it was made", time(times, "createdOn")?)?;
-    when.before("it ended", time(times, "expiresOn")?)?;
+    when.recent("it was created", time(times, "createdOn")?)?;
+    when.before("its validity ended", time(times, "expiresOn")?)?;
     proven(document)
 }
 
@@ -146,14 +146,14 @@ fn signed_for(
     let is_its = |name: &&String| *name == host || name.ends_with(&below);
     let name = hosts.iter().find(is_its).ok_or_else(|| {
         let names = hosts.join(", ");
-        Error::Certificate(format!("it is for {names:?}, and not for {host}"))
+        Error::Certificate(format!("it is for {names:?}, not for {host}"))
     })?;
     trusted.trusts(der, &signed.certificates, name, now_s)
 }
 
 fn time(times: &Map, name: &'static str) -> Result<i64, Error> {
     let read = strtime::parse(TIME, said(times, name)?).and_then(|time| time.to_timestamp());
-    let read = read.map_err(|_| Error::Form("a time in it is none"))?;
+    let read = read.map_err(|_| Error::Form("a time in it is invalid"))?;
     Ok(read.as_second())
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Signed<'a> {
 impl<'a> Signed<'a> {
     pub(crate) fn read(message: &'a [u8]) -> Result<Self, Error> {
         read(message).ok_or(Error::Form(
-            "it is no message with one signature over SHA-256, SHA-384 or SHA-512",
+            "it is not a CMS message with one SHA-256, SHA-384 or SHA-512 signature",
         ))
     }
 

@@ -29,8 +29,8 @@ pub fn check(token: &str, keys: &[Key], audience: &str, when: When) -> Result<Pr
     if found != audience {
         return Err(bound("audience", found, audience));
     }
-    when.recent("the token was made", time(&claims, "iat")?)?;
-    when.before("it ended", time(&claims, "exp")?)?;
+    when.recent("the token was issued", time(&claims, "iat")?)?;
+    when.before("its validity ended", time(&claims, "exp")?)?;
     proven(&claims)
 }
 
@@ -79,9 +79,7 @@ fn trusted(token: &str, keys: &[Key]) -> Result<Map, Error> {
     let head = part(head)?;
     // Only the key decides how a signature is checked: the token cannot choose another algorithm.
     if said(&head, "alg")? != "RS256" {
-        return Err(Error::Form(
-            "it is signed with another algorithm than RS256",
-        ));
+        return Err(Error::Form("its signature algorithm is not RS256"));
     }
     let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| NO_TOKEN)?;
     let wanted = head.get("kid").and_then(Value::as_str);
@@ -94,7 +92,7 @@ fn trusted(token: &str, keys: &[Key]) -> Result<Map, Error> {
     }
 }
 
-const NO_TOKEN: Error = Error::Form("it is no JSON Web Token");
+const NO_TOKEN: Error = Error::Form("it is not a JSON Web Token");
 
 fn part(text: &str) -> Result<Map, Error> {
     let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| NO_TOKEN)?;

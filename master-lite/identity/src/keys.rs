@@ -97,7 +97,7 @@ pub fn keys(text: &str) -> Result<Vec<Key>, String> {
         false => of_pem(text)?,
     };
     match keys.is_empty() {
-        true => Err("there is no key in it".to_owned()),
+        true => Err("it contains no key".to_owned()),
         false => Ok(keys),
     }
 }
@@ -106,7 +106,7 @@ pub fn keys(text: &str) -> Result<Vec<Key>, String> {
 pub(crate) fn sections(text: &str) -> Result<Vec<(SectionKind, Vec<u8>)>, String> {
     let sections = <(SectionKind, Vec<u8>)>::pem_slice_iter(text.as_bytes());
     let sections = sections.collect::<Result<Vec<_>, _>>();
-    sections.map_err(|_| "it is not in PEM form".to_owned())
+    sections.map_err(|_| "it is not PEM".to_owned())
 }
 
 fn of_pem(text: &str) -> Result<Vec<Key>, String> {
@@ -118,18 +118,18 @@ fn of_pem(text: &str) -> Result<Vec<Key>, String> {
     let keys = sections(text)?.into_iter().enumerate();
     keys.map(|(at, section)| {
         let number = at + 1;
-        key(section).ok_or_else(|| format!("number {number} in it has no RSA key of 1024 bits or more (AWS signs its `pkcs7` with DSA: take the RSA certificate)"))
+        key(section).ok_or_else(|| format!("PEM section {number} has no RSA key of 1024 bits or more (AWS signs `pkcs7` with DSA: use the RSA certificate)"))
     })
     .collect()
 }
 
 fn of_json(text: &str) -> Result<Vec<Key>, String> {
-    let read = json::read(text).map_err(|error| format!("it is no JSON: {error}"))?;
-    let map = read.as_map().ok_or("it is no dictionary of keys")?;
+    let read = json::read(text).map_err(|error| format!("it is not JSON: {error}"))?;
+    let map = read.as_map().ok_or("it is not a dictionary of keys")?;
     if let Some(set) = map.get("keys").and_then(Value::as_list) {
         let keys = set.iter().map(|key| key.as_map().and_then(of_jwk));
         let keys = keys.collect::<Option<Vec<_>>>();
-        return keys.ok_or_else(|| "a key of the set is not one of RSA".to_owned());
+        return keys.ok_or_else(|| "a key of the set is not an RSA key".to_owned());
     }
     let mut keys = Vec::new();
     for (name, pem) in map {

@@ -69,19 +69,19 @@ pub struct Proven {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The document is not in the form of its cloud.
-    #[error("the document cannot be read: {0}")]
+    #[error("invalid document: {0}")]
     Form(&'static str),
     /// A field is missing or empty.
-    #[error("the document does not say its {0}")]
+    #[error("the document has no {0}")]
     Silent(&'static str),
     /// No trusted key made the signature.
     #[error("the document is forged, or signed with a key that is not in the configuration")]
     Forged,
     /// The certificate in the document does not lead to a trusted one.
-    #[error("the document's certificate is not to be trusted: {0}")]
+    #[error("the document's certificate is not trusted: {0}")]
     Certificate(String),
     /// The document was made for another key, or by another issuer.
-    #[error("the document was made for another {what}: {found:?}, and not {expected:?}")]
+    #[error("the document is for another {what}: {found:?}, not {expected:?}")]
     Bound {
         /// The field that binds it.
         what: &'static str,
@@ -91,7 +91,7 @@ pub enum Error {
         expected: String,
     },
     /// The document is too old.
-    #[error("the document has expired: {what} {ago_s} s ago, and {limit_s} s are allowed")]
+    #[error("the document has expired: {what} {ago_s} s ago (limit: {limit_s} s)")]
     Expired {
         /// The event from which the age counts.
         what: &'static str,
@@ -101,7 +101,7 @@ pub enum Error {
         limit_s: i64,
     },
     /// The document is from the future.
-    #[error("the document is from {ahead_s} s in the future: compare the clocks")]
+    #[error("the document is dated {ahead_s} s in the future: check the clocks")]
     Future {
         /// The difference in seconds.
         ahead_s: i64,
@@ -124,7 +124,9 @@ fn name<'a>(map: &'a Map, key: &'static str) -> Result<&'a str, Error> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     match text.len() <= NAME_MAX && text.bytes().all(is_plain) {
         true => Ok(text),
-        false => Err(Error::Form("a name in it is none")),
+        false => Err(Error::Form(
+            "a name in it is too long or has invalid characters",
+        )),
     }
 }
 

@@ -29,10 +29,10 @@ impl Master {
             None if !funs.is_empty() => Ok(()),
             refused => {
                 let fun = refused.copied().unwrap_or_default();
-                let why = format!("It may not call {fun:?} ({option})");
+                let why = format!("not allowed to call {fun:?} ({option})");
                 self.refusals().log(id.as_str(), why);
                 Err(format!(
-                    "{id} may not call {fun}: the option `{option}` says who may"
+                    "{id} may not call {fun}: the option `{option}` does not allow it"
                 ))
             }
         }
@@ -69,7 +69,7 @@ impl Master {
         let matched = match matched.await {
             Ok(matched) => matched,
             Err(error) => {
-                let why = format!("Its job {:?} is refused: {error}", asked.fun);
+                let why = format!("refused the job {:?}: {error}", asked.fun);
                 self.refusals().log(id.as_str(), why);
                 return question.fail("invalid", error).await;
             }

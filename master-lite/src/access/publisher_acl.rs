@@ -72,7 +72,7 @@ impl Master {
         let fun = asked.fun.clone();
         let allowed = self.allowed_job(asked, &user, guest.is_some()).await;
         allowed.inspect_err(|(_, why)| {
-            let line = format!("The job {fun:?} is refused: {why}");
+            let line = format!("refused the job {fun:?}: {why}");
             self.refusals().log(&user, line);
         })
     }
@@ -191,7 +191,9 @@ impl Master {
         match matched.await {
             Ok((reached, _)) => minions.iter().all(|id| reached.contains(id)),
             Err(error) => {
-                log::error(format_args!("publisher_acl: {error}"));
+                log::error(format_args!(
+                    "publisher_acl: cannot match the target: {error}"
+                ));
                 false
             }
         }

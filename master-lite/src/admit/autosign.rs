@@ -50,7 +50,7 @@ fn trusted(opts: &Opts, path: &Path) -> Option<String> {
     match read {
         Ok(_) => Some(text),
         Err(error) => {
-            log::error(format_args!("{} is not read: {error}", path.display()));
+            log::error(format_args!("cannot read {}: {error}", path.display()));
             None
         }
     }

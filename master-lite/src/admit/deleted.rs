@@ -61,7 +61,9 @@ impl Master {
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = forgotten {
-            log::error(format_args!("Deleted keys stay in the store: {error}"));
+            log::error(format_args!(
+                "cannot remove old deleted keys from the store: {error}"
+            ));
         }
     }
 

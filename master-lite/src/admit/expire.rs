@@ -19,7 +19,7 @@ impl Master {
         let master = self.clone();
         let keys = smol::unblock(move || master.bound_to_end()).await;
         let keys = keys.unwrap_or_else(|error| {
-            log::error(format_args!("Keys that expire are not looked at: {error}"));
+            log::error(format_args!("cannot check for expired keys: {error}"));
             Vec::new()
         });
         gone.retain(|id, _| keys.iter().any(|key| key.id == *id));
@@ -57,7 +57,10 @@ impl Master {
             at_ms: now_ms(),
         };
         if let Err(error) = self.change_key(deleted).await {
-            return log::error(format_args!("The key of {} stays: {error}", key.id));
+            return log::error(format_args!(
+                "cannot delete the expired key of {}: {error}",
+                key.id
+            ));
         }
         let data = Map::new()
             .with("result", true)
@@ -85,7 +88,7 @@ impl Master {
         });
         let keys = keys.await.unwrap_or_else(|error| {
             log::error(format_args!(
-                "Cannot look for waiting keys that expire: {error}"
+                "cannot check for expired pending keys: {error}"
             ));
             Vec::new()
         });
@@ -94,11 +97,13 @@ impl Master {
                 continue;
             }
             log::info(format_args!(
-                "The key of {id} was not accepted for {seconds} s (pending_keys_expire_seconds) and is forgotten"
+                "Removing the pending key of {id}: it was not accepted for {seconds} s (pending_keys_expire_seconds)"
             ));
             let gone = Command::KeyWithdrawn { id, key };
             if let Err(error) = self.change_key(gone).await {
-                log::error(format_args!("Cannot forget a waiting key: {error}"));
+                log::error(format_args!(
+                    "cannot remove an expired pending key: {error}"
+                ));
             }
         }
     }

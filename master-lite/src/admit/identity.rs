@@ -71,7 +71,7 @@ fn small(bytes: usize) -> Result<(), String> {
     match bytes <= EVIDENCE_MAX {
         true => Ok(()),
         false => Err(format!(
-            "the document has {bytes} bytes, and {EVIDENCE_MAX} are read"
+            "the document has {bytes} bytes; the limit is {EVIDENCE_MAX}"
         )),
     }
 }
@@ -118,7 +118,9 @@ impl Source {
         };
         let all: Vec<Self> = several(value).into_iter().map(one).collect();
         match all.is_empty() {
-            true => Err(format!("`{word}` is missing: a file, or what is in one")),
+            true => Err(format!(
+                "`{word}` is missing: give the path of a file, or its contents"
+            )),
             false => Ok(all),
         }
     }
@@ -130,7 +132,7 @@ impl Source {
         };
         let mut text = String::new();
         let read = File::open(path).and_then(|file| file.take(FILE_MAX).read_to_string(&mut text));
-        read.map_err(|error| format!("{path}: {error}"))?;
+        read.map_err(|error| format!("cannot read {path}: {error}"))?;
         Ok(text)
     }
 
@@ -190,7 +192,7 @@ impl Cloud {
             Self::Aws(sources) => {
                 if keys(sources)?.iter().any(|key| !key.is_long()) {
                     log::info(
-                        "autosign_policy: a certificate of AWS has a short key (1024 bits); those for `rsa2048` are better",
+                        "autosign_policy: an AWS certificate has a short key (1024 bits); prefer the certificates for `rsa2048`",
                     );
                 }
                 Ok(())
@@ -252,19 +254,19 @@ impl Condition {
     /// When it makes no sense, does not name the customer whose instances are meant, or names files
     /// that cannot be read.
     pub(super) fn read(value: &Value) -> Result<Self, String> {
-        let map = value.as_map().ok_or("`identity` is a dictionary")?;
+        let map = value.as_map().ok_or("`identity` must be a dictionary")?;
         let mut clouds = map
             .iter()
             .filter(|(word, _)| word.as_str() != Some("max_age"));
         let (Some((name, cloud)), None) = (clouds.next(), clouds.next()) else {
-            return Err("`identity` has one of aws, gcp and azure: give each a rule".to_owned());
+            return Err("`identity` must have exactly one of aws, gcp and azure: write a rule for each cloud".to_owned());
         };
         let name = name.to_text();
         let words = words(&name).ok_or_else(|| {
-            format!("`identity` knows aws, gcp, azure and max_age, and not {name:?}")
+            format!("unknown key {name:?} in `identity`: use aws, gcp, azure or max_age")
         })?;
         let cloud = cloud.as_map();
-        let cloud = cloud.ok_or_else(|| format!("`{name}` is a dictionary"))?;
+        let cloud = cloud.ok_or_else(|| format!("`{name}` must be a dictionary"))?;
         let condition = Self {
             cloud: Cloud::read(&name, cloud)?,
             max_age_s: max_age(map, &name)?,
@@ -293,14 +295,14 @@ impl Condition {
             let found = of(name).unwrap_or_default();
             if !wanted.iter().any(|wanted| is_like(name, wanted, found)) {
                 return Err(format!(
-                    "{instance} has the {name} {found:?}, and not {}",
+                    "{instance} has the {name} {found:?}, not {}",
                     wanted.join(" or ")
                 ));
             }
         }
         match self.id.map(|name| (name, of(name).unwrap_or_default())) {
             Some((name, own)) if !holds(id.as_str(), own) => Err(format!(
-                "the id has to hold the {name} of {instance}, {own:?}"
+                "the id must contain the {name} of {instance}, {own:?}"
             )),
             _ => Ok(()),
         }
@@ -334,7 +336,7 @@ fn facts(
         .find(|word| !known().any(|known| known == word))
     {
         let known: Vec<&str> = known().copied().collect();
-        return Err(format!("{word:?} is not known: use {}", known.join(", ")));
+        return Err(format!("unknown key {word:?}: use {}", known.join(", ")));
     }
     let wanted = |name: &'static str| (name, several(cloud.get(name)));
     let facts: Vec<_> = std::iter::once(&whose)
@@ -343,11 +345,11 @@ fn facts(
         .collect();
     if facts.first().is_none_or(|(_, wanted)| wanted.is_empty()) {
         return Err(format!(
-            "`{whose}` is missing: every customer of this cloud has documents with the same good signature"
+            "`{whose}` is missing: without it, documents of every customer of this cloud are valid"
         ));
     }
     if whose == "account" && several(cloud.get(whose)).iter().any(|id| !is_account(id)) {
-        return Err("an `account` has twelve digits: put quotes around them".to_owned());
+        return Err("an `account` must have twelve digits: write it in quotes".to_owned());
     }
     let given = facts.into_iter().filter(|(_, wanted)| !wanted.is_empty());
     Ok(given.collect())
@@ -365,7 +367,7 @@ fn id(map: &Map, cloud: &str) -> Result<Option<&'static str>, String> {
         ("instance_id", _) => Ok(Some("instance_id")),
         ("instance_name", "gcp") => Ok(Some("instance_name")),
         _ => Err(format!(
-            "`id` is instance_id, or instance_name for gcp, and not {given:?}"
+            "`id` must be instance_id, or instance_name for gcp, not {given:?}"
         )),
     }
 }
@@ -425,7 +427,7 @@ pub(super) fn used(
     {
         let text = |word: &str| known.get(word).map(Value::to_text).unwrap_or_default();
         return Err(format!(
-            "{} is in already, as {} with the key {}: delete that key to let another one in",
+            "{} is already accepted as {} with the key {}: delete that key to accept another one",
             proven.instance,
             text("id"),
             text("key")
@@ -478,7 +480,7 @@ impl Master {
         };
         if let Err(error) = forgotten {
             log::error(format_args!(
-                "Instances whose keys are gone stay in the store: {error}"
+                "cannot remove instances without keys from the store: {error}"
             ));
         }
     }
@@ -522,7 +524,7 @@ mod tests {
     #[test]
     fn a_condition_that_makes_no_sense_or_trusts_everybody_is_refused() {
         let unknown = refused("aws", aws().with("acount", "1"));
-        assert!(unknown.contains("\"acount\" is not known"), "{unknown}");
+        assert!(unknown.contains("unknown key \"acount\""), "{unknown}");
         let number = refused("aws", aws().with("account", 12));
         assert!(number.contains("twelve digits"), "{number}");
         for (name, cloud, missing) in [
@@ -548,7 +550,7 @@ mod tests {
         }
         assert!(refused("oracle", Map::new()).contains("oracle"));
         assert!(refused("aws", aws()).contains("/nowhere/aws.pem"));
-        assert!(refused("aws", aws().with("id", "instance_name")).contains("`id` is"));
+        assert!(refused("aws", aws().with("id", "instance_name")).contains("`id` must be"));
         let two = Map::new().with("aws", aws()).with("gcp", Map::new());
         assert!(Condition::read(&two.into()).is_err());
         let bad = Map::new().with("aws", aws()).with("max_age", "soon");
@@ -611,8 +613,8 @@ mod tests {
                 .with("gcp", long.as_str())
                 .with("aws", Map::new().with("document", long.as_str())),
         );
-        assert!(documents.text("gcp").unwrap_err().contains("are read"));
-        assert!(documents.map("aws").unwrap_err().contains("are read"));
+        assert!(documents.text("gcp").unwrap_err().contains("the limit is"));
+        assert!(documents.map("aws").unwrap_err().contains("the limit is"));
         assert!(documents.map("gcp").is_err() && documents.text("aws").is_err());
         assert_eq!(format!("{documents:?}"), "***");
     }

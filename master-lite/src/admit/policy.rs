@@ -101,12 +101,12 @@ impl Policy {
     pub(crate) fn read(opts: &Opts) -> Result<Self, String> {
         let rules = match opts.get("autosign_policy") {
             None | Some(Value::Null) => return Ok(Self::default()),
-            Some(rules) => rules.as_list().ok_or("it is a list of rules")?,
+            Some(rules) => rules.as_list().ok_or("expected a list of rules")?,
         };
         let mut all = Vec::new();
         for (at, rule) in rules.iter().enumerate() {
             let number = at + 1;
-            let map = rule.as_map().ok_or("a rule is a dictionary");
+            let map = rule.as_map().ok_or("a rule must be a dictionary");
             let read = map
                 .map_err(str::to_owned)
                 .and_then(|map| rule_of(map, number));
@@ -162,7 +162,7 @@ fn rule_of(map: &Map, number: usize) -> Result<Rule, String> {
         .find(|key| !WORDS.contains(&key.to_text().as_str()))
     {
         let known = WORDS.join(", ");
-        return Err(format!("{:?} is not known: use {known}", word.to_text()));
+        return Err(format!("unknown key {:?}: use {known}", word.to_text()));
     }
     let texts = |word: &str| map.get(word).map(several).unwrap_or_default();
     let networks = texts("network").into_iter();
@@ -183,14 +183,14 @@ fn rule_of(map: &Map, number: usize) -> Result<Rule, String> {
         bound: bound(map)?,
     };
     if rule.action == Action::Accept && !rule.has_conditions() {
-        return Err("it accepts every key: say so with auto_accept, or give it a condition".into());
+        return Err("it accepts every key: give it a condition, or use auto_accept instead".into());
     }
     if rule.binds_identity && rule.identity.is_none() {
         return Err("`bind_identity` needs `identity`".into());
     }
     if !rule.grains.is_empty() && rule.action == Action::Accept {
         log::info(format_args!(
-            "autosign_policy: the rule {} believes what minions say of themselves (grains)",
+            "autosign_policy: the rule {} trusts grains, which minions report themselves",
             rule.name
         ));
     }
@@ -208,7 +208,7 @@ fn dictionary(map: &Map, word: &str) -> Result<Map, String> {
     match map.get(word) {
         None | Some(Value::Null) => Ok(Map::new()),
         Some(Value::Map(map)) => Ok(map.clone()),
-        Some(_) => Err(format!("`{word}` is a dictionary")),
+        Some(_) => Err(format!("`{word}` must be a dictionary")),
     }
 }
 
@@ -218,7 +218,7 @@ fn action(map: &Map) -> Result<Action, String> {
         Some("pend") => Ok(Action::Pend),
         Some("reject") => Ok(Action::Reject),
         Some(other) => Err(format!(
-            "the action {other:?} is none of accept, pend, reject"
+            "unknown action {other:?}: use accept, pend or reject"
         )),
     }
 }
@@ -226,7 +226,7 @@ fn action(map: &Map) -> Result<Action, String> {
 /// Reads a `max` such as `20/1h` as a count and a period in milliseconds.
 fn max(value: &Value) -> Result<(u64, u64), String> {
     let text = value.to_text();
-    let wrong = || format!("`max` is {text:?}, and should be like 20/1h");
+    let wrong = || format!("invalid `max` {text:?}: write it like 20/1h");
     let (count, time) = text.split_once('/').ok_or_else(wrong)?;
     let count = count.trim().parse().map_err(|_| wrong())?;
     let period = milliseconds(&time.trim().into()).map_err(|_| wrong())?;
@@ -251,7 +251,7 @@ pub(crate) fn bound(map: &Map) -> Result<Map, String> {
         let word = word.to_text();
         if !matches!(word.as_str(), "after" | "disconnected") {
             let known = "after, disconnected";
-            return Err(format!("`expire` knows {known}, and not {word:?}"));
+            return Err(format!("unknown key {word:?} in `expire`: use {known}"));
         }
         expire.insert(word, milliseconds(time)?);
     }
@@ -264,7 +264,7 @@ pub(crate) fn bound(map: &Map) -> Result<Map, String> {
 /// Reads a time as milliseconds: a number of seconds, or a number followed by `s`, `m`, `h` or `d`.
 pub(crate) fn milliseconds(value: &Value) -> Result<u64, String> {
     let text = value.to_text();
-    let wrong = || format!("{text:?} is no time: 90s, 10m, 2h and 1d are");
+    let wrong = || format!("invalid time {text:?}: write it like 90s, 10m, 2h or 1d");
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let seconds = match text.get(digits.len()..).unwrap_or_default() {
         "" | "s" => 1,

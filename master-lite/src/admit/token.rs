@@ -60,7 +60,7 @@ fn is_equal(one: &str, other: &str) -> bool {
 /// the master's log only.
 pub(super) fn good(store: &Store, shown: &Secret, id: &Id, now_ms: u64) -> Result<Good, String> {
     let (name, secret) = shown.reveal().split_once('.').unwrap_or_default();
-    let unknown = || "the token is not known here, or was revoked".to_owned();
+    let unknown = || "the token is unknown, or was revoked".to_owned();
     let is_name = name.len() == NAME_BYTES * 2 && name.bytes().all(|b| b.is_ascii_hexdigit());
     if !is_name {
         return Err(unknown());
@@ -75,7 +75,7 @@ pub(super) fn good(store: &Store, shown: &Secret, id: &Id, now_ms: u64) -> Resul
     }
     let glob = row.get("id").map(Value::to_text).unwrap_or_default();
     if !value::glob::fnmatch(&glob, id.as_str()) {
-        return Err(format!("the token {name} is for {glob}"));
+        return Err(format!("the token {name} is for ids that match {glob}"));
     }
     if now_ms >= number(&row, "until_ms") {
         return Err(format!("the token {name} has expired"));

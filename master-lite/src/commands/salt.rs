@@ -213,7 +213,7 @@ fn dispatched(
     let batch = asker.text("batch");
     let later = flag(opts, "async");
     if !batch.is_empty() && later {
-        screen.complain("error: --async and --batch cannot be used together: a batch is led by the command that waits for it\n");
+        screen.complain("error: --async and --batch cannot be used together: a batch runs only while the command waits for it\n");
         return Ok(exit_code(64));
     }
     if !batch.is_empty() || flag(opts, "static") {

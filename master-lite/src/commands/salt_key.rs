@@ -91,7 +91,7 @@ impl Call<'_, '_> {
             KeyAction::Generate(name) => self.generate(name),
             KeyAction::Sign => {
                 self.screen.complain(
-                    "error: --gen-signature is not supported: a session proves the master's key itself\n",
+                    "error: --gen-signature is not supported: each session proves the master's key\n",
                 );
                 Ok(1)
             }
@@ -132,7 +132,7 @@ impl Call<'_, '_> {
             Some(false) => return Ok(0),
             None => {
                 self.screen
-                    .complain("\nerror: nobody answers: nothing was changed; -y answers yes\n");
+                    .complain("\nerror: no answer on standard input: nothing was changed; use -y to answer yes\n");
                 return Ok(1);
             }
         }

@@ -77,10 +77,13 @@ impl Master {
             Request::Listen(asked) => self.listen(asked, local).await,
             Request::Fire(asked) => match self.fire(&asked.tag, asked.data).await {
                 true => local.done(true).await,
-                false => local.fail("failed", "the event is not kept").await,
+                false => local.fail("failed", "cannot store the event").await,
             },
             other => {
-                let text = format!("this master does not do `{}`", other.kind());
+                let text = format!(
+                    "this master does not support the request `{}`",
+                    other.kind()
+                );
                 local.fail("refused", text).await
             }
         }
@@ -169,7 +172,7 @@ impl Master {
                 }
                 Some(Some(Seen::Event(_))) => {}
                 Some(Some(Seen::Missed { from: first, to })) => (from, upto) = (first, to + 1),
-                Some(None) => return local.fail("failed", "the master ends").await,
+                Some(None) => return local.fail("failed", "the master is shutting down").await,
                 None => return Ok(()),
             }
         }
@@ -207,8 +210,8 @@ impl Master {
 }
 
 /// The refusal of other requests than jobs, for users other than root.
-const ROOTS: &str = "only root and the user that the master runs as may ask for that";
-const FULL: &str = "too many users ask at the same time";
+const ROOTS: &str = "only root and the user that the master runs as may do that";
+const FULL: &str = "too many users are connected: try again later";
 
 /// The maximum number of events of the log that are read at once.
 const PAST: usize = 256;

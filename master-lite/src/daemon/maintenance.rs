@@ -81,7 +81,9 @@ impl Master {
                     pause(BREATH).await;
                 }
                 Ok(false) => return,
-                Err(error) => return log::error(format_args!("Old jobs and events stay: {error}")),
+                Err(error) => {
+                    return log::error(format_args!("cannot delete old jobs and events: {error}"));
+                }
             }
         }
     }

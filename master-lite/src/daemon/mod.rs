@@ -121,13 +121,13 @@ fn address(opts: &Opts) -> Result<SocketAddr, Error> {
     let ip: IpAddr = interface
         .trim_matches(['[', ']'])
         .parse()
-        .map_err(|_| wrong("interface", format!("{interface} is no address")))?;
+        .map_err(|_| wrong("interface", format!("{interface} is not an IP address")))?;
     let port = match opts.get("ret_port") {
         None => PORT,
         Some(port) => port
             .to_text()
             .parse()
-            .map_err(|_| wrong("ret_port", format!("{} is no port", port.to_text())))?,
+            .map_err(|_| wrong("ret_port", format!("{} is not a port", port.to_text())))?,
     };
     Ok((ip, port).into())
 }
@@ -294,7 +294,7 @@ impl Master {
             return;
         }
         if let Err(error) = self.key_change(None).await {
-            log::error(format_args!("The key files are not read: {error}"));
+            log::error(format_args!("cannot read the key files: {error}"));
         }
     }
 
@@ -312,7 +312,7 @@ impl Master {
         }
         // No deadline: the store and the files answer each change.
         let answer = answer.recv().await;
-        answer.unwrap_or_else(|_| Err("the master ends".to_owned()))
+        answer.unwrap_or_else(|_| Err("the master is shutting down".to_owned()))
     }
 
     /// Calls a wheel function.
@@ -356,8 +356,7 @@ impl Master {
     pub(crate) fn key_changed(&self, id: &Id, key: &PublicKey, state: Option<KeyState>) {
         self.pending.changed(key);
         if state != Some(KeyState::Accepted) {
-            self.minions
-                .close(id, key, "the key is not accepted any more");
+            self.minions.close(id, key, "the key is no longer accepted");
         }
     }
 }
@@ -379,7 +378,7 @@ fn is_kept(tag: &str, kept: Result<Applied, store::Error>) -> bool {
         Ok(_) => return true,
         Err(error) => error.to_string(),
     };
-    log::error(format_args!("The event {tag} is not kept: {why}"));
+    log::error(format_args!("cannot store the event {tag}: {why}"));
     false
 }
 
@@ -467,7 +466,7 @@ pub(crate) fn run<T>(
         let ended = ended.or(obeyed).await;
         notify.stopping();
         master.goodbye().await;
-        listener.close("the master ends").await;
+        listener.close("the master is shutting down").await;
         Connected::forget(&cachedir);
         ended
     })
@@ -479,7 +478,7 @@ pub(crate) fn run<T>(
 fn watched() -> Result<Pulse, Error> {
     let pulse = Pulse::default();
     let hung = || {
-        log::error("The master has run none of its tasks for 30 s: it hangs, and ends itself");
+        log::error("The master has run no task for 30 s: it hangs and aborts");
         std::process::abort();
     };
     let watched = pulse.watch(link::EVERY, hung);
@@ -513,7 +512,7 @@ async fn obey_signals(
         tell_changed(configured, reread());
         notify.ready();
     }
-    log::info(format_args!("The master is asked to end"));
+    log::info(format_args!("The master was asked to stop"));
     Ok(())
 }
 
@@ -523,13 +522,13 @@ fn tell_changed(configured: &Opts, read: Result<Opts, String>) {
     let changed = match read {
         Ok(read) => configured.changed(&read),
         Err(error) => {
-            return log::error(format_args!("The configuration cannot be used: {error}"));
+            return log::error(format_args!("cannot use the configuration: {error}"));
         }
     };
     match changed.is_empty() {
-        true => log::info("The configuration is the one that the master was started with"),
+        true => log::info("The configuration is unchanged since the master was started"),
         false => log::warning(format_args!(
-            "These options have changed, and are obeyed when the master is started again: {}",
+            "These options have changed and take effect when the master is restarted: {}",
             changed.join(", ")
         )),
     }
@@ -562,7 +561,7 @@ impl Master {
                 if let Some(minion) = self.minions.get(&id) {
                     let _ = minion
                         .handle
-                        .bye("the master ends", Some(BACK_AFTER_S))
+                        .bye("the master is shutting down", Some(BACK_AFTER_S))
                         .await;
                 }
             }

@@ -37,7 +37,7 @@ impl Connected {
     pub(crate) fn open(cachedir: &Path) -> Self {
         let file = cachedir.join(FILE);
         let addresses = read(&file).unwrap_or_else(|error| {
-            log::warning(format_args!("Cannot read {}: {error}", file.display()));
+            log::warning(format_args!("cannot read {}: {error}", file.display()));
             Vec::new()
         });
         Self { file, addresses }
@@ -62,7 +62,7 @@ impl Connected {
         let written = smol::unblock(move || write(&file, &addresses)).await;
         if let Err(error) = written {
             log::warning(format_args!(
-                "Cannot write {}: {error}",
+                "cannot write {}: {error}",
                 self.file.display()
             ));
         }

@@ -83,8 +83,8 @@ impl Master {
                     continue;
                 }
                 Ok(Err(error)) => {
-                    log::error(format_args!("An event is not kept: {error}"));
-                    handle.close("not kept");
+                    log::error(format_args!("cannot store an event: {error}"));
+                    handle.close("cannot store an event");
                     unacked = Unacked::default();
                     continue;
                 }
@@ -100,7 +100,7 @@ impl Master {
                     smol::spawn(async move { master.answer(&minion, *question).await }).detach();
                 }
                 Ok(Incoming::Bye(bye)) => {
-                    log::info(format_args!("{} says goodbye: {}", link.who(), bye.reason));
+                    log::info(format_args!("{} disconnects: {}", link.who(), bye.reason));
                 }
                 Ok(Incoming::Ack(_)) => {}
                 Err(error) => break error,
@@ -174,12 +174,12 @@ impl Master {
             data: asked.data,
         };
         let Some(begun) = self.take_event(minion, event).await else {
-            let text = "the event is not this minion's to send";
+            let text = "this minion may not send the event";
             return question.fail("refused", text).await;
         };
         match begun.done().await {
             Ok(applied) if !applied.is_void() => question.done(true).await,
-            _ => question.fail("failed", "the event is not kept").await,
+            _ => question.fail("failed", "cannot store the event").await,
         }
     }
 
@@ -242,7 +242,10 @@ impl Master {
             Request::Push(asked) => self.take_file(&minion.id, question, asked).await,
             Request::Ping(_) => question.done(true).await,
             other => {
-                let text = format!("this master does not serve `{}`", other.kind());
+                let text = format!(
+                    "this master does not support the request `{}`",
+                    other.kind()
+                );
                 question.fail("refused", text).await
             }
         };
@@ -286,7 +289,7 @@ impl Master {
         } = answer;
         if !jid::is_jid(&jid) {
             return question
-                .fail("invalid", format!("{jid:?} is no job id"))
+                .fail("invalid", format!("invalid job id {jid:?}"))
                 .await;
         }
         let at_ms = now_ms();
@@ -353,7 +356,7 @@ impl Master {
         data: Map,
     ) -> Result<(Map, Vec<Command>, Option<u64>), No> {
         let answerable = self.answerable(minion, jid).inspect_err(|(_, text)| {
-            let why = format!("key {}: its return is refused: {text}", minion.key);
+            let why = format!("key {}: refused its return: {text}", minion.key);
             self.refusals().log(minion.id.as_str(), why);
         });
         if let Some(at_ms) = answerable? {

@@ -54,7 +54,7 @@ impl Master {
             true => Ok(()),
             false => Err((
                 "refused",
-                "this master takes no files: its option file_recv is off".to_owned(),
+                "this master does not accept files: its option file_recv is off".to_owned(),
             )),
         };
         let begin = move || begin(&folder.join("files"), asked, size_max);
@@ -65,7 +65,7 @@ impl Master {
         let mut coming = match begun {
             Ok(coming) => coming,
             Err((reason, text)) => {
-                log::warning(format_args!("{id}: {text}"));
+                log::warning(format_args!("cannot store a file of {id}: {text}"));
                 return question.fail(reason, text).await;
             }
         };
@@ -76,14 +76,16 @@ impl Master {
                     Ok(()) => {}
                     Err(no) => break Err(no),
                 },
-                Part::Data(_) => break Err(("invalid", "a part is no bytes".to_owned())),
+                Part::Data(_) => {
+                    break Err(("invalid", "a part of the file is not bytes".to_owned()));
+                }
                 Part::Done(_) => break smol::unblock(move || coming.settle()).await,
             }
         };
         match taken {
             Ok(()) => question.done(true).await,
             Err((reason, text)) => {
-                log::warning(format_args!("{id}: {text}"));
+                log::warning(format_args!("cannot store a file of {id}: {text}"));
                 question.fail(reason, text).await
             }
         }
@@ -101,7 +103,7 @@ fn below(path: &str) -> Result<PathBuf, No> {
     let wrong = || {
         (
             "invalid",
-            format!("{path:?} is no path that a file may get here"),
+            format!("cannot store a file at {path:?}: invalid path"),
         )
     };
     let relative = path.trim_start_matches('/');
@@ -127,7 +129,7 @@ fn begin(folder: &Path, asked: Push, size_max: u64) -> Result<Coming, No> {
     let place = folder.join(below(&asked.path)?);
     if asked.size > size_max {
         let (size, path) = (asked.size, &asked.path);
-        let text = format!("{path} has {size} bytes, and {size_max} may come (file_recv_max_size)");
+        let text = format!("{path} has {size} bytes; the limit is {size_max} (file_recv_max_size)");
         return Err(("refused", text));
     }
     let coming = folder.with_file_name("coming");
@@ -136,7 +138,7 @@ fn begin(folder: &Path, asked: Push, size_max: u64) -> Result<Coming, No> {
     let folders = Path::new(&asked.path).components().count();
     if files + folders > FILES_MAX || bytes.saturating_add(asked.size) > quota {
         let text = format!(
-            "{files} files and folders with {bytes} bytes are in {}, and no more than {FILES_MAX} with {quota} (ten times file_recv_max_size) are kept: remove some",
+            "{files} files and folders with {bytes} bytes are in {}; the limits are {FILES_MAX} files and {quota} bytes (ten times file_recv_max_size): remove some",
             folder.display()
         );
         return Err(("refused", text));
@@ -197,7 +199,7 @@ impl Coming {
         let path = &self.asked.path;
         (
             "invalid",
-            format!("{path}: what came is not what was announced"),
+            format!("{path}: the received file does not match its announced size and hash"),
         )
     }
 

@@ -100,10 +100,10 @@ impl Files {
         };
         let path = asked.path;
         if asked.hash.is_some_and(|hash| hash != found.hash) {
-            let text = format!("salt://{path} has changed since it was looked at");
+            let text = format!("salt://{path} has changed since its hash was read");
             return question.fail("invalid", text).await;
         }
-        let broken = |error: std::io::Error| format!("salt://{path}: {error}");
+        let broken = |error: std::io::Error| format!("cannot read salt://{path}: {error}");
         let mut file = smol::fs::File::from(found.file);
         if let Err(error) = file.seek(SeekFrom::Start(asked.offset)).await {
             return question.fail("failed", broken(error)).await;
@@ -138,7 +138,7 @@ pub(crate) fn environment(saltenv: &str) -> Result<(), No> {
     if !saltenv.is_empty() && !saltenv.starts_with('.') && saltenv.bytes().all(fits) {
         return Ok(());
     }
-    Err(("invalid", format!("{saltenv:?} is no environment")))
+    Err(("invalid", format!("invalid environment {saltenv:?}")))
 }
 
 fn listed(roots: &Roots, asked: &List) -> Result<Vec<String>, No> {
@@ -152,7 +152,12 @@ fn listed(roots: &Roots, asked: &List) -> Result<Vec<String>, No> {
         "files" => files,
         "dirs" => folders(&files),
         "symlinks" => links(roots, &asked.saltenv)?,
-        other => return Err(("invalid", format!("there are no lists of {other:?}"))),
+        other => {
+            return Err((
+                "invalid",
+                format!("cannot list {other:?}: use files, dirs or symlinks"),
+            ));
+        }
     };
     entries.retain(|entry| entry.starts_with(&asked.prefix));
     Ok(entries)
@@ -185,7 +190,7 @@ fn found(
     saltenv: &str,
 ) -> Result<Found, No> {
     environment(saltenv)?;
-    let failed = |error: String| ("failed", format!("salt://{path}: {error}"));
+    let failed = |error: String| ("failed", format!("cannot read salt://{path}: {error}"));
     let found = roots.opened(path, saltenv);
     let Some((path_there, mut file)) = found.map_err(|error| failed(error.to_string()))? else {
         let text = format!("salt://{path} is not in the environment {saltenv}");

@@ -15,7 +15,7 @@ impl Master {
         let (grains, ignored) = believed(grains, &minion.bound, &names.unwrap_or_default());
         if !ignored.is_empty() {
             let why = format!(
-                "The grain {} is ignored: the key is not bound to it. A token or a rule of autosign_policy binds keys; the option `bound_grains` names such grains",
+                "ignoring the grain {}: the key is not bound to it. A token or a rule of autosign_policy binds keys; the option `bound_grains` lists such grains",
                 ignored.join(", ")
             );
             self.ignored_grains().log(minion.id.as_str(), why);

@@ -61,7 +61,7 @@ impl Master {
         match matches_with(&known, allowed, kind.as_deref().unwrap_or("glob"), EXACT) {
             Ok(is_allowed) => data.filter(|_| is_allowed),
             Err(error) => {
-                let why = format!("Mine data with an unusable allow_tgt is hidden: {error}");
+                let why = format!("hiding mine data with an invalid allow_tgt: {error}");
                 self.refusals().log(owner.as_str(), why);
                 None
             }

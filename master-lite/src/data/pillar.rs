@@ -120,7 +120,7 @@ mod tests {
                 secrets: false,
             };
             let answer = smol::block_on(pillars.compile(&id, asked));
-            assert_eq!(answer, Err(format!("{named:?} is no environment")));
+            assert_eq!(answer, Err(format!("invalid environment {named:?}")));
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn read(kind: Option<&str>, bytes: &[u8]) -> Result<(String, Value), 
         "application/x-www-form-urlencoded" => Value::Map(form(text)),
         "application/x-yaml" | "text/yaml" => SaltYaml.load(text).map_err(|_| invalid("YAML"))?,
         "text/plain" => json::read(text).unwrap_or_else(|_| text.into()),
-        _ => return Err(Refusal::new(406, "its Content-Type is not supported")),
+        _ => return Err(Refusal::new(406, "the Content-Type is not supported")),
     };
     let data = match data.is_true() {
         true => data,
@@ -33,7 +33,7 @@ pub(super) fn read(kind: Option<&str>, bytes: &[u8]) -> Result<(String, Value), 
 }
 
 fn invalid(what: &str) -> Refusal {
-    Refusal::new(400, format!("the body is no {what}"))
+    Refusal::new(400, format!("the body is not valid {what}"))
 }
 
 /// Returns the fields of a form. A field without a value is left out. A field that occurs more than

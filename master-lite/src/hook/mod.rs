@@ -57,14 +57,15 @@ impl Hook {
             master,
         };
         let server = Server::bind(settings.address, hook, settings.limits).await;
-        server.map_err(|error| format!("{}: {error}", settings.address))
+        server.map_err(|error| format!("cannot listen on {}: {error}", settings.address))
     }
 
     /// Returns the signature in a head and the tag of the event.
     fn shown(&self, head: &Head) -> Result<(Shown, String), Refusal> {
         let (shown, tag) = (Shown::of(head)?, path::tag(head.path())?);
         if matches!(shown, Shown::Hub { .. }) && !self.hub_tags.contains(&tag) {
-            let why = "X-Hub-Signature-256 is not accepted at this path: hook_github_paths does not name it";
+            let why =
+                "X-Hub-Signature-256 is not accepted at this path: it is not in hook_github_paths";
             return Err(Refusal::new(401, why));
         }
         Ok((shown, tag))
@@ -113,11 +114,11 @@ impl Service for Hook {
         match self.seen.take(shown.mac(), until, now_ms() / 1000) {
             Taken::First => {}
             Taken::Again => {
-                let why = "its signature was used before: it is a repetition";
+                let why = "the signature was already used: the request is a replay";
                 return Err(Refusal::new(409, why));
             }
             Taken::Full => {
-                let why = "more signed requests than are remembered (131072; hook_tolerance, hook_rate_all)";
+                let why = "too many signed requests to remember (131072): lower hook_tolerance or hook_rate_all";
                 return Err(Refusal::later(429, 1, why));
             }
         }

@@ -12,7 +12,7 @@ pub(super) fn tag(path: &str) -> Result<String, Refusal> {
     let parts = path.strip_prefix("/hook");
     let parts = parts.filter(|rest| rest.is_empty() || rest.starts_with('/'));
     let Some(parts) = parts else {
-        return Err(Refusal::new(404, "there is nothing at its path"));
+        return Err(Refusal::new(404, "the path is not below /hook"));
     };
     let bad = |why| Refusal::new(400, why);
     let mut tag = BASE.to_owned();

@@ -41,7 +41,8 @@ pub(crate) fn listen(opts: &Opts, option: &'static str) -> Result<Option<SocketA
         return Ok(None);
     };
     let address = text.parse();
-    let address = address.map_err(|_| wrong(option, format!("{text} is no address with a port")));
+    let address =
+        address.map_err(|_| wrong(option, format!("{text} is not an address with a port")));
     address.map(Some)
 }
 
@@ -75,7 +76,7 @@ impl Settings {
         )?;
         let body_max = opts.int("hook_max_body").unwrap_or(1 << 20);
         if body_max > BODY_MAX {
-            return Err(wrong("hook_max_body", format!("it is at most {BODY_MAX}")));
+            return Err(wrong("hook_max_body", format!("the maximum is {BODY_MAX}")));
         }
         let tolerance = opts.int("hook_tolerance").unwrap_or(300);
         let limits = Limits {
@@ -110,7 +111,7 @@ fn hub_tags(opts: &Opts) -> Result<Vec<String>, Error> {
         let tag = path::tag(&path).map_err(|refusal| problem(&refusal.why))?;
         is_whole
             .then_some(tag)
-            .ok_or_else(|| problem("write the path alone, such as /hook/github"))
+            .ok_or_else(|| problem("expected only a path, such as /hook/github"))
     };
     paths.into_iter().map(tag).collect()
 }
@@ -121,7 +122,7 @@ fn tell_of_readers(conf_file: &Path) {
     let mode = std::fs::metadata(conf_file).map(|found| found.mode());
     if mode.is_ok_and(|mode| mode & 0o004 != 0) {
         log::warning(format_args!(
-            "hook_secret: everybody may read {}: hook_secret_file is the place for a secret",
+            "hook_secret: every user can read {}: use hook_secret_file instead",
             conf_file.display()
         ));
     }
@@ -134,7 +135,7 @@ fn secrets(
 ) -> Result<Vec<Vec<u8>>, Error> {
     let (option, secrets) = match (given, file) {
         (Some(_), Some(_)) => {
-            let problem = "hook_secret_file is set as well: only one of them can hold the secret";
+            let problem = "hook_secret_file is also set: set only one of them";
             return Err(wrong("hook_secret", problem));
         }
         (Some(given), None) => {
@@ -150,12 +151,12 @@ fn secrets(
         (None, None) => Default::default(),
     };
     if secrets.is_empty() {
-        let problem = "it needs a secret that requests are signed with: set hook_secret, or hook_secret_file to the path of a file that holds it";
+        let problem = "requests must be signed with a secret: set hook_secret, or hook_secret_file to the path of a file that contains it";
         return Err(wrong("hook_listen", problem));
     }
     if secrets.iter().any(|secret| secret.len() < SECRET_MIN) {
         let problem = format!(
-            "the secret is shorter than {SECRET_MIN} bytes (`openssl rand -hex 32` makes a good one)"
+            "the secret is shorter than {SECRET_MIN} bytes (create one with `openssl rand -hex 32`)"
         );
         return Err(wrong(option, problem));
     }
@@ -171,7 +172,7 @@ fn of_file(path: &Path) -> Result<Vec<Vec<u8>>, Error> {
     let mode = std::fs::metadata(path).map_err(io)?.mode();
     if mode & 0o077 != 0 {
         let path = path.display();
-        let problem = format!("others may read {path}: chmod 600 {path}");
+        let problem = format!("other users can read {path}: run chmod 600 {path}");
         return Err(wrong("hook_secret_file", problem));
     }
     let bytes = std::fs::read(path).map_err(io)?;
@@ -210,7 +211,7 @@ mod tests {
     #[test]
     fn a_hook_without_a_good_secret_is_an_error_that_says_so() {
         assert!(taken(Map::new()).unwrap().is_none());
-        assert!(refused(hook()).contains("`hook_listen`: it needs a secret"));
+        assert!(refused(hook()).contains("`hook_listen`: requests must be signed"));
         let short = refused(hook().with("hook_secret", "short"));
         assert!(
             short.contains("`hook_secret`: the secret is shorter"),
@@ -220,11 +221,11 @@ mod tests {
         let both = hook()
             .with("hook_secret", SECRET)
             .with("hook_secret_file", "/x");
-        assert!(refused(both).contains("hook_secret_file is set as well"));
+        assert!(refused(both).contains("hook_secret_file is also set"));
         let large = hook()
             .with("hook_secret", SECRET)
             .with("hook_max_body", 5 << 20);
-        assert!(refused(large).contains("`hook_max_body`: it is at most"));
+        assert!(refused(large).contains("`hook_max_body`: the maximum is"));
     }
 
     #[test]
@@ -255,7 +256,7 @@ mod tests {
         let new = "another that is good";
         let settings = given(&[new, SECRET]).unwrap().unwrap();
         assert_eq!(settings.secrets, [new.as_bytes(), SECRET.as_bytes()]);
-        assert!(given(&[]).is_err_and(|error| error.contains("it needs a secret")));
+        assert!(given(&[]).is_err_and(|error| error.contains("must be signed with a secret")));
         assert!(given(&[new, "short"]).is_err_and(|error| error.contains("is shorter")));
     }
 
@@ -276,7 +277,7 @@ mod tests {
         assert_eq!(settings.secrets.len(), 2);
         assert_eq!(settings.secrets[1], SECRET.as_bytes());
         std::fs::write(&path, "\n").unwrap();
-        assert!(refused(named()).contains("it needs a secret"));
+        assert!(refused(named()).contains("must be signed with a secret"));
         let missing = hook().with("hook_secret_file", "/nowhere/secret");
         assert!(refused(missing).contains("/nowhere/secret: "));
     }

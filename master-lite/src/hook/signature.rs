@@ -48,13 +48,13 @@ impl Shown {
     /// # Errors
     /// When there is none.
     pub(super) fn of(head: &Head) -> Result<Self, Refusal> {
-        let unreadable = |name| no(format!("its {name} cannot be read"));
+        let unreadable = |name| no(format!("the header {name} is malformed"));
         if let Some(text) = head.header(OWN) {
             return Self::timed(text).ok_or_else(|| unreadable(OWN));
         }
         let Some(text) = head.header(HUB) else {
             return Err(no(format!(
-                "it is not signed: {OWN}, or {HUB} where hook_github_paths allows it"
+                "the request is not signed: use {OWN}, or {HUB} where hook_github_paths allows it"
             )));
         };
         let mac = text.strip_prefix("sha256=").and_then(mac);
@@ -163,19 +163,21 @@ impl Signatures {
             }
             Shown::Hub { .. } if body.first().is_some_and(u8::is_ascii_digit) => {
                 return Err(no(format!(
-                    "{HUB} is not for bodies that begin with a digit"
+                    "{HUB} is not allowed for bodies that begin with a digit"
                 )));
             }
             Shown::Hub { mac } => self.signs(body, mac),
         };
         if !is_right {
-            return Err(no("its signature is wrong"));
+            return Err(no("the signature is wrong"));
         }
         if let Shown::Timed { at, .. } = shown
             && at.abs_diff(now_s) > self.tolerance_s
         {
             let (away, tolerance) = (at.abs_diff(now_s), self.tolerance_s);
-            let why = format!("its time is {away} s from ours, and hook_tolerance is {tolerance}");
+            let why = format!(
+                "the request's time differs from the master's by {away} s; hook_tolerance is {tolerance}"
+            );
             return Err(no(why));
         }
         Ok(shown.until(self.tolerance_s, now_s))

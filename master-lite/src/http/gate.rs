@@ -119,8 +119,7 @@ impl Place {
             // No deadline: it races with the request, which has one.
             None => smol::future::pending().await,
         }
-        let why =
-            format!("{CONNECTIONS_MAX} connections are open, and most of them are of its address");
+        let why = format!("{CONNECTIONS_MAX} connections are open, most of them from this address");
         Refusal::later(429, 1, why)
     }
 }
@@ -154,7 +153,7 @@ impl Gate {
         };
         match all.enter(ip, self.rates, now) {
             Ok(ticket) => Entered::In(place(Some(ticket))),
-            Err(_) if all.away >= AWAY_MAX => Entered::Dropped("there are too many connections"),
+            Err(_) if all.away >= AWAY_MAX => Entered::Dropped("too many connections"),
             Err(refusal) => {
                 all.away += 1;
                 Entered::Away(place(None), refusal)
@@ -176,11 +175,13 @@ impl All {
         let too_many = |what: &str| Refusal::later(429, 1, format!("too many connections{what}"));
         self.forget_the_quiet(now);
         if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&ip) {
-            return Err(too_many(": more addresses than are counted"));
+            return Err(too_many(": too many different addresses"));
         }
         let has = self.places.of(&ip);
         if has >= CONNECTIONS_EACH {
-            return Err(too_many(&format!(" of its address: {CONNECTIONS_EACH}")));
+            return Err(too_many(&format!(
+                " from this address: the limit is {CONNECTIONS_EACH}"
+            )));
         }
         let bucket = self.addresses.entry(ip);
         let bucket = bucket.or_insert_with(|| Bucket::new(rates.each, now));
@@ -190,12 +191,15 @@ impl All {
                 Refusal::later(429, seconds, format!("too many requests {whose}"))
             })
         };
-        take(bucket, "of its address (hook_rate)")?;
-        take(&mut self.bucket, "of all (hook_rate_all)")?;
+        take(bucket, "from this address (hook_rate)")?;
+        take(&mut self.bucket, "from all addresses (hook_rate_all)")?;
         loop {
             match self.places.enter(&ip, 1) {
                 Err(_) if self.places.take_from_fullest(has + 1) => {}
-                taken => return taken.map_err(|_| too_many(&format!(": {CONNECTIONS_MAX}"))),
+                taken => {
+                    return taken
+                        .map_err(|_| too_many(&format!(": the limit is {CONNECTIONS_MAX}")));
+                }
             }
         }
     }
@@ -239,7 +243,7 @@ impl Room {
             return Err(Refusal::later(
                 429,
                 1,
-                "too much is sent at the same time by all",
+                "the bodies of all current requests are too large together",
             ));
         }
         Ok(())

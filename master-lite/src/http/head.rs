@@ -32,12 +32,12 @@ impl Head {
         let bad = |why: &str| Refusal::new(400, why);
         match request.parse(bytes) {
             Ok(httparse::Status::Complete(_)) => {}
-            Ok(httparse::Status::Partial) => return Err(bad("the head is cut off")),
+            Ok(httparse::Status::Partial) => return Err(bad("the request header is incomplete")),
             Err(httparse::Error::TooManyHeaders) => {
-                let why = format!("the head has more than {LINES_MAX} lines");
+                let why = format!("the request header has more than {LINES_MAX} lines");
                 return Err(Refusal::new(431, why));
             }
-            Err(error) => return Err(bad(&format!("this is no HTTP: {error}"))),
+            Err(error) => return Err(bad(&format!("invalid HTTP: {error}"))),
         }
         let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
         Ok(Self {
@@ -111,12 +111,12 @@ fn length(lines: &[httparse::Header<'_>]) -> Result<usize, Refusal> {
             .filter(move |line| line.name.eq_ignore_ascii_case(name))
     };
     if named("Transfer-Encoding").next().is_some() {
-        let why = "the body comes in chunks: it has to come with a Content-Length";
+        let why = "Transfer-Encoding is not supported: send the body with a Content-Length";
         return Err(Refusal::new(411, why));
     }
     let mut lengths = named("Content-Length");
     let (first, second) = (lengths.next(), lengths.next());
-    let bad = || Refusal::new(400, "the Content-Length is no number");
+    let bad = || Refusal::new(400, "the Content-Length is not a number");
     match (first, second) {
         (None, _) => Ok(0),
         (Some(line), None) => {

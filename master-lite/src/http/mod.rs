@@ -87,7 +87,7 @@ impl<S: Service> Server<S> {
         let listener = TcpListener::bind(address).await?;
         // If the configuration gives port 0, the kernel has chosen the port.
         let address = listener.local_addr()?;
-        log::info(format_args!("{}: it listens on {address}", S::NAME));
+        log::info(format_args!("{}: listening on {address}", S::NAME));
         let gate = Arc::new(Gate::new(limits.rates));
         let shared = Arc::new(Shared {
             service,
@@ -104,7 +104,10 @@ impl<S: Service> Server<S> {
             match self.listener.accept().await {
                 Ok((stream, from)) => self.shared.clone().take(stream, from),
                 Err(error) => {
-                    log::error(format_args!("{}: no connection: {error}", S::NAME));
+                    log::error(format_args!(
+                        "{}: cannot accept a connection: {error}",
+                        S::NAME
+                    ));
                     pause(BREATH).await;
                 }
             }
@@ -142,7 +145,7 @@ impl<S: Service> Shared<S> {
             Some(Err(refusal)) => Err(refusal),
             None => {
                 let seconds = self.limits.timeout.as_secs_f64();
-                let why = format!("the request was not here after {seconds} s");
+                let why = format!("the request was not complete after {seconds} s");
                 Err(Refusal::new(408, why))
             }
         };
@@ -179,7 +182,7 @@ impl<S: Service> Shared<S> {
 
     fn tell(&self, from: SocketAddr, status: u16, why: &str) {
         log::warning(format_args!(
-            "{}: {from} is refused ({status}): {why}",
+            "{}: request from {from} refused ({status}): {why}",
             S::NAME
         ));
     }

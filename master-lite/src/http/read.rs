@@ -31,9 +31,9 @@ pub(crate) struct Body {
 async fn more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Result<usize, Refusal> {
     let mut piece = [0; PIECE];
     let count = match stream.read(&mut piece).await {
-        Ok(0) => return Err(Refusal::new(400, "the request is cut off")),
+        Ok(0) => return Err(Refusal::new(400, "the request is incomplete")),
         Ok(count) => count,
-        Err(error) => return Err(Refusal::new(400, format!("the connection: {error}"))),
+        Err(error) => return Err(Refusal::new(400, format!("connection error: {error}"))),
     };
     bytes.extend(piece.iter().take(count));
     Ok(count)
@@ -60,7 +60,7 @@ pub(super) async fn head(
             return Ok((Head::parse(&bytes, from)?, rest));
         }
         if bytes.len() >= HEAD_MAX {
-            let why = format!("the head is longer than {HEAD_MAX} bytes");
+            let why = format!("the request header is longer than {HEAD_MAX} bytes");
             return Err(Refusal::new(431, why));
         }
         searched = bytes.len();
@@ -78,7 +78,7 @@ pub(super) async fn body(
 ) -> Result<Body, Refusal> {
     if head.length > most {
         let why = match most {
-            0 => "no body is wanted".to_owned(),
+            0 => "a body is not allowed".to_owned(),
             most => format!("the body is larger than {most} bytes (hook_max_body)"),
         };
         return Err(Refusal::new(413, why));
@@ -87,7 +87,7 @@ pub(super) async fn body(
     room.more(bytes.len())?;
     if head.is_expecting && bytes.is_empty() && head.length > 0 {
         let word = stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
-        word.map_err(|error| Refusal::new(400, format!("the connection: {error}")))?;
+        word.map_err(|error| Refusal::new(400, format!("connection error: {error}")))?;
     }
     while bytes.len() < head.length {
         let count = more(stream, &mut bytes).await?;

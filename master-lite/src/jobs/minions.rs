@@ -54,7 +54,7 @@ impl Minions {
         } else {
             all.awaited.remove(&id);
             if let Some(old) = all.by_id.insert(id, connected) {
-                old.handle.close("the minion has come again");
+                old.handle.close("the minion has connected again");
             }
         }
         number

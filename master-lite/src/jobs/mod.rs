@@ -133,7 +133,7 @@ impl Master {
     ) -> Result<Published, String> {
         let jid = match &asked.jid {
             Some(jid) if jid::is_jid(jid) => jid.clone(),
-            Some(other) => return Err(format!("{other:?} is no job id")),
+            Some(other) => return Err(format!("invalid job id {other:?}")),
             None => jid::new(),
         };
         let keep = job_commands(&asked, user, &jid, &minions, &missing);
@@ -275,7 +275,7 @@ async fn in_turn<T>(turn: SemaphoreGuardArc, doing: impl Future<Output = T>) -> 
 async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, NoReturn)>) {
     let jid = job.jid.clone();
     if let Err(error) = asked(&minion, job).await {
-        log::warning(format_args!("The job {jid} was not taken by {id}: {error}"));
+        log::warning(format_args!("{id} did not accept the job {jid}: {error}"));
         let why = match error {
             Error::Failed { .. } => NoReturn::Refused,
             _ => NoReturn::Lost,
@@ -459,7 +459,7 @@ impl Published {
     /// Gives up the minions that report that they still work.
     fn give_all_up(&mut self) {
         log::warning(format_args!(
-            "The job {} is not waited for any longer (job_wait_max); {} minions have not returned",
+            "No longer waiting for the job {} (job_wait_max); {} minions have not returned",
             self.jid,
             self.left.len()
         ));
@@ -493,7 +493,9 @@ impl Published {
                 Ok(true) => {}
                 Ok(false) => self.given_up.push((id, NoReturn::NotRunning)),
                 Err(error) => {
-                    log::info(format_args!("{id} does not say what it does: {error}"));
+                    log::info(format_args!(
+                        "cannot ask {id} for its running jobs: {error}"
+                    ));
                     self.given_up.push((id, NoReturn::Lost));
                 }
             }

@@ -44,7 +44,7 @@ impl Page {
     ) -> Result<Server<Self>, String> {
         let last = Mutex::default();
         let server = Server::bind(address, Self { master, last }, LIMITS).await;
-        server.map_err(|error| format!("{address}: {error}"))
+        server.map_err(|error| format!("cannot listen on {address}: {error}"))
     }
 
     fn last(&self) -> Option<String> {
@@ -59,7 +59,7 @@ impl Service for Page {
 
     fn check(&self, head: &Head) -> Result<(), Refusal> {
         if head.path() != "/metrics" {
-            return Err(Refusal::new(404, "there is nothing at its path"));
+            return Err(Refusal::new(404, "the path is not /metrics"));
         }
         match head.method.as_str() {
             "GET" => Ok(()),
@@ -79,7 +79,9 @@ impl Service for Page {
                 Ok(Answer::good(KIND, text))
             }
             Err(error) => {
-                log::error(format_args!("metrics_listen: {error}"));
+                log::error(format_args!(
+                    "metrics_listen: cannot read the metrics: {error}"
+                ));
                 Err(Refusal::later(503, 1, error.to_string()))
             }
         }
@@ -102,20 +104,20 @@ impl Master {
     fn measured_master(&self, text: &mut Text) {
         let metrics = self.metrics();
         let version = [(env!("CARGO_PKG_VERSION"), 1)];
-        let help = "Which version this is.";
+        let help = "Version of the master.";
         text.by("gauge", ("build_info", "version"), help, version);
-        let help = "When the master was started, in seconds since 1970.";
+        let help = "Start time of the master, in seconds since 1970.";
         let began = seconds(metrics.began_ms);
         text.one("gauge", "start_time_seconds", help, began);
-        let help = "Minions that are connected.";
+        let help = "Connected minions.";
         let connected = self.minions().ids().len();
         text.one("gauge", "connections", help, connected);
-        let help = "Peers that have proved a key and said hello.";
+        let help = "Peers that have authenticated with a key.";
         text.one("counter", "hellos_total", help, metrics.hellos.number());
-        let help = "What peers were told about their keys.";
+        let help = "Decisions about the keys of peers.";
         let auth = metrics.auth.numbers();
         text.by("counter", ("auth_total", "act"), help, auth);
-        let help = "Requests to the hook by how they were answered.";
+        let help = "Requests to the hook, by status code.";
         let requests = metrics.requests.numbers();
         text.by("counter", ("hook_requests_total", "code"), help, requests);
     }
@@ -123,13 +125,13 @@ impl Master {
     fn measured_store(&self, text: &mut Text) -> Result<(), Error> {
         let states = KeyState::ALL.map(KeyState::as_str);
         let keys = states.into_iter().zip(self.store().key_counts()?);
-        text.by("gauge", ("keys", "state"), "Keys by their state.", keys);
+        text.by("gauge", ("keys", "state"), "Keys, by state.", keys);
         let (first, next) = self.store().log()?;
-        let help = "Events that were ever written to the log.";
+        let help = "Events written to the log.";
         text.one("counter", "events_total", help, next.saturating_sub(1));
-        let help = "Events that the log has now.";
+        let help = "Events in the log.";
         text.one("gauge", "event_log_events", help, next - first.min(next));
-        let help = "How large the events of the log are.";
+        let help = "Size of the events in the log, in bytes.";
         let bytes = self.store().log_bytes()?;
         text.one("gauge", "event_log_bytes", help, bytes);
         Ok(())
@@ -137,13 +139,13 @@ impl Master {
 
     fn measured_reactor(&self, text: &mut Text) -> Result<(), Error> {
         let metrics = self.metrics();
-        let help = "Reactions that have ended, by how.";
+        let help = "Finished reactions, by state.";
         let reactions = metrics.reactions.numbers();
         text.by("counter", ("reactions_total", "state"), help, reactions);
-        let help = "Events that a rule of the reactor has taken and is not done with.";
+        let help = "Events that a rule of the reactor has begun and not finished.";
         let waiting = metrics.reactions_waiting.number();
         text.one("gauge", "reactions_waiting", help, waiting);
-        let help = "Events between the end of the log and what a rule of the reactor is done with.";
+        let help = "Events in the log that a rule of the reactor has not finished.";
         let mut behind = BTreeMap::<String, u64>::new();
         for rule in self.reactor().rules() {
             let (_, next) = self.store().log()?;
@@ -156,26 +158,26 @@ impl Master {
             *most = next.saturating_sub(done + 1).max(*most);
         }
         text.by("gauge", ("reactor_behind_events", "rule"), help, behind);
-        let help = "From an event to the end of what a rule of the reactor made of it.";
+        let help = "Time from an event to the end of its reaction, in seconds.";
         text.histogram("reaction_seconds", help, &metrics.reaction_seconds);
         Ok(())
     }
 
     fn measured_jobs(&self, text: &mut Text) {
         let metrics = self.metrics();
-        let help = "Jobs that were sent.";
+        let help = "Jobs sent.";
         text.one("counter", "jobs_total", help, metrics.jobs.number());
-        let help = "Jobs whose returns are waited for.";
+        let help = "Jobs that wait for returns.";
         let running = self.waiting().count();
         text.one("gauge", "jobs_waited_for", help, running);
-        let help = "Returns of minions: kept, there already, or refused.";
+        let help = "Returns of minions: kept, duplicate or refused.";
         let returns = [
             ("kept", metrics.returns.number()),
             ("duplicate", metrics.duplicates.number()),
             ("refused", metrics.returns_refused.number()),
         ];
         text.by("counter", ("returns_total", "result"), help, returns);
-        let help = "From a job to the return of a minion.";
+        let help = "Time from a job to the return of a minion, in seconds.";
         text.histogram("job_return_seconds", help, &metrics.job_seconds);
     }
 }

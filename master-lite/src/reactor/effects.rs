@@ -144,7 +144,10 @@ impl Master {
         let known = match known {
             Ok(known) => known,
             Err(error) => {
-                log::error(format_args!("The rule {} waits: {error}", rule.glob));
+                log::error(format_args!(
+                    "cannot read the reaction of the rule {}, retrying: {error}",
+                    rule.glob
+                ));
                 return false;
             }
         };
@@ -266,7 +269,7 @@ impl Master {
         if !client.may_be_done_again() {
             if board.was_begun(at) {
                 let text = format!(
-                    "the master ended while {} ran: whether it was done is not known, and it is not done again",
+                    "the master stopped while {} was running: its result is unknown, and it is not repeated",
                     client.fun
                 );
                 return (State::Unknown, text);
@@ -324,7 +327,7 @@ fn taken(published: &Published, given_up: &[(Id, NoReturn)]) -> Outcome {
     let is_lost = given_up.iter().any(|(_, why)| *why == NoReturn::Lost);
     let is_refused = given_up.iter().any(|(_, why)| *why == NoReturn::Refused);
     match (published.minions.is_empty(), is_refused, is_lost) {
-        (true, _, _) => (State::Done, "no minion has it to do".to_owned()),
+        (true, _, _) => (State::Done, "no minion matched the target".to_owned()),
         (_, true, _) => failed(said.join(", ")),
         (_, _, true) => (State::Unknown, said.join(", ")),
         _ => (State::Done, said.join(", ")),

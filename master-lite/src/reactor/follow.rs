@@ -109,7 +109,10 @@ impl Follower {
             let next = lock(&self.progress).read + 1;
             if next < upto {
                 if let Err(error) = self.past(next, upto).await {
-                    log::error(format_args!("The rule {} waits: {error}", self.rule.glob));
+                    log::error(format_args!(
+                        "cannot read the events for the rule {}, retrying: {error}",
+                        self.rule.glob
+                    ));
                     pause(BREATH).await;
                 }
                 continue;
@@ -169,7 +172,7 @@ impl Follower {
     async fn lost(&self, from: u64, count: u64) {
         let glob = &self.rule.glob;
         let text = format!(
-            "The rule {glob} was too slow for {count} events from number {from} on: the log has them no more"
+            "The rule {glob} was too slow and missed {count} events from number {from} on: the log no longer has them"
         );
         log::error(format_args!("{text}"));
         let data = Map::new()
@@ -272,7 +275,7 @@ impl Follower {
         if done >= self.pruned + KEPT_STEP {
             self.pruned = done;
             if let Err(error) = self.prune(cursor).await {
-                log::error(format_args!("Old reactions stay: {error}"));
+                log::error(format_args!("cannot delete old reactions: {error}"));
             }
         }
     }

@@ -110,7 +110,7 @@ const BANKS: [(&str, Cache); 3] = [
 fn bank(name: &str) -> Result<Cache, Error> {
     let found = BANKS.into_iter().find(|(known, _)| *known == name);
     found.map(|(_, cache)| cache).ok_or_else(|| {
-        let problem = format!("{name:?} is not kept here: grains, pillar and mine are");
+        let problem = format!("unknown bank {name:?}: use grains, pillar or mine");
         Error::argument("bank", problem)
     })
 }

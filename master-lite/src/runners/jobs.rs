@@ -238,7 +238,8 @@ fn digits(name: &'static str, time: Option<&Value>) -> Result<Option<String>, Er
     };
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
     if digits.len() < 4 || text.chars().any(char::is_alphabetic) {
-        let problem = format!("write {text:?} in digits, as 2026-11-22 10:30");
+        let problem =
+            format!("invalid time {text:?}: write it in digits, such as 2026-11-22 10:30");
         return Err(Error::argument(name, problem));
     }
     Ok(Some(digits))

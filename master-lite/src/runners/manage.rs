@@ -281,7 +281,7 @@ fn by_presence(
     show_ip: bool,
 ) -> Result<Value, Error> {
     if show_ip {
-        let problem = "the addresses of minions are not kept".to_owned();
+        let problem = "the addresses of minions are not stored".to_owned();
         return Err(Error::argument("show_ip", problem));
     }
     let master: &Master = master(cx)?;

@@ -50,7 +50,7 @@ pub(crate) static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry {
 fn master(cx: &Exec) -> Result<&Arc<Master>, Error> {
     let any = cx.shared.targets.as_any();
     any.and_then(|any| any.downcast_ref())
-        .ok_or_else(|| Error::refused("There is no master here.".to_owned()))
+        .ok_or_else(|| Error::refused("This function needs a master.".to_owned()))
 }
 
 /// Returns the accepted minions that match a target.

@@ -32,7 +32,7 @@ fn show_pillar(cx: &Exec, args: ShowPillar) -> Result<Value, Error> {
     };
     let id: Id = name
         .parse()
-        .map_err(|_| Error::argument("minion", format!("{name:?} is no minion's id")))?;
+        .map_err(|_| Error::argument("minion", format!("invalid minion id {name:?}")))?;
     let grains = master.store().cached(Cache::Grains, &id);
     let grains = grains.map_err(unreadable)?;
     let asked = Pillar {

@@ -194,7 +194,7 @@ fn explain(cx: &Exec, args: Explain) -> Result<Value, Error> {
     };
     let Some(event) = found else {
         let rules = matching(master, &args.event.to_text());
-        let text = "the log has no such event; these rules are for such a tag";
+        let text = "the log has no such event; these rules match the tag";
         return Ok(Map::new().with("comment", text).with("rules", rules).into());
     };
     let rules = master.reactor().rules();
@@ -234,12 +234,14 @@ fn explained(master: &Master, rule: &Rule, event: &Event) -> Result<Value, Error
         return Ok(reaction.map(|one| one.shown()).unwrap_or_default().into());
     }
     if reactor::is_own(&event.data) {
-        return Ok("it is an event of the reactor's own".into());
+        return Ok("the event was sent by the reactor itself".into());
     }
     let read = master.store().cursor(&cursor(rule)).map_err(unreadable)?;
     Ok(match read.unwrap_or_default() >= event.sequence {
-        true => "the rule was not there yet, this master was not the leader, or it is too long ago",
-        false => "it waits for its turn",
+        true => {
+            "the rule did not exist yet, this master was not the leader, or the event is too old"
+        }
+        false => "the event is still waiting to be processed",
     }
     .into())
 }

@@ -240,7 +240,7 @@ fn what_is_remembered_is_found_and_forgotten_by_target() {
     assert!(
         world
             .run("cache.list", r#"["cloud"]"#)
-            .contains("not kept here")
+            .contains("unknown bank")
     );
 }
 

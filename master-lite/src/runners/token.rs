@@ -43,7 +43,7 @@ state::exec_module! {
 
 fn create(cx: &Exec, args: Create) -> Result<Value, Error> {
     let uses = u64::try_from(args.uses).ok().filter(|uses| *uses > 0);
-    let uses = uses.ok_or_else(|| Error::argument("uses", "it is 1 or more".to_owned()))?;
+    let uses = uses.ok_or_else(|| Error::argument("uses", "it must be 1 or more".to_owned()))?;
     let ttl = milliseconds(&args.ttl).map_err(|text| Error::argument("ttl", text))?;
     let bind = Map::new()
         .with("role", args.role)
@@ -92,7 +92,7 @@ fn revoke(cx: &Exec, args: Revoke) -> Result<Value, Error> {
     let (name, take) = token::revoked(&args.token);
     let known = token::list(master(cx)?.store()).map_err(Error::refused)?;
     if !known.iter().any(|(known, _)| *known == name) {
-        return Err(Error::refused(format!("there is no token {name}")));
+        return Err(Error::refused(format!("unknown token {name}")));
     }
     apply(cx, take)?;
     Ok(true.into())

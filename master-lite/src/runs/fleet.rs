@@ -81,7 +81,7 @@ impl Targets for Fleet {
     fn fire(&self, _cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
         match smol::block_on(self.master.fire(tag, without_token(data))) {
             true => Ok(()),
-            false => Err(Error::refused("The event is not kept.".to_owned())),
+            false => Err(Error::refused("Cannot store the event.".to_owned())),
         }
     }
 
@@ -174,7 +174,7 @@ async fn read_log(store: &Store, from: u64, to: u64, sink: &Arc<dyn Fn(Event) + 
     });
     if let Err(error) = read.await {
         log::error(format_args!(
-            "cannot read the events {from} to {to} of the log, and a run waits for events: {error}"
+            "cannot read the events {from} to {to} of the log, although a run waits for events: {error}"
         ));
     }
 }
@@ -222,8 +222,8 @@ fn sentence(why: NoReturn) -> &'static str {
     match why {
         NoReturn::NotConnected => "Minion did not return. [Not connected]",
         NoReturn::NotRunning => "Minion did not return. [No response]",
-        NoReturn::Lost => "Minion did not return. [Lost: whether it has done the job is not known]",
-        NoReturn::Refused => "Minion did not take the job.",
+        NoReturn::Lost => "Minion did not return. [Lost: unknown whether it has run the job]",
+        NoReturn::Refused => "Minion did not accept the job.",
     }
 }
 

@@ -147,7 +147,7 @@ fn name(what: &'static str, text: &str) -> Result<(), Refusal> {
 }
 
 pub(super) fn damaged(what: &str) -> Failure {
-    Failure::Read(format!("{what} cannot be read"))
+    Failure::Read(format!("cannot read {what}"))
 }
 
 fn append(batch: &mut Batch<'_>, event: Event, origin: Option<Origin>) -> Outcome {

@@ -286,7 +286,7 @@ fn known(batch: &mut Batch<'_>, id: &Id) -> Result<Option<Key>, Failure> {
         return Ok(None);
     };
     let key = Key::of_row(id.clone(), &bytes);
-    let key = key.ok_or_else(|| Failure::Read(format!("the key of {id} cannot be read")))?;
+    let key = key.ok_or_else(|| Failure::Read(format!("cannot read the key of {id}")))?;
     Ok(Some(key))
 }
 

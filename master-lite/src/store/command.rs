@@ -351,7 +351,7 @@ pub(crate) enum Refusal {
     },
     /// Too many keys are pending.
     #[error(
-        "{limit} keys are pending, and no more are taken (pending_keys_max): accept, reject or delete some"
+        "{limit} keys are pending, the maximum (pending_keys_max): accept, reject or delete some"
     )]
     Full {
         /// The maximum number of pending keys.
@@ -359,7 +359,7 @@ pub(crate) enum Refusal {
     },
     /// Too many keys of one address are pending.
     #[error(
-        "{limit} keys of {from} are pending, and no more are taken (pending_keys_per_address): accept, reject or delete some"
+        "{limit} keys of {from} are pending, the maximum (pending_keys_per_address): accept, reject or delete some"
     )]
     FullOfAddress {
         /// The maximum number of pending keys of one address.
@@ -368,13 +368,13 @@ pub(crate) enum Refusal {
         from: String,
     },
     /// A token does not have the expected data any more.
-    #[error("the token {name} was used or changed meanwhile")]
+    #[error("the token {name} was used or changed in the meantime")]
     Changed {
         /// Its name.
         name: String,
     },
     /// A name or number that cannot be stored.
-    #[error("{what} {text:?} cannot be kept: it is empty, longer than {limit} bytes or has a NUL")]
+    #[error("cannot store {what} {text:?}: it is empty, longer than {limit} bytes or contains NUL")]
     Name {
         /// The kind of name.
         what: &'static str,
@@ -384,7 +384,7 @@ pub(crate) enum Refusal {
         limit: usize,
     },
     /// A value that is too large or too deep.
-    #[error("{what} cannot be kept: {why}")]
+    #[error("cannot store {what}: {why}")]
     Value {
         /// The kind of value.
         what: &'static str,

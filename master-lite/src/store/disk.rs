@@ -206,7 +206,7 @@ fn tell_holder(folder: &Path, lock: &Path, wait: Duration) {
         |process| format!("the process {process}"),
     );
     value::log::warning(format_args!(
-        "{}: {who} has this store open; it is waited for, for {} s at most",
+        "{}: {who} has this store open; waiting for it for up to {} s",
         folder.display(),
         wait.as_secs()
     ));
@@ -221,14 +221,14 @@ fn format_of(folder: &Path) -> Result<Option<u64>, Error> {
         Ok(_) => {}
         Err(source) if source.kind() == io::ErrorKind::NotFound => {
             return match folder.join("tables").exists() {
-                true => Err(damaged(folder, "the file format is missing".to_owned())),
+                true => Err(damaged(folder, "the file `format` is missing".to_owned())),
                 false => Ok(None),
             };
         }
         Err(source) => return Err(Error::io(&path, &source)),
     }
     let format = text.trim_end().parse();
-    let what = || format!("the file format says {text:?}");
+    let what = || format!("the file `format` contains {text:?}");
     format.map(Some).map_err(|_| damaged(folder, what()))
 }
 

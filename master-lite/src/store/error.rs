@@ -16,7 +16,7 @@ pub(crate) enum Error {
     },
     /// A later release wrote the store.
     #[error(
-        "{folder}: the store has format {found}, and this program knows formats up to {known}: use the program that wrote it or a later one, or move the folder away to begin with an empty store"
+        "{folder}: the store has format {found}, and this program supports formats up to {known}: use the program that wrote it or a later one, or move the folder away to start with an empty store"
     )]
     Newer {
         /// The store's folder.
@@ -28,7 +28,7 @@ pub(crate) enum Error {
     },
     /// The folder's contents cannot be read.
     #[error(
-        "{folder}: the store is damaged ({what}): stop the master, move the folder away and put back a copy of it, or begin with an empty store: keys come back from the files in pki_dir, events and jobs do not"
+        "{folder}: the store is damaged ({what}): stop the master, move the folder away and restore a backup, or start with an empty store: keys are restored from the files in pki_dir, events and jobs are lost"
     )]
     Damaged {
         /// The store's folder.
@@ -46,7 +46,7 @@ pub(crate) enum Error {
     },
     /// A write failed: no command is accepted until writes work again.
     #[error(
-        "{folder}: the store cannot be written ({why}): nothing more is kept, and nothing is acknowledged, until it can be"
+        "{folder}: cannot write the store ({why}): nothing is stored or acknowledged until it is writable again"
     )]
     Broken {
         /// The store's folder.

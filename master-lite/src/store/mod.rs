@@ -222,7 +222,7 @@ impl Store {
     }
 
     fn disk(&self) -> Result<Arc<Disk>, Error> {
-        let why = || "it is being opened again".to_owned();
+        let why = || "it is being reopened".to_owned();
         self.shared.disk().ok_or_else(|| Error::Broken {
             folder: self.shared.folder.clone(),
             why: why(),
@@ -282,7 +282,7 @@ impl Shared {
                 }
                 Err(held) if Instant::now() > until => {
                     self.put_disk(Some(held));
-                    return Err("it is being read all the time".to_owned());
+                    return Err("it has open readers all the time".to_owned());
                 }
                 Err(held) => disk = held,
             }

@@ -286,6 +286,6 @@ impl Store {
 
     /// Returns the value, or an error that the store is damaged.
     pub(super) fn whole<T>(&self, what: &str, read: Option<T>) -> Result<T, Error> {
-        read.ok_or_else(|| self.unreadable(format!("{what} cannot be read")))
+        read.ok_or_else(|| self.unreadable(format!("cannot read {what}")))
     }
 }

@@ -228,7 +228,7 @@ impl Args<'_> {
     /// Returns the globs of `match`, which is a text with commas or a list.
     fn globs(&self) -> Result<Vec<String>, Error> {
         match self.given.get("match") {
-            Some(Value::Map(_)) => Err(wrong(self.fun, "match: a glob is expected".to_owned())),
+            Some(Value::Map(_)) => Err(wrong(self.fun, "match: expected a glob".to_owned())),
             Some(Value::Str(text)) => Ok(text.split(',').map(str::to_owned).collect()),
             Some(given @ (Value::List(_) | Value::Tuple(_))) => Ok(given.texts()),
             Some(given) => Ok(vec![given.to_text()]),
@@ -241,7 +241,7 @@ impl Args<'_> {
         match self.given.get("match") {
             Some(Value::Map(by_status)) => named(keys, by_status),
             _ if self.fun.ends_with("_dict") => {
-                let problem = "match: a dictionary of lists of ids by status is expected";
+                let problem = "match: expected a dictionary of lists of ids by status";
                 Err(wrong(self.fun, problem.to_owned()))
             }
             _ => matched(keys, &self.globs()?),

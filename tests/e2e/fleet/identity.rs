@@ -92,7 +92,7 @@ fn an_instance_of_aws_is_let_in_once_and_comes_to_its_highstate() {
     });
     // Whoever has got hold of the document comes too late.
     fleet.start_instance("web-2-i-0a1", &aws, "");
-    fleet.stays_out("web-2-i-0a1", "is in already, as web-i-0a1");
+    fleet.stays_out("web-2-i-0a1", "is already accepted as web-i-0a1");
     assert_eq!(fleet.let_in(&["web-i-0a1", "web-2-i-0a1"]), 1);
     // The instance's own key is deleted: another one may come.
     fleet.kill_minion("web-i-0a1");
@@ -128,9 +128,9 @@ fn documents_of_aws_that_are_forged_old_or_of_others_let_nobody_in() {
         // It is for another instance than its id says.
         (
             Aws::new("i-0b7").with("i-0b7", "i-0b8"),
-            "the id has to hold",
+            "the id must contain",
         ),
-        (Aws::new("i-0b9").broken(), "cannot be read"),
+        (Aws::new("i-0b9").broken(), "invalid document"),
     ];
     for (aws, why) in cases {
         let id = format!("web-{}", aws.instance);
@@ -196,8 +196,8 @@ fn a_token_of_google_is_good_with_the_key_that_it_was_made_for() {
     fleet.start_instance("m3", &other, "enroll_identity_audience: elsewhere\n");
     fleet.start_instance("m4", &expired, "");
     fleet.start_instance("m5", &foreign, "");
-    fleet.stays_out("m2", "was made for another audience");
-    fleet.stays_out("m3", "was made for another audience");
+    fleet.stays_out("m2", "is for another audience");
+    fleet.stays_out("m3", "is for another audience");
     fleet.stays_out("m4", "has expired");
     fleet.stays_out("m5", "has the project");
     assert_eq!(fleet.keys("acc"), ["m1"]);
@@ -232,11 +232,11 @@ fn an_attested_document_of_azure_lets_its_machine_in() {
     let expired = Metadata::start(Azure::new("d3e0e374-0003").made("01/01/20 00:00:00 -0000"));
     let again = Metadata::start(Azure::new("d3e0e374-fda6-4649-bbc9-7f20dc379f34"));
     let all = [
-        ("m2", stolen, "was made for another nonce"),
-        ("m3", other, "certificate is not to be trusted"),
-        ("m4", forged, "certificate is not to be trusted"),
+        ("m2", stolen, "is for another nonce"),
+        ("m3", other, "certificate is not trusted"),
+        ("m4", forged, "certificate is not trusted"),
         ("m5", expired, "has expired"),
-        ("m6", again, "is in already, as m1"),
+        ("m6", again, "is already accepted as m1"),
     ];
     for (id, metadata, _) in &all {
         fleet.start_instance(id, metadata, "");
@@ -270,7 +270,7 @@ fn a_master_that_is_killed_lets_an_instance_in_once_all_the_same() {
         fleet.soon("the other one was refused", || {
             fleet
                 .master_log()
-                .contains(&format!("aws/123456789012/{instance} is in already"))
+                .contains(&format!("aws/123456789012/{instance} is already accepted"))
         });
         assert_eq!(fleet.let_in(&ids), 1);
         for id in ids {

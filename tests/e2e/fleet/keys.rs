@@ -281,9 +281,9 @@ fn tokens_that_are_revoked_expired_or_made_up_let_nobody_in() {
         fleet.soon_in("un", id);
     }
     fleet.soon("each is told of", || {
-        fleet.is_told("m1", "token is not known here")
+        fleet.is_told("m1", "token is unknown")
             && fleet.is_told("m2", "has expired")
-            && fleet.is_told("m3", "token is not known here")
+            && fleet.is_told("m3", "token is unknown")
     });
     assert!(fleet.keys("acc").is_empty());
     // A token with zero uses is refused when it is created.
@@ -360,7 +360,7 @@ autosign_grains_dir: /none
         fleet.soon_in("un", id);
     }
     fleet.start_minion("few-2", "");
-    fleet.soon_logged("it has accepted all that it may now");
+    fleet.soon_logged("it has reached its `max`");
     fleet.soon_in("un", "few-2");
     assert_eq!(fleet.keys("acc").len(), 3);
 }

@@ -323,7 +323,7 @@ fn a_runner_that_a_crash_cut_off_is_told_of_and_not_done_again() {
     fleet.start_master();
     fleet.soon("it is told of", || states(&fleet, "my/tag") == ["unknown"]);
     let failed = runner(&fleet, &["reactor.failed"]).to_string();
-    assert!(failed.contains("it is not done again"), "{failed}");
+    assert!(failed.contains("it is not repeated"), "{failed}");
     let told = events(&fleet, "the/end");
     let told = told.iter().find(|(tag, _)| tag == "salt/reactor/error");
     let (_, told) = told.unwrap();

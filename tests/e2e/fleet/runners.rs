@@ -121,7 +121,7 @@ fn files_come_to_the_master_where_it_takes_them() {
     assert!(kept.join("reports/today").is_file());
     // A11
     let crafted = push(&["upload_path=../../m2/files/x"]);
-    assert!(crafted.out.contains("is no path"), "{}", crafted.out);
+    assert!(crafted.out.contains("invalid path"), "{}", crafted.out);
     fs::write(&file, "x".repeat(1_100_000)).unwrap();
     let large = push(&["upload_path=/large"]);
     assert!(large.out.contains("file_recv_max_size"), "{}", large.out);
@@ -232,10 +232,10 @@ fn a_master_that_is_hung_up_on_stays_and_says_what_it_does_not_obey_yet() {
     .unwrap();
     let pid = fleet.master.as_ref().unwrap().0.id().to_string();
     hang_up(&pid);
-    fleet.soon_logged("obeyed when the master is started again: nodegroups, timeout");
+    fleet.soon_logged("take effect when the master is restarted: nodegroups, timeout");
     fs::write(&file, "timeout: [").unwrap();
     hang_up(&pid);
-    fleet.soon_logged("The configuration cannot be used");
+    fleet.soon_logged("cannot use the configuration");
     fs::write(&file, text).unwrap();
     fleet.soon("it still answers", answers);
 }

@@ -79,14 +79,14 @@ fn watch(input: Input) -> Result<Watch, AskError> {
         .is_some_and(|node| node.as_str() != Some("master"));
     if elsewhere || given.get("sock_dir").is_some_and(Value::is_true) {
         return Err(invalid(
-            "only the events of the configured master can be listened to".to_owned(),
+            "event() can only listen to the configured master".to_owned(),
         ));
     }
     let truth = |name: &str| given.get(name).is_some_and(Value::is_true);
     let from = given.get("from").filter(|from| !from.is_null());
     let from = from.map(|from| {
         let number = from.as_int().and_then(|number| u64::try_from(number).ok());
-        number.ok_or_else(|| invalid(format!("from: {} is no number of the log", from.to_text())))
+        number.ok_or_else(|| invalid(format!("from: {} is not an event number", from.to_text())))
     });
     Ok(Watch {
         from: from.transpose()?,

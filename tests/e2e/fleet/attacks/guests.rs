@@ -406,7 +406,9 @@ fn m3_a_role_that_no_key_is_bound_to_gives_no_pillar() {
         assert_eq!(matched("G@role:db"), is_believed);
         assert!(matched("G@tier:db"));
         let log = fleet.master_log();
-        let ignored = log.lines().filter(|line| line.contains("is ignored"));
+        let ignored = log
+            .lines()
+            .filter(|line| line.contains("ignoring the grain"));
         assert_eq!(ignored.count(), usize::from(!is_believed), "{log}");
     }
 }
