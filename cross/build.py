@@ -1,12 +1,13 @@
-"""build [TARGET...]: the static binaries, one folder each in target/cross/, with checksum and SBOM; all targets without words.
+"""build [TARGET...]: build the static binaries, one folder for each target in target/cross/, with checksum and SBOM (default: all targets).
 
-TARGET is a name or a triple of sizes.toml. On a fresh Debian machine it installs what toolchain.toml names, which needs root.
-At the end stands a table: target, binary, size, budget, and whether it ran here. Exit status 1 where one failed or is too large.
+TARGET is a name or a triple of sizes.toml. Missing Debian packages of toolchain.toml are installed, which requires root.
+At the end, a table shows target, binary, size, budget and whether the binary ran here. The exit status is 1 if a build failed, or if a
+binary is too large or did not run.
 
-  --install         install the tools, and build nothing
-  --any-toolchain   go on with other versions than toolchain.toml names
-  --report          say for each crate how many bytes of each binary are its code
-  --commit REV      what `--versions-report` names (default: that of the checkout)
+  --install         install the tools only
+  --any-toolchain   accept other versions than those in toolchain.toml
+  --report          show the code size of each crate in each binary
+  --commit REV      set the commit that `--versions-report` shows (default: the checkout's)
 """
 import argparse, hashlib, json, os, re, shutil, subprocess, sys, tempfile, tomllib
 from pathlib import Path
@@ -48,7 +49,7 @@ def triple(name, sizes):
     for target, about in sizes.items():
         if name in (target, about["name"]):
             return target
-    sys.exit(f"build: {name} is no target; there are: {' '.join(about['name'] for about in sizes.values())}")
+    sys.exit(f"build: unknown target {name}; available targets: {' '.join(about['name'] for about in sizes.values())}")
 
 
 # The tools.
@@ -58,12 +59,12 @@ def zig_home():
 
 
 def install(toolchain):
-    """Debian's packages that are missing, and zig in a folder of its own."""
+    """Installs the missing Debian packages, and zig into a separate folder."""
     wanted = toolchain["debian"]["packages"]
     there = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *wanted], capture_output=True, text=True)
     missing = [name for name in wanted if f"{name} installed" not in there.stdout.splitlines()]
     if missing and os.geteuid() != 0:
-        sys.exit(f"build: these packages are missing, and only root can install them: {' '.join(missing)}")
+        sys.exit(f"build: these packages are missing, install them or run this as root: {' '.join(missing)}")
     if missing:
         quiet = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
         subprocess.run(["apt-get", "update", "-q"], env=quiet)
@@ -86,24 +87,24 @@ def check(toolchain, any_toolchain):
     wanted = toolchain["debian"]["rustc"]
     if found == wanted:
         return
-    told = f"build: /usr/bin/rustc is {found}, and toolchain.toml names {wanted}"
+    told = f"build: /usr/bin/rustc has version {found}, but toolchain.toml requires {wanted}"
     if not any_toolchain:
-        sys.exit(f"{told}. What comes out would not be the same bytes; --any-toolchain goes on.")
+        sys.exit(f"{told}. The binaries would not be reproducible; use --any-toolchain to build anyway.")
     print(told, file=sys.stderr)
 
 
 # The builds.
 
 def environment(about, commit):
-    """Nothing of the caller's settings reaches a build, and no path of this machine its result."""
+    """Returns the environment of a build: without the caller's settings, and so that no path of this machine is in the binary."""
     home = os.environ.get("CARGO_HOME", str(Path.home() / ".cargo"))
     venv, scratch = zig_home(), ROOT / "target" / "cross"
     flags = [
-        # zig brings musl and the start files.
+        # zig provides musl and the start files.
         "-Clink-self-contained=no",
         "-Ctarget-feature=+crt-static",
         "-Crelocation-model=static",
-        # It aborts on a panic: nothing reads the tables.
+        # The program aborts on a panic, so the unwind tables are not needed.
         "-Cforce-unwind-tables=no",
         f"--remap-path-prefix={ROOT}=/pinch",
         f"--remap-path-prefix={home}=/cargo",
@@ -115,7 +116,7 @@ def environment(about, commit):
         "CARGO_HOME": home,
         "RUSTC": "/usr/bin/rustc",
         "CARGO": "/usr/bin/cargo",
-        # std is built from source, which a stable compiler does only so.
+        # std is built from source, which a stable compiler only does with this setting.
         "RUSTC_BOOTSTRAP": "1",
         "CARGO_ZIGBUILD_ZIG_PATH": str(venv / "bin" / "python-zig"),
         "CARGO_ZIGBUILD_CACHE_DIR": str(scratch / "zigbuild"),
@@ -135,10 +136,10 @@ def commit_of(args):
 
 def zigbuild(target, about):
     words = ["cargo-zigbuild", "zigbuild", "--locked", "--quiet", "--release", "--target", target]
-    # Its features are those that it has without being asked, but for the traces of a program that is built without their tables.
-    # Its sorting, searching and printing of numbers are the small ones: 0.15 MB less, and 0.2 % more instructions in a run.
+    # The default features of std without backtraces, which need the unwind tables.
+    # optimize_for_size uses smaller code for sorting, searching and printing numbers: 0.15 MB less, and 0.2 % more instructions in a run.
     words += ["-Zbuild-std=std,panic_abort", "-Zbuild-std-features=panic-unwind,optimize_for_size"]
-    # The standard library is in every call's way: as small as the rest it would be 20 kB less, and a run 5 % longer.
+    # The standard library is used everywhere: optimized for size like the rest, it would be 20 kB smaller, and a run would take 5 % longer.
     for crate in ["core", "alloc", "std"]:
         words += ["--config", f'profile.release.package.{crate}.opt-level="s"']
     for binary in binaries(about):
@@ -147,12 +148,12 @@ def zigbuild(target, about):
 
 
 def binaries(about):
-    """Those that a target has a budget for."""
+    """Returns the binaries for which a target has a budget."""
     return [binary for binary in BINARIES if binary in about]
 
 
 def built(target, about, args):
-    """A row of the table for each binary of a target."""
+    """Builds a target, and returns a row of the table for each of its binaries."""
     print(f"== {about['name']} ({target})", flush=True)
     env = environment(about, commit_of(args))
     if subprocess.run(zigbuild(target, about), cwd=ROOT, env=env).returncode != 0:
@@ -183,11 +184,11 @@ def is_static(binary):
     told = output(["file", "-b", str(binary)])
     if "statically linked" in told or "static-pie linked" in told:
         return True
-    print(f"build: {binary} is not static: {told}", file=sys.stderr)
+    print(f"build: {binary} is not statically linked: {told}", file=sys.stderr)
     return False
 
 
-# What each binary is asked, in a folder of its own, and what it answers.
+# For each binary, a command that is run in a temporary folder, and the expected output.
 QUESTIONS = {
     "pinch": (["salt-call", "--local", "test.ping"], {"local": True}),
     "pinch-master": (["salt-key", "-L"], {"minions": [], "minions_pre": [], "minions_denied": [], "minions_rejected": []}),
@@ -195,7 +196,7 @@ QUESTIONS = {
 
 
 def tried(binary, emulator):
-    """Whether the binary answers here."""
+    """Runs the binary on this machine. Returns `yes` or the problem."""
     (applet, *words), answer = QUESTIONS[binary.name]
     with tempfile.TemporaryDirectory() as scratch:
         for name in ("minion", "master"):
@@ -219,10 +220,10 @@ def show(rows):
         print(f"{row['name']:<10} {row['binary']:<12} {size:>10} {row['budget']:>10,}  {row['ran']}{over}")
 
 
-# What is in a binary.
+# The contents of a binary.
 
 def packages(binary, target, about, env):
-    """The crates that are linked into a binary for a target, by cargo's word."""
+    """Returns the crates that are linked into a binary for a target, according to cargo."""
     words = ["/usr/bin/cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={target}", *about.get("words", [])]
     data = json.loads(output(words, cwd=ROOT, env=env))
     nodes = {node["id"]: node for node in data["resolve"]["nodes"]}
@@ -241,7 +242,7 @@ def packages(binary, target, about, env):
 
 
 def sbom(binary, target, about, env):
-    """CycloneDX 1.5, in an order and with a date that two builds share."""
+    """Returns the SBOM (CycloneDX 1.5), sorted and without a date, so that it is reproducible."""
     locked = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     sums = {(one["name"], one["version"]): one.get("checksum") for one in locked}
     components, subject = [], None
@@ -268,7 +269,7 @@ def sbom(binary, target, about, env):
 
 
 def report(target, about, env):
-    """Bytes of code by crate, from the symbols of the same build left unstripped."""
+    """Prints the code size of each crate, from the symbols of the same build without stripping."""
     env = dict(env, CARGO_PROFILE_RELEASE_STRIP="none", CARGO_TARGET_DIR=env["CARGO_TARGET_DIR"] + "-symbols")
     env["CARGO_ENCODED_RUSTFLAGS"] += "\x1f-Csymbol-mangling-version=v0"
     run(zigbuild(target, about), cwd=ROOT, env=env)
@@ -289,20 +290,20 @@ def weigh(binary):
 
 
 def crate_of(symbol):
-    """The crate that a function was written in: the first that its mangled name tells, the word after its disambiguator."""
+    """Returns the crate of a function: the first one in its mangled name, which is the word after the disambiguator."""
     found = re.search(r"C(?:s[0-9A-Za-z]*_)?(\d+)_?([A-Za-z_]\w*)", symbol) if symbol.startswith("_R") else None
     return found.group(2)[: int(found.group(1))] if found else "C and assembler"
 
 
 def run(words, **given):
     if subprocess.run(words, **given).returncode != 0:
-        sys.exit(f"build: this failed: {' '.join(words)}")
+        sys.exit(f"build: command failed: {' '.join(words)}")
 
 
 def output(words, **given):
     done = subprocess.run(words, capture_output=True, text=True, **given)
     if done.returncode != 0:
-        sys.exit(f"build: this failed: {' '.join(words)}\n{done.stderr}")
+        sys.exit(f"build: command failed: {' '.join(words)}\n{done.stderr}")
     return done.stdout
 
 

@@ -1,4 +1,4 @@
-"""Files as they lie in a package, and archives of them that come out the same every time."""
+"""The files of a package, and reproducible archives of them."""
 
 import dataclasses
 import gzip
@@ -10,7 +10,7 @@ import tarfile
 
 @dataclasses.dataclass
 class Entry:
-    """A file with its content, or a link to `link`, or a folder."""
+    """A file with `data`, a link to `link`, or a folder."""
     path: str
     data: bytes | None = None
     link: str | None = None
@@ -18,7 +18,7 @@ class Entry:
 
 
 def with_folders(entries):
-    """The entries sorted, each after the folders above it."""
+    """Returns the entries sorted, with their parent folders before them."""
     found = {entry.path: entry for entry in entries}
     for entry in entries:
         parts = entry.path.split("/")
@@ -29,7 +29,7 @@ def with_folders(entries):
 
 
 def tar(entries, epoch, kind=tarfile.GNU_FORMAT, prefix="", hashes=False, end=True):
-    """A tar archive. `hashes` puts apk's checksum of each file beside it, without `end` the two last blocks are left off."""
+    """Returns a tar archive. `hashes` adds apk's checksum of each file; without `end`, the two empty blocks at the end are omitted."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=kind) as archive:
         for entry in entries:
@@ -51,7 +51,7 @@ def tar(entries, epoch, kind=tarfile.GNU_FORMAT, prefix="", hashes=False, end=Tr
                 info.pax_headers = {"APK-TOOLS.checksum.SHA1": hashlib.sha1(content).hexdigest()}
             archive.addfile(info, io.BytesIO(entry.data or b""))
         length = archive.offset
-    # tarfile fills up to records of 20 blocks; two empty blocks are the end.
+    # tarfile pads the archive to records of 20 blocks, but two empty blocks are enough as the end.
     return out.getvalue()[:length + (1024 if end else 0)]
 
 
@@ -60,14 +60,14 @@ def gz(data):
 
 
 def is_static(binary, expected, target, fail):
-    """Whether the program asks for no interpreter; fails where it is not one for this target."""
+    """Returns true if the program has no interpreter. Fails if it was built for another target."""
     if binary[:4] != b"\x7fELF":
-        fail("the program is no ELF file")
+        fail("the binary is not an ELF file")
     size, order = binary[4], binary[5]
     byte_order = "<" if order == 1 else ">"
     machine = struct.unpack_from(byte_order + "H", binary, 18)[0]
     if [size, order, machine] != expected:
-        fail(f"the program's header (class, byte order, machine) is {[size, order, machine]}, that of {target} would be {expected}")
+        fail(f"the ELF header (class, byte order, machine) of the binary is {[size, order, machine]}, but {target} needs {expected}")
     if size == 2:
         start, width, count = (struct.unpack_from(byte_order + kind, binary, at)[0] for kind, at in (("Q", 32), ("H", 54), ("H", 56)))
     else:

@@ -1,4 +1,4 @@
-"""One function a format: it takes the job and an empty folder to work in, and returns the files that it has written."""
+"""One function for each format. It takes the job and an empty working folder, and returns the files that it has written."""
 
 import dataclasses
 import datetime
@@ -32,7 +32,7 @@ class Job:
     here: pathlib.Path
 
     def text(self, path, **more):
-        """A file of this folder with its @NAMES@ filled in."""
+        """Returns a file of this folder with its @NAMES@ replaced."""
         text = (self.here / path).read_text()
         values = {
             "NAME": self.name, "VERSION": self.version, "TARGET": self.target, "SUMMARY": self.about["summary"],
@@ -56,7 +56,10 @@ class Job:
         return [f"{self.name}.1", *(f"{self.name}-{applet}.1" for applet in self.about["applets"])]
 
     def service_files(self, *places):
-        """(source, service, path, mode) of those files of its services whose kind is among the (kind, path, mode); `*` is the service's name."""
+        """Yields (source, service, path, mode) of the files of its services whose kind is in `places`.
+
+        A place is (kind, path, mode), and `*` in its path is replaced by the name of the service.
+        """
         for service in self.about.get("services", []):
             for kind, path, mode in places:
                 source = f"services/{service}/{kind}"
@@ -64,19 +67,19 @@ class Job:
                     yield source, service, path.replace("*", service), mode
 
     def services(self, *places):
-        """The same with what is in them."""
+        """Returns these files as entries with their contents."""
         return [Entry(path, self.text(source, SERVICE=service).encode(), mode=mode)
                 for source, service, path, mode in self.service_files(*places)]
 
     def units(self):
-        """What `systemctl enable` would be given."""
+        """Returns the units that a user can enable with `systemctl enable`."""
         kinds = [("systemd.timer", "*.timer", 0), ("systemd.service", "*.service", 0)]
         names = [path for _, _, path, _ in self.service_files(*kinds)]
         wanted = [path for _, _, path, _ in self.service_files(("systemd.wants", "*.service", 0))]
         return [name for name in names if name not in wanted and (name.replace(".service", ".timer") not in names or name.endswith(".timer"))]
 
     def settings(self):
-        """The only files of a package that a user changes."""
+        """Returns the configuration files of the package."""
         return [path for _, _, path, _ in self.service_files(("default", "etc/default/*", 0))]
 
 
@@ -86,7 +89,7 @@ def written(path, data):
 
 
 def run(*words, **more):
-    """Runs a program; what it says is shown when it fails."""
+    """Runs a program. Its output is shown only if it fails."""
     done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, **more)
     if done.returncode:
@@ -95,7 +98,7 @@ def run(*words, **more):
 
 
 def put(entries, folder):
-    """Lays the entries out in a folder, whatever the umask."""
+    """Writes the entries to a folder, regardless of the umask."""
     folder.mkdir(exist_ok=True)
     folder.chmod(0o755)
     for entry in with_folders(entries):
@@ -108,7 +111,7 @@ def put(entries, folder):
 
 
 def shared(job, zsh="usr/share/zsh/site-functions", prefix="usr/", pages=gz):
-    """The program, its pages and completions: under names that no package of Salt has."""
+    """Returns the program, its man pages and its completions, under names that no package of Salt uses."""
     name, docs = job.name, job.docs
     entries = [
         Entry(f"{prefix}bin/{name}", job.binary, mode=0o755),
@@ -127,11 +130,11 @@ def shared(job, zsh="usr/share/zsh/site-functions", prefix="usr/", pages=gz):
 
 
 def third_party(job, prefix="usr/"):
-    """The licences of the crates in the program, which ask to go with it."""
+    """Returns the licences of the crates in the program, which must be shipped with it."""
     return Entry(f"{prefix}share/licenses/{job.name}/THIRD-PARTY.gz", gz((job.docs / f"{job.name}.licences").read_bytes()))
 
 
-# Where units, which are not enabled, and their settings go.
+# The places of units, which are not enabled, and of their settings.
 SYSTEMD = [("systemd.service", "usr/lib/systemd/system/*.service", 0o644), ("systemd.timer", "usr/lib/systemd/system/*.timer", 0o644),
            ("systemd.wants", "usr/lib/systemd/system/multi-user.target.d/*.conf", 0o644),
            ("default", "etc/default/*", 0o644)]
@@ -141,7 +144,7 @@ SCRIPTS = ["openrc", "procd", "runit", "sysvinit"]
 
 
 def installing(job, places, source, root):
-    """The same in the words of a recipe, which has the files of a service in a folder of its name."""
+    """Returns the commands with which a recipe installs the files of services, each of which has a folder."""
     return "\n".join(f"\tinstall -Dm{mode:o} {source}{file} {root}/{path}" for file, _, path, mode in job.service_files(*places))
 
 
@@ -163,7 +166,7 @@ def deb(job, scratch):
     entries += all_services(job, f"{doc}/examples", without=("systemd.service", "systemd.timer", "systemd.wants", "default"))
     overrides = job.text("debian/lintian-overrides")
     if job.static:
-        overrides += f"# It is meant to run on any machine, and brings its C library along.\n{name}: statically-linked-binary [usr/bin/{name}]\n"
+        overrides += f"# The program runs on any machine, so it contains its C library.\n{name}: statically-linked-binary [usr/bin/{name}]\n"
     entries.append(Entry(f"usr/share/lintian/overrides/{name}", overrides.encode()))
     root = scratch / "root"
     put(entries, root)
@@ -191,7 +194,7 @@ def deb(job, scratch):
 
 
 def libraries(job, root, scratch):
-    """What a program that is not static depends on."""
+    """Returns the dependencies of a dynamically linked program."""
     if job.static:
         return ""
     put([Entry("debian/control", b"Source: x\n\nPackage: x\nArchitecture: any\n")], scratch)
@@ -249,12 +252,12 @@ def apk(job, scratch):
         run("openssl", "dgst", "-sha1", "-sign", job.apk_key, "-out", scratch / "signature", scratch / "control")
         entry = Entry(f".SIGN.RSA.{pathlib.Path(job.apk_key).name}.pub", (scratch / "signature").read_bytes())
         signature = gz(tar_of([entry], job.epoch, tarfile.PAX_FORMAT, end=False))
-    # The name says the machine, as nothing else outside the package does; `apk add` takes any name.
+    # The file name contains the architecture, which is otherwise only visible inside the package; `apk add` accepts any name.
     return [written(job.out / f"{name}-{version}.{job.names['apk']}.apk", signature + control + data)]
 
 
 def ipk(job, _scratch):
-    """OpenWrt's format: a compressed tar of two compressed tars, as its scripts/ipkg-build writes it."""
+    """OpenWrt's format: a compressed tar of two compressed tars, like that of its scripts/ipkg-build."""
     name, version, arch = job.name, f"{job.version}-1", job.names["ipk"]
     entries = [Entry(f"usr/bin/{name}", job.binary, mode=0o755), third_party(job), *job.services(*PROCD)]
     dot = [Entry("./", mode=0o755)]
@@ -275,7 +278,7 @@ def ipk(job, _scratch):
 
 
 def unlink_in_image(job):
-    """opkg also installs into the root of an image that is being made."""
+    """Returns unlink.sh for opkg, which also installs into the root of an image during its build."""
     return job.text("recipes/unlink.sh").replace('"/usr/bin/$', '"$IPKG_INSTROOT/usr/bin/$').strip()
 
 
@@ -290,7 +293,7 @@ def tar(job, _scratch):
 
 
 def recipes(job, scratch):
-    """What other distributions build packages with: each packages the tarball, whose sums it holds."""
+    """The recipes of other distributions. Each one packages the tarball and contains its checksum."""
     data = tar(job, scratch)[0].read_bytes()
     values = {"SHA256": hashlib.sha256(data).hexdigest(), "SHA512": hashlib.sha512(data).hexdigest(), "TARBALL": job.tarball().name,
               "PRERM": job.text("recipes/openwrt.prerm", UNLINK=unlink_in_image(job)).replace("$", "$$").strip(),
@@ -314,7 +317,7 @@ def recipes(job, scratch):
 
 
 def arch(job, scratch):
-    """makepkg packages the tarball by our PKGBUILD. It writes the folder that it works in into the package: always the same one."""
+    """makepkg packages the tarball with our PKGBUILD. It writes its working folder into the package, so the folder is always the same."""
     recipes(dataclasses.replace(job, out=scratch), scratch)
     folder = pathlib.Path("/var/tmp/pinch-makepkg")
     with open("/var/tmp/pinch-makepkg.lock", "w") as lock:
@@ -325,12 +328,12 @@ def arch(job, scratch):
         for path in [*(scratch / "recipes/arch" / job.name).iterdir(), scratch / job.tarball().name]:
             written(folder / path.name, path.read_bytes())
         (folder / "out").mkdir()
-        # It does not work as root.
+        # makepkg refuses to run as root.
         user = []
         if os.geteuid() == 0:
             run("chown", "-R", "nobody", folder)
             user = ["setpriv", "--reuid=nobody", "--clear-groups"]
-        # It would write down which packages are installed here: none is by pacman.
+        # makepkg would record the packages that pacman has installed here, so it gets no pacman.
         machine = job.names["arch"]
         environment = os.environ | {"PKGDEST": str(folder / "out"), "PKGEXT": ".pkg.tar.zst", "CARCH": machine, "PACMAN": "true", "PACKAGER": MAINTAINER, "HOME": str(folder)}
         run(*user, "makepkg", "--nodeps", "--force", "--config", job.here / "recipes/makepkg.conf", cwd=folder, env=environment)
@@ -341,7 +344,7 @@ def arch(job, scratch):
 
 
 def oci(job, _scratch):
-    """An image of the program alone, as an OCI image layout in a tar file."""
+    """An image with only the program, as an OCI image layout in a tar file."""
     entries = [Entry(f"usr/bin/{job.name}", job.binary, mode=0o755), third_party(job)]
     entries += [Entry(f"usr/bin/{applet}", link=job.name) for applet in job.about["applets"]]
     entries += [Entry("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n"), Entry("etc/group", b"root:x:0:\n"),

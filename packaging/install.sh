@@ -1,16 +1,16 @@
 #!/bin/sh
-# install.sh [--prefix DIR] [--root DIR] [--links] [--remove]: copies what lies beside it to DIR (/usr/local), or removes it again.
-# --root DIR   below DIR, as if that were the root of a machine
-# --links      also links for @APPLETS@, where nothing has these names
-# Needs a POSIX shell, cp, mkdir, mv, chmod, rm, ln, readlink and dirname. /etc/salt is not touched.
+# install.sh [--prefix DIR] [--root DIR] [--links] [--remove]: install the files beside this script to DIR (/usr/local), or remove them.
+# --root DIR   install below DIR, which is the root of another system
+# --links      also make links for @APPLETS@, if these names are free
+# Needs a POSIX shell, cp, mkdir, mv, chmod, rm, ln, readlink and dirname. /etc/salt is not changed.
 set -eu
 
 prefix=/usr/local root= links= remove=
 while [ $# != 0 ]; do
 	case $1 in
-	--prefix) prefix=${2?--prefix needs a folder} && shift ;;
+	--prefix) prefix=${2?--prefix requires a folder} && shift ;;
 	--prefix=*) prefix=${1#*=} ;;
-	--root) root=${2?--root needs a folder} && shift ;;
+	--root) root=${2?--root requires a folder} && shift ;;
 	--root=*) root=${1#*=} ;;
 	--links) links=yes ;;
 	--remove) remove=yes ;;
@@ -19,7 +19,7 @@ while [ $# != 0 ]; do
 		exit
 		;;
 	*)
-		echo "install.sh: $1 is no option; see --help" >&2
+		echo "install.sh: unknown option $1; see --help" >&2
 		exit 64
 		;;
 	esac
@@ -52,19 +52,19 @@ if [ -n "$remove" ]; then
 	exit
 fi
 
-# Before anything is copied, what would not be replaced is known.
+# Check for links that must not be replaced before copying anything.
 if [ -n "$links" ]; then
 	for applet in @APPLETS@; do
 		link=$to/bin/$applet
 		if { [ -e "$link" ] || [ -L "$link" ]; } && ! is_ours "$link"; then
-			echo "install.sh: $link is another program's and stays; leave --links off, or choose another --prefix" >&2
+			echo "install.sh: cannot replace $link, which belongs to another program; omit --links, or choose another --prefix" >&2
 			exit 73
 		fi
 	done
 fi
 files | while read -r file mode; do
 	mkdir -p "$(dirname "$to/$file")"
-	# Beside it and renamed: a program that runs cannot be written over.
+	# Copy to a new name and rename: a running program cannot be overwritten.
 	cp "$here/$file" "$to/$file.new"
 	chmod "$mode" "$to/$file.new"
 	mv "$to/$file.new" "$to/$file"

@@ -1,6 +1,6 @@
-"""licences.py PACKAGE TARGET: the licences of the crates that are linked into a program, with the texts that come with each.
+"""licences.py PACKAGE TARGET: print the licences of the crates that are linked into a program, with their texts.
 
-Most of them ask that their text goes with the program. A crate that brings none along must name a licence whose text another one brought.
+Most licences require that their text is shipped with the program. A crate without a text must have a licence whose text another crate has.
 """
 
 import json
@@ -21,28 +21,28 @@ def main():
         for text in sorted(own_texts(crate)):
             texts.setdefault(text, []).append(named(crate))
     without = [(named(crate), ", ".join(crate["authors"]) or "its authors") for crate in crates if not own_texts(crate)]
-    # What the compiler brings along, and the C library of a static program.
+    # The standard library, and the C library of a static program.
     without.append(("Rust's standard library", "the Rust Project's developers, MIT OR Apache-2.0"))
     if "musl" in target:
         without.append(("musl", "copyright 2005-2020 Rich Felker and others, MIT"))
-    print(f"{package} holds code of these crates, under these licences:\n")
+    print(f"{package} contains code of these crates, under these licences:\n")
     for crate in crates:
-        print(f"  {named(crate)}: {crate['license'] or 'as its file says'}")
-    print("\nThese bring no text of their own; those of the licences that they name stand below:\n")
+        print(f"  {named(crate)}: {crate['license'] or 'see its licence file'}")
+    print("\nThese crates contain no licence text; the texts of their licences are below:\n")
     print("\n".join(f"  {name}: {whose}" for name, whose in without))
     for text, holders in texts.items():
         print(f"\n{'-' * 100}\n{', '.join(holders)}\n{'-' * 100}\n\n{text}")
 
 
 def linked(package, target):
-    """The crates of others in a program, without those that only build it: by cargo's word."""
+    """Returns the third-party crates in a program, without build dependencies, according to cargo."""
     words = ["cargo", "tree", "--locked", "--prefix=none", "--edges=normal,no-proc-macro", f"--package={package}", f"--target={target}", "--format={p}"]
     tree = run(words)
     found = {tuple(line.split()[:2]) for line in tree.splitlines() if line and "(/" not in line}
     every = json.loads(run(["cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={target}"]))["packages"]
     crates = [crate for crate in every if (crate["name"], "v" + crate["version"]) in found]
     if len(crates) != len(found) or not crates:
-        sys.exit(f"packaging/licences: cargo names {len(found)} crates of {package} and knows {len(crates)}")
+        sys.exit(f"packaging/licences: cargo tree lists {len(found)} crates of {package}, but cargo metadata has {len(crates)} of them")
     return sorted(crates, key=lambda crate: (crate["name"], crate["version"]))
 
 

@@ -1,6 +1,6 @@
-"""Writes packages of a program that is built already. Started by `build`, which installs what is needed.
+"""Writes packages of a binary. Started by `build`, which installs the necessary tools.
 
-Everything is written so that the same input gives the same bytes: files sorted, owned by root, dated SOURCE_DATE_EPOCH.
+The packages are reproducible: files are sorted, owned by root and dated SOURCE_DATE_EPOCH.
 """
 
 import argparse
@@ -17,9 +17,9 @@ import formats
 HERE = pathlib.Path(__file__).parent
 EPILOG = """formats:
   deb  rpm  apk (Alpine)  ipk (OpenWrt)  arch (pacman)
-  tar      a tarball with install.sh, which asks for no more than busybox
+  tar      a tarball with install.sh, which needs only busybox
   oci      a container image as a tar file of an OCI image layout
-  recipes  APKBUILD, PKGBUILD, a Makefile for an OpenWrt feed and a Yocto recipe, which package the tarball"""
+  recipes  APKBUILD, PKGBUILD, an OpenWrt feed Makefile and a Yocto recipe that package the tarball"""
 
 
 def main():
@@ -27,14 +27,14 @@ def main():
     table = tomllib.loads((HERE / "architectures.toml").read_text())
     packages = tomllib.loads((HERE / "packages.toml").read_text())
     if asked.package not in packages:
-        fail(f"no package {asked.package} in packages.toml, which has {', '.join(packages)}")
+        fail(f"unknown package {asked.package}; packages.toml has {', '.join(packages)}")
     names = table.get(asked.target.replace("-gnu", "-musl"))
     if names is None:
-        fail(f"no target {asked.target} in architectures.toml, which has {', '.join(table)}")
+        fail(f"unknown target {asked.target}; architectures.toml has {', '.join(table)}")
     binary = pathlib.Path(asked.binary).read_bytes()
     static = archives.is_static(binary, names["elf"], asked.target, fail)
     if not static and not asked.dynamic:
-        fail(f"{asked.binary} is not static: it needs the C library of the machine that it was built on (--dynamic packages it nevertheless)")
+        fail(f"{asked.binary} is not statically linked, it needs the C library of the build machine (use --dynamic to package it anyway)")
     job = formats.Job(
         name=asked.package, about=packages[asked.package], version=asked.version or version(), target=asked.target,
         names=names | ({"ipk": asked.ipk_arch} if asked.ipk_arch else {}), binary=binary, static=static,
@@ -43,7 +43,7 @@ def main():
     )
     for wanted in asked.format:
         if wanted not in ("tar", "recipes") and wanted not in names:
-            fail(f"{wanted} has no name for {asked.target} in architectures.toml")
+            fail(f"cannot write {wanted}: architectures.toml has no {wanted} name for {asked.target}")
     job.out.mkdir(parents=True, exist_ok=True)
     for wanted in asked.format:
         with tempfile.TemporaryDirectory(prefix="packaging-") as scratch:
@@ -53,18 +53,18 @@ def main():
 
 def arguments():
     parser = argparse.ArgumentParser(
-        prog="packaging/build", description="Writes packages of a program that is built already.",
+        prog="packaging/build", description="Write packages of a binary.",
         epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("format", nargs="+", choices="deb rpm apk ipk arch tar oci recipes".split(), metavar="FORMAT")
-    parser.add_argument("--binary", required=True, metavar="FILE", help="the program")
-    parser.add_argument("--target", required=True, metavar="TRIPLE", help="what it was built for: a section of architectures.toml")
-    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="where the packages go")
+    parser.add_argument("--binary", required=True, metavar="FILE", help="the binary")
+    parser.add_argument("--target", required=True, metavar="TRIPLE", help="the target of the binary: a section of architectures.toml")
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the output folder")
     parser.add_argument("--package", default="pinch", metavar="NAME", help="an entry of packages.toml (default pinch)")
     parser.add_argument("--version", metavar="VERSION", help="the version (default that of Cargo.toml)")
-    parser.add_argument("--docs", required=True, metavar="DIR", help="man pages, completions and licences (default: made by cargo)")
-    parser.add_argument("--apk-key", metavar="FILE", help="sign the .apk with this RSA key; FILE.pub is what machines trust")
-    parser.add_argument("--ipk-arch", metavar="NAME", help="OpenWrt's name of the processor, if not that of the table")
-    parser.add_argument("--dynamic", action="store_true", help="package a program that is not static")
+    parser.add_argument("--docs", required=True, metavar="DIR", help="the folder of man pages, completions and licences (default: generated with cargo)")
+    parser.add_argument("--apk-key", metavar="FILE", help="sign the .apk with this RSA key; machines need FILE.pub")
+    parser.add_argument("--ipk-arch", metavar="NAME", help="OpenWrt's name of the processor (default: from architectures.toml)")
+    parser.add_argument("--dynamic", action="store_true", help="allow a dynamically linked binary")
     return parser.parse_args()
 
 
@@ -74,13 +74,13 @@ def version():
 
 
 def epoch():
-    """SOURCE_DATE_EPOCH, else the date of the last commit."""
+    """Returns SOURCE_DATE_EPOCH, or else the date of the last commit."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     if given is None:
         log = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=HERE, capture_output=True, text=True)
         given = log.stdout.strip()
     if not given.isdecimal():
-        fail("SOURCE_DATE_EPOCH is not a number of seconds, and there is no commit to take the date from")
+        fail("cannot determine the date: SOURCE_DATE_EPOCH is not a number of seconds, or it is not set and there is no git commit")
     os.environ["SOURCE_DATE_EPOCH"] = given
     return int(given)
 

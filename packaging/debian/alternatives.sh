@@ -1,7 +1,7 @@
 #!/bin/sh
-# The part that postinst and prerm have in common: which names the program may take, and how it gives them back.
+# The common part of postinst and prerm: which names the program may use, and how it releases them.
 set -eu
-# Each link with the name of its alternative and what it leads to; the first one is the applet itself.
+# Prints each link of an applet with the name of its alternative and its target; the first one is the applet itself.
 links() {
 	echo "/usr/bin/$1 $1 /usr/bin/@NAME@"
 	echo "/usr/share/man/man1/$1.1.gz $1.1.gz /usr/share/man/man1/@NAME@-$1.1.gz"
@@ -9,7 +9,7 @@ links() {
 	echo "/usr/share/fish/vendor_completions.d/$1.fish $1.fish /usr/share/fish/vendor_completions.d/@NAME@.fish"
 }
 
-# Whether nothing stands at LINK but what leads to us. Another program's stays, and that may be a link too.
+# Succeeds if LINK does not exist or leads to us. Files and links of other programs are not touched.
 ours() {
 	case $(readlink "$1") in
 	"/etc/alternatives/$2" | "$3") return 0 ;;
@@ -17,7 +17,7 @@ ours() {
 	[ ! -e "$1" ] && [ ! -L "$1" ]
 }
 
-# Gives the names of APPLET back. update-alternatives would remove any link that stands there: others' are put aside meanwhile.
+# Releases the names of APPLET. update-alternatives would remove any link at these paths, so links of others are moved aside meanwhile.
 withdraw() {
 	update-alternatives --query "$1" >/dev/null 2>&1 || return 0
 	links "$1" | while read -r link name target; do

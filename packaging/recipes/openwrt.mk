@@ -1,4 +1,4 @@
-# A package of an OpenWrt feed. It packages @TARBALL@, which lies in the folder dl of the build.
+# A package of an OpenWrt feed. It packages @TARBALL@, which must be in the folder dl of the build.
 include $(TOPDIR)/rules.mk
 
 PKG_NAME:=@NAME@
@@ -13,7 +13,7 @@ PKG_MAINTAINER:=@MAINTAINER@
 
 include $(INCLUDE_DIR)/package.mk
 
-# It is built already, and static: it needs no library of the image.
+# The binary is prebuilt and static, so it needs no library of the image.
 RSTRIP:=:
 STRIP:=:
 

@@ -1,4 +1,4 @@
-# Links that `@NAME@ install-links` has made go with the program that they lead to.
+# Remove the links that `@NAME@ install-links` has made, because their target is removed.
 for applet in @APPLETS@; do
 	[ "$(readlink "/usr/bin/$applet")" != /usr/bin/@NAME@ ] || rm "/usr/bin/$applet"
 done

@@ -1,4 +1,4 @@
-# Packages @TARBALL@, which lies in a folder `files` beside this recipe.
+# Packages @TARBALL@, which must be in the folder `files` beside this recipe.
 SUMMARY = "@SUMMARY@"
 LICENSE = "@LICENSE@"
 LIC_FILES_CHKSUM = "file://LICENSE;md5=@LICENSE_MD5@"
@@ -24,7 +24,7 @@ do_install() {
 
 CONFFILES:${PN} = "@CONFFILES@"
 FILES:${PN} += "${datadir}/bash-completion ${datadir}/zsh ${datadir}/fish ${datadir}/licenses ${datadir}/@NAME@"
-# Static and stripped already.
+# The binary is already static and stripped.
 INHIBIT_PACKAGE_STRIP = "1"
 INHIBIT_SYSROOT_STRIP = "1"
 INHIBIT_PACKAGE_DEBUG_SPLIT = "1"

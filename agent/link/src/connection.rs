@@ -202,7 +202,9 @@ impl Link {
                             return Ok(incoming);
                         }
                     }
-                    Ok(None) => return Err(inner.ended("its control stream ended".to_owned())),
+                    Ok(None) => {
+                        return Err(inner.ended("the peer closed its control stream".to_owned()));
+                    }
                     Err(error) => return Err(inner.failed(error)),
                 },
             }
@@ -218,7 +220,7 @@ impl Link {
             Frame::Unknown { kind } => {
                 note(
                     Level::Debug,
-                    format_args!("{}: the frame {kind} is not known", inner.who),
+                    format_args!("{}: unknown frame kind {kind}", inner.who),
                 );
                 // If the queue is already full of such answers, another one is of no use.
                 let mut bytes = Vec::new();
@@ -231,7 +233,7 @@ impl Link {
             Frame::Unsupported { kind } => {
                 note(
                     Level::Info,
-                    format_args!("{} does not know the frame {kind}", inner.who),
+                    format_args!("{} does not support frames of the kind {kind}", inner.who),
                 );
                 Ok(None)
             }
@@ -314,7 +316,9 @@ impl Inner {
             }
             Ok(None) => return None,
             Ok(Some(Frame::Unknown { kind })) => Frame::Unsupported { kind },
-            Ok(Some(other)) => refusal("invalid", format!("{other:?} is no request")),
+            Ok(Some(other)) => {
+                refusal("invalid", format!("expected a request, received {other:?}"))
+            }
             Err(error @ Error::TooManyBad { .. }) => {
                 self.failed(error);
                 return None;
@@ -327,7 +331,7 @@ impl Inner {
             }
             Err(error) => {
                 note(Level::Info, format_args!("{error}"));
-                refusal("invalid", "the request did not come in time".to_owned())
+                refusal("invalid", "the request was not received in time".to_owned())
             }
         };
         let _ = writer.send(&answer).await;

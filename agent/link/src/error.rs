@@ -81,13 +81,13 @@ pub enum Wait {
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Lookup => "the addresses of its name",
+            Self::Lookup => "the lookup of its name",
             Self::Handshake => "the end of the handshake",
             Self::Hello => "the hello or its answer",
-            Self::Acceptance => "acceptance, and comes back with fresh documents",
+            Self::Acceptance => "acceptance; the minion reconnects with fresh documents",
             Self::Frame => "the rest of a frame",
             Self::Answer => "the next part of an answer",
-            Self::Take => "it to take a frame",
+            Self::Take => "the peer to accept a frame",
         })
     }
 }
@@ -96,7 +96,7 @@ impl fmt::Display for Wait {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// A name without an address.
-    #[error("{host}: no address: {source}")]
+    #[error("cannot resolve {host}: {source}")]
     Lookup {
         /// The name.
         host: String,
@@ -119,7 +119,7 @@ pub enum Error {
     Pki(Arc<pki::Error>),
     /// A master with another key than the expected one.
     #[error(
-        "the master at {address} has the key {seen}, but {} is expected: if that is right, remove the remembered key ({file}) or change master_finger; otherwise somebody stands between",
+        "the master at {address} has the key {seen}, but {} is expected: if the master's key was replaced, remove the remembered key ({file}) or change master_finger; otherwise this may be a man-in-the-middle attack",
         .expected.join(" or ")
     )]
     WrongMaster {
@@ -167,7 +167,7 @@ pub enum Error {
         source: wire::rule::NotAllowed,
     },
     /// A frame of another kind than the expected one.
-    #[error("{who}: {found} came instead of {wanted}")]
+    #[error("{who}: expected {wanted}, received {found}")]
     Unexpected {
         /// The peer.
         who: Arc<Who>,
@@ -185,7 +185,7 @@ pub enum Error {
         limit: u32,
     },
     /// A limit of this end that is reached.
-    #[error("{who}: {limit} {what}, which is the limit ({name})")]
+    #[error("{who}: limit reached: {limit} {what} ({name})")]
     Full {
         /// The peer.
         who: Arc<Who>,
@@ -210,7 +210,7 @@ pub enum Error {
     },
     /// A peer that has no protocol version in common with this side.
     #[error(
-        "{who} speaks the protocol's versions {min} to {max}, and this side {} to {}",
+        "{who} supports the protocol versions {min} to {max}, but this side supports {} to {}",
         wire::VERSION_MIN,
         wire::VERSION_MAX
     )]
@@ -233,7 +233,7 @@ pub enum Error {
         text: String,
     },
     /// A stream that ended without an answer to its request.
-    #[error("{who}: ended without an answer")]
+    #[error("{who}: the stream ended without an answer")]
     Unanswered {
         /// The peer.
         who: Arc<Who>,

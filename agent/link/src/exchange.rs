@@ -46,7 +46,7 @@ impl Part {
                 Err(Error::Failed { who, reason, text })
             }
             Some(Frame::Unsupported { kind }) => Err(Error::Failed {
-                text: format!("{who} does not know the request {kind}"),
+                text: format!("{who} does not support the request {kind}"),
                 who,
                 reason: "unsupported".to_owned(),
             }),
@@ -177,6 +177,6 @@ impl Question {
     /// When the peer is silent for too long, ends the stream too early or sends another frame.
     pub async fn next(&mut self) -> Result<Part, Error> {
         let frame = self.reader.next(Some((Wait::Answer, self.wait))).await?;
-        Part::of(frame, self.reader.who.clone(), "a part of what is sent")
+        Part::of(frame, self.reader.who.clone(), "a part of the data")
     }
 }

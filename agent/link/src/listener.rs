@@ -207,7 +207,7 @@ fn tell(shared: &Shared, address: SocketAddr, error: &Error) {
         Error::Full { .. } => Level::Debug,
         _ => Level::Info,
     };
-    note(level, format_args!("not let in: {error}"));
+    note(level, format_args!("refusing a connection: {error}"));
 }
 
 /// Runs a step of the greeting. Fails if the peer's place is given to another peer meanwhile.
@@ -276,7 +276,7 @@ async fn prove(
         after,
     })?;
     let connection = connection.map_err(|error| lost(&error))?;
-    let key = tls::identity(&connection).ok_or_else(|| lost(&"no key was proved"))?;
+    let key = tls::identity(&connection).ok_or_else(|| lost(&"the peer did not prove a key"))?;
     Ok((connection, key))
 }
 
@@ -380,8 +380,8 @@ impl Peer {
             return Err(error);
         }
         if self.hello.role != "minion" {
-            let found = "a hello of another role".to_owned();
-            self.refuse("role", "only minions are let in here", None);
+            let found = "a hello with another role".to_owned();
+            self.refuse("role", "only minions may connect here", None);
             return Err(Error::Unexpected {
                 who,
                 found,
@@ -419,7 +419,7 @@ impl Peer {
             Ok(Some(frame)) => self.spoke_too_soon(&format!("{frame:?}")),
             Ok(None) => Error::Lost {
                 who: self.who.clone(),
-                reason: "it has gone".to_owned(),
+                reason: "the peer has closed the connection".to_owned(),
             },
             Err(error) => {
                 self.connection.close(1_u32.into(), word(&error).as_bytes());
@@ -433,7 +433,7 @@ impl Peer {
         let error = Error::Unexpected {
             who,
             found,
-            wanted: "nothing, before it is accepted",
+            wanted: "nothing before its key is accepted",
         };
         self.connection.close(1_u32.into(), word(&error).as_bytes());
         error

@@ -30,7 +30,7 @@ impl Notify {
             None => SocketAddr::from_pathname(OsStr::from_bytes(name)),
         };
         let address = address
-            .map_err(|error| log::warning(format_args!("NOTIFY_SOCKET cannot be used: {error}")));
+            .map_err(|error| log::warning(format_args!("cannot use NOTIFY_SOCKET: {error}")));
         Self {
             address: address.ok(),
             watchdog: None,
@@ -86,7 +86,7 @@ impl Notify {
         let said = UnixDatagram::unbound()
             .and_then(|socket| socket.send_to_addr(text.as_bytes(), address).map(drop));
         if let Err(error) = said {
-            log::warning(format_args!("The service manager is not told: {error}"));
+            log::warning(format_args!("cannot notify systemd: {error}"));
         }
     }
 }

@@ -38,7 +38,7 @@ pub enum Error {
     },
     /// A private key that other users can read.
     #[error(
-        "{path} is a private key that others may read (mode {mode:04o}): make it 0400, and a new key if others may have read it"
+        "{path} is a private key that other users can read (mode {mode:04o}): change its mode to 0400, and create a new key if another user may have read it"
     )]
     Exposed {
         /// The file.
@@ -47,7 +47,7 @@ pub enum Error {
         mode: u32,
     },
     /// A folder or file that other users can write to.
-    #[error("others may write to {path} (mode {mode:04o}): make it {right:04o}")]
+    #[error("other users can write to {path} (mode {mode:04o}): change its mode to {right:04o}")]
     Writable {
         /// The folder or file.
         path: PathBuf,
@@ -58,7 +58,7 @@ pub enum Error {
     },
     /// A folder or file that belongs to another user.
     #[error(
-        "{path} belongs to user {owner}, and is neither root's nor that of user {user}, who runs this program"
+        "{path} belongs to user {owner}, but must belong to root or to user {user}, who runs this program"
     )]
     Foreign {
         /// The folder or file.
@@ -417,7 +417,10 @@ mod tests {
         );
         fs::set_permissions(&pki.folder, Permissions::from_mode(0o777)).unwrap();
         let error = Pki::open(&pki.folder).unwrap_err().to_string();
-        assert!(error.ends_with("(mode 0777): make it 0700"), "{error}");
+        assert!(
+            error.ends_with("(mode 0777): change its mode to 0700"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -440,7 +443,7 @@ mod tests {
         put(&path, "torn", 0o400);
         let error = pki.own("minion").unwrap_err().to_string();
         assert!(
-            error.ends_with("minion.pem: it is no Ed25519 key in PEM form"),
+            error.ends_with("minion.pem: not an Ed25519 key in PEM format"),
             "{error}"
         );
         assert_eq!(fs::read_to_string(&path).unwrap(), "torn");

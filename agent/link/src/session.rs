@@ -496,8 +496,7 @@ impl Session {
         let welcome = loop {
             let frame = reader.next(wait).await?;
             if is_held_back && matches!(frame, Some(Frame::Control(Control::Pending(_)))) {
-                let why =
-                    "this minion's key is not accepted any more: it comes back with its documents";
+                let why = "this minion's key is no longer accepted: reconnecting with documents";
                 let error = lost(&connection, who, why);
                 connection.close(0_u32.into(), b"evidence");
                 return Err(error);
@@ -574,7 +573,7 @@ fn let_in(
             let wanted = "a welcome";
             Err(Error::Unexpected { who, found, wanted })
         }
-        None => Err(lost(connection, who, "it ended the session")),
+        None => Err(lost(connection, who, "the peer ended the session")),
     }
 }
 

@@ -145,7 +145,7 @@ impl Shared {
             let limit = limits.connections_per_address;
             return full(
                 limit,
-                "connections of this address",
+                "connections from this address",
                 "connections_per_address",
             );
         }
@@ -158,13 +158,13 @@ impl Shared {
             Ok(greeting) => Admission::Yes(self.slot(&mut counts, address, is_proved, greeting)),
             Err(Full::All) => full(
                 limits.handshakes_max,
-                "handshakes are under way",
+                "handshakes in progress",
                 "handshakes_max",
             ),
             Err(Full::Share) => Admission::Later(Error::Full {
                 who: Arc::new(Who::at(from)),
                 limit: limits.handshakes_per_address,
-                what: "handshakes of this address are under way",
+                what: "handshakes in progress from this address",
                 name: "handshakes_per_address",
             }),
         }
@@ -288,12 +288,12 @@ impl Slot {
         let (limit, what, name) = match self.greeting {
             Some(_) => (
                 limits.handshakes_max,
-                "handshakes are under way, and its address has most",
+                "handshakes in progress, most of them from its address",
                 "handshakes_max",
             ),
             None => (
                 limits.pending_max,
-                "keys wait for acceptance, and its address has most",
+                "keys waiting for acceptance, most of them from its address",
                 "pending_max",
             ),
         };
@@ -327,7 +327,7 @@ impl Slot {
             Err(Full::All) => {
                 return full(
                     limits.pending_max,
-                    "keys wait for acceptance",
+                    "keys waiting for acceptance",
                     "pending_max",
                 );
             }
@@ -335,7 +335,7 @@ impl Slot {
                 let limit = limits.pending_per_address;
                 return full(
                     limit,
-                    "keys of this address wait for acceptance",
+                    "keys from this address waiting for acceptance",
                     "pending_per_address",
                 );
             }

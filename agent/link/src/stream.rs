@@ -212,12 +212,12 @@ impl Reader {
         let (limit, what, name) = match full {
             Full::Share => (
                 limits.large_bytes_per_key,
-                "bytes of large frames of its key are being read",
+                "bytes of large frames being read for its key",
                 "large_bytes_per_key",
             ),
             Full::All => (
                 limits.large_bytes_max,
-                "bytes of large frames are being read",
+                "bytes of large frames being read",
                 "large_bytes_max",
             ),
         };

@@ -67,7 +67,7 @@ impl LocalListener {
     /// When a daemon listens there already, or the folder cannot be created.
     #[expect(
         clippy::disallowed_methods,
-        reason = "only this daemon can change what is in the folder"
+        reason = "only this daemon can change the contents of the folder"
     )]
     pub fn bind(path: &Path, way: Way, limits: Limits) -> Result<Self, Error> {
         let failed = socket_error(path);
@@ -113,7 +113,7 @@ impl LocalListener {
     /// When the socket does not exist any more.
     #[expect(
         clippy::disallowed_methods,
-        reason = "only this daemon can change what is in the folder"
+        reason = "only this daemon can change the contents of the folder"
     )]
     pub fn with_guests(mut self) -> Result<Self, Error> {
         let opened = rustix::fs::chmod(&self.path, rustix::fs::Mode::from(0o666));
@@ -143,7 +143,10 @@ impl LocalListener {
             if let Some(budget) = budget {
                 return Ok(Local::new(stream, who, self.way, budget.clone()));
             }
-            let message = format_args!("{who} is turned away from {}", self.path.display());
+            let message = format_args!(
+                "refusing the connection of {who} to {}",
+                self.path.display()
+            );
             crate::stream::note(value::log::Level::Warning, message);
         }
     }
@@ -263,7 +266,7 @@ impl Local {
     /// When the process is silent for too long, or sends another frame.
     pub async fn part(&mut self) -> Result<Part, Error> {
         let frame = self.reader.next(Some((Wait::Answer, self.answer))).await?;
-        Part::of(frame, self.reader.who.clone(), "a part of what is sent")
+        Part::of(frame, self.reader.who.clone(), "a part of the data")
     }
 
     /// Sends a part of the answer.

@@ -122,7 +122,7 @@ impl Watch {
 fn tell_faults(beacons: &Beacons) {
     for fault in beacons.faults() {
         log::error(format_args!(
-            "The beacon {:?} does not run: {}",
+            "cannot run the beacon {:?}: {}",
             fault.beacon, fault.text
         ));
     }

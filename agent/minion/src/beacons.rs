@@ -312,7 +312,7 @@ fn kind_of(name: &str, said: &Value) -> Result<(Make, Settings), String> {
     let (_, make) = known.ok_or_else(|| {
         let known: Vec<&str> = available().collect();
         format!(
-            "There is no beacon {kind}; those that there are: {}.",
+            "Unknown beacon {kind}; available beacons: {}.",
             known.join(", ")
         )
     })?;

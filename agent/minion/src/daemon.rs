@@ -143,7 +143,7 @@ impl Daemon {
                 }
             };
             if sessions.is_empty() {
-                log::warning("There is no master (master_type: disable)");
+                log::warning("not connecting to a master (master_type: disable)");
                 shared.begin();
             }
             for (at, session) in sessions.into_iter().enumerate() {
@@ -228,7 +228,7 @@ impl Shared {
                 _ => break,
             }
         }
-        log::info(format_args!("The minion is asked to end"));
+        log::info(format_args!("The minion is stopping because of a signal"));
         Ok(())
     }
 
@@ -305,7 +305,7 @@ impl Shared {
     fn refresh_grains(self: &Arc<Self>) -> Option<Task<()>> {
         let job = own_job("grains.items", Vec::new(), Map::new());
         let started = self.begin_job(job, ReturnTo::Grains);
-        let failed = |error| log::error(format_args!("The grains are not collected: {error}"));
+        let failed = |error| log::error(format_args!("cannot collect the grains: {error}"));
         started.map_err(failed).ok()
     }
 
@@ -314,7 +314,7 @@ impl Shared {
     fn refresh_pillar(self: &Arc<Self>) -> Option<Task<()>> {
         let job = own_job("pillar.raw", Vec::new(), Map::new());
         let started = self.begin_job(job, ReturnTo::Pillar);
-        let failed = |error| log::error(format_args!("The pillar is not asked for: {error}"));
+        let failed = |error| log::error(format_args!("cannot request the pillar: {error}"));
         started.map_err(failed).ok()
     }
 
@@ -332,7 +332,7 @@ impl Shared {
         if within(wait, task.as_mut()).await.is_none() {
             smol::spawn(task).detach();
             log::warning(format_args!(
-                "The {} of this minion are not read again within {} s",
+                "reloading the {} of this minion takes longer than {} s, continuing in the background",
                 asked.what,
                 wait.as_secs()
             ));
@@ -368,7 +368,7 @@ impl Shared {
                 Some(opts)
             }
             Err(error) => {
-                log::error(format_args!("The configuration is not read again: {error}"));
+                log::error(format_args!("cannot reload the configuration: {error}"));
                 None
             }
         }
@@ -382,7 +382,7 @@ impl Shared {
         changed.retain(|name| !is_obeyed(name));
         if !changed.is_empty() {
             log::warning(format_args!(
-                "These options have changed: {}. Jobs obey them from now on, the minion itself when it is started again",
+                "these options have changed: {}. New jobs use them; restart the minion to apply them to the minion itself",
                 changed.join(", ")
             ));
         }
@@ -409,7 +409,7 @@ impl Shared {
                 Some(answer) => question.done(answer).await,
                 None => {
                     question
-                        .fail("refused", "a minion does not answer that")
+                        .fail("refused", "a minion does not answer requests of this kind")
                         .await
                 }
             },
@@ -427,13 +427,13 @@ impl Shared {
     /// Accepts a job from the master. The error is a reason code and a sentence.
     fn take(self: &Arc<Self>, at: usize, job: Job) -> Result<(), (&'static str, String)> {
         if !jid::is_jid(&job.jid) {
-            return Err(("invalid", format!("{:?} is no job id", job.jid)));
+            return Err(("invalid", format!("invalid job id {:?}", job.jid)));
         }
         let most = self.settings.opts.int("process_count_max");
         let most = most.and_then(|most| usize::try_from(most).ok());
         let most = most.filter(|most| *most > 0).unwrap_or(JOBS_MAX);
         if self.jobs.len() >= most {
-            let text = format!("{most} jobs run already (process_count_max)");
+            let text = format!("{most} jobs are already running (process_count_max)");
             return Err(("busy", text));
         }
         let jid = job.jid.clone();
@@ -443,7 +443,7 @@ impl Shared {
         let started = self.start(self.with_returners(job), ReturnTo::Master(at));
         started.map_err(|error| {
             self.jobs.is_not_begun(&jid);
-            ("failed", format!("the job was not started: {error}"))
+            ("failed", format!("cannot start the job: {error}"))
         })
     }
 
@@ -525,7 +525,10 @@ impl Shared {
             (_, Ok(status)) => how_it_ended(status),
             (_, Err(error)) => error.to_string(),
         };
-        log::error(format_args!("The job {} has no return: {why}", job.jid));
+        log::error(format_args!(
+            "job {} ended without a return: {why}",
+            job.jid
+        ));
         // The run continues after the reboot, and returns then.
         let path = record::folder(self.opts()).join(&job.jid);
         let recorded = smol::unblock(move || record::read(&path)).await;
@@ -625,7 +628,7 @@ impl Shared {
         let is_kept = self.keep(event(&fire.tag, fire.data)).await;
         is_kept
             .then_some(())
-            .ok_or_else(|| "the event is not kept".to_owned())
+            .ok_or_else(|| "cannot store the event".to_owned())
     }
 
     /// Answers a request that the daemon can answer itself, no matter who sent it. Returns `None`
@@ -682,7 +685,9 @@ impl Shared {
         for master in self.upstreams.iter().filter_map(Upstream::handle) {
             let told = async { master.ask(request.clone()).await?.done().await };
             if let Err(error) = told.await {
-                log::warning(format_args!("A master has not taken it: {error}"));
+                log::warning(format_args!(
+                    "cannot forward the request to a master: {error}"
+                ));
             }
         }
     }
@@ -736,7 +741,10 @@ fn without_return(job: &Job, why: &str) -> Return {
         .with("fun", job.fun.clone())
         .with("fun_args", job.arg.clone())
         .with("user", job.user.as_str())
-        .with("return", format!("ERROR: the job has no return: {why}"))
+        .with(
+            "return",
+            format!("ERROR: the job ended without a return: {why}"),
+        )
         .with("retcode", 1)
         .with("success", false)
         .with("out", "nested");

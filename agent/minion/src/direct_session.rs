@@ -93,7 +93,7 @@ fn told(status: &Status<'_>, last: &mut Option<String>, given_up: &Sender<String
             let _ = given_up.try_send(text.to_owned());
         }
         Status::Remembered(who) => log::warning(format_args!(
-            "The master's key is seen for the first time and trusted from now on: {who}"
+            "trusting the key of a master that is seen for the first time: {who}"
         )),
         Status::Failed(error) => *last = Some(error.to_string()),
         Status::Waiting(_) => {
@@ -110,7 +110,9 @@ async fn read(mut link: Link) {
     while let Ok(incoming) = link.next().await {
         if let Incoming::Question(question) = incoming {
             let question: Question = *question;
-            let _ = question.fail("refused", "no daemon runs here").await;
+            let _ = question
+                .fail("refused", "this process is not a minion daemon")
+                .await;
         }
     }
 }

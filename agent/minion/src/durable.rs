@@ -2,7 +2,7 @@
 //! new content.
 #![expect(
     clippy::disallowed_methods,
-    reason = "the file is synced here, before it takes its place"
+    reason = "the file is synced here before it is renamed into place"
 )]
 
 use std::fs::{self, File, OpenOptions};

@@ -63,7 +63,9 @@ pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
         false => orphans::leave,
     };
     leave(&opts, answer).map_err(|left| {
-        log::error(format_args!("The return is lost: {left}"));
+        log::error(format_args!(
+            "cannot store the return, which is lost: {left}"
+        ));
         error
     })?;
     // The next daemon may run already.
@@ -83,7 +85,7 @@ fn hand_out(opts: &Opts, uplink: &Uplink, job: &Job, data: &Map) {
             cx.barrier();
         }
         Err(error) => log::error(format_args!(
-            "The return of job {} goes to no returner: {error}",
+            "cannot pass the return of job {} to its returners: {error}",
             job.jid
         )),
     }

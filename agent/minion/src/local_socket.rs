@@ -249,15 +249,16 @@ impl Targets for OfMinion {
     fn fire(&self, cx: &Exec, tag: &str, data: Map) -> Result<(), module::Error> {
         if let Err(error) = ThisMachine.fire(cx, tag, data.clone()) {
             log::debug(format_args!(
-                "The event {tag} is not on this machine's bus: {error}"
+                "cannot fire the event {tag} on the local event bus: {error}"
             ));
         }
         // The daemon answers when the event is on disk. An event that is only written to a socket
         // may be lost if the reader dies.
         let (tag, data) = (secret::text(tag).into_owned(), secret::event(data));
         let kept = self.0.call(wire::Fire { tag, data });
-        let refused =
-            |error| module::Error::refused(format!("the daemon has not kept it: {error}"));
+        let refused = |error| {
+            module::Error::refused(format!("the minion daemon cannot store the event: {error}"))
+        };
         kept.map(drop).map_err(refused)
     }
 
@@ -287,7 +288,7 @@ impl Targets for OfMinion {
         };
         let asked = self.0.parts(request, &mut take);
         let (end, taken) = asked.map_err(|error| module::Error::refused(error.to_string()))?;
-        taken.map_err(module::Error::io("the answer"))?;
+        taken.map_err(module::Error::io("the daemon's answer"))?;
         Ok(Some(if is_publish { parts.into() } else { end }))
     }
 }

@@ -2,7 +2,7 @@
 //! moves it into its spool.
 #![expect(
     clippy::disallowed_methods,
-    reason = "a file is gone when the spool or the reactor has its return"
+    reason = "a file is removed after the spool or the reactor has stored its return"
 )]
 
 use std::fs;
@@ -70,7 +70,7 @@ pub(crate) fn take(opts: &Opts, spools: &[&Spool]) -> bool {
         match taken(&path, spools) {
             Ok(()) => has_taken = true,
             Err(error) => log::error(format_args!(
-                "The return in {} is not taken: {error}",
+                "cannot process the return in {}: {error}",
                 path.display()
             )),
         }
@@ -91,7 +91,7 @@ fn read(path: &Path) -> io::Result<Return> {
     // Skips the length in front of the frame.
     let frame = Frame::decode(bytes.get(4..).unwrap_or_default(), Limits::STREAM);
     let Frame::Request(Request::Return(answer)) = frame.map_err(io::Error::other)? else {
-        return Err(io::Error::other("it holds no return"));
+        return Err(io::Error::other("the file contains no return"));
     };
     Ok(answer)
 }

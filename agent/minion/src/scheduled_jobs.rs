@@ -239,7 +239,7 @@ impl Parts {
     fn tell_faults(&self) {
         for fault in self.schedule.faults() {
             log::error(format_args!(
-                "The job {:?} of the schedule does not run: {}",
+                "cannot schedule the job {:?}: {}",
                 fault.job, fault.text
             ));
         }
@@ -312,7 +312,7 @@ impl Shared {
         job.ret = returners.join(",");
         if let Err(error) = self.start(job, purpose) {
             log::error(format_args!(
-                "The scheduled job {name} was not started: {error}"
+                "cannot start the scheduled job {name}: {error}"
             ));
         }
     }
@@ -328,7 +328,7 @@ impl Shared {
                 ReturnTo::Nobody,
             )
         {
-            log::error(format_args!("The mine is not filled: {error}"));
+            log::error(format_args!("cannot update the mine: {error}"));
         }
     }
 
@@ -344,12 +344,12 @@ impl Shared {
             "highstate" => ("state.highstate", Vec::new()),
             other => {
                 return log::error(format_args!(
-                    "The option `startup_states` is {other:?} and should be highstate, sls or top: nothing is applied"
+                    "invalid value {other:?} of the option `startup_states`, which must be highstate, sls or top: applying no states"
                 ));
             }
         };
         if let Err(error) = self.start(own_job(fun, arg, Map::new()), ReturnTo::Masters) {
-            log::error(format_args!("The startup states were not started: {error}"));
+            log::error(format_args!("cannot start the startup states: {error}"));
         }
     }
 }

@@ -135,7 +135,7 @@ impl Taken {
     fn tell(&self, error: &io::Error) {
         let folder = self.folder.as_deref().unwrap_or_else(|| Path::new(""));
         log::warning(format_args!(
-            "{}: {error}; a job that is given again after a restart is done again",
+            "cannot record the jobs in {}: {error}; a job that is sent again after a restart runs again",
             folder.join(NAME).display()
         ));
     }

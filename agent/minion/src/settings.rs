@@ -68,7 +68,7 @@ pub(crate) fn masters(opts: &Opts) -> Result<Vec<Master>, Error> {
         Some(port) => port
             .to_text()
             .parse()
-            .map_err(|_| wrong("master_port", format!("{} is no port", port.to_text())))?,
+            .map_err(|_| wrong("master_port", format!("invalid port {}", port.to_text())))?,
     };
     let names = opts.texts("master");
     let mut masters: Vec<Master> = Vec::new();
@@ -81,7 +81,7 @@ pub(crate) fn masters(opts: &Opts) -> Result<Vec<Master>, Error> {
     if masters.is_empty() {
         return Err(wrong(
             "master",
-            "there is no master to connect to: name one, or use `salt-call --local`",
+            "no master is configured: set one, or use `salt-call --local`",
         ));
     }
     Ok(masters)
@@ -95,7 +95,7 @@ fn source(opts: &Opts) -> Result<Option<IpAddr>, Error> {
         let parsed = address.parse();
         return parsed
             .map(Some)
-            .map_err(|_| wrong("source_address", format!("{address} is no address")));
+            .map_err(|_| wrong("source_address", format!("invalid IP address {address}")));
     }
     let Some(name) = said("source_interface_name") else {
         return Ok(None);
@@ -104,7 +104,7 @@ fn source(opts: &Opts) -> Result<Option<IpAddr>, Error> {
     let mut found = all.filter(|interface| interface.name == name);
     let address = found.find_map(|interface| Some(interface.addresses.first()?.ip));
     address.map(Some).ok_or_else(|| {
-        let problem = format!("there is no interface {name} with an address");
+        let problem = format!("no interface {name} with an IP address");
         wrong("source_interface_name", problem)
     })
 }
@@ -151,7 +151,7 @@ fn token(opts: &Opts) -> Result<Option<Secret>, Error> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            log::info(format_args!("{path} (enroll_token_file) is not there"));
+            log::info(format_args!("{path} (enroll_token_file) does not exist"));
             return Ok(None);
         }
         Err(error) => return Err(failed(error)),
@@ -184,7 +184,7 @@ fn hello(opts: &Opts, epoch: u64, program: &str) -> Result<Hello, Error> {
     let id = id.parse().map_err(|error| {
         wrong(
             "id",
-            format!("{error}; a master takes no other, so set `id`"),
+            format!("{error}; masters reject other ids, so set `id`"),
         )
     })?;
     Ok(Hello {
@@ -217,7 +217,7 @@ pub(crate) fn groups(opts: &Opts) -> Result<Vec<Vec<Master>>, Error> {
             .collect()),
         other => Err(wrong(
             "master_type",
-            format!("{other} is none of str, failover and disable"),
+            format!("unknown value {other}, expected str, failover or disable"),
         )),
     }
 }

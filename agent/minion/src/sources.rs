@@ -43,7 +43,7 @@ struct FileInfo {
 fn refused(error: &link::Error) -> Error {
     match error {
         link::Error::Failed { reason, .. } if reason == "unreachable" => Error::refused(format!(
-            "The master is not there to be asked ({error}); without one, work with --local or file_client: local"
+            "cannot reach the master ({error}); to work without one, use --local or file_client: local"
         )),
         error => Error::refused(error.to_string()),
     }
@@ -74,7 +74,7 @@ impl OfMaster {
         };
         let listed = self.uplink.parts(list, &mut take);
         let (_, taken) = listed.map_err(|error| refused(&error))?;
-        taken.map_err(Error::io("the list"))?;
+        taken.map_err(Error::io("the master's list"))?;
         Ok(entries)
     }
 
@@ -99,7 +99,7 @@ impl OfMaster {
                     .and_then(|mode| u32::try_from(mode & 0o777).ok()),
             })),
             None => Err(Error::refused(format!(
-                "salt://{path}: the master says no hash of it"
+                "salt://{path}: the master sent no hash"
             ))),
         }
     }
@@ -132,7 +132,7 @@ impl OfMaster {
         if !has_hash(&part, &said.hash) {
             let _ = fs::remove_file(&part);
             return Err(Error::refused(format!(
-                "salt://{path} (environment {saltenv}): what came from the master does not have the hash {}",
+                "salt://{path} (environment {saltenv}): the file received from the master does not have the hash {}",
                 said.hash
             )));
         }
@@ -207,13 +207,13 @@ impl Sources for OfMaster {
             Some((link.to_owned(), target.to_owned()))
         };
         let pairs: Option<_> = entries.iter().map(pair).collect();
-        let problem = "The master's list of symbolic links cannot be read";
+        let problem = "The master sent an invalid list of symbolic links";
         pairs.ok_or_else(|| Error::refused(problem.to_owned()))
     }
 
     fn environments(&self) -> Vec<String> {
         self.entries("envs", "base", "").unwrap_or_else(|error| {
-            value::log::error(format_args!("The environments are not known: {error}"));
+            value::log::error(format_args!("cannot list the environments: {error}"));
             vec!["base".to_owned()]
         })
     }
@@ -235,7 +235,7 @@ impl Sources for OfMaster {
         match answered.map_err(|error| refused(&error))?.0 {
             Value::Map(pillar) => Ok(pillar),
             other => Err(Error::refused(format!(
-                "The master's answer is no pillar but {}",
+                "The master sent an invalid pillar: {}",
                 other.to_text()
             ))),
         }

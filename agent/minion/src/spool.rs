@@ -286,7 +286,7 @@ impl Inner {
         if self.store.is_none() {
             self.reopen()?;
         }
-        let lost = || std::io::Error::other("it is not open");
+        let lost = || std::io::Error::other("the store is not open");
         let path = &self.folder.path;
         self.store.as_mut().ok_or_else(|| Error::disk(path)(lost()))
     }
@@ -314,14 +314,16 @@ impl Inner {
         if !Store::is_at(&path) {
             return Err(Error::damaged(
                 &self.folder.path,
-                "its store has no version",
+                "the file `version` of its store is missing",
             ));
         }
         let store = Store::open(&self.folder.path, &path)?;
         self.folder.close_to_others(&path)?;
         self.renew_after = 0;
         let marked = store.marked()?;
-        let marked = marked.ok_or_else(|| Error::damaged(&self.folder.path, "its mark is gone"))?;
+        let marked = marked.ok_or_else(|| {
+            Error::damaged(&self.folder.path, "the record of its progress is missing")
+        })?;
         self.mark.acked = self.mark.acked.max(marked.acked);
         self.mark.last = self.mark.last.max(marked.last);
         let stray = self.counted(&store, again)?;
@@ -597,7 +599,7 @@ impl Inner {
         }
         self.renew_after = written + self.limit / 4;
         if let Err(error) = self.renew() {
-            value::log::warning(format_args!("{error}; it is tried again later"));
+            value::log::warning(format_args!("{error}; retrying later"));
         }
     }
 

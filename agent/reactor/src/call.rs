@@ -126,7 +126,7 @@ impl Call {
 fn local(low: &Map, id: &str, fun: String, arg: Vec<Value>) -> Result<Call, String> {
     let Some(tgt) = low.get("tgt") else {
         return Err(format!(
-            "Reactor '{id}' failed to execute local '{fun}': it has no `tgt`"
+            "Reactor '{id}' failed to execute local '{fun}': `tgt` is missing"
         ));
     };
     let text = |key: &str, default: &str| {
@@ -180,7 +180,9 @@ fn arguments(low: &Map, id: &str, state: &str, fun: &str) -> Result<(Vec<Value>,
     let kwarg = match low.get("kwarg") {
         None | Some(Value::Null) => Map::new(),
         Some(given) => named(given).ok_or_else(|| {
-            format!("Reactor '{id}' failed to execute {state} '{fun}': `kwarg` is no dictionary")
+            format!(
+                "Reactor '{id}' failed to execute {state} '{fun}': `kwarg` must be a dictionary"
+            )
         })?,
     };
     let has_either = low.contains("arg") || low.contains("kwarg");

@@ -14,7 +14,7 @@ pub fn rules(opts: &Opts) -> (Vec<Rule>, Vec<String>) {
     let (rules, mut faults) = Rule::all(&option);
     let others = engines(opts).into_iter().filter(|(name, _)| name != ENGINE);
     faults.extend(others.map(|(name, _)| {
-        format!("The engine {name} is not run here: of Salt's engines only `reactor` is")
+        format!("ignoring the engine {name}: of Salt's engines only `reactor` is supported")
     }));
     (rules, faults)
 }
@@ -77,7 +77,7 @@ mod tests {
         let (rules, faults) = rules(&opts);
         assert_eq!(rules.len(), 1);
         assert_eq!(faults.len(), 1, "{faults:?}");
-        assert!(faults[0].contains("The engine logstash is not run here"));
+        assert!(faults[0].contains("ignoring the engine logstash"));
     }
 
     #[test]

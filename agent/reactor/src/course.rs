@@ -261,7 +261,7 @@ async fn rendered<A: Actor, T: Send + Sync + 'static>(
     let most = actor.limits().loop_max;
     if generation > most + u64::from(event.tag == crate::ERROR) {
         reaction.faults.push(format!(
-            "{generation} reactions led to one another (reactor_loop_max is {most}): this one is not done"
+            "{generation} reactions triggered one another (reactor_loop_max is {most}): this one is not run"
         ));
         reaction.state = State::Stopped;
         finish(actor, reaction, true).await;
@@ -308,7 +308,7 @@ async fn compiled<A: Actor, T: Send + Sync + 'static>(
     let seconds = most.as_secs();
     Compiled {
         faults: vec![format!(
-            "The files were not rendered within {seconds} s (reactor_render_timeout), and are waited for no longer"
+            "The files were not rendered within {seconds} s (reactor_render_timeout): no longer waiting for them"
         )],
         ..Compiled::default()
     }
@@ -340,7 +340,7 @@ pub async fn keep<A: Actor>(actor: &A, reaction: &Reaction, is_synced: bool) {
 /// Logs that a reaction is not stored.
 pub fn not_kept(rule: &str, why: &str) {
     log::error(format_args!(
-        "How the rule {rule} went on is not kept: {why}"
+        "cannot store the progress of the rule {rule}: {why}"
     ));
 }
 

@@ -169,7 +169,7 @@ fn padded(rendered: Value) -> Result<Map, String> {
     let mut high = match rendered {
         Value::Map(high) => high,
         other if !other.is_true() => return Ok(Map::new()),
-        other => return Err(format!("it is no dictionary, but {}", other.type_name())),
+        other => return Err(format!("expected a dictionary, got {}", other.type_name())),
     };
     for (id, body) in high.iter_mut() {
         *body = body_padded(id, body)?.into();
@@ -183,7 +183,7 @@ fn body_padded(id: &Value, body: &Value) -> Result<Map, String> {
     }
     let Some(written) = body.as_map() else {
         let (id, kind) = (id.to_text(), body.type_name());
-        return Err(format!("the ID {id} is no dictionary, but {kind}"));
+        return Err(format!("the ID {id} must be a dictionary, not {kind}"));
     };
     let mut padded = written.clone();
     let mut keys: Vec<&str> = written.keys().filter_map(Value::as_str).collect();

@@ -34,7 +34,7 @@ impl Rule {
                 Some(rule) if rules.contains(&rule) => {}
                 Some(rule) => rules.push(rule),
                 None => faults.push(format!(
-                    "The option `reactor` has an entry that is no pattern of tags with a list of SLS files: {}",
+                    "ignoring an entry of the option `reactor`, because it is not a tag pattern with a list of SLS files: {}",
                     value::python::repr(entry)
                 )),
             }
@@ -84,16 +84,12 @@ impl Rule {
 
 /// Reads the file that has the rules.
 fn of_file(path: &str) -> Result<Value, String> {
-    let wrong = |problem: String| {
-        format!("The option `reactor` names the file {path}, which is not used: {problem}")
-    };
+    let wrong =
+        |problem: String| format!("ignoring the file {path} of the option `reactor`: {problem}");
     let text = state::host::read(path.as_ref()).map_err(|error| wrong(error.to_string()))?;
     let rules = render::yaml::load(&text).map_err(|error| wrong(error.to_string()))?;
     match rules {
         Value::List(_) | Value::Null => Ok(rules),
-        other => Err(wrong(format!(
-            "it holds no list, but {}",
-            other.type_name()
-        ))),
+        other => Err(wrong(format!("expected a list, got {}", other.type_name()))),
     }
 }

@@ -54,7 +54,7 @@ impl Tried<'_> {
             return Ok(Rule::new("*", &self.rule.into()));
         }
         let text = format!(
-            "no rule has the pattern {}, and it is no path of an SLS file; `reactor.list` shows the rules",
+            "no rule has the pattern {}, which is not the path of an SLS file either; `reactor.list` shows the rules",
             self.rule
         );
         Err(Error::argument("rule", text))
@@ -81,6 +81,6 @@ pub fn given(given: &Value) -> Result<(String, Map), Error> {
     let data = value.get("data").and_then(Value::as_map);
     match (tag, data) {
         (Some(tag), Some(data)) => Ok((tag.to_owned(), data.clone())),
-        _ => Err(wrong("it needs a `tag` and a dictionary `data`".to_owned())),
+        _ => Err(wrong("expected a `tag` and a dictionary `data`".to_owned())),
     }
 }

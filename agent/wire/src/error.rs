@@ -5,7 +5,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// More bytes than allowed.
-    #[error("{bytes} bytes are more than the {limit} that are allowed here")]
+    #[error("{bytes} bytes exceed the limit of {limit} bytes")]
     TooLong {
         /// The number of bytes.
         bytes: u64,
@@ -13,13 +13,13 @@ pub enum Error {
         limit: usize,
     },
     /// Nesting that is deeper than allowed.
-    #[error("nested deeper than the {limit} levels that are allowed")]
+    #[error("nested deeper than the limit of {limit} levels")]
     TooDeep {
         /// The maximum number of levels.
         limit: usize,
     },
     /// More values than allowed.
-    #[error("holds more than the {limit} values that are allowed here")]
+    #[error("contains more than the limit of {limit} values")]
     TooMany {
         /// The maximum number of values.
         limit: usize,
@@ -34,13 +34,13 @@ pub enum Error {
         bytes: usize,
     },
     /// A byte that begins no value.
-    #[error("no value begins with the byte {byte:#04x}")]
+    #[error("invalid first byte of a value: {byte:#04x}")]
     Marker {
         /// The byte.
         byte: u8,
     },
     /// An extension type that this protocol does not have.
-    #[error("the extension type {kind} is not known")]
+    #[error("unknown extension type {kind}")]
     Extension {
         /// The number of the extension type.
         kind: i8,
@@ -49,7 +49,7 @@ pub enum Error {
     #[error("text is not UTF-8")]
     Text,
     /// A number whose digits are no whole number.
-    #[error("the digits of a number are no whole number")]
+    #[error("the digits of an integer are invalid")]
     Digits,
     /// A value that Python would not accept as a key.
     #[error("a {type_name} cannot be the key of a dictionary or the item of a set")]
@@ -58,10 +58,10 @@ pub enum Error {
         type_name: &'static str,
     },
     /// A dictionary that contains a key twice, or a set that contains an item twice.
-    #[error("the same key stands twice in one dictionary or set")]
+    #[error("duplicate key in a dictionary, or duplicate item in a set")]
     Duplicate,
     /// A frame that is no map with a `kind`.
-    #[error("a frame is a map that has its kind under `kind`")]
+    #[error("a frame must be a map with the key `kind`")]
     NoFrame,
     /// A frame in which a field is missing or has a value of another type.
     #[error("`{field}` of the frame `{kind}` must be {wanted}")]

@@ -100,7 +100,7 @@ impl Field for Secret {
 }
 
 impl Field for u64 {
-    const WANTED: &'static str = "a whole number, not negative";
+    const WANTED: &'static str = "a non-negative integer";
 
     fn written(&self) -> Option<Value> {
         Some((*self).into())
@@ -212,7 +212,7 @@ impl Field for Vec<Value> {
 }
 
 impl Field for Vec<String> {
-    const WANTED: &'static str = "a list of texts";
+    const WANTED: &'static str = "a list of strings";
 
     fn written(&self) -> Option<Value> {
         (!self.is_empty()).then(|| Value::list(self.iter().map(Value::from)))

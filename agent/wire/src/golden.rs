@@ -397,21 +397,15 @@ fn a_bad_frame_is_passed_over_and_a_long_one_is_not() {
 #[test]
 fn a_field_that_is_missing_or_wrong_is_named() {
     let cases = [
-        (
-            Map::new(),
-            "a frame is a map that has its kind under `kind`",
-        ),
-        (
-            map("kind", 1),
-            "a frame is a map that has its kind under `kind`",
-        ),
+        (Map::new(), "a frame must be a map with the key `kind`"),
+        (map("kind", 1), "a frame must be a map with the key `kind`"),
         (
             map("kind", "ack"),
-            "`sequence` of the frame `ack` must be a whole number, not negative",
+            "`sequence` of the frame `ack` must be a non-negative integer",
         ),
         (
             map("kind", "ack").with("sequence", -1),
-            "`sequence` of the frame `ack` must be a whole number, not negative",
+            "`sequence` of the frame `ack` must be a non-negative integer",
         ),
         (
             map("kind", "hello")

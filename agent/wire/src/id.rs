@@ -13,7 +13,7 @@ const LENGTH_MAX: usize = 253;
 /// The error for a text that is no id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no minion id: one has 1 to {LENGTH_MAX} letters, digits, dots, underscores and hyphens of ASCII, and begins with a letter or digit"
+    "{0:?} is not a valid minion id: an id has 1 to {LENGTH_MAX} ASCII letters, digits, dots, underscores and hyphens, and begins with a letter or digit"
 )]
 pub struct NotAnId(String);
 

@@ -45,13 +45,13 @@ pub struct Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
     /// The frame may never be sent on this way.
-    #[error("`{kind}` is not for this side to send")]
+    #[error("this side may not send `{kind}`")]
     Way {
         /// The frame's kind.
         kind: &'static str,
     },
     /// The frame may not be sent before the key is accepted.
-    #[error("`{kind}` is not for a key that is not accepted")]
+    #[error("`{kind}` may not be sent before the key is accepted")]
     Pending {
         /// The frame's kind.
         kind: &'static str,

@@ -206,10 +206,10 @@ pub fn beacon(id: &Id, name: &str, rest: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The text cannot be a tag at all.
-    #[error("an event tag has 1 to {LENGTH_MAX} bytes and no control characters")]
+    #[error("an event tag must have 1 to {LENGTH_MAX} bytes and no control characters")]
     NotATag,
     /// The tag is reserved for the master or another minion.
-    #[error("the event tag {tag:?} is not for the minion {id} to send")]
+    #[error("the minion {id} may not send the event tag {tag:?}")]
     Reserved {
         /// The sender.
         id: Id,

@@ -326,7 +326,7 @@ fn a_folder_that_others_may_write_to_is_refused() {
     fs::set_permissions(world.place("minions"), fs::Permissions::from_mode(0o777)).unwrap();
     let error = KeyFiles::open(&world.place("")).unwrap_err().to_string();
     assert!(
-        error.contains("others may write to") && error.contains("minions"),
+        error.contains("other users can write to") && error.contains("minions"),
         "{error}"
     );
 }

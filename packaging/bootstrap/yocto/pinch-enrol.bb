@@ -1,4 +1,4 @@
-# Has a device enrol when it boots for the first time: with the token that lies on its boot partition. The image needs pinch as well.
+# Enrols a device at its first boot, with the token on its boot partition. The image also needs pinch.
 SUMMARY = "Enrols a device with its Salt master at the first boot"
 LICENSE = "Apache-2.0"
 LIC_FILES_CHKSUM = "file://${COMMON_LICENSE_DIR}/Apache-2.0;md5=89aea4e17d99a7cacdbeed46a0096b10"

@@ -226,7 +226,7 @@ fn a_tag_that_is_not_the_minions_own_is_refused_where_it_is_fired() {
     fleet.accepted(&["m1"]);
     let tag = "salt/autoscale/terminate";
     let sent = fleet.call("m1", &["event.send", tag, "{id: m2}"]);
-    let reason = format!("the event tag \"{tag}\" is not for the minion m1 to send");
+    let reason = format!("the minion m1 may not send the event tag \"{tag}\"");
     assert!(
         sent.out.contains(&reason) && sent.out.contains("False"),
         "{}",

@@ -290,7 +290,7 @@ fn a_minion_goes_on_without_a_metadata_service_that_answers() {
     fleet.soon_in("un", "web-i-0e1");
     fleet.soon("its log says what is missing", || {
         let log = fs::read_to_string(fleet.path("web-i-0e1/log")).unwrap_or_default();
-        log.contains("There is no identity document to show (enroll_identity: aws)")
+        log.contains("cannot get an identity document (enroll_identity: aws)")
     });
     assert_eq!(
         fleet.run(&["salt-key", "-y", "-a", "web-i-0e1"]).rc,

@@ -62,7 +62,7 @@ fn a_minion_that_a_step_takes_down_returns_after_its_boot() {
     let job = words(&fleet.path("m1/log.txt.pid")).trim().parse().unwrap();
     kill_process_group(Pid::from_raw(job).unwrap(), Signal::TERM).unwrap();
     fleet.soon("the job is ended", || {
-        words(&fleet.path("m1/log")).contains("has no return")
+        words(&fleet.path("m1/log")).contains("ended without a return")
     });
     fleet.kill_minion("m1");
     fleet.start_minion_again("m1");

@@ -253,15 +253,15 @@ fn a_minion_that_is_hung_up_on_says_what_it_does_not_obey_yet() {
     let soon_logged = |text: &str| fleet.soon(text, || log().contains(text));
     fs::write(&file, "beacons: [").unwrap();
     hang_up(&pid);
-    soon_logged("The configuration is not read again");
+    soon_logged("cannot reload the configuration");
     let is_obeyed = "schedule: {}\nbeacons: {}\n";
     let more = format!("{text}{is_obeyed}startup_states: highstate\nuser: nobody\n");
     fs::write(&file, more).unwrap();
     hang_up(&pid);
-    soon_logged("These options have changed: startup_states, user. Jobs obey");
+    soon_logged("these options have changed: startup_states, user. New jobs use them");
     fs::write(&file, format!("{text}{is_obeyed}test: True\n")).unwrap();
     hang_up(&pid);
-    soon_logged("These options have changed: test. Jobs obey");
+    soon_logged("these options have changed: test. New jobs use them");
     // A job uses the current configuration, as the log says.
     let asked = fleet.run(&["salt", "-t", "60", "m1", "config.get", "test"]);
     assert_eq!(asked.out, "m1:\n    True\n");

@@ -213,7 +213,7 @@ fn chunks_run_in_their_order_and_what_goes_wrong_is_told() {
     edge.0
         .soon("it is told", || edge.text("told").contains("my/wheel"));
     let found = failed("my/wheel");
-    let sentence = "failed to execute wheel 'key.accept': a wheel function runs on a master, and this is a minion";
+    let sentence = "failed to execute wheel 'key.accept': wheel functions run only on a master";
     assert!(found.contains(sentence), "{found}");
     edge.fire("my/other", "{}");
     let found = failed("my/other");
@@ -360,7 +360,7 @@ fn what_ends_the_minion_again_and_again_is_given_up() {
     edge.is("done", "2\n3\n");
     edge.ended("my/slow", &["done", "done", "unknown"]);
     let failed = edge.asked(&["reactor.failed"]).to_string();
-    assert!(failed.contains("cmd.run was begun 3 times"), "{failed}");
+    assert!(failed.contains("cmd.run was started 3 times"), "{failed}");
 }
 
 #[test]

@@ -168,7 +168,7 @@ const SAID: &[(&str, &[&str])] = &[
     (
         "beside Salt",
         &[
-            "pinch: /usr/bin/salt-call is another program's and stays",
+            "pinch: not replacing /usr/bin/salt-call, which belongs to another program",
             "the real Salt\nSalt\nlocal:\n    True\nthe real Salt\nSalt",
         ],
     ),
@@ -176,7 +176,7 @@ const SAID: &[(&str, &[&str])] = &[
         "before Salt",
         &[
             "True",
-            "is another program's and stays",
+            "which belongs to another program",
             "the real Salt\nSalt\n",
             "no alternatives for salt-call",
             "Removing salt-minion",
@@ -186,7 +186,7 @@ const SAID: &[(&str, &[&str])] = &[
     ),
     (
         "a program of somebody's",
-        &["another program's", "mine\nmine"],
+        &["another program", "mine\nmine"],
     ),
     (
         "links of our own",

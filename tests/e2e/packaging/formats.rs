@@ -131,7 +131,7 @@ find /usr/local ! -type d | diff - /srv/before | grep '^<' || echo nothing is le
     );
     let text = in_throwaway(dir, &script);
     let expected = [
-        "install.sh: /usr/local/bin/salt-call is another program's and stays",
+        "install.sh: cannot replace /usr/local/bin/salt-call, which belongs to another program",
         "exit 73\n/usr/local/bin/salt-call of before\n",
         "/usr/local/bin/pinch\nlocal: True\nexit 64\n/usr/bin/pinch\n",
         "usr/bin/pinch\nusr/bin/salt-call\nusr/bin/salt-minion\nusr/share/bash-completion/completions/pinch\nusr/share/fish/vendor_completions.d/pinch.fish\nusr/share/licenses/pinch/THIRD-PARTY.gz\n",
@@ -394,11 +394,11 @@ fn what_cannot_be_packaged_is_named() {
     let cases: &[(&[&str], &str)] = &[
         (
             &["deb", "--binary", own, "--target", &here],
-            "is not static: it needs the C library",
+            "is not statically linked, it needs the C library",
         ),
         (
             &["deb", "--binary", text, "--target", &here],
-            "the program is no ELF file",
+            "the binary is not an ELF file",
         ),
         (
             &[
@@ -408,11 +408,11 @@ fn what_cannot_be_packaged_is_named() {
                 "--target",
                 "aarch64-unknown-linux-musl",
             ],
-            "is [1, 1, 40], that of aarch64-unknown-linux-musl would be [2, 1, 183]",
+            "is [1, 1, 40], but aarch64-unknown-linux-musl needs [2, 1, 183]",
         ),
         (
             &["deb", "--binary", arm, "--target", "vax-dec-ultrix"],
-            "no target vax-dec-ultrix in architectures.toml, which has x86_64-unknown-linux-musl, ",
+            "unknown target vax-dec-ultrix; architectures.toml has x86_64-unknown-linux-musl, ",
         ),
         (
             &[
@@ -424,7 +424,7 @@ fn what_cannot_be_packaged_is_named() {
                 "--package",
                 "salt",
             ],
-            "no package salt in packages.toml, which has pinch",
+            "unknown package salt; packages.toml has pinch",
         ),
         (
             &["zip", "--binary", arm, "--target", &here],

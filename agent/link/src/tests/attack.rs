@@ -277,7 +277,7 @@ fn long_frames_end_the_connection_before_they_are_read() {
         assert!(
             error
                 .to_string()
-                .contains("4294967295 bytes are more than the 1048576"),
+                .contains("4294967295 bytes exceed the limit of 1048576"),
             "{error}"
         );
         world.serves_others().await;
@@ -526,7 +526,7 @@ fn an_accepted_minion_that_asks_nothing_allowed_is_told() {
             .unwrap_err();
         assert_eq!(
             error.to_string().split(": ").last(),
-            Some("`running` is not for this side to send")
+            Some("this side may not send `running`")
         );
     });
 }

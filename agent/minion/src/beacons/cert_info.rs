@@ -37,8 +37,8 @@ fn read(path: &str) -> Result<Certificate, String> {
     file.take(CERTIFICATE_MAX as u64)
         .read_to_string(&mut text)
         .map_err(|error| error.to_string())?;
-    let der = first_of(&text).ok_or("there is no certificate in it")?;
-    Certificate::read(&der).ok_or_else(|| "it is no certificate".to_owned())
+    let der = first_of(&text).ok_or("the file contains no certificate")?;
+    Certificate::read(&der).ok_or_else(|| "not a valid X.509 certificate".to_owned())
 }
 
 /// Returns the first certificate of a file in PEM.

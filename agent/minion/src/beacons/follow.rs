@@ -71,7 +71,7 @@ impl Follow {
         let pipe = child.stdout.take().map(Pipe::Stdout);
         let pipe = pipe.or_else(|| child.stderr.take().map(Pipe::Stderr));
         let Some(pipe) = pipe else {
-            return Err(format!("{program} has no output"));
+            return Err(format!("cannot read the output of {program}"));
         };
         let mut follow = Self {
             child,

@@ -279,7 +279,7 @@ impl Inotify {
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => continue,
                 Err(Errno::NOSPC) => {
                     return Err(format!(
-                        "{}: no more can be watched: see fs.inotify.max_user_watches",
+                        "cannot watch {}: the limit fs.inotify.max_user_watches is reached",
                         path.display()
                     ));
                 }

@@ -108,7 +108,7 @@ impl Journald {
         if journal.has_ended() {
             self.journal = None;
             if lines.is_empty() {
-                return Err(format!("{PROGRAM} has ended."));
+                return Err(format!("{PROGRAM} has exited."));
             }
         }
         Ok(lines)

@@ -18,7 +18,7 @@ pub(crate) fn managed(
         *config = Map::new().into();
     }
     let Some(own) = config.as_map_mut() else {
-        return refused("the beacons of the configuration are no dictionary");
+        return refused("`beacons` in the configuration must be a dictionary");
     };
     let done = match asked.fun.as_str() {
         "list" => return listed(&of_pillar, own),
@@ -39,9 +39,7 @@ pub(crate) fn managed(
             Ok(())
         }
         other => {
-            return refused(&format!(
-                "there is nothing called {other} to do with beacons"
-            ));
+            return refused(&format!("unknown beacon operation `{other}`"));
         }
     };
     match done {

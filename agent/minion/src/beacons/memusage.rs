@@ -18,7 +18,7 @@ impl Beacon for MemUsage {
     fn poll(&mut self, ask: &Ask<'_>) -> Result<Vec<Map>, String> {
         let memory = ask("ps.virtual_memory", Vec::new())?;
         let used = memory.get("percent").and_then(Value::as_float);
-        let used = used.ok_or("the memory's percentage is not known")?;
+        let used = used.ok_or("ps.virtual_memory returned no percentage")?;
         Ok(match used >= self.percent {
             true => vec![Map::new().with("memusage", used)],
             false => Vec::new(),

@@ -18,7 +18,7 @@ impl Beacon for SwapUsage {
     fn poll(&mut self, ask: &Ask<'_>) -> Result<Vec<Map>, String> {
         let swap = ask("ps.swap_memory", Vec::new())?;
         let used = swap.get("percent").and_then(Value::as_float);
-        let used = used.ok_or("the swap's percentage is not known")?;
+        let used = used.ok_or("ps.swap_memory returned no percentage")?;
         Ok(match used >= self.percent {
             true => vec![Map::new().with("swapusage", used)],
             false => Vec::new(),

@@ -145,7 +145,7 @@ fn wrong_settings_are_named_and_the_others_run() {
     let expected = [
         "Averages configuration for load beacon must contain 1m, 5m or 15m items.",
         "Configuration for ps beacon must be a list.",
-        "There is no beacon none; those that there are: cert_info, diskusage, inotify, journald, load, log, memusage, network_info, pkg, ps, salt_monitor, service, sh, status, swapusage, watchdog.",
+        "Unknown beacon none; available beacons: cert_info, diskusage, inotify, journald, load, log, memusage, network_info, pkg, ps, salt_monitor, service, sh, status, swapusage, watchdog.",
         "Services configuration item for service beacon must be a dictionary.",
         "Configuration for inotify beacon invalid mask option y.",
         "The usage of / must be a percentage.",

@@ -43,7 +43,7 @@ state::exec_module! {
         value: Option<bool> = None,
     });
 
-    /// Return what each rule made of an event, or why it made nothing of it.
+    /// Return the reaction of each rule to an event, or why there is none.
     fn explain(Explain {
         /// The event's number, or a tag.
         event: Value,
@@ -107,7 +107,7 @@ fn enforce(cx: &Exec, args: Enforce) -> Result<Value, Error> {
     let files = Kept::of(cx.opts());
     if let Some(value) = args.value {
         let kept = files.enforce(value);
-        kept.map_err(|error| Error::refused(format!("That is not kept: {error}")))?;
+        kept.map_err(|error| Error::refused(format!("cannot store the setting: {error}")))?;
     }
     Ok((!files.is_observing()).into())
 }
@@ -126,7 +126,7 @@ fn explain(cx: &Exec, args: Explain) -> Result<Value, Error> {
         let tag = args.event.to_text();
         let rules = rules(cx)?.into_iter().filter(|rule| rule.matches(&tag));
         let rules = rules.map(|rule| rule.shown());
-        let text = "no such event is kept: only those are that a rule is for; these rules are for such a tag";
+        let text = "no such event is stored: only events that match a rule are stored; `rules` lists the rules that match this tag";
         let explained = Map::new().with("comment", text);
         return Ok(explained.with("rules", Value::list(rules)).into());
     };
@@ -135,9 +135,9 @@ fn explain(cx: &Exec, args: Explain) -> Result<Value, Error> {
         let row = all.iter().find(|(place, _)| place.rule == rule.number());
         let said: Value = match row {
             Some((_, Row::Reaction(reaction))) => reaction.shown().into(),
-            Some((_, Row::Event(_))) => "it waits for its turn".into(),
+            Some((_, Row::Event(_))) => "the event is queued".into(),
             None if rule.matches(&tag) => {
-                "the rule was not there yet, or it is too long ago".into()
+                "the rule did not exist yet, or its reaction was deleted because of its age".into()
             }
             None => "its pattern does not match the tag".into(),
         };

@@ -133,7 +133,7 @@ fn runner(client: Client) -> Result<UnsentJob, String> {
     } = client;
     if is_wheel {
         return Err(format!(
-            "failed to execute wheel '{fun}': a wheel function runs on a master, and this is a minion"
+            "failed to execute wheel '{fun}': wheel functions run only on a master"
         ));
     }
     Ok(UnsentJob {
@@ -163,7 +163,7 @@ impl Shared {
         });
         match found.await {
             Ok(found) if found.is_empty() => Err(format!(
-                "failed to execute local '{fun}': the target {} does not match this minion, and a minion's reactor reaches no other",
+                "failed to execute local '{fun}': the target {} does not match this minion, and a minion's reactor cannot target other minions",
                 tgt.to_text()
             )),
             Ok(_) => Ok(UnsentJob {
@@ -194,7 +194,7 @@ impl Shared {
             let times = board.times_begun(at).await;
             if times >= BEGUN_MAX {
                 let text = format!(
-                    "{} was begun {times} times, and each time the minion ended before it did: it is not begun again",
+                    "{} was started {times} times, and each time the minion stopped before it finished: not starting it again",
                     asked.fun
                 );
                 return (State::Unknown, text);
@@ -213,7 +213,7 @@ impl Shared {
         let job = asked.job(jid.clone(), self.opts().id());
         if let Err(error) = self.start(job, ReturnTo::Reactor) {
             self.reactor().has_return(&jid, Map::new());
-            return failed(format!("the job was not started: {error}"));
+            return failed(format!("cannot start the job: {error}"));
         }
         if !in_turn {
             board.began(at);
@@ -221,7 +221,7 @@ impl Shared {
         // No deadline: a job takes as long as it takes; it can be killed.
         match returned.recv().await {
             Ok(data) => outcome(&data),
-            Err(_) => (State::Unknown, "the job has no return".to_owned()),
+            Err(_) => (State::Unknown, "the job ended without a return".to_owned()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! [`Kept`]: the reactor's files, one for each event that a rule matches.
 #![expect(
     clippy::disallowed_methods,
-    reason = "what is removed here is done with; that it is gone needs not be on the disk"
+    reason = "files that are removed here are no longer needed, so the removal need not be synced"
 )]
 
 use std::fs;
@@ -60,7 +60,7 @@ impl Kept {
         let text = fs::read_to_string(self.0.join(name(place)))?;
         let row = json::read(&text).map_err(io::Error::other)?;
         let row = row.as_map().and_then(|row| row_of(place, row));
-        row.ok_or_else(|| io::Error::other("it is no reaction that this version knows"))
+        row.ok_or_else(|| io::Error::other("not a reaction in a format that this version supports"))
     }
 
     pub(crate) fn remove(&self, place: Place) {
@@ -79,7 +79,7 @@ impl Kept {
                 Ok(row) => Some((place, row)),
                 Err(error) => {
                     let path = self.0.join(name(place));
-                    log::error(format_args!("{} is not read: {error}", path.display()));
+                    log::error(format_args!("cannot read {}: {error}", path.display()));
                     None
                 }
             });

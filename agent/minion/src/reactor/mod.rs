@@ -226,7 +226,7 @@ impl Shared {
             Ok(ear) => ear,
             Err(error) => {
                 return log::error(format_args!(
-                    "The rules of the option `reactor` hear no events: {error}"
+                    "cannot listen for events for the rules of the option `reactor`: {error}"
                 ));
             }
         };
@@ -241,12 +241,12 @@ impl Shared {
         let ready = ear.descriptor().try_clone_to_owned().and_then(Async::new);
         let ready = match ready {
             Ok(ready) => ready,
-            Err(error) => return log::error(format_args!("No events are heard: {error}")),
+            Err(error) => return log::error(format_args!("cannot listen for events: {error}")),
         };
         loop {
             // No deadline: an event may come at any time.
             if let Err(error) = ready.readable().await {
-                return log::error(format_args!("No more events are heard: {error}"));
+                return log::error(format_args!("cannot listen for further events: {error}"));
             }
             for event in ear.heard(HEARD_MAX) {
                 let is_wanted = !self.reactor().following(&event.tag, &event.data).is_empty();
@@ -281,7 +281,7 @@ impl Shared {
         let unkept = written.err().map(|error| {
             let path = self.reactor().kept.path().display();
             log::error(format_args!(
-                "The event {} is answered from memory, for it is not kept in {path}: {error}",
+                "processing the event {} from memory because it cannot be stored in {path}: {error}",
                 event.tag
             ));
             event.clone()
@@ -300,7 +300,7 @@ impl Shared {
         let glob = &following.rule.glob;
         let most = self.reactor().waiting_max;
         let text = format!(
-            "{most} events wait for the rule {glob} (reactor_worker_hwm): the oldest is not answered"
+            "{most} events are queued for the rule {glob} (reactor_worker_hwm): dropping the oldest"
         );
         log::error(format_args!("{text}"));
         let place = following.place(dropped.sequence);
@@ -335,7 +335,7 @@ impl Shared {
                 }
                 None => {
                     log::warning(format_args!(
-                        "The event {} was for a rule that is no more: it is not answered",
+                        "ignoring the event {}, because its rule no longer exists",
                         place.sequence
                     ));
                     reactor.kept.remove(place);
@@ -382,7 +382,7 @@ impl Shared {
             }
             Err(error) => {
                 return log::error(format_args!(
-                    "The event {} of the rule {} is not answered: {error}",
+                    "cannot process the event {} for the rule {}: {error}",
                     place.sequence, following.rule.glob
                 ));
             }
@@ -404,7 +404,9 @@ impl Shared {
         let opts = self.opts().clone();
         let fired = smol::unblock(move || event_bus::fire(&opts, &event)).await;
         if let Err(error) = fired {
-            log::error(format_args!("The event {tag} is not on the bus: {error}"));
+            log::error(format_args!(
+                "cannot fire the event {tag} on the event bus: {error}"
+            ));
         }
     }
 }

@@ -119,7 +119,7 @@ fn change(fun: &str, name: &str, data: &Map, own: &mut Map) -> Result<(), String
             note(job, "skip_explicit", data, "time");
             note(job, "run_explicit", data, "new_time");
         }
-        other => return Err(format!("there is nothing called {other} to do with jobs")),
+        other => return Err(format!("unknown schedule operation `{other}`")),
     }
     Ok(())
 }

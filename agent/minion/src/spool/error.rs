@@ -16,7 +16,7 @@ pub enum Error {
     },
     /// A later release wrote the spool.
     #[error(
-        "the spool {folder} has the format {format}, and this release knows up to {known}: start the newer release again, or move the folder aside, and what it holds is not sent"
+        "the spool {folder} has the format {format}, but this release supports only formats up to {known}: start the newer release again, or move the folder aside (its records are then not sent)"
     )]
     Newer {
         /// The spool's folder.
@@ -29,7 +29,7 @@ pub enum Error {
     /// The spool cannot be read. No new spool is begun in the same folder, because that would
     /// silently lose the records.
     #[error(
-        "the spool {folder} is damaged ({what}): move the folder aside, and a new one is begun; what it holds is not sent then"
+        "the spool {folder} is damaged ({what}): move the folder aside to start with a new spool (the old records are then not sent)"
     )]
     Damaged {
         /// The spool's folder.
@@ -39,7 +39,7 @@ pub enum Error {
     },
     /// The disk failed or is full. Nothing is written in part: records to be pushed are not in the
     /// spool, and can be pushed again.
-    #[error("the spool {folder} cannot be used: {source}")]
+    #[error("cannot use the spool {folder}: {source}")]
     Disk {
         /// The spool's folder.
         folder: PathBuf,
@@ -47,7 +47,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The store refuses, for a reason that is neither the disk nor damage.
-    #[error("the spool {folder} cannot be used: {what}")]
+    #[error("cannot use the spool {folder}: {what}")]
     Store {
         /// The spool's folder.
         folder: PathBuf,
@@ -55,7 +55,7 @@ pub enum Error {
         what: String,
     },
     /// A single record is larger than the spool's limit.
-    #[error("{bytes} bytes do not fit into a spool of {limit}")]
+    #[error("a record of {bytes} bytes does not fit into the spool of {limit} bytes")]
     TooLarge {
         /// The record's size in bytes.
         bytes: u64,
@@ -63,10 +63,10 @@ pub enum Error {
         limit: u64,
     },
     /// A new spool could not get a random epoch.
-    #[error("a new spool cannot be made: {0}")]
+    #[error("cannot create a new spool: {0}")]
     Random(#[from] value::random::Error),
     /// The entry cannot be encoded as a frame.
-    #[error("not a frame that could be sent: {0}")]
+    #[error("cannot encode the record as a frame: {0}")]
     Frame(#[from] wire::Error),
 }
 
@@ -102,7 +102,7 @@ impl Error {
             },
             fjall::Error::KeyspaceDeleted => Self::Store {
                 folder: folder.to_owned(),
-                what: "its table is gone".to_owned(),
+                what: "its table was deleted".to_owned(),
             },
             other => Self::damaged(folder, other.to_string()),
         }

@@ -7,7 +7,7 @@
 //! name or still as `new`.
 #![expect(
     clippy::disallowed_methods,
-    reason = "machine::fs leans on a run; these files belong to one daemon, and each step is synced here"
+    reason = "machine::fs needs a run; these files belong to one daemon, and each step is synced here"
 )]
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
@@ -46,7 +46,10 @@ impl Current {
                 .ok_or_else(|| Error::damaged(folder, format!("`current` has no {name}")))
         };
         if text.lines().next() != Some(TITLE) {
-            return Err(Error::damaged(folder, "`current` is no spool's"));
+            return Err(Error::damaged(
+                folder,
+                "the first line of `current` is not `pinch spool`",
+            ));
         }
         let format = number("format ")?;
         if format > FORMAT {
@@ -125,7 +128,7 @@ impl Folder {
         let mut text = String::new();
         match file.take(CURRENT_MAX).read_to_string(&mut text) {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                Err(Error::damaged(&self.path, "`current` is no text"))
+                Err(Error::damaged(&self.path, "`current` is not valid UTF-8"))
             }
             read => read.map_err(Error::disk(&self.path)).map(|_| Some(text)),
         }

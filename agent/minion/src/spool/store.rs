@@ -145,7 +145,10 @@ impl Store {
             return Ok(None);
         };
         match Mark::read(&value) {
-            None => Err(Error::damaged(&self.folder, "its mark is none")),
+            None => Err(Error::damaged(
+                &self.folder,
+                "the record of its progress is invalid",
+            )),
             mark => Ok(mark),
         }
     }
@@ -159,7 +162,8 @@ impl Store {
         found.map(|record| {
             let (key, value) = record.into_inner().map_err(Error::store(&self.folder))?;
             let key = key.as_ref().try_into();
-            let key = key.map_err(|_| Error::damaged(&self.folder, "a record has no number"))?;
+            let key =
+                key.map_err(|_| Error::damaged(&self.folder, "a record has an invalid number"))?;
             Ok((u64::from_be_bytes(key), value))
         })
     }

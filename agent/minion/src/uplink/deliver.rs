@@ -216,7 +216,7 @@ async fn hand_over(handle: &Handle, answer: Return) -> Result<HandedOver, Error>
         Ok(_) => Ok(HandedOver::Done),
         Err(Error::Failed { reason, text, .. }) if reason == "busy" => {
             log::warning(format_args!(
-                "The master has no room for the return of job {jid}, which is tried again later: {text}"
+                "the master has no room for the return of job {jid}, retrying later: {text}"
             ));
             Ok(HandedOver::Busy)
         }
@@ -224,7 +224,7 @@ async fn hand_over(handle: &Handle, answer: Return) -> Result<HandedOver, Error>
             if matches!(reason.as_str(), "invalid" | "refused") =>
         {
             log::error(format_args!(
-                "The master does not take the return of job {jid}, which is dropped: {text}"
+                "dropping the return of job {jid}, because the master rejected it: {text}"
             ));
             Ok(HandedOver::Done)
         }

@@ -63,7 +63,7 @@ impl Metadata {
             Some("gcp") => Cloud::Gcp,
             Some("azure") => Cloud::Azure,
             Some(other) => {
-                let problem = format!("{other:?} is none of aws, gcp and azure");
+                let problem = format!("unknown value {other:?}, expected aws, gcp or azure");
                 return Err(wrong("enroll_identity", problem));
             }
         };
@@ -90,7 +90,7 @@ impl Metadata {
             Ok(document) => Map::new().with(name, document),
             Err(problem) => {
                 log::warning(format_args!(
-                    "There is no identity document to show (enroll_identity: {name}): {problem}"
+                    "cannot get an identity document (enroll_identity: {name}): {problem}"
                 ));
                 Map::new()
             }
@@ -133,9 +133,10 @@ impl Metadata {
             self.nonce
         );
         let answer = self.asked("GET", &path, ("Metadata", "true"), until)?;
-        let answer = json::read(&answer).map_err(|_| "its answer is no JSON".to_owned())?;
+        let answer = json::read(&answer)
+            .map_err(|_| "the answer of the metadata service is not JSON".to_owned())?;
         let signature = answer.get("signature").and_then(Value::as_str);
-        let signature = signature.ok_or("its answer has no signature")?;
+        let signature = signature.ok_or("the answer of the metadata service has no signature")?;
         Ok(signature.into())
     }
 
@@ -169,7 +170,7 @@ impl Metadata {
             let (status, reason) = (response.status, response.reason());
             return Err(format!("{url}: {status} {reason}"));
         }
-        String::from_utf8(response.body).map_err(|_| format!("{url}: its answer is not text"))
+        String::from_utf8(response.body).map_err(|_| format!("{url}: the answer is not UTF-8 text"))
     }
 }
 
@@ -182,7 +183,7 @@ fn small(document: Value) -> Result<Value, String> {
     match bytes <= EVIDENCE_MAX {
         true => Ok(document),
         false => Err(format!(
-            "it has {bytes} bytes, and {EVIDENCE_MAX} are allowed"
+            "the document has {bytes} bytes, but at most {EVIDENCE_MAX} are allowed"
         )),
     }
 }
@@ -204,7 +205,7 @@ mod tests {
                 .is_none()
         );
         let error = of(Map::new().with("enroll_identity", "AWS")).unwrap_err();
-        assert!(error.to_string().contains("none of aws, gcp and azure"));
+        assert!(error.to_string().contains("expected aws, gcp or azure"));
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Upstream {
         let is_only = groups.len() == 1;
         if !spool::LASTS {
             log::warning(format_args!(
-                "This build has no store: events and returns that wait for a master are kept in memory, and are lost when the daemon ends"
+                "this build has no persistent spool: events and returns that wait for a master are kept in memory, and are lost when the daemon stops"
             ));
         }
         let open = |masters: Vec<Master>| {
@@ -150,15 +150,17 @@ impl Upstream {
         log::error(format_args!("{error}"));
         let Some(master) = self.handle() else { return };
         if let Err(error) = sent_at_once(&master, answer).await {
-            log::error(format_args!("The return is lost: {error}"));
+            log::error(format_args!(
+                "cannot send the return, which is lost: {error}"
+            ));
         }
     }
 
     /// Says goodbye to the master, and closes the connection.
     pub(crate) async fn drain(&self) {
         if let Some(master) = self.handle() {
-            let _ = master.bye("the minion ends", None).await;
-            master.close("the minion ends");
+            let _ = master.bye("the minion is stopping", None).await;
+            master.close("the minion is stopping");
             // The packet that closes the connection needs a moment to be sent.
             pause(GOODBYE).await;
         }
@@ -190,16 +192,18 @@ async fn sent_at_once(master: &Handle, answer: Return) -> Result<(), link::Error
 fn tell(status: Status<'_>) {
     match status {
         Status::Trying(master, address) => {
-            log::debug(format_args!("Trying the master {master} at {address}"));
+            log::debug(format_args!(
+                "Connecting to the master {master} at {address}"
+            ));
         }
         Status::Remembered(who) => log::warning(format_args!(
-            "The master's key is seen for the first time and trusted from now on: {who}"
+            "trusting the key of a master that is seen for the first time: {who}"
         )),
         Status::Pending(who, reason) => log::warning(format_args!(
-            "The master {who} has this minion's key and has not accepted it yet: {reason}"
+            "the master {who} has not accepted this minion's key yet: {reason}"
         )),
         Status::Failed(error) => log::error(format_args!("{error}")),
-        Status::Waiting(wait) => log::info(format_args!("The next try is in {wait:.1?}")),
+        Status::Waiting(wait) => log::info(format_args!("Retrying in {wait:.1?}")),
     }
 }
 
@@ -228,7 +232,7 @@ impl Shared {
         let delay = settings::startup_delay(self.opts());
         if !delay.is_zero() {
             log::info(format_args!(
-                "The first try is in {delay:.1?} (random_startup_delay)"
+                "Connecting in {delay:.1?} (random_startup_delay)"
             ));
             pause(delay).await;
         }
@@ -260,14 +264,16 @@ impl Shared {
             upstream.connected(None);
             match lost {
                 Some(error) => {
-                    log::warning(format_args!("The connection is lost: {error}"));
+                    log::warning(format_args!("lost the connection to the master: {error}"));
                     if failover.leaves {
                         session.skip_master();
                     }
                 }
                 None => {
-                    log::info("The first master is there again: it is gone back to");
-                    let _ = handle.bye("its first master is there again", None).await;
+                    log::info("The first master is available again, reconnecting to it");
+                    let _ = handle
+                        .bye("its first master is available again", None)
+                        .await;
                     handle.close("failback");
                 }
             }
@@ -302,7 +308,7 @@ impl Shared {
             };
             if let Err(error) = deliver(delivery, &filled).await {
                 log::debug(format_args!("{error}"));
-                handle.close("not delivered");
+                handle.close("delivery failed");
             }
         });
         let error = loop {
@@ -317,7 +323,10 @@ impl Shared {
                     smol::spawn(async move { shared.answer(at, *question).await }).detach();
                 }
                 Ok(Incoming::Bye(bye)) => {
-                    log::warning(format_args!("The master says goodbye: {}", bye.reason));
+                    log::warning(format_args!(
+                        "the master is closing the connection: {}",
+                        bye.reason
+                    ));
                 }
                 Ok(Incoming::Event(_)) => {}
                 Err(error) => break error,

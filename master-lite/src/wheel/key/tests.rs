@@ -287,7 +287,7 @@ fn keys_are_made_and_accepted_before_the_minion_comes() {
         .call("key.gen_accept", vec!["../x".into()])
         .unwrap_err()
         .to_string();
-    assert!(error.contains("is no minion id"), "{error}");
+    assert!(error.contains("is not a valid minion id"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-{# A name is all that is known of such a node: for networks in which nobody else can take one. #}
+{# Accepts a node by its name only. Use this only in networks where no other machine can use such a name. #}
 {% if data['act'] == 'pend' and data['id'].startswith('web-asg-') %}
 accept_{{ data['id'] }}:
   wheel.key.accept:

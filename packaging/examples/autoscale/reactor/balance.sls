@@ -1,4 +1,4 @@
-{# `salt/key` tells of every key; those of this group that go are what matters. #}
+{# `salt/key` is fired for every change of a key; only deleted keys of this group matter here. #}
 {% if tag != 'salt/key' or (data['act'] == 'delete' and data['id'].startswith('web-asg-')) %}
 balance:
   local.state.apply:

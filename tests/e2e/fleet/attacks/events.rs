@@ -61,7 +61,7 @@ fn a12_a_minion_fires_no_events_of_the_master_or_of_another() {
     let lines: Vec<&str> = log.lines().filter(|line| line.contains(&key)).collect();
     let refused: Vec<&&str> = lines
         .iter()
-        .filter(|line| line.contains("is not for the minion m1 to send"))
+        .filter(|line| line.contains("the minion m1 may not send the event tag"))
         .collect();
     // The first one is logged, and within the minute no other.
     assert!(

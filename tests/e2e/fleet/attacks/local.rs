@@ -76,7 +76,11 @@ fn a02_another_user_is_turned_away_even_where_the_socket_is_open() {
         .output()
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n", "{output:?}");
-    assert!(fleet.master_log().contains("is turned away"));
+    assert!(
+        fleet
+            .master_log()
+            .contains("refusing the connection of process")
+    );
 }
 
 /// Every file, folder and socket below a folder.

@@ -194,7 +194,7 @@ fn a05_a08_another_key_in_the_masters_place_is_no_master() {
     let listener = fleet.false_master(&key());
     run(async {
         let told = async {
-            fleet_says(&fleet, "m1", "somebody stands between").await;
+            fleet_says(&fleet, "m1", "man-in-the-middle attack").await;
         };
         let came = async {
             let peer = listener.next().await;

@@ -17,7 +17,7 @@ haproxy:
     - require:
       - pkg: haproxy
 
-# A server that is drained stays so when haproxy reads its new configuration.
+# Keeps drained servers drained when haproxy reloads its configuration.
 keep the servers' state:
   cmd.run:
     - name: /usr/local/sbin/lb save

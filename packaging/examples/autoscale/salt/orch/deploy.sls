@@ -1,5 +1,5 @@
 # Deploys to one node: salt-run state.orchestrate orch.deploy pillar='{node: web-asg-1}'
-# Where the smoke test fails it ends with exit code 1, and the node stays out of service.
+# If the smoke test fails, it exits with code 1, and the node stays out of service.
 {% set node = pillar['node'] %}
 
 remove_from_lb:

@@ -1,4 +1,4 @@
-# What is deployed, by itself: orch/deploy.sls applies it to a node that the load balancer has let go.
+# The deployed application. orch/deploy.sls applies this SLS to a node that was removed from the load balancer.
 /srv/www/index.html:
   file.managed:
     - source: salt://web/index.html

@@ -18,7 +18,7 @@ nginx:
     - require:
       - pkg: nginx
 
-# The address is in the mine before the load balancer is told to look there.
+# The address must be in the mine before the load balancer reads it.
 address:
   module.run:
     - mine.update: []
@@ -30,6 +30,6 @@ autoscale/ready:
     - require:
       - module: address
 
-# It has let the node in, and is not needed any more.
+# The key is accepted, so the token is no longer needed.
 /etc/salt/token:
   file.absent
