@@ -94,7 +94,11 @@ impl Case for Command {
     }
 
     fn check_ours(&self) -> Result<(), String> {
-        let ours = self.recorded.ours.as_ref().ok_or("it has no `ours`")?;
+        let ours = self
+            .recorded
+            .ours
+            .as_ref()
+            .ok_or("the case has no `ours`")?;
         self.is_as(&ours.out, ours.rc)
     }
 }

@@ -1,10 +1,10 @@
-//! The program held against what Salt itself answered, as recorded in `tests/corpus`.
+//! Compares the program with the recorded answers of Salt in `tests/corpus`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test that cannot go on stops, and says what differs"
+    reason = "a failing test panics with the difference"
 )]
 
 mod command;

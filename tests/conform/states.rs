@@ -132,7 +132,7 @@ impl State {
             let at = |why: String| format!("run {} ({words}): {why}", number + 1);
             let want = recorded
                 .get(number)
-                .ok_or_else(|| at("not recorded".to_owned()))?;
+                .ok_or_else(|| at("this run is not recorded".to_owned()))?;
             before = want.tree.as_ref().unwrap_or(before);
             run.is_as(want, before).map_err(at)
         })
@@ -220,7 +220,7 @@ impl Tree {
             found.extend(watched);
         }
         Ok(Run {
-            rc: answer.rc.ok_or("a signal ended it")?,
+            rc: answer.rc.ok_or("a signal ended the program")?,
             ret: settled(&got["local"], &|text| without_times(&scratch.masked(text))),
             tree: Some(found),
         })

@@ -1,4 +1,4 @@
-//! An ear on a minion's event bus.
+//! A listener on a minion's event bus.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;

@@ -1,4 +1,4 @@
-//! Certificates that the states make, judged by OpenSSL itself.
+//! Certificates that the states create, verified by OpenSSL itself.
 
 use std::path::Path;
 use std::process::Command;
@@ -109,7 +109,7 @@ fn openssl_verifies_what_is_issued() {
         };
         rets.values().filter(changed).count()
     };
-    assert_eq!(apply(), 14, "seven files, each with its part");
+    assert_eq!(apply(), 14, "seven files, each with its changes");
     assert_eq!(apply(), 0);
     let folder = scratch.path();
     openssl(
@@ -330,7 +330,7 @@ fn openssl_finds_revoked_what_tls_revokes() {
         let told = tls(&format!("validate {} koji{list}", path("good")));
         assert_eq!(told, r#"{"valid":true}"#);
     }
-    // A certificate that the index has lost is revoked all the same.
+    // A certificate that is missing in the index can still be revoked.
     std::fs::write(folder.join("index.txt"), "").unwrap();
     tls("revoke_cert koji good");
     assert!(checked("good").contains("certificate revoked"));

@@ -146,7 +146,7 @@ fn what_only_compensates_never_runs_by_itself() {
     let top = "base:\n  '*': [site]\n";
     machine.0.write("srv/salt/top.sls", top);
     machine.0.write("out/good", "");
-    // Not when what it undoes is left out either.
+    // Nor if the state that it undoes is excluded.
     machine.0.write(
         "srv/salt/site.sls",
         &(SITE.to_owned() + "exclude:\n  - id: a\n"),
@@ -158,7 +158,7 @@ fn what_only_compensates_never_runs_by_itself() {
         "{}",
         done.out
     );
-    // Asked for by its ID it is done by hand.
+    // Called by its ID, it runs alone.
     machine.0.write("srv/salt/site.sls", SITE);
     let done = machine.call("state.sls_id undo_a site");
     assert_eq!(
@@ -176,7 +176,10 @@ fn a_misplaced_word_stops_the_run_with_its_place() {
     let cases = [
         ("compensate: nothing", "[compensate: (id: nothing)]"),
         ("compensate: a", "names the state itself"),
-        ("compensate: b", "what undoes is not undone itself"),
+        (
+            "compensate: b",
+            "a compensating state cannot be compensated itself",
+        ),
         (
             "compensate: f",
             "finally: True, which runs at the end in any case",
@@ -191,7 +194,7 @@ fn a_misplaced_word_stops_the_run_with_its_place() {
             "names a state that runs only when a later one fails",
         ),
         ("onfail: [{test: f}]", "names a state that runs at the end"),
-        ("listen: [f]", "is not heard"),
+        ("listen: [f]", "has no effect"),
     ];
     for (word, says) in cases {
         let machine = Machine::with(&[("s.sls", &format!("{head}    - {word}\n{rest}"))]);

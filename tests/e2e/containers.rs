@@ -1,4 +1,5 @@
-//! Containers with a real podman, under an init system in a throw-away root: what is run there stays until the root goes.
+//! Containers with a real podman, under an init system in a throw-away root. Processes there run until
+//! the root is removed.
 
 use serde_json::{Value, json};
 use tests::program::{boot, prepare, salt_call_in_throwaway};
@@ -7,7 +8,7 @@ use tests::scratch::Scratch;
 /// A secret that must not appear in any argument of podman, which records its arguments.
 const SECRET: &str = "planted-secret";
 
-/// A machine with podman and an image; none without root.
+/// A machine with podman and an image; `None` without root.
 fn machine() -> Option<Scratch> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -28,7 +29,7 @@ fn call(scratch: &Scratch, words: &[&str]) -> Value {
     told.unwrap_or_else(|_| panic!("{}", answer.out))["local"].clone()
 }
 
-/// Applies states and gives their returns in the order that they ran.
+/// Applies states, and returns their returns in the order of execution.
 fn apply(scratch: &Scratch, sls: &str, more: &[&str]) -> Vec<Value> {
     scratch.write("srv/salt/case.sls", sls);
     let words: Vec<&str> = ["state.apply", "case"]
@@ -93,7 +94,7 @@ fn a_container_is_made_kept_replaced_and_removed() {
     };
     let would = apply(&scratch, MACHINE, &["test=True"]);
     let results: Vec<&Value> = would.iter().map(|ret| &ret["result"]).collect();
-    // Networks that only will be there cannot be looked at: Salt's state says so, too.
+    // A network that does not exist yet cannot be inspected: Salt's state reports the same.
     assert_eq!(
         results,
         [&json!(null), &json!(null), &json!(true), &json!(false)]
@@ -159,7 +160,7 @@ fn a_container_is_made_kept_replaced_and_removed() {
     let names = call(&scratch, &["docker.list_containers", "all=True"]);
     assert_eq!(names, json!(["app"]));
 
-    // A network that has to be made again gets its container back.
+    // A network that is created again gets its container back.
     let net = other.replace("kind: test", "kind: real");
     let did = apply(&scratch, &net, &[]);
     assert_eq!(

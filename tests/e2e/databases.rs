@@ -1,4 +1,5 @@
-//! Servers of PostgreSQL and MariaDB in throw-away roots: what only they can show, and that no password is an argument of their clients.
+//! Real servers of PostgreSQL and MariaDB in throw-away roots: behaviour that only they can show, and
+//! the absence of passwords in the arguments of their clients.
 
 use std::fs;
 
@@ -9,7 +10,7 @@ use tests::scratch::Scratch;
 /// A secret that must not appear in any argument or log.
 const SECRET: &str = "planted-secret";
 
-/// A machine with a server, whose client writes down its arguments; none without root.
+/// A machine with a server, whose client records its arguments; `None` without root.
 fn machine(server: &str, client: &str, config: &str, more: &str) -> Option<Scratch> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -38,7 +39,7 @@ fn call(scratch: &Scratch, words: &[&str]) -> Value {
     told.unwrap_or_else(|_| panic!("{}", answer.out))["local"].clone()
 }
 
-/// Applies states in their order, all of which must be right afterwards, and gives what they changed.
+/// Applies states in their order, which must all succeed, and returns their changes.
 fn apply(scratch: &Scratch, sls: &str) -> Vec<Value> {
     scratch.write("srv/salt/case.sls", sls);
     let rets = call(scratch, &["state.apply", "case"]);
@@ -48,7 +49,7 @@ fn apply(scratch: &Scratch, sls: &str) -> Vec<Value> {
     rets.into_iter().map(|ret| ret["changes"].clone()).collect()
 }
 
-/// Neither the clients' arguments nor the log have the secret, and there are some.
+/// Asserts that the clients' arguments and the log exist, and do not contain the secret.
 fn nothing_is_told(scratch: &Scratch) {
     for file in [
         scratch.changed("/tmp/arguments"),

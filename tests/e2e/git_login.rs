@@ -11,7 +11,7 @@ use tests::program::{in_recorded_environment, program};
 use tests::scratch::Scratch;
 
 const PASSWORD: &str = "hush-hush-777";
-/// `me:hush-hush-777`, as the header has it.
+/// `me:hush-hush-777`, as in the header.
 const AUTHORIZATION: &str = "Basic bWU6aHVzaC1odXNoLTc3Nw==";
 const COMMIT: &str = "0123456789012345678901234567890123456789";
 
@@ -56,7 +56,7 @@ fn answer(mut stream: &TcpStream) {
     );
 }
 
-/// Runs a function, and returns what it answered and every command line but its own.
+/// Runs a function. Returns its answer, and all command lines except its own.
 fn traced(scratch: &Scratch, words: &[&str]) -> (Output, String) {
     let trace = scratch.path().join("trace");
     let mut command = Command::new("strace");

@@ -40,7 +40,7 @@ fn calls(scratch: &Scratch) -> usize {
         .args(["--local", "state.orchestrate", "orch"])
         .stdin(Stdio::null())
         .output();
-    let output = output.expect("strace is needed: apt-get install strace");
+    let output = output.expect("cannot run strace: apt-get install strace");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}");
     fs::read_to_string(trace).unwrap().lines().count()
@@ -49,8 +49,11 @@ fn calls(scratch: &Scratch) -> usize {
 #[test]
 fn the_steps_of_an_orchestration_do_not_list_the_tree() {
     let (few, many) = (calls(&machine(1)), calls(&machine(100)));
-    assert!(few > STEPS, "no call is seen");
-    assert!(many * 10 <= few * 12, "{few} calls became {many}");
+    assert!(few > STEPS, "strace reports no call");
+    assert!(
+        many * 10 <= few * 12,
+        "the number of calls grew from {few} to {many}"
+    );
 }
 
 #[test]

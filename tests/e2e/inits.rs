@@ -1,5 +1,5 @@
-//! Services under runit where we mean to differ from what Salt's module did. The cases that agree with Salt are in the corpus:
-//! those with `boot`.
+//! Services under runit, where Pinch differs from Salt on purpose. The cases that agree with Salt are
+//! the corpus cases with `boot`.
 
 use std::process::Command;
 
@@ -39,7 +39,7 @@ pinch service.full_restart sleeper
     for wanted in [
         "before: local: False local: True",
         "Started service sleeper",
-        // It was not to start with the system, and still is not.
+        // The service did not start at boot before, and still does not.
         "linked: local: True local: False down\n",
         "Service sleeper has been enabled, and is in the desired state",
         "Service sleeper has been disabled, and is in the desired state",

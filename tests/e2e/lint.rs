@@ -102,7 +102,7 @@ fn the_formats_for_programs_hold_the_same() {
     assert_eq!(github, expected);
 }
 
-/// Warnings fail only a strict look.
+/// Warnings fail only with `--strict`.
 #[test]
 fn warnings_fail_a_strict_look() {
     let case = Path::new(CASES).join("misspelt_argument");
@@ -111,7 +111,7 @@ fn warnings_fail_a_strict_look() {
     assert_eq!(strict.status.code(), Some(1));
 }
 
-/// The runners that only a master has stand in a table of lint's: none is missing there.
+/// The table of lint has all runners that only a master has.
 #[test]
 fn every_runner_of_a_master_is_known() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The commands that look and change nothing: `pinch graph`, `pinch doctor` and `pinch migrate`.
+//! The commands that change nothing: `pinch graph`, `pinch doctor` and `pinch migrate`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -174,7 +174,7 @@ fn a_recorded_run_is_drawn_with_its_results() {
     );
 }
 
-/// The lines of `doctor` about a topic.
+/// Returns the lines of `doctor` about a topic.
 fn topic<'a>(report: &'a Json, topic: &str) -> Vec<&'a Json> {
     let lines = report["lines"].as_array().unwrap().iter();
     lines.filter(|line| line["topic"] == topic).collect()
@@ -335,7 +335,7 @@ fn a_report_says_of_each_sls_whether_it_runs() {
     );
     assert_eq!(verdict("python"), ("python", &vec!["#!py".into()]));
     assert_eq!(verdict("mako").0, "fails");
-    // Each runs alone: what brings them together does not.
+    // Each SLS runs alone, but not the one that includes both.
     assert_eq!(verdict("one").0, "runs");
     assert_eq!(verdict("two").0, "runs");
     assert_eq!(verdict("both").0, "fails");

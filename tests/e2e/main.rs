@@ -1,10 +1,10 @@
-//! The program as its users run it: whole processes against trees of their own.
+//! The program as its users run it: whole processes, each with a separate tree.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test that cannot go on stops, and says what differs"
+    reason = "a failing test panics with the difference"
 )]
 
 mod bus;

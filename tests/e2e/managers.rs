@@ -183,7 +183,7 @@ pinch state.single pkg.installed demo refresh=False
 
 #[test]
 fn downloads_are_told() {
-    // Only what comes over a network is kept as a file.
+    // Only packages from a network are kept as files.
     let served = r#"
 set_up='import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh", b"lo", 0x49))'
 python3 -c "$set_up"

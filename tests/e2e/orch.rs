@@ -40,7 +40,7 @@ struct Orch {
     files: BTreeMap<String, String>,
     #[serde(default)]
     stderr: Vec<String>,
-    /// Steps, or states in them, that all run at one moment.
+    /// Steps, or states in them, that must run at the same time.
     #[serde(default)]
     together: Vec<String>,
     #[serde(default)]
@@ -63,7 +63,7 @@ fn orch_name() -> String {
     "orch".to_owned()
 }
 
-/// An event: what its tag is like, and what is in its data.
+/// An event: a pattern for its tag, and part of its data.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
@@ -142,7 +142,7 @@ impl Folder {
     }
 }
 
-/// The text without how long a step waited for events.
+/// Returns the text without the durations of waits for events.
 fn without_waits(text: &str) -> String {
     match text.strip_prefix("All events seen in ") {
         Some(_) => "All events seen in T seconds.".to_owned(),
@@ -218,7 +218,7 @@ impl Orch {
                     .map(|(tag, data)| format!("{tag} {data}"))
                     .collect();
                 return Err(format!(
-                    "no event {} {} in its place among\n{}",
+                    "event {} {} is missing or out of order in\n{}",
                     wanted.tag,
                     wanted.data,
                     heard.join("\n")
@@ -231,7 +231,7 @@ impl Orch {
     fn check_stderr(&self, scratch: &Scratch) -> Result<(), String> {
         let said = std::fs::read_to_string(scratch.path().join("stderr")).unwrap();
         match self.stderr.iter().find(|part| !said.contains(*part)) {
-            Some(part) => Err(format!("standard error has no {part:?}: {said}")),
+            Some(part) => Err(format!("{part:?} is missing on stderr: {said}")),
             None => Ok(()),
         }
     }
@@ -243,7 +243,7 @@ impl Wanted {
     }
 }
 
-/// True for a text like a glob of `*`.
+/// Returns whether a text matches a pattern with `*`.
 fn like(glob: &str, text: &str) -> bool {
     match glob.split_once('*') {
         None => glob == text,
@@ -276,7 +276,7 @@ fn shown(result: &Value) -> Value {
     }
 }
 
-/// The steps of an orchestration by their ids.
+/// Returns the steps of an orchestration by their ids.
 fn steps(got: &Value) -> Vec<(String, &Map<String, Value>)> {
     let Some(ran) = got.pointer("/data/m1").and_then(Value::as_object) else {
         return Vec::new();
@@ -289,7 +289,7 @@ fn steps(got: &Value) -> Vec<(String, &Map<String, Value>)> {
         .collect()
 }
 
-/// When each state at any depth began and ended, in seconds of the day.
+/// Returns the begin and end of each state at any depth, in seconds of the day.
 fn collect_spans(value: &Value, spans: &mut BTreeMap<String, (f64, f64)>) {
     let Value::Object(map) = value else { return };
     for (tag, ret) in map {
@@ -338,7 +338,7 @@ fn another_process_hears_an_orchestration() {
     assert_eq!(ends, ["new", "args", "new", "ret", "ret"], "{heard}");
 }
 
-/// Waits, but not for ever.
+/// Waits with a timeout.
 fn wait_until(done: impl Fn() -> bool) {
     let start = Instant::now();
     while !done() && start.elapsed() < Duration::from_secs(20) {

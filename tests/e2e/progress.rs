@@ -61,7 +61,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Runs a command whose stderr is a terminal of so many columns: what was written there, and its stdout.
+/// Runs a command with a terminal of this width as stderr. Returns the output on the terminal and on
+/// stdout.
 fn on_terminal(mut command: Command, columns: u16) -> (String, String) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
@@ -87,7 +88,7 @@ fn on_terminal(mut command: Command, columns: u16) -> (String, String) {
     // `command` keeps the other end of the terminal open until it is dropped.
     drop(command);
     let mut written = Vec::new();
-    // The end of a terminal is an error of its reader.
+    // Reading at the end of a terminal returns an error.
     let _ = File::from(master).read_to_end(&mut written);
     let output = child.wait_with_output().unwrap();
     (text(&written), text(&output.stdout))
@@ -256,7 +257,7 @@ fn what_is_applied_is_shown_once_it_happens_and_long_steps_say_what_they_wait_fo
     assert!(text(&done.stdout).contains("Succeeded: 2"), "{done:?}");
 }
 
-/// Holds a value against a schema, as far as ours go.
+/// Checks a value against a schema; supports only the keywords of our schemas.
 fn holds(schema: &Json, value: &Json) -> bool {
     let is = |name: &Json| match name.as_str().unwrap() {
         "object" => value.is_object(),
@@ -298,7 +299,7 @@ fn holds(schema: &Json, value: &Json) -> bool {
         })
 }
 
-/// The lines of an output, each held against the published schema.
+/// Parses the lines of an output, and checks each against the published schema.
 fn events(output: &Output) -> Vec<Json> {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/schemas/ndjson.schema.json");

@@ -18,7 +18,7 @@ use crate::resume::Machine;
 /// The maximum time to wait for an expected result.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The words of the unit, without its program.
+/// The arguments in the unit's command.
 pub(crate) fn unit() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/services/pinch-continue");
     let text = fs::read_to_string(folder.join("systemd.service")).unwrap();
@@ -28,7 +28,7 @@ pub(crate) fn unit() -> Vec<String> {
     line.unwrap().split(' ').map(str::to_owned).collect()
 }
 
-/// A machine with a number of the boot that a test may change.
+/// A machine with a boot id that the test can change.
 struct Booted {
     machine: Machine,
     boots: u32,
@@ -46,7 +46,7 @@ impl Booted {
         self.machine.0.path().join("boot_id")
     }
 
-    /// It has another number from now on.
+    /// Changes the boot id.
     fn boot(&mut self) {
         self.boots += 1;
         let id = format!("00000000-0000-4000-8000-{:012}\n", self.boots);
@@ -95,7 +95,7 @@ impl Booted {
         (output.status.code(), String::from_utf8(said).unwrap())
     }
 
-    /// Starts a run and takes it down once its log ends with a word, as a shutdown does it.
+    /// Starts a run, and kills it as a shutdown would once its log ends with a word.
     fn taken_down(&self, words: &str, at: &str, how: Signal) {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         let out = fs::File::create(self.machine.0.path().join("first")).unwrap();
@@ -173,7 +173,7 @@ fn an_orchestration_goes_on_after_each_of_its_reboots() {
         Signal::TERM,
     );
     assert_eq!(machine.listed()["result"], "waits for a reboot");
-    // The unit is started by hand: nothing happens.
+    // Starting the unit by hand has no effect.
     let (code, said) = machine.goes_on();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("skipped, still waits for a reboot"), "{said}");
@@ -196,7 +196,7 @@ fn an_orchestration_goes_on_after_each_of_its_reboots() {
         (&run["result"], &run["states"]),
         (&"succeeded".into(), &5.into())
     );
-    // At the next boot there is nothing left to do.
+    // At the next boot nothing remains to be done.
     machine.boot();
     assert_eq!(machine.goes_on(), (Some(0), String::new()));
     assert_eq!(machine.log(), "a1 again1 down1 e1 red1");
@@ -206,7 +206,7 @@ fn an_orchestration_goes_on_after_each_of_its_reboots() {
     ));
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(
-        shown.contains("The machine has rebooted; the run went on at"),
+        shown.contains("The machine has rebooted; the run continued at"),
         "{shown}"
     );
 }
@@ -306,7 +306,10 @@ last:
     machine.machine.0.write("srv/salt/within.sls", within);
     let refused = machine.machine.call("state.apply within");
     assert!(
-        refused.rc != Some(0) && refused.out.contains("has no record to go on from"),
+        refused.rc != Some(0)
+            && refused
+                .out
+                .contains("has a record from which it could be resumed"),
         "{}",
         refused.out
     );

@@ -37,7 +37,7 @@ fn managed(scratch: &Scratch) -> String {
     path.display().to_string()
 }
 
-/// The result and the comment of the only return whose tag begins so.
+/// Returns the result and comment of the only return whose tag has this prefix.
 fn result(returns: &Json, state: &str) -> (Json, String) {
     let returns = returns.as_object().unwrap_or_else(|| panic!("{returns}"));
     let found = returns.iter().find(|(tag, _)| tag.starts_with(state));
@@ -137,7 +137,7 @@ fn execution_modules_that_are_not_listed_cannot_be_named() {
         )
     );
     assert!(!scratch.path().join("out/mark").exists());
-    // State modules call what they need all the same.
+    // State modules may still call the functions that they need.
     let path = managed(&scratch);
     let (_, returns) = call(&scratch, &["state.apply", "one"]);
     assert_eq!(result(&returns, "file_").0, Json::Bool(true));

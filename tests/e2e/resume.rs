@@ -7,7 +7,7 @@ use serde_json::Value;
 use tests::program::{Answer, salt_call};
 use tests::scratch::Scratch;
 
-/// Counts in a file, and ends the whole program the first time.
+/// A command that logs itself, and kills the whole program the first time.
 const CUT: &str =
     "echo cut >> @TMP@/log; test -e @TMP@/again || { touch @TMP@/again; kill -9 $PPID; }";
 
@@ -28,7 +28,7 @@ impl Machine {
         salt_call(self.0.path(), &all).unwrap()
     }
 
-    /// Runs what cuts itself short.
+    /// Runs a call that kills its own run.
     pub(crate) fn cut(&self, words: &str) {
         let answer = self.call(words);
         assert_eq!(answer.rc, None, "{}{}", answer.out, self.stderr());
@@ -49,7 +49,7 @@ impl Machine {
     }
 }
 
-/// The returns of a run by id.
+/// Returns the returns of a run by id.
 fn returns(answer: &Answer) -> serde_json::Map<String, Value> {
     let value: Value = serde_json::from_str(&answer.out).unwrap();
     let local = &value["local"];
@@ -128,7 +128,7 @@ fn an_interrupted_function_can_be_taken_for_done() {
     assert_eq!(done.rc, Some(0), "{}", done.out);
     assert_eq!(machine.log(), "a1 c1 cut1 d1");
     let comment = returns(&done)["b"]["comment"].to_string();
-    assert!(comment.contains("taken for done"), "{comment}");
+    assert!(comment.contains("treated as done"), "{comment}");
     let done = machine.call("state.orchestrate orch redo=b");
     assert!(done.rc == Some(1) && machine.stderr().contains("only valid with resume=True"));
 }
@@ -254,7 +254,7 @@ fn it_is_said_what_has_changed_since() {
     assert!(said.contains("the tree has changed since"), "{said}");
     assert!(said.contains("changed: c (cmd.run) in s"), "{said}");
     assert!(
-        said.contains("changed: a (cmd.run) in s; it is finished, and its return stands"),
+        said.contains("changed: a (cmd.run) in s; it has finished and is not run again"),
         "{said}"
     );
     assert!(!said.contains(" w (cmd.wait)"), "{said}");
@@ -348,7 +348,7 @@ fn a_word_that_says_nothing_of_resuming_stops_the_run() {
     let machine = Machine::with(&[("s.sls", "a:\n  test.nop:\n    - resume: maybe\n")]);
     let refused = machine.call("state.apply s");
     assert!(
-        refused.rc == Some(1) && refused.out.contains("resume: maybe is none of"),
+        refused.rc == Some(1) && refused.out.contains("resume: maybe is not one of"),
         "{}",
         refused.out
     );
@@ -433,7 +433,7 @@ fn what_a_step_has_waited_for_ends_no_later_wait_of_a_resumed_run() {
     let done = machine.call("state.orchestrate orch resume=True");
     assert_eq!(result(&done, "first"), true, "{}", done.out);
     assert_eq!(result(&done, "second"), false, "{}", done.out);
-    // From the first wait on, the event is there for it again.
+    // When the run resumes from the first wait, that step sees the event again.
     let again = machine.call("state.orchestrate orch resume=True from=first");
     assert_eq!(result(&again, "first"), true, "{}", again.out);
     assert_eq!(result(&again, "second"), false, "{}", again.out);

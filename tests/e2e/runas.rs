@@ -11,7 +11,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// `salt-call` with words in front of it.
+/// Returns a `salt-call` command with other words in front of it.
 fn call(scratch: &Scratch, before: &[&str], words: &[&str]) -> Command {
     let all: Vec<&str> = before
         .iter()
@@ -125,7 +125,7 @@ fn a_command_that_cannot_begin_is_told_with_the_systems_reason() {
     }
 }
 
-/// The calls that change an identity.
+/// The system calls that change the identity of a thread.
 const IDENTITY: &str =
     "clone,clone3,fork,vfork,execve,setuid,setgid,setreuid,setregid,setresuid,setresgid,setgroups";
 
@@ -162,7 +162,7 @@ fn only_the_helper_becomes_the_user_and_it_is_told_nothing_by_words_or_variables
             assert!(call.contains(r#"["pinch", "become"], []"#), "{call}");
             helpers += 1;
         }
-        // No thread of the program itself ever starts another one in its place.
+        // No thread of the program itself ever calls exec.
         if call.trim_start().starts_with("set") {
             let is_child = lines
                 .iter()
@@ -173,7 +173,8 @@ fn only_the_helper_becomes_the_user_and_it_is_told_nothing_by_words_or_variables
     assert!(helpers >= 1, "{text}");
 }
 
-/// Signals the newest threads of the machine as fast as it can: those of a process that is another's cannot be reached.
+/// Signals the newest threads of the machine as fast as it can; it cannot reach those of other users'
+/// processes.
 const ATTACKER: &str = r#"
 while (1) {
     open(my $load, "<", "/proc/loadavg") or next;
@@ -219,11 +220,11 @@ fn m8_a_user_cannot_end_the_process_of_root_that_runs_a_command_as_him() {
     assert_eq!(
         attacker.try_wait().unwrap(),
         None,
-        "the attacker must be at it all the time"
+        "the attacker must be running all the time"
     );
     attacker.kill().unwrap();
     attacker.wait().unwrap();
-    // A command of his own may be ended by him; the program that runs it says so then.
+    // The user may end a command that runs as this user; the program then reports that.
     assert!(
         ended.iter().all(|code| matches!(code, Some(0 | 1))),
         "{ended:?}"

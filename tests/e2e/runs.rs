@@ -1,4 +1,4 @@
-//! `pinch runs` and `pinch explain run`: what is on record of the runs of a machine.
+//! `pinch runs` and `pinch explain run`: the recorded runs of a machine.
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,4 @@
-//! Planted secrets of every kind, and everything that leaves the program searched for them.
+//! Plants secrets of every kind, and searches all output of the program for them.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ const PLANTED: [&str; 12] = [
     "silent-planted",
 ];
 
-/// A whole value that is too short to be looked for in texts.
+/// A value that is too short to be masked inside texts.
 const PIN: &str = "40711";
 
 const MINION: &str = "\
@@ -108,7 +108,7 @@ states:
 struct Told(Vec<(String, String)>);
 
 impl Told {
-    /// Runs an applet of the program; gives what it prints on stdout.
+    /// Runs an applet of the program, and returns its stdout.
     fn by(&mut self, scratch: &Scratch, words: &[&str]) -> String {
         let (out, err) = run(scratch, words);
         let shown = words.join(" ");
@@ -199,7 +199,7 @@ impl Gpg {
             .then(|| Self(home.to_owned()))
     }
 
-    /// A text, encrypted, each line after so many spaces.
+    /// Returns a text encrypted, with each line indented by this number of spaces.
     pub(crate) fn crypted(&self, text: &str, indent: usize) -> String {
         let plain = self.0.join("plain");
         fs::write(&plain, text).unwrap();
@@ -311,7 +311,7 @@ fn no_output_log_record_or_event_of_a_run_has_a_secret_in_it() {
         );
     }
     assert!(first.contains("postgres://u:‹secret›@dbhost/x"), "{first}");
-    // A diff of what was there.
+    // A diff of the previous contents.
     scratch.write("out/file", "before\n");
     let diff = told.call(&scratch, "state.apply s");
     assert!(
@@ -415,7 +415,7 @@ fn plans_have_no_secret_in_them_and_hold_all_the_same() {
     );
     let held = fs::read_to_string(scratch.tmp().join("file")).unwrap();
     assert!(held.contains("plain-token-planted"), "{held}");
-    // The hashes are of the true values: one that has changed is seen.
+    // The hashes are those of the real values, so a change is detected.
     scratch.write("out/file", "before\n");
     told.pinch(&scratch, &format!("plan s -o {plan} --out=text"));
     let (old, new) = ("pin: 40711", "pin: 40712");

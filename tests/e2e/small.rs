@@ -1,6 +1,7 @@
-//! Accounts on a machine that has busybox's programs in place of shadow's.
+//! Accounts on a machine with the programs of busybox instead of those of shadow.
 //!
-//! Debian's busybox has none of them: scripts stand in for what makes and removes accounts, and note how they were called.
+//! Debian's busybox does not have them, so scripts replace the programs that create and remove
+//! accounts, and record their calls.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -61,7 +62,7 @@ old:
   group.absent: []
 "#;
 
-/// The machine: what the programs above leave, and a few accounts.
+/// Creates the machine with these programs and a few accounts.
 fn machine() -> Scratch {
     let scratch = Scratch::new();
     let put = |path: &str, text: &str, mode: u32| {
@@ -102,7 +103,7 @@ fn apply(scratch: &Scratch) -> serde_json::Value {
     all["local"].clone()
 }
 
-/// As on a router, whose busybox makes no accounts either.
+/// A machine like a router, whose busybox cannot create accounts either.
 #[test]
 fn accounts_are_managed_by_the_files_alone() {
     if !rustix::process::geteuid().is_root() {

@@ -1,5 +1,5 @@
-//! Stores of secrets and settings: etcd and Redis are the real servers of Debian. A Vault and a Consul cannot be had there: what speaks
-//! their protocols here is a small server of these tests.
+//! Stores of secrets and settings: etcd and Redis are the real servers of Debian. Vault and Consul
+//! are not in Debian, so a small server of these tests implements their protocols.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +31,7 @@ fn call(scratch: &Scratch, words: &[&str]) -> Value {
     told.map_or(Value::Null, |told| told["local"].clone())
 }
 
-/// Applies states, all of which must be right afterwards, and gives their comments and changes in order.
+/// Applies states, which must all succeed, and returns their comments and changes in order.
 fn apply(scratch: &Scratch, sls: &str, more: &[&str]) -> Vec<(String, Value)> {
     scratch.write("srv/salt/case.sls", sls);
     let rets = call(scratch, &[&["state.apply", "case"], more].concat());
@@ -65,7 +65,8 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts it; none where it cannot be kept by tests/run. Another port is tried when the first one was taken meanwhile.
+    /// Starts it; `None` if tests/run cannot provide it. Tries another port if the first one was taken
+    /// meanwhile.
     fn start(program: &str, start: impl Fn(&mut Command, u16) -> Option<String>) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             return None;
@@ -74,7 +75,7 @@ impl Server {
         assert!(path.exists(), "tests/run keeps {}", path.display());
         (0..5)
             .find_map(|_| Self::started(&path, &start))
-            .or_else(|| panic!("{program} does not start"))
+            .or_else(|| panic!("cannot start {program}"))
     }
 
     fn started(path: &Path, start: &impl Fn(&mut Command, u16) -> Option<String>) -> Option<Self> {
@@ -356,7 +357,7 @@ type Kept = Mutex<BTreeMap<String, Value>>;
 /// Method, path, headers in lower case, and body; status and answer.
 type Serve = fn(&Kept, &str, &str, &str, &str) -> (u16, Value);
 
-/// Starts a store that speaks a protocol as `serve` does; it serves as long as the test runs.
+/// Starts a store that answers requests with `serve` until the end of the test.
 fn store(serve: Serve) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -545,7 +546,7 @@ fn secrets_of_a_vault_reach_files_and_nothing_else() {
     );
 }
 
-/// Keys of a Consul.
+/// The keys of a Consul.
 fn consul(kept: &Kept, method: &str, path: &str, head: &str, body: &str) -> (u16, Value) {
     let mut kept = kept.lock().unwrap();
     if !head.contains("x-consul-token:planted-token") {

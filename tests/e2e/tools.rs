@@ -1,4 +1,4 @@
-//! State modules that manage what other programs keep, where no recorded case can show it.
+//! State modules that manage data of other programs, where no recorded case can cover them.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 use tests::program::{copy_program, salt_call};
 use tests::scratch::Scratch;
 
-/// The return of one state.
+/// Runs one state and returns its return.
 fn single(scratch: &Scratch, words: &[&str]) -> Value {
     let words = ["--local", "--out=json", "state.single"]
         .iter()

@@ -1,4 +1,5 @@
-//! OpenWrt's configuration, with its own program: Debian has none, so it is compiled from the sources that the package `libuci-sys` carries.
+//! OpenWrt's configuration with the real `uci`: Debian does not have it, so it is compiled from the
+//! sources in the crate `libuci-sys`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +22,7 @@ cc -Os -std=gnu99 -w -D_GNU_SOURCE -DUCI_PREFIX='"/usr"' -I"$2/include" -Iuci -o
     libubox/blob.c libubox/blobmsg.c libubox/utils.c libubox/avl.c libubox/avl-cmp.c
 "#;
 
-/// OpenWrt's own program.
+/// Returns the path of the real `uci`.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<(Scratch, PathBuf)> = OnceLock::new();
     let (_, program) = PROGRAM.get_or_init(|| {
@@ -66,7 +67,7 @@ fn sources(manifest: &Path) -> PathBuf {
 const NETWORK: &str = "config interface 'loopback'\n\toption proto 'static'\n\nconfig interface 'lan'\n\toption proto 'dhcp'\n\toption old 'x'\n\
     \nconfig rule\n\toption dest '10.0.0.0/8'\n\nconfig rule\n\toption dest '10.1.0.0/16'\n";
 
-/// A machine with the program, and a network.
+/// Creates a machine with the program and a network.
 fn machine(sls: &str) -> Scratch {
     let scratch = Scratch::new();
     copy_program(program(), &scratch.changeable("/usr/local/bin/uci"));
@@ -86,7 +87,7 @@ fn call(scratch: &Scratch, words: &str) -> Value {
     told.unwrap_or_else(|_| panic!("{}", answer.out))["local"].clone()
 }
 
-/// The returns in the order of their names.
+/// Applies states, and returns their returns in the order of their names.
 fn apply(scratch: &Scratch, words: &str) -> Vec<Value> {
     let all = call(scratch, &format!("state.apply case{words}"));
     let rets = all.as_object().unwrap_or_else(|| panic!("{all}"));
@@ -234,7 +235,7 @@ fn what_uci_cannot_hold_is_refused_and_nothing_is_changed() {
     }
 }
 
-/// A stand-in for OpenWrt's own programs, which notes how it was called.
+/// A stand-in for OpenWrt's own programs, which records its calls.
 const NOTES: &str = "#!/bin/sh\necho \"${0##*/} $*\" >>/var/ran.log\n";
 
 const INTERFACES: &str = r#"
@@ -339,7 +340,7 @@ config device 'eth0_5_dev'
 
 ";
 
-/// A machine whose interfaces are OpenWrt's.
+/// Creates a machine with interfaces like those of OpenWrt.
 fn router(sls: &str) -> Scratch {
     let scratch = machine(sls);
     let network = fs::read_to_string(scratch.changeable("/etc/config/network")).unwrap();
@@ -371,7 +372,7 @@ fn interfaces_and_routes_of_a_router_are_made_once_and_what_else_they_hold_stays
     let did = apply(&scratch, "");
     assert!(did.iter().all(|ret| ret["result"] == true), "{did:?}");
     assert_eq!(file(&scratch, "network"), INTERFACES_AFTER);
-    // None of these comes up here: they are started again, and nothing is written.
+    // None of these interfaces comes up here: they are restarted, and nothing is written.
     let again = apply(&scratch, "");
     for ret in &again {
         assert_eq!(ret["result"], true);
@@ -424,7 +425,7 @@ eth0.5:
     let did = apply(&scratch, "");
     assert!(did.iter().all(|ret| ret["result"] == true), "{did:?}");
     let network = file(&scratch, "network");
-    // Of four without a name the first is left, and the others are gone.
+    // Of four sections without a name only the first remains.
     let (_, by_hand) = network.split_once("config route\n").unwrap();
     let (by_hand, _) = by_hand.split_once("\nconfig route").unwrap();
     assert_eq!(

@@ -77,7 +77,7 @@ fn calls(call: &str) -> usize {
     let said = fs::read_to_string(scratch.path().join("stderr")).unwrap();
     assert!(
         count > 0,
-        "no {call} is seen; may this user trace processes? {said}"
+        "strace reports no {call}; is this user allowed to trace processes? {said}"
     );
     count
 }
@@ -120,14 +120,14 @@ fn survives(call: &str, fault: &str, at: usize) -> Result<(), String> {
     let listed = words(["saltutil.runner", "jobs.list_jobs", "--out=json"]);
     let jobs = salt_call(scratch.path(), &listed)?;
     if jobs.rc != Some(0) {
-        return Err(format!("the records cannot be listed: {}", jobs.out));
+        return Err(format!("cannot list the records: {}", jobs.out));
     }
     let again = salt_call(
         scratch.path(),
         &words(["state.apply", "files", "--out=json"]),
     )?;
     if again.rc != Some(0) {
-        return Err(format!("the next run fails: {}", again.out));
+        return Err(format!("the next run failed: {}", again.out));
     }
     for n in 0..FILES {
         if fs::read_to_string(file(&scratch, n)).unwrap() != contents("new", n) {
@@ -136,7 +136,7 @@ fn survives(call: &str, fault: &str, at: usize) -> Result<(), String> {
     }
     let left = fs::read_dir(scratch.tmp()).unwrap().count();
     if left != FILES {
-        return Err(format!("{} files are left over", left - FILES));
+        return Err(format!("{} unexpected files are left", left - FILES));
     }
     Ok(())
 }
@@ -152,7 +152,7 @@ fn undone(scratch: &Scratch) -> Result<(), String> {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
     let told = fs::read_to_string(scratch.path().join("stderr")).unwrap();
-    if told.contains("cannot record this run") || told.contains("lacks lines and goes") {
+    if told.contains("cannot record this run") || told.contains("which lacks lines") {
         return Ok(());
     }
     for n in 0..FILES {
@@ -161,7 +161,7 @@ fn undone(scratch: &Scratch) -> Result<(), String> {
         if fs::read_to_string(&path).ok() != before
             && !said.contains(&format!("! {}: ", path.display()))
         {
-            return Err(format!("file {n} is not as it was: {said}{errors}"));
+            return Err(format!("file {n} is not restored: {said}{errors}"));
         }
     }
     Ok(())

@@ -1,5 +1,6 @@
-//! Machines that are not as they should be: any umask, a chroot without `/dev` and `/proc`, a disk that cannot be read, a full one.
-//! Nothing that is made may be changed by others, no secret is predictable, no file loses what it holds, and each failure is named.
+//! Unusual machines: any umask, a chroot without `/dev` and `/proc`, an unreadable disk, a full disk.
+//! Others can change no created file, no secret is predictable, no file loses its contents, and each
+//! failure is reported.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -48,7 +49,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Everything below a folder but the programs.
+/// Returns everything below a folder except the programs.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -144,10 +145,10 @@ fn the_programs_run_without_dev_and_proc_under_umask_077() {
     programs_run("077");
 }
 
-/// A file, what it holds, and the words that change it.
+/// A file, its contents, and the call that changes it.
 type Edit = (&'static str, &'static str, &'static [&'static str]);
 
-/// Functions that read a file and write it anew.
+/// Functions that read a file and rewrite it.
 const EDITS: &[Edit] = &[
     (
         "/etc/hosts",
@@ -305,8 +306,8 @@ const EDITS: &[Edit] = &[
     ),
 ];
 
-/// Runs every edit in a root with `/dev` and `/proc`, with `before` as a script before it and `with` in front of its words; the name of
-/// the file is `$file` in both.
+/// Runs every edit in a root with `/dev` and `/proc`, after the script `before`, and with `with` in
+/// front of its command; `$file` is the name of the file in both.
 fn edits_lose_nothing(before: &str, with: &str, reason: &str) {
     if !is_root() {
         return;
@@ -325,7 +326,7 @@ file={file}
 mkdir -p "$root/$(dirname $file)"
 printf '%s' '{kept}' > "$root$file"
 {before}
-chroot "$root" {with} /pinch salt-call --local --retcode-passthrough {} && echo 'it says that it was done' || true
+chroot "$root" {with} /pinch salt-call --local --retcode-passthrough {} && echo 'the answer claims success' || true
 cat "$root$file" > "$1/after"
 "#,
             words.join(" ")
@@ -333,7 +334,7 @@ cat "$root$file" > "$1/after"
         let output = in_root(&scratch, &script);
         let said = text(&output);
         let after = fs::read_to_string(scratch.path().join("after")).unwrap_or_default();
-        let claims = said.contains("it says that it was done");
+        let claims = said.contains("the answer claims success");
         // Salt's sentences name the file alone.
         let named = [
             reason,
@@ -345,7 +346,7 @@ cat "$root$file" > "$1/after"
         .iter()
         .any(|reason| said.contains(reason));
         let is_kept = after == *kept && !claims && named && said.contains(file);
-        // To write less needs no room.
+        // Writing fewer bytes needs no space.
         let is_shorter = claims && after.len() < kept.len() && reason.starts_with("No space");
         if !is_kept && !is_shorter {
             wrong.push(format!("{}: {after:?}\n{said}", words.join(" ")));

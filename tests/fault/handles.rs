@@ -55,7 +55,7 @@ fn folders(scratch: &Scratch) -> (PathBuf, PathBuf) {
     (user, victim)
 }
 
-/// Does something over and over while something else runs.
+/// Repeats an action while something else runs.
 fn meanwhile<T>(again: impl Fn() + Sync, run: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -216,13 +216,13 @@ fn symlinks_of_users_are_refused_where_the_option_says_so() {
         assert_eq!(look(&victim), (0, 0o600));
         assert!(!scratch.path().join("new").exists());
     }
-    // As in Salt where it is not said.
+    // The default is as in Salt.
     scratch.write("etc/minion", &minion);
     call(&scratch, &["state.apply", "one"]);
     assert_eq!(fs::read_to_string(&victim).unwrap(), "new\n");
 }
 
-/// Every file and folder below one.
+/// Returns every file and folder below a folder.
 fn below(path: &Path) -> Vec<PathBuf> {
     let mut found = vec![path.to_owned()];
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
@@ -231,7 +231,7 @@ fn below(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The record of the only run, and the folder that it is in.
+/// Returns the record of the only run, and its folder.
 fn record(scratch: &Scratch) -> (PathBuf, PathBuf) {
     let all = below(&scratch.path().join("root"));
     let runs = all.iter().find(|path| path.ends_with("runs")).unwrap();
@@ -277,13 +277,13 @@ fn records_that_others_could_have_written_are_not_read_whatever_the_umask() {
     let jid = record.file_name().unwrap().to_str().unwrap();
     assert!(pinch(&scratch, &["runs", "show", jid]).status.success());
 
-    // One that is not over, as a run that waits for a reboot.
+    // An unfinished record, like that of a run that waits for a reboot.
     let text = fs::read_to_string(&record).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     fs::write(&record, lines[..lines.len() - 1].join("\n") + "\n").unwrap();
     chown(&record, Some(NOBODY), None).unwrap();
     let shown = all(&pinch(&scratch, &["runs", "show", jid]));
-    assert!(shown.contains("is not to be trusted"), "{shown}");
+    assert!(shown.contains("is not trusted"), "{shown}");
     let output = pinch(&scratch, &["runs", "continue"]);
     assert_ne!(output.status.code(), Some(0));
     assert!(all(&output).contains("chown -h root"), "{}", all(&output));
@@ -316,7 +316,7 @@ fn root_obeys_no_configuration_that_others_can_change() {
         ] {
             let said = all(&output);
             assert_ne!(output.status.code(), Some(0), "{said}");
-            assert!(said.contains("is not to be trusted"), "{said}");
+            assert!(said.contains("is not trusted"), "{said}");
             assert!(said.contains(why), "{said}");
         }
     };

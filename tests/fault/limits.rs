@@ -1,4 +1,4 @@
-//! Documents that would never end: an error soon, in little memory.
+//! Endless documents: an early error, with little memory.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tests::program::program;
 use tests::scratch::Scratch;
 
-/// A program built for debugging is slower and larger, and the machine that tests may do other things too.
+/// The factor for a debug build, which is slower and larger, and for a busy machine.
 const SLOWER: u32 = if cfg!(debug_assertions) { 10 } else { 4 };
 const LONGEST: Duration = Duration::from_secs(1);
 const MOST_KIB: u64 = 64 << 10;
@@ -26,10 +26,10 @@ fn refused(sls: &str, words: &str) {
         .args(["--local", "state.apply", "endless"])
         .stdin(Stdio::null())
         .output()
-        .expect("/usr/bin/time is needed: apt-get install time");
+        .expect("cannot run /usr/bin/time: apt-get install time");
     let took = started.elapsed();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains(words), "{words:?} is not in {said:.2000}");
+    assert!(said.contains(words), "{words:?} is missing in {said:.2000}");
     assert!(said.contains("[ERROR"), "{said:.2000}");
     // It is never taken for an empty document.
     let answer = String::from_utf8_lossy(&output.stdout);
@@ -40,7 +40,7 @@ fn refused(sls: &str, words: &str) {
     assert!(peak < MOST_KIB, "it took {peak} KiB");
 }
 
-/// Ten levels of lists, each of ten aliases of the one before.
+/// Returns ten levels of lists, each with ten aliases of the previous one.
 fn bomb(indent: &str) -> String {
     let mut text = format!("{indent}a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for n in 1..10 {
@@ -50,8 +50,8 @@ fn bomb(indent: &str) -> String {
     text
 }
 
-const ALIASES: &str = "nodes with its aliases written out";
-const STEPS: &str = "more steps than a template may";
+const ALIASES: &str = "nodes with its aliases expanded";
+const STEPS: &str = "executes too many steps";
 
 #[test]
 fn an_alias_bomb_in_a_states_arguments() {

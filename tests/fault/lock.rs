@@ -1,4 +1,4 @@
-//! Two runs at once, and runs that are ended from outside.
+//! Two runs at the same time, and runs that are ended from outside.
 
 use std::fs;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn waited(what: &str, done: impl Fn() -> bool) {
     while !done() {
         assert!(
             started.elapsed() < Duration::from_secs(20),
-            "{what}: not in 20 s"
+            "{what}: did not happen within 20 s"
         );
         sleep(Duration::from_millis(5));
     }
@@ -113,7 +113,10 @@ fn a_queued_run_waits_and_goes_when_the_holder_is_killed() {
     let mut command = salt_call(scratch.path(), &words);
     let mut queued = command.stdout(Stdio::null()).spawn().unwrap();
     sleep(Duration::from_millis(500));
-    assert!(queued.try_wait().unwrap().is_none(), "it has not waited");
+    assert!(
+        queued.try_wait().unwrap().is_none(),
+        "the command did not wait"
+    );
     kill_process(holder.pid(), Signal::KILL).unwrap();
     let started = Instant::now();
     assert_eq!(queued.wait().unwrap().code(), Some(0));
@@ -130,7 +133,7 @@ fn what_a_killed_run_held_is_free_at_once() {
     assert_eq!(done.status.code(), Some(0), "{done:?}");
 }
 
-/// The processes whose command line holds this text.
+/// Returns the processes whose command line contains this text.
 fn running(text: &str) -> usize {
     let folders = fs::read_dir("/proc").unwrap().flatten();
     let lines = folders.filter_map(|folder| fs::read(folder.path().join("cmdline")).ok());

@@ -1,5 +1,6 @@
-//! Machines that lack something: a call of the kernel, a disk that takes data, a clock, `/proc`, memory, a known package manager or init
-//! system, users in files. What is missing is named on stderr, and what does not need it works.
+//! Machines that lack something: a system call, a writable disk, a clock, `/proc`, memory, a known
+//! package manager or init system, users in files. The missing part is named on stderr, and
+//! everything that does not need it works.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -46,14 +47,14 @@ impl Told {
         Self { rc, out, err }
     }
 
-    /// The one document that stdout is.
+    /// Returns the single document on stdout.
     fn data(&self) -> Value {
         let all: Value = serde_json::from_str(&self.out)
             .unwrap_or_else(|e| panic!("{e}: stdout {:?}, stderr {}", self.out, self.err));
         all["local"].clone()
     }
 
-    /// The return of the state with this id.
+    /// Returns the return of the state with this id.
     fn state(&self, id: &str) -> Value {
         let data = self.data();
         let mut all = data.as_object().unwrap().iter();
@@ -61,7 +62,7 @@ impl Told {
         found.unwrap().1.clone()
     }
 
-    /// Every state did what it should.
+    /// Asserts that every state succeeded.
     fn good(&self) -> &Self {
         assert_eq!(self.rc, Some(0), "{}{}", self.out, self.err);
         for (tag, ret) in self.data().as_object().unwrap() {
@@ -71,7 +72,7 @@ impl Told {
     }
 }
 
-/// `salt-call` with some words in front of it: programs that take something from it.
+/// Runs `salt-call` with other words in front of it: programs that take something away from it.
 fn call(scratch: &Scratch, before: &[&str], words: &[&str]) -> Told {
     let all: Vec<&str> = [before, &["env"]].concat();
     let mut command = Command::new(all[0]);
@@ -86,7 +87,7 @@ fn call(scratch: &Scratch, before: &[&str], words: &[&str]) -> Told {
     Told::of(&command.output().unwrap())
 }
 
-/// The same in a throw-away root that a script changes first.
+/// Does the same in a throw-away root that a script changes first.
 fn call_in_throwaway(scratch: &Scratch, script: &str, words: &[&str]) -> Told {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/throwaway.sh");
     let dir = scratch.path().display().to_string();
@@ -147,7 +148,8 @@ fn a_kernel_without_getrandom_gives_no_secret_instead_of_a_predictable_one() {
     ] {
         let told = ask(function);
         assert_ne!(told.rc, Some(0), "{function:?}: {}", told.out);
-        let reason = "The kernel gives no random bytes (getrandom: Function not implemented)";
+        let reason =
+            "Cannot get random bytes from the kernel (getrandom: Function not implemented)";
         said(&told.err, &[reason]);
     }
 }
@@ -157,7 +159,7 @@ fn a_kernel_without_statx() {
     gives_random_text(works_without("statx"));
 }
 
-/// Records and logs where they are by default.
+/// A configuration with records and logs at their default paths.
 const REAL_PLACES: &str = "id: m1\nfile_client: local\nfile_roots: {base: [@ENV@/srv/salt]}\n";
 
 const READ_ONLY: &str = "mount -o remount,ro /";
@@ -217,7 +219,7 @@ fn a_full_var_keeps_a_run_from_nothing_that_needs_none() {
     call_in_throwaway(&scratch, full, &room).good();
 }
 
-/// The second is refused though no lock file can be made.
+/// The second run is refused although no lock file can be created.
 #[test]
 fn two_runs_at_once_are_kept_apart_where_no_lock_file_can_be_made() {
     if !rustix::process::geteuid().is_root() {
@@ -319,8 +321,8 @@ fn large_tree() -> Scratch {
     scratch
 }
 
-/// The limit is that of all memory that the program writes to: heap, stacks and data. Its code is not counted, which is ten times that
-/// of a release when it is built for debugging.
+/// The limit covers all memory that the program writes to: heap, stacks and data. It does not count
+/// the code, which is ten times as large in a debug build as in a release.
 #[test]
 fn five_hundred_states_in_32_mib() {
     let scratch = large_tree();

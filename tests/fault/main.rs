@@ -5,7 +5,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test that cannot go on stops, and says what differs"
+    reason = "a failing test panics with the difference"
 )]
 
 mod crash;

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use tests::program::{copy_program, program};
 use tests::scratch::Scratch;
 
-/// A file that is read and then written: its place, what it holds, and the call that changes it.
+/// A file that is read and then written: its path, its contents, and the call that changes it.
 struct Written {
     file: &'static str,
     holds: &'static str,
@@ -100,7 +100,7 @@ impl Written {
         command.stdin(Stdio::null()).output().unwrap()
     }
 
-    /// Holds the answer and the file against what is wanted.
+    /// Checks the answer and the file.
     fn check(&self, scratch: &Scratch, answer: &Output, reason: &str) {
         let file = scratch.path().join(self.file);
         let told = [&answer.stdout[..], &answer.stderr].concat();

@@ -18,7 +18,7 @@ use tests::chance::{Chance, each, seeds};
 use tests::program::minion_program;
 use tests::scratch::Scratch;
 
-/// A step of the ordinary course.
+/// A step of the ordinary phase.
 struct Step {
     id: String,
     never: bool,
@@ -123,8 +123,8 @@ impl Machine {
         counts
     }
 
-    /// One run of the program: its exit code and what it printed; no code where it was killed. The kernel's number of the boot is how often the
-    /// machine has gone down.
+    /// Runs the program once. Returns its exit code and output; no code if it was killed. The boot id is
+    /// the number of times that the machine has gone down.
     fn ran(&self, words: &[&str], killed_after: Option<Duration>) -> (Option<i32>, String) {
         let counts = self.counts();
         let boots: u64 = self.down.iter().filter_map(|word| counts.get(word)).sum();
@@ -146,7 +146,7 @@ impl Machine {
             .unwrap();
         if let Some(after) = killed_after {
             sleep(after);
-            // It may have come to its end.
+            // It may have finished.
             let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
         }
         let status = child.wait().unwrap();
@@ -164,11 +164,12 @@ impl Machine {
         match all.as_array().map(Vec::as_slice) {
             Some([]) | None => Ok(None),
             Some([one]) => Ok(Some(one.clone())),
-            Some(several) => Err(format!("there are {} runs", several.len())),
+            Some(several) => Err(format!("expected one run, found {}", several.len())),
         }
     }
 
-    /// Lets it run, killed a few times, until it has come to its end; gives its returns and how often it was cut short.
+    /// Runs it until it finishes, and kills it a few times. Returns its returns and the number of
+    /// interruptions.
     fn survived(&self, chance: &mut Chance, steps: u64) -> Result<(Value, u64), String> {
         let call = [
             "salt-call",
@@ -196,14 +197,14 @@ impl Machine {
             let after = (cuts < 4 && chance.comes(60)).then(|| chance.below(most));
             (_, said) = self.ran(&words, after.map(Duration::from_millis));
         }
-        Err(format!("it does not come to its end: {said}"))
+        Err(format!("the run does not finish: {said}"))
     }
 }
 
 /// Returns a message if something happened less than `least` or more than `most` times.
 fn wrong(word: &str, count: u64, least: u64, most: u64) -> Option<String> {
     (count < least || count > most)
-        .then(|| format!("{word} happened {count} times and not {least} to {most}"))
+        .then(|| format!("{word} happened {count} times, expected {least} to {most}"))
 }
 
 fn holds(seed: u64) -> Result<(), String> {
@@ -241,7 +242,7 @@ fn holds(seed: u64) -> Result<(), String> {
         }
         if let Some(never) = step.undone {
             let word = format!("un{}", step.id);
-            // One that was cut short and is never to be repeated may have been killed before its first moment.
+            // A step that was cut short and must never be repeated may have been killed at its start.
             let undone = failed && done;
             let (least, most) = match (undone, never) {
                 (false, _) => (0, 0),

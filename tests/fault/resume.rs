@@ -111,7 +111,7 @@ fn contents(n: usize) -> String {
     format!("new {n} ").repeat(3000).trim_end().to_owned()
 }
 
-/// One run: its exit code and what it printed; no code where it was killed.
+/// Runs the program once. Returns its exit code and output; no code if it was killed.
 fn ran(scratch: &Scratch, words: &[&str], killed_after: Option<Duration>) -> (Option<i32>, String) {
     let out = scratch.path().join("stdout");
     let mut child = Command::new(&program()[0])
@@ -128,21 +128,22 @@ fn ran(scratch: &Scratch, words: &[&str], killed_after: Option<Duration>) -> (Op
         .unwrap();
     if let Some(after) = killed_after {
         sleep(after);
-        // It may have come to its end.
+        // It may have finished.
         let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     }
     let status = child.wait().unwrap();
     (status.code(), fs::read_to_string(out).unwrap())
 }
 
-/// The words that follow `order=` in what was printed.
+/// Returns the words that follow `order=` in the output.
 fn asked(said: &str) -> Vec<String> {
     let parts = said.split("redo=").skip(1);
     let words = parts.map(|part| part.split_whitespace().next().unwrap().to_owned());
     words.collect()
 }
 
-/// Kills a run and what takes it up a few times, and lets it come to its end; gives the steps that were skipped and how often it was killed.
+/// Kills and resumes a run a few times, and lets it finish. Returns the skipped steps and the number
+/// of kills.
 fn survived(
     scratch: &Scratch,
     chance: &mut Chance,
@@ -192,7 +193,7 @@ fn survived(
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         (code, said) = ran(scratch, &words, after);
     }
-    Err(format!("it does not come to its end: {said}"))
+    Err(format!("the run does not finish: {said}"))
 }
 
 fn holds(seed: u64) -> Result<(), String> {

@@ -15,10 +15,10 @@ use state::sources::{SourceFile, Sources};
 use state::targets::{MinionReturn, Targets};
 use value::{Map, Value};
 
-/// Filters that wait for the machine's disks and network, not for us.
+/// Filters that wait for the machine's disks and network.
 const SLOW: [&str; 2] = ["list_files", "dns_check"];
 
-/// Files that lie in memory.
+/// Files in memory.
 struct Memory(Vec<(String, OwnedFd)>);
 
 impl Memory {
@@ -41,10 +41,11 @@ impl Memory {
 }
 
 fn file(text: &str) -> OwnedFd {
-    let file = rustix::fs::memfd_create("sls", MemfdFlags::CLOEXEC).expect("memory for a file");
+    let file = rustix::fs::memfd_create("sls", MemfdFlags::CLOEXEC)
+        .expect("cannot create a file in memory");
     let mut left = text.as_bytes();
     while !left.is_empty() {
-        let written = rustix::io::write(&file, left).expect("a file in memory takes all");
+        let written = rustix::io::write(&file, left).expect("cannot write to a file in memory");
         left = &left[written..];
     }
     file

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-/// The master's HTTP, of which this is a part.
+/// The HTTP sources of the master, of which this test uses a part.
 #[allow(dead_code, unused_imports)]
 #[path = "."]
 mod http {
@@ -20,7 +20,7 @@ mod http {
     }
 }
 
-/// The hook, of which this is a part.
+/// The sources of the hook, of which this test uses a part.
 #[allow(dead_code)]
 #[path = "."]
 mod hook {

@@ -23,7 +23,7 @@ fn trusted() -> Vec<Key> {
     .unwrap()
 }
 
-/// As the content of a signed message, as the message and as a signature.
+/// Uses the input as the content of a signed message, as the message and as a signature.
 fn of_aws(bytes: &[u8], trusted: &[Key]) {
     let encoded = STANDARD.encode(bytes);
     let text = String::from_utf8_lossy(bytes);
@@ -56,7 +56,7 @@ fn of_azure(bytes: &[u8]) {
     assert!(azure::check(&encoded, &trusted, azure::HOST, "0123456789", WHEN).is_err());
 }
 
-/// Files of keys come from administrators, and from whoever they take them from.
+/// Key files come from administrators, or from third parties.
 fn files(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = keys(&text);

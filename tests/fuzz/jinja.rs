@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use render::{Context, Host, JinjaOptions, jinja};
 use value::{Map, Value, json};
 
-/// Filters that wait for the machine's disks and network, not for us.
+/// Filters that wait for the machine's disks and network.
 const SLOW: [&str; 2] = ["list_files", "dns_check"];
 
 const VARIABLES: &str = r#"{
@@ -49,7 +49,8 @@ impl Host for Files {
 fn variables() -> Map {
     static READ: OnceLock<Map> = OnceLock::new();
     let read = || json::read(VARIABLES).ok()?.as_map().cloned();
-    READ.get_or_init(|| read().expect("it is a map")).clone()
+    READ.get_or_init(|| read().expect("the variables must be a map"))
+        .clone()
 }
 
 fuzz_target!(|text: &str| {

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-/// The master's, of which this is a part.
+/// The master's sources, of which this test uses a part.
 #[allow(dead_code, unused_imports)]
 #[path = "."]
 mod store {
@@ -17,7 +17,7 @@ mod store {
     use value::Map;
     use wire::Id;
 
-    /// Reads bytes, writes what was read, and reads that.
+    /// Reads bytes, writes the value, and reads it again.
     fn row<T: PartialEq + std::fmt::Debug>(
         bytes: &[u8],
         of_row: impl Fn(&[u8]) -> Option<T>,
@@ -35,7 +35,11 @@ mod store {
         let id: Id = "m1".parse().unwrap();
         let place = 7_u64.to_be_bytes();
         row(bytes, |bytes| Key::of_row(id.clone(), bytes), Key::row);
-        row(bytes, |bytes| Event::of_row(&place, bytes), |event| event.row(""));
+        row(
+            bytes,
+            |bytes| Event::of_row(&place, bytes),
+            |event| event.row(""),
+        );
         row(
             bytes,
             |bytes| Job::of_row("20260101000000000001", bytes),
@@ -70,7 +74,7 @@ mod store {
     }
 }
 
-/// The minion's, of which this is a part.
+/// The minion's sources, of which this test uses a part.
 #[allow(dead_code)]
 #[path = "."]
 mod spool {

@@ -1,4 +1,5 @@
-//! A plan's file: no text crashes its reader, and what it reads is written and read as the same again.
+//! Plan files: no text crashes the reader, and a plan that it reads is the same after it is written
+//! and read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use render::yaml::{self, Dump};
 use value::Value;
 
-/// Values so large on paper that writing them out says nothing more.
+/// The size above which expanding a value tests nothing more.
 const NODES_MAX: usize = 20_000;
 
 const LAYOUTS: [Dump; 4] = [

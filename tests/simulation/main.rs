@@ -12,14 +12,14 @@
     clippy::panic,
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "it is a test that is its own program"
+    reason = "this test is a separate program"
 )]
 
 #[allow(
     dead_code,
     unfulfilled_lint_expectations,
     unused_imports,
-    reason = "the master's, of which this is a part"
+    reason = "this is the master's source file, of which the test uses only a part"
 )]
 #[path = "../../master-lite/src/store/mod.rs"]
 mod store;
@@ -39,10 +39,10 @@ const TOGETHER: u64 = 25;
 const MINIONS: usize = 2;
 /// The number of random steps of a seed, before everything is brought to its end.
 const STEPS: u64 = 50;
-/// Everything has come to its end after so many steps, or never will.
+/// The maximum number of steps until everything has come to its end.
 const STEPS_MAX: usize = 20_000;
 
-/// Numbers that look random and are the same each time.
+/// Pseudo-random numbers that are the same in each run.
 struct Dice(u64);
 
 impl Dice {
@@ -58,7 +58,7 @@ impl Dice {
 /// The rule by which a minion sends.
 #[derive(Clone, Copy, PartialEq)]
 enum Rule {
-    /// As it must.
+    /// The real rule.
     Patient,
     /// A return goes out before the events ahead of it are safe.
     Hasty,
@@ -112,7 +112,7 @@ struct World {
     seen: u64,
 }
 
-/// A folder in memory, where there is one: what is tested is the order of things, not a disk.
+/// Returns a folder in memory if possible: the test is about the order of events, not about a disk.
 fn folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = match memory.is_dir() {
@@ -168,7 +168,7 @@ impl World {
         self.store.as_ref().unwrap()
     }
 
-    /// One seed: what it brings about, its end, and what must be there then.
+    /// Runs one seed to its end, and checks the result.
     fn run(&mut self, seed: u64) -> Result<(), String> {
         self.dice = Dice(seed);
         for _ in 0..STEPS {
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// Something happens on a minion.
+    /// Lets a random thing happen on a minion.
     fn happened(&mut self, at: usize) {
         self.number += 1;
         let minion = &mut self.minions[at];
@@ -208,7 +208,7 @@ impl World {
         minion.events.push(self.number);
     }
 
-    /// A minion has done a job.
+    /// Lets a minion finish a job.
     fn did(&mut self, at: usize) {
         self.number += 1;
         let jid = format!("20260101{:012}", self.number);
@@ -230,7 +230,7 @@ impl World {
         self.jobs.insert(jid, at);
     }
 
-    /// A minion sends some of what waits.
+    /// Lets a minion send some of its waiting records.
     fn send(&mut self, at: usize) {
         let (rule, some) = (self.rule, 1 + self.dice.below(4) as usize);
         let minion = &mut self.minions[at];
@@ -260,7 +260,7 @@ impl World {
         }
     }
 
-    /// The master takes one thing of a connection.
+    /// Lets the master receive one message of a connection.
     fn receive(&mut self, at: usize) {
         let Some(mut link) = self.minions[at].link.take() else {
             return;
@@ -269,7 +269,7 @@ impl World {
         self.minions[at].link = Some(link);
     }
 
-    /// The master takes one thing that a lost connection has still brought.
+    /// Lets the master receive one late message of a lost connection.
     fn receive_late(&mut self, at: usize) {
         let Some(mut link) = self.minions[at].late.pop_front() else {
             return;
@@ -341,7 +341,7 @@ impl World {
         assert_eq!(applied.unwrap().refusal(), None);
     }
 
-    /// A minion hears what the master has said.
+    /// Lets a minion receive the messages of the master.
     fn hear(&mut self, at: usize) {
         let minion = &mut self.minions[at];
         let (Some(link), Some(spool)) = (&mut minion.link, &minion.spool) else {
@@ -378,7 +378,7 @@ impl World {
         self.minions[at].link = Some(link);
     }
 
-    /// A connection is lost, and of what was on its way some comes late and some never.
+    /// Cuts a connection: some of the messages on their way arrive late, the others never.
     fn cut(&mut self, at: usize) {
         let Some(mut link) = self.minions[at].link.take() else {
             return;
@@ -406,7 +406,7 @@ impl World {
         self.store = Some(opened(&self.folder.path().join("store")));
     }
 
-    /// Everybody is connected, and nothing more happens.
+    /// Connects everything, and lets all pending work finish.
     fn end(&mut self) -> Result<(), String> {
         for at in 0..MINIONS {
             self.connect(at);
@@ -425,7 +425,7 @@ impl World {
                 return Ok(());
             }
         }
-        Err("it never ends".to_owned())
+        Err("the simulation does not come to an end".to_owned())
     }
 
     /// Checks the log since the last check, and the returns of the jobs.
@@ -447,7 +447,7 @@ impl World {
             let wanted = std::mem::take(&mut minion.events);
             if wanted != found {
                 return Err(format!(
-                    "{} has sent {wanted:?}, there is {found:?}",
+                    "{} sent {wanted:?}, but the log has {found:?}",
                     minion.id
                 ));
             }
@@ -458,13 +458,13 @@ impl World {
             let kept = self.store().returned(&jid, id).unwrap().is_some();
             if told != 1 || !kept {
                 return Err(format!(
-                    "the return of {jid} is told of {told} times, kept: {kept}"
+                    "the return of {jid} was announced {told} times; kept: {kept}"
                 ));
             }
         }
         match answers.is_empty() {
             true => Ok(()),
-            false => Err(format!("nobody has sent {answers:?}")),
+            false => Err(format!("the log has {answers:?}, which no minion sent")),
         }
     }
 }
@@ -474,7 +474,7 @@ fn number(name: &str, default: u64) -> u64 {
     said.and_then(|said| said.parse().ok()).unwrap_or(default)
 }
 
-/// The first seed of a world, and what was wrong in it.
+/// The first seed of a world, and its failure.
 fn found(rule: Rule, first: u64, count: u64) -> Result<(), String> {
     let mut world = World::new(rule);
     for seed in first..first + count {
@@ -508,7 +508,7 @@ fn main() {
     let hasty = found(Rule::Hasty, 0, TOGETHER);
     assert!(
         hasty.is_err(),
-        "a sender that breaks the rule is not found out"
+        "a sender that breaks the rule is not detected"
     );
-    println!("{count} seeds, nothing lost and nothing doubled");
+    println!("{count} seeds: nothing lost, nothing duplicated");
 }

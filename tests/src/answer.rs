@@ -1,4 +1,5 @@
-//! Answers with what changes from run to run taken out, and the first difference of two of them.
+//! Normalizes answers by removing the parts that change from run to run, and finds the first
+//! difference between two answers.
 
 use std::sync::LazyLock;
 
@@ -33,13 +34,13 @@ static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r#"[^\s"]*/__salt\.tmp\.[^\s"]+"#, "TMPFILE"),
         (r"(\bduration'?:\s+)[\d.]+", "${1}T"),
         (r#"(['"]lstchg['"]: )2\d{4}"#, "${1}DAY"),
-        // dnf, where its lists are a second old.
+        // The line of dnf about the age of its lists.
         (r"Last metadata expiration check: [^\n]*\n\s*", ""),
     ]
     .map(|(pattern, text)| (Regex::new(pattern).unwrap(), text))
     .into()
 });
-/// Docker's numbers of containers and images, whole or cut.
+/// Docker's IDs of containers and images, full or shortened.
 static IDS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"sha256:[0-9a-f]+|\b[0-9a-f]{12,64}\b").unwrap());
 static DAYS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
@@ -62,7 +63,7 @@ static RENDER_ERROR: LazyLock<Regex> = LazyLock::new(|| {
 static RENDER_ERROR_TAIL: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?s)(failed: \S+ ?\S* ?\S*).*").unwrap());
 
-/// The text without times and process ids.
+/// Returns the text without times and process ids.
 pub fn without_times(text: &str) -> String {
     let masked = replaced(&MASKS, text);
     // Salt names several failed requisites in the order of a set.
@@ -74,7 +75,7 @@ pub fn without_times(text: &str) -> String {
     sorted_sections(&REQUISITES.replace_all(&masked, sorted))
 }
 
-/// Shadow files and crontabs without the day on which a program has written them.
+/// Returns shadow files and crontabs without the day on which they were written.
 pub fn without_days(text: &str) -> String {
     replaced(&DAYS, text)
 }
@@ -102,14 +103,14 @@ fn sorted_lines(section: &str) -> String {
     lines.join("\n")
 }
 
-/// The text without times, nor spaces where a line ends.
+/// Returns the text without times and without spaces at the ends of lines.
 pub fn trimmed(text: &str) -> String {
     let masked = without_times(text);
     let lines: Vec<&str> = masked.trim().lines().map(str::trim_end).collect();
     lines.join("\n")
 }
 
-/// Of a render error, only what kind it is and in which SLS: the rest of its wording belongs to the engine.
+/// Returns only the kind and the SLS of a render error: its other words come from the engine.
 pub fn error_head(text: &str) -> &str {
     match RENDER_ERROR.find(text) {
         Ok(Some(found)) if found.start() == 0 => found.as_str(),
@@ -117,7 +118,7 @@ pub fn error_head(text: &str) -> &str {
     }
 }
 
-/// An answer in text that may hold a render error: cut off after what kind of error it is.
+/// Cuts a text answer with a render error after the kind of the error.
 pub fn up_to_error(text: &str) -> String {
     let head = match text.find("Rendering SLS") {
         Some(at) => format!("{}{}", &text[..at], error_head(&text[at..])),
@@ -126,7 +127,8 @@ pub fn up_to_error(text: &str) -> String {
     RENDER_ERROR_TAIL.replace(&head, "$1").into_owned()
 }
 
-/// The value without the fields that change from run to run, `text` applied to each text.
+/// Returns the value without the fields that change from run to run, with `text` applied to each
+/// text.
 pub fn settled(value: &Value, text: &dyn Fn(&str) -> String) -> Value {
     match value {
         Value::Object(map) => Value::Object(settled_map(map, text)),
@@ -187,7 +189,7 @@ pub fn sorted_list(value: Value) -> Value {
     Value::Array(items)
 }
 
-/// Fails with the first difference of two values and where it is.
+/// Fails with the first difference between two values and its place.
 pub fn same_value(want: &Value, got: &Value, at: &str) -> Result<(), String> {
     match (want, got) {
         (Value::Object(a), Value::Object(b)) => same_map(a, b, at),

@@ -4,10 +4,11 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The seeds that a variable names as `FROM..TO`; so many from 0 where it is not set.
+/// Returns the seeds that an environment variable names as `FROM..TO`; by default `every_day` seeds
+/// from 0 on.
 ///
 /// # Panics
-/// When it names none.
+/// When the variable is not a range.
 #[must_use]
 pub fn seeds(variable: &str, every_day: u64) -> Range<u64> {
     let Ok(named) = std::env::var(variable) else {
@@ -17,10 +18,10 @@ pub fn seeds(variable: &str, every_day: u64) -> Range<u64> {
     from.parse().unwrap()..to.parse().unwrap()
 }
 
-/// Holds what must hold for each of these seeds, two at a time.
+/// Checks a property for each of these seeds, two at a time.
 ///
 /// # Panics
-/// When it does not, with the seeds for which it does not.
+/// When it does not hold, with the seeds that fail.
 pub fn each(seeds: Range<u64>, holds: impl Fn(u64) -> Result<(), String> + Sync) {
     let (next, failures) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
     let work = || {
@@ -46,7 +47,7 @@ pub fn each(seeds: Range<u64>, holds: impl Fn(u64) -> Result<(), String> + Sync)
 pub struct Chance(pub u64);
 
 impl Chance {
-    /// A number below another.
+    /// Returns a number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -55,15 +56,15 @@ impl Chance {
         (z ^ (z >> 31)) % limit
     }
 
-    /// One of these.
+    /// Returns one of these items.
     ///
     /// # Panics
-    /// When there are none.
+    /// When the slice is empty.
     pub fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[usize::try_from(self.below(of.len() as u64)).unwrap()]
     }
 
-    /// True so often in a hundred.
+    /// Returns true with this probability in percent.
     pub fn comes(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

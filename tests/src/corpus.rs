@@ -1,4 +1,4 @@
-//! Running the cases of a corpus side by side, and judging them.
+//! Runs the cases of a corpus in parallel, and compares their results.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,16 +11,16 @@ use crate::program;
 /// The number of cases that run at once.
 const SIDE_BY_SIDE: usize = 2;
 
-/// One case: its name, and what to run.
+/// A case of a corpus.
 pub trait Case: Sync {
     /// Its name: kind, group, case.
     fn name(&self) -> String;
-    /// The first difference from what is recorded.
+    /// Fails with the first difference from the recorded answer.
     fn check(&self) -> Result<(), String>;
     /// Fails with the first difference from the answer that Pinch intends to give, in a case where
     /// it differs from Salt on purpose. With `PINCH_RECORD`, the answer is recorded.
     fn check_ours(&self) -> Result<(), String> {
-        Err("no answer of ours is known for this kind of case".to_owned())
+        Err("no intended answer can be recorded for this kind of case".to_owned())
     }
 }
 
@@ -32,8 +32,8 @@ struct Differing {
     ours: Option<Result<(), String>>,
 }
 
-/// Runs all cases (those with `PINCH_CASE` in their name, when it is set) and fails when one differs that is not
-/// listed, when a listed one does not differ, or when one that does is not as we mean it to be.
+/// Runs all cases, or those with `PINCH_CASE` in their name if it is set. Fails if a case differs
+/// that is not listed, if a listed case does not differ, or if its answer is not the intended one.
 pub fn check_all(kind: &str, cases: &[impl Case]) {
     let only = std::env::var("PINCH_CASE").unwrap_or_default();
     let chosen: Vec<_> = cases.iter().filter(|c| c.name().contains(&only)).collect();

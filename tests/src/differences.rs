@@ -21,7 +21,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Whether the entry speaks of this case.
+    /// Returns whether the entry covers this case.
     pub fn covers(&self, name: &str) -> bool {
         let mut parts = self.case.split('*');
         let Some(mut rest) = name.strip_prefix(parts.next().unwrap_or_default()) else {
@@ -47,7 +47,7 @@ pub fn of_kind(kind: &str) -> Vec<Difference> {
     let list: List = toml::from_str(&text).unwrap();
     assert!(
         list.difference.iter().all(|d| !d.reason.trim().is_empty()),
-        "a difference without a reason"
+        "a difference has no reason"
     );
     let kind = format!("{kind}/");
     list.difference

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::answer::without_days;
 use crate::scratch::{Scratch, masked_group, masked_user};
 
-/// A file, folder or link that is there before a case runs.
+/// A file, folder or link that exists before a case runs.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -24,13 +24,14 @@ pub struct Entry {
     link: Option<String>,
     mode: Option<String>,
     mtime: Option<u64>,
-    /// Not there, whatever this machine has.
+    /// Absent, even if this machine has it.
     #[serde(default)]
     absent: bool,
 }
 
 impl Entry {
-    /// Makes it below the folder of the scratch minion, or an absolute path in its throw-away root.
+    /// Creates it below the folder of the scratch minion, or at an absolute path in its throw-away
+    /// root.
     pub fn make(&self, scratch: &Scratch) {
         let path = if self.path.starts_with('/') {
             scratch.changeable(&self.path)
@@ -78,7 +79,8 @@ pub fn watched(scratch: &Scratch, paths: &[String]) -> Value {
     Value::Object(found)
 }
 
-/// Everything below a folder: path → kind, mode, content; owners where they are not those that run the tests.
+/// Describes everything below a folder: path → kind, mode and content, and owners other than the
+/// user who runs the tests.
 pub fn contents(scratch: &Scratch, folder: &Path) -> Value {
     let mut found = Map::new();
     collect(scratch, folder, "", &mut found);

@@ -6,7 +6,7 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a test that cannot go on stops, and says what differs"
+    reason = "a failing test panics with the difference"
 )]
 
 pub mod answer;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub struct Answer {
     /// The text that it wrote to its standard output.
     pub out: String,
-    /// Its exit code; none when a signal ended it.
+    /// Its exit code; `None` if a signal ended it.
     pub rc: Option<i32>,
 }
 
@@ -23,7 +23,7 @@ static PROGRAM: LazyLock<Vec<String>> = LazyLock::new(|| match std::env::var("PI
     Err(_) => vec![built_program(), "salt-call".to_owned()],
 });
 
-/// Builds the program, so that no case waits for that.
+/// Builds the program in advance, so that no case has to wait for the build.
 pub fn make_ready() {
     LazyLock::force(&PROGRAM);
 }
@@ -82,7 +82,7 @@ fn built_package(package: &str, name: &str) -> PathBuf {
         ])
         .arg("--target-dir")
         .arg(target_dir)
-        // Cargo sets it for tests, and would build what looks at it again and again.
+        // Cargo sets this variable for tests; crates that read it would be rebuilt each time.
         .env_remove("CARGO_MANIFEST_DIR")
         .current_dir(workspace())
         .status()
@@ -96,7 +96,7 @@ fn built_package(package: &str, name: &str) -> PathBuf {
 /// and the kernel starts no file that is open for writing.
 pub fn copy_program(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg(from).arg(to).status().unwrap();
-    assert!(copied.success(), "{} was not copied", from.display());
+    assert!(copied.success(), "cannot copy {}", from.display());
 }
 
 /// The file that `PINCH_MASTER_BIN` names, or `pinch-master` built with the profile of the running test.
@@ -119,7 +119,8 @@ pub fn program() -> &'static [String] {
     &PROGRAM
 }
 
-/// The environment that the recorded answers were given in, whoever runs the tests: Salt takes its shell from `SHELL`.
+/// Sets the environment in which the answers were recorded, independent of the user who runs the
+/// tests: Salt takes its shell from `SHELL`.
 pub fn in_recorded_environment(command: &mut Command) -> &mut Command {
     let kept = ["PATH", "HOME", "TMPDIR"].map(|name| (name, std::env::var_os(name)));
     let kept = kept
@@ -137,18 +138,18 @@ pub fn salt_call(dir: &Path, words: &[String]) -> Result<Answer, String> {
     run(dir, Command::new(&PROGRAM[0]).args(&PROGRAM[1..]), words)
 }
 
-/// The same in a throw-away copy of this machine's root, of which only `dir` is real.
+/// Does the same in a throw-away copy of this machine's root, in which only `dir` is real.
 pub fn salt_call_in_throwaway(dir: &Path, words: &[String]) -> Result<Answer, String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/throwaway.sh");
     let mut command = Command::new(script);
     run(dir, command.arg(dir).args(PROGRAM.iter()), words)
 }
 
-/// Starts an init system in the throw-away root of `dir`: what is run there from then on runs under it. False, and said, where
-/// this machine does not let it run.
+/// Starts an init system in the throw-away root of `dir`; later programs there run under it. If it
+/// cannot run on this machine, prints a note and returns false.
 #[expect(
     clippy::print_stderr,
-    reason = "whoever reads the output of the tests is to know what was not tested"
+    reason = "the test output must name the tests that were skipped"
 )]
 pub fn boot(dir: &Path, init: &str) -> Result<bool, String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/boot.sh");
@@ -160,7 +161,7 @@ pub fn boot(dir: &Path, init: &str) -> Result<bool, String> {
     match booted.status.code() {
         Some(0) => Ok(true),
         Some(77) => {
-            eprintln!("not tested: {init} cannot run here, control groups may not be mounted");
+            eprintln!("not tested: {init} cannot run here; cgroups may not be mounted");
             Ok(false)
         }
         _ => Err(String::from_utf8_lossy(&booted.stderr).into_owned()),
@@ -225,7 +226,7 @@ pub fn said(text: &str, expected: &[&str]) {
     let mut rest = text;
     for one in expected {
         let Some((_, after)) = rest.split_once(one) else {
-            panic!("{one:?} is missing, or not in its place:\n{text}");
+            panic!("{one:?} is missing or out of order in:\n{text}");
         };
         rest = after;
     }

@@ -1,4 +1,5 @@
-//! A minion's folders in a scratch folder, and the words that stand for what differs from machine to machine.
+//! A minion's folders in a scratch folder, and the placeholders for values that differ between
+//! machines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,13 +31,13 @@ pub fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
 
-/// A folder with `etc`, `srv/salt`, `srv/pillar` and `out`, gone when dropped.
+/// A folder with `etc`, `srv/salt`, `srv/pillar` and `out`; dropping it deletes it.
 pub struct Scratch {
     dir: tempfile::TempDir,
 }
 
 impl Scratch {
-    /// An empty minion.
+    /// Creates a minion without files.
     pub fn new() -> Self {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         let dir = tempfile::Builder::new()
@@ -52,7 +53,7 @@ impl Scratch {
         scratch
     }
 
-    /// A minion with the files of a folder, placeholders filled in.
+    /// Creates a minion with the files of a folder, with the placeholders filled in.
     pub fn with_tree(tree: &Path) -> Self {
         let scratch = Self::new();
         scratch.add(tree, Path::new(""));
@@ -95,7 +96,7 @@ impl Scratch {
         self.path().join("over/changed").join(below)
     }
 
-    /// The same, with its folders, as they are on this machine, above it.
+    /// Returns the same path after creating the folders above it as they are on this machine.
     pub fn changeable(&self, path: &str) -> PathBuf {
         let path = Path::new(path);
         let above: Vec<&Path> = path.ancestors().skip(1).collect();
@@ -111,7 +112,7 @@ impl Scratch {
         self.changed(&path.display().to_string())
     }
 
-    /// The text with the placeholders filled in.
+    /// Returns the text with the placeholders filled in.
     pub fn filled(&self, text: &str) -> String {
         text.replace("@TMP@", &self.tmp().display().to_string())
             .replace("@ENV@", &self.path().display().to_string())
@@ -122,7 +123,7 @@ impl Scratch {
             .replace("@KERNEL@", &KERNEL)
     }
 
-    /// The text with placeholders for the folders.
+    /// Returns the text with placeholders in place of the folders.
     pub fn masked(&self, text: &str) -> String {
         text.replace(&program().join(" "), "@PINCH@")
             .replace(&self.path().display().to_string(), "@ENV@")
@@ -132,7 +133,7 @@ impl Scratch {
 }
 
 impl Drop for Scratch {
-    /// Ends what a case has started in its throw-away root and left running.
+    /// Ends the processes that a case left running in its throw-away root.
     fn drop(&mut self) {
         if !self.path().join("over").exists() {
             return;

@@ -1,4 +1,4 @@
-//! The attacks and faults, and the tests that show them: each number has some, and all of them are there.
+//! The attacks and faults, and the tests that cover them: each number has existing tests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +8,11 @@ use serde::Deserialize;
 use super::none;
 use super::source::{below, workspace};
 
-/// The faults that are shown by the fleet's own tests; the others are shown elsewhere.
+/// The faults that the fleet's own tests cover; other tests cover the rest.
 const FAULTS: [u32; 5] = [5, 6, 10, 12, 18];
 
-/// The findings of the reviews of security and of faults: how their numbers begin, and the last one of each.
+/// The findings of the security and fault reviews: the prefix of their numbers, and the last
+/// number of each.
 const FINDINGS: [(&str, u32); 5] = [("C", 2), ("H", 4), ("M", 11), ("L", 11), ("fault-", 19)];
 
 #[derive(Deserialize)]
@@ -25,7 +26,7 @@ fn table() -> BTreeMap<String, Shown> {
     toml::from_str(&text).unwrap()
 }
 
-/// Whether a file has a test of this name that is not left out.
+/// Returns whether a file has a test of this name that is not ignored.
 fn is_test(path: &str, name: &str) -> bool {
     let text = fs::read_to_string(workspace().join(path)).unwrap_or_default();
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -52,12 +53,14 @@ fn every_attack_and_fault_has_its_tests() {
         .collect();
     for (number, entry) in &table {
         if !numbers.contains(number) || entry.what.is_empty() || entry.shown.is_empty() {
-            wrong.push(format!("{number} is no number, or says nothing"));
+            wrong.push(format!(
+                "{number} is unknown, or has no description or tests"
+            ));
         }
         for test in &entry.shown {
             let found = test.split_once("::");
             if !found.is_some_and(|(path, name)| is_test(path, name)) {
-                wrong.push(format!("{number}: there is no test {test}"));
+                wrong.push(format!("{number}: test {test} does not exist"));
             }
         }
     }
@@ -82,5 +85,5 @@ fn every_test_of_an_attack_is_in_the_table() {
             }
         }
     }
-    none(&missing, "these are not in tests/corpus/attacks.toml");
+    none(&missing, "tests missing from tests/corpus/attacks.toml");
 }

@@ -1,4 +1,4 @@
-//! The crates: which way their arrows point, and how many they need.
+//! The crates: the allowed direction of their dependencies, and the number of packages they need.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -76,7 +76,7 @@ fn packages() -> Vec<Json> {
     metadata["packages"].as_array().unwrap().clone()
 }
 
-/// The names of a package's dependencies: those of its tests apart from the others.
+/// The names of a package's dependencies, and separately of its dev-dependencies.
 fn dependencies(package: &Json, of_tests: bool) -> Vec<String> {
     let all = package["dependencies"].as_array().unwrap().iter();
     all.filter(|dependency| (dependency["kind"] == "dev") == of_tests)
@@ -84,7 +84,8 @@ fn dependencies(package: &Json, of_tests: bool) -> Vec<String> {
         .collect()
 }
 
-/// The packages of others that are in a binary: not what only builds it, and not what other systems would need.
+/// The third-party packages in a binary, without those that only build it and those for other
+/// systems.
 fn linked(binary: &str) -> BTreeSet<String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(cargo)
@@ -109,7 +110,7 @@ fn arrows_point_one_way() {
     let packages = packages();
     for (name, allowed) in ARROWS {
         let package = packages.iter().find(|package| package["name"] == *name);
-        let package = package.unwrap_or_else(|| panic!("there is no crate {name}"));
+        let package = package.unwrap_or_else(|| panic!("unknown crate {name}"));
         for of_tests in [false, true] {
             for dependency in dependencies(package, of_tests) {
                 if of_tests && dependency == "tests" {
@@ -125,10 +126,13 @@ fn arrows_point_one_way() {
     for package in &packages {
         let name = package["name"].as_str().unwrap();
         if name != "tests" && !ARROWS.iter().any(|(known, _)| *known == name) {
-            wrong.push(format!("{name} has no arrows in tests/tidy/crates.rs"));
+            wrong.push(format!("{name} has no entry in tests/tidy/crates.rs"));
         }
     }
-    none(&wrong, "crates that lean the wrong way");
+    none(
+        &wrong,
+        "dependencies that are not allowed in tests/tidy/crates.rs",
+    );
 }
 
 #[test]
@@ -145,7 +149,7 @@ fn dependencies_are_few() {
     let linked = linked("pinch").len();
     assert!(
         linked <= MAX_LINKED,
-        "{linked} packages of others are in pinch"
+        "pinch links {linked} third-party packages"
     );
 }
 
@@ -163,5 +167,8 @@ fn every_dependency_says_what_it_saves() {
             silent.push(line.to_owned());
         }
     }
-    none(&silent, "say above the line what the dependency saves");
+    none(
+        &silent,
+        "add a comment above each dependency that justifies it",
+    );
 }

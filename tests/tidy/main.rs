@@ -4,7 +4,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test that cannot go on stops, and says what it found"
+    reason = "a failing test panics with the findings"
 )]
 
 mod attacks;

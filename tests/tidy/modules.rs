@@ -1,4 +1,5 @@
-//! The modules: every file is in its list, and what is declared is what the program lists.
+//! The modules: every file is in its list, and the declared functions are those that the program
+//! lists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +22,7 @@ fn declares(line: &str, call: &str) -> bool {
     line.ends_with(call) && !line.starts_with(|c: char| c.is_whitespace() || c == '/')
 }
 
-/// Execution modules that know the daemon's own files.
+/// Execution modules that use the daemon's own files.
 const OF_MINION: &str = "agent/minion/src/functions";
 
 /// The files of a list's folder that declare a module.
@@ -51,7 +52,7 @@ fn every_module_is_in_its_list() {
             }
         }
     }
-    none(&missing, "modules that no list names");
+    none(&missing, "modules that are missing in their list");
 }
 
 /// `module.function` of every declaration in a file.
@@ -87,7 +88,8 @@ fn listed(function: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether a function is of a module that a machine may lack, in whole or in part: as Salt's, it is then not listed.
+/// Returns whether the function's module may be missing on a machine, in whole or in part: as in
+/// Salt, it is then not listed.
 fn depends_on_machine(full: &str) -> bool {
     let modules = "acl alternatives apache apache_conf apache_module apache_site at bower cabal cron ddns debconf dig docker \
         docker_container docker_image docker_network docker_volume firewalld git gpg helm hg ipset iptables kernelpkg lowpkg lvm makeconf monit nfs3 \
@@ -120,7 +122,7 @@ fn what_is_declared_is_what_the_program_lists() {
             .collect();
         none(
             &twice,
-            "functions that are declared twice, of which one is never called",
+            "functions that are declared twice, so that one of them is never called",
         );
         let declared: BTreeSet<String> = all.into_iter().collect();
         assert!(declared.len() > 10, "{folder}: {declared:?}");
@@ -131,7 +133,7 @@ fn what_is_declared_is_what_the_program_lists() {
             .collect();
         assert!(
             apart.is_empty(),
-            "{folder} and {function} differ: {apart:?}"
+            "the functions in {folder} and the output of {function} differ: {apart:?}"
         );
     }
 }
@@ -159,5 +161,5 @@ fn every_state_function_is_in_a_test() {
         .collect();
     assert!(missing.len() > 300, "{missing:?}");
     missing.retain(|full| !tests.iter().any(|file| has(&file.text, full)));
-    none(&missing, "state functions that no case and no test runs");
+    none(&missing, "state functions without a case or test");
 }

@@ -18,7 +18,7 @@ pub(crate) struct Source {
     pub(crate) text: String,
 }
 
-/// A function and how many lines it has.
+/// A function and its number of lines.
 pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) lines: usize,
@@ -47,7 +47,7 @@ pub(crate) fn of_kind(folder: &str, extension: &str) -> Vec<Source> {
             }
         }
     }
-    assert!(!found.is_empty(), "{folder} holds no .{extension}");
+    assert!(!found.is_empty(), "{folder} has no .{extension} files");
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
 }
@@ -62,7 +62,7 @@ impl Source {
             || self.test_modules().contains(&name.to_owned())
     }
 
-    /// The lines before the tests, those that are comments left empty.
+    /// Returns the lines before the tests, with comment lines left empty.
     pub(crate) fn code(&self) -> Vec<&str> {
         let lines = self.text.lines();
         let mut code: Vec<&str> = lines

@@ -1,4 +1,4 @@
-//! Sizes, leftovers and what is forbidden.
+//! Sizes, leftovers and forbidden constructs.
 
 use std::fs;
 
@@ -22,10 +22,13 @@ const UNSAFE: [&str; 5] = [
 
 /// The only files that name a source of randomness, each with its reason.
 const RANDOM: [(&str, &str); 2] = [
-    ("agent/value/src/random.rs", "this is the source"),
+    (
+        "agent/value/src/random.rs",
+        "this file is the source of randomness",
+    ),
     (
         "agent/value/src/hash.rs",
-        "a table's hash guards no secret, and the standard library's own seed is what it needs",
+        "the hash of a table protects no secret, and the seed of the standard library is enough",
     ),
 ];
 
@@ -68,7 +71,7 @@ fn no_file_is_too_long() {
     });
     none(
         &long.collect::<Vec<_>>(),
-        "split these by topic (800 lines are enough)",
+        "files of more than 800 lines: split them by topic",
     );
 }
 
@@ -89,19 +92,22 @@ fn no_function_is_too_long() {
             }
         }
     }
-    none(&long, "split these (70 lines are enough)");
+    none(&long, "functions of more than 70 lines: split them");
     let stale = LONG
         .iter()
         .filter(|(known, _)| !needed.iter().any(|name| name == known))
         .map(|(known, _)| (*known).to_owned());
-    none(&stale.collect::<Vec<_>>(), "these are short enough now");
+    none(
+        &stale.collect::<Vec<_>>(),
+        "entries for functions that are short enough now: remove them",
+    );
 }
 
 #[test]
 fn nothing_is_left_undone() {
     none(
         &holding(&["todo!", "unimplemented!", "TODO", "FIXME", "XXX:"], true),
-        "what is not done is absent or gives an error",
+        "unfinished code: remove it, or return an error",
     );
 }
 
@@ -112,7 +118,7 @@ fn nothing_panics_outside_tests() {
             &[".unwrap()", ".expect(", "panic!(", "unreachable!("],
             false,
         ),
-        "an error is returned, never a panic",
+        "code that can panic: return an error instead",
     );
 }
 
@@ -128,7 +134,7 @@ fn unsafe_stands_in_the_files_that_need_it() {
             .any(|file| line.starts_with(&format!("{file}:")))
     };
     found.retain(|line| !is_known(line));
-    none(&found, &format!("unsafe code belongs in {UNSAFE:?}"));
+    none(&found, &format!("unsafe code outside {UNSAFE:?}"));
 }
 
 #[test]
@@ -151,7 +157,7 @@ fn random_bytes_have_one_source() {
     found.retain(|line| !is_known(line));
     none(
         &found,
-        "random bytes and numbers come from value::random, and their failure is an error",
+        "other sources of randomness: use value::random, which returns an error on failure",
     );
 }
 
@@ -168,7 +174,7 @@ fn no_thread_of_ours_becomes_another_user() {
     found.retain(|line| !line.starts_with("agent/machine/src/process/become_user.rs:"));
     none(
         &found,
-        "a user could signal that thread, and so end the process: start a helper (process::become_user)",
+        "a user could signal a thread with their identity and end the process: start a helper (process::become_user)",
     );
 }
 
@@ -183,7 +189,7 @@ fn the_top_level_has_no_other_folders() {
             others.push(name);
         }
     }
-    none(&others, "folders that the design does not know");
+    none(&others, "folders that are not part of the design");
 }
 
 #[test]

@@ -63,10 +63,13 @@ fn every_wait_without_a_deadline_says_why() {
             }
         }
     }
-    assert!(found > 20, "only {found} waits are found");
+    assert!(
+        found > 20,
+        "found only {found} waits: the search no longer matches the sources"
+    );
     none(
         &silent,
-        "give these a deadline, or say above them why they need none (`// No deadline: …`)",
+        "waits without a deadline: add one, or give the reason in a comment above (`// No deadline: …`)",
     );
 }
 
@@ -85,6 +88,6 @@ fn every_wait_on_the_clock_suspends_its_task() {
     }
     none(
         &found,
-        "use `pause`, `until` or `within` of `link::wait`: those let others run, however short the time",
+        "use `pause`, `until` or `within` of `link::wait`: they let other tasks run even if the time is short",
     );
 }

@@ -136,7 +136,7 @@ fn comments_in_plain_english_only_become_more() {
     found.dedup();
     none(
         &found,
-        "comment blocks with marks of the dialect; where they became fewer, lower words.toml",
+        "comment blocks with marks of the dialect: rewrite them, or lower the number in words.toml if it has fallen",
     );
 }
 

@@ -281,9 +281,9 @@ pub const CODES: &[Code] = &[
             "Requisite [compensate: (",
             "names a state that runs only when a later one fails",
             "names a state that runs at the end",
-            "names a state that has had its turn before",
-            "is not heard: listeners are called",
-            "names no state: say the ID",
+            "names a state that has already run by then",
+            "has no effect: listeners are called",
+            "names no state: give the ID",
             "neither True nor False",
         ],
         "ordinary states cannot name states that compensate, or states with finally: True",
@@ -447,8 +447,8 @@ mod tests {
         for sentence in [
             "x.sls has 2 bytes, more than the 1 that a template may have. Split it and include the parts.",
             "Jinja error: x.jinja has 2 bytes, more than the 1 that a template may have. Split it and include the parts.",
-            "The template does more steps than a template may: is there a loop that never ends?",
-            "The template puts out more than 1 bytes.",
+            "The template executes too many steps: is there a loop that never ends?",
+            "The template outputs more than 1 bytes.",
         ] {
             assert_eq!(of_sentence(sentence).code, "E208", "{sentence}");
         }

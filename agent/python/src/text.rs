@@ -90,7 +90,7 @@ pub fn decoded(bytes: &[u8]) -> String {
 pub fn decoded_as(bytes: &[u8], encoding: Option<&str>) -> Result<String, String> {
     let name = encoding.unwrap_or("utf-8");
     let text = Encoding::named(name)?.decode(bytes);
-    text.ok_or_else(|| format!("This is not a text in the encoding {name}"))
+    text.ok_or_else(|| format!("The data is not valid text in the encoding {name}"))
 }
 
 /// Returns the result of Salt's `files.is_text` for contents, which examines their first 512 bytes.

@@ -87,7 +87,7 @@ pub trait Host: Send + Sync {
         _args: Vec<Value>,
         _kwargs: Map,
     ) -> Result<Value, String> {
-        Err(format!("{name} is not there"))
+        Err(format!("{name} is not defined"))
     }
 }
 

@@ -410,7 +410,7 @@ mod tests {
 
     impl Host for NoHost {
         fn call(&self, function: &str, _: Vec<Value>, _: Map) -> Result<Value, String> {
-            Err(format!("{function} is not there"))
+            Err(format!("unknown function {function}"))
         }
 
         fn has_function(&self, _: &str) -> bool {

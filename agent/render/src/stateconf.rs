@@ -63,7 +63,7 @@ impl Options {
             return Ok(options);
         }
         Err(failed(format!(
-            "Renderer: stateconf takes `yaml . jinja` and not `{}`",
+            "Renderer: stateconf only accepts `yaml . jinja`, got `{}`",
             rest.join(" ")
         )))
     }

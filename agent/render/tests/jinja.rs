@@ -310,11 +310,11 @@ fn endless_templates_end_soon_with_a_clear_error() {
     let doubled = "{% set ns = namespace(x='xxxxxxxx') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}";
     let output = "{% for i in range(100000) %}".to_owned() + &"x".repeat(1000) + "{% endfor %}";
     let expected = [
-        (loops, "more steps than a template may"),
+        (loops, "executes too many steps"),
         ("{{ range(100000000) }}", "Range too big"),
         (deep, "recursion"),
-        (doubled, "a text of more than"),
-        (output.as_str(), "puts out more than"),
+        (doubled, "a string of more than"),
+        (output.as_str(), "outputs more than"),
     ];
     for (template, words) in expected {
         let got = render(template, &Value::Null, Value::Null);

@@ -291,12 +291,12 @@ fn a_document_past_a_limit_is_a_clear_error_at_once() {
         ),
         (
             doubled,
-            "the document has more than 1000000 nodes with its aliases written out",
+            "the document has more than 1000000 nodes with its aliases expanded",
             (0, 0),
         ),
         (
             format!("a0: &a0 {{{wide}}}\n{merged}"),
-            "the document has more than 1000000 nodes with its aliases written out",
+            "the document has more than 1000000 nodes with its aliases expanded",
             (0, 0),
         ),
     ] {
@@ -329,7 +329,7 @@ fn aliases(levels: usize) -> String {
 #[test]
 fn an_alias_bomb_is_refused() {
     let error = yaml::load(&aliases(100)).unwrap_err().to_string();
-    let want = "more than 1000000 nodes with its aliases written out";
+    let want = "more than 1000000 nodes with its aliases expanded";
     assert!(error.contains(want), "{error}");
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn fault(data: &Map) -> Option<String> {
     let known = matches!(said, Value::Null | Value::Bool(_)) || seconds(said).is_some();
     (!known).then(|| {
         let said = said.to_text();
-        format!("reboot: {said} is neither True nor False nor for how many seconds the reboot is waited for")
+        format!("reboot: {said} is neither True nor False nor a number of seconds to wait for the reboot")
     })
 }
 
@@ -140,7 +140,8 @@ pub fn wait_for_minions(cx: &Exec, returns: &mut [MinionReturn]) -> Result<(), E
     let patience = cx.low.as_deref().and_then(patience).unwrap_or_default();
     let until = Instant::now() + patience;
     for one in returns.iter_mut().filter(|one| one.is_missing) {
-        let _waiting = watch::waits(|| format!("the minion {} after its reboot", one.id));
+        let _waiting =
+            watch::waits(|| format!("the minion {} to come back after its reboot", one.id));
         while one.is_missing && Instant::now() < until {
             match cx.shared.targets.come_late(one)? {
                 Some(returned) => *one = returned,
@@ -174,22 +175,20 @@ pub fn is_in(plan: &Plan) -> bool {
 pub(crate) fn begins(cx: &Exec, low: &Low, tag: &str) -> Result<(), Error> {
     let kept = cx.run.as_ref().map(|run| &run.kept);
     let Some((kept, record)) = kept.and_then(|kept| Some((kept, kept.record.as_ref()?))) else {
-        return Err("not started: a step that reboots the machine must stand in the SLS of the run, of an orchestration, or of a salt.state or salt.function step of it: what else runs inside a run has no record to go on from".into());
+        return Err("not started: a step that reboots the machine must be in the SLS of the run, in an orchestration, or in a salt.state or salt.function step of one: no other nested run has a record from which it could be resumed".into());
     };
     let Some(boot) = id() else {
         let text = format!(
-            "not started: {BOOT_ID} cannot be read: nobody could tell after it that the machine has rebooted"
+            "not started: cannot read {BOOT_ID}, which is needed to detect that the machine has rebooted"
         );
         return Err(text.into());
     };
     if !record.awaits_boot(cx, (&kept.part, tag), Policy::of(low), &boot) {
-        return Err(
-            "not started: there is no room to record that the run goes on after the reboot".into(),
-        );
+        return Err("not started: cannot record that the run continues after the reboot".into());
     }
     if !goes_on() {
         value::log::warning(
-            "Nothing on this machine goes on with the run after boot: enable the service pinch-continue, or run pinch runs continue then",
+            "Nothing on this machine continues the run after the reboot: enable the service pinch-continue, or run `pinch runs continue` then",
         );
     }
     Ok(())
@@ -211,7 +210,7 @@ pub(crate) fn comes(ret: Result<Ret, Error>, patience: Duration) -> Result<Ret, 
     let _waiting = watch::waits(|| "the machine to go down".to_owned());
     sleep(patience);
     let text = format!(
-        "the machine has not gone down within {} s; reboot: SECONDS waits longer",
+        "the machine has not gone down within {} s; set `reboot: SECONDS` to wait longer",
         patience.as_secs()
     );
     Err(text.into())

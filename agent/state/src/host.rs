@@ -205,9 +205,7 @@ fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> String {
         + 1;
     let byte = rest.first().copied().unwrap_or_default();
     let file = path.display();
-    format!(
-        "{file}:{line}:{column}: the byte 0x{byte:02x} is not UTF-8. Save the file with that encoding."
-    )
+    format!("{file}:{line}:{column}: the byte 0x{byte:02x} is not UTF-8. Save the file as UTF-8.")
 }
 
 #[cfg(test)]
@@ -231,9 +229,7 @@ mod tests {
         std::fs::write(&path, b"a:\n  caf\xc3\xa9: caf\xe9\n").unwrap();
         let told = read(&path).unwrap_err().to_string();
         assert!(
-            told.ends_with(
-                "latin1.sls:2:12: the byte 0xe9 is not UTF-8. Save the file with that encoding."
-            ),
+            told.ends_with("latin1.sls:2:12: the byte 0xe9 is not UTF-8. Save the file as UTF-8."),
             "{told}"
         );
     }

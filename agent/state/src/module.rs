@@ -515,7 +515,7 @@ macro_rules! module {
     ) => {
         $(
             #[derive(Debug)]
-            #[allow(dead_code, reason = "some arguments are accepted for Salt's sake and have no meaning here")]
+            #[allow(dead_code, reason = "some arguments are only accepted for compatibility with Salt")]
             pub(crate) struct $args {
                 $( $(#[doc = $adoc])* pub(crate) $arg: $ty, )*
                 $( pub(crate) $rest: Vec<value::Value>, )?

@@ -322,7 +322,7 @@ impl<'a> Compiler<'a> {
                     match tree::find(self.cx, self.tree, &sls, env) {
                         Ok(Some(found)) => self.top(tops, env, &found, Some(&sls)),
                         Ok(None) => self.errors.push(format!(
-                            "Rendering Top file {sls} failed, render error:\nit is not there"
+                            "Rendering Top file {sls} failed, render error:\nthe file does not exist"
                         )),
                         Err(error) => self.errors.push(format!(
                             "Rendering Top file {sls} failed, render error:\n{error}"

@@ -247,7 +247,7 @@ impl Record {
         let mut file = opened.map_err(Error::io(&path))?;
         if !locked(&file) {
             return Err(Error::refused(format!(
-                "the run {jid} is still under way, or another one takes it up; its record is {}",
+                "the run {jid} is still under way, or another process is resuming it; its record is {}",
                 path.display()
             )));
         }
@@ -409,7 +409,7 @@ impl Record {
         let end = Map::new().with("end", retcode).with("time", jid::new());
         if !self.write(&end) {
             log::error(format_args!(
-                "the record {} lacks lines and goes: no run may go on from it",
+                "deleting the record {}, which lacks lines: the run could not be resumed from it",
                 self.path.display()
             ));
             let _ = remove(&self.path);
@@ -429,7 +429,7 @@ impl Record {
         let done = written.append(&line(entry));
         if let (Err(error), true) = (&done, is_first) {
             log::error(format_args!(
-                "the record {} lacks a line: {error}",
+                "cannot write a line to the record {}: {error}",
                 self.path.display()
             ));
         }
@@ -548,7 +548,7 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Recorded, Error> {
         match json::read(text) {
             Ok(Value::Map(entry)) => recorded.add(entry),
             _ => log::warning(format_args!(
-                "{} has a line that is no JSON",
+                "ignoring a line of {} that is not JSON",
                 path.display()
             )),
         }
@@ -556,7 +556,7 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Recorded, Error> {
     match recorded.start.get("start").and_then(Value::as_int) {
         Some(version) if version <= VERSION => Ok(recorded),
         Some(version) => Err(Error::refused(format!(
-            "{} was written by a later version (format {version}, this one reads up to {VERSION})",
+            "{} was written by a newer version (format {version}, this one reads up to {VERSION})",
             path.display()
         ))),
         None => Err(Error::refused(format!(

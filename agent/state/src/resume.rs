@@ -66,7 +66,7 @@ impl Policy {
     pub(crate) fn fault(data: &Map) -> Option<String> {
         let said = data.get("resume")?;
         let known = said.as_str().and_then(Self::of_word).is_some();
-        (!known).then(|| format!("resume: {} is none of redo, ask, never", said.to_text()))
+        (!known).then(|| format!("resume: {} is not one of redo, ask, never", said.to_text()))
     }
 }
 
@@ -231,7 +231,7 @@ impl Work<'_> {
             let ran = ret.get("__state_ran__").is_none_or(Value::is_true);
             if Policy::of(low) == Policy::Never && ran {
                 let told = format!(
-                    "{} has run and is marked resume: never; its return stands",
+                    "{} has already run and is marked resume: never; keeping its return",
                     low.id
                 );
                 self.taken.told.push(told);
@@ -269,10 +269,10 @@ impl Work<'_> {
             let id = &low.id;
             if Policy::of(low) == Policy::Never {
                 self.errors.push(format!(
-                    "{id} is marked resume: never, and was compensated: whether it may be done again nobody has said; start the run anew"
+                    "{id} is marked resume: never, but was compensated, so it is not known whether it may run again; start a new run"
                 ));
             } else {
-                let told = format!("{id} was compensated: the run goes on from there");
+                let told = format!("{id} was compensated: resuming the run from there");
                 self.taken.told.push(told);
             }
         }
@@ -309,7 +309,7 @@ impl Work<'_> {
                 self.no_such("skip", word);
             }
             for (part, tag) in steps {
-                let comment = "Skipped when the run was taken up again: taken for done";
+                let comment = "Skipped when the run was resumed: treated as done";
                 self.settle(part, tag, true, comment);
             }
         }
@@ -321,7 +321,7 @@ impl Work<'_> {
         let done = returns.filter(|(tag, _)| tag.as_str().is_some_and(|tag| means(word, tag)));
         match done.count() > 0 {
             true => self.errors.push(format!(
-                "{order}={word}: that step has its return; from={word} does it again, with all that follow"
+                "{order}={word}: that step has already finished; use from={word} to run it and all steps after it again"
             )),
             false => self.unknown(order, word),
         }
@@ -392,7 +392,7 @@ impl Work<'_> {
         let boot = one.boot.clone().filter(|_| !redone);
         if let Some((before, now)) = boot.zip(boot::id()).filter(|(before, now)| before != now) {
             let comment = format!(
-                "The machine has rebooted; the run went on at {}",
+                "The machine has rebooted; the run continued at {}",
                 jid::to_time(&jid::new())
             );
             let boots = Map::new().with("old", before).with("new", now);
@@ -400,7 +400,7 @@ impl Work<'_> {
             self.settle_with(one.part, one.tag, true, &comment, changes);
         } else if now.is_none() && one.part.is_empty() {
             let told = format!(
-                "{id} ({word}) was under way when the run was cut short, and is in the tree no more"
+                "{id} ({word}) was under way when the run was cut short, and is no longer in the tree"
             );
             self.taken.told.push(told);
         } else if self.holds_reboot(&one) {
@@ -408,14 +408,14 @@ impl Work<'_> {
             // continues there.
         } else if policy == Policy::Never && redone {
             self.errors.push(format!(
-                "{id} ({word}) is marked resume: never: it is not done again; say skip={id} to take it for done, or change the mark"
+                "{id} ({word}) is marked resume: never and is not run again; use skip={id} to treat it as done, or change the mark"
             ));
         } else if policy == Policy::Never {
-            let comment = "The run was cut short while this was under way. It is marked resume: never: it is not done again, and counts as failed";
+            let comment = "The run was cut short during this step. The step is marked resume: never, so it is not run again and counts as failed";
             self.settle(one.part, one.tag, false, comment);
         } else if policy == Policy::Ask && !redone {
             self.errors.push(format!(
-                "{id} ({word}) was under way when the run was cut short: whether it has happened is not known. Say resume=True redo={id} to do it again, or resume=True skip={id} to take it for done"
+                "{id} ({word}) was under way when the run was cut short; it is not known whether it took effect. Use resume=True redo={id} to run it again, or resume=True skip={id} to treat it as done"
             ));
         }
     }
@@ -469,7 +469,7 @@ pub fn changes(plan: &Plan, recorded: &Recorded) -> Vec<String> {
     let known = |key| recorded.start.get(key).and_then(Value::as_str);
     let Some(hashes) = known("chunks") else {
         return vec![
-            "the record is an older version's: whether the tree has changed since is not known"
+            "the record was written by an older version: cannot tell whether the tree has changed since"
                 .to_owned(),
         ];
     };
@@ -486,7 +486,7 @@ pub fn changes(plan: &Plan, recorded: &Recorded) -> Vec<String> {
         if !before.contains(&record::chunk_hash(&low.data)) {
             let (function, id, sls) = (low.function(), &low.id, &low.sls);
             told.push(match recorded.returns.contains(&low.tag()) {
-                true => format!("changed: {id} ({function}) in {sls}; it is finished, and its return stands: from={id} does it again"),
+                true => format!("changed: {id} ({function}) in {sls}; it has finished and is not run again; use from={id} to run it again"),
                 false => format!("new or changed: {id} ({function}) in {sls}"),
             });
         }
@@ -498,7 +498,7 @@ pub fn changes(plan: &Plan, recorded: &Recorded) -> Vec<String> {
         let own = ret.get("__id__").and_then(Value::as_str) == Some(id_of(tag));
         if own && !is_late(tag) && !now.iter().any(|one| one == tag) {
             told.push(format!(
-                "gone: {}, which had finished; its return stands",
+                "removed: {}, which had finished; keeping its return",
                 id_of(tag)
             ));
         }

@@ -111,7 +111,7 @@ pub trait Targets: Send + Sync {
         _from: Option<u64>,
         _sink: Sink,
     ) -> Result<Box<dyn Subscription>, Error> {
-        Err(Error::refused("There is no event bus here.".to_owned()))
+        Err(Error::refused("No event bus is available".to_owned()))
     }
 
     /// Sends a question to the daemon of this machine, or to its master. Returns `None` if there is

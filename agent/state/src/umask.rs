@@ -60,7 +60,7 @@ impl Drop for Umask {
 
 #[expect(
     unsafe_code,
-    reason = "the call is unsafe for tables of file descriptors (CLONE_FILES), which stay shared here"
+    reason = "the call is only unsafe with CLONE_FILES, which is not used here"
 )]
 fn unshare() -> io::Result<()> {
     // SAFETY: only the umask, the root and the working directory are no longer shared with other

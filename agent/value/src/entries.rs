@@ -70,7 +70,7 @@ impl Entries {
     /// Returns the value of a key, after inserting `default` if the key is missing.
     #[expect(
         clippy::indexing_slicing,
-        reason = "a key that was found or pushed stands there"
+        reason = "the index was just found or pushed"
     )]
     pub(crate) fn entry(&mut self, key: Value, default: impl FnOnce() -> Value) -> &mut Value {
         let found = self.place(&key);

@@ -11,10 +11,10 @@ use crate::log;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The kernel refused.
-    #[error("The kernel gives no random bytes (getrandom: {})", reason(*.0))]
+    #[error("Cannot get random bytes from the kernel (getrandom: {})", reason(*.0))]
     Kernel(rustix::io::Errno),
     /// The caller wants a number from an empty range.
-    #[error("There is no random number below 0")]
+    #[error("Cannot choose a random number below 0")]
     EmptyRange,
 }
 
@@ -98,7 +98,9 @@ pub fn jitter(most: u64) -> u64 {
         None => array().map(u64::from_ne_bytes),
     };
     drawn.unwrap_or_else(|error| {
-        log::error(format_args!("{error}: waits are not random"));
+        log::error(format_args!(
+            "{error}; using a fixed delay instead of a random one"
+        ));
         most / 2
     })
 }
@@ -156,7 +158,7 @@ mod tests {
         let error = Error::Kernel(rustix::io::Errno::NOSYS);
         assert_eq!(
             error.to_string(),
-            "The kernel gives no random bytes (getrandom: Function not implemented)"
+            "Cannot get random bytes from the kernel (getrandom: Function not implemented)"
         );
     }
 }

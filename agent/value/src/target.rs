@@ -53,7 +53,7 @@ impl Default for How<'_> {
 }
 
 /// The error for a regular expression over pillar where only whole values may be compared.
-const EXACT_ONLY: &str = "Pillar is compared with whole values here: use pillar, pillar_exact or I@, not pillar_pcre or J@";
+const EXACT_ONLY: &str = "Pillar can only be matched by whole values: use pillar, pillar_exact or I@ instead of pillar_pcre or J@";
 
 /// The maximum depth of nodegroups that name each other.
 const NODEGROUP_DEPTH_MAX: usize = 32;
@@ -164,7 +164,7 @@ fn expand(groups: &Map, name: &str, depth: usize) -> Option<Vec<String>> {
     let group = groups.get(name)?;
     if depth > NODEGROUP_DEPTH_MAX {
         log::error(format_args!(
-            "Failed nodegroup expansion: nodegroup '{name}' names itself"
+            "Failed nodegroup expansion: nodegroup '{name}' contains itself"
         ));
         return None;
     }

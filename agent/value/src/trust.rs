@@ -18,7 +18,7 @@ const LINKS_MAX: u32 = 40;
 #[derive(Debug, thiserror::Error)]
 pub enum Untrusted {
     /// Another user can write to the path or replace it.
-    #[error("{path} is not to be trusted: it can be changed by {who} (owner {uid}, group {gid}, mode {mode:04o})", path = .path.display())]
+    #[error("{path} is not trusted: it can be changed by {who} (owner {uid}, group {gid}, mode {mode:04o})", path = .path.display())]
     Changeable {
         /// The file, link or folder.
         path: PathBuf,
@@ -58,7 +58,7 @@ impl Untrusted {
     #[must_use]
     pub fn sentence(&self) -> String {
         match self.hint() {
-            Some(hint) => format!("{self}; to trust it: {hint}"),
+            Some(hint) => format!("{self}; to fix this, run: {hint}"),
             None => self.to_string(),
         }
     }
@@ -156,7 +156,7 @@ fn owned(path: &Path, found: &Metadata, user: u32) -> Result<(), Untrusted> {
 #[must_use]
 pub fn others(owner: u32, group: u32, mode: u32, user: u32) -> Option<String> {
     if owner != 0 && owner != user {
-        return Some(format!("the user {owner}, whose it is"));
+        return Some(format!("its owner, the user {owner}"));
     }
     if mode & 0o002 != 0 {
         return Some("everybody".to_owned());
@@ -213,7 +213,7 @@ fn tightened(path: &Path, folder: &File) -> io::Result<()> {
         ));
     }
     crate::log::warning(format_args!(
-        "{} could be changed by {who}: only its owner may write to it now",
+        "{} could be changed by {who}: removed the write permission of group and others",
         path.display()
     ));
     folder.set_permissions(Permissions::from_mode(found.mode() & 0o7755))

@@ -1,4 +1,4 @@
-//! [`Fleet`]: all minions, and what they are asked to do together.
+//! [`Fleet`]: all minions, and their common tasks.
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr};
@@ -16,9 +16,9 @@ use wire::Hello;
 
 use crate::minion::{Minion, hello};
 
-/// Minions of one address, on one socket: a master lets in 1,024 of an address.
+/// The number of minions with one address and one socket: a master accepts 1,024 of an address.
 const PER_ADDRESS: usize = 500;
-/// Handshakes under way.
+/// The maximum number of concurrent handshakes.
 const AT_ONCE: usize = 64;
 /// The longest that any command waits.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     connected: AtomicUsize,
     /// The number of connections that were made, including lost ones.
     made: AtomicUsize,
-    /// Turns to make one.
+    /// Permits for a connection attempt.
     pub(crate) handshakes: Semaphore,
     /// The number of durable events.
     acked: AtomicU64,
@@ -59,9 +59,9 @@ pub(crate) struct Many<'a> {
     /// The prefix of their ids.
     pub(crate) name: &'a str,
     pub(crate) count: usize,
-    /// One comes after the other in this time.
+    /// The time within which they start, one after the other.
     pub(crate) within: Duration,
-    /// Whether none needs another one: each has a socket, and all may ask at the same time.
+    /// True if they are independent: each has a socket, and all may connect at the same time.
     pub(crate) is_each_alone: bool,
 }
 
@@ -133,7 +133,7 @@ impl Fleet {
         .detach();
     }
 
-    /// Waits until all have connected once more, and says how long that took.
+    /// Waits until all have reconnected, and returns the duration.
     pub(crate) async fn connected(&self, made_before: usize) -> Result<String, Problem> {
         let began = Instant::now();
         let all = self.orders.len();
@@ -148,7 +148,7 @@ impl Fleet {
                 ));
             }
             if took > PATIENCE {
-                return Err(format!("{connected} of {all} are connected").into());
+                return Err(format!("only {connected} of {all} minions are connected").into());
             }
             Timer::after(Duration::from_millis(5)).await;
         }
@@ -159,7 +159,8 @@ impl Fleet {
         self.shared.made.load(Ordering::Relaxed)
     }
 
-    /// Has the minions send so many events in all, as fast as they can or so many a second, and says how many became durable a second.
+    /// Lets the minions send this number of events in all, as fast as they can or at a rate. Reports how
+    /// many became durable per second.
     pub(crate) async fn send(&self, count: u64, rate: Option<f64>) -> Result<String, Problem> {
         let before = self.shared.acked.load(Ordering::Relaxed);
         let began = Instant::now();
@@ -170,7 +171,7 @@ impl Fleet {
         // No event is lost on the way: each is acked once, by its connection or the next one.
         while self.shared.acked.load(Ordering::Relaxed) - before < count {
             if began.elapsed() > PATIENCE {
-                return Err("not all events were acked".into());
+                return Err("some events were not acknowledged".into());
             }
             Timer::after(Duration::from_millis(1)).await;
         }
@@ -190,7 +191,7 @@ impl Fleet {
         Ok((each * self.orders.len()) as u64)
     }
 
-    /// One event of a minion after the other, each when its time has come: what a late one has cost is made good by the next ones.
+    /// Sends the events of a minion at their times: after a late one, the next ones catch up.
     async fn paced(&self, count: u64, rate: f64) -> Result<u64, Problem> {
         let began = Instant::now();
         for (number, order) in (0..count).zip(self.orders.iter().cycle()) {
@@ -215,7 +216,7 @@ fn options(master: &Master, pki: &Pki, hello: Hello, source: IpAddr) -> Result<O
             hello: Duration::from_secs(30),
             ..Limits::default()
         },
-        // Only a few connect at a time: a wait by lot would keep the others' turn.
+        // Only a few connect at a time: a random wait would block the others.
         waits: Waits {
             random_reauth_delay: Duration::ZERO,
             ..Waits::default()

@@ -11,7 +11,7 @@
 //! the last command.
 #![allow(
     clippy::print_stdout,
-    reason = "figures on stdout are what this program is for"
+    reason = "this program prints its figures on stdout"
 )]
 
 mod fleet;
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 smol::block_on(fleet.send(count.parse()?, Some(rate.parse()?)))?
             }
             ["back"] => smol::block_on(fleet.connected(made))?,
-            other => return Err(format!("no command: {other:?}").into()),
+            other => return Err(format!("unknown command: {other:?}").into()),
         };
         println!("{said}");
         made = fleet.made();

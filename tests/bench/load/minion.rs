@@ -13,7 +13,7 @@ use wire::{Event, Hello, Request, Return, Secret, Welcome};
 
 use crate::fleet::Shared;
 
-/// Events on their way that are not acked.
+/// The maximum number of sent events that are not acknowledged.
 const UNACKED: u64 = 50;
 
 /// A minion that shares its process with the others.
@@ -91,13 +91,13 @@ impl Minion {
         self.session.connect(&mut |_| {}).await
     }
 
-    /// Lives for as long as the process.
+    /// Runs until the end of the process.
     pub(crate) async fn live(mut self) {
         let (link, welcome) = self.connect().await;
         self.go_on(link, welcome).await;
     }
 
-    /// The same for one that is connected.
+    /// Does the same for a connected minion.
     pub(crate) async fn go_on(mut self, mut link: Link, mut welcome: Welcome) {
         loop {
             self.shared.came();
@@ -136,7 +136,7 @@ impl Minion {
         }
     }
 
-    /// Sends what may be on its way.
+    /// Sends events up to the maximum of unacknowledged ones.
     async fn fill(&self, handle: &Handle, sending: &mut Sending) -> Result<(), link::Error> {
         while sending.sent < sending.last && sending.sent - sending.acked < UNACKED {
             sending.sent += 1;
@@ -155,7 +155,7 @@ impl Minion {
     }
 }
 
-/// Takes a job and returns `True`; knows of no job that it still does.
+/// Accepts a job and returns `True`; reports no running job.
 async fn answer(question: Question, handle: Handle) {
     let Request::Job(job) = question.request.clone() else {
         let _ = question.done(Value::Null).await;

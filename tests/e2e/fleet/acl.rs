@@ -1,4 +1,4 @@
-//! Jobs of users who are not root: `publisher_acl` and its blacklist.
+//! Jobs of users other than root: `publisher_acl` and its blacklist.
 
 use super::Fleet;
 
@@ -36,7 +36,7 @@ fn users_may_do_what_the_acl_says_and_nothing_else() {
     let (text, rc) = by(&["salt-key", "-y", "-d", "m1"]);
     assert!(text.contains("only root") && rc == Some(1), "{text}");
     assert!(fleet.run(&["salt-key", "-l", "acc"]).out.contains("m1"));
-    // The record names who it was, and the blacklist is for everybody.
+    // The record names the user, and the blacklist applies to everyone.
     let jobs = fleet.run(&["salt-run", "--out=json", "jobs.list_jobs"]).out;
     assert!(jobs.contains(r#""User": "nobody""#), "{jobs}");
     let listed = fleet.run(&["salt", "m1", "test.arg", "x"]);

@@ -29,14 +29,14 @@ fn node_script() -> PathBuf {
 struct Hub(Process);
 
 impl Hub {
-    /// None, and said, where this machine does not let it be made.
+    /// Creates it. Prints a note and returns `None` if this machine does not allow it.
     #[expect(
         clippy::print_stderr,
-        reason = "whoever reads the output of the tests is to know what was not tested"
+        reason = "the test output must name the tests that were skipped"
     )]
     fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("not tested: networks of their own need root");
+            eprintln!("not tested: creating networks needs root");
             return None;
         }
         let mut command = Command::new(node_script());
@@ -51,7 +51,7 @@ impl Hub {
         if said == "ready\n" {
             return Some(hub);
         }
-        eprintln!("not tested: networks and bridges cannot be made here");
+        eprintln!("not tested: this machine cannot create networks and bridges");
         None
     }
 
@@ -59,7 +59,7 @@ impl Hub {
         self.0.0.id().to_string()
     }
 
-    /// The words that start a program there.
+    /// Returns the command that starts a program there.
     fn inside(&self) -> Vec<String> {
         ["--target", &self.pid(), "--net"]
             .map(str::to_owned)
@@ -74,7 +74,7 @@ struct Site {
 }
 
 impl Site {
-    /// A master with these rules, in the folders of a user.
+    /// Starts a master with these rules, set up as a user would do it.
     fn with(rules: &str) -> Option<Self> {
         let hub = Hub::new()?;
         let servers = Path::new("/var/cache/pinch-tests/servers/complete");
@@ -97,7 +97,7 @@ impl Site {
         Some(Self { fleet, hub })
     }
 
-    /// A node that boots with these lines in its configuration, and this token.
+    /// Starts a node with these lines in its configuration and this token.
     fn boot(&mut self, id: &str, address: &str, config: &str, token: Option<&str>) {
         let root = self.fleet.path(id);
         fs::create_dir_all(root.join("etc")).unwrap();
@@ -142,7 +142,7 @@ impl Site {
         String::from_utf8_lossy(&output.unwrap().stdout).into_owned()
     }
 
-    /// Waits until each of these comes from the load balancer.
+    /// Waits until the load balancer serves each of these pages.
     fn soon_served(&self, pages: &[&str]) {
         for page in pages {
             self.fleet.soon(&format!("{page:?} is served"), || {
@@ -178,13 +178,13 @@ impl Site {
         self.fleet.run(&words)
     }
 
-    /// The instance ends, and whoever runs the group says so.
+    /// Ends an instance, and reports it as the operator of the group does.
     fn terminate(&mut self, id: &str) {
         self.fleet.kill_minion(id);
         let data = format!("{{id: {id}}}");
         let words = ["salt-run", "event.send", "salt/autoscale/terminate", &data];
         assert_eq!(self.fleet.run(&words).rc, Some(0));
-        self.fleet.soon(&format!("{id} is forgotten"), || {
+        self.fleet.soon(&format!("the key of {id} is deleted"), || {
             !self.fleet.is_in("all", id) && !self.mine().contains(id)
         });
     }
@@ -201,7 +201,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(status.unwrap().success(), "{}", from.display());
 }
 
-/// Puts the example where a user puts it, with these rules.
+/// Installs the example as a user would, with these rules.
 fn lay_out(fleet: &Fleet, rules: &str) {
     let srv = fleet.path("master/srv");
     for folder in ["salt", "pillar", "reactor"] {
@@ -243,7 +243,7 @@ fn nodes_with_a_token_are_balanced_deployed_to_and_forgotten() {
     site.boot("web-asg-2", "10.77.0.12", "", Some(&nodes));
     site.soon_served(&["web-asg-1 has release 1", "web-asg-2 has release 1"]);
 
-    // A release goes to one node, which is out of service meanwhile.
+    // A release is deployed on one node, which is out of service meanwhile.
     let pillar = fs::read_to_string(example().join("pillar/web.sls")).unwrap();
     let next = pillar.replace("release: 1", "release: 2");
     site.fleet.write("pillar/web.sls", &next);
@@ -251,7 +251,7 @@ fn nodes_with_a_token_are_balanced_deployed_to_and_forgotten() {
     assert_eq!(deployed.rc, Some(0), "{}", deployed.out);
     site.soon_served(&["web-asg-1 has release 2", "web-asg-2 has release 1"]);
 
-    // One that does not pass its test leaves the node out.
+    // After a failed smoke test the node stays out of service.
     let app = fs::read_to_string(example().join("salt/web/app.sls")).unwrap();
     let broken = "/srv/www/health.txt:\n  file.absent\n";
     site.fleet.write("salt/web/app.sls", broken);
@@ -292,7 +292,7 @@ fn nodes_without_a_token_are_let_in_by_the_reactor() {
     site.boot("web-asg-1", "10.77.0.11", "", None);
     site.fleet.soon_in("un", "lb1");
     assert_eq!(site.fleet.run(&["salt-key", "-y", "-a", "lb1"]).rc, Some(0));
-    site.fleet.soon("the load balancer is there", || {
+    site.fleet.soon("the load balancer is connected", || {
         let words = ["salt", "-t", "60", "lb1", "state.highstate", "queue=True"];
         site.fleet.run(&words).rc == Some(0)
     });
@@ -306,7 +306,7 @@ fn nodes_without_a_token_are_let_in_by_the_reactor() {
     });
 }
 
-/// The names of the SLS files below a folder, but for top files.
+/// Returns the names of the SLS files below a folder, except top files.
 fn sls_names(folder: &Path, above: &str) -> Vec<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -353,7 +353,7 @@ fn every_sls_of_the_example_renders() {
     }
 }
 
-/// A rule, an event, and the function that is called with whom it is called for; no function where nothing is to happen.
+/// A rule, an event, and the called function with its target; `None` if nothing is called.
 const REACTIONS: [(&str, &str, &str, &str); 9] = [
     (
         "salt/auth",

@@ -8,7 +8,7 @@ use super::Fleet;
 fn beacons_are_added_saved_and_removed_while_the_minion_runs() {
     let mut fleet = Fleet::with("auto_accept: True\n");
     fleet.start_minion("m1", "");
-    fleet.soon("it answers", || {
+    fleet.soon("the minion answers", || {
         fleet.run(&["salt", "-t", "60", "m1", "test.ping"]).rc == Some(0)
     });
     let call = |words: &[&str]| {
@@ -78,7 +78,7 @@ fn beacons_are_added_saved_and_removed_while_the_minion_runs() {
     // Saved beacons are there after the minion restarts.
     fleet.kill_minion("m1");
     fleet.start_minion_again("m1");
-    fleet.soon("it is there again", || {
+    fleet.soon("the saved beacon is there again", || {
         let words = ["salt", "-t", "60", "m1", "beacons.list"];
         fleet.run(&words).out.contains("memusage")
     });
@@ -88,7 +88,7 @@ fn beacons_are_added_saved_and_removed_while_the_minion_runs() {
 fn beacon_states_manage_what_the_running_minion_looks_at() {
     let mut fleet = Fleet::with("auto_accept: True\n");
     fleet.start_minion("m1", "");
-    fleet.soon("it answers", || {
+    fleet.soon("the minion answers", || {
         fleet.run(&["salt", "-t", "60", "m1", "test.ping"]).rc == Some(0)
     });
     let state = |words: &str, expected: &str| {

@@ -19,7 +19,7 @@ const IDS: [&str; 10] = [
     "web1", "web2", "web3", "web4", "db1", "db2", "db3", "store1", "store2", "store3",
 ];
 
-/// A satellite's link, on a bad day: a packet and its answer take 0.6 s, and three of ten never come to pass.
+/// A bad satellite link: the round-trip time is 0.6 s, and three of ten packets are lost.
 const WORST: Network = Network {
     loss_percent: 16,
     delay: Duration::from_millis(300),
@@ -27,7 +27,7 @@ const WORST: Network = Network {
     moves: None,
 };
 
-/// The examples, as they stand in the documentation apart from what they touch: `@M@/order` says who did what, one after the other.
+/// The examples of the documentation, with changed actions: each appends a line to `@M@/order`.
 const FILES: &[(&str, &str)] = &[
     ("salt/top.sls", "base:\n  'web*': [webserver]\n"),
     (
@@ -76,11 +76,11 @@ const FILES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Networks of their own for a master and its minions, joined by a bridge; they end with the test.
+/// Separate networks for a master and its minions, joined by a bridge; they end with the test.
 struct Networks(Vec<String>);
 
 impl Networks {
-    /// None where this machine does not let a test have them.
+    /// Creates them; `None` if this machine does not allow it.
     fn new() -> Option<Self> {
         let own = |name: &str| format!("pinch{}{name}", std::process::id());
         let hub = own("hub");
@@ -128,7 +128,7 @@ fn start(network: Option<&str>, program: &Path, words: &[&str], log: &Path) -> P
     Process::start(Path::new("ip"), &inside, log)
 }
 
-/// The fleet of the documentation, and the networks that it is in.
+/// The fleet of the documentation, and its networks.
 struct Documented {
     fleet: Fleet,
     networks: Option<Networks>,
@@ -205,7 +205,7 @@ impl Documented {
             let process = start(network, &PROGRAMS.1, &words, &log);
             self.fleet.minions.push(((*id).to_owned(), process));
         }
-        self.fleet.soon("all are there", || {
+        self.fleet.soon("all minions are present", || {
             let there = self
                 .fleet
                 .run(&["salt-run", "--out=json", "manage.present"])
@@ -225,7 +225,7 @@ impl Documented {
         fs::read_to_string(self.fleet.path("marks").join(name)).unwrap_or_default()
     }
 
-    /// The lines of what was done, in its order; they begin anew.
+    /// Returns the lines of the order file, and empties it.
     fn order(&self) -> Vec<String> {
         let lines = self.text("order").lines().map(str::to_owned).collect();
         let _ = fs::remove_file(self.fleet.path("marks/order"));
@@ -250,7 +250,7 @@ impl Documented {
         self.fleet.run(&words)
     }
 
-    /// The steps of an orchestration that is done, by their ids.
+    /// Returns the steps of a finished orchestration by their ids.
     fn done(&self, words: &[&str]) -> Vec<(String, Value)> {
         let answer = self.orchestrate(words);
         assert_eq!(
@@ -277,7 +277,7 @@ fn steps(answer: &Answer) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// The minions that a step's changes tell of.
+/// Returns the minions in the changes of a step.
 fn answered(step: &Value) -> BTreeSet<&str> {
     let ret = step["changes"]["ret"].as_object().unwrap();
     ret.keys().map(String::as_str).collect()

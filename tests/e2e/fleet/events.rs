@@ -35,19 +35,19 @@ fn keys(value: &Value) -> BTreeSet<String> {
 }
 
 impl Fleet {
-    /// Runs `salt-run state.event` from now on; what it prints goes into a file.
+    /// Runs `salt-run state.event` from now on, with its output in a file.
     fn listen(&self) -> Process {
         let etc = self.path("master/etc").display().to_string();
         let words = ["salt-run", "-c", &etc, "state.event"];
         let listener = Process::start(&PROGRAMS.0, &words, &self.path("heard"));
-        self.soon("it listens", || {
+        self.soon("the listener is connected", || {
             self.run(&["salt-run", "event.send", "probe/begin"]);
             !self.heard().is_empty()
         });
         listener
     }
 
-    /// The events so far, job ids out of their tags.
+    /// Returns the events so far, with the job ids removed from their tags.
     fn heard(&self) -> Events {
         let text = std::fs::read_to_string(self.path("heard")).unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -107,7 +107,7 @@ const STATES: &[(&str, &str)] = &[
     ("salt/inner.sls", "fine:\n  test.nop\n"),
 ];
 
-/// Has every kind of recorded event happen.
+/// Causes every kind of recorded event.
 fn provoke(fleet: &mut Fleet) {
     for (below, text) in STATES {
         fleet.write(below, text);
@@ -125,10 +125,10 @@ fn provoke(fleet: &mut Fleet) {
     let sent = fleet.call("m1", &["event.send", "my/custom/event", "{a: 1}"]);
     assert_eq!(sent.rc, Some(0), "{}", sent.out);
     fleet.hears("my/custom/event");
-    // A key that is accepted is rejected, and one that was is deleted.
+    // An accepted key is rejected, and then deleted.
     fleet.run(&["salt-key", "-y", "--include-accepted", "-r", "m1"]);
     fleet.run(&["salt-key", "-y", "-d", "m1"]);
-    fleet.soon("both are told", || {
+    fleet.soon("the key events arrive", || {
         let keys = fleet.heard();
         keys.iter().filter(|(tag, _)| tag == "salt/key").count() >= 3
     });
@@ -184,7 +184,7 @@ fn presence_progress_and_beacons_are_told_as_salt_tells_them() {
         format!("beacons:\n  load:\n    - onchangeonly: False\n    - {load}\n    - interval: 1\n");
     fleet.start_minion("m1", &format!("state_events: True\n{beacon}"));
     fleet.hears("salt/presence/change");
-    fleet.soon("it is present", || {
+    fleet.soon("the minion is present", || {
         let events = fleet.heard();
         let here = |(tag, data): &(String, Value)| {
             tag == "salt/presence/present" && data["present"] == serde_json::json!(["m1"])
@@ -236,7 +236,7 @@ fn a_tag_that_is_not_the_minions_own_is_refused_where_it_is_fired() {
     assert!(sent.out.contains("True"), "{}", sent.out);
 }
 
-/// Fires an event by a minion, cuts itself short the first time, and waits for the event.
+/// Fires an event by a minion, kills its own run the first time, and waits for the event.
 const RESUMED: &str = "\
 fire:
   salt.function:

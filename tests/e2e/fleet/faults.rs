@@ -16,7 +16,8 @@ use super::hostile::{asked_locally, hello, key, run};
 use super::relay::{Network, Relay};
 use super::{Fleet, PATIENCE};
 
-/// It loses one packet in ten each way, holds each up, and comes from another port every few seconds.
+/// A network that loses a tenth of the packets in each direction, delays the others, and changes the
+/// port every few seconds.
 const BAD: Network = Network {
     loss_percent: 10,
     delay: Duration::from_millis(100),
@@ -24,7 +25,7 @@ const BAD: Network = Network {
     moves: Some(Duration::from_secs(3)),
 };
 
-/// Events of the master's log from its beginning, those with these tags.
+/// Subscribes to the events with these tags from the beginning of the master's log.
 pub(super) fn listening(fleet: &Fleet, tag: &str) -> Pipe {
     let listen = Listen {
         tags: vec![tag.to_owned()],
@@ -36,14 +37,14 @@ pub(super) fn listening(fleet: &Fleet, tag: &str) -> Pipe {
     pipe
 }
 
-/// The next event's tag and data.
+/// Returns the tag and data of the next event.
 fn heard(pipe: &mut Pipe) -> (String, Value) {
     match pipe.next(Some(PATIENCE)).unwrap() {
         Part::Data(event) => {
             let tag = event.get("tag").unwrap().to_text();
             (tag, event.get("data").unwrap().clone())
         }
-        Part::Done(end) => panic!("the events end: {end:?}"),
+        Part::Done(end) => panic!("the events ended: {end:?}"),
     }
 }
 
@@ -76,7 +77,7 @@ fn r5_what_happens_offline_comes_once_and_in_order() {
     const EVENTS: i64 = 300;
     let mut fleet = Fleet::with("auto_accept: True\n");
     fleet.start_minion("m1", "");
-    fleet.soon("it answers", || {
+    fleet.soon("the minion answers", || {
         fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
     });
     fleet.kill_master();
@@ -87,7 +88,7 @@ fn r5_what_happens_offline_comes_once_and_in_order() {
             let socket = fleet.path("m1/run/minion.sock");
             let _ = fs::remove_file(&socket);
             fleet.start_minion_again("m1");
-            fleet.soon("the minion is there", || socket.exists());
+            fleet.soon("the minion is connected", || socket.exists());
         }
     }
     fleet.start_master();
@@ -106,11 +107,11 @@ fn r5_what_does_not_fit_is_dropped_oldest_first_and_counted() {
     const EVENTS: i64 = 30;
     let mut fleet = Fleet::with("auto_accept: True\n");
     fleet.start_minion("m1", "");
-    fleet.soon("it answers", || {
+    fleet.soon("the minion answers", || {
         fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
     });
     fleet.kill_master();
-    // Twice as much as a spool holds.
+    // Twice the capacity of a spool.
     let filler = "x".repeat(512 << 10);
     for n in 0..EVENTS {
         let data = Map::new().with("n", n).with("filler", filler.as_str());
@@ -142,7 +143,7 @@ fn r5_what_does_not_fit_is_dropped_oldest_first_and_counted() {
     assert!(dropped >= first, "{dropped} of {first}");
 }
 
-/// Bytes of the files below a folder.
+/// Returns the total size of the files below a folder.
 fn size(folder: &std::path::Path) -> u64 {
     let mut bytes = 0;
     for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -186,7 +187,7 @@ fn r6_a_bad_network_and_changing_addresses_lose_nothing() {
         let up = fleet.run(&["salt-run", "--out=json", "manage.present"]).out;
         IDS.iter().all(|id| up.contains(id))
     };
-    fleet.soon("all are connected", connected);
+    fleet.soon("all minions are connected", connected);
     let started = connections(&fleet);
     let done = |what: &str| {
         let is_there = |id| {
@@ -211,9 +212,9 @@ fn r6_a_bad_network_and_changing_addresses_lose_nothing() {
         fleet.run(&["salt-run", "--out=json", "state.orchestrate", "orch"]);
         done("step")
     });
-    let asked = done_at.unwrap_or_else(|| panic!("the step is not done\n{}", fleet.logs()));
+    let asked = done_at.unwrap_or_else(|| panic!("no step succeeded\n{}", fleet.logs()));
     for (fun, times) in [("state.highstate", 1), ("state.sls", asked)] {
-        fleet.soon(&format!("all have returned {fun}"), || {
+        fleet.soon(&format!("all minions have returned {fun}"), || {
             (IDS.len()..=times * IDS.len()).contains(&returned(&fleet, fun))
         });
     }
@@ -221,7 +222,7 @@ fn r6_a_bad_network_and_changing_addresses_lose_nothing() {
     let moved = || relay.moved.load(Ordering::Relaxed);
     let before = moved();
     fleet.soon("their addresses change again", || moved() > before + 1);
-    fleet.soon("and they answer", || {
+    fleet.soon("all minions answer after that", || {
         let answer = pinged(&fleet);
         IDS.iter()
             .all(|id| answer.contains(&format!("\"{id}\": true")))
@@ -337,17 +338,17 @@ fn r10_all_come_back_to_a_master_that_is_started_again() {
         })
         .collect();
     let all = |fleet: &Fleet| {
-        fleet.soon("all are connected", || {
+        fleet.soon("all minions are connected", || {
             connected.load(Ordering::Relaxed) == MINIONS
         });
-        fleet.soon("all answer", || {
+        fleet.soon("all minions answer", || {
             let answer = pinged(fleet);
             answer.matches(": true").count() == MINIONS
         });
     };
     all(&fleet);
     fleet.kill_master();
-    fleet.soon("the loss is noticed", || {
+    fleet.soon("the master notices the loss", || {
         connected.load(Ordering::Relaxed) == 0
     });
     fleet.start_master();
@@ -371,7 +372,7 @@ fn r12_who_does_not_read_holds_up_nobody_and_costs_no_memory() {
     const ROUNDS: u64 = 3;
     let fleet = Fleet::alone("auto_accept: True\n");
     let master = fleet.master.as_ref().unwrap().0.id();
-    // They ask for all events, and read none.
+    // These clients subscribe to all events, and read none.
     let stalled: Vec<Pipe> = (0..4).map(|_| listening(&fleet, "*")).collect();
     let mut reader = listening(&fleet, "flood/*");
     let mut session = session(&fleet, "m1");

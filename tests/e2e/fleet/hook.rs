@@ -1,4 +1,4 @@
-//! The hook and the page of metrics: what becomes an event, what is refused, what is counted.
+//! The hook and the metrics page: accepted and refused requests, and the counters.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,10 +14,10 @@ use super::reactor::{events, fire, runner, states};
 use super::{Fleet, PATIENCE, PROGRAMS, Process};
 
 const SECRET: &str = "a secret of the hook's tests";
-/// One secret takes the place of the other, which is still in use.
+/// A new secret next to the old one, which is still in use.
 const HOOK: &str = "hook_listen: 127.0.0.1:0\nhook_secret: [the one that comes next, a secret of the hook's tests]\n";
 const METRICS: &str = "metrics_listen: 127.0.0.1:0\n";
-/// Signed for any time: nothing is tested with it but that.
+/// Accepts signatures of any age, for tests of other options.
 const DAY: &str = "hook_tolerance: 86400\n";
 
 fn mac(signed: &str) -> String {
@@ -31,7 +31,7 @@ fn now() -> u64 {
     since.as_secs()
 }
 
-/// Our own signature of a request.
+/// Returns the headers with our own signature of a request.
 fn signature(path: &str, body: &str) -> String {
     let at = now();
     let mac = mac(&format!("{at}\nPOST\n{path}\n{body}"));
@@ -43,7 +43,7 @@ fn request(path: &str, lines: &str, body: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n{lines}\r\n{body}")
 }
 
-/// A request of JSON, signed.
+/// Returns a signed request with a JSON body.
 fn signed(path: &str, body: &str) -> String {
     let lines = format!(
         "Content-Type: application/json\r\n{}",
@@ -59,7 +59,7 @@ fn signed_as_github(path: &str, body: &str) -> String {
     request(path, &lines, body)
 }
 
-/// The status and the whole of an answer.
+/// Returns the status and the whole text of an answer.
 fn asked(address: &str, request: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -91,19 +91,19 @@ impl Fleet {
         asked(&self.listens("hook_listen"), request)
     }
 
-    /// Asks a minion to end, and waits until the master knows.
+    /// Ends a minion, and waits until the master knows.
     fn end_minion(&mut self, id: &str) {
         let at = self.minions.iter().position(|(known, _)| known == id);
         let (_, mut process) = self.minions.remove(at.unwrap());
         let pid = rustix::process::Pid::from_child(&process.0);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         process.0.wait().unwrap();
-        self.soon("the master knows that it has gone", || {
+        self.soon("the master knows that the minion has gone", || {
             !runner(self, &["manage.present"]).to_string().contains(id)
         });
     }
 
-    /// Sends the head alone, and the body when the master wants it, each byte by itself.
+    /// Sends the head alone, and after the master's `100 Continue` the body, byte by byte.
     fn ask_with_care(&self, request: &str) -> u16 {
         let mut stream = TcpStream::connect(self.listens("hook_listen")).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -119,7 +119,7 @@ impl Fleet {
         heard(stream).0
     }
 
-    /// The numbers of the page of metrics, which may be asked for some times a second.
+    /// Returns the numbers of the metrics page, which may be requested a few times a second.
     fn measured(&self) -> BTreeMap<String, f64> {
         sleep(Duration::from_millis(200));
         let request = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -131,7 +131,8 @@ impl Fleet {
     }
 }
 
-/// The samples of a page, each of a family that was declared once before it.
+/// Returns the samples of a page; checks that each belongs to a family that is declared once, above
+/// it.
 fn parsed(page: &str) -> BTreeMap<String, f64> {
     let (mut kinds, mut samples) = (BTreeMap::new(), BTreeMap::new());
     for line in page.lines() {
@@ -235,13 +236,13 @@ fn a_machine_that_is_taken_away_leaves_nothing_behind() {
             found[id].as_object().is_some_and(|map| !map.is_empty())
         })
     };
-    fleet.soon("both are known", || {
+    fleet.soon("the data of both minions are cached", || {
         known("web-1") == [true; 3] && known("web-2") == [true; 3]
     });
     let body = "{\"instance\": \"web-1\"}";
     let (status, answer) = fleet.ask_hook(&signed("/hook/asg/terminate", body));
     assert_eq!(status, 200, "{answer}");
-    fleet.soon("its key is gone", || {
+    fleet.soon("the key of the instance is deleted", || {
         let listed = fleet.run(&["salt-key", "-l", "acc"]).out;
         !listed.contains("web-1") && listed.contains("web-2")
     });
@@ -499,7 +500,7 @@ fn the_page_of_metrics_tells_what_happened() {
         "pinch_hook_requests_total{code=\"200\"}",
         "pinch_hook_requests_total{code=\"401\"}",
     ];
-    fleet.soon("the numbers have grown", || {
+    fleet.soon("the counters have grown", || {
         let after = fleet.measured();
         let is_quiet = after["pinch_reactions_waiting"] == 0.0
             && after["pinch_reactor_behind_events{rule=\"my/tag\"}"] == 0.0;
@@ -537,11 +538,13 @@ fn a_job_that_waits_for_a_machine_is_not_for_the_next_of_its_id() {
     fleet.end_minion("m1");
     fire(&fleet, "my/tag", "{}");
     let jobs = || runner(&fleet, &["jobs.list_jobs"]).to_string();
-    fleet.soon("the job is kept for it", || jobs().contains("touch"));
+    fleet.soon("the job is kept for the minion", || {
+        jobs().contains("touch")
+    });
     assert_eq!(fleet.run(&["salt-key", "-y", "-d", "m1"]).rc, Some(0));
     fs::remove_dir_all(fleet.path("m1/pki")).unwrap();
     fleet.accepted(&["m1"]);
-    // It would have been sent before anything else.
+    // The job would have been sent before anything else.
     sleep(Duration::from_millis(500));
     assert!(!made.exists(), "{}", fleet.logs());
 }

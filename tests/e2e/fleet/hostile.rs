@@ -1,4 +1,5 @@
-//! Peers that say what they like: a client of raw frames, a minion without a program, and a master that is none.
+//! Peers with full control of their messages: a client that sends raw frames, a minion without a
+//! program, and a false master.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,16 +21,16 @@ use super::{Fleet, PATIENCE};
 
 mod together;
 
-/// Runs what may wait for what never comes.
+/// Runs a future with a timeout.
 pub(crate) fn run<T>(what: impl Future<Output = T>) -> T {
     let late = async {
         smol::Timer::after(PATIENCE).await;
-        panic!("not done after {PATIENCE:?}")
+        panic!("timed out after {PATIENCE:?}")
     };
     smol::block_on(what.or(late))
 }
 
-/// It takes any key for the master's.
+/// Accepts any key as the master's.
 #[derive(Debug)]
 struct AnyMaster;
 
@@ -111,14 +112,14 @@ pub(crate) fn hello(id: &str) -> Hello {
     }
 }
 
-/// A frame's bytes.
+/// Returns the bytes of a frame.
 pub(crate) fn bytes(frame: &Frame) -> Vec<u8> {
     let mut bytes = Vec::new();
     frame.encode(wire::Limits::STREAM, &mut bytes).unwrap();
     bytes
 }
 
-/// A connection to a master, with any key and any words.
+/// A connection to a master with any key and any messages.
 pub(crate) struct Hostile {
     _endpoint: Endpoint,
     pub(crate) connection: Connection,
@@ -131,7 +132,7 @@ impl Hostile {
         Self::connect_from(1, port, pair, alpn).await
     }
 
-    /// The same from another address of this machine, 127.0.0.LAST.
+    /// Does the same from another address of this machine, 127.0.0.LAST.
     pub(crate) async fn connect_from(
         last: u8,
         port: u16,
@@ -152,7 +153,7 @@ impl Hostile {
         })
     }
 
-    /// One that has said hello, and what the master said to that.
+    /// Connects and sends a hello. Returns the connection and the master's answer.
     pub(crate) async fn greeted(port: u16, pair: &KeyPair, id: &str) -> (Self, Option<Frame>) {
         let mut peer = Self::connect(port, pair, wire::ALPN).await.unwrap();
         peer.say(&bytes(&hello(id).into())).await;
@@ -160,7 +161,8 @@ impl Hostile {
         (peer, answer)
     }
 
-    /// One at another address that has said this hello, and what the master said to that.
+    /// Connects from another address and sends this hello. Returns the connection and the master's
+    /// answer.
     pub(crate) async fn greeted_from(
         last: u8,
         port: u16,
@@ -185,7 +187,7 @@ impl Hostile {
         peer
     }
 
-    /// Says something on the control stream; the master may have closed it already.
+    /// Sends a message on the control stream; the master may have closed it already.
     pub(crate) async fn say(&mut self, bytes: &[u8]) {
         let _ = self.send.write_all(bytes).await;
     }
@@ -209,7 +211,7 @@ impl Hostile {
         answer
     }
 
-    /// The value that a request is answered with.
+    /// Returns the value with which a request is answered.
     pub(crate) async fn done(&self, request: impl Into<Request>) -> Value {
         let answer = self.ask(request).await;
         match answer.last() {
@@ -218,13 +220,13 @@ impl Hostile {
         }
     }
 
-    /// The word and the sentence with which a request is refused.
+    /// Returns the code and the message with which a request is refused.
     pub(crate) async fn refused(&self, request: impl Into<Request>) -> (String, String) {
         let answer = self.ask(request).await;
         refusal(&answer).unwrap_or_else(|| panic!("not refused: {answer:?}"))
     }
 
-    /// The word with which the master closed the connection.
+    /// Returns the reason with which the master closed the connection.
     pub(crate) async fn closed(&self) -> String {
         match self.connection.closed().await {
             quinn::ConnectionError::ApplicationClosed(close) => {
@@ -250,7 +252,7 @@ async fn hear(receive: &mut RecvStream) -> Option<Frame> {
     Frame::decode(&bytes, wire::Limits::STREAM).ok()
 }
 
-/// A key of somebody's own.
+/// Creates a new key.
 pub(crate) fn key() -> KeyPair {
     KeyPair::generate().unwrap()
 }
@@ -268,7 +270,7 @@ pub(crate) fn welcome() -> Welcome {
     }
 }
 
-/// Frames of every kind by name, as the corpus keeps them.
+/// Returns the frames of the corpus by name.
 pub(crate) fn golden() -> Vec<(String, Frame)> {
     let folder = tests::scratch::corpus().join("wire/v1");
     let mut all = Vec::new();
@@ -286,7 +288,7 @@ pub(crate) fn golden() -> Vec<(String, Frame)> {
     all
 }
 
-/// Asks a daemon of this machine; the parts of its answer, or why there is none.
+/// Sends a request to a daemon of this machine. Returns the parts of its answer, or an error.
 pub(crate) fn asked_locally(
     socket: &Path,
     way: Way,
@@ -315,13 +317,13 @@ impl Fleet {
         self.path("master/run/master.sock")
     }
 
-    /// The answer of a command that prints JSON.
+    /// Returns the parsed output of a command that prints JSON.
     pub(super) fn json(&self, words: &[&str]) -> serde_json::Value {
         let out = self.run(words).out;
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{words:?}: {error}: {out}"))
     }
 
-    /// In place of the master, one with another key.
+    /// Listens in place of the master with another key.
     pub(super) fn false_master(&self, pair: &KeyPair) -> Listener {
         let address = ([127, 0, 0, 1], self.port).into();
         let mut bound = None;
@@ -332,7 +334,7 @@ impl Fleet {
         bound.unwrap()
     }
 
-    /// Shows that the master serves others still.
+    /// Asserts that the master still serves others.
     pub(super) fn serves_others(&self, id: &str) {
         run(async {
             let other = Hostile::let_in(self.port, &key(), id).await;

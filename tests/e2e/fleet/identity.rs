@@ -1,4 +1,5 @@
-//! Acceptance by what a cloud has signed: minions with a metadata service of their own, which speaks as each cloud's does.
+//! Acceptance by documents that a cloud has signed: each minion has a metadata service that answers
+//! like the cloud's.
 
 mod clouds;
 
@@ -15,7 +16,7 @@ use super::Fleet;
 static SIGNER: LazyLock<Signer> = LazyLock::new(Signer::new);
 
 impl Fleet {
-    /// A minion with this service behind it.
+    /// Starts a minion that uses this metadata service.
     fn start_instance(&mut self, id: &str, metadata: &Metadata, config: &str) {
         let (cloud, url) = (metadata.cloud, &metadata.url);
         let options = format!("enroll_identity: {cloud}\nenroll_identity_url: {url}\n{config}");
@@ -25,7 +26,7 @@ impl Fleet {
     /// Waits until a key is pending for a reason.
     fn stays_out(&self, id: &str, why: &str) {
         self.soon_in("un", id);
-        self.soon(&format!("{id} is not let in: {why}"), || {
+        self.soon(&format!("{id} is not accepted: {why}"), || {
             let log = self.master_log();
             let mut lines = log.lines();
             lines.any(|line| line.contains(&format!("{id} (key ")) && line.contains(why))
@@ -75,7 +76,7 @@ fn an_instance_of_aws_is_let_in_once_and_comes_to_its_highstate() {
     let aws = Metadata::start(Aws::new("i-0a1"));
     fleet.start_instance("web-i-0a1", &aws, "");
     fleet.soon_in("acc", "web-i-0a1");
-    fleet.soon("it is known by what its document proves", || {
+    fleet.soon("the minion has the grains that its document proves", || {
         let words = [
             "salt",
             "-t",
@@ -86,15 +87,15 @@ fn an_instance_of_aws_is_let_in_once_and_comes_to_its_highstate() {
         ];
         fleet.run(&words).out.contains("web-i-0a1")
     });
-    fleet.soon("its highstate has what its document leads to", || {
+    fleet.soon("the highstate contains the states for its document", || {
         let words = ["salt", "-t", "60", "web-i-0a1", "state.highstate"];
         fleet.run(&words).out.contains("ID: frankfurt")
     });
-    // Whoever has got hold of the document comes too late.
+    // A thief of the document comes too late.
     fleet.start_instance("web-2-i-0a1", &aws, "");
     fleet.stays_out("web-2-i-0a1", "is already accepted as web-i-0a1");
     assert_eq!(fleet.let_in(&["web-i-0a1", "web-2-i-0a1"]), 1);
-    // The instance's own key is deleted: another one may come.
+    // When the instance's own key is deleted, another one may be accepted.
     fleet.kill_minion("web-i-0a1");
     fleet.run(&["salt-key", "-y", "-d", "web-i-0a1"]);
     fleet.soon_in("acc", "web-2-i-0a1");
@@ -125,7 +126,7 @@ fn documents_of_aws_that_are_forged_old_or_of_others_let_nobody_in() {
             Aws::new("i-0b5").changed_after("i-0b5", "i-0b6"),
             "is forged",
         ),
-        // It is for another instance than its id says.
+        // The document is for another instance than the id.
         (
             Aws::new("i-0b7").with("i-0b7", "i-0b8"),
             "the id must contain",
@@ -156,9 +157,9 @@ fn a_policy_may_reject_who_proves_nothing() {
     fleet.soon_in("acc", "web-i-0c2");
     fleet.soon_in("rej", "web-i-0c1");
     fleet.soon_in("rej", "web-i-0c3");
-    // The minion receives the same message whatever the fault was.
+    // The minion receives the same message for every reason.
     for id in ["web-i-0c1", "web-i-0c3"] {
-        fleet.soon("it is told that it is rejected", || {
+        fleet.soon("the minion logs that it is rejected", || {
             let log = fs::read_to_string(fleet.path(&format!("{id}/log"))).unwrap_or_default();
             assert!(!log.contains("forged"), "{log}");
             log.contains("rejected")
@@ -176,7 +177,7 @@ fn a_token_of_google_is_good_with_the_key_that_it_was_made_for() {
     let gcp = Metadata::start(Gcp::new("6112347900127"));
     fleet.start_instance("m1", &gcp, "");
     fleet.soon_in("acc", "m1");
-    fleet.soon("it is known by its zone", || {
+    fleet.soon("the minion is known by its zone", || {
         let words = [
             "salt",
             "-t",
@@ -205,12 +206,12 @@ fn a_token_of_google_is_good_with_the_key_that_it_was_made_for() {
     let asked = gcp.asked();
     fleet.kill_master();
     fleet.start_master();
-    fleet.soon("it is back", || {
+    fleet.soon("the minion is back", || {
         fleet.run(&["salt", "-t", "60", "m1", "test.ping"]).rc == Some(0)
     });
     assert_eq!(gcp.asked(), asked);
     fleet.run(&["salt-key", "-y", "-d", "m1"]);
-    fleet.soon("it is let in anew", || {
+    fleet.soon("the minion is accepted again", || {
         gcp.asked() > asked && fleet.is_in("acc", "m1")
     });
     assert!(!fleet.logs().contains(&gcp.secrets()[0]));
@@ -258,16 +259,16 @@ fn a_master_that_is_killed_lets_an_instance_in_once_all_the_same() {
             fleet.start_instance(id, &aws, "");
         }
         let ids = ids.each_ref().map(String::as_str);
-        fleet.soon("the first one asks", || aws.asked() > 0);
+        fleet.soon("the first minion asks", || aws.asked() > 0);
         sleep(Duration::from_millis(round * 30));
         fleet.kill_master();
         fleet.start_master();
-        fleet.soon("one is in and one is not", || {
+        fleet.soon("one minion is accepted and the other is pending", || {
             let pending = fleet.keys("un");
             let waits = |id: &&&str| pending.iter().any(|key| key == **id);
             fleet.let_in(&ids) == 1 && ids.iter().filter(waits).count() == 1
         });
-        fleet.soon("the other one was refused", || {
+        fleet.soon("the other minion was refused", || {
             fleet
                 .master_log()
                 .contains(&format!("aws/123456789012/{instance} is already accepted"))
@@ -282,13 +283,13 @@ fn a_master_that_is_killed_lets_an_instance_in_once_all_the_same() {
 #[test]
 fn a_minion_goes_on_without_a_metadata_service_that_answers() {
     let mut fleet = Fleet::with(&of_aws("role: web"));
-    // It takes connections, and says nothing.
+    // It accepts connections, and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let options = format!("enroll_identity: aws\nenroll_identity_url: {url}\n");
     fleet.start_minion("web-i-0e1", &options);
     fleet.soon_in("un", "web-i-0e1");
-    fleet.soon("its log says what is missing", || {
+    fleet.soon("the log of the minion names the missing document", || {
         let log = fs::read_to_string(fleet.path("web-i-0e1/log")).unwrap_or_default();
         log.contains("cannot get an identity document (enroll_identity: aws)")
     });
@@ -296,7 +297,7 @@ fn a_minion_goes_on_without_a_metadata_service_that_answers() {
         fleet.run(&["salt-key", "-y", "-a", "web-i-0e1"]).rc,
         Some(0)
     );
-    fleet.soon("it works as any other", || {
+    fleet.soon("the minion works normally", || {
         fleet
             .run(&["salt", "-t", "60", "web-i-0e1", "test.ping"])
             .rc

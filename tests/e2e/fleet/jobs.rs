@@ -1,4 +1,4 @@
-//! Jobs: functions and states on minions, and what becomes of them when somebody is gone.
+//! Jobs: functions and states on minions, and their outcome when a minion or master is lost.
 
 use std::time::{Duration, Instant};
 
@@ -39,13 +39,13 @@ fn a_minion_that_is_gone_is_told_from_one_that_works() {
     let mut fleet = Fleet::alone("timeout: 1\ngather_job_timeout: 2\n");
     fleet.accepted(&["m1", "m2"]);
     fleet.kill_minion("m2");
-    fleet.soon("the loss is noticed", || {
+    fleet.soon("the master notices the loss of the minion", || {
         fleet
             .run(&["salt", "m2", "test.ping"])
             .out
             .contains("Minion did not return")
     });
-    // Working for longer than the time-out is no silence.
+    // A minion that works for longer than the timeout still counts as present.
     let answer = fleet.run(&["salt", "m1", "test.sleep", "3"]);
     assert_eq!(
         (answer.out.as_str(), answer.rc),
@@ -87,7 +87,7 @@ fn both_come_back_from_being_killed() {
     fleet.soon("the minion is back", || answers(&fleet));
     fleet.kill_minion("m1");
     fleet.start_minion_again("m1");
-    fleet.soon("it is back again", || answers(&fleet));
+    fleet.soon("the minion is back again", || answers(&fleet));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Keys: offered, accepted, taken away; and what accepts and rejects them without an administrator.
+//! Keys: offered, accepted, deleted; and the ways in which they are accepted and rejected without an
+//! administrator.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +9,7 @@ use std::time::Instant;
 use super::{Fleet, PROGRAMS, Process};
 
 impl Fleet {
-    /// The ids in one of `salt-key`'s lists: `acc`, `un`, `rej`, `den`.
+    /// Returns the ids in one of `salt-key`'s lists: `acc`, `un`, `rej`, `den`.
     pub(super) fn keys(&self, list: &str) -> Vec<String> {
         let listed = self.run(&["salt-key", "-l", list]).out;
         listed.lines().skip(1).map(str::to_owned).collect()
@@ -35,7 +36,8 @@ impl Fleet {
         });
     }
 
-    /// Whether the master's log has this of a minion's key, once or more often: on a slow machine a minion asks again.
+    /// Returns whether the master's log has this text about a minion's key, at least once: on a slow
+    /// machine a minion asks again.
     fn is_told(&self, id: &str, why: &str) -> bool {
         let of_it = format!("{id} (key ");
         let log = self.master_log();
@@ -43,7 +45,7 @@ impl Fleet {
             .any(|line| line.contains(&of_it) && line.contains(why))
     }
 
-    /// A file of the master's that its configuration names.
+    /// Writes a file that the master's configuration names.
     pub(super) fn put(&self, below: &str, text: &str, mode: u32) -> PathBuf {
         let path = self.path("master").join(below);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -52,7 +54,7 @@ impl Fleet {
         path
     }
 
-    /// A new token, with these arguments.
+    /// Creates a token with these arguments.
     pub(super) fn token(&self, words: &[&str]) -> String {
         let words = [&["salt-run", "--out=json", "token.create"], words].concat();
         let made = self.run(&words);
@@ -79,7 +81,7 @@ fn a_deleted_key_is_cut_off_and_waits_again() {
     assert_eq!(fleet.run(&["salt-key", "-y", "-d", "m1"]).rc, Some(0));
     let began = Instant::now();
     fleet.soon_in("un", "m1");
-    // Within a second on a machine that has nothing else to do; how long it took is for who reads this.
+    // This takes less than a second on an idle machine; the time is printed for the reader.
     println!("cut off and back after {:?}", began.elapsed());
     assert_ne!(fleet.run(&["salt", "m1", "test.ping"]).rc, Some(0));
 }
@@ -92,14 +94,16 @@ fn a_deleted_key_is_refused_for_as_long_as_is_asked_and_its_id_may_come_with_ano
     assert_eq!(fleet.run(&["salt-key", "-y", "-d", "m1"]).rc, Some(0));
     let refused = "the key of m1 was deleted";
     fleet.soon_logged(refused);
-    // A master that is started again knows it as well.
+    // The master still knows it after a restart.
     let times = |fleet: &Fleet| fleet.master_log().matches(refused).count();
     let before = times(&fleet);
     fleet.kill_master();
     fleet.start_master();
     fleet.kill_minion("m1");
     fleet.start_minion_again("m1");
-    fleet.soon("it is refused again", || times(&fleet) > before);
+    fleet.soon("the deleted key is refused again", || {
+        times(&fleet) > before
+    });
     for list in ["acc", "un", "rej", "den"] {
         assert!(!fleet.is_in(list, "m1"), "{list}");
     }
@@ -113,7 +117,7 @@ fn a_deleted_key_is_refused_for_as_long_as_is_asked_and_its_id_may_come_with_ano
 fn every_key_is_accepted_where_the_configuration_says_so() {
     let mut fleet = Fleet::with("auto_accept: True\n");
     fleet.start_minion("m1", "");
-    fleet.soon("it answers", || {
+    fleet.soon("the minion answers", || {
         fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
     });
 }
@@ -126,7 +130,7 @@ fn files_of_ids_accept_and_reject_and_count_only_where_nobody_else_writes_to_the
     fleet.start_minion("web1", "");
     fleet.soon_in("un", "web1");
     fleet.soon_logged("Wrong permissions for");
-    // A key that waits is looked at again.
+    // A pending key is checked again.
     fleet.put("sign", "# ours\nweb*\ndb\\d+\n", 0o644);
     fleet.soon_in("acc", "web1");
     for id in ["db12", "web-bad", "other"] {
@@ -184,19 +188,19 @@ fn a_token_lets_in_as_many_as_it_says_and_binds_their_keys() {
     for id in all {
         fleet.start_minion(id, &option);
     }
-    fleet.soon("all have asked", || {
+    fleet.soon("all minions have asked", || {
         let late = all.iter().filter(|id| fleet.is_told(id, "is used up"));
         fleet.keys("acc").len() + fleet.keys("un").len() == 5 && late.count() == 2
     });
     assert_eq!(fleet.keys("acc").len(), 2, "{:?}", fleet.keys("acc"));
     assert!(fleet.is_in("un", "db1"));
     let first = fleet.keys("acc").remove(0);
-    fleet.soon("the role is the master's word", || {
+    fleet.soon("the master targets the role of the token", || {
         let words = ["salt", "-G", "role:web", "--out=json", "pillar.items"];
         fleet.run(&words).out.contains("\"port\"")
     });
     assert!(first.starts_with("web-"));
-    // The minion has it too, where its states are chosen.
+    // The minion has the role too, when it selects its states.
     fleet.write(
         "salt/top.sls",
         "base:\n  'role:web':\n    - match: grain\n    - web\n",
@@ -257,10 +261,13 @@ fn a_minions_own_jobs_know_what_its_key_is_bound_to_also_while_the_master_is_awa
     fleet.soon("a scheduled job knows the role", || known() > 0);
     fleet.kill_master();
     let before = known();
-    fleet.soon("it does without the master", || known() > before + 1);
+    fleet.soon(
+        "the scheduled job knows the role without the master",
+        || known() > before + 1,
+    );
     let fired = fleet.call("m1", &["--local", "event.fire", "{}", "my/tag"]);
     assert_eq!(fired.rc, Some(0), "{}", fired.out);
-    fleet.soon("the minion's reactor does as well", || {
+    fleet.soon("the reactor of the minion knows the role", || {
         fs::exists(format!("{told}-web")).unwrap()
     });
 }
@@ -280,7 +287,7 @@ fn tokens_that_are_revoked_expired_or_made_up_let_nobody_in() {
         fleet.start_minion(id, &format!("enroll_token: {token}\n"));
         fleet.soon_in("un", id);
     }
-    fleet.soon("each is told of", || {
+    fleet.soon("the log has the reason for each minion", || {
         fleet.is_told("m1", "token is unknown")
             && fleet.is_told("m2", "has expired")
             && fleet.is_told("m3", "token is unknown")
@@ -347,7 +354,7 @@ autosign_grains_dir: /none
         ("web-2", ""),
         ("far-1", ""),
         ("tok-2", ""),
-        // A token alone is worth what the rules say.
+        // With a policy, its rules decide about keys with a token.
         ("other", &with_token),
     ] {
         fleet.start_minion(id, config);
@@ -388,7 +395,9 @@ fn a_key_is_known_by_its_fingerprint_and_goes_when_its_time_is_over() {
     fleet.soon_in("acc", "m1");
     fleet.soon_in("un", "m2");
     fleet.kill_minion("m1");
-    fleet.soon("its key goes after it", || !fleet.is_in("acc", "m1"));
+    fleet.soon("the key is deleted after the minion is gone", || {
+        !fleet.is_in("acc", "m1")
+    });
 }
 
 #[test]

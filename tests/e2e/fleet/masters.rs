@@ -1,4 +1,4 @@
-//! Minions of several masters, and of none.
+//! Minions with several masters, and without one.
 
 use std::fs;
 use std::process::Command;
@@ -53,13 +53,15 @@ fn masters_in_a_list_are_served_side_by_side() {
         "mine_functions:\n  test.ping: []\nschedule:\n  probe:\n    function: test.echo\n    args: [here]\n    seconds: 1\n",
     );
     first.start_minion("m1", &config);
-    first.soon("it answers the first", || answers(&first));
-    first.soon("it answers the second", || answers(&second));
+    first.soon("the minion answers the first master", || answers(&first));
+    first.soon("the minion answers the second master", || answers(&second));
     let mine = |fleet: &Fleet| {
         let words = ["salt-run", "--out=json", "mine.get", "m1", "test.ping"];
         fleet.run(&words).out.contains("\"m1\": true")
     };
-    first.soon("both have its mine", || mine(&first) && mine(&second));
+    first.soon("both masters have the mine", || {
+        mine(&first) && mine(&second)
+    });
     // A job's return goes to the master that asked for it.
     let words = ["salt", "-t", "60", "m1", "test.version"];
     assert_eq!(second.run(&words).rc, Some(0));
@@ -69,12 +71,12 @@ fn masters_in_a_list_are_served_side_by_side() {
     // does not delay the other one, and receives them later.
     second.kill_master();
     let before = jobs(&first, "test.echo");
-    first.soon("the first goes on", || {
+    first.soon("the first master still gets returns", || {
         jobs(&first, "test.echo") >= before + 2
     });
     let done = jobs(&first, "test.echo");
     second.start_master();
-    first.soon("the second has all of it", || {
+    first.soon("the second master gets all returns", || {
         jobs(&second, "test.echo") >= done
     });
     assert!(answers(&first));
@@ -91,7 +93,7 @@ fn one_of_several_masters_takes_over_and_the_first_is_gone_back_to() {
         "master_type: failover\nmaster_alive_interval: 1\nmaster_failback: True\n",
     );
     first.start_minion("m1", &config);
-    first.soon("it answers the first", || answers(&first));
+    first.soon("the minion answers the first master", || answers(&first));
     assert_eq!(
         second
             .run(&["salt-key", "-l", "acc"])
@@ -101,10 +103,12 @@ fn one_of_several_masters_takes_over_and_the_first_is_gone_back_to() {
         0
     );
     end_master(&mut first);
-    first.soon("it answers the second", || answers(&second));
+    first.soon("the minion answers the second master", || answers(&second));
     first.start_master();
-    first.soon("it is back", || answers(&first));
-    second.soon("the second has it no more", || !answers(&second));
+    first.soon("the minion is back at the first master", || answers(&first));
+    second.soon("the minion has left the second master", || {
+        !answers(&second)
+    });
 }
 
 #[test]
@@ -125,7 +129,7 @@ fn a_minion_without_a_master_keeps_to_its_plan() {
     );
     fleet.start_minion("m1", &config);
     fleet.soon("the states are applied", || applied.exists());
-    fleet.soon("the plan is kept to", || {
+    fleet.soon("the schedule keeps running", || {
         fs::read_to_string(&plan).is_ok_and(|text| text.matches("\"here\"").count() >= 4)
     });
     let known = fleet.run(&["salt-key", "-l", "all"]).out;

@@ -51,11 +51,11 @@ const NOBODY: u32 = 65534;
 static PROGRAMS: LazyLock<(PathBuf, PathBuf)> =
     LazyLock::new(|| (master_program(), minion_program()));
 
-/// Held by every fleet, and by one alone that needs the machine for itself.
+/// A lock that fleets share, except one that needs the machine exclusively.
 static MACHINE: RwLock<()> = RwLock::new(());
 
 /// A lock on the machine, held by a fleet.
-#[expect(dead_code, reason = "they are held, and never asked")]
+#[expect(dead_code, reason = "the guards are only held, never read")]
 enum Turn {
     Shared(RwLockReadGuard<'static, ()>),
     Alone(RwLockWriteGuard<'static, ()>),
@@ -100,13 +100,13 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// A master with these lines in its configuration, started.
+    /// Starts a master with these lines in its configuration.
     pub(crate) fn with(config: &str) -> Self {
         let turn = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
         Self::in_turn(config, Turn::Shared(turn))
     }
 
-    /// The same while no other fleet runs: for a test that loads the machine.
+    /// Does the same while no other fleet runs: for a test that loads the machine.
     pub(crate) fn alone(config: &str) -> Self {
         let turn = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
         Self::in_turn(config, Turn::Alone(turn))
@@ -118,7 +118,7 @@ impl Fleet {
         fleet
     }
 
-    /// Another master with this one's key, not started yet; it goes with this one.
+    /// Creates another master with this one's key. It is not started, and ends together with this one.
     pub(crate) fn beside(&self, config: &str) -> Self {
         let fleet = Self::prepared(config, Turn::Lent);
         fs::create_dir_all(fleet.path("master/pki")).unwrap();
@@ -176,7 +176,7 @@ impl Fleet {
         let _ = fs::remove_file(self.path("master/run/master.sock"));
     }
 
-    /// A file below the master's roots.
+    /// Writes a file below the master's roots.
     pub(crate) fn write(&self, below: &str, text: &str) {
         let path = self.path("master/srv").join(below);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -250,13 +250,13 @@ impl Fleet {
         }
     }
 
-    /// Waits for what is about to be true; says what the programs wrote when it never is.
+    /// Waits until a condition becomes true; panics with the logs of the programs if it does not.
     pub(crate) fn soon(&self, what: &str, is_so: impl Fn() -> bool) {
         let began = Instant::now();
         while !is_so() {
             assert!(
                 began.elapsed() < PATIENCE,
-                "not so: {what}\n{}",
+                "timed out, expected: {what}\n{}",
                 self.logs()
             );
             sleep(Duration::from_millis(20));

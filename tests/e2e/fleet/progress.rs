@@ -26,7 +26,7 @@ fn fleet() -> Fleet {
     fleet.write("salt/orch.sls", ORCH);
     fleet.write("salt/inner.sls", "within:\n  test.nop: []\n");
     fleet.start_minion("m1", "");
-    fleet.soon("it answers", || {
+    fleet.soon("the minion answers", || {
         fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
     });
     fleet

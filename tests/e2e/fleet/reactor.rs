@@ -24,7 +24,7 @@ pub(super) fn fire(fleet: &Fleet, tag: &str, data: &str) {
     assert_eq!(answer.rc, Some(0), "{}", answer.out);
 }
 
-/// The reactions of a rule, the newest first.
+/// Returns the reactions of a rule, the newest first.
 fn history(fleet: &Fleet, rule: &str) -> Vec<Value> {
     let rule = format!("rule={rule}");
     let found = runner(fleet, &["reactor.history", "count=1000", &rule]);
@@ -36,7 +36,7 @@ pub(super) fn states(fleet: &Fleet, rule: &str) -> Vec<String> {
     history(fleet, rule).iter().map(state).collect()
 }
 
-/// The events of the log from its beginning to the first one of this tag.
+/// Returns the events of the log up to the first one with this tag.
 pub(super) fn events(fleet: &Fleet, last: &str) -> Vec<(String, Value)> {
     fire(fleet, last, "{}");
     let answer = fleet.run(&["salt-run", "reactor.explain", last, "--out=json"]);
@@ -50,7 +50,7 @@ pub(super) fn events(fleet: &Fleet, last: &str) -> Vec<(String, Value)> {
     answer.out.lines().map(event).collect()
 }
 
-/// The keys of the events of each kind: a tag without the ids in it, and `act` where there is one.
+/// Returns the keys of the events of each kind: a tag without ids, and `act` if there is one.
 fn keys(events: &[(String, Value)]) -> BTreeMap<String, BTreeSet<String>> {
     let is_id = |part: &str| part.len() == 20 && part.bytes().all(|byte| byte.is_ascii_digit());
     let mut kinds = BTreeMap::<String, BTreeSet<String>>::new();
@@ -69,7 +69,7 @@ fn keys(events: &[(String, Value)]) -> BTreeMap<String, BTreeSet<String>> {
     kinds
 }
 
-/// Kinds of events that Salt's run has and ours has not, or the other way round, or with other keys; and why.
+/// Kinds of events that only one of the two runs has, or that have different keys, with the reason.
 const DIFFERENT: &[(&str, &str)] = &[
     ("_listening", "the recorder's own ear"),
     ("resource/refresh/m1", "there are no resources here"),
@@ -138,7 +138,8 @@ fn an_unknown_key_is_accepted_and_its_minion_configured_without_a_hand() {
     assert_eq!(wheel["fun_args"][0]["match"], "m1");
 }
 
-/// A run for each seed that `PINCH_REACTOR_SEEDS` names as `FROM..TO`, each with a master that is killed at another moment.
+/// Runs once for each seed that `PINCH_REACTOR_SEEDS` names as `FROM..TO`; the master is killed at a
+/// different moment each time.
 #[test]
 fn what_was_fired_is_done_once_although_the_master_is_killed() {
     let config =
@@ -154,7 +155,7 @@ fn what_was_fired_is_done_once_although_the_master_is_killed() {
     fleet.accepted(&["m1"]);
     let lines = |fleet: &Fleet| fs::read_to_string(fleet.path("done")).unwrap_or_default();
     for seed in tests::chance::seeds("PINCH_REACTOR_SEEDS", 2) {
-        // One that was not back yet from the last time would not get the job.
+        // A minion that is not back yet would not get the job.
         fleet.soon("the minion is back", || {
             fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
         });
@@ -162,17 +163,19 @@ fn what_was_fired_is_done_once_although_the_master_is_killed() {
         let sent = fleet.run(&["salt", "--async", "m1", "state.apply", "all", &pillar]);
         assert_eq!(sent.rc, Some(0), "{}", sent.out);
         let first = format!("{seed}-");
-        fleet.soon("it has begun", || lines(&fleet).contains(&first));
+        fleet.soon("the reactions have begun", || {
+            lines(&fleet).contains(&first)
+        });
         sleep(Duration::from_millis(seed * 2_654_435_761 % 1999));
         fleet.kill_master();
         fleet.start_master();
         let wanted: BTreeSet<String> = (0..60).map(|n| format!("{seed}-{n}")).collect();
-        fleet.soon("all is done", || {
+        fleet.soon("all reactions have run", || {
             let text = lines(&fleet);
             let found: BTreeSet<String> = text.lines().map(str::to_owned).collect();
             wanted.is_subset(&found)
         });
-        fleet.soon("the master knows that", || {
+        fleet.soon("the master records that they are done", || {
             let states = states(&fleet, "my/deploy");
             !states.is_empty() && states.iter().all(|state| state == "done")
         });
@@ -214,18 +217,19 @@ fn a_slow_rule_and_one_that_never_renders_hold_up_nobody() {
     fleet.soon("the quick rule has answered everything", || {
         states(&fleet, "my/w*") == ["done"; 5]
     });
-    fleet.soon("the slow one works at its first event still", || {
+    fleet.soon("the slow rule is still at its first event", || {
         states(&fleet, "my/*") == ["begun"]
     });
     let told = || fs::read_to_string(&told).unwrap_or_default();
-    fleet.soon("the rule that never renders is told of", || {
-        told().contains("my/work* failed")
-    });
+    fleet.soon(
+        "the failure of the rule that never renders is reported",
+        || told().contains("my/work* failed"),
+    );
     fire(&fleet, "round/and/round", "{}");
-    fleet.soon("the loop is stopped and told of", || {
+    fleet.soon("the loop is stopped and reported", || {
         told().contains("round/* stopped")
     });
-    fleet.soon("all of the loop is at its end", || {
+    fleet.soon("all reactions of the loop have ended", || {
         states(&fleet, "round/*") == ["stopped", "done", "done", "done", "done", "done"]
     });
     let failed = runner(&fleet, &["reactor.failed"]).to_string();
@@ -251,17 +255,17 @@ fn rules_are_shown_tried_observed_and_done_again() {
     let rules = runner(&fleet, &["reactor.list"]);
     assert_eq!(rules[0]["my/tag"][0], "salt://react/good.sls");
     assert_eq!(runner(&fleet, &["reactor.is_leader"]), true);
-    // Nothing is done where it is only tried.
+    // `reactor.test` does nothing.
     let event = r#"event={"tag": "my/tag", "data": {"n": 7}}"#;
     let tried = runner(&fleet, &["reactor.test", "my/tag", event]);
     assert_eq!(tried["calls"][0]["fun"], "salt.cmd");
     assert_eq!(tried["calls"][0]["arg"][2], "x7");
     let written = || fs::read_to_string(&out).unwrap_or_default();
     assert_eq!(written(), "");
-    // Nor while reactions are only looked at.
+    // Nor while reactions are only observed.
     assert_eq!(runner(&fleet, &["reactor.enforce", "False"]), false);
     fire(&fleet, "my/tag", "{n: 1}");
-    fleet.soon("it is observed", || {
+    fleet.soon("the event is observed", || {
         states(&fleet, "my/tag") == ["observed"]
     });
     assert_eq!(runner(&fleet, &["reactor.enforce", "True"]), true);
@@ -274,9 +278,11 @@ fn rules_are_shown_tried_observed_and_done_again() {
     let again = runner(&fleet, &["reactor.replay", &sequence]);
     assert_eq!(again[0]["state"], "done", "{again}");
     assert_eq!(written(), "x1\n");
-    // A rule that is wrong is kept until somebody has looked at it.
+    // A failed reaction is kept until an administrator clears it.
     fire(&fleet, "bad/tag", "{n: 1}");
-    fleet.soon("it failed", || states(&fleet, "bad/tag") == ["failed"]);
+    fleet.soon("the reaction failed", || {
+        states(&fleet, "bad/tag") == ["failed"]
+    });
     let failed = runner(&fleet, &["reactor.failed"]);
     let error = failed[0]["errors"][0].as_str().unwrap();
     assert!(
@@ -297,7 +303,7 @@ fn rules_are_shown_tried_observed_and_done_again() {
     let added = runner(&fleet, &["reactor.add", "new/*", "reactors=/x.sls"]);
     assert_eq!(added["comment"], "Reactor already exists.");
     fire(&fleet, "new/one", "{n: 2}");
-    fleet.soon("the new rule is followed", || written() == "x1\nx2\n");
+    fleet.soon("the new rule applies", || written() == "x1\nx2\n");
     let deleted = runner(&fleet, &["reactor.delete", "new/*"]);
     assert_eq!(deleted["comment"], "Reactor deleted.");
     let deleted = runner(&fleet, &["reactor.delete", "new/*"]);
@@ -318,10 +324,12 @@ fn a_runner_that_a_crash_cut_off_is_told_of_and_not_done_again() {
     fleet.write("salt/react/long.sls", &long);
     fire(&fleet, "my/tag", "{}");
     let written = || fs::read_to_string(&began).unwrap_or_default();
-    fleet.soon("it runs", || written() == "x\n");
+    fleet.soon("the reaction runs", || written() == "x\n");
     fleet.kill_master();
     fleet.start_master();
-    fleet.soon("it is told of", || states(&fleet, "my/tag") == ["unknown"]);
+    fleet.soon("the interrupted reaction is reported", || {
+        states(&fleet, "my/tag") == ["unknown"]
+    });
     let failed = runner(&fleet, &["reactor.failed"]).to_string();
     assert!(failed.contains("it is not repeated"), "{failed}");
     let told = events(&fleet, "the/end");

@@ -10,7 +10,7 @@ use tests::program::in_recorded_environment;
 use super::{Fleet, PROGRAMS};
 use crate::reboot::unit;
 
-/// Says which process it runs in, and takes it down.
+/// Writes the id of its process to a file, and takes that process down.
 const STATES: &str = "\
 a:
   cmd.run:
@@ -36,7 +36,7 @@ waits:
 fn a_minion_that_a_step_takes_down_returns_after_its_boot() {
     let mut fleet = Fleet::with("auto_accept: True\ntimeout: 1\n");
     fleet.start_minion("m1", "");
-    fleet.soon("it answers", || {
+    fleet.soon("the minion answers", || {
         fleet.run(&["salt", "-t", "60", "m1", "test.ping"]).rc == Some(0)
     });
     let log = fleet.path("m1/log.txt");
@@ -57,16 +57,18 @@ fn a_minion_that_a_step_takes_down_returns_after_its_boot() {
         .spawn()
         .unwrap();
     let words = |path: &std::path::Path| fs::read_to_string(path).unwrap_or_default();
-    fleet.soon("it goes down", || words(&log).ends_with("down\n"));
-    // A shutdown ends the jobs; that is no return.
+    fleet.soon("the step takes the minion down", || {
+        words(&log).ends_with("down\n")
+    });
+    // A shutdown ends the jobs without a return.
     let job = words(&fleet.path("m1/log.txt.pid")).trim().parse().unwrap();
     kill_process_group(Pid::from_raw(job).unwrap(), Signal::TERM).unwrap();
-    fleet.soon("the job is ended", || {
+    fleet.soon("the job ends without a return", || {
         words(&fleet.path("m1/log")).contains("ended without a return")
     });
     fleet.kill_minion("m1");
     fleet.start_minion_again("m1");
-    // Up again: the kernel says another number of the boot.
+    // After the boot, the kernel reports another boot id.
     let boot = fleet.path("boot_id");
     fs::write(&boot, "00000000-0000-4000-8000-000000000002\n").unwrap();
     let script = "mount --bind \"$1\" /proc/sys/kernel/random/boot_id && shift && exec \"$@\"";
@@ -99,7 +101,7 @@ fn a_minion_that_a_step_takes_down_returns_after_its_boot() {
     );
     let refused = fleet.run(&["salt-run", "state.orchestrate", "orch"]);
     assert!(
-        refused.rc != Some(0) && refused.out.contains("it is for salt.state steps"),
+        refused.rc != Some(0) && refused.out.contains("only salt.state steps accept it"),
         "{}",
         refused.out
     );

@@ -1,4 +1,4 @@
-//! Orchestrations as Salt's own master ran them: the same trees on a master of ours, with one minion.
+//! Orchestrations that Salt's own master ran: the same trees on our master, with one minion.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::Fleet;
 const DIFFERENT: &[(&str, &str)] = &[
     (
         "nominion.run.",
-        "Salt prints a sentence before the data, and JSON that nobody can read",
+        "Salt prints a sentence before the data, which makes the JSON invalid",
     ),
     (
         "wheel.run.",
@@ -86,7 +86,9 @@ fn orchestrations_print_what_salts_master_prints() {
         let is_known = DIFFERENT.iter().any(|(known, _)| name.starts_with(known));
         match (check(case, &out, &fleet), is_known) {
             (Err(why), false) => wrong.push(format!("{name}: {why}")),
-            (Ok(()), true) => wrong.push(format!("{name}: it does not differ any more")),
+            (Ok(()), true) => wrong.push(format!(
+                "{name}: it no longer differs; remove it from the list"
+            )),
             _ => {}
         }
     }

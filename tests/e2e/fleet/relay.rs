@@ -1,4 +1,4 @@
-//! A bad network, for minions on loopback: no network of the machine itself is touched.
+//! A simulated bad network for minions on loopback; the machine's own network is not changed.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -28,7 +28,7 @@ pub(super) struct Relay {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Numbers that look random and are the same each time.
+/// Pseudo-random numbers that are the same in each run.
 struct Dice(u64);
 
 impl Dice {
@@ -44,7 +44,7 @@ impl Dice {
 struct Late {
     due: Instant,
     bytes: Vec<u8>,
-    /// From the minion here to its master, or back.
+    /// The direction: from the minion to its master, or back.
     minion: SocketAddr,
     is_up: bool,
 }

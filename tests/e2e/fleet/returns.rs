@@ -20,7 +20,7 @@ fn has(path: &Path, parts: &[&str]) -> bool {
 }
 
 fn answers(fleet: &Fleet) {
-    fleet.soon("it answers", || {
+    fleet.soon("the minion answers", || {
         fleet.run(&["salt", "-t", "60", "m1", "test.ping"]).rc == Some(0)
     });
 }
@@ -39,7 +39,7 @@ fn returns_are_lines_of_a_file_for_jobs_schedules_and_configurations() {
         other.display()
     );
     fleet.start_minion("m1", &config);
-    fleet.soon("the plan returns", || {
+    fleet.soon("the scheduled job is returned", || {
         has(
             &own,
             &[
@@ -68,16 +68,16 @@ fn returns_are_lines_of_a_file_for_jobs_schedules_and_configurations() {
         "elsewhere",
     ];
     asked(&words);
-    fleet.soon("it is returned elsewhere", || {
+    fleet.soon("the job is returned to the other file", || {
         has(&other, &[r#""return": "elsewhere""#])
     });
     let kwargs = format!(r#"--return_kwargs={{"filename": "{}"}}"#, kept.display());
     asked(&["--return=rawfile_json", &kwargs, "m1", "test.echo", "there"]);
-    fleet.soon("it is returned there", || {
+    fleet.soon("the job is returned to the given file", || {
         has(&kept, &[r#""return": "there""#])
     });
     assert!(!has(&own, &["elsewhere"]));
-    // Whatever the job says, the configuration has its own.
+    // The returners of the configuration are used in any case.
     fleet.kill_minion("m1");
     let config = format!(
         "return: [rawfile_json, local_cache]\nrawfile_json: {{filename: {}}}\n",
@@ -115,13 +115,13 @@ fn returners_of_the_tree_are_programs_in_any_language() {
         "kept",
     ];
     assert_eq!(fleet.run(&words).rc, Some(0));
-    fleet.soon("the program has it", || {
+    fleet.soon("the returner program gets the return", || {
         has(&out, &[r#""run": "keep.returner""#, r#""return": "kept""#])
     });
     // A missing returner is reported in the minion's log, and the job succeeds anyway.
     let words = ["salt", "-t", "60", "--return=carbon", "m1", "test.ping"];
     assert_eq!(fleet.run(&words).rc, Some(0));
-    fleet.soon("it is told", || {
+    fleet.soon("the missing returner is logged", || {
         has(
             &fleet.path("m1/log"),
             &["returner carbon cannot store the return"],

@@ -33,18 +33,18 @@ impl Fleet {
 fn a_call_on_a_minion_is_a_job_of_its_master() {
     let mut fleet = Fleet::with("auto_accept: True\n");
     fleet.start_minion("m1", "");
-    fleet.soon("it answers", || {
+    fleet.soon("the minion answers", || {
         fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
     });
     let called = fleet.call("m1", &["test.arg", "told", "x=1"]);
     assert_eq!(called.rc, Some(0), "{}", called.out);
-    fleet.soon("the master has its return", || {
+    fleet.soon("the master has the return", || {
         fleet.jobs().contains("test.arg")
     });
     fleet.call("m1", &["--local", "test.arg", "local"]);
     fleet.call("m1", &["--no-return-event", "test.arg", "hushed"]);
     fleet.call("m1", &["test.arg", "last"]);
-    fleet.soon("the last one is there", || fleet.jobs().contains("last"));
+    fleet.soon("the last return arrives", || fleet.jobs().contains("last"));
     let jobs = fleet.jobs();
     assert!(
         !jobs.contains("hushed") && !jobs.contains("\"local\""),
@@ -62,7 +62,7 @@ fn a_call_reaches_the_master_without_a_daemon() {
         "site:\n  test.show_notification:\n    - text: port {{ pillar.port }}\ntold:\n  event.send:\n    - name: my/own\n",
     );
     fleet.start_minion("m1", "");
-    fleet.soon("it answers", || {
+    fleet.soon("the minion answers", || {
         fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
     });
     fleet.kill_minion("m1");
@@ -71,7 +71,7 @@ fn a_call_reaches_the_master_without_a_daemon() {
     assert_eq!(applied.rc, Some(0), "{}", applied.out);
     // The data that a command sends has arrived when the command ends.
     assert!(fleet.jobs().contains("state.apply"), "{}", fleet.jobs());
-    // It is no minion that could do a job.
+    // The command is not a minion that could run a job.
     assert_ne!(fleet.run(&["salt", "m1", "test.ping"]).rc, Some(0));
 }
 
@@ -93,7 +93,7 @@ fn a_call_of_a_minion_that_is_not_accepted_says_so() {
 fn files_come_to_the_master_where_it_takes_them() {
     let mut fleet = Fleet::with("auto_accept: True\n");
     fleet.start_minion("m1", "");
-    fleet.soon("it answers", || {
+    fleet.soon("the minion answers", || {
         fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
     });
     let file = fleet.path("m1/report");
@@ -109,7 +109,7 @@ fn files_come_to_the_master_where_it_takes_them() {
     fs::write(&etc, text + on).unwrap();
     fleet.kill_master();
     fleet.start_master();
-    fleet.soon("it is back", || {
+    fleet.soon("the minion is back", || {
         fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
     });
     let push = |words: &[&str]| fleet.run(&[&["salt", "m1", "cp.push", &name], words].concat());
@@ -136,7 +136,7 @@ fn files_come_to_the_master_where_it_takes_them() {
 fn an_interrupted_command_says_how_to_find_its_job() {
     let mut fleet = Fleet::with("auto_accept: True\n");
     fleet.start_minion("m1", "");
-    fleet.soon("it answers", || {
+    fleet.soon("the minion answers", || {
         fleet.run(&["salt", "m1", "test.ping"]).rc == Some(0)
     });
     let etc = fleet.path("master/etc").display().to_string();
@@ -145,7 +145,7 @@ fn an_interrupted_command_says_how_to_find_its_job() {
         let _ = fs::remove_file(&log);
         let words = [&[words[0], "-c", &etc], &words[1..]].concat();
         let mut process = Process::start(&PROGRAMS.0, &words, &log);
-        fleet.soon("it has begun", begun);
+        fleet.soon("the command has begun", begun);
         let pid = process.0.id().to_string();
         let kill = Command::new("kill").args(["-INT", &pid]).status();
         assert!(kill.unwrap().success());
@@ -222,7 +222,7 @@ fn a_master_that_is_hung_up_on_stays_and_says_what_it_does_not_obey_yet() {
     let mut fleet = Fleet::with("auto_accept: True\n");
     fleet.start_minion("m1", "");
     let answers = || fleet.run(&["salt", "-t", "60", "m1", "test.ping"]).rc == Some(0);
-    fleet.soon("it answers", answers);
+    fleet.soon("the minion answers", answers);
     let file = fleet.path("master/etc/master");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(
@@ -237,7 +237,7 @@ fn a_master_that_is_hung_up_on_stays_and_says_what_it_does_not_obey_yet() {
     hang_up(&pid);
     fleet.soon_logged("cannot use the configuration");
     fs::write(&file, text).unwrap();
-    fleet.soon("it still answers", answers);
+    fleet.soon("the minion still answers", answers);
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_minion_that_is_hung_up_on_says_what_it_does_not_obey_yet() {
     let mut fleet = Fleet::with("auto_accept: True\n");
     fleet.start_minion("m1", "");
     let answers = || fleet.run(&["salt", "-t", "60", "m1", "test.ping"]).rc == Some(0);
-    fleet.soon("it answers", answers);
+    fleet.soon("the minion answers", answers);
     let pid = fleet.minions[0].1.0.id().to_string();
     let file = fleet.path("m1/etc/minion");
     let text = fs::read_to_string(&file).unwrap();

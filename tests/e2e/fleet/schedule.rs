@@ -131,7 +131,7 @@ fn started(config: &str, pillar: &str) -> Fleet {
     fleet.write("pillar/top.sls", "base: {'*': [jobs]}");
     fleet.write("pillar/jobs.sls", pillar);
     fleet.start_minion("m1", config);
-    fleet.soon("it has its pillar's jobs", || {
+    fleet.soon("the minion has the jobs of its pillar", || {
         let words = ["salt", "-t", "60", "m1", "schedule.list", "where=pillar"];
         fleet.run(&words).out.contains("of_pillar")
     });
@@ -152,7 +152,7 @@ fn the_schedule_of_a_running_minion_answers_what_salts_does() {
     for step in &recorded.steps {
         let words: Vec<&str> = step.words.iter().map(String::as_str).collect();
         faults.extend(wrong(step, &asked(&fleet, &words)));
-        // Salt's is there from the start.
+        // Salt's file exists from the start.
         let Ok(saved) = fs::read_to_string(&file) else {
             continue;
         };
@@ -196,7 +196,7 @@ fn jobs_that_are_added_run_and_those_that_are_saved_stay() {
     let next = asked(&fleet, &["schedule.show_next_fire_time", "late"]);
     assert!(next["next_fire_time"].is_string(), "{next}");
     // A run of the first one may have been under way when it was deleted.
-    fleet.soon("nothing runs", || {
+    fleet.soon("no scheduled job runs", || {
         let running = asked(&fleet, &["saltutil.running"]);
         let is_own = |job: &Value| job["schedule"].is_string();
         !running.as_array().unwrap().iter().any(is_own)
@@ -204,11 +204,11 @@ fn jobs_that_are_added_run_and_those_that_are_saved_stay() {
     let _ = fs::remove_file(&mark);
     let run = asked(&fleet, &["schedule.run_job", "late"]);
     assert_eq!(run["comment"], "Scheduling Job late on minion.");
-    runs("a job runs when it is told to");
+    runs("the job runs after schedule.run_job");
     fleet.kill_minion("m1");
     fleet.start_minion_again("m1");
     let jobs = ["salt", "-t", "60", "m1", "schedule.list"];
-    fleet.soon("what was saved is there again", || {
+    fleet.soon("the saved job is there again", || {
         fleet.run(&jobs).out.contains("late:")
     });
     assert!(!fleet.run(&jobs).out.contains("unsaved"));

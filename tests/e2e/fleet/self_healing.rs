@@ -12,11 +12,12 @@ use tests::program::in_recorded_environment;
 
 use super::{Fleet, MACHINE, PROGRAMS, Turn};
 
-/// A minion `m1` with no master at all.
+/// A minion `m1` without a master.
 struct Edge(Fleet);
 
 impl Edge {
-    /// With these rules (`{here}` is its folder), these SLS files below `srv` and these lines in its configuration.
+    /// Starts it with these lines in its configuration (`{here}` is its folder) and these SLS files
+    /// below `srv`.
     fn with(config: &str, files: &[(&str, &str)]) -> Self {
         let turn = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
         let edge = Self(Fleet::prepared("", Turn::Shared(turn)));
@@ -127,7 +128,7 @@ fn a_file_that_somebody_spoils_is_restored() {
     let looks = Cell::new(0);
     // The beacon does not see a change made before it begins to watch, so the change is repeated
     // now and then.
-    edge.0.soon("it is restored", || {
+    edge.0.soon("the file is restored", || {
         if looks.replace(looks.get() + 1) % 100 == 0 {
             fs::write(&motd, "spoilt").unwrap();
             return false;
@@ -210,8 +211,9 @@ fn chunks_run_in_their_order_and_what_goes_wrong_is_told() {
     let found = failed("my/broken");
     assert!(found.contains("Failed to render"), "{found}");
     edge.fire("my/wheel", "{}");
-    edge.0
-        .soon("it is told", || edge.text("told").contains("my/wheel"));
+    edge.0.soon("the failure of my/wheel is reported", || {
+        edge.text("told").contains("my/wheel")
+    });
     let found = failed("my/wheel");
     let sentence = "failed to execute wheel 'key.accept': wheel functions run only on a master";
     assert!(found.contains(sentence), "{found}");
@@ -248,7 +250,7 @@ fn rules_are_tried_observed_and_explained() {
     let call = serde_json::json!({"type": "caller", "fun": "file.touch", "arg": [made]});
     assert_eq!(tried["calls"], serde_json::json!([call]), "{tried}");
     assert_eq!(tried["matches"], true);
-    // Nor has it one while reactions are only looked at.
+    // Nor while reactions are only observed.
     assert_eq!(edge.asked(&["reactor.enforce", "False"]), false);
     edge.fire("my/event", "{name: made}");
     edge.ended("my/*", &["observed"]);
@@ -308,7 +310,7 @@ impl Edge {
     /// Kills the minion while it answers an event, and starts it again.
     fn kill(&mut self, also_its_job: bool) {
         self.0
-            .soon("it began", || self.text("began").ends_with('\n'));
+            .soon("the reaction began", || self.text("began").ends_with('\n'));
         self.0.kill_minion("m1");
         if also_its_job {
             let pids = self.text("began");
@@ -325,13 +327,13 @@ impl Edge {
     }
 }
 
-/// Three events, of which the first is being answered when the minion is killed; then it starts again.
+/// Fires three events, and kills and restarts the minion while it answers the first one.
 fn killed(also_its_job: bool) -> Edge {
     let config = "reactor:\n  - 'my/slow': ['salt://slow.sls']\n";
     let mut edge = Edge::with(config, &[("slow.sls", SLOW)]);
     for n in 1..=3 {
         edge.fire("my/slow", &format!("{{n: {n}}}"));
-        edge.0.soon("it is on the disk", || {
+        edge.0.soon("the event is on disk", || {
             let kept = fs::read_dir(edge.path("cache/reactor")).into_iter();
             let kept = kept.flatten().flatten().map(|entry| entry.file_name());
             kept.filter(|name| !name.to_string_lossy().ends_with(".new"))
@@ -366,7 +368,7 @@ fn what_ends_the_minion_again_and_again_is_given_up() {
 #[test]
 fn a_job_that_outlived_its_daemon_is_not_done_twice() {
     let edge = killed(false);
-    // The daemon is there before the job ends.
+    // The daemon is back before the job ends.
     edge.fire("my/slow", "{n: 4}");
     fs::write(edge.path("go"), "").unwrap();
     edge.ended("my/slow", &["done"; 4]);
@@ -386,12 +388,12 @@ fn rules_of_this_machine_need_no_master() {
     fs::write(&sls, say).unwrap();
     let rules = format!("reactor:\n  - 'my/event': {}\n", sls.display());
     fleet.start_minion("m1", &rules);
-    fleet.soon("it answers", || {
+    fleet.soon("the minion answers", || {
         fleet.run(&["salt", "-t", "60", "m1", "test.ping"]).rc == Some(0)
     });
     hears(&fleet);
     let is = |fleet: &Fleet, expected: &str| {
-        fleet.soon(&format!("it said {expected:?}"), || {
+        fleet.soon(&format!("the reactions wrote {expected:?}"), || {
             fs::read_to_string(&said).is_ok_and(|text| text == expected)
         });
     };
@@ -424,7 +426,7 @@ fn a_masters_rules_may_stand_in_a_file() {
     fleet.start_master();
     let fired = fleet.run(&["salt-run", "event.send", "my/question", "{}"]);
     assert_eq!(fired.rc, Some(0), "{}", fired.out);
-    fleet.soon("it is answered", || {
+    fleet.soon("the event is answered", || {
         let words = ["salt-run", "--out=json", "reactor.explain", answered];
         fleet.run(&words).out.contains("\"sequence\"")
     });

@@ -1,4 +1,5 @@
-//! Kills at random while jobs and events flow: what was acknowledged is there afterwards, once.
+//! Kills daemons at random while jobs and events flow: everything acknowledged exists exactly once
+//! afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +17,7 @@ use super::{Fleet, PATIENCE, PROGRAMS, Process};
 const JOBS: (&str, u64) = ("PINCH_SURVIVAL_JOBS", 30);
 const EVENTS: (&str, u64) = ("PINCH_SURVIVAL_EVENTS", 120);
 const MINIONS: [&str; 2] = ["m1", "m2"];
-/// Nothing flows for longer than that, however slow the machine is.
+/// The maximum duration, even on a slow machine.
 const FLOW_MAX: Duration = Duration::from_secs(600);
 
 fn number((name, default): (&str, u64)) -> u64 {
@@ -44,11 +45,11 @@ fn what_was_acknowledged_outlives_every_kill_and_is_there_once() {
             .all(|id| out.contains(&format!("\"{id}\": true")))
     });
     let (asked, acked) = flow(&mut fleet);
-    fleet.soon("all returns are there", || all_returned(&fleet));
-    // A minion's events come in order: what it says last is behind all of them.
+    fleet.soon("all returns arrive", || all_returned(&fleet));
+    // A minion's events come in order, so the last one comes after all others.
     let call = Caller::of(&fleet);
     for id in MINIONS {
-        fleet.soon("the end is told", || {
+        fleet.soon("the last event is accepted", || {
             call.event(id, &format!("my/{id}/end"))
         });
     }
@@ -76,7 +77,8 @@ fn what_was_acknowledged_outlives_every_kill_and_is_there_once() {
     println!("{asked} jobs, {} events", acked.len());
 }
 
-/// Jobs and events flow while daemons are killed; how many jobs were taken, and which events.
+/// Sends jobs and events while daemons are killed. Returns the number of accepted jobs, and the
+/// accepted events.
 fn flow(fleet: &mut Fleet) -> (usize, BTreeSet<String>) {
     let (jobs, events) = (number(JOBS), number(EVENTS));
     let call = Caller::of(fleet);
@@ -97,7 +99,7 @@ fn flow(fleet: &mut Fleet) -> (usize, BTreeSet<String>) {
     })
 }
 
-/// Kills one or the other every now and then, and starts it again; how often.
+/// Kills and restarts a random daemon now and then. Returns the number of kills.
 fn kill_at_random(fleet: &mut Fleet, ended: impl Fn() -> bool) -> usize {
     let began = Instant::now();
     let mut kills = 0;
@@ -119,7 +121,7 @@ fn kill_at_random(fleet: &mut Fleet, ended: impl Fn() -> bool) -> usize {
     kills
 }
 
-/// Whoever asks for jobs and fires events meanwhile.
+/// The client that starts jobs and fires events meanwhile.
 struct Caller {
     folder: std::path::PathBuf,
 }
@@ -131,7 +133,7 @@ impl Caller {
         }
     }
 
-    /// A job that leaves a line where it was done; whether the master has taken it.
+    /// Starts a job that writes a line. Returns whether the master accepted it.
     fn job(&self, number: u64) -> bool {
         let line = format!("echo {number} >> {}/done-$PINCH_ID", self.folder.display());
         let words = [
@@ -147,7 +149,7 @@ impl Caller {
         succeeds(&mut command)
     }
 
-    /// An event of a minion; whether it was kept.
+    /// Fires an event on a minion. Returns whether it was accepted.
     fn event(&self, id: &str, tag: &str) -> bool {
         let etc = self.folder.join(id).join("etc");
         let mut command = Command::new(&PROGRAMS.1);
@@ -178,7 +180,7 @@ fn done(fleet: &Fleet, id: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Whether the master has a return for every job that left its line.
+/// Returns whether the master has a return for every job that wrote its line.
 fn all_returned(fleet: &Fleet) -> bool {
     let listed = fleet.run(&["salt-run", "--out=json", "jobs.list_jobs"]).out;
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap_or_default();
@@ -211,7 +213,7 @@ fn all_returned(fleet: &Fleet) -> bool {
     })
 }
 
-/// The log's events of the test, with how often each is there.
+/// Returns the test's events in the log, each with its number of occurrences.
 fn events(fleet: &Fleet) -> BTreeMap<String, usize> {
     let words = [
         "salt-run",

@@ -50,7 +50,9 @@ fn fault_17_new_grains_and_pillar_are_matched_on_when_the_function_returns() {
         let words = ["salt", "--out=txt", kind, tgt, "test.ping"];
         fleet.run(&words).out.contains("m1: True")
     };
-    fleet.soon("the pillar is known", || answers("-I", "colour:red"));
+    fleet.soon("the master knows the pillar", || {
+        answers("-I", "colour:red")
+    });
     fleet.write("pillar/data.sls", "colour: blue\n");
     fleet.run(&["salt", "m1", "saltutil.refresh_pillar", "wait=True"]);
     assert!(answers("-I", "colour:blue"));
@@ -93,7 +95,7 @@ fn fault_18_a_master_says_whether_an_expression_matches_a_minion() {
     };
     assert_eq!(asked("m* and not m2", "m1"), "m1");
     assert_eq!(asked("m* and not m2", "m2"), false);
-    fleet.soon("the grains are known", || {
+    fleet.soon("the master knows the grains", || {
         asked("G@kernel:Linux and E@m.", "m2") == "m2"
     });
     assert_eq!(asked("m1", "m3"), false);

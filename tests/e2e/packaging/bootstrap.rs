@@ -13,7 +13,7 @@ use tests::scratch::Scratch;
 
 use super::{done, file, in_throwaway, is_root, packaged, sh, stand_in_here, target, workspace};
 
-/// The package, with a real program in it that is not compressed: to be installed, and not to be shipped.
+/// Builds an uncompressed package with a real program, for installation only.
 static PACKAGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
@@ -28,8 +28,9 @@ static PACKAGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     fs::read(at.join("new.deb")).unwrap()
 });
 
-/// A master that has made a token, and a server with the package, the program and the token. `filled FILE` is the file with what a user
-/// puts in; `enrolled` waits until the master's highstate has come. dpkg knows of nothing else, so that it is quick.
+/// A master that has created a token, and a server with the package, the program and the token.
+/// `filled FILE` prints the file with the values of a user; `enrolled` waits until the highstate of
+/// the master is applied. To be quick, dpkg's database is empty.
 const MACHINE: &str = r#"
 rm -rf /etc/salt /var/cache/salt /var/log/salt /run/salt /var/lib/dpkg
 mkdir -p /etc/salt /srv/salt /srv/http /var/lib/dpkg/info /var/lib/dpkg/updates /etc/dpkg/dpkg.cfg.d
@@ -149,7 +150,7 @@ enrolled
     said(&text, &expected);
 }
 
-/// The installer's part is played by busybox, and its `in-target` by chroot.
+/// In place of the installer, the test uses busybox, with chroot as its `in-target`.
 #[test]
 fn the_installers_late_command_leaves_a_machine_that_enrols() {
     let script = r#"
@@ -177,7 +178,8 @@ enrolled
     said(&text, &expected);
 }
 
-/// As in an image of OpenWrt: busybox, the procd script of the package, and a stand-in for what reads that.
+/// As in an image of OpenWrt: busybox, the procd script of the package, and a stand-in for the
+/// programs that read it.
 #[test]
 fn a_router_enrols_at_its_first_boot() {
     let script = r#"
@@ -247,7 +249,7 @@ ls /boot/pinch-token 2>&1 || true
     said(&text, &expected);
 }
 
-/// The names that Ignition's specification has for what we use, each with the names below it.
+/// The names in Ignition's specification that the example uses, each with the names below it.
 const IGNITION: [(&str, &[&str]); 7] = [
     ("", &["ignition", "storage", "systemd"]),
     ("ignition", &["version"]),
@@ -258,7 +260,7 @@ const IGNITION: [(&str, &[&str]); 7] = [
     ("systemd", &["units"]),
 ];
 
-/// No value has a name that Ignition would refuse.
+/// Asserts that no value has a name that Ignition would refuse.
 fn is_known(name: &str, value: &Value) {
     match value {
         Value::Array(values) => values.iter().for_each(|value| is_known(name, value)),
@@ -321,7 +323,8 @@ enrolled
     said(&text, &expected);
 }
 
-/// The unit in it is the package's, but for where the program is, the comments and the manual.
+/// The unit in it equals that of the package, except for the path of the program, the comments and
+/// the manual.
 fn own_unit(unit: &str) {
     let ours = Path::new("packaging/services/pinch-minion/systemd.service");
     let ours = fs::read_to_string(workspace().join(ours)).unwrap();

@@ -1,5 +1,5 @@
-//! The services of both daemons, under the init systems that they are for: each starts them as a user would, the master hears its minion,
-//! and a job outlives its minion's stop.
+//! The services of both daemons under their init systems: each starts them as a user would, the
+//! minion connects to the master, and a job outlives a stop of its minion.
 
 use std::fs;
 use std::path::Path;
@@ -54,7 +54,7 @@ stop_minion
 stop_master
 "#;
 
-/// Both packages, written once for all tests.
+/// Both packages, built once for all tests.
 static TARBALLS: LazyLock<Vec<(String, Vec<u8>)>> = LazyLock::new(|| {
     let dir = tempfile::tempdir().unwrap();
     let stand_in = stand_in_here(dir.path());

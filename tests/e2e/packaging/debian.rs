@@ -9,7 +9,7 @@ use tests::program::said;
 
 use super::{done, file, is_root, sh, shipped, workspace};
 
-/// A package that has the names which Salt's own have: there /usr/bin/salt-call is a link as well.
+/// A package with the same file names as Salt's own package, where /usr/bin/salt-call is a link too.
 const SALT: &str = r#"
 mkdir -p "$dir/salt/DEBIAN" "$dir/salt/opt/saltstack/salt" "$dir/salt/usr/bin" "$dir/salt/usr/share/man/man1"
 printf 'Package: salt-minion\nVersion: 3008.5\nArchitecture: all\nMaintainer: x <x@x>\nDescription: x\n' >"$dir/salt/DEBIAN/control"
@@ -102,7 +102,7 @@ mkdir -p /opt # which went with the stand-in
 files | diff /root/before - &&  echo "and nothing is left"
 "#;
 
-/// The lines between this heading and the next.
+/// Returns the lines between this heading and the next.
 fn part<'a>(text: &'a str, heading: &str) -> &'a str {
     let start = text
         .split_once(&format!("= {heading}\n"))
@@ -110,7 +110,8 @@ fn part<'a>(text: &'a str, heading: &str) -> &'a str {
     start.1.split("\n= ").next().unwrap()
 }
 
-/// A fresh Debian of this machine's release in DIR/root, with the packages and the example, in which LIFE happens.
+/// Creates a fresh Debian of this machine's release in DIR/root, with the packages and the example,
+/// and runs LIFE in it.
 fn life(dir: &Path) -> String {
     let (dir, example) = (dir.display(), workspace().join("tests/example"));
     let example = example.display();

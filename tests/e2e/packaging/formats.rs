@@ -1,4 +1,5 @@
-//! Formats whose own programs Debian does not have, read back; the same bytes twice; every target; what is refused.
+//! Formats whose package managers are not in Debian, read back; reproducible builds; every target;
+//! refusals.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +22,7 @@ fn checked(kind: &str, package: &Path, key: &str) -> String {
     ))
 }
 
-/// A line of the checker about a file that holds the same as this one.
+/// Returns the line of the checker for a file with the same contents as this one.
 fn line(mode: &str, path: &str, as_this: &Path) -> String {
     let sum = sh(&format!("sha256sum {}", as_this.display()));
     format!("{mode} {path} {}\n", sum.split(' ').next().unwrap())
@@ -255,11 +256,12 @@ diff -r {dir}/one {dir}/two && ls {dir}/one | wc -l
         target(),
         dir = dir.display()
     );
-    // The recipes are a folder, and the tarball is written for them too.
+    // The recipes are a folder, and include the tarball.
     assert_eq!(sh(&script).trim(), "8");
 }
 
-/// Each target of the table with what a program for it says in its header, and what dpkg, rpm and the file names call it.
+/// Each target of the table with the ELF header of its programs, and its names in dpkg, rpm and
+/// file names.
 const TARGETS: &[(&str, [u8; 2], u16, &str)] = &[
     (
         "x86_64-unknown-linux-musl",

@@ -1,4 +1,5 @@
-//! The .rpm under rpm and dnf, the package for pacman under pacman: each in a throw-away root with an empty database.
+//! The .rpm under rpm and dnf, and the pacman package under pacman: each in a throw-away root with an
+//! empty database.
 
 use std::path::Path;
 

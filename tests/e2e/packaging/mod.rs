@@ -62,7 +62,8 @@ fn shipped(formats: &str, more: &[&str], out: &Path) {
     packaged(&shipped_program(), &target(), formats, &more, out);
 }
 
-/// A file that looks like a static program of this class, byte order and machine: enough to be packaged.
+/// Creates a file with the ELF header of a static program of this class, byte order and machine,
+/// which is enough for packaging.
 fn stand_in(folder: &Path, class: u8, order: u8, machine: u16) -> PathBuf {
     let mut header = [0; 64];
     header[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, order]);
@@ -80,14 +81,14 @@ fn stand_in(folder: &Path, class: u8, order: u8, machine: u16) -> PathBuf {
     path
 }
 
-/// One for the machine that the tests run on.
+/// Creates one for the machine on which the tests run.
 fn stand_in_here(folder: &Path) -> PathBuf {
     let own = fs::read("/proc/self/exe").unwrap();
     let machine = u16::from_le_bytes([own[18], own[19]]);
     stand_in(folder, own[4], own[5], machine)
 }
 
-/// The only file in the folder whose name ends so.
+/// Returns the only file in the folder whose name has this ending.
 fn file(folder: &Path, end: &str) -> PathBuf {
     let entries = fs::read_dir(folder)
         .unwrap()
@@ -105,7 +106,7 @@ fn sh(script: &str) -> String {
     done(command.args(["-euc", script]))
 }
 
-/// The same in a throw-away copy of this machine's root, of which only `dir` is real.
+/// Does the same in a throw-away copy of this machine's root, in which only `dir` is real.
 fn in_throwaway(dir: &Path, script: &str) -> String {
     let mut command = Command::new(corpus().join("throwaway.sh"));
     done(command.arg(dir).args(["sh", "-euc", script]))

@@ -1,4 +1,5 @@
-//! The services that apply a machine's states, under the init systems that they are for: each starts them as a user would.
+//! The services that apply a machine's states, under their init systems: each starts them as a user
+//! would.
 
 use std::path::Path;
 
@@ -7,7 +8,8 @@ use tests::scratch::Scratch;
 
 use super::{in_throwaway, is_root, packaged, stand_in_here, target};
 
-/// A machine with states to apply, the program where packages put it, and the services unpacked in $services.
+/// A machine with states to apply, the program at the path of the packages, and the services unpacked
+/// in $services.
 const MACHINE: &str = r#"
 mkdir -p /etc/salt /srv/salt
 printf 'id: box\nfile_client: local\n' >/etc/salt/minion

@@ -1,4 +1,4 @@
-//! Man pages and completions: what the shells themselves make of them.
+//! Man pages and completions, tested with the real shells and man.
 
 use std::path::Path;
 use std::process::Command;

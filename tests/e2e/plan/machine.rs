@@ -1,4 +1,4 @@
-//! A machine in a folder: a tree, a pillar, a minion's configuration, and what states work on.
+//! A machine in a folder: a tree, a pillar, a minion's configuration, and a folder for the states.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -70,7 +70,7 @@ impl Machine {
             .unwrap()
     }
 
-    /// Plans into `plan.json`; the exit code and the plan.
+    /// Plans into `plan.json`. Returns the exit code and the plan.
     pub(super) fn plan(&self, words: &[&str]) -> (i32, Value) {
         let mut all = vec!["plan", "-c", "etc", "-o", "plan.json"];
         all.extend(words);
@@ -140,10 +140,10 @@ pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The state of a plan with this id and function.
+/// Returns the state with this id and function from a plan.
 pub(super) fn state<'a>(plan: &'a Value, id: &str, function: &str) -> &'a Value {
     let mut states = plan["states"].as_array().unwrap().iter();
     states
         .find(|state| state["id"] == id && state["function"] == function)
-        .unwrap_or_else(|| panic!("{id} {function} is not in {plan:#}"))
+        .unwrap_or_else(|| panic!("{id} {function} is missing in {plan:#}"))
 }

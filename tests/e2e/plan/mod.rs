@@ -1,4 +1,4 @@
-//! `pinch plan` and `pinch apply`: what a plan says, what becomes of it, and when it is refused.
+//! `pinch plan` and `pinch apply`: the contents of a plan, its application, and its refusal.
 
 mod machine;
 mod outcomes;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::machine::{Machine, state, text};
 use super::schema;
 
-/// The outcome of a state, and why it depends on others.
+/// Returns the outcome of a state, and the reason why it depends on others.
 fn outcome(plan: &Value, id: &str, function: &str) -> (String, Vec<String>) {
     let state = state(plan, id, function);
     let because = state.get("because").and_then(Value::as_array);

@@ -32,7 +32,7 @@ fn machine() -> Machine {
     here
 }
 
-/// Plans, lets something move, and wants a refusal that names it.
+/// Plans, changes something, and asserts a refusal that names the change.
 fn refused(what: &str, moves: impl FnOnce(&Machine), named: &[&str]) {
     let here = machine();
     let (code, plan) = here.plan(&["a"]);
@@ -46,7 +46,7 @@ fn refused(what: &str, moves: impl FnOnce(&Machine), named: &[&str]) {
         "{what}: {err}"
     );
     for named in named {
-        assert!(err.contains(named), "{what}: {named} is not in {err}");
+        assert!(err.contains(named), "{what}: {named} is missing in {err}");
     }
     assert_eq!(here.snapshot(), before, "{what}");
 }
@@ -178,7 +178,8 @@ fn a_plan_that_others_could_have_written_is_refused() {
     assert_eq!(here.apply().0, 1);
 }
 
-/// A command that nothing requires changes what a later state works on: that state fails, and nothing after it is changed.
+/// A command changes the file of a later state that does not require it: that state fails, and
+/// nothing after it is changed.
 #[test]
 fn what_moves_during_the_run_stops_it() {
     let here = Machine::new();
@@ -200,7 +201,7 @@ fn what_moves_during_the_run_stops_it() {
     assert!(!here.path("out/later").exists());
 }
 
-/// While a run is under way there is no other: neither a plan nor its application.
+/// During a run, neither planning nor applying a plan is possible.
 #[test]
 fn a_plan_waits_for_no_run_that_is_under_way() {
     let here = machine();

@@ -1,15 +1,15 @@
-//! The published JSON Schema of a plan, and as much of a validator as it needs.
+//! The published JSON Schema of a plan, and a validator with the keywords that it uses.
 
 use serde_json::Value;
 
 const SCHEMA: &str = include_str!("../../../packaging/schemas/plan.schema.json");
 
-/// Holds a plan to the schema.
+/// Checks a plan against the schema.
 pub(super) fn hold(plan: &Value) {
     hold_to(SCHEMA, plan);
 }
 
-/// Holds a value to a schema.
+/// Checks a value against a schema.
 pub(crate) fn hold_to(schema: &str, value: &Value) {
     let schema: Value = serde_json::from_str(schema).unwrap();
     let mut faults = Vec::new();
@@ -25,7 +25,7 @@ fn is_of(kind: &Value, value: &Value) -> bool {
         "integer" => value.is_i64() || value.is_u64(),
         "boolean" => value.is_boolean(),
         "null" => value.is_null(),
-        other => panic!("the validator knows no type {other}"),
+        other => panic!("unknown type {other} in the schema"),
     }
 }
 
@@ -59,7 +59,7 @@ fn check(schema: &Value, root: &Value, value: &Value, at: &str, faults: &mut Vec
             }
             "properties" | "additionalProperties" => fields(schema, root, value, at, faults, word),
             "const" | "enum" | "$schema" | "title" | "description" | "$defs" => {}
-            other => panic!("the validator knows no {other}"),
+            other => panic!("unsupported keyword {other} in the schema"),
         }
     }
 }

@@ -1,6 +1,8 @@
-//! Random trees: a plan applied does what the plan said and what `salt-call` does, byte for byte; any one change before it makes it refuse.
+//! Random trees: applying a plan does what the plan says and what `salt-call` does, byte for byte;
+//! any single change before it causes a refusal.
 //!
-//! `PINCH_PLAN_SEEDS` is how many trees there are, `PINCH_PLAN_SEED` the first, or the only one where the other is not given.
+//! `PINCH_PLAN_SEEDS` is the number of trees, `PINCH_PLAN_SEED` the first seed; it is the only one if
+//! no number is given.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -185,7 +187,8 @@ fn touch(lot: &mut Chance, path: &Path) {
     }
 }
 
-/// Each file of which the plan knows the end has it, and what no state works on is as it was.
+/// Asserts that each file has the contents that the plan predicts, if it predicts any, and that
+/// all other files are unchanged.
 fn as_said(here: &Machine, plan: &Value, before: &BTreeMap<PathBuf, Lies>) {
     let out = here.path("out");
     let mut ends: BTreeMap<PathBuf, Option<&str>> = BTreeMap::new();
@@ -227,13 +230,13 @@ fn as_said(here: &Machine, plan: &Value, before: &BTreeMap<PathBuf, Lies>) {
     for (path, lies) in before.iter().filter(|(path, _)| !touched(&out.join(path))) {
         assert!(
             free || after.get(path) == Some(lies),
-            "{} is not planned",
+            "the plan does not have {}",
             path.display()
         );
     }
 }
 
-/// Looks at one tree; false where its plan has states that fail, so that it is only refused.
+/// Tests one tree. Returns false if its plan has states that fail, so that it is only refused.
 fn applied(seed: u64) -> bool {
     let lot = &mut Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
     let here = grown(lot);
@@ -242,7 +245,11 @@ fn applied(seed: u64) -> bool {
     let tree = here.text("salt/a.sls");
     let told = format!("seed {seed}\n{tree}\n{}", here.text("plan.json"));
     schema::hold(&plan);
-    assert_eq!(here.snapshot(), before, "planning changes nothing: {told}");
+    assert_eq!(
+        here.snapshot(),
+        before,
+        "planning changed something: {told}"
+    );
     if plan["summary"]["fail"] != 0 {
         assert_eq!((code, here.apply().0), (1, 1), "{told}");
         assert_eq!(here.snapshot(), before, "{told}");
@@ -258,7 +265,7 @@ fn applied(seed: u64) -> bool {
     let (code, out, err) = here.apply();
     assert_eq!(
         code, 1,
-        "{what} moved, and the plan was applied\n{out}{err}\n{told}"
+        "the plan was applied although {what} had changed\n{out}{err}\n{told}"
     );
     assert!(err.contains("nothing was changed"), "{what}: {err}\n{told}");
     assert_eq!(here.snapshot(), lies, "{what}: {told}");

@@ -1,4 +1,4 @@
-//! Every state of files, done and undone.
+//! Applies and undoes every state that manages files.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -153,7 +153,11 @@ fn every_state_of_files_is_undone_and_the_undo_too() {
 
     let (code, told) = said(&pinch(&machine, &["undo", "--yes", "last"]));
     assert_eq!(code, Some(0), "{told}");
-    assert_eq!(below(&out), after, "an undo is undone: {told}");
+    assert_eq!(
+        below(&out),
+        after,
+        "undoing the undo must restore the result of the run: {told}"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `pinch undo`: what a run did is taken back, and nothing is when something has moved since.
+//! `pinch undo`: the changes of a run are reverted, or none of them if something has changed since.
 
 mod files;
 mod refusals;
@@ -82,13 +82,13 @@ pub(crate) fn pinch(machine: &Machine, words: &[&str]) -> Output {
         .unwrap()
 }
 
-/// The exit code and all that was said.
+/// Returns the exit code and the output.
 pub(crate) fn said(output: &Output) -> (Option<i32>, String) {
     let said = text(&output.stdout) + &text(&output.stderr);
     (output.status.code(), said)
 }
 
-/// The plan of an undo, as data.
+/// Returns the plan of an undo as data.
 pub(crate) fn planned(machine: &Machine, words: &[&str]) -> Value {
     let output = pinch(
         machine,
@@ -103,7 +103,7 @@ pub(crate) fn planned(machine: &Machine, words: &[&str]) -> Value {
     plan
 }
 
-/// The job ids on record, the oldest first.
+/// Returns the recorded job ids, the oldest first.
 pub(crate) fn jids(machine: &Machine) -> Vec<String> {
     let output = pinch(machine, &["runs", "list", "--out=json"]);
     let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -112,7 +112,7 @@ pub(crate) fn jids(machine: &Machine) -> Vec<String> {
         .collect()
 }
 
-/// The folder of what a run keeps.
+/// Returns the folder with the contents that a run keeps.
 pub(crate) fn kept(machine: &Machine, jid: &str) -> PathBuf {
     let runs = "root/var/cache/salt/minion/runs";
     machine.0.path().join(runs).join(format!("kept.{jid}"))

@@ -1,4 +1,4 @@
-//! When a run is not undone.
+//! The cases in which a run is not undone.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -27,7 +27,7 @@ fn machine() -> Machine {
     machine
 }
 
-/// It is refused for this path with these words, and nothing is changed.
+/// Asserts that the undo is refused for this path with these words, and changes nothing.
 fn refuses(machine: &Machine, path: &str, why: &str) {
     let out = machine.0.tmp();
     let before = below(&out);

@@ -1,7 +1,7 @@
-//! Random states over random files: a run is undone to the last bit, whether it came to its end or was killed, and an undo that is killed
-//! is finished by the next one. With a change in between nothing is changed.
+//! Random states over random files: a run is undone completely, even if it was killed, and the next
+//! undo finishes one that was killed. After a change in between, an undo changes nothing.
 //!
-//! `PINCH_UNDO_SEEDS=FROM..TO` looks at other seeds than those of every day.
+//! `PINCH_UNDO_SEEDS=FROM..TO` runs other seeds than the default ones.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -115,7 +115,7 @@ fn grown(chance: &mut Chance) -> Machine {
     machine
 }
 
-/// Calls the program and kills it after a while; whether it came to its end.
+/// Calls the program and kills it after a while. Returns whether it finished before.
 fn killed(machine: &Machine, words: &[&str], after: Duration) -> bool {
     let mut command = Command::new(minion_program());
     let mut child = in_recorded_environment(&mut command)
@@ -132,7 +132,8 @@ fn killed(machine: &Machine, words: &[&str], after: Duration) -> bool {
     child.wait().unwrap().code().is_some()
 }
 
-/// Changes something that an undo would change; what is then to be done to have it as before. Nothing where there is nothing to change.
+/// Changes something that an undo would change. Returns a function that restores it, or `None` if
+/// there is nothing to change.
 fn moved(chance: &mut Chance, plan: &Value) -> Option<Box<dyn FnOnce()>> {
     let steps = plan["steps"].as_array().unwrap();
     if steps.is_empty() {
@@ -171,7 +172,7 @@ fn moved(chance: &mut Chance, plan: &Value) -> Option<Box<dyn FnOnce()>> {
     }
 }
 
-/// It is refused with a change in between, and changes nothing.
+/// Asserts that an undo after another change is refused and changes nothing.
 fn refuses(chance: &mut Chance, machine: &Machine, out: &Path, told: &str) {
     if let Some(mend) = moved(chance, &planned(machine, &["last"])) {
         let lies = below(out);
@@ -210,7 +211,11 @@ fn holds(seed: u64) {
         pinch(&machine, &words);
     }
     if super::jids(&machine).is_empty() {
-        assert_eq!(below(&out), before, "killed before it began: {told}");
+        assert_eq!(
+            below(&out),
+            before,
+            "the run was killed before it began, but changed something: {told}"
+        );
         return;
     }
     let jid = super::jids(&machine).pop().unwrap();

@@ -179,15 +179,21 @@ impl Report<'_> {
             ErrorKind::TemplateNotFound => (Kind::Jinja, not_found(detail)),
             ErrorKind::OutOfFuel => (
                 Kind::Limit,
-                "The template does more steps than a template may: is there a loop that never ends?".into(),
+                "The template executes too many steps: is there a loop that never ends?".into(),
             ),
             ErrorKind::WriteFailure => (
                 Kind::Limit,
-                format!("The template puts out more than {} bytes.", super::OUTPUT_MAX),
+                format!(
+                    "The template outputs more than {} bytes.",
+                    super::OUTPUT_MAX
+                ),
             ),
             ErrorKind::CannotUnpack => (Kind::Jinja, unpacked(detail)),
             _ if detail.is_empty() => (Kind::Jinja, error.kind().to_string()),
-            _ => (Kind::Jinja, calculated(detail).unwrap_or_else(|| detail.into())),
+            _ => (
+                Kind::Jinja,
+                calculated(detail).unwrap_or_else(|| detail.into()),
+            ),
         }
     }
 

@@ -355,7 +355,7 @@ struct Limited(Vec<u8>);
 impl io::Write for Limited {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len() + bytes.len() > OUTPUT_MAX {
-            return Err(io::Error::other("the template puts out too much"));
+            return Err(io::Error::other("the output of the template is too large"));
         }
         self.0.extend_from_slice(bytes);
         Ok(bytes.len())

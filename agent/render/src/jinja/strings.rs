@@ -414,7 +414,7 @@ pub(super) fn checked_len(len: usize) -> Result<(), Error> {
     if len > TEXT_MAX {
         return Err(errors::fault(
             crate::Kind::Limit,
-            format!("The template makes a text of more than {TEXT_MAX} bytes."),
+            format!("The template creates a string of more than {TEXT_MAX} bytes."),
         ));
     }
     Ok(())
@@ -425,7 +425,7 @@ pub(super) fn checked_items(count: usize) -> Result<(), Error> {
     if count > ITEMS_MAX {
         return Err(errors::fault(
             crate::Kind::Limit,
-            format!("The template makes a list of more than {ITEMS_MAX} items."),
+            format!("The template creates a list of more than {ITEMS_MAX} items."),
         ));
     }
     Ok(())

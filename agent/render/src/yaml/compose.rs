@@ -239,9 +239,8 @@ impl Composer<'_> {
         let sizes = children.filter_map(|child| self.sizes.get(child.index()));
         let size = sizes.fold(1, |sum: usize, size| sum.saturating_add(*size));
         if size > MAX_NODES {
-            let problem = format!(
-                "the document has more than {MAX_NODES} nodes with its aliases written out"
-            );
+            let problem =
+                format!("the document has more than {MAX_NODES} nodes with its aliases expanded");
             return Err(limit(problem, self.graph.node(id).mark));
         }
         if let Some(slot) = self.sizes.get_mut(id.index()) {

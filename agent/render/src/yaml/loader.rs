@@ -194,7 +194,7 @@ impl Loader {
         let start = self.graph.node(id).mark;
         if depth > MAX_DEPTH {
             return Err(limit(
-                format!("merges are nested deeper than {MAX_DEPTH} levels"),
+                format!("merge keys are nested deeper than {MAX_DEPTH} levels"),
                 start,
             ));
         }
@@ -256,7 +256,7 @@ impl Loader {
             self.merged += pairs.len() + 1;
             if self.merged > MAX_MERGED {
                 return Err(limit(
-                    format!("merges bring in more than {MAX_MERGED} entries"),
+                    format!("merge keys add more than {MAX_MERGED} entries"),
                     start,
                 ));
             }

@@ -171,7 +171,7 @@ fn problems(low: &Low, cx: &Exec, documents: &Documents) -> Vec<Problem> {
         function.map_or_else(Vec::new, |function| arguments(low, function, documents));
     let reboots = low.data.get("reboot").is_some_and(Value::is_true);
     if reboots && !cx.shared.targets.is_here() && full != "salt.state" {
-        let text = "reboot: is of the machine that a run is on; on a master it is for salt.state steps, which wait until the states of their minions have gone on after the boot; behind another step wait for salt/minion/ID/start with salt.wait_for_event";
+        let text = "reboot: concerns the machine on which the run takes place; on a master only salt.state steps accept it, and wait until the states of their minions have continued after the reboot; after any other step, wait for the event salt/minion/ID/start with salt.wait_for_event";
         let fault = fault(low, documents, text.to_owned(), &["reboot".to_owned()]);
         problems.push(Problem::Stops(fault));
     }

@@ -308,7 +308,7 @@ impl<'a> Merge<'a> {
         };
         if including.depth >= DEEPEST {
             return Err(format!(
-                "The include of '{wanted}' within SLS '{saltenv}:{sls}' goes deeper than {DEEPEST} levels"
+                "The include of '{wanted}' within SLS '{saltenv}:{sls}' is nested more than {DEEPEST} levels deep"
             ));
         }
         if env != "_xenv" && !self.known(&env) && !self.known("__env__") {

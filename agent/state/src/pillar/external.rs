@@ -35,7 +35,7 @@ pub(super) fn of(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Result<Map,
             Ok(data.as_map().cloned().unwrap_or_default())
         }
         "nodegroups" => nodegroups(cx, val),
-        _ => Err("this kind of source is not available".into()),
+        _ => Err("this external pillar is not supported".into()),
     }
 }
 
@@ -54,12 +54,12 @@ fn command(
     let text = |key| done.get(key).map(Value::to_text).unwrap_or_default();
     if done.get("retcode") != Some(&Value::Int(0)) {
         let (code, stderr) = (text("retcode"), text("stderr"));
-        return Err(format!("'{line}' ended with {code}: {stderr}"));
+        return Err(format!("'{line}' failed with exit status {code}: {stderr}"));
     }
     match parse(&text("stdout"))? {
         Value::Map(map) => Ok(map),
         other => Err(format!(
-            "'{line}' gives a {} and not a dictionary",
+            "'{line}' must print a dictionary, but printed a {}",
             other.type_name()
         )),
     }
@@ -132,7 +132,7 @@ impl FileTree {
         let truth = |name| get(name).is_some_and(|value| value.is_true());
         if truth("renderer_blacklist") || truth("renderer_whitelist") {
             return Err(
-                "renderer lists of its own are not there: use those of the configuration".into(),
+                "renderer_blacklist and renderer_whitelist are not supported here: set them in the configuration".into(),
             );
         }
         let keep_newline = get("keep_newline").unwrap_or_else(|| false.into());
@@ -205,7 +205,7 @@ impl FileTree {
     fn folder(&self, cx: &Exec, folder: &Path, below: &str, depth: usize) -> Result<Map, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
         if depth > DEPTH_MAX {
-            return Err(format!("{} is too deep", folder.display()));
+            return Err(format!("{} is nested too deep", folder.display()));
         }
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(failed)? {
@@ -243,7 +243,7 @@ impl FileTree {
         let failed =
             |why: &dyn std::fmt::Display| format!("Error reading {}: {why}", path.display());
         let bytes = std::fs::read(path).map_err(|error| failed(&error))?;
-        let text = String::from_utf8(bytes).map_err(|_| failed(&"it is no UTF-8 text"))?;
+        let text = String::from_utf8(bytes).map_err(|_| failed(&"it is not UTF-8 text"))?;
         let text = match text.strip_suffix('\n') {
             Some(text) if !self.keeps(shown) => text.to_owned(),
             _ => text,

@@ -6,7 +6,7 @@
 //! all other records.
 #![expect(
     clippy::disallowed_methods,
-    reason = "what is kept goes with its record"
+    reason = "kept contents are deleted together with their record"
 )]
 
 use std::collections::HashMap;

@@ -265,10 +265,7 @@ fn note_begin(cx: &Exec, low: &Low) -> Result<(), Error> {
         && !record.begins(cx, &kept.part, &own_tag(low), policy)
         && low.data.contains("resume")
     {
-        return Err(
-            "not started: it must not happen twice, and there is no room to record that it begins"
-                .into(),
-        );
+        return Err("not started: it must not run twice, and its start cannot be recorded".into());
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ impl Run<'_> {
             return;
         }
         log::warning(format_args!(
-            "The run has failed: {} compensating states run",
+            "The run has failed: running {} compensating states",
             owed.len()
         ));
         let kept = self.kept();
@@ -99,7 +99,7 @@ impl Run<'_> {
                 self.not_run(index, None, &comment);
             } else if self.failed() {
                 let comment = format!(
-                    "State was not run because what it compensates has done nothing, or has failed itself: {what}"
+                    "State was not run because the states it compensates changed nothing or failed: {what}"
                 );
                 self.not_run(index, true, &comment);
             } else {
@@ -119,7 +119,7 @@ impl Run<'_> {
             }
         }
         match ids.is_empty() {
-            true => "what is left out of this run".to_owned(),
+            true => "states that are not part of this run".to_owned(),
             false => ids.join(", "),
         }
     }
@@ -137,7 +137,7 @@ impl Run<'_> {
         use RequisiteKind::{Require, RequireAny, Watch, WatchAny};
         let Some(low) = self.low(target) else { return };
         let comment = format!(
-            "One or more requisite has not run: {}.{}, before which the run stopped",
+            "One or more requisite has not run: {}.{}; the run stopped before it",
             low.sls, low.id
         );
         let fails = matches!(kind, Require | RequireAny | Watch | WatchAny);

@@ -32,6 +32,6 @@ pub(super) fn fire(cx: &Exec, jid: &str, low: &Low, ret: &Map, length: usize) {
     };
     let data = minion_event(cx, &tag, data).with("jid", jid);
     if let Err(error) = cx.shared.targets.fire(cx, &tag, data) {
-        log::warning(format_args!("the event {tag} could not be fired: {error}"));
+        log::warning(format_args!("cannot fire the event {tag}: {error}"));
     }
 }

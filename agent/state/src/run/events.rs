@@ -197,7 +197,7 @@ impl EventLog {
 
 fn full() -> Error {
     Error::refused(format!(
-        "this run keeps at most {EVENTS_MAX} events and {BYTES_MAX} bytes of those that its steps wait for, and more came: name the tags more closely"
+        "this run keeps at most {EVENTS_MAX} events and {BYTES_MAX} bytes of those that its steps wait for, and more arrived: wait for more specific tags"
     ))
 }
 

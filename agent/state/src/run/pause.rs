@@ -32,7 +32,7 @@ pub fn asked(opts: &Opts, jid: &str) -> Option<Map> {
 /// Removes the requests to a run that has ended.
 #[expect(
     clippy::disallowed_methods,
-    reason = "nobody minds when it comes back after a power cut"
+    reason = "it does no harm if the file reappears after a power failure"
 )]
 pub(super) fn forget(opts: &Opts, jid: &str) {
     let _ = std::fs::remove_file(path(opts, jid));

@@ -34,11 +34,11 @@ pub enum Error {
     },
     /// The search would take too long.
     #[error(
-        "the regular expression '{0}' takes too many steps on this text: make it more definite"
+        "the regular expression '{0}' takes too many steps on this text: make it more specific"
     )]
     TooManySteps(String),
     /// The result of a replacement would fill the memory.
-    #[error("replacing makes a text of more than {0} bytes: shorten the replacement")]
+    #[error("the result of the replacement exceeds {0} bytes: shorten the replacement")]
     TooLong(usize),
 }
 

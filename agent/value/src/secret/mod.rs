@@ -142,7 +142,7 @@ fn tell_full() {
     static TOLD: OnceLock<()> = OnceLock::new();
     if with_known(|known| known.is_full) == Some(true) && TOLD.set(()).is_ok() {
         log::error(format_args!(
-            "There are more than {KEPT_MAX} secrets: those beyond are not covered in outputs and logs. Start this program again to forget old ones"
+            "More than {KEPT_MAX} secrets are registered: further ones are not masked in output and logs. Restart this program to forget old ones"
         ));
     }
 }

@@ -1,4 +1,4 @@
-//! Events, targets and what minions have others do.
+//! Attacks by events and targets, and by minions that publish to others.
 
 use value::Map;
 use wire::{Control, Event, Fire, Frame, Listen, Publish, Runner};
@@ -48,7 +48,7 @@ fn a12_a_minion_fires_no_events_of_the_master_or_of_another() {
             match peer.hear().await {
                 Some(Frame::Control(Control::Ack(ack))) if ack.sequence == last => break,
                 Some(_) => {}
-                None => panic!("not acked"),
+                None => panic!("the event was not acknowledged"),
             }
         }
         for tag in tags.iter().cloned() {
@@ -63,7 +63,7 @@ fn a12_a_minion_fires_no_events_of_the_master_or_of_another() {
         .iter()
         .filter(|line| line.contains("the minion m1 may not send the event tag"))
         .collect();
-    // The first one is logged, and within the minute no other.
+    // Only the first one within a minute is logged.
     assert!(
         matches!(refused[..], [line] if line.contains(&tags[0])),
         "{log}"
@@ -112,7 +112,7 @@ fn l1_a_minion_tells_of_no_job_that_was_not_given_to_it() {
         })
         .await;
 
-        // The name of a state that failed becomes a tag: it is a function's, or there is none.
+        // The name of a failed state becomes part of a tag only if it is that of a function.
         let failed = Map::new().with("result", false).with("forged", true);
         let ret = Map::new()
             .with("salt/minion/db_|-a_|-b_|-example/start", failed.clone())
@@ -134,7 +134,7 @@ fn l1_a_minion_tells_of_no_job_that_was_not_given_to_it() {
     assert_eq!(past(&mut fleet), ["test.nop".to_owned(), sub]);
 }
 
-/// The tags of the events with forged data.
+/// Returns the tags of the events with forged data.
 fn past(fleet: &mut Fleet) -> Vec<String> {
     let listen = Listen {
         tags: Vec::new(),

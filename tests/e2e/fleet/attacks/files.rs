@@ -1,4 +1,4 @@
-//! The file server and what minions give to the master.
+//! Attacks on the file server, and files that minions send to the master.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -100,7 +100,7 @@ fn nothing_outside_is_served(config: &str, links: u64) -> Fleet {
     fleet
 }
 
-/// Every file below a folder.
+/// Returns every file below a folder.
 fn below(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -161,8 +161,8 @@ fn a24_environments_are_kept_apart() {
         let env = format!("saltenv={env}");
         fleet.run(&[&words[..], &[env.as_str()]].concat()).out
     };
-    fleet.soon("it answers", || get("base").contains("of base"));
-    // Again, with both in the minion's cache.
+    fleet.soon("the minion answers", || get("base").contains("of base"));
+    // The same with both files in the minion's cache.
     for _ in 0..2 {
         assert!(get("dev").contains("of dev!"), "{}", get("dev"));
         assert!(get("base").contains("of base"), "{}", get("base"));

@@ -9,10 +9,11 @@ use wire::{Answer, Frame, Grains, Limits, MineGet, MinePut, Pillar, Publish, Req
 use crate::fleet::hostile::{Hostile, bytes, key, run};
 use crate::fleet::{Fleet, NOBODY};
 
-/// Sends the bytes of its second word to a socket, and prints in hexadecimal digits what comes back.
+/// A Python script that sends the hex bytes of its second argument to a socket, and prints the
+/// answer in hex.
 const CLIENT: &str = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.settimeout(60)\ns.connect(sys.argv[1])\ns.sendall(bytes.fromhex(sys.argv[2]))\ns.shutdown(socket.SHUT_WR)\nwhile True:\n    d = s.recv(65536)\n    if not d: break\n    print(d.hex(), end='')\n";
 
-/// Whether the test may become another user.
+/// Returns whether the test can switch to another user.
 fn can_be_nobody() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -37,7 +38,8 @@ fn with_option(job: Publish, name: &str, value: impl Into<Value>) -> Publish {
     }
 }
 
-/// Asks the master's socket as the user who owns nothing; the frames that come back.
+/// Sends a request to the master's socket as the unprivileged user, and returns the frames of the
+/// answer.
 fn asked_by_nobody(fleet: &Fleet, job: Publish) -> Vec<Frame> {
     // This call gives the user access to the socket.
     fleet.run_as_nobody(&["salt", "--preview-target", "nobody"]);
@@ -71,16 +73,16 @@ fn frames(mut said: &[u8]) -> Vec<Frame> {
     all
 }
 
-/// The sentence with which the guest's job is refused.
+/// Returns the message with which the guest's job is refused.
 fn refused_to_nobody(fleet: &Fleet, job: Publish) -> String {
     let answer = asked_by_nobody(fleet, job.clone());
     match answer.last() {
         Some(Frame::Answer(Answer::Failed(no))) => no.text.clone(),
-        _ => panic!("{job:?} is not refused: {answer:?}"),
+        _ => panic!("{job:?} was not refused: {answer:?}"),
     }
 }
 
-/// The parts of an answer that is not a refusal.
+/// Returns the parts of an answer; panics if it is a refusal.
 fn parts(answer: &[Frame]) -> Vec<Value> {
     let data = answer.iter().filter_map(|frame| match frame {
         Frame::Answer(Answer::Data(data)) => Some(data.data.clone()),
@@ -245,7 +247,7 @@ fn m11_a_rule_on_arguments_binds_those_that_it_does_not_name() {
     assert!(told.contains("x1"), "{told}");
 }
 
-/// A fleet whose minion `m1` has a secret in its pillar, which the master knows.
+/// Starts a fleet whose minion `m1` has a secret in its pillar, which the master has cached.
 fn with_secret(config: &str) -> Fleet {
     let mut fleet = Fleet::with(&format!("auto_accept: True\n{config}"));
     fleet.write("pillar/top.sls", "base:\n  'm1':\n    - secret\n");
@@ -259,7 +261,7 @@ fn with_secret(config: &str) -> Fleet {
     fleet
 }
 
-/// Guesses of the secret that are right and show a part of it, each with its kind of target.
+/// Correct guesses of a part of the secret, each with its kind of target.
 const GUESSES: [(&str, &str); 3] = [
     ("word:h*", "pillar"),
     ("I@word:h*", "compound"),
@@ -300,7 +302,7 @@ fn m1_a_guest_reads_no_pillar_letter_by_letter() {
     // The whole value is found, and so is what the administrator wrote.
     assert_eq!(previewed_to_nobody(&fleet, "word:hush", "pillar"), ["m1"]);
     assert_eq!(previewed_to_nobody(&fleet, "quiet", "nodegroup"), ["m1"]);
-    // Root has patterns.
+    // Root may use patterns.
     for (option, tgt) in [("-I", "word:h*"), ("-J", "word:h.*"), ("-C", "J@word:h.*")] {
         let answer = fleet.run(&["salt", "--preview-target", option, tgt]);
         assert_eq!(answer.out, "- m1\n", "{option}");

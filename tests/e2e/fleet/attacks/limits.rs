@@ -119,7 +119,7 @@ fn m5_a_waiting_key_expires_when_its_host_is_gone() {
         let (gone, answer) = Hostile::greeted(fleet.port(), &key(), "gone").await;
         assert!(is_pending(&answer), "{answer:?}");
         gone.connection.close(0_u32.into(), b"");
-        fleet.soon("the key is forgotten", || ids(&fleet, "un") == ["here"]);
+        fleet.soon("the pending key expires", || ids(&fleet, "un") == ["here"]);
     });
     fleet.soon_logged("(pending_keys_expire_seconds)");
 }
@@ -160,14 +160,14 @@ fn m2_a_flood_of_one_minion_drops_its_own_events_and_returns() {
         let kept = fleet.run(&["salt-run", "--out=json", "jobs.lookup_jid", &jid(number)]);
         kept.out.contains("xxx")
     };
-    fleet.soon("the oldest return of the flood goes", || !lists(1000));
+    fleet.soon("the oldest return of the flood is deleted", || !lists(1000));
     assert!(lists(1039));
     assert!((0..10).all(lists));
     let first = |tags: &str, count: &str| {
         let words = ["salt-run", "state.event", tags, count, "from=1"];
         fleet.run(&words).out
     };
-    fleet.soon("the oldest event of the flood goes", || {
+    fleet.soon("the oldest event of the flood is deleted", || {
         !first("of/evil/*", "1").contains("of/evil/0\t")
     });
     let kept = first("of/m1/*", "10");
@@ -191,7 +191,7 @@ fn answers(fleet: &Fleet) -> bool {
     answer.contains("True")
 }
 
-/// Streams that announce the largest frame there is, and send a little of it.
+/// Opens streams that announce a frame of the maximum size, and send only a little of it.
 pub(crate) async fn announce(evil: &Hostile, streams: usize) -> Vec<quinn::SendStream> {
     let mut open = Vec::new();
     for _ in 0..streams {
@@ -297,6 +297,6 @@ fn an_event_in_the_middle_of_a_flood_is_acked() {
                 return;
             }
         }
-        panic!("not acked");
+        panic!("the event was not acknowledged");
     });
 }

@@ -40,7 +40,7 @@ fn a02_the_masters_socket_obeys_its_user_and_what_commands_may_say() {
         {
             continue;
         }
-        // It is dropped, and what comes after it is answered: by one word.
+        // The attacker's connection is dropped, and the next request is answered with one word.
         let mut stream = UnixStream::connect(&socket).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(&bytes(&frame)).unwrap();
@@ -83,7 +83,7 @@ fn a02_another_user_is_turned_away_even_where_the_socket_is_open() {
     );
 }
 
-/// Every file, folder and socket below a folder.
+/// Returns every file, folder and socket below a folder.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let mut found = vec![folder.to_owned()];
     for entry in fs::read_dir(folder).unwrap() {
@@ -96,7 +96,7 @@ fn below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Starts a program that would let everybody write to what it makes.
+/// Starts a program with a umask that would let everybody write to its files.
 fn start_open(program: &Path, words: &[&str], log: &Path) -> Process {
     let program = program.display().to_string();
     let script = "umask 000; exec \"$0\" \"$@\"";
@@ -116,7 +116,7 @@ fn a20_what_the_daemons_keep_is_theirs_alone_whatever_the_umask() {
     let etc = fleet.path("master/etc").display().to_string();
     let log = fleet.path("master/output");
     fleet.master = Some(start_open(&PROGRAMS.0, &["salt-master", "-c", &etc], &log));
-    // Its configuration, and then a start of our own.
+    // Creates the configuration, and then starts the program with the open umask.
     fleet.start_minion("m1", "");
     fleet.kill_minion("m1");
     for name in ["pki", "cache", "run", "log"] {
@@ -127,7 +127,7 @@ fn a20_what_the_daemons_keep_is_theirs_alone_whatever_the_umask() {
     let log = fleet.path("m1/output");
     let minion = start_open(&PROGRAMS.1, &["salt-minion", "-c", &etc], &log);
     fleet.minions.push(("m1".into(), minion));
-    fleet.soon("it answers", || {
+    fleet.soon("the minion answers", || {
         fleet.run(&["salt", "m1", "state.apply", "x"]).rc == Some(0)
     });
     let kept = [
@@ -172,7 +172,7 @@ fn a21_no_secret_gets_into_a_log() {
     fleet.write("pillar/secret.sls", "password: hush-7c1d\n");
     fleet.write("salt/use.sls", "{{ opts.root_dir }}/used:\n  file.managed:\n    - contents_pillar: password\n    - show_changes: False\n    - mode: '0600'\n");
     fleet.start_minion("m1", "log_level_logfile: trace\n");
-    fleet.soon("it is applied", || {
+    fleet.soon("the states are applied", || {
         fleet.run(&["salt", "m1", "state.apply", "use"]).rc == Some(0)
     });
     let used = fs::read_to_string(fleet.path("m1/used")).unwrap();
@@ -266,7 +266,7 @@ fn refuses(program: &Path, applet: &str, etc: &Path) -> String {
 fn a26_daemons_obey_no_configuration_that_others_can_change() {
     let mut fleet = Fleet::with("");
     fleet.start_minion("m1", "");
-    fleet.soon("its key is made", || {
+    fleet.soon("the key of the minion is created", || {
         fleet.path("m1/pki/minion.pub").exists()
     });
     fleet.kill_minion("m1");
@@ -302,7 +302,7 @@ fn a26_daemons_obey_no_configuration_that_others_can_change() {
             }
         }
     }
-    // As they were, they are obeyed.
+    // With the original permissions they are used.
     fleet.start_master();
     assert_eq!(fleet.run(&["salt-key", "-L"]).rc, Some(0));
 }

@@ -129,7 +129,7 @@ fn a04_a_return_of_anothers_job_is_refused() {
         m2.done(returned(&jid, 1, Map::new())).await;
         let kept = fleet.json(&["salt-run", "--out=json", "jobs.lookup_jid", &jid]);
         assert_eq!(kept, serde_json::json!({"m2": "forged"}));
-        // Two that give jobs of their own the same number are no attack.
+        // Two minions that use the same number for their own jobs are no attack.
         for peer in [&m1, &m2] {
             peer.done(returned(JID, 2, Map::new())).await;
         }
@@ -188,7 +188,7 @@ fn a05_a08_another_key_in_the_masters_place_is_no_master() {
     let mut fleet = Fleet::with("auto_accept: True\n");
     fleet.start_minion("m1", "");
     let answers = |fleet: &Fleet| fleet.run(&["salt", "m1", "test.ping"]).out.contains("True");
-    fleet.soon("it answers", || answers(&fleet));
+    fleet.soon("the minion answers", || answers(&fleet));
     let own = fs::read(fleet.path("m1/pki/minion.pem")).unwrap();
     fleet.kill_master();
     let listener = fleet.false_master(&key());
@@ -199,7 +199,7 @@ fn a05_a08_another_key_in_the_masters_place_is_no_master() {
         let came = async {
             let peer = listener.next().await;
             panic!(
-                "it speaks with another master: {:?}",
+                "the minion connected to another master: {:?}",
                 peer.map(|peer| peer.key())
             );
         };
@@ -208,7 +208,7 @@ fn a05_a08_another_key_in_the_masters_place_is_no_master() {
     });
     drop(listener);
     fleet.start_master();
-    fleet.soon("it answers its own master", || answers(&fleet));
+    fleet.soon("the minion answers its own master", || answers(&fleet));
     assert_eq!(fs::read(fleet.path("m1/pki/minion.pem")).unwrap(), own);
 }
 
@@ -279,7 +279,7 @@ fn a07_a_job_that_comes_again_is_done_once() {
     let mut fleet = Fleet::with("");
     fleet.kill_master();
     let listener = fleet.false_master(&key());
-    // It has seen no master before: this one is its own.
+    // The minion has seen no master before, so it trusts this one.
     fleet.start_minion("m1", "");
     let file = fleet.path("done").display().to_string();
     let job = Job {
@@ -405,7 +405,7 @@ fn a16_garbage_costs_its_sender_and_nobody_else() {
     }
     let pair = key();
     run(async {
-        // Half-open ones, that say nothing more.
+        // Half-open connections that send nothing more.
         let mut silent = Vec::new();
         for _ in 0..20 {
             silent.push(
@@ -433,7 +433,7 @@ fn a16_garbage_costs_its_sender_and_nobody_else() {
         drop(silent);
     });
     let key = pair.public().to_string();
-    fleet.soon("it is logged with its key", || {
+    fleet.soon("the log has the key of the peer", || {
         let log = fleet.master_log();
         log.lines()
             .any(|line| line.contains(&key) && line.contains("bad_frames_max"))
@@ -489,7 +489,7 @@ fn a19_who_gets_an_id_next_sees_nothing_of_the_one_before() {
         first.done(Grains { grains: data }).await;
         let seen = first.done(ask.clone()).await;
         assert!(format!("{seen:?}").contains("hush"), "{seen:?}");
-        // While the first key is there, another one has no place.
+        // While the first key is pending, another one is refused.
         let other = key();
         let (_, answer) = Hostile::greeted(fleet.port(), &other, "m1").await;
         assert!(

@@ -1,4 +1,4 @@
-//! Data that wants to be code: shells, templates, YAML, and what is fetched.
+//! Attacks by data that could be executed: in shells, templates, YAML and fetched files.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -241,7 +241,7 @@ fn a22_a_server_must_prove_its_name() {
     }
 }
 
-/// Answers every request with this.
+/// Answers every request with these bytes.
 fn plain(answer: String) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! Times to wait that callers choose: no number of theirs holds up the master.
+//! Timeouts from callers: no value blocks the master.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ fn c2_no_timeout_of_a_peer_holds_up_the_master() {
             assert_eq!(peer.refused(ping("m1", timeout_s)).await.0, "invalid");
         }
         for timeout_s in TINY {
-            // The minion's return, and the end.
+            // The return of the minion, and the end of the job.
             let answer = peer.ask(ping("m1", timeout_s)).await;
             assert_eq!(answer.len(), 2, "{timeout_s}: {answer:?}");
         }

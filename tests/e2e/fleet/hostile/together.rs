@@ -26,11 +26,13 @@ use crate::fleet::{Fleet, NOBODY, Process};
 
 /// The number of honest minions.
 const HONEST: usize = 20;
-/// A ping of all of them takes no longer, nor does a new one's way in: these, or `BUSY_MAX` times what the master takes that is not attacked.
+/// The maximum durations of a ping of all minions and of an enrolment; or `BUSY_MAX` times the
+/// duration on the master that is not attacked.
 const PING_MAX: Duration = Duration::from_secs(1);
 const ENROL_MAX: Duration = Duration::from_secs(3);
 const BUSY_MAX: u32 = 4;
-/// Each attacker does so much and breathes, so that what is measured is the master and not the lack of a third processor.
+/// The pause between the rounds of an attacker, so that the test measures the master and not the
+/// lack of a third processor.
 const BREATH: Duration = Duration::from_millis(20);
 
 const PORT: &str = "PINCH_HOSTILE_PORT";
@@ -54,7 +56,7 @@ fn with_token(id: &str, token: &str) -> Hello {
     }
 }
 
-// The honest ones.
+// The honest minions.
 
 /// Takes a job and returns `True`.
 async fn answer(question: Question, handle: Handle) {
@@ -106,7 +108,7 @@ fn session(fleet: &Fleet, hello: Hello) -> Session {
     })
 }
 
-/// A minion that comes back after every loss.
+/// Runs a minion that reconnects after every loss.
 fn honest(fleet: &Fleet, id: &str, token: &str) -> smol::Task<()> {
     let mut session = session(fleet, with_token(id, token));
     smol::spawn(async move {
@@ -117,7 +119,7 @@ fn honest(fleet: &Fleet, id: &str, token: &str) -> smol::Task<()> {
     })
 }
 
-/// Pings all honest minions; how many answered, and how long that took.
+/// Pings all honest minions. Returns the number of answers and the duration.
 fn pinged(socket: &Path) -> (usize, Duration) {
     let began = Instant::now();
     let asked = Publish {
@@ -135,7 +137,7 @@ fn pinged(socket: &Path) -> (usize, Duration) {
     (parts.iter().filter(is_return).count(), began.elapsed())
 }
 
-/// Lets a new minion in by its token, and says how long that took.
+/// Enrols a new minion with a token, and returns the duration.
 fn enrolled(fleet: &Fleet, number: usize, token: &str) -> Duration {
     let began = Instant::now();
     let mut session = session(fleet, with_token(&format!("new{number}"), token));
@@ -155,7 +157,9 @@ fn served(fleet: Fleet) -> Served {
     let minions = (0..HONEST)
         .map(|number| honest(&fleet, &format!("honest{number}"), &token))
         .collect();
-    fleet.soon("all answer", || pinged(&fleet.master_socket()).0 == HONEST);
+    fleet.soon("all minions answer", || {
+        pinged(&fleet.master_socket()).0 == HONEST
+    });
     Served {
         fleet,
         token,
@@ -256,10 +260,10 @@ fn was_answered() {
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    panic!("not one answer");
+    panic!("the master answered no request");
 }
 
-/// Knows no key of this master's.
+/// Attacks as a stranger without an accepted key.
 #[test]
 #[ignore = "started by nobody_is_held_up_by_hostile_peers"]
 fn a_stranger() {
@@ -283,29 +287,29 @@ fn a_stranger() {
             held.drain(..100);
         }
     });
-    assert_ne!(connections, 0, "not one connection");
+    assert_ne!(connections, 0, "the master accepted no connection");
 }
 
-/// Bytes that mean nothing, and are others each time.
+/// Returns random bytes.
 fn noise(number: u64) -> Vec<u8> {
     let digest = ring::digest::digest(&ring::digest::SHA256, &number.to_be_bytes());
     digest.as_ref().repeat(38)
 }
 
-/// A connection with one kind of bad beginning; it stays open.
+/// Opens a connection with one kind of bad beginning, and keeps it open.
 async fn stranger_says(port: u16, number: u64) -> Option<Hostile> {
     let last = 2 + (number % 3) as u8;
     let mut peer = Hostile::connect_from(last, port, &key(), wire::ALPN)
         .await
         .ok()?;
     match number % 8 {
-        // It says nothing.
+        // A connection without a message.
         0..=2 => {}
         // A hello that never ends.
         3 => peer.say(&[0, 0, 1]).await,
         4 => peer.say(&[0xff; 4]).await,
         5 => peer.say(&noise(number)).await,
-        // Another key that waits, and one that squats on an id that will come.
+        // Another pending key, and one that squats on an id that will be used later.
         6 => {
             peer.say(&bytes(&hello(&format!("junk{number}")).into()))
                 .await;
@@ -318,7 +322,7 @@ async fn stranger_says(port: u16, number: u64) -> Option<Hostile> {
     Some(peer)
 }
 
-/// A minion whose key is accepted, and that may have others do `test.ping`.
+/// Attacks as an accepted minion with permission to publish `test.ping`.
 #[test]
 #[ignore = "started by nobody_is_held_up_by_hostile_peers"]
 fn a_minion() {
@@ -380,7 +384,7 @@ async fn minion_does(peer: Arc<Hostile>, number: u64) {
             };
             count(&peer.ask(invented).await);
         }
-        // A negative timeout, or one that is hardly longer than zero.
+        // A negative timeout, or one just above zero.
         5 => {
             let seconds = if number % 16 == 5 { -1.0 } else { 1e-9 };
             drop(
@@ -478,7 +482,7 @@ fn guest_asks(number: u64) -> Publish {
     }
 }
 
-// All of them.
+// All together.
 
 #[test]
 fn nobody_is_held_up_by_hostile_peers() {
@@ -497,7 +501,7 @@ fn nobody_is_held_up_by_hostile_peers() {
         (pings, enrolling.join().unwrap())
     });
     println!("slowest ping: {:?}", slowest(&pings));
-    println!("slowest way in: {:?}", slowest(&ways_in));
+    println!("slowest enrolment: {:?}", slowest(&ways_in));
     let slow: Vec<&Measured> = pings
         .iter()
         .filter(|ping| ping.is_slow(PING_MAX))
@@ -531,7 +535,7 @@ fn slowest(measured: &[Measured]) -> Option<&Measured> {
     measured.iter().max_by_key(|measured| measured.took)
 }
 
-/// Starts one of each kind.
+/// Starts one attacker of each kind.
 fn attackers(attacked: &Served) -> [Process; 3] {
     let fleet = &attacked.fleet;
     let pair = key();

@@ -77,7 +77,7 @@ impl Signer {
         self.made(text, &format!("dgst -sha256 -sign {by}.key -out @out @in"))
     }
 
-    /// Base64 as tokens have it.
+    /// Returns the base64 form that tokens use.
     fn plain(&self, text: &str) -> String {
         for_url(&self.made(text, ""))
     }
@@ -112,7 +112,7 @@ impl Asked {
         self.headers.lines().any(|line| line == header)
     }
 
-    /// The value behind a name of the query.
+    /// Returns the value of a query parameter.
     fn query(&self, name: &str) -> String {
         let path = self.line.split(' ').nth(1).unwrap_or_default();
         let query = path.split_once('?').map_or("", |(_, query)| query);
@@ -129,11 +129,11 @@ type Answer = Result<String, &'static str>;
 pub(super) trait Cloud: Send + 'static {
     const NAME: &'static str;
     fn answer(&self, asked: &Asked) -> Answer;
-    /// Whether an answer is one of those that no log may show.
+    /// Returns whether the answer is secret, so that no log may contain it.
     fn is_document(asked: &Asked) -> bool;
 }
 
-/// A service that runs as long as the test.
+/// A metadata service that runs until the end of the test.
 pub(super) struct Metadata {
     pub(super) cloud: &'static str,
     pub(super) url: String,
@@ -185,7 +185,7 @@ impl Metadata {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// The documents that it has given.
+    /// Returns the documents that it has issued.
     pub(super) fn secrets(&self) -> Vec<String> {
         let shown = self.shown.lock().unwrap().clone();
         assert!(!shown.is_empty());
@@ -247,7 +247,7 @@ impl Aws {
         Self { document, ..self }
     }
 
-    /// The document is changed when it was signed, and the signed message is taken away.
+    /// Changes the document after it was signed, and removes the signed message.
     pub(super) fn changed_after(self, from: &str, to: &str) -> Self {
         let change = Some((from.to_owned(), to.to_owned()));
         Self { change, ..self }
@@ -319,7 +319,7 @@ impl Gcp {
         }
     }
 
-    /// A token that ends in so many seconds.
+    /// Returns a token that expires in this number of seconds.
     pub(super) fn ending(self, ends_s: i64) -> Self {
         Self { ends_s, ..self }
     }
@@ -328,7 +328,7 @@ impl Gcp {
         Self { project, ..self }
     }
 
-    /// It gives what somebody else was given.
+    /// Returns the document of another machine.
     pub(super) fn always(self, token: &str) -> Self {
         let always = Some(token.to_owned());
         Self { always, ..self }
@@ -396,13 +396,13 @@ impl Azure {
         Self { by, ..self }
     }
 
-    /// It was made, and ended, then.
+    /// Sets the times at which it was created and expires.
     pub(super) fn made(self, at: &'static str) -> Self {
         let made = Some(at);
         Self { made, ..self }
     }
 
-    /// It gives what somebody else was given.
+    /// Returns the document of another machine.
     pub(super) fn always(self, answer: &str) -> Self {
         let always = Some(answer.to_owned());
         Self { always, ..self }

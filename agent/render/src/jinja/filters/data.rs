@@ -13,10 +13,7 @@ use crate::{Kind, yaml};
 pub(super) const FILTERS: Table = &[
     ("traverse", traverse),
     ("json_query", |_, _| {
-        Err(absent(
-            "json_query",
-            "select with map, selectattr and traverse",
-        ))
+        Err(absent("json_query", "use map, selectattr and traverse"))
     }),
     ("http_query", http_query),
 ];
@@ -24,7 +21,7 @@ pub(super) const FILTERS: Table = &[
 fn absent(name: &str, instead: &str) -> Error {
     fault(
         Kind::Jinja,
-        format!("The filter {name} is not part of Pinch: {instead} instead."),
+        format!("The filter {name} is not supported: {instead} instead"),
     )
 }
 

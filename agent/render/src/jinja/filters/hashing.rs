@@ -95,7 +95,7 @@ fn file_hashsum(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let algorithm = args.text_or(1, "form", "sha256")?;
     // Reading a device might never end.
     if std::fs::metadata(&path).is_ok_and(|file| !file.is_file() && !file.is_dir()) {
-        return Err(value_error(format!("{path}: is not a regular file")));
+        return Err(value_error(format!("{path} is not a regular file")));
     }
     let data = std::fs::read(&path).map_err(|error| value_error(format!("{path}: {error}")))?;
     Ok(Value::from(hash(&algorithm, &data)?))

@@ -266,7 +266,7 @@ fn zip(args: &Args, fill: Option<Value>) -> Result<Value, Error> {
 fn limited(count: usize, length: usize) -> Result<(), Error> {
     if length > LENGTH_MAX || count.saturating_mul(length.max(1)) > RESULTS_MAX {
         return Err(value_error(format!(
-            "The template asks for combinations of more than {RESULTS_MAX} values, or {LENGTH_MAX} in one."
+            "The template asks for combinations with more than {RESULTS_MAX} values in total, or {LENGTH_MAX} in one"
         )));
     }
     Ok(())

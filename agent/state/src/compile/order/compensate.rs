@@ -77,7 +77,7 @@ impl Order<'_> {
         const KIND: RequisiteKind = RequisiteKind::Compensate;
         let Some(items) = self.chunks.get(chunk).and_then(compensating) else {
             return Err(self.fault(chunk, KIND, 0, |low| {
-                format!("compensate {low} names no state: say the ID of one, or a list of them")
+                format!("compensate {low} names no state: give the ID of one, or a list of IDs")
             }));
         };
         let node = self.node(chunk);
@@ -117,10 +117,10 @@ impl Order<'_> {
         let why = match self.turn_of(self.node(chunk)) {
             When::Ordinary => return None,
             When::Compensating => {
-                "is of a state that compensates another: what undoes is not undone itself"
+                "is on a state that compensates another: a compensating state cannot be compensated itself"
             }
             When::Finally => {
-                "is of a state with finally: True, which runs when there is nothing left that could fail"
+                "is on a state with finally: True, which runs at the end: no later state can fail"
             }
         };
         let items = self.chunks.get(chunk).and_then(compensating)?;
@@ -152,9 +152,9 @@ impl Order<'_> {
         };
         let head = format!("Requisite [{}: ({group}: {name})]", kind.word());
         let tail = match when {
-            When::Ordinary => "names a state that has had its turn before",
+            When::Ordinary => "names a state that has already run by then",
             When::Compensating => {
-                "names a state that runs only when a later one fails: another names it in compensate"
+                "names a state that runs only when a later one fails: another state lists it in compensate"
             }
             When::Finally => "names a state that runs at the end: it has finally: True",
         };
@@ -180,7 +180,7 @@ impl Order<'_> {
                 let kind = RequisiteKind::Listen;
                 return Err(self.fault(chunk, kind, place, |low| {
                     format!(
-                        "Requisite [listen: ({group}: {name})] {low} is not heard: listeners are called before what compensates, or has finally: True"
+                        "Requisite [listen: ({group}: {name})] {low} has no effect: listeners are called before compensating states and states with finally: True"
                     )
                 }));
             }

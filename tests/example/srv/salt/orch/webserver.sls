@@ -1,5 +1,5 @@
 # The whole life of a web server in one orchestration: its files are rendered from pillar, it is started, its pages are
-# looked at, what came of it is told to whoever listens, and it is stopped again.
+# checked, an event reports the result, and it is stopped again.
 {% set web = pillar['web'] %}
 {% set url = 'http://' ~ web.host ~ ':' ~ web.port %}
 
@@ -32,7 +32,7 @@ wait until it answers:
     - require:
       - salt: start the server
 
-# Each page is fetched as a visitor would, and must hold what pillar says: what is False fails its step.
+# Each page is fetched like a visitor would, and must contain the text from pillar; a result of False fails its step.
 {% for site in web.sites %}
 fetch {{ site.name }}:
   salt.function:

@@ -1,4 +1,4 @@
-# What a highstate keeps in place: the files, and the server that serves them.
+# The states of a highstate: the files, and the server that serves them.
 include:
   - web.files
   - web.running
