@@ -321,6 +321,19 @@ fn a_captured_github_webhook_is_accepted_at_no_other_path_and_never_again() {
     assert_eq!(made.count(), 1);
 }
 
+/// Returns the status of each refused request in the log.
+fn logged_refusals(log: &str) -> Vec<u16> {
+    let mut told = Vec::new();
+    for line in log.lines() {
+        if let Some((before, after)) = line.split_once(" refused (") {
+            let peer = before.contains("hook_listen: request from 127.0.0.1:");
+            assert!(peer, "{line}");
+            told.push(after[..3].parse().unwrap());
+        }
+    }
+    told
+}
+
 #[test]
 fn who_may_not_send_is_refused_with_a_line_in_the_log() {
     let fleet = Fleet::with(&format!(
@@ -372,16 +385,7 @@ fn who_may_not_send_is_refused_with_a_line_in_the_log() {
     assert_eq!(fleet.ask_hook(&good).0, 200);
     assert_eq!(fleet.ask_hook(&good).0, 409);
     let log = fleet.master_log();
-    let mut told = Vec::new();
-    for line in log.lines() {
-        if let Some((before, after)) = line.split_once(" refused (") {
-            assert!(
-                before.contains("hook_listen: request from 127.0.0.1:"),
-                "{line}"
-            );
-            told.push(after[..3].parse::<u16>().unwrap());
-        }
-    }
+    let mut told = logged_refusals(&log);
     let mut expected: Vec<u16> = refusals.iter().map(|(status, _)| *status).collect();
     expected.extend([405, 409]);
     told.sort_unstable();
