@@ -1,4 +1,4 @@
-//! How both binaries are linked: `pinch`, and `pinch-master`, whose manifest names this file.
+//! The options for linking the program.
 #![allow(clippy::print_stdout, reason = "that is how cargo is told")]
 #![allow(
     clippy::disallowed_methods,

@@ -1,8 +1,8 @@
 """build [TARGET...]: build the static binaries, one folder for each target in target/cross/, with checksum and SBOM (default: all targets).
 
 TARGET is a name or a triple of sizes.toml. Missing Debian packages of toolchain.toml are installed, which requires root.
-At the end, a table shows target, binary, size, budget and whether the binary ran here. The exit status is 1 if a build failed, or if a
-binary is too large or did not run.
+At the end, a table shows target, build, size, budget and whether the program ran here. The exit status is 1 if a build failed, or if a
+program is too large or did not run.
 
   --install         install the tools only
   --any-toolchain   accept other versions than those in toolchain.toml
@@ -14,7 +14,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-BINARIES = ["pinch", "pinch-master"]
+# The builds of the program, by the name of their package, with the features of each. A target has those for which sizes.toml has a budget.
+BUILDS = {"pinch": "store", "pinch-master": "master"}
 PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 
 
@@ -134,46 +135,50 @@ def commit_of(args):
     return found.stdout.strip() or "unknown"
 
 
-def zigbuild(target, about):
-    words = ["cargo-zigbuild", "zigbuild", "--locked", "--quiet", "--release", "--target", target]
+def zigbuild(target, about, build):
+    words = ["cargo-zigbuild", "zigbuild", "--locked", "--quiet", "--release", "--target", target, "--package", "pinch", *features(about, build)]
     # The default features of std without backtraces, which need the unwind tables.
     # optimize_for_size uses smaller code for sorting, searching and printing numbers: 0.15 MB less, and 0.2 % more instructions in a run.
     words += ["-Zbuild-std=std,panic_abort", "-Zbuild-std-features=panic-unwind,optimize_for_size"]
     # The standard library is used everywhere: optimized for size like the rest, it would be 20 kB smaller, and a run would take 5 % longer.
     for crate in ["core", "alloc", "std"]:
         words += ["--config", f'profile.release.package.{crate}.opt-level="s"']
-    for binary in binaries(about):
-        words += ["--package", binary]
-    return words + about.get("words", [])
+    return words
 
 
-def binaries(about):
-    """Returns the binaries for which a target has a budget."""
-    return [binary for binary in BINARIES if binary in about]
+def features(about, build):
+    """Returns the options of cargo that select the features of a build."""
+    return ["--no-default-features", f"--features={about.get('features', BUILDS[build])}"]
+
+
+def builds(about):
+    """Returns the builds for which a target has a budget."""
+    return [build for build in BUILDS if build in about]
 
 
 def built(target, about, args):
-    """Builds a target, and returns a row of the table for each of its binaries."""
+    """Builds a target, and returns a row of the table for each of its builds."""
     print(f"== {about['name']} ({target})", flush=True)
     env = environment(about, commit_of(args))
-    if subprocess.run(zigbuild(target, about), cwd=ROOT, env=env).returncode != 0:
-        return [row(about, binary) for binary in binaries(about)]
     folder = ROOT / "target" / "cross" / target
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
-    for binary in binaries(about):
-        made = folder / binary
-        shutil.copy2(Path(env["CARGO_TARGET_DIR"]) / target / "release" / binary, made)
-        (folder / f"{binary}.sha256").write_text(f"{hashlib.sha256(made.read_bytes()).hexdigest()}  {binary}\n")
-        (folder / f"{binary}.cdx.json").write_text(sbom(binary, target, about, env))
-        rows.append(row(about, binary, made))
+    for build in builds(about):
+        if subprocess.run(zigbuild(target, about, build), cwd=ROOT, env=env).returncode != 0:
+            rows.append(row(about, build))
+            continue
+        made = folder / build
+        shutil.copy2(Path(env["CARGO_TARGET_DIR"]) / target / "release" / "pinch", made)
+        (folder / f"{build}.sha256").write_text(f"{hashlib.sha256(made.read_bytes()).hexdigest()}  {build}\n")
+        (folder / f"{build}.cdx.json").write_text(sbom(build, target, about, env))
+        rows.append(row(about, build, made))
     if args.report:
         report(target, about, env)
     return rows
 
 
-def row(about, binary, made=None):
-    found = {"name": about["name"], "binary": binary, "size": None, "budget": about[binary], "ran": "no", "ok": False}
+def row(about, build, made=None):
+    found = {"name": about["name"], "build": build, "size": None, "budget": about[build], "ran": "no", "ok": False}
     if made:
         found |= {"size": made.stat().st_size, "ran": tried(made, about["run"])}
         found["ok"] = found["size"] <= found["budget"] and found["ran"] == "yes" and is_static(made)
@@ -188,7 +193,7 @@ def is_static(binary):
     return False
 
 
-# For each binary, a command that is run in a temporary folder, and the expected output.
+# For each build, a command that is run in a temporary folder, and the expected output.
 QUESTIONS = {
     "pinch": (["salt-call", "--local", "test.ping"], {"local": True}),
     "pinch-master": (["salt-key", "-L"], {"minions": [], "minions_pre": [], "minions_denied": [], "minions_rejected": []}),
@@ -213,22 +218,23 @@ def tried(binary, emulator):
 
 
 def show(rows):
-    print(f"{'target':<10} {'binary':<12} {'bytes':>10} {'budget':>10}  ran here")
+    print(f"{'target':<10} {'build':<12} {'bytes':>10} {'budget':>10}  ran here")
     for row in rows:
         size = "failed" if row["size"] is None else f"{row['size']:,}"
         over = "" if row["size"] is None or row["size"] <= row["budget"] else "  TOO LARGE"
-        print(f"{row['name']:<10} {row['binary']:<12} {size:>10} {row['budget']:>10,}  {row['ran']}{over}")
+        print(f"{row['name']:<10} {row['build']:<12} {size:>10} {row['budget']:>10,}  {row['ran']}{over}")
 
 
-# The contents of a binary.
+# The contents of a build.
 
-def packages(binary, target, about, env):
-    """Returns the crates that are linked into a binary for a target, according to cargo."""
-    words = ["/usr/bin/cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={target}", *about.get("words", [])]
+def packages(build, target, about, env):
+    """Returns the crates that are linked into a build for a target, according to cargo."""
+    words = ["/usr/bin/cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={target}", "--manifest-path=agent/Cargo.toml",
+             *features(about, build)]
     data = json.loads(output(words, cwd=ROOT, env=env))
     nodes = {node["id"]: node for node in data["resolve"]["nodes"]}
     every = {package["id"]: package for package in data["packages"]}
-    start = next(key for key, package in every.items() if package["name"] == binary)
+    start = next(key for key, package in every.items() if package["name"] == "pinch")
     seen, left = set(), [start]
     while left:
         key = left.pop()
@@ -241,19 +247,19 @@ def packages(binary, target, about, env):
     return [every[key] for key in seen]
 
 
-def sbom(binary, target, about, env):
+def sbom(build, target, about, env):
     """Returns the SBOM (CycloneDX 1.5), sorted and without a date, so that it is reproducible."""
     locked = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     sums = {(one["name"], one["version"]): one.get("checksum") for one in locked}
     components, subject = [], None
-    for package in sorted(packages(binary, target, about, env), key=lambda one: (one["name"], one["version"])):
+    for package in sorted(packages(build, target, about, env), key=lambda one: (one["name"], one["version"])):
         name, version = package["name"], package["version"]
         one = {"type": "library", "name": name, "version": version, "purl": f"pkg:cargo/{name}@{version}"}
         if package.get("license"):
             one["licenses"] = [{"expression": package["license"].replace("/", " OR ")}]
         if sums.get((name, version)):
             one["hashes"] = [{"alg": "SHA-256", "content": sums[(name, version)]}]
-        if name == binary:
+        if name == "pinch":
             subject = dict(one, type="application")
         else:
             components.append(one)
@@ -272,10 +278,10 @@ def report(target, about, env):
     """Prints the code size of each crate, from the symbols of the same build without stripping."""
     env = dict(env, CARGO_PROFILE_RELEASE_STRIP="none", CARGO_TARGET_DIR=env["CARGO_TARGET_DIR"] + "-symbols")
     env["CARGO_ENCODED_RUSTFLAGS"] += "\x1f-Csymbol-mangling-version=v0"
-    run(zigbuild(target, about), cwd=ROOT, env=env)
-    for binary in binaries(about):
-        print(f"{binary}:")
-        weigh(Path(env["CARGO_TARGET_DIR"]) / target / "release" / binary)
+    for build in builds(about):
+        run(zigbuild(target, about, build), cwd=ROOT, env=env)
+        print(f"{build}:")
+        weigh(Path(env["CARGO_TARGET_DIR"]) / target / "release" / "pinch")
 
 
 def weigh(binary):

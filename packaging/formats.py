@@ -14,6 +14,8 @@ from archives import Entry, gz, tar as tar_of, with_folders
 
 MAINTAINER = "Pinch maintainers <maintainers@pinch.invalid>"
 LICENSE = "Apache-2.0"
+# The name of the program in every package.
+PROGRAM = "pinch"
 
 
 @dataclasses.dataclass
@@ -35,8 +37,8 @@ class Job:
         """Returns a file of this folder with its @NAMES@ replaced."""
         text = (self.here / path).read_text()
         values = {
-            "NAME": self.name, "VERSION": self.version, "TARGET": self.target, "SUMMARY": self.about["summary"],
-            "DESCRIPTION": "\n".join(self.about["description"]), "APPLETS": " ".join(self.about["applets"]), "ROLE": self.about["role"],
+            "NAME": self.name, "PROGRAM": PROGRAM, "VERSION": self.version, "TARGET": self.target, "SUMMARY": self.about["summary"],
+            "DESCRIPTION": "\n".join(self.about["description"]), "APPLETS": " ".join(self.about["applets"]), "ROLES": " ".join(self.about["roles"]),
             "SCHEMAS": " ".join(self.schemas()), "UNITS": " ".join(self.units()), "DAEMONS": " ".join(unit for unit in self.units() if unit.endswith(".service")), "MAINTAINER": MAINTAINER, "LICENSE": LICENSE,
         }
         for key, value in (values | more).items():
@@ -53,7 +55,12 @@ class Job:
         return [f"{name}.schema.json" for name in self.about.get("schemas", [])]
 
     def man_pages(self):
-        return [f"{self.name}.1", *(f"{self.name}-{applet}.1" for applet in self.about["applets"])]
+        return [f"{PROGRAM}.1", *(f"{PROGRAM}-{applet}.1" for applet in self.about["applets"])]
+
+    def replacing(self, template):
+        """Returns the lines of a recipe that say which package this one replaces, with @OTHER@ for its name; none if it replaces none."""
+        other = self.about.get("replaces")
+        return template.replace("@OTHER@", other).replace("@VERSION@", self.version) if other else ""
 
     def service_files(self, *places):
         """Yields (source, service, path, mode) of the files of its services whose kind is in `places`.
@@ -112,16 +119,16 @@ def put(entries, folder):
 
 def shared(job, zsh="usr/share/zsh/site-functions", prefix="usr/", pages=gz):
     """Returns the program, its man pages and its completions, under names that no package of Salt uses."""
-    name, docs = job.name, job.docs
+    docs = job.docs / job.name
     entries = [
-        Entry(f"{prefix}bin/{name}", job.binary, mode=0o755),
-        Entry(f"{prefix}share/bash-completion/completions/{name}", (docs / f"{name}.bash").read_bytes()),
-        Entry(f"{prefix}share/fish/vendor_completions.d/{name}.fish", (docs / f"{name}.fish").read_bytes()),
-        Entry(f"{zsh}/_{name}", (docs / f"_{name}").read_bytes()),
+        Entry(f"{prefix}bin/{PROGRAM}", job.binary, mode=0o755),
+        Entry(f"{prefix}share/bash-completion/completions/{PROGRAM}", (docs / f"{PROGRAM}.bash").read_bytes()),
+        Entry(f"{prefix}share/fish/vendor_completions.d/{PROGRAM}.fish", (docs / f"{PROGRAM}.fish").read_bytes()),
+        Entry(f"{zsh}/_{PROGRAM}", (docs / f"_{PROGRAM}").read_bytes()),
         third_party(job, prefix),
     ]
     for schema in job.schemas():
-        entries.append(Entry(f"{prefix}share/{name}/{schema}", (job.here / "schemas" / schema).read_bytes()))
+        entries.append(Entry(f"{prefix}share/{PROGRAM}/{schema}", (job.here / "schemas" / schema).read_bytes()))
     for page in job.man_pages():
         text = (docs / page).read_bytes()
         path = f"{prefix}share/man/man1/{page}"
@@ -166,7 +173,7 @@ def deb(job, scratch):
     entries += all_services(job, f"{doc}/examples", without=("systemd.service", "systemd.timer", "systemd.wants", "default"))
     overrides = job.text("debian/lintian-overrides")
     if job.static:
-        overrides += f"# The program runs on any machine, so it contains its C library.\n{name}: statically-linked-binary [usr/bin/{name}]\n"
+        overrides += f"# The program runs on any machine, so it contains its C library.\n{name}: statically-linked-binary [usr/bin/{PROGRAM}]\n"
     entries.append(Entry(f"usr/share/lintian/overrides/{name}", overrides.encode()))
     root = scratch / "root"
     put(entries, root)
@@ -177,6 +184,7 @@ def deb(job, scratch):
         "Description": job.about["summary"] + "".join(f"\n {line}" for line in job.about["description"]),
     }
     text = "".join(f"{key}: {value}\n" for key, value in control.items() if value)
+    text += job.replacing("Conflicts: @OTHER@\nReplaces: @OTHER@\nProvides: @OTHER@ (= @VERSION@)\n")
     snippet = job.text("debian/alternatives.sh").split("set -eu\n", 1)[1]
     sums = "".join(f"{hashlib.md5(entry.data).hexdigest()}  {entry.path}\n" for entry in with_folders(entries)
                    if entry.data is not None and not entry.path.startswith("etc/"))
@@ -198,7 +206,7 @@ def libraries(job, root, scratch):
     if job.static:
         return ""
     put([Entry("debian/control", b"Source: x\n\nPackage: x\nArchitecture: any\n")], scratch)
-    return run("dpkg-shlibdeps", "-O", root / f"usr/bin/{job.name}", cwd=scratch).split("shlibs:Depends=", 1)[1].strip()
+    return run("dpkg-shlibdeps", "-O", root / f"usr/bin/{PROGRAM}", cwd=scratch).split("shlibs:Depends=", 1)[1].strip()
 
 
 def dated(folder, epoch):
@@ -212,10 +220,11 @@ def rpm(job, scratch):
     put(entries, scratch / "root")
     files = "".join(f"{attributes(entry, job)}/{entry.path}\n" for entry in entries)
     files += f"%dir /usr/share/licenses/{name}\n"
-    files += f"%dir /usr/share/{name}\n" if job.schemas() else ""
+    files += f"%dir /usr/share/{PROGRAM}\n" if job.schemas() else ""
     date = datetime.datetime.fromtimestamp(job.epoch, datetime.UTC).strftime("%a %b %d %Y")
     spec = job.text("recipes/rpm.spec", FILES=files, ROOT=str(scratch / "root"), DATE=date,
-                    UNLINK=job.text("recipes/unlink.sh").strip(), AUTOREQ="no" if job.static else "yes")
+                    UNLINK=job.text("recipes/unlink.sh").strip(),
+                    RPM_REPLACES=job.replacing("Conflicts: @OTHER@\nProvides: @OTHER@ = @VERSION@-1\n"), AUTOREQ="no" if job.static else "yes")
     written(scratch / "package.spec", spec.encode())
     macros = {"_topdir": scratch, "_rpmdir": job.out, "_buildhost": "localhost", "_build_name_fmt": "%%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm",
               "use_source_date_epoch_as_buildtime": 1, "clamp_mtime_to_source_date_epoch": 1, "source_date_epoch_from_changelog": 0,
@@ -240,9 +249,10 @@ def apk(job, scratch):
     entries = shared(job) + job.services(*OPENRC)
     data = gz(tar_of(with_folders(entries), job.epoch, tarfile.PAX_FORMAT, hashes=True))
     size = sum(len(entry.data or b"") for entry in entries)
+    replaces = job.replacing("provides = @OTHER@=@VERSION@-r0\nreplaces = @OTHER@\n")
     info = (f"pkgname = {name}\npkgver = {version}\npkgdesc = {job.about['summary']}\nbuilddate = {job.epoch}\n"
             f"packager = {MAINTAINER}\nsize = {size}\narch = {job.names['apk']}\norigin = {name}\nmaintainer = {MAINTAINER}\n"
-            f"license = {LICENSE}\ndepend = /bin/sh\ndatahash = {hashlib.sha256(data).hexdigest()}\n")
+            f"license = {LICENSE}\ndepend = /bin/sh\n{replaces}datahash = {hashlib.sha256(data).hexdigest()}\n")
     script = "#!/bin/sh\n" + job.text("recipes/unlink.sh")
     control = gz(tar_of([Entry(".PKGINFO", info.encode()), Entry(".pre-deinstall", script.encode(), mode=0o755)],
                         job.epoch, tarfile.PAX_FORMAT, end=False))
@@ -259,7 +269,7 @@ def apk(job, scratch):
 def ipk(job, _scratch):
     """OpenWrt's format: a compressed tar of two compressed tars, like that of its scripts/ipkg-build."""
     name, version, arch = job.name, f"{job.version}-1", job.names["ipk"]
-    entries = [Entry(f"usr/bin/{name}", job.binary, mode=0o755), third_party(job), *job.services(*PROCD)]
+    entries = [Entry(f"usr/bin/{PROGRAM}", job.binary, mode=0o755), third_party(job), *job.services(*PROCD)]
     dot = [Entry("./", mode=0o755)]
 
     def packed(inside):
@@ -271,6 +281,7 @@ def ipk(job, _scratch):
         "Architecture": arch, "Installed-Size": len(unpacked),
         "Description": job.about["summary"] + "".join(f"\n {line}" for line in job.about["description"]),
     }.items())
+    text += job.replacing("Conflicts: @OTHER@\nReplaces: @OTHER@\nProvides: @OTHER@\n")
     prerm = job.text("recipes/openwrt.prerm", UNLINK=unlink_in_image(job))
     control = packed([Entry("control", text.encode()), Entry("prerm", prerm.encode(), mode=0o755)])
     parts = [Entry("./debian-binary", b"2.0\n"), Entry("./data.tar.gz", packed(entries)), Entry("./control.tar.gz", control)]
@@ -304,6 +315,10 @@ def recipes(job, scratch):
                "CONFFILES": " ".join(f"/{path}" for path in job.settings()),
                "INSTALL_PROCD": installing(job, PROCD, "$(PKG_BUILD_DIR)/", "$(1)")
                .replace("\tinstall -Dm755", "\t$(INSTALL_DIR) $(1)/etc/init.d\n\t$(INSTALL_BIN)")}
+    values |= {"APKBUILD_REPLACES": job.replacing('provides="@OTHER@=$pkgver-r$pkgrel"\nreplaces="@OTHER@"\n'),
+               "PKGBUILD_REPLACES": job.replacing('conflicts=(@OTHER@)\nprovides=("@OTHER@=$pkgver")\n'),
+               "OPENWRT_REPLACES": job.replacing("  CONFLICTS:=@OTHER@\n  PROVIDES:=@OTHER@\n"),
+               "YOCTO_REPLACES": job.replacing('RCONFLICTS:${PN} = "@OTHER@"\nRREPLACES:${PN} = "@OTHER@"\nRPROVIDES:${PN} = "@OTHER@"\n')}
     values |= {f"{kind.upper()}_ARCH": job.names.get(kind, "") for kind in ("apk", "arch", "yocto")}
     values["IPK_CPU"] = job.names["ipk"] if job.names["ipk"] == "x86_64" else job.names["ipk"].split("_")[0]
     places = {"APKBUILD": f"alpine/{job.name}/APKBUILD", "pre-deinstall": f"alpine/{job.name}/{job.name}.pre-deinstall", "PKGBUILD": f"arch/{job.name}/PKGBUILD",
@@ -345,8 +360,8 @@ def arch(job, scratch):
 
 def oci(job, _scratch):
     """An image with only the program, as an OCI image layout in a tar file."""
-    entries = [Entry(f"usr/bin/{job.name}", job.binary, mode=0o755), third_party(job)]
-    entries += [Entry(f"usr/bin/{applet}", link=job.name) for applet in job.about["applets"]]
+    entries = [Entry(f"usr/bin/{PROGRAM}", job.binary, mode=0o755), third_party(job)]
+    entries += [Entry(f"usr/bin/{applet}", link=PROGRAM) for applet in job.about["applets"]]
     entries += [Entry("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n"), Entry("etc/group", b"root:x:0:\n"),
                 Entry("root", mode=0o700), Entry("tmp", mode=0o1777), Entry("srv/salt", mode=0o755), Entry("srv/pillar", mode=0o755),
                 Entry("etc/salt", mode=0o755), Entry("var/cache", mode=0o755), Entry("var/log", mode=0o755)]
@@ -365,7 +380,7 @@ def oci(job, _scratch):
     labels = {"org.opencontainers.image.title": job.name, "org.opencontainers.image.version": job.version, "org.opencontainers.image.licenses": LICENSE}
     config = text(job.names["oci"] | {
         "created": created, "os": "linux", "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest()]},
-        "config": {"Entrypoint": [f"/usr/bin/{job.name}"], "Cmd": ["--help"], "Env": ["PATH=/usr/bin:/bin", "HOME=/root"], "Labels": labels},
+        "config": {"Entrypoint": [f"/usr/bin/{PROGRAM}"], "Cmd": ["--help"], "Env": ["PATH=/usr/bin:/bin", "HOME=/root"], "Labels": labels},
         "history": [{"created": created, "created_by": "packaging/build oci"}],
     })
     manifest = text({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",

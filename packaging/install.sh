@@ -29,23 +29,23 @@ here=$(dirname "$0")
 to=$root$prefix
 
 files() {
-	echo bin/@NAME@ 755
-	echo share/man/man1/@NAME@.1 644
-	for applet in @APPLETS@; do echo "share/man/man1/@NAME@-$applet.1 644"; done
-	echo share/bash-completion/completions/@NAME@ 644
-	echo share/zsh/site-functions/_@NAME@ 644
-	echo share/fish/vendor_completions.d/@NAME@.fish 644
+	echo bin/@PROGRAM@ 755
+	echo share/man/man1/@PROGRAM@.1 644
+	for applet in @APPLETS@; do echo "share/man/man1/@PROGRAM@-$applet.1 644"; done
+	echo share/bash-completion/completions/@PROGRAM@ 644
+	echo share/zsh/site-functions/_@PROGRAM@ 644
+	echo share/fish/vendor_completions.d/@PROGRAM@.fish 644
 	echo share/licenses/@NAME@/THIRD-PARTY.gz 644
-	for schema in @SCHEMAS@; do echo "share/@NAME@/$schema 644"; done
+	for schema in @SCHEMAS@; do echo "share/@PROGRAM@/$schema 644"; done
 }
 
 is_ours() {
-	[ "$(readlink "$1")" = "$prefix/bin/@NAME@" ]
+	[ "$(readlink "$1")" = "$prefix/bin/@PROGRAM@" ]
 }
 
 if [ -n "$remove" ]; then
 	files | while read -r file _; do rm -f "$to/$file"; done
-	rmdir "$to/share/licenses/@NAME@" "$to/share/@NAME@" 2>/dev/null || true
+	rmdir "$to/share/licenses/@NAME@" "$to/share/@PROGRAM@" 2>/dev/null || true
 	for applet in @APPLETS@; do
 		! is_ours "$to/bin/$applet" || rm "$to/bin/$applet"
 	done
@@ -70,5 +70,5 @@ files | while read -r file mode; do
 	mv "$to/$file.new" "$to/$file"
 done
 [ -z "$links" ] || for applet in @APPLETS@; do
-	is_ours "$to/bin/$applet" || ln -s "$prefix/bin/@NAME@" "$to/bin/$applet"
+	is_ours "$to/bin/$applet" || ln -s "$prefix/bin/@PROGRAM@" "$to/bin/$applet"
 done

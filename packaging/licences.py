@@ -1,4 +1,4 @@
-"""licences.py PACKAGE TARGET: print the licences of the crates that are linked into a program, with their texts.
+"""licences.py FEATURES TARGET: print the licences of the crates that are linked into the program with these features, with their texts.
 
 Most licences require that their text is shipped with the program. A crate without a text must have a licence whose text another crate has.
 """
@@ -14,8 +14,8 @@ NAMES = re.compile(r"(?i)(un)?licen[cs]e|copying|copyright|notice")
 
 
 def main():
-    package, target = sys.argv[1:]
-    crates = linked(package, target)
+    features, target = sys.argv[1:]
+    crates = linked(features, target)
     texts = {}
     for crate in crates:
         for text in sorted(own_texts(crate)):
@@ -25,7 +25,7 @@ def main():
     without.append(("Rust's standard library", "the Rust Project's developers, MIT OR Apache-2.0"))
     if "musl" in target:
         without.append(("musl", "copyright 2005-2020 Rich Felker and others, MIT"))
-    print(f"{package} contains code of these crates, under these licences:\n")
+    print("pinch contains code of these crates, under these licences:\n")
     for crate in crates:
         print(f"  {named(crate)}: {crate['license'] or 'see its licence file'}")
     print("\nThese crates contain no licence text; the texts of their licences are below:\n")
@@ -34,15 +34,15 @@ def main():
         print(f"\n{'-' * 100}\n{', '.join(holders)}\n{'-' * 100}\n\n{text}")
 
 
-def linked(package, target):
+def linked(features, target):
     """Returns the third-party crates in a program, without build dependencies, according to cargo."""
-    words = ["cargo", "tree", "--locked", "--prefix=none", "--edges=normal,no-proc-macro", f"--package={package}", f"--target={target}", "--format={p}"]
+    words = ["cargo", "tree", "--locked", "--prefix=none", "--edges=normal,no-proc-macro", "--package=pinch", "--no-default-features", f"--features={features}", f"--target={target}", "--format={p}"]
     tree = run(words)
     found = {tuple(line.split()[:2]) for line in tree.splitlines() if line and "(/" not in line}
-    every = json.loads(run(["cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={target}"]))["packages"]
+    every = json.loads(run(["cargo", "metadata", "--format-version=1", "--locked", "--manifest-path=agent/Cargo.toml", "--no-default-features", f"--features={features}", f"--filter-platform={target}"]))["packages"]
     crates = [crate for crate in every if (crate["name"], "v" + crate["version"]) in found]
     if len(crates) != len(found) or not crates:
-        sys.exit(f"packaging/licences: cargo tree lists {len(found)} crates of {package}, but cargo metadata has {len(crates)} of them")
+        sys.exit(f"packaging/licences: cargo tree lists {len(found)} crates, but cargo metadata has {len(crates)} of them")
     return sorted(crates, key=lambda crate: (crate["name"], crate["version"]))
 
 

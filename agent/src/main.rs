@@ -67,8 +67,20 @@ fn applet(name: &str) -> Option<Applet> {
     match name {
         "salt-call" => Some(call::run),
         "salt-minion" => Some(minion::run),
-        _ => None,
+        _ => of_master(name),
     }
+}
+
+/// Returns the applet of the master with one of Salt's names.
+#[cfg(feature = "master")]
+fn of_master(name: &str) -> Option<Applet> {
+    master::applet(name)
+}
+
+/// This build has no master.
+#[cfg(not(feature = "master"))]
+fn of_master(_name: &str) -> Option<Applet> {
+    None
 }
 
 /// Writes the Python package `salt` into a folder of Python's path. This program answers the

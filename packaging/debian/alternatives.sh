@@ -3,10 +3,10 @@
 set -eu
 # Prints each link of an applet with the name of its alternative and its target; the first one is the applet itself.
 links() {
-	echo "/usr/bin/$1 $1 /usr/bin/@NAME@"
-	echo "/usr/share/man/man1/$1.1.gz $1.1.gz /usr/share/man/man1/@NAME@-$1.1.gz"
-	echo "/usr/share/bash-completion/completions/$1 $1.bash /usr/share/bash-completion/completions/@NAME@"
-	echo "/usr/share/fish/vendor_completions.d/$1.fish $1.fish /usr/share/fish/vendor_completions.d/@NAME@.fish"
+	echo "/usr/bin/$1 $1 /usr/bin/@PROGRAM@"
+	echo "/usr/share/man/man1/$1.1.gz $1.1.gz /usr/share/man/man1/@PROGRAM@-$1.1.gz"
+	echo "/usr/share/bash-completion/completions/$1 $1.bash /usr/share/bash-completion/completions/@PROGRAM@"
+	echo "/usr/share/fish/vendor_completions.d/$1.fish $1.fish /usr/share/fish/vendor_completions.d/@PROGRAM@.fish"
 }
 
 # Succeeds if LINK does not exist or leads to us. Files and links of other programs are not touched.
@@ -23,7 +23,7 @@ withdraw() {
 	links "$1" | while read -r link name target; do
 		ours "$link" "$name" "$target" || mv "$link" "$link.not-@NAME@"
 	done
-	update-alternatives --remove "$1" /usr/bin/@NAME@
+	update-alternatives --remove "$1" /usr/bin/@PROGRAM@
 	links "$1" | while read -r link name target; do
 		[ ! -L "$link.not-@NAME@" ] && [ ! -e "$link.not-@NAME@" ] || mv "$link.not-@NAME@" "$link"
 	done

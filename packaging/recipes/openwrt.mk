@@ -22,7 +22,7 @@ define Package/@NAME@
   CATEGORY:=Administration
   TITLE:=@SUMMARY@
   DEPENDS:=@(@IPK_CPU@)
-endef
+@OPENWRT_REPLACES@endef
 
 define Package/@NAME@/description
 @DESCRIPTION@
@@ -36,7 +36,7 @@ endef
 
 define Package/@NAME@/install
 	$(INSTALL_DIR) $(1)/usr/bin
-	$(INSTALL_BIN) $(PKG_BUILD_DIR)/bin/@NAME@ $(1)/usr/bin/
+	$(INSTALL_BIN) $(PKG_BUILD_DIR)/bin/@PROGRAM@ $(1)/usr/bin/
 	$(INSTALL_DIR) $(1)/usr/share/licenses/@NAME@
 	$(INSTALL_DATA) $(PKG_BUILD_DIR)/share/licenses/@NAME@/THIRD-PARTY.gz $(1)/usr/share/licenses/@NAME@/
 @INSTALL_PROCD@

@@ -1,4 +1,4 @@
-# Remove the links that `@NAME@ install-links` has made, because their target is removed.
+# Remove the links that `@PROGRAM@ install-links` has made, because their target is removed.
 for applet in @APPLETS@; do
-	[ "$(readlink "/usr/bin/$applet")" != /usr/bin/@NAME@ ] || rm "/usr/bin/$applet"
+	[ "$(readlink "/usr/bin/$applet")" != /usr/bin/@PROGRAM@ ] || rm "/usr/bin/$applet"
 done

@@ -9,7 +9,7 @@ S = "${WORKDIR}/@NAME@-@VERSION@-@TARGET@"
 COMPATIBLE_HOST = "@YOCTO_ARCH@-.*-linux.*"
 
 inherit systemd
-SYSTEMD_SERVICE:${PN} = "@UNITS@"
+@YOCTO_REPLACES@SYSTEMD_SERVICE:${PN} = "@UNITS@"
 SYSTEMD_AUTO_ENABLE = "disable"
 
 do_configure[noexec] = "1"
@@ -23,7 +23,7 @@ do_install() {
 }
 
 CONFFILES:${PN} = "@CONFFILES@"
-FILES:${PN} += "${datadir}/bash-completion ${datadir}/zsh ${datadir}/fish ${datadir}/licenses ${datadir}/@NAME@"
+FILES:${PN} += "${datadir}/bash-completion ${datadir}/zsh ${datadir}/fish ${datadir}/licenses ${datadir}/@PROGRAM@"
 # The binary is already static and stripped.
 INHIBIT_PACKAGE_STRIP = "1"
 INHIBIT_SYSROOT_STRIP = "1"

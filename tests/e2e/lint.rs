@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use tests::program::{master_program, minion_program};
+use tests::program::pinch_program;
 
 /// The folder of the cases. Each case is a tree with `expected.txt`, and with the command line in
 /// `words` if it is not `.`.
@@ -19,7 +19,7 @@ fn cases() -> Vec<PathBuf> {
 }
 
 fn pinch(folder: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(minion_program());
+    let mut command = Command::new(pinch_program());
     command.args(words).current_dir(folder).output().unwrap()
 }
 
@@ -120,7 +120,7 @@ fn every_runner_of_a_master_is_known() {
     fs::create_dir(&tree).unwrap();
     let config = format!("root_dir: {}\n", dir.path().display());
     fs::write(etc.join("master"), config).unwrap();
-    let mut docs = Command::new(master_program());
+    let mut docs = Command::new(pinch_program());
     let docs = docs.args(["salt-run", "-d", "-c"]).arg(&etc).output();
     let docs = text(&docs.unwrap().stdout);
     let names = docs.lines().filter_map(|line| line.strip_suffix(':'));

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value as Json;
 use tempfile::TempDir;
-use tests::program::{minion_program, said};
+use tests::program::{pinch_program, said};
 
 const SLS: &str = "
 nginx:
@@ -66,7 +66,7 @@ impl Machine {
 
     /// Runs `pinch WORD -c etc WORDS…` in its folder.
     fn pinch(&self, word: &str, words: &[&str]) -> Output {
-        Command::new(minion_program())
+        Command::new(pinch_program())
             .args([word, "-c", &self.at("etc")])
             .args(words)
             .current_dir(self.0.path())
@@ -252,7 +252,7 @@ fn doctor_tells_of_a_configuration_that_is_wrong() {
 fn doctor_names_the_run_that_holds_the_lock() {
     let machine = Machine::new();
     machine.write("srv/slow.sls", "sleep 60:\n  cmd.run: []\n");
-    let mut run = Command::new(minion_program());
+    let mut run = Command::new(pinch_program());
     let run = run.args([
         "salt-call",
         "--local",
@@ -359,7 +359,7 @@ fn stand_in(machine: &Machine, name: &str, edit: &str) -> String {
     let program = machine.at(name);
     let text = format!(
         "#!/bin/sh\n{} salt-call \"$@\" | {edit}\n",
-        minion_program().display()
+        pinch_program().display()
     );
     fs::write(&program, text).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -414,7 +414,7 @@ fn two_programs_are_compared_state_by_state() {
 #[test]
 fn without_a_salt_there_is_nothing_to_compare_with() {
     let machine = Machine::new();
-    let none = Command::new(minion_program())
+    let none = Command::new(pinch_program())
         .args(["migrate", "compare", "runs", "-c", &machine.at("etc")])
         .env("PATH", machine.at("srv"))
         .output()

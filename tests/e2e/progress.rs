@@ -10,7 +10,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value as Json;
 use tempfile::TempDir;
-use tests::program::minion_program;
+use tests::program::pinch_program;
 
 const SLS: &str = r#"
 a rather long name that will not fit into the columns of such a narrow window:
@@ -39,7 +39,7 @@ impl Tree {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(minion_program());
+        let mut command = Command::new(pinch_program());
         let at = |name: &str| self.0.path().join(name).display().to_string();
         command
             .args(["salt-call", "--local", "-l", "quiet", "-c", &at("etc")])
@@ -222,7 +222,7 @@ fn what_is_applied_is_shown_once_it_happens_and_long_steps_say_what_they_wait_fo
     let tree = Tree::new(sls);
     let at = |name: &str| tree.0.path().join(name).display().to_string();
     let pinch = |words: &[&str]| {
-        let mut command = Command::new(minion_program());
+        let mut command = Command::new(pinch_program());
         command.args(words).env("TERM", "dumb").output().unwrap()
     };
     let plan = pinch(&[

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
-use tests::program::minion_program;
+use tests::program::pinch_program;
 
 use crate::resume::Machine;
 
@@ -59,10 +59,7 @@ impl Booted {
         let script = "mount --bind \"$1\" /proc/sys/kernel/random/boot_id && shift && exec \"$@\"";
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-euc", script, "sh"]);
-        command
-            .arg(self.boot_id())
-            .arg(minion_program())
-            .args(words);
+        command.arg(self.boot_id()).arg(pinch_program()).args(words);
         let etc = self.machine.0.path().join("etc");
         let path = std::env::var("PATH").unwrap();
         let bin = self.machine.0.tmp().join("bin");

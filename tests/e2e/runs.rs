@@ -3,12 +3,12 @@
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use tests::program::minion_program;
+use tests::program::pinch_program;
 
 use crate::resume::Machine;
 
 pub(crate) fn pinch(machine: &Machine, words: &str) -> Output {
-    let mut command = Command::new(minion_program());
+    let mut command = Command::new(pinch_program());
     let command = command.args(words.split_whitespace());
     command
         .env("SALT_CONFIG_DIR", machine.0.path().join("etc"))

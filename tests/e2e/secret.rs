@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use tests::program::{in_recorded_environment, minion_program};
+use tests::program::{in_recorded_environment, pinch_program};
 use tests::scratch::Scratch;
 
 use crate::bus::Ear;
@@ -159,7 +159,7 @@ impl Told {
 }
 
 fn run(scratch: &Scratch, words: &[&str]) -> (String, String) {
-    let mut command = Command::new(minion_program());
+    let mut command = Command::new(pinch_program());
     let output = in_recorded_environment(&mut command)
         .args(words)
         .env("SALT_CONFIG_DIR", scratch.path().join("etc"))

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tests::program::{minion_program, program, salt_call};
+use tests::program::{pinch_program, program, salt_call};
 use tests::scratch::Scratch;
 
 const FILES: usize = 20;
@@ -144,7 +144,7 @@ fn survives(call: &str, fault: &str, at: usize) -> Result<(), String> {
 /// Undoes the run. Fails unless each file is the same as before the run, or the output says why it
 /// cannot be.
 fn undone(scratch: &Scratch) -> Result<(), String> {
-    let output = Command::new(minion_program())
+    let output = Command::new(pinch_program())
         .args(["undo", "last", "--yes", "-c"])
         .arg(scratch.path().join("etc"))
         .output()

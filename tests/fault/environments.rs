@@ -7,11 +7,11 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use tests::program::{master_program, minion_program};
+use tests::program::pinch_program;
 use tests::scratch::Scratch;
 
 /// A shell script that makes a root below `$1` from this machine's programs, and then runs the
-/// script `$4` for this root. `$2` and `$3` are the paths of `pinch` and `pinch-master`.
+/// script `$3` for this root. `$2` is the path of `pinch`.
 const ROOT: &str = r#"
 root=$1/root
 mkdir -p "$root/usr" "$root/etc/salt" "$root/tmp" "$root/root/.ssh" "$root/srv/salt" "$root/run"
@@ -19,17 +19,15 @@ for link in bin sbin lib lib64; do if [ -L /$link ]; then cp -d /$link "$root/$l
 cp /etc/passwd /etc/group "$root/etc"
 mount --rbind /usr "$root/usr"
 : > "$root/pinch"
-: > "$root/pinch-master"
 mount --bind "$2" "$root/pinch"
-mount --bind "$3" "$root/pinch-master"
-eval "$4"
+eval "$3"
 "#;
 
 /// Runs a script in a separate root.
 fn in_root(scratch: &Scratch, script: &str) -> Output {
     let output = Command::new("unshare")
         .args(["--mount", "--net", "sh", "-euc", ROOT, "sh"])
-        .args([scratch.path(), &minion_program(), &master_program()])
+        .args([scratch.path(), &pinch_program()])
         .arg(script)
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
@@ -93,10 +91,10 @@ printf 'interface: 127.0.0.1\nret_port: 24506\npublish_port: 24505\nauto_accept:
 printf 'id: m1\nmaster: 127.0.0.1\nmaster_port: 24506\n' > "$root/etc/salt/minion"
 chmod 644 "$root/etc/salt/master" "$root/etc/salt/minion"
 ip link set lo up
-chroot "$root" /pinch-master salt-master & master=$!
+chroot "$root" /pinch salt-master & master=$!
 chroot "$root" /pinch salt-minion & minion=$!
 for time in $(seq 60); do
-    if chroot "$root" /pinch-master salt --out=txt m1 test.ping 2>&1 | grep -q 'm1: True'; then echo answered; break; fi
+    if chroot "$root" /pinch salt --out=txt m1 test.ping 2>&1 | grep -q 'm1: True'; then echo answered; break; fi
     sleep 1
 done
 kill $minion $master

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use tests::program::{minion_program, program};
+use tests::program::{pinch_program, program};
 use tests::scratch::Scratch;
 
 const NOBODY: u32 = 65534;
@@ -244,7 +244,7 @@ fn record(scratch: &Scratch) -> (PathBuf, PathBuf) {
 }
 
 fn pinch(scratch: &Scratch, words: &[&str]) -> Output {
-    let mut command = Command::new(minion_program());
+    let mut command = Command::new(pinch_program());
     command
         .args(words)
         .arg("-c")

@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tests::chance::{Chance, each, seeds};
-use tests::program::minion_program;
+use tests::program::pinch_program;
 use tests::scratch::Scratch;
 
 /// A step of the ordinary phase.
@@ -135,7 +135,7 @@ impl Machine {
         let mut child = Command::new("unshare")
             .args(["--mount", "sh", "-euc", script, "sh"])
             .arg(boot)
-            .arg(minion_program())
+            .arg(pinch_program())
             .args(words)
             .env("SALT_CONFIG_DIR", self.scratch.path().join("etc"))
             .stdin(Stdio::null())

@@ -63,10 +63,6 @@ fn built_program() -> String {
 /// Builds `pinch` in the target folder of the running test, and returns its path. `name` is the
 /// name of the profile's folder.
 fn built(name: &str) -> PathBuf {
-    built_package("pinch", name)
-}
-
-fn built_package(package: &str, name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let target_dir = test.ancestors().nth(3).unwrap();
     let profile = if name == "debug" { "dev" } else { name };
@@ -76,7 +72,7 @@ fn built_package(package: &str, name: &str) -> PathBuf {
             "build",
             "--quiet",
             "--package",
-            package,
+            "pinch",
             "--profile",
             profile,
         ])
@@ -87,8 +83,8 @@ fn built_package(package: &str, name: &str) -> PathBuf {
         .current_dir(workspace())
         .status()
         .unwrap();
-    assert!(built.success(), "cargo build --package {package} failed");
-    target_dir.join(name).join(package)
+    assert!(built.success(), "cargo build --package pinch failed");
+    target_dir.join(name).join("pinch")
 }
 
 /// Copies a program that a test then starts. A separate process makes the copy: if this process had
@@ -99,18 +95,8 @@ pub fn copy_program(from: &Path, to: &Path) {
     assert!(copied.success(), "cannot copy {}", from.display());
 }
 
-/// The file that `PINCH_MASTER_BIN` names, or `pinch-master` built with the profile of the running test.
-pub fn master_program() -> PathBuf {
-    if let Some(given) = std::env::var_os("PINCH_MASTER_BIN") {
-        return workspace().join(given);
-    }
-    let test = std::env::current_exe().unwrap();
-    let profile = test.ancestors().nth(2).unwrap().file_name().unwrap();
-    built_package("pinch-master", profile.to_str().unwrap())
-}
-
-/// The program that has the minion's applets.
-pub fn minion_program() -> PathBuf {
+/// The program, with all applets.
+pub fn pinch_program() -> PathBuf {
     PROGRAM[0].as_str().into()
 }
 

@@ -42,13 +42,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "pinch",
         &[
-            "graph", "lint", "plan", "undo", "minion", "link", "modules", "machine", "state",
-            "render", "cli", "value",
+            "master", "graph", "lint", "plan", "undo", "minion", "link", "modules", "machine",
+            "state", "render", "cli", "value",
         ],
     ),
     ("identity", &["value"]),
     (
-        "pinch-master",
+        "master",
         &[
             "identity", "reactor", "link", "wire", "modules", "machine", "python", "state",
             "render", "cli", "value",

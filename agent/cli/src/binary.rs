@@ -1,4 +1,4 @@
-//! [`Binary`]: the applets of `pinch` and `pinch-master`, and the commands of each binary itself.
+//! [`Binary`]: the applets of `pinch`, and the commands of the program itself.
 
 use std::io::Write;
 use std::os::unix::fs::symlink;
@@ -28,6 +28,9 @@ pub struct Command {
 const fn command(word: &'static str, takes: &'static str, help: &'static str) -> Command {
     Command { word, takes, help }
 }
+
+/// The applets of builds with a master.
+const MASTER_APPLETS: [&str; 4] = ["salt-master", "salt", "salt-run", "salt-key"];
 
 /// The commands that every binary has.
 const COMMANDS: [Command; 4] = [
@@ -64,8 +67,8 @@ pub struct Binary {
     pub files: &'static [(&'static str, &'static str)],
 }
 
-/// The agent.
-pub const PINCH: Binary = Binary {
+/// The program without a master.
+pub const AGENT: Binary = Binary {
     name: "pinch",
     about: "Salt's states and commands for small machines",
     description: "One program that runs Salt's SLS trees, pillars and orchestrations on a machine without a master, and runs the jobs of a master.",
@@ -140,18 +143,26 @@ pub const PINCH: Binary = Binary {
     ],
 };
 
-/// The master.
-pub const PINCH_MASTER: Binary = Binary {
-    name: "pinch-master",
-    about: "a small Salt master for Pinch minions",
-    description: "One program that manages the keys of minions, sends them jobs, and serves their files, pillar and events.",
-    applets: &[SALT_MASTER, SALT, SALT_RUN, SALT_KEY],
-    own: &[],
-    tables: &[],
+/// The program with a master.
+pub const WITH_MASTER: Binary = Binary {
+    about: "Salt's states, commands and a small master",
+    description: "One program that runs Salt's SLS trees, pillars and orchestrations on a machine without a master, runs the jobs of a master, and is a master: it manages the keys of minions, sends them jobs, and serves their files, pillar and events.",
+    applets: &[
+        SALT_CALL,
+        SALT_MINION,
+        SALT_MASTER,
+        SALT,
+        SALT_RUN,
+        SALT_KEY,
+    ],
     files: &[
         (
-            "/etc/salt/master, /etc/salt/master.d/*.conf",
+            "/etc/salt/minion, /etc/salt/minion.d/*.conf",
             "the configuration",
+        ),
+        (
+            "/etc/salt/master, /etc/salt/master.d/*.conf",
+            "the configuration of the master",
         ),
         (
             "/srv/salt, /srv/pillar",
@@ -163,7 +174,15 @@ pub const PINCH_MASTER: Binary = Binary {
         ),
         ("/var/cache/salt/master", "jobs, returns and events"),
     ],
+    ..AGENT
 };
+
+/// This program.
+#[cfg(feature = "master")]
+pub const PINCH: Binary = WITH_MASTER;
+/// This program.
+#[cfg(not(feature = "master"))]
+pub const PINCH: Binary = AGENT;
 
 /// Returns the name that this program was called by, which is that of its link or its own, and the
 /// arguments.
@@ -266,6 +285,9 @@ impl Binary {
     fn unknown(&self, word: Option<&str>) -> Failure {
         let name = self.name;
         let error = match word {
+            Some(word) if MASTER_APPLETS.contains(&word) => {
+                format!("this build has no {word}: it was built without the feature `master`")
+            }
             Some(word) => format!("'{word}' is not an applet or command of {name}"),
             None => "missing the name of an applet".to_owned(),
         };
@@ -327,7 +349,9 @@ fn versions_report() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let commit = option_env!("PINCH_COMMIT").unwrap_or("unknown (local build)");
     let (target, rustc) = (env!("PINCH_TARGET"), env!("PINCH_RUSTC"));
-    let features = if cfg!(feature = "store") {
+    let features = if cfg!(feature = "master") {
+        "master, store"
+    } else if cfg!(feature = "store") {
         "store"
     } else {
         "none"

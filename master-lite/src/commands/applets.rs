@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use cli::background::{self, PidFile};
-use cli::binary::PINCH_MASTER;
+use cli::binary::PINCH;
 pub(crate) use cli::binary::put;
 use cli::config::{self, Loaded};
 use cli::failure::{Exit, Failure};
@@ -17,7 +17,7 @@ use crate::commands::command;
 use crate::daemon;
 
 /// A function that runs an applet with its arguments.
-type Applet = fn(Vec<String>) -> Result<ExitCode, Failure>;
+pub type Applet = fn(Vec<String>) -> Result<ExitCode, Failure>;
 
 const APPLETS: &[(&str, Applet)] = &[
     ("salt-master", master),
@@ -27,22 +27,15 @@ const APPLETS: &[(&str, Applet)] = &[
 ];
 
 /// Returns the applet with this name.
-pub(crate) fn named(name: &str) -> Option<Applet> {
+#[must_use]
+pub fn named(name: &str) -> Option<Applet> {
     let found = APPLETS.iter().find(|(known, _)| *known == name);
     found.map(|(_, applet)| *applet)
 }
 
-/// Runs the applet that the first word names, or `pinch-master` itself.
-pub(crate) fn first(words: &[String]) -> Result<ExitCode, Failure> {
-    match words.split_first() {
-        Some((word, rest)) if let Some(applet) = named(word) => applet(rest.to_vec()),
-        _ => PINCH_MASTER.itself(words),
-    }
-}
-
 /// Prints a program's help or version.
 pub(crate) fn about(program: &Program, about: About) -> ExitCode {
-    PINCH_MASTER.tell(program, about)
+    PINCH.tell(program, about)
 }
 
 /// Loads the configuration of one of the master's programs, and starts its log.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tests::program::{Answer, in_recorded_environment, salt_call};
 use tests::scratch::{Scratch, corpus};
 
-use super::{Fleet, MACHINE, PROGRAMS, Process, Turn};
+use super::{Fleet, MACHINE, PROGRAM, Process, Turn};
 
 const MASTER: &str = "10.77.0.1";
 const BALANCER: &str = "10.77.0.2";
@@ -86,7 +86,7 @@ impl Site {
         fs::write(fleet.path("master/etc/master.d/here.conf"), own).unwrap();
         let mut words = hub.inside();
         let etc = fleet.path("master/etc").display().to_string();
-        words.push(PROGRAMS.0.display().to_string());
+        words.push(PROGRAM.display().to_string());
         words.extend(["salt-master", "-c", &etc].map(str::to_owned));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let output = fleet.path("master/output");
@@ -112,7 +112,7 @@ impl Site {
             text.push_str(&format!("enroll_token_file: {}\n", path.display()));
         }
         fs::write(root.join("etc/minion"), text).unwrap();
-        let (hub, program) = (self.hub.pid(), PROGRAMS.1.display().to_string());
+        let (hub, program) = (self.hub.pid(), PROGRAM.display().to_string());
         let etc = root.join("etc").display().to_string();
         let words = [
             &here,

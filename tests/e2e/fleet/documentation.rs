@@ -13,7 +13,7 @@ use serde_json::Value;
 use tests::program::Answer;
 
 use super::relay::{Network, Relay};
-use super::{Fleet, MACHINE, PROGRAMS, PoisonError, Process, Turn};
+use super::{Fleet, MACHINE, PROGRAM, PoisonError, Process, Turn};
 
 const IDS: [&str; 10] = [
     "web1", "web2", "web3", "web4", "db1", "db2", "db3", "store1", "store2", "store3",
@@ -153,12 +153,7 @@ impl Documented {
         let etc = fleet.path("master/etc").display().to_string();
         let hub = networks.as_ref().map(|networks| networks.0[0].as_str());
         let words = ["salt-master", "-c", &etc];
-        fleet.master = Some(start(
-            hub,
-            &PROGRAMS.0,
-            &words,
-            &fleet.path("master/output"),
-        ));
+        fleet.master = Some(start(hub, &*PROGRAM, &words, &fleet.path("master/output")));
         fleet.soon("the master answers", || {
             fleet.path("master/run/master.sock").exists()
         });
@@ -202,7 +197,7 @@ impl Documented {
             let etc = self.fleet.path(id).join("etc").display().to_string();
             let log = self.fleet.path(id).join("output");
             let words = ["salt-minion", "-c", &etc];
-            let process = start(network, &PROGRAMS.1, &words, &log);
+            let process = start(network, &*PROGRAM, &words, &log);
             self.fleet.minions.push(((*id).to_owned(), process));
         }
         self.fleet.soon("all minions are present", || {

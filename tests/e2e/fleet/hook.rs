@@ -11,7 +11,7 @@ use ring::hmac;
 use serde_json::Value;
 
 use super::reactor::{events, fire, runner, states};
-use super::{Fleet, PATIENCE, PROGRAMS, Process};
+use super::{Fleet, PATIENCE, PROGRAM, Process};
 
 const SECRET: &str = "a secret of the hook's tests";
 /// A new secret next to the old one, which is still in use.
@@ -435,7 +435,7 @@ fn said_by_a_master_with(config: &str) -> String {
     fs::write(dir.path().join("master"), text).unwrap();
     let (etc, output) = (root.to_string(), dir.path().join("output"));
     let words = ["salt-master", "-c", &etc];
-    let mut process = Process::start(&PROGRAMS.0, &words, &output);
+    let mut process = Process::start(&*PROGRAM, &words, &output);
     assert!(!process.0.wait().unwrap().success());
     fs::read_to_string(output).unwrap()
 }

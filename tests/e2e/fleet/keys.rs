@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::{Fleet, PROGRAMS, Process};
+use super::{Fleet, PROGRAM, Process};
 
 impl Fleet {
     /// Returns the ids in one of `salt-key`'s lists: `acc`, `un`, `rej`, `den`.
@@ -317,7 +317,7 @@ fn a_token_comes_from_a_file_or_from_an_environment_that_does_not_keep_it() {
         "sh",
         &second,
     ];
-    let program = PROGRAMS.1.display().to_string();
+    let program = PROGRAM.display().to_string();
     let words = [&words[..], &[&program, &etc]].concat();
     let shell = Process::start("/bin/sh".as_ref(), &words, &fleet.path("m2/output"));
     fleet.soon_in("acc", "m2");
@@ -411,11 +411,7 @@ fn a_policy_that_makes_no_sense_keeps_the_master_from_starting() {
     );
     fs::write(etc.join("master"), text).unwrap();
     let dir = etc.display().to_string();
-    let mut process = Process::start(
-        &PROGRAMS.0,
-        &["salt-master", "-c", &dir],
-        &etc.join("output"),
-    );
+    let mut process = Process::start(&*PROGRAM, &["salt-master", "-c", &dir], &etc.join("output"));
     let ended = process.0.wait().unwrap();
     assert!(!ended.success());
     let said = fs::read_to_string(etc.join("output")).unwrap();

@@ -38,9 +38,7 @@ use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tests::program::{
-    Answer, copy_program, in_recorded_environment, master_program, minion_program,
-};
+use tests::program::{Answer, copy_program, in_recorded_environment, pinch_program};
 
 /// The maximum time to wait for any expected result, even on a machine that pauses now and then.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,8 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The uid of Debian's unprivileged user, and the gid of its group.
 const NOBODY: u32 = 65534;
 
-static PROGRAMS: LazyLock<(PathBuf, PathBuf)> =
-    LazyLock::new(|| (master_program(), minion_program()));
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(pinch_program);
 
 /// A lock that fleets share, except one that needs the machine exclusively.
 static MACHINE: RwLock<()> = RwLock::new(());
@@ -162,7 +159,7 @@ impl Fleet {
         let etc = self.path("master/etc").display().to_string();
         let words = ["salt-master", "-c", &etc];
         self.master = Some(Process::start(
-            &PROGRAMS.0,
+            &*PROGRAM,
             &words,
             &self.path("master/output"),
         ));
@@ -207,7 +204,7 @@ impl Fleet {
     pub(crate) fn start_minion_again(&mut self, id: &str) {
         let etc = self.path(id).join("etc").display().to_string();
         let words = ["salt-minion", "-c", &etc];
-        let process = Process::start(&PROGRAMS.1, &words, &self.path(id).join("output"));
+        let process = Process::start(&*PROGRAM, &words, &self.path(id).join("output"));
         self.minions.push((id.to_owned(), process));
     }
 
@@ -217,15 +214,15 @@ impl Fleet {
 
     /// Runs a command of the master: `salt`, `salt-key`, `salt-run`.
     pub(crate) fn run(&self, words: &[&str]) -> Answer {
-        self.called(&mut Command::new(&PROGRAMS.0), words)
+        self.called(&mut Command::new(&*PROGRAM), words)
     }
 
     /// Like [`Fleet::run`], but as Debian's unprivileged user. The first call gives this user
     /// access to the program and the configuration.
     pub(crate) fn run_as_nobody(&self, words: &[&str]) -> Answer {
-        let program = self.path("pinch-master");
+        let program = self.path("pinch");
         if !program.exists() {
-            copy_program(&PROGRAMS.0, &program);
+            copy_program(&*PROGRAM, &program);
             fs::set_permissions(self.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         }
         self.called(Command::new(program).uid(NOBODY).gid(NOBODY), words)

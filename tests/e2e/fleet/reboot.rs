@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tests::program::in_recorded_environment;
 
-use super::{Fleet, PROGRAMS};
+use super::{Fleet, PROGRAM};
 use crate::reboot::unit;
 
 /// Writes the id of its process to a file, and takes that process down.
@@ -46,7 +46,7 @@ fn a_minion_that_a_step_takes_down_returns_after_its_boot() {
     );
     fleet.write("salt/orch.sls", ORCH);
     let out = fs::File::create(fleet.path("orch.json")).unwrap();
-    let mut orchestration = Command::new(&PROGRAMS.0);
+    let mut orchestration = Command::new(&*PROGRAM);
     let mut orchestration = in_recorded_environment(&mut orchestration)
         .args(["salt-run", "--out=json", "-c"])
         .arg(fleet.path("master/etc"))
@@ -76,7 +76,7 @@ fn a_minion_that_a_step_takes_down_returns_after_its_boot() {
     goes_on
         .args(["--mount", "sh", "-euc", script, "sh"])
         .arg(boot)
-        .arg(&PROGRAMS.1)
+        .arg(&*PROGRAM)
         .args(unit());
     let said = goes_on
         .env("SALT_CONFIG_DIR", fleet.path("m1/etc"))

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tests::program::in_recorded_environment;
 
-use super::{Fleet, PROGRAMS};
+use super::{Fleet, PROGRAM};
 
 fn lines(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -139,7 +139,7 @@ fn a_call_without_a_master_goes_to_returners_that_there_are() {
     );
     fs::write(dir.path().join("etc/minion"), text).unwrap();
     let call = |words: &[&str]| {
-        in_recorded_environment(&mut Command::new(&PROGRAMS.1))
+        in_recorded_environment(&mut Command::new(&*PROGRAM))
             .args(["salt-call", "-c"])
             .arg(dir.path().join("etc"))
             .args(words)

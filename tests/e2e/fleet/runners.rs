@@ -5,12 +5,12 @@ use std::process::{Command, Stdio};
 
 use tests::program::{Answer, in_recorded_environment};
 
-use super::{Fleet, PROGRAMS, Process};
+use super::{Fleet, PROGRAM, Process};
 
 impl Fleet {
     /// Runs `salt-call` on a minion's machine.
     pub(super) fn call(&self, id: &str, words: &[&str]) -> Answer {
-        let output = in_recorded_environment(&mut Command::new(&PROGRAMS.1))
+        let output = in_recorded_environment(&mut Command::new(&*PROGRAM))
             .args(["salt-call", "-c"])
             .arg(self.path(id).join("etc"))
             .args(words)
@@ -144,7 +144,7 @@ fn an_interrupted_command_says_how_to_find_its_job() {
         let log = fleet.path("interrupted");
         let _ = fs::remove_file(&log);
         let words = [&[words[0], "-c", &etc], &words[1..]].concat();
-        let mut process = Process::start(&PROGRAMS.0, &words, &log);
+        let mut process = Process::start(&*PROGRAM, &words, &log);
         fleet.soon("the command has begun", begun);
         let pid = process.0.id().to_string();
         let kill = Command::new("kill").args(["-INT", &pid]).status();

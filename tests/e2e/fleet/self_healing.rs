@@ -10,7 +10,7 @@ use std::sync::PoisonError;
 use serde_json::Value;
 use tests::program::in_recorded_environment;
 
-use super::{Fleet, MACHINE, PROGRAMS, Turn};
+use super::{Fleet, MACHINE, PROGRAM, Turn};
 
 /// A minion `m1` without a master.
 struct Edge(Fleet);
@@ -71,7 +71,7 @@ impl Edge {
 
     /// Calls a function of the reactor and returns its result.
     fn asked(&self, words: &[&str]) -> Value {
-        let output = in_recorded_environment(&mut Command::new(&PROGRAMS.1))
+        let output = in_recorded_environment(&mut Command::new(&*PROGRAM))
             .args(["salt-call", "--local", "--out=json", "-c"])
             .arg(self.path("etc"))
             .args(words)

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tests::program::in_recorded_environment;
 
-use super::{Fleet, PATIENCE, PROGRAMS, Process};
+use super::{Fleet, PATIENCE, PROGRAM, Process};
 
 /// The amounts of jobs and events: environment variable and default. The full test uses 1000 and
 /// 10000.
@@ -144,7 +144,7 @@ impl Caller {
             "template=jinja",
         ];
         let master = self.folder.join("master/etc");
-        let mut command = Command::new(&PROGRAMS.0);
+        let mut command = Command::new(&*PROGRAM);
         command.arg("salt").arg("-c").arg(master).args(words);
         succeeds(&mut command)
     }
@@ -152,7 +152,7 @@ impl Caller {
     /// Fires an event on a minion. Returns whether it was accepted.
     fn event(&self, id: &str, tag: &str) -> bool {
         let etc = self.folder.join(id).join("etc");
-        let mut command = Command::new(&PROGRAMS.1);
+        let mut command = Command::new(&*PROGRAM);
         command
             .arg("salt-call")
             .arg("-c")
@@ -224,7 +224,7 @@ fn events(fleet: &Fleet) -> BTreeMap<String, usize> {
         "from=1",
     ]
     .map(str::to_owned);
-    let mut child = Command::new(&PROGRAMS.0);
+    let mut child = Command::new(&*PROGRAM);
     let child = in_recorded_environment(child.args(words))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

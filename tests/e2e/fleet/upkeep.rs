@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tests::program::in_recorded_environment;
 
-use super::{Fleet, PROGRAMS};
+use super::{Fleet, PROGRAM};
 
 /// The environment variable with the number of times that a master is started; the default is 10.
 const STARTS: &str = "PINCH_STARTS";
@@ -25,7 +25,7 @@ fn fault_4_a_master_starts_while_salt_key_has_its_store() {
             for _ in 0..2 {
                 scope.spawn(|| {
                     while !is_started.load(Ordering::Relaxed) {
-                        let mut command = Command::new(&PROGRAMS.0);
+                        let mut command = Command::new(&*PROGRAM);
                         let command = in_recorded_environment(&mut command);
                         command.arg("salt-key").arg("-c").arg(&etc).arg("-L");
                         let listed = command.stdin(Stdio::null()).output().unwrap();

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use serde_json::Value;
-use tests::program::{boot, copy_program, master_program, minion_program, said};
+use tests::program::{boot, copy_program, pinch_program, said};
 use tests::scratch::Scratch;
 
 use super::{done, file, in_throwaway, is_root, packaged, sh, stand_in_here, target, workspace};
@@ -23,7 +23,7 @@ static PACKAGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         "cd {}\ndpkg-deb -R {} tree\nstrip -o tree/usr/bin/pinch {}\ndpkg-deb -Znone --build tree new.deb >/dev/null",
         at.display(),
         deb.display(),
-        minion_program().display()
+        pinch_program().display()
     ));
     fs::read(at.join("new.deb")).unwrap()
 });
@@ -62,10 +62,10 @@ enrolled() {
 	soon test ! -e /etc/salt/token
 	cat /srv/modes /srv/enrolled
 }
-"$dir/pinch-master" salt-master >/srv/output 2>&1 &
-soon "$dir/pinch-master" salt-run --out=json token.list
-token=$("$dir/pinch-master" salt-run --out=json token.create id='*' | sed -n 's/.*"token": "\(.*\)".*/\1/p')
-finger=$("$dir/pinch-master" salt-key -F master | sed -n 's/^master.pub: *//p')
+"$dir/pinch" salt-master >/srv/output 2>&1 &
+soon "$dir/pinch" salt-run --out=json token.list
+token=$("$dir/pinch" salt-run --out=json token.create id='*' | sed -n 's/.*"token": "\(.*\)".*/\1/p')
+finger=$("$dir/pinch" salt-key -F master | sed -n 's/^master.pub: *//p')
 dpkg-deb --fsys-tarfile "$dir/pinch.deb" | tar --extract --directory=/srv/http ./usr/bin/pinch
 cp "$dir/pinch.deb" /srv/http
 (umask 077; echo "$token" >/srv/http/token)
@@ -99,7 +99,7 @@ fn on_machine(init: Option<&str>, script: &str) -> Option<String> {
     done(Command::new("cp").arg("-r").args([&from, dir]));
     // A unit with a private /tmp does not see a program there, and a link would point into the
     // test's own folder.
-    copy_program(&master_program(), &dir.join("pinch-master"));
+    copy_program(&pinch_program(), &dir.join("pinch"));
     if let Some(init) = init
         && !boot(dir, init).unwrap()
     {

@@ -5,20 +5,21 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use tests::program::{boot, master_program, minion_program, said};
+use tests::program::{boot, pinch_program, said};
 use tests::scratch::Scratch;
 
 use super::{file, in_throwaway, is_root, packaged, stand_in_here, target};
 
-/// A script that sets up a machine with its own network, both programs where packages install them,
-/// and their services unpacked in $minion and $master.
+/// A script that sets up a machine with its own network, the program where packages install it,
+/// and the services unpacked in $minion and $master.
 const MACHINE: &str = r#"
 rm -rf /etc/salt /var/cache/salt /var/log/salt /run/salt
 mkdir -p /etc/salt /srv
 printf 'id: box\nmaster: 127.0.0.1\nrecon_default: 50\nrecon_max: 200\nenable_fqdns_grains: False\n' >/etc/salt/minion
 printf 'interface: 127.0.0.1\n' >/etc/salt/master
-for tarball in "$dir"/*.tar.gz; do tar -xzf "$tarball" -C /srv; done
-minion=$(echo /srv/pinch-0*/services/pinch-minion) master=$(echo /srv/pinch-master-*/services/pinch-master)
+tar -xzf "$dir/pinch-master.tar.gz" -C /srv
+services=$(echo /srv/pinch-master-*/services)
+minion=$services/pinch-minion master=$services/pinch-master
 python3 -c 'import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh", b"lo", 0x49))'
 "#;
 
@@ -32,15 +33,15 @@ soon() {
 	cat /var/log/salt/* >&2
 	exit 1
 }
-is_asked() { pinch-master salt-key -l un | grep -x box; }
-answers() { pinch-master salt -t 60 --out=txt box test.ping | grep -x 'box: True'; }
-has_returned() { pinch-master salt-run --out=json jobs.lookup_jid "$jid" | grep '"box": "it went on"'; }
+is_asked() { pinch salt-key -l un | grep -x box; }
+answers() { pinch salt -t 60 --out=txt box test.ping | grep -x 'box: True'; }
+has_returned() { pinch salt-run --out=json jobs.lookup_jid "$jid" | grep '"box": "it went on"'; }
 
 begin
 soon is_asked
-pinch-master salt-key -y -a box >/dev/null
+pinch salt-key -y -a box >/dev/null
 soon answers
-jid=$(pinch-master salt --async box cmd.run 'touch /srv/began; until [ -e /srv/go ]; do sleep 0.1; done; echo it went on' | grep -o '[0-9]\{20\}')
+jid=$(pinch salt --async box cmd.run 'touch /srv/began; until [ -e /srv/go ]; do sleep 0.1; done; echo it went on' | grep -o '[0-9]\{20\}')
 soon test -e /srv/began
 stop_minion
 touch /srv/go
@@ -54,17 +55,19 @@ stop_minion
 stop_master
 "#;
 
-/// Both packages, built once for all tests.
-static TARBALLS: LazyLock<Vec<(String, Vec<u8>)>> = LazyLock::new(|| {
+/// The package with a master, whose services are those of both daemons; built once for all tests.
+static TARBALL: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let dir = tempfile::tempdir().unwrap();
     let stand_in = stand_in_here(dir.path());
-    let one = |package: &str| {
-        let out = dir.path().join(package);
-        packaged(&stand_in, &target(), "tar", &["--package", package], &out);
-        let tarball = fs::read(file(&out, ".tar.gz")).unwrap();
-        (format!("{package}.tar.gz"), tarball)
-    };
-    vec![one("pinch"), one("pinch-master")]
+    let out = dir.path().join("out");
+    packaged(
+        &stand_in,
+        &target(),
+        "tar",
+        &["--package", "pinch-master"],
+        &out,
+    );
+    fs::read(file(&out, ".tar.gz")).unwrap()
 });
 
 /// Runs a script on a machine started by this init system, and returns the output. `None` if the
@@ -75,9 +78,7 @@ fn under(init: Option<&str>, script: &str) -> Option<String> {
     }
     let scratch = Scratch::new();
     let dir = scratch.path();
-    for (name, tarball) in TARBALLS.iter() {
-        fs::write(dir.join(name), tarball).unwrap();
-    }
+    fs::write(dir.join("pinch-master.tar.gz"), &*TARBALL).unwrap();
     if let Some(init) = init
         && !boot(dir, init).unwrap()
     {
@@ -87,12 +88,10 @@ fn under(init: Option<&str>, script: &str) -> Option<String> {
 }
 
 fn on_machine(dir: &Path, script: &str) -> String {
-    let (pinch, master) = (minion_program(), master_program());
-    let (dir_text, pinch, master) = (dir.display(), pinch.display(), master.display());
-    // The programs are copied, because a unit with a private /tmp does not see a program there.
-    let script = format!(
-        "dir={dir_text}\ncp {pinch} /usr/bin/pinch\ncp {master} /usr/bin/pinch-master\n{MACHINE}\n{script}"
-    );
+    let pinch = pinch_program();
+    let (dir_text, pinch) = (dir.display(), pinch.display());
+    // The program is copied, because a unit with a private /tmp does not see a program there.
+    let script = format!("dir={dir_text}\ncp {pinch} /usr/bin/pinch\n{MACHINE}\n{script}");
     in_throwaway(dir, &script)
 }
 
@@ -236,8 +235,8 @@ done
         &format!("pinch {version} "),
         "respawn 3600 5 0\n",
         "close\nsignal pinch-minion * HUP\n",
-        "open\ncommand /usr/bin/pinch-master salt-master\n",
-        &format!("pinch-master {version} "),
+        "open\ncommand /usr/bin/pinch salt-master\n",
+        &format!("pinch {version} "),
         "respawn 3600 5 0\n",
         "file /etc/salt/master\nclose\nstart again\n",
     ];

@@ -20,8 +20,8 @@ echo Salt | gzip >"$dir/salt/usr/share/man/man1/salt-call.1.gz"
 dpkg-deb --root-owner-group --build "$dir/salt" "$dir/salt.deb" >/dev/null
 "#;
 
-/// A script with the events of a machine's life. /new and /old are the packages, /salt.deb is the
-/// stand-in for Salt.
+/// A script with the events of a machine's life. /new.deb and /old.deb are two versions of the
+/// package, /master.deb is the one with a master, /salt.deb is the stand-in for Salt.
 const LIFE: &str = r#"
 files() { find / -xdev ! -path '/etc/salt*' ! -path '/root/*' ! -path '/var/log/dpkg.log' ! -path '/var/log/alternatives.log' ! -path '/var/lib/dpkg/*' ! -path '/var/cache/ldconfig*' ! -path /life ! -path '/proc/*' ! -name '*.deb' | sort; }
 mkdir -p /etc/salt
@@ -98,6 +98,18 @@ dpkg -i /new.deb >/dev/null 2>&1
 readlink /usr/bin/salt-call
 dpkg -P pinch >/dev/null 2>&1
 ls /usr/bin/salt-call 2>&1 || true
+
+echo "= with a master"
+dpkg -i /new.deb >/dev/null 2>&1
+dpkg -i /master.deb 2>&1
+dpkg-query -W -f '${Package} ${db:Status-Abbrev}\n' pinch pinch-master
+readlink -f /usr/bin/salt-call /usr/bin/salt-master
+salt-call --local test.ping
+salt-key --version
+dpkg -P pinch 2>&1
+salt-call --local test.ping
+dpkg -P pinch-master 2>&1
+ls /usr/bin/pinch 2>&1 || true
 mkdir -p /opt # which went with the stand-in
 files | diff /root/before - &&  echo "and nothing is left"
 "#;
@@ -121,7 +133,7 @@ dir={dir}
 {SALT}
 . /etc/os-release
 mmdebstrap --quiet --variant=essential --dpkgopt=force-unsafe-io "$VERSION_CODENAME" "$dir/root" 2>"$dir/log" || {{ cat "$dir/log" >&2; exit 1; }}
-cp "$dir"/old/*.deb "$dir/root/old.deb"; cp "$dir"/new/*.deb "$dir/root/new.deb"; cp "$dir/salt.deb" "$dir/life" "$dir/root"
+cp "$dir"/old/*.deb "$dir/root/old.deb"; cp "$dir"/new/*.deb "$dir/root/new.deb"; cp "$dir"/master/*.deb "$dir/root/master.deb"; cp "$dir/salt.deb" "$dir/life" "$dir/root"
 mkdir -p "$dir/root/root/clone/tests"; cp -r {example} "$dir/root/root/clone/tests"
 exec unshare --mount --net sh -euc '
 python3 -c "import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack(\"16sh\", b\"lo\", 0x49))"
@@ -191,9 +203,18 @@ const SAID: &[(&str, &[&str])] = &[
     ),
     (
         "links of our own",
+        &["/etc/alternatives/salt-call\n", "cannot access"],
+    ),
+    (
+        "with a master",
         &[
-            "/etc/alternatives/salt-call\n",
-            "cannot access",
+            "removing pinch in favour of pinch-master",
+            "pinch-master ii",
+            "/usr/bin/pinch\n/usr/bin/pinch\n",
+            "True",
+            "behaves as salt",
+            "True",
+            "cannot access '/usr/bin/pinch'",
             "and nothing is left",
         ],
     ),
@@ -208,6 +229,7 @@ fn a_debian_installs_upgrades_removes_and_purges_it_and_leaves_salt_alone() {
     let dir = dir.path();
     shipped("deb", &["--version", "0.0.9"], &dir.join("old"));
     shipped("deb", &[], &dir.join("new"));
+    shipped("deb", &["--package", "pinch-master"], &dir.join("master"));
     fs::write(dir.join("life"), LIFE).unwrap();
     let text = life(dir);
     for (heading, expected) in SAID {

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tests::program::{in_recorded_environment, minion_program};
+use tests::program::{in_recorded_environment, pinch_program};
 
 /// A snapshot of a path: a folder with its mode, a link's target, or a file with its mode and
 /// contents.
@@ -62,7 +62,7 @@ impl Machine {
     }
 
     pub(super) fn run(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(minion_program());
+        let mut command = Command::new(pinch_program());
         in_recorded_environment(&mut command)
             .args(words)
             .current_dir(self.path(""))

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use tests::program::{in_recorded_environment, minion_program};
+use tests::program::{in_recorded_environment, pinch_program};
 
 use crate::plan::schema::hold_to;
 use crate::resume::Machine;
@@ -73,7 +73,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 
 /// Calls `pinch` with the machine's configuration.
 pub(crate) fn pinch(machine: &Machine, words: &[&str]) -> Output {
-    let mut command = Command::new(minion_program());
+    let mut command = Command::new(pinch_program());
     in_recorded_environment(&mut command)
         .env("SALT_CONFIG_DIR", machine.0.path().join("etc"))
         .args(words)

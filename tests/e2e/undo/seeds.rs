@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tests::chance::{Chance, seeds};
-use tests::program::{in_recorded_environment, minion_program};
+use tests::program::{in_recorded_environment, pinch_program};
 
 use super::{Lies, below, pinch, planned, said};
 use crate::resume::Machine;
@@ -117,7 +117,7 @@ fn grown(chance: &mut Chance) -> Machine {
 
 /// Calls the program and kills it after a while. Returns whether it finished before.
 fn killed(machine: &Machine, words: &[&str], after: Duration) -> bool {
-    let mut command = Command::new(minion_program());
+    let mut command = Command::new(pinch_program());
     let mut child = in_recorded_environment(&mut command)
         .env("SALT_CONFIG_DIR", machine.0.path().join("etc"))
         .args(words)

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use tests::program::{boot, in_recorded_environment, minion_program};
+use tests::program::{boot, in_recorded_environment, pinch_program};
 use tests::scratch::{Scratch, corpus};
 
 /// Runs a script in a throw-away root and returns its output. `pinch` and `call` in the script are
@@ -23,7 +23,7 @@ fn in_throwaway(init: Option<&str>, files: &[(&str, &str)], script: &str) -> Opt
     let all = format!(
         "export SALT_CONFIG_DIR={}\npinch() {{ {1} \"$@\" 2>&1 || true; }}\ncall() {{ {1} salt-call --local \"$@\" 2>&1 || true; }}\n{script}",
         etc.display(),
-        minion_program().display(),
+        pinch_program().display(),
     );
     let mut command = Command::new(corpus().join("throwaway.sh"));
     command.arg(scratch.path()).args(["sh", "-euc", &all]);

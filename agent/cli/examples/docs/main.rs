@@ -1,6 +1,6 @@
-//! `docs DIR`: writes the man pages and the completions of both binaries and of their applets into
-//! DIR, from the tables that the parser reads. It is an example, so that the program itself does
-//! not contain it; `packaging/build` runs it.
+//! `docs DIR`: writes the man pages and the completions of the program and of its applets into
+//! DIR/pinch and, for builds with a master, DIR/pinch-master, from the tables that the parser reads.
+//! It is an example, so that the program itself does not contain it; `packaging/build` runs it.
 #![allow(
     clippy::disallowed_methods,
     reason = "pages are written into a folder of their own, not on a machine that is managed"
@@ -9,7 +9,7 @@
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 
-use cli::binary::{Binary, PINCH, PINCH_MASTER};
+use cli::binary::{AGENT, Binary, WITH_MASTER};
 use cli::options::Program;
 
 mod bash;
@@ -26,14 +26,13 @@ fn main() -> std::io::Result<()> {
         ));
     };
     let folder = Path::new(folder);
-    std::fs::create_dir_all(folder)?;
-    [PINCH, PINCH_MASTER]
-        .iter()
-        .try_for_each(|binary| write(binary, folder))
+    write(&AGENT, &folder.join("pinch"))?;
+    write(&WITH_MASTER, &folder.join("pinch-master"))
 }
 
 fn write(binary: &Binary, folder: &Path) -> std::io::Result<()> {
     let name = binary.name;
+    std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join(format!("{name}.1")), man::binary(binary))?;
     for applet in binary.applets {
         let page = folder.join(format!("{name}-{}.1", applet.name));

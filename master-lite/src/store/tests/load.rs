@@ -8,7 +8,7 @@ const SENDERS: u8 = 100;
 const EACH: u64 = 4_000;
 
 #[test]
-#[ignore = "figures to read: cargo test --release -p pinch-master -- --ignored --nocapture store::tests::load"]
+#[ignore = "figures to read: cargo test --release -p master -- --ignored --nocapture store::tests::load"]
 fn durable_events_a_second_of_a_hundred_senders() {
     let world = World::new();
     let start = Instant::now();
