@@ -350,14 +350,14 @@ cat >>packaging/packages.toml <<'END'
 summary = "another one"
 description = ["It has two applets and no service."]
 applets = ["one", "two"]
-role = "other"
+roles = ["other"]
 END
-mkdir docs
-for page in other other-one other-two; do printf '.TH X 1
+mkdir -p docs/other
+for page in pinch pinch-one pinch-two; do printf '.TH X 1
 .SH NAME
 %s \- x
-' $page >docs/$page.1; done
-touch docs/other.bash docs/other.fish docs/_other docs/other.licences
+' $page >docs/other/$page.1; done
+touch docs/other/pinch.bash docs/other/pinch.fish docs/other/_pinch docs/other.licences
 SOURCE_DATE_EPOCH=1700000000 packaging/build deb rpm apk ipk arch tar oci recipes --package other --binary {binary} --target x86_64-unknown-linux-musl -o out --docs docs >&2
 ls out
 dpkg-deb -e out/*.deb control; ls control; grep -c alternatives control/postinst; sh -n control/postinst
@@ -372,8 +372,8 @@ rpm -qpl out/*.rpm
     let expected = [
         "other-0.1.0-1-x86_64.pkg.tar.zst\nother-0.1.0-1.x86_64.rpm\nother-0.1.0-r0.x86_64.apk\n",
         "control\nmd5sums\npostinst\npostrm\nprerm\ntriggers\n",
-        "/usr/bin/other\n",
-        "/usr/share/man/man1/other-two.1.gz\n",
+        "/usr/bin/pinch\n",
+        "/usr/share/man/man1/pinch-two.1.gz\n",
     ];
     said(&text, &expected);
     assert!(!text.contains("/etc/"), "{text}");
