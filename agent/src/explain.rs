@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use cli::binary;
 use cli::failure::{Exit, Failure};
-use modules::state_run::{Given, split_input};
-use state::compile::{self, HighData, Plan};
+use modules::state_run::Request;
+use state::compile::{self, Plan};
 use state::exec::Exec;
 use state::low::{Low, RequisiteKind};
 use state::opts::Opts;
@@ -81,21 +81,17 @@ fn plan(cx: &Exec, recorded: &Recorded) -> Result<Plan, String> {
     let start = |key: &str| recorded.start.get(key).cloned().unwrap_or_default();
     let args = start("args").as_map().cloned().unwrap_or_default();
     let fun = start("fun").to_text();
-    let given = Given::of("state.sls", &args);
-    let cx = given.context(cx).map_err(|error| error.to_string())?;
-    let mods = args.get("mods").map(split_input);
+    let request = Request::from_kwargs("state.sls", &args);
+    let cx = request.context(cx).map_err(|error| error.to_string())?;
+    let mods = args.get("mods").map(Value::split_input);
     let high = match (fun.as_str(), mods) {
         ("state.apply" | "state.highstate", None) => compile::highstate(&cx),
         ("state.apply" | "state.sls" | "state.orchestrate", Some(mods)) => {
-            compile::sls(&cx, &mods, &given.saltenv_or_base(&cx))
+            compile::sls(&cx, &mods, &cx.saltenv)
         }
         _ => return Err(format!("{fun} does not run SLS files")),
     };
-    let excluded = |high: HighData| match args.get("exclude") {
-        Some(exclude) => high.excluding(split_input(exclude).into_iter().map(Value::from)),
-        None => high,
-    };
-    let planned = high.and_then(|high| excluded(high).plan(&cx));
+    let planned = high.and_then(|high| request.without_excluded(high).plan(&cx));
     planned.map_err(|faults| {
         let faults: Vec<&str> = faults.iter().map(|fault| fault.text.as_str()).collect();
         faults.join("; ")

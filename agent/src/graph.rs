@@ -180,7 +180,7 @@ fn recorded(cx: &Exec, name: &str) -> Result<Recorded, Failure> {
 fn asked_of(run: &Recorded) -> Option<Asked> {
     let mods = run.start.get("args").and_then(|args| args.get("mods"));
     if let Some(mods) = mods {
-        return Asked::of(&modules::state_run::split_input(mods));
+        return Asked::of(&mods.split_input());
     }
     let mut names: Vec<String> = Vec::new();
     for (_, ret) in &run.returns {

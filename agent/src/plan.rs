@@ -247,11 +247,11 @@ fn context(
         Box::new(ThisMachine),
         custom,
     );
-    cx.foresight = Some(foreseen.clone());
+    cx.previewer = Some(foreseen.clone());
     Ok((cx, foreseen))
 }
 
-/// Runs the planned function. The context's foresight decides how far it gets.
+/// Runs the planned function. The context's previewer decides how far it gets.
 fn run(cx: &Exec, asked: &Invocation) -> Result<Value, Failure> {
     let failed = |error: String| Failure::plain(Exit::Generic, error);
     let fun = asked.fun.as_str();

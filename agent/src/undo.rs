@@ -16,8 +16,8 @@ use state::compile;
 use state::exec::Exec;
 use state::lock::{Lock, Other};
 use state::opts::Opts;
-use state::record::{self, Asked, Record};
-use state::run::{Kept, RunState};
+use state::record::{self, Invocation, Record};
+use state::run::{RunRecord, RunState};
 use value::{Map, jid, log};
 
 use crate::{call, runs, setup};
@@ -169,9 +169,9 @@ impl Undo {
         let record = self.record(&own)?;
         let state = RunState {
             jid: own,
-            kept: Kept {
+            record: RunRecord {
                 record: record.clone(),
-                ..Kept::default()
+                ..RunRecord::default()
             },
             ..RunState::default()
         };
@@ -196,13 +196,13 @@ impl Undo {
     /// Starts the record of the undo itself. Returns `None` if the disk takes no record, because
     /// this undo may be what makes room on it.
     fn record(&self, own: &str) -> Result<Option<Arc<Record>>, Failure> {
-        let asked = Asked {
+        let invocation = Invocation {
             jid: own,
             fun: "undo",
             args: Map::new().with("jid", self.jid.as_str()).into(),
             user: None,
         };
-        match Record::start(&self.cx, &asked, &compile::Plan::default()) {
+        match Record::start(&self.cx, &invocation, &compile::Plan::default()) {
             Ok(record) => Ok(Some(Arc::new(record))),
             Err(error) if error.is_of_disk() => {
                 log::warning(format_args!("{error}: this undo cannot itself be undone"));

@@ -7,7 +7,7 @@ use state::low::{Low, RequisiteKind};
 use value::json::{self, Layout};
 use value::{Map, Value, secret};
 
-use crate::footprint::Footprint;
+use crate::effects::Effects;
 use crate::keyed_hash::KeyedHash;
 
 /// The version of the document. A document of another version is rejected.
@@ -94,7 +94,7 @@ pub(crate) struct Chunk {
     pub(crate) key: Key,
     pub(crate) low: Arc<Low>,
     pub(crate) needs: Vec<(RequisiteKind, Key)>,
-    pub(crate) footprint: Footprint,
+    pub(crate) effects: Effects,
     /// The paths that the chunk works on, with their current state.
     pub(crate) files: Vec<(PathBuf, Value)>,
     /// The files of this machine that the chunk reads, with their current state.

@@ -26,7 +26,7 @@
 mod compare;
 mod depends;
 mod document;
-mod footprint;
+mod effects;
 mod keyed_hash;
 mod path_state;
 mod preview;

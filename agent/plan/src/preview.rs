@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use python::difflib;
 use state::compile::Plan;
 use state::exec::Exec;
-use state::foresight::{Call, Foresight};
 use state::low::Low;
 use state::module::Error;
+use state::previewer::{Call, Previewer};
 use value::{Map, Value};
 
 use crate::compare;
 use crate::document::{After, Basis, COMPENSATE, Chunk, Document, Key, Names, Outcome, shown};
-use crate::footprint::{Footprint, Place, by_its_folder, local_sources, salt_sources};
+use crate::effects::{Effects, Place, by_its_folder, local_sources, salt_sources};
 use crate::keyed_hash::KeyedHash;
 use crate::sources_read::Seen;
 use crate::{depends, path_state, providers};
@@ -365,13 +365,13 @@ fn placed(order: &[Key], step: Option<&str>, sequence: &mut Vec<Key>) {
 
 /// Returns a chunk with the current state of the paths that it works on.
 fn chunk(low: &Arc<Low>, key: Key) -> Result<Chunk, Error> {
-    let found = Footprint::of(low);
+    let found = Effects::of(low);
     let mut files = Vec::new();
     for place in found.places() {
         files.push((place.path.clone(), path_state::of(&place.path, place.deep)?));
     }
-    let footprint = match found {
-        Footprint::Files(places) => Footprint::Files(places.iter().map(Place::made).collect()),
+    let effects = match found {
+        Effects::Files(places) => Effects::Files(places.iter().map(Place::made).collect()),
         other => other,
     };
     let mut sources = Vec::new();
@@ -383,7 +383,7 @@ fn chunk(low: &Arc<Low>, key: Key) -> Result<Chunk, Error> {
         key,
         low: Arc::clone(low),
         needs: Vec::new(),
-        footprint,
+        effects,
         files,
         sources,
         then: Vec::new(),
@@ -454,7 +454,7 @@ fn moved_file(state: &Value, blind: &KeyedHash) -> Result<Option<String>, Error>
     Ok(None)
 }
 
-impl Foresight for Preview {
+impl Previewer for Preview {
     fn starts(&self, cx: &Exec, plan: &Plan) -> Result<(), Error> {
         let step = cx.run.as_ref().and(cx.low.as_ref()).map(|step| step.tag());
         if self.inner().for_good {

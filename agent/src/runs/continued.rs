@@ -9,7 +9,6 @@ use cli::binary;
 use cli::failure::{Exit, Failure};
 use cli::options::Parsed;
 use minion::Uplink;
-use modules::state_run::split_input;
 use state::boot;
 use state::opts::Opts;
 use state::record::{self, Recorded};
@@ -111,7 +110,7 @@ fn text(recorded: &Recorded, key: &str) -> String {
 
 fn mods(recorded: &Recorded) -> String {
     let mods = recorded.start.get("args").and_then(|args| args.get("mods"));
-    mods.map(split_input).unwrap_or_default().join(",")
+    mods.map(Value::split_input).unwrap_or_default().join(",")
 }
 
 fn named(recorded: &Recorded) -> String {

@@ -109,9 +109,12 @@ pub(crate) fn awaited(cx: &Exec, low: &Low) -> Option<Duration> {
     match low.data.get("reboot").filter(|said| !said.is_null()) {
         Some(_) => patience(low),
         None => {
-            let kept = cx.run.as_ref().is_some_and(|run| run.kept.record.is_some());
+            let is_recorded = cx
+                .run
+                .as_ref()
+                .is_some_and(|run| run.record.record.is_some());
             let orchestrated = || cx.context(|context| context.contains("__orchestration_jid__"));
-            (kept && cx.shared.targets.is_here() && takes_down(low) && orchestrated())
+            (is_recorded && cx.shared.targets.is_here() && takes_down(low) && orchestrated())
                 .then_some(GOES_DOWN)
         }
     }
@@ -173,8 +176,8 @@ pub fn is_in(plan: &Plan) -> bool {
 /// # Errors
 /// When the run could not continue after the reboot.
 pub(crate) fn begins(cx: &Exec, low: &Low, tag: &str) -> Result<(), Error> {
-    let kept = cx.run.as_ref().map(|run| &run.kept);
-    let Some((kept, record)) = kept.and_then(|kept| Some((kept, kept.record.as_ref()?))) else {
+    let own = cx.run.as_ref().map(|run| &run.record);
+    let Some((own, record)) = own.and_then(|own| Some((own, own.record.as_ref()?))) else {
         return Err("not started: a step that reboots the machine must be in the SLS of the run, in an orchestration, or in a salt.state or salt.function step of one: no other nested run has a record from which it could be resumed".into());
     };
     let Some(boot) = id() else {
@@ -183,7 +186,7 @@ pub(crate) fn begins(cx: &Exec, low: &Low, tag: &str) -> Result<(), Error> {
         );
         return Err(text.into());
     };
-    if !record.awaits_boot(cx, (&kept.part, tag), Policy::of(low), &boot) {
+    if !record.awaits_boot(cx, (&own.part, tag), Policy::of(low), &boot) {
         return Err("not started: cannot record that the run continues after the reboot".into());
     }
     if !goes_on() {

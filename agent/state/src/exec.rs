@@ -13,10 +13,10 @@ use value::{Map, Value, secret};
 
 use crate::ask::Ask;
 use crate::custom::{Custom, Kind, NoCustom};
-use crate::foresight::Foresight;
 use crate::low::Low;
 use crate::module::{Error, Function, Given, Module, Problem, Ret};
 use crate::opts::Opts;
+use crate::previewer::Previewer;
 use crate::run::RunState;
 use crate::sources::Sources;
 use crate::targets::Targets;
@@ -106,7 +106,7 @@ pub struct Exec {
     pub pillarenv: Option<String>,
     /// The observer that examines the run before it happens (`pinch plan`, `pinch apply`). `None`
     /// in an ordinary run.
-    pub foresight: Option<Arc<dyn Foresight>>,
+    pub previewer: Option<Arc<dyn Previewer>>,
     /// The exit code that a function has set.
     retcode: Arc<Mutex<i64>>,
 }
@@ -164,7 +164,7 @@ impl Exec {
             templates: SharedVariables::default(),
             pillar_override: None,
             pillarenv,
-            foresight: None,
+            previewer: None,
             retcode: Arc::default(),
         }
     }

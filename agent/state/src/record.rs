@@ -93,9 +93,9 @@ impl Written {
     }
 }
 
-/// The request of a run.
+/// The call that started a run.
 #[derive(Clone, Debug)]
-pub struct Asked<'a> {
+pub struct Invocation<'a> {
     /// The job id.
     pub jid: &'a str,
     /// The function: `state.apply`.
@@ -188,10 +188,10 @@ impl Record {
     ///
     /// # Errors
     /// When it cannot be written, or a record of that job id exists.
-    pub fn start(cx: &Exec, asked: &Asked<'_>, plan: &Plan) -> Result<Self, Error> {
+    pub fn start(cx: &Exec, invocation: &Invocation<'_>, plan: &Plan) -> Result<Self, Error> {
         let folder = made_folder(cx.opts())?;
         prune(cx.opts());
-        let path = folder.join(asked.jid);
+        let path = folder.join(invocation.jid);
         let file = OpenOptions::new()
             .append(true)
             .create_new(true)
@@ -203,14 +203,14 @@ impl Record {
         let _ = file.try_lock();
         let mut start = Map::new()
             .with("start", VERSION)
-            .with("jid", asked.jid)
-            .with("fun", asked.fun)
-            .with("args", asked.args.clone());
+            .with("jid", invocation.jid)
+            .with("fun", invocation.fun)
+            .with("args", invocation.args.clone());
         note_plan(&mut start, plan);
         start.insert("pid", std::process::id());
         start.insert("time", jid::new());
         start.insert("uid", rustix::process::geteuid().as_raw());
-        if let Some(user) = &asked.user {
+        if let Some(user) = &invocation.user {
             start.insert("user", user.clone());
         }
         if cx.opts().text("file_client") == Some("remote") {

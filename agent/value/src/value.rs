@@ -189,6 +189,21 @@ impl Value {
         }
     }
 
+    /// Returns the items of an argument that is a list, or a comma-separated text (Salt's
+    /// `split_input`).
+    #[must_use]
+    pub fn split_input(&self) -> Vec<String> {
+        match self.as_list() {
+            Some(items) => items.iter().map(Self::to_text).collect(),
+            None => self
+                .to_text()
+                .split(',')
+                .map(|word| word.trim().to_owned())
+                .filter(|word| !word.is_empty())
+                .collect(),
+        }
+    }
+
     /// Returns the value at `path`: keys joined by `delimiter`, with numbers as indices of lists,
     /// as in `pillar.get a:b:0`. As in Salt, where a list is reached by a word, the first
     /// dictionary in it that has that key is used.

@@ -1,6 +1,5 @@
 //! The `jobs` runner: reads the jobs in the master's store.
 
-use modules::state_run::split_input;
 use state::exec::Exec;
 use state::module::Error;
 use value::glob::fnmatch;
@@ -261,7 +260,7 @@ fn is_like(value: Option<&Value>, globs: Option<&Value>) -> bool {
     };
     let one = value.cloned().into_iter().collect::<Vec<_>>();
     let texts = value.and_then(Value::as_list).unwrap_or(&one);
-    let globs = split_input(globs);
+    let globs = globs.split_input();
     texts
         .iter()
         .any(|text| globs.iter().any(|glob| fnmatch(glob, &text.to_text())))

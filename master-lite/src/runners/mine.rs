@@ -1,6 +1,5 @@
 //! The `mine` runner: the data that minions share.
 
-use modules::state_run::split_input;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
@@ -24,7 +23,7 @@ state::exec_module! {
 }
 
 fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
-    let fun = split_input(&args.fun);
+    let fun = args.fun.split_input();
     let several = fun.len() > 1 || args.fun.as_list().is_some();
     let asked = MineGet {
         tgt: args.tgt,

@@ -62,7 +62,7 @@ pub(super) struct Keeper<'a> {
 /// Returns the recorder for this call; `None` in test mode, without a record, and where
 /// `undo_quota` is 0.
 pub(super) fn keeper(cx: &Exec) -> Option<Keeper<'_>> {
-    let record = cx.run.as_ref()?.kept.noted()?;
+    let record = cx.run.as_ref()?.record.noted()?;
     let off = || cx.opts().int("undo_quota") == Some(0);
     (!cx.test && !off()).then_some(Keeper { cx, record })
 }

@@ -132,8 +132,8 @@ fn put(cx: &Exec, place: &Place, contents: &mut dyn Read, owner: Owner) -> Resul
 /// Checks with the preview of the run, if there is one, that a file may be replaced by the new
 /// file.
 fn as_foreseen(cx: &Exec, path: &Path, new: &Path) -> std::io::Result<()> {
-    let foresight = cx.foresight.as_ref();
-    foresight.map_or(Ok(()), |foresight| foresight.may_place(cx, path, new))
+    let previewer = cx.previewer.as_ref();
+    previewer.map_or(Ok(()), |previewer| previewer.may_place(cx, path, new))
 }
 
 /// Reports the future contents of a file to the preview, in test mode only. Contents that cannot be
@@ -143,10 +143,10 @@ pub fn would_hold<C: AsRef<[u8]>>(
     path: &Path,
     contents: impl FnOnce() -> Result<C, Error>,
 ) {
-    if let (true, Some(foresight)) = (cx.test, &cx.foresight)
+    if let (true, Some(previewer)) = (cx.test, &cx.previewer)
         && let Ok(contents) = contents()
     {
-        foresight.would_hold(cx, &resolved(path), contents.as_ref());
+        previewer.would_hold(cx, &resolved(path), contents.as_ref());
     }
 }
 

@@ -1,6 +1,6 @@
 //! The `state` execution module: applies states and shows their results.
 
-use ::state::compile::{self, HighData, Plan};
+use ::state::compile::{self, Fault, HighData, Plan};
 use ::state::exec::Exec;
 use ::state::module::Error;
 use ::state::top;
@@ -8,7 +8,7 @@ use value::{Map, Value, log};
 
 use crate::loader::custom::sync::{load_dynamic, load_for_orchestration};
 use crate::state_run::orchestrate as orchestration;
-use crate::state_run::{self, Given, refused, retcode, split_input};
+use crate::state_run::{Request, Stop, retcode};
 
 ::state::exec_module! {
     /// Apply states to this machine, and show their data.
@@ -162,24 +162,26 @@ use crate::state_run::{self, Given, refused, retcode, split_input};
 
 /// Returns the arguments that all runs have in common, including those that the function declares
 /// by name.
-fn given(fun: &'static str, kwargs: &Map, named: &[(&str, &Option<Value>)]) -> Given {
+fn request(fun: &'static str, kwargs: &Map, named: &[(&str, &Option<Value>)]) -> Request {
     let mut all = kwargs.clone();
     for (name, value) in named {
         if let Some(value) = value {
             all.insert(*name, value.clone());
         }
     }
-    Given::of(fun, &all)
+    Request::from_kwargs(fun, &all)
+}
+
+/// Returns the stop of a run whose SLS do not compile.
+fn refusal(cx: &Exec) -> impl Fn(Vec<Fault>) -> Stop {
+    |faults| Stop::faults(cx, &faults)
 }
 
 fn apply(cx: &Exec, args: Apply) -> Result<Value, Error> {
+    let request = Request::from_kwargs("state.apply", &args.kwargs);
     match args.mods.filter(Value::is_true) {
-        Some(mods) => run_sls(cx, &Given::of("state.apply", &args.kwargs), &mods),
-        None => run_highstate(
-            cx,
-            &Given::of("state.apply", &args.kwargs),
-            top::Request::of(cx),
-        ),
+        Some(mods) => run_sls(cx, request, &mods),
+        None => run_highstate(cx, request, top::Request::of(cx)),
     }
 }
 
@@ -194,27 +196,21 @@ fn test(cx: &Exec, args: Test) -> Result<Value, Error> {
 }
 
 fn highstate(cx: &Exec, args: Highstate) -> Result<Value, Error> {
-    let given = given(
-        "state.highstate",
-        &args.kwargs,
-        &[("test", &args.test), ("queue", &args.queue)],
-    );
-    run_highstate(cx, &given, top::Request::of(cx))
+    let named = [("test", &args.test), ("queue", &args.queue)];
+    let request = request("state.highstate", &args.kwargs, &named);
+    run_highstate(cx, request, top::Request::of(cx))
 }
 
 fn top(cx: &Exec, args: Top) -> Result<Value, Error> {
-    let given = given(
-        "state.top",
-        &args.kwargs,
-        &[("test", &args.test), ("queue", &args.queue)],
-    );
-    let given = given.of_mods(&args.topfn.as_str().into());
-    let request = top::Request {
+    let named = [("test", &args.test), ("queue", &args.queue)];
+    let request = request("state.top", &args.kwargs, &named);
+    let request = request.with_mods(&args.topfn.as_str().into());
+    let top = top::Request {
         top: Some(args.topfn),
-        top_saltenv: given.saltenv.clone(),
+        top_saltenv: request.saltenv.clone(),
         ..top::Request::of(cx)
     };
-    run_highstate(cx, &given, request)
+    run_highstate(cx, request, top)
 }
 
 fn sls(cx: &Exec, args: Sls) -> Result<Value, Error> {
@@ -223,7 +219,8 @@ fn sls(cx: &Exec, args: Sls) -> Result<Value, Error> {
         ("queue", &args.queue),
         ("exclude", &args.exclude),
     ];
-    run_sls(cx, &given("state.sls", &args.kwargs, &named), &args.mods)
+    let request = request("state.sls", &args.kwargs, &named);
+    run_sls(cx, request, &args.mods)
 }
 
 /// Returns the error messages for the functions and SLS files of a request that `state.disable` has
@@ -250,51 +247,37 @@ fn disabled(cx: &Exec, mods: &[String]) -> Vec<String> {
     out
 }
 
-fn run_sls(cx: &Exec, given: &Given, mods: &Value) -> Result<Value, Error> {
-    let given = &given.clone().of_mods(mods);
-    let mods = split_input(mods);
+fn run_sls(cx: &Exec, request: Request, mods: &Value) -> Result<Value, Error> {
+    let request = request.with_mods(mods);
+    let mods = mods.split_input();
     let disabled = disabled(cx, &mods);
     if !disabled.is_empty() {
         cx.set_retcode(retcode::COMPILE);
         return Ok(disabled.into());
     }
-    state_run::exclusive(cx, given, |given| {
-        let own = given.context(cx)?;
-        if let Some(refusal) = state_run::pillar_refusal(&own, given)? {
-            return Ok(refusal);
-        }
-        match compile::sls(&own, &mods, &given.saltenv_or_base(cx)) {
-            Ok(high) => state_run::run_high(&own, given, excluded(high, given)),
-            Err(faults) => Ok(refused(&own, &faults)),
-        }
+    request.run(cx, |own, request| {
+        compile::sls(own, &mods, &own.saltenv)
+            .and_then(|high| request.without_excluded(high).plan(own))
+            .map_err(refusal(own))
     })
 }
 
-fn excluded(high: HighData, given: &Given) -> HighData {
-    match &given.exclude {
-        Some(exclude) if exclude.is_true() => match exclude.as_list() {
-            Some(items) => high.excluding(items.to_vec()),
-            None => high.excluding(split_input(exclude).into_iter().map(Value::from)),
-        },
-        _ => high,
-    }
-}
-
-/// Returns the result of a highstate that has no states.
-fn no_states(comment: &str) -> Value {
+/// Returns the result of a highstate that has no states, and sets the exit code.
+fn no_states(cx: &Exec, comment: &str) -> Stop {
+    cx.set_retcode(retcode::FAILED);
     let ret = Map::new()
         .with("result", false)
         .with("comment", comment)
         .with("name", "No States")
         .with("changes", Map::new())
         .with("__run_num__", 0);
-    Map::new().with("no_|-states_|-states_|-None", ret).into()
+    Stop::Refused(Map::new().with("no_|-states_|-states_|-None", ret).into())
 }
 
 const NO_MATCH: &str =
     "No Top file or master_tops data matches found. Please see master log for details.";
 
-fn run_highstate(cx: &Exec, given: &Given, request: top::Request) -> Result<Value, Error> {
+fn run_highstate(cx: &Exec, request: Request, top: top::Request) -> Result<Value, Error> {
     if !disabled(cx, &["highstate".to_owned()]).is_empty() {
         let name = "Salt highstate run is disabled. To re-enable, run state.enable highstate";
         return Ok(Map::new()
@@ -303,90 +286,62 @@ fn run_highstate(cx: &Exec, given: &Given, request: top::Request) -> Result<Valu
             .with("comment", "Disabled")
             .into());
     }
-    let request = top::Request {
-        saltenv: given.saltenv.clone().or(request.saltenv),
-        ..request
+    let top = top::Request {
+        saltenv: request.saltenv.clone().or(top.saltenv),
+        ..top
     };
-    state_run::exclusive(cx, given, |given| {
-        let own = given.context(cx)?;
-        if let Some(refusal) = state_run::pillar_refusal(&own, given)? {
-            return Ok(refusal);
+    request.run(cx, |own, request| {
+        let high = request.without_excluded(high_of_top(own, &top)?);
+        if high.map().is_empty() {
+            return Err(no_states(own, "No states found for this minion"));
         }
-        let high = match high_of_top(&own, &request) {
-            Ok(high) => high.map(|high| excluded(high, given)),
-            Err(refusal) => return Ok(refusal),
-        };
-        let nothing = match high {
-            Some(high) if !high.map().is_empty() => {
-                return state_run::run_high(&own, given, high);
-            }
-            Some(_) => no_states("No states found for this minion"),
-            None => no_states(NO_MATCH),
-        };
-        state_run::set_retcode(&own, &nothing);
-        Ok(nothing)
+        high.plan(own).map_err(refusal(own))
     })
 }
 
-/// Returns the high data of the states that the top files assign, or `None` if they assign none.
-/// The error is the value to return if the top files are not valid.
-fn high_of_top(cx: &Exec, request: &top::Request) -> Result<Option<HighData>, Value> {
+/// Returns the high data of the states that the top files assign. It is an error if they assign
+/// none.
+fn high_of_top(cx: &Exec, request: &top::Request) -> Result<HighData, Stop> {
     let matched = top::matched(cx, request).map_err(|faults| match faults.as_slice() {
         // In Salt, a top file that fails to render is a failed state, not an error.
         [one] if one.text.starts_with("Unable to render top file") => {
             log::error(one.shown());
-            let ret = no_states(&one.text);
-            state_run::set_retcode(cx, &ret);
-            ret
+            no_states(cx, &one.text)
         }
-        faults => refused(cx, faults),
+        faults => Stop::faults(cx, faults),
     })?;
     if matched.iter().all(|(_, names)| names.is_empty()) {
-        return Ok(None);
+        return Err(no_states(cx, NO_MATCH));
     }
     let envs: Vec<String> = matched.iter().map(|(env, _)| env.clone()).collect();
     load_dynamic(cx, &envs);
-    compile::matched(cx, &matched)
-        .map(Some)
-        .map_err(|faults| refused(cx, &faults))
+    compile::matched(cx, &matched).map_err(refusal(cx))
 }
 
 fn sls_id(cx: &Exec, args: SlsId) -> Result<Value, Error> {
-    let given = given(
-        "state.sls_id",
-        &args.kwargs,
-        &[("test", &args.test), ("queue", &args.queue)],
-    );
+    let named = [("test", &args.test), ("queue", &args.queue)];
+    let request = request("state.sls_id", &args.kwargs, &named);
     let what = Value::list([args.id_.as_str().into(), args.mods.clone()]);
-    state_run::exclusive(cx, &given.of_mods(&what), |given| {
-        let own = given.context(cx)?;
-        if let Some(refusal) = state_run::pillar_refusal(&own, given)? {
-            return Ok(refusal);
-        }
-        let saltenv = given.saltenv_or_base(cx);
-        let plan = compile::shown(&own, &split_input(&args.mods), &saltenv)
-            .and_then(|high| high.plan_of_id(&own));
-        let plan = match plan {
-            Ok(plan) => plan.of_id(&args.id_),
-            Err(faults) => return Ok(refused(&own, &faults)),
-        };
+    request.with_mods(&what).run(cx, |own, _| {
+        let plan = compile::shown(own, &args.mods.split_input(), &own.saltenv)
+            .and_then(|high| high.plan_of_id(own))
+            .map_err(refusal(own))?
+            .of_id(&args.id_);
         if plan.chunks().is_empty() {
-            return Err(Error::refused(format!(
-                "No matches for ID '{}' found in SLS '{}' within saltenv '{saltenv}'",
+            return Err(Stop::Failed(Error::refused(format!(
+                "No matches for ID '{}' found in SLS '{}' within saltenv '{}'",
                 args.id_,
-                args.mods.to_text()
-            )));
+                args.mods.to_text(),
+                own.saltenv
+            ))));
         }
-        state_run::run_plan(&own, given, &plan)
+        Ok(plan)
     })
 }
 
 fn single(cx: &Exec, args: Single) -> Result<Value, Error> {
-    let given = given(
-        "state.single",
-        &args.kwargs,
-        &[("test", &args.test), ("queue", &args.queue)],
-    );
+    let named = [("test", &args.test), ("queue", &args.queue)];
+    let request = request("state.single", &args.kwargs, &named);
     let Some((module, fun)) = args.fun.split_once('.') else {
         cx.set_retcode(retcode::COMPILE);
         return Ok("Invalid function passed".into());
@@ -402,12 +357,12 @@ fn single(cx: &Exec, args: Single) -> Result<Value, Error> {
             .with("__id__", args.name.as_str())
             .with("name", args.name.as_str()),
     );
-    run_one(cx, &given, data)
+    run_one(cx, request, data)
 }
 
 fn low(cx: &Exec, args: Low) -> Result<Value, Error> {
-    let given = given("state.low", &args.kwargs, &[("queue", &args.queue)]);
-    let ret = run_one(cx, &given, args.data)?;
+    let request = request("state.low", &args.kwargs, &[("queue", &args.queue)]);
+    let ret = run_one(cx, request, args.data)?;
     // Salt returns only the result of the chunk here.
     Ok(match &ret {
         Value::Map(running) => running
@@ -417,69 +372,51 @@ fn low(cx: &Exec, args: Low) -> Result<Value, Error> {
     })
 }
 
-fn run_one(cx: &Exec, given: &Given, data: Map) -> Result<Value, Error> {
-    state_run::exclusive(cx, given, |given| {
-        let own = given.context(cx)?;
-        if let Some(refusal) = state_run::pillar_refusal(&own, given)? {
-            return Ok(refusal);
-        }
-        let plan: Plan = compile::single(data.clone());
+fn run_one(cx: &Exec, request: Request, data: Map) -> Result<Value, Error> {
+    request.run(cx, |own, _| {
+        let plan: Plan = compile::single(data);
         let errors = plan
             .chunks()
             .first()
-            .map(|low| compile::verify(low, &own))
+            .map(|low| compile::verify(low, own))
             .unwrap_or_default();
-        if !errors.is_empty() {
-            own.set_retcode(retcode::COMPILE);
-            return Ok(errors.into());
+        match errors.is_empty() {
+            true => Ok(plan),
+            false => Err(Stop::messages(own, errors)),
         }
-        state_run::run_plan(&own, given, &plan)
     })
 }
 
 fn high(cx: &Exec, args: High) -> Result<Value, Error> {
-    let given = given(
-        "state.high",
-        &args.kwargs,
-        &[("test", &args.test), ("queue", &args.queue)],
-    );
-    state_run::exclusive(cx, &given, |given| {
-        state_run::run_high(&given.context(cx)?, given, HighData::of(args.data.clone()))
-    })
+    let named = [("test", &args.test), ("queue", &args.queue)];
+    let request = request("state.high", &args.kwargs, &named);
+    run_high(cx, request, |_| Ok(HighData::of(args.data)))
 }
 
 fn template(cx: &Exec, args: Template) -> Result<Value, Error> {
-    let given = given("state.template", &args.kwargs, &[("queue", &args.queue)]);
-    let given = given.of_mods(&args.tem.as_str().into());
-    let saltenv = given.saltenv.clone().unwrap_or_default();
-    run_compiled(cx, &given, |own| {
+    let request = request("state.template", &args.kwargs, &[("queue", &args.queue)]);
+    let request = request.with_mods(&args.tem.as_str().into());
+    let saltenv = request.saltenv.clone().unwrap_or_default();
+    run_high(cx, request, |own| {
         compile::template(own, &args.tem, &saltenv)
     })
 }
 
 fn template_str(cx: &Exec, args: TemplateStr) -> Result<Value, Error> {
-    let given = given(
-        "state.template_str",
-        &args.kwargs,
-        &[("queue", &args.queue)],
-    );
-    run_compiled(cx, &given, |own| compile::template_str(own, &args.tem))
+    let named = [("queue", &args.queue)];
+    let request = request("state.template_str", &args.kwargs, &named);
+    run_high(cx, request, |own| compile::template_str(own, &args.tem))
 }
 
-fn run_compiled(
+fn run_high(
     cx: &Exec,
-    given: &Given,
-    compiled: impl Fn(&Exec) -> Result<HighData, Vec<compile::Fault>>,
+    request: Request,
+    high: impl FnOnce(&Exec) -> Result<HighData, Vec<Fault>>,
 ) -> Result<Value, Error> {
-    state_run::exclusive(cx, given, |given| {
-        let own = given.context(cx)?;
-        if let Some(refusal) = state_run::pillar_refusal(&own, given)? {
-            return Ok(refusal);
-        }
-        match compiled(&own) {
-            Ok(high) => state_run::run_high(&own, given, high),
-            Err(faults) => Ok(refused(&own, &faults)),
-        }
+    request.run(cx, |own, _| {
+        high(own)
+            .and_then(|high| high.plan(own))
+            .map_err(refusal(own))
     })
 }
 
@@ -495,8 +432,8 @@ fn orchestrate(cx: &Exec, args: Orchestrate) -> Result<Value, Error> {
         more.into_iter()
             .filter_map(|(key, value)| value.map(|value| (key, value))),
     );
-    let given = Given::of("state.orchestrate", &kwargs);
-    run_orchestration(cx, &given, &args.mods, None)
+    let request = Request::from_kwargs("state.orchestrate", &kwargs);
+    run_orchestration(cx, request, &args.mods, None)
 }
 
 fn orch(cx: &Exec, args: Orch) -> Result<Value, Error> {
@@ -532,11 +469,11 @@ fn orch(cx: &Exec, args: Orch) -> Result<Value, Error> {
 /// When it cannot start.
 pub(crate) fn run_orchestration(
     cx: &Exec,
-    given: &Given,
+    request: Request,
     mods: &Value,
     announced: Option<&Value>,
 ) -> Result<Value, Error> {
-    if let Some(pillar) = given
+    if let Some(pillar) = request
         .pillar
         .as_ref()
         .filter(|pillar| !matches!(pillar, Value::Map(_)))
@@ -547,13 +484,14 @@ pub(crate) fn run_orchestration(
         )));
     }
     let args = [mods.clone()];
-    orchestration::orchestration(cx, &given.jid, announced, &args, || {
+    let jid = request.jid.clone();
+    orchestration::orchestration(cx, &jid, announced, &args, || {
         let own = cx.apart();
         if cx.run.is_none() {
             // The minions of a master sync when they start. Here the sync happens now.
-            load_for_orchestration(&own, &[given.saltenv_or_base(cx)]);
+            load_for_orchestration(&own, &[request.saltenv_or_base(cx)]);
         }
-        let running = run_sls(&own, given, mods)?;
+        let running = run_sls(&own, request, mods)?;
         let data = Map::new().with(cx.opts().id(), running);
         let code = i64::from(!orchestration::check_result(&Value::Map(data.clone())));
         cx.set_retcode(code);

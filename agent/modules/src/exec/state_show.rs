@@ -15,7 +15,7 @@ use value::json::{self, Layout};
 use value::{Map, Value};
 
 use crate::event_bus::Listener;
-use crate::state_run::{Given, pillar_refusal, refused, set_retcode, split_input};
+use crate::state_run::{Request, refused, retcode};
 
 ::state::exec_module! {
     /// Apply states to this machine, and show their data.
@@ -155,30 +155,24 @@ use crate::state_run::{Given, pillar_refusal, refused, set_retcode, split_input}
 }
 
 /// Returns the context in which states are shown. A pillar that fails to render is an error.
-fn shown_in(cx: &Exec, given: &Given) -> Result<Exec, Error> {
-    let own = given.context(cx)?;
-    match pillar_refusal(&own, given)? {
-        None => Ok(own),
-        Some(refusal) => {
-            let errors: Vec<String> = refusal
-                .as_list()
-                .unwrap_or_default()
-                .iter()
-                .skip(1)
-                .map(Value::to_text)
-                .collect();
-            Err(Error::refused(format!(
-                "Pillar failed to render\n{}",
-                errors.join("\n")
-            )))
-        }
+fn shown_in(cx: &Exec, request: &Request) -> Result<Exec, Error> {
+    let own = request.context(cx)?;
+    let faults = request.pillar_faults(&own)?;
+    if faults.is_empty() {
+        return Ok(own);
     }
+    own.set_retcode(retcode::PILLAR);
+    let errors = faults.iter().skip(1).map(|fault| fault.text.as_str());
+    Err(Error::refused(format!(
+        "Pillar failed to render\n{}",
+        errors.collect::<Vec<_>>().join("\n")
+    )))
 }
 
-fn given(kwargs: &Map, test: Option<&Value>) -> Given {
-    Given {
+fn request(kwargs: &Map, test: Option<&Value>) -> Request {
+    Request {
         test: test.cloned(),
-        ..Given::of("state.show", kwargs)
+        ..Request::from_kwargs("state.show", kwargs)
     }
 }
 
@@ -187,21 +181,21 @@ fn or_refused(cx: &Exec, shown: Result<Value, Vec<Fault>>) -> Value {
     shown.unwrap_or_else(|faults| refused(cx, &faults))
 }
 
-fn high_of(cx: &Exec, given: &Given, mods: &Value) -> Result<HighData, Vec<Fault>> {
-    compile::shown(cx, &split_input(mods), &given.saltenv_or_base(cx))
+fn high_of(cx: &Exec, mods: &Value) -> Result<HighData, Vec<Fault>> {
+    compile::shown(cx, &mods.split_input(), &cx.saltenv)
 }
 
 fn show_sls(cx: &Exec, args: ShowSls) -> Result<Value, Error> {
-    let given = given(&args.kwargs, args.test.as_ref());
-    let own = shown_in(cx, &given)?;
+    let request = request(&args.kwargs, args.test.as_ref());
+    let own = shown_in(cx, &request)?;
     Ok(or_refused(
         &own,
-        high_of(&own, &given, &args.mods).map(|high| high.map().clone().into()),
+        high_of(&own, &args.mods).map(|high| high.map().clone().into()),
     ))
 }
 
-fn low_of(cx: &Exec, given: &Given, mods: &Value) -> Result<Plan, Vec<Fault>> {
-    high_of(cx, given, mods)?.plan_as_written(cx)
+fn low_of(cx: &Exec, mods: &Value) -> Result<Plan, Vec<Fault>> {
+    high_of(cx, mods)?.plan_as_written(cx)
 }
 
 fn lows(plan: &Plan) -> Value {
@@ -209,72 +203,68 @@ fn lows(plan: &Plan) -> Value {
 }
 
 fn show_low_sls(cx: &Exec, args: ShowLowSls) -> Result<Value, Error> {
-    let given = given(&args.kwargs, args.test.as_ref());
-    let own = shown_in(cx, &given)?;
+    let request = request(&args.kwargs, args.test.as_ref());
+    let own = shown_in(cx, &request)?;
     Ok(or_refused(
         &own,
-        low_of(&own, &given, &args.mods).map(|plan| lows(&plan)),
+        low_of(&own, &args.mods).map(|plan| lows(&plan)),
     ))
 }
 
 /// Returns the SLS files that the top files assign to this minion.
-fn top_of(cx: &Exec, given: &Given) -> Result<top::Matched, Vec<Fault>> {
-    let request = top::Request::of(cx);
+fn top_of(cx: &Exec, request: &Request) -> Result<top::Matched, Vec<Fault>> {
+    let top = top::Request::of(cx);
     top::matched(
         cx,
         &top::Request {
-            saltenv: given.saltenv.clone().or(request.saltenv),
-            ..request
+            saltenv: request.saltenv.clone().or(top.saltenv),
+            ..top
         },
     )
 }
 
 fn show_highstate(cx: &Exec, args: ShowHighstate) -> Result<Value, Error> {
-    let given = given(&args.kwargs, None);
-    let own = shown_in(cx, &given)?;
-    let high = top_of(&own, &given).and_then(|matched| compile::matched(&own, &matched));
-    let ret = or_refused(&own, high.map(|high| high.map().clone().into()));
-    if matches!(ret, Value::List(_)) {
-        set_retcode(&own, &ret);
-    }
-    Ok(ret)
+    let request = request(&args.kwargs, None);
+    let own = shown_in(cx, &request)?;
+    let high = top_of(&own, &request).and_then(|matched| compile::matched(&own, &matched));
+    Ok(or_refused(&own, high.map(|high| high.map().clone().into())))
 }
 
-fn plan_of_top(cx: &Exec, given: &Given) -> Result<Plan, Vec<Fault>> {
-    compile::matched(cx, &top_of(cx, given)?)?.plan(cx)
+fn plan_of_top(cx: &Exec, request: &Request) -> Result<Plan, Vec<Fault>> {
+    compile::matched(cx, &top_of(cx, request)?)?.plan(cx)
 }
 
 fn show_lowstate(cx: &Exec, args: ShowLowstate) -> Result<Value, Error> {
-    let given = given(&args.kwargs, None);
-    let own = shown_in(cx, &given)?;
+    let request = request(&args.kwargs, None);
+    let own = shown_in(cx, &request)?;
     Ok(or_refused(
         &own,
-        plan_of_top(&own, &given).map(|plan| lows(&plan)),
+        plan_of_top(&own, &request).map(|plan| lows(&plan)),
     ))
 }
 
 fn show_states(cx: &Exec, args: ShowStates) -> Result<Value, Error> {
-    let given = given(&args.kwargs, None);
-    let own = shown_in(cx, &given)?;
+    let request = request(&args.kwargs, None);
+    let own = shown_in(cx, &request)?;
     Ok(or_refused(
         &own,
-        plan_of_top(&own, &given).map(|plan| Value::list(plan.states())),
+        plan_of_top(&own, &request).map(|plan| Value::list(plan.states())),
     ))
 }
 
 fn show_top(cx: &Exec, args: ShowTop) -> Result<Value, Error> {
-    let given = given(&args.kwargs, None);
-    let own = shown_in(cx, &given)?;
+    let request = request(&args.kwargs, None);
+    let own = shown_in(cx, &request)?;
     Ok(or_refused(
         &own,
-        top_of(&own, &given).map(|matched| matched.into_iter().collect()),
+        top_of(&own, &request).map(|matched| matched.into_iter().collect()),
     ))
 }
 
 fn show_state_usage(cx: &Exec, args: ShowStateUsage) -> Result<Value, Error> {
-    let given = given(&args.kwargs, None);
-    let own = shown_in(cx, &given)?;
-    let matched = match top_of(&own, &given) {
+    let request = request(&args.kwargs, None);
+    let own = shown_in(cx, &request)?;
+    let matched = match top_of(&own, &request) {
         Ok(matched) => matched,
         Err(faults) => return Ok(refused(&own, &faults)),
     };
@@ -301,28 +291,28 @@ fn show_state_usage(cx: &Exec, args: ShowStateUsage) -> Result<Value, Error> {
 }
 
 fn sls_exists(cx: &Exec, args: SlsExists) -> Result<Value, Error> {
-    let given = given(&args.kwargs, args.test.as_ref());
-    let own = shown_in(cx, &given)?.apart();
-    Ok(high_of(&own, &given, &args.mods).is_ok().into())
+    let request = request(&args.kwargs, args.test.as_ref());
+    let own = shown_in(cx, &request)?.apart();
+    Ok(high_of(&own, &args.mods).is_ok().into())
 }
 
 fn id_exists(cx: &Exec, args: IdExists) -> Result<Value, Error> {
-    let given = given(&args.kwargs, args.test.as_ref());
-    let own = shown_in(cx, &given)?;
-    let plan = match low_of(&own, &given, &args.mods) {
+    let request = request(&args.kwargs, args.test.as_ref());
+    let own = shown_in(cx, &request)?;
+    let plan = match low_of(&own, &args.mods) {
         Ok(plan) => plan,
         Err(faults) => return Ok(refused(&own, &faults)),
     };
     let has = |id: &String| plan.chunks().iter().any(|low| low.id == *id);
-    Ok(split_input(&args.ids).iter().all(has).into())
+    Ok(args.ids.split_input().iter().all(has).into())
 }
 
 fn graph(cx: &Exec, args: Graph) -> Result<Value, Error> {
-    let given = given(&args.kwargs, args.test.as_ref());
-    let own = shown_in(cx, &given)?;
+    let request = request(&args.kwargs, args.test.as_ref());
+    let own = shown_in(cx, &request)?;
     Ok(or_refused(
         &own,
-        low_of(&own, &given, &args.mods).map(|plan| dot(&plan).into()),
+        low_of(&own, &args.mods).map(|plan| dot(&plan).into()),
     ))
 }
 
@@ -392,7 +382,7 @@ fn told(messages: &[String]) -> Value {
 fn disable(cx: &Exec, args: Disable) -> Result<Value, Error> {
     let (mut off, mut messages) = (switched_off(cx), Vec::new());
     let before = off.len();
-    for name in split_input(&args.states) {
+    for name in args.states.split_input() {
         if off.contains(&name.as_str().into()) {
             messages.push(format!("Info: {name} state already disabled."));
         } else {
@@ -409,7 +399,7 @@ fn disable(cx: &Exec, args: Disable) -> Result<Value, Error> {
 fn enable(cx: &Exec, args: Enable) -> Result<Value, Error> {
     let (mut off, mut messages) = (switched_off(cx), Vec::new());
     let before = off.len();
-    for name in split_input(&args.states) {
+    for name in args.states.split_input() {
         match off.iter().position(|known| known.as_str() == Some(&name)) {
             Some(at) => {
                 off.remove(at);

@@ -148,11 +148,7 @@ fn list_jobs(cx: &Exec, args: ListJobs) -> Result<Value, Error> {
 
 fn searched(shown: &Map, key: &str, globs: Option<&Value>) -> bool {
     let text = shown.get(key).map(Value::to_text).unwrap_or_default();
-    globs.is_none_or(|globs| {
-        crate::state_run::split_input(globs)
-            .iter()
-            .any(|glob| fnmatch(glob, &text))
-    })
+    globs.is_none_or(|globs| globs.split_input().iter().any(|glob| fnmatch(glob, &text)))
 }
 
 fn not_found(jid: &str) -> Error {

@@ -5,7 +5,7 @@ use ::state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::state::run_orchestration;
-use crate::state_run::Given;
+use crate::state_run::Request;
 
 ::state::exec_module! {
     /// Run orchestrations.
@@ -240,8 +240,8 @@ fn orchestrate(cx: &Exec, args: Orchestrate) -> Result<Value, Error> {
         more.into_iter()
             .filter_map(|(key, value)| value.map(|value| (key, value))),
     );
-    let given = Given::of("state.orchestrate", &kwargs);
-    run_orchestration(cx, &given, &args.mods, kwargs.get("orchestration_jid"))
+    let request = Request::from_kwargs("state.orchestrate", &kwargs);
+    run_orchestration(cx, request, &args.mods, kwargs.get("orchestration_jid"))
 }
 
 fn orch(cx: &Exec, args: Orch) -> Result<Value, Error> {

@@ -572,7 +572,7 @@ fn waited(cx: &Exec, args: WaitForEvent) -> Result<Ret, Error> {
             false => Seen::Other,
         }
     };
-    let own = cx.run.as_ref().and_then(|run| run.kept.events.clone());
+    let own = cx.run.as_ref().and_then(|run| run.record.events.clone());
     let events = own.map_or_else(|| EventLog::of_step(cx, name).map(Arc::new), Ok)?;
     let step = cx.low.as_ref().map(|low| low.tag()).unwrap_or_default();
     let complete = events.wait(&step, started + timeout, &mut look)?;

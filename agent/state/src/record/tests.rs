@@ -25,8 +25,8 @@ fn scratch() -> (tempfile::TempDir, Exec) {
     (folder, cx)
 }
 
-fn asked(jid: &str) -> Asked<'_> {
-    Asked {
+fn invocation(jid: &str) -> Invocation<'_> {
+    Invocation {
         jid,
         fun: "state.apply",
         args: vec!["web"].into(),
@@ -36,7 +36,7 @@ fn asked(jid: &str) -> Asked<'_> {
 
 fn recorded_run(cx: &Exec, jid: &str) -> PathBuf {
     let plan = Plan::of_chunks(vec![chunk("a", "nop"), chunk("b", "fail_without_changes")]);
-    let record = Record::start(cx, &asked(jid), &plan).unwrap();
+    let record = Record::start(cx, &invocation(jid), &plan).unwrap();
     run(cx, &plan, &record);
     record.end(cx, 2);
     record.path().to_path_buf()
@@ -62,7 +62,7 @@ fn a_run_is_read_as_it_was_written() {
         .unwrap();
     assert_eq!(b.get("result"), Some(&false.into()));
     assert_eq!(read.end.unwrap().get("retcode"), Some(&2.into()));
-    assert!(Record::start(&cx, &asked(JID), &Plan::default()).is_err());
+    assert!(Record::start(&cx, &invocation(JID), &Plan::default()).is_err());
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn the_oldest_finished_records_make_room() {
     let (_folder, cx) = scratch();
     let jid = |n: u32| format!("202511201227021234{n:02}");
     // The first did not finish.
-    drop(Record::start(&cx, &asked(&jid(0)), &Plan::default()).unwrap());
+    drop(Record::start(&cx, &invocation(&jid(0)), &Plan::default()).unwrap());
     for n in 1..8 {
         recorded_run(&cx, &jid(n));
     }
@@ -143,7 +143,7 @@ fn a_record_of_an_older_version_is_read() {
 fn what_is_taken_up_is_read_with_what_came_before() {
     let (_folder, cx) = scratch();
     let plan = Plan::of_chunks(vec![chunk("a", "nop"), chunk("b", "nop")]);
-    let record = Record::start(&cx, &asked(JID), &plan).unwrap();
+    let record = Record::start(&cx, &invocation(JID), &plan).unwrap();
     let ret = Map::new().with("result", true);
     let [a, b] = ["a", "b"].map(|id| format!("test_|-{id}_|-{id}_|-nop"));
     record.returned(&cx, &a, &ret);
@@ -177,7 +177,7 @@ fn what_is_taken_up_is_read_with_what_came_before() {
 fn lines_without_room_are_written_when_there_is_some_or_the_record_goes() {
     let (_folder, cx) = scratch();
     let plan = Plan::of_chunks(vec![chunk("a", "nop"), chunk("b", "nop")]);
-    let record = Record::start(&cx, &asked(JID), &plan).unwrap();
+    let record = Record::start(&cx, &invocation(JID), &plan).unwrap();
     let full = || OpenOptions::new().append(true).open("/dev/full").unwrap();
     let swap = |file| std::mem::replace(&mut record.written.lock().unwrap().file, file);
     let ret = Map::new().with("result", true);

@@ -209,12 +209,12 @@ fn unwanted(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
     }))
 }
 
-/// Calls the function itself, through the run's [`Foresight`](crate::foresight::Foresight) if it
+/// Calls the function itself, through the run's [`Previewer`](crate::previewer::Previewer) if it
 /// has one.
 pub(super) fn acted(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> {
-    match &cx.foresight {
+    match &cx.previewer {
         None => invoked(cx, low, function),
-        Some(foresight) => foresight.called(cx, low, &|cx| invoked(cx, low, function)),
+        Some(previewer) => previewer.called(cx, low, &|cx| invoked(cx, low, function)),
     }
 }
 
@@ -257,12 +257,12 @@ fn umask_of(low: &Low) -> Result<Option<Umask>, Error> {
 /// # Errors
 /// When the chunk must not begin.
 fn note_begin(cx: &Exec, low: &Low) -> Result<(), Error> {
-    let kept = cx.run.as_ref().map(|run| &run.kept);
-    if let Some(kept) = kept.filter(|_| !cx.test)
-        && let Some(record) = &kept.record
+    let own = cx.run.as_ref().map(|run| &run.record);
+    if let Some(own) = own.filter(|_| !cx.test)
+        && let Some(record) = &own.record
         && let policy = Policy::of(low)
         && policy != Policy::Redo
-        && !record.begins(cx, &kept.part, &own_tag(low), policy)
+        && !record.begins(cx, &own.part, &own_tag(low), policy)
         && low.data.contains("resume")
     {
         return Err("not started: it must not run twice, and its start cannot be recorded".into());

@@ -21,8 +21,8 @@ impl Run<'_> {
 
     /// Returns whether the run that this one resumes had started to compensate.
     pub(super) fn was_compensating(&self) -> bool {
-        let kept = self.kept();
-        kept.compensating.contains(&kept.part)
+        let own = self.record();
+        own.compensating.contains(&own.part)
     }
 
     /// Runs the compensating chunks of those that had succeeded, the last first, if something
@@ -39,9 +39,9 @@ impl Run<'_> {
             "The run has failed: running {} compensating states",
             owed.len()
         ));
-        let kept = self.kept();
-        if let Some(record) = kept.record.as_ref().filter(|_| !self.was_compensating()) {
-            record.compensates(&self.cx, &kept.part);
+        let own = self.record();
+        if let Some(record) = own.record.as_ref().filter(|_| !self.was_compensating()) {
+            record.compensates(&self.cx, &own.part);
         }
         self.run_steps(owed.into_iter().map(|index| (index, false)));
     }

@@ -9,7 +9,7 @@ use value::{Map, Value};
 use super::clock::Stamp;
 use super::parallel::Parallel;
 use super::requisite::Status;
-use super::{Kept, Observer, RunState, call, event, pause};
+use super::{Observer, RunRecord, RunState, call, event, pause};
 use crate::compile::Plan;
 use crate::exec::Exec;
 use crate::low::{Low, RequisiteKind, When};
@@ -101,10 +101,10 @@ impl<'a> Run<'a> {
         plan: &'a Plan,
         observer: &'a dyn Observer,
         jid: &str,
-        mut kept: Kept,
+        mut record: RunRecord,
     ) -> Self {
         let lows = plan.chunks();
-        let earlier = std::mem::take(&mut kept.returns);
+        let earlier = std::mem::take(&mut record.returns);
         let (resumed, next_number) = (!earlier.is_empty(), next_number(&earlier));
         let before: Vec<Value> = earlier.keys().cloned().collect();
         let state = Arc::new(RunState {
@@ -113,7 +113,7 @@ impl<'a> Run<'a> {
             lowstate: lows.iter().map(|low| low.data.clone()).collect(),
             // A chunk that has a return is not called.
             running: Mutex::new(earlier),
-            kept,
+            record,
         });
         let disabled = cx.opts().texts("disabled_requisites");
         let mut cx = cx.clone();
@@ -195,8 +195,8 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the run's part of its record.
-    pub(super) fn kept(&self) -> &Kept {
-        &self.state.kept
+    pub(super) fn record(&self) -> &RunRecord {
+        &self.state.record
     }
 
     /// Returns whether a return so far is a failure. Only tags for which `counts` is true are
@@ -538,8 +538,8 @@ impl<'a> Run<'a> {
     /// Reports a final return to the observers.
     fn tell(&self, tag: &Value, low: &Low, ret: &Map) {
         event::fire(&self.cx, &self.state.jid, low, ret, self.length);
-        if let Some(foresight) = &self.cx.foresight {
-            foresight.returned(&self.cx, low, ret);
+        if let Some(previewer) = &self.cx.previewer {
+            previewer.returned(&self.cx, low, ret);
         }
         self.tell_returned(tag.as_str().unwrap_or_default(), ret);
     }

@@ -64,12 +64,12 @@ pub struct EventLog {
 struct Listener {
     /// The tag patterns that the run's steps wait for.
     wanted: Vec<String>,
-    kept: Mutex<Kept>,
+    buffer: Mutex<Buffer>,
     arrived: Condvar,
 }
 
 #[derive(Default)]
-struct Kept {
+struct Buffer {
     events: Vec<Event>,
     bytes: usize,
     /// The number of the next event, if the bus does not number events.
@@ -132,7 +132,7 @@ impl EventLog {
         let from = heard.next;
         let listener = Arc::new(Listener {
             wanted,
-            kept: Mutex::new(Kept::of(heard)),
+            buffer: Mutex::new(Buffer::of(heard)),
             arrived: Condvar::new(),
         });
         let sink = Arc::clone(&listener);
@@ -150,13 +150,13 @@ impl EventLog {
     /// Records the events received so far, and all later ones.
     pub fn note_in(self: &Arc<Self>, record: &Arc<Record>, part: &str) {
         record.add_log(self);
-        let mut kept = self.listener.lock();
+        let mut buffer = self.listener.lock();
         if let Some(start) = self.subscription.start() {
             record.hears(part, start);
         }
-        let new = kept.events.iter().skip(kept.noted);
+        let new = buffer.events.iter().skip(buffer.noted);
         new.for_each(|event| record.heard(part, event));
-        kept.record = Some((Arc::clone(record), part.to_owned()));
+        buffer.record = Some((Arc::clone(record), part.to_owned()));
     }
 
     /// Receives every event that was fired before this call.
@@ -175,22 +175,22 @@ impl EventLog {
         deadline: Instant,
         look: &mut dyn FnMut(&Event) -> Seen,
     ) -> Result<bool, Error> {
-        let mut kept = self.listener.lock();
-        let before = kept.taken.clone();
+        let mut buffer = self.listener.lock();
+        let before = buffer.taken.clone();
         let (mut next, mut taken) = (0, Vec::new());
         let complete = loop {
-            let complete = kept.look(&mut next, &before, &mut taken, look);
+            let complete = buffer.look(&mut next, &before, &mut taken, look);
             let left = deadline.saturating_duration_since(Instant::now());
             if complete || left.is_zero() {
                 break complete;
             }
-            if kept.is_full {
+            if buffer.is_full {
                 return Err(full());
             }
-            let waited = self.listener.arrived.wait_timeout(kept, left);
-            kept = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let waited = self.listener.arrived.wait_timeout(buffer, left);
+            buffer = waited.unwrap_or_else(PoisonError::into_inner).0;
         };
-        kept.took(step, &taken);
+        buffer.took(step, &taken);
         Ok(complete)
     }
 }
@@ -202,8 +202,8 @@ fn full() -> Error {
 }
 
 impl Listener {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Buffer> {
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps an event if a step waits for its tag.
@@ -215,7 +215,7 @@ impl Listener {
     }
 }
 
-impl Kept {
+impl Buffer {
     fn of(heard: Heard) -> Self {
         let taken = heard.taken.values().flatten().copied();
         let numbers = heard.events.iter().map(|event| event.number).chain(taken);
@@ -302,7 +302,7 @@ mod tests {
     fn log_of(wanted: &str) -> Arc<EventLog> {
         let listener = Listener {
             wanted: vec![wanted.to_owned()],
-            kept: Mutex::default(),
+            buffer: Mutex::default(),
             arrived: Condvar::new(),
         };
         Arc::new(EventLog {

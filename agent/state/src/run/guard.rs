@@ -87,10 +87,10 @@ pub(super) fn skipped(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
 /// Records which guard it was and the exit status of its command, because the return does not
 /// contain them.
 fn note(cx: &Exec, low: &Low, verdicts: &[(&str, Verdict)]) {
-    let kept = cx.run.as_ref().map(|run| &run.kept);
-    let Some(record) = kept
-        .filter(|kept| kept.part.is_empty())
-        .and_then(|kept| kept.record.as_ref())
+    let own = cx.run.as_ref().map(|run| &run.record);
+    let Some(record) = own
+        .filter(|own| own.part.is_empty())
+        .and_then(|own| own.record.as_ref())
     else {
         return;
     };

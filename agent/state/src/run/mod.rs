@@ -46,12 +46,12 @@ pub struct RunState {
     /// The returns so far, by tag (Salt's `__running__`).
     pub running: Mutex<Map>,
     /// The run's part of a record.
-    pub kept: Kept,
+    pub record: RunRecord,
 }
 
 /// The part of a record that belongs to a run.
 #[derive(Clone, Debug, Default)]
-pub struct Kept {
+pub struct RunRecord {
     /// The record; `None` if none is kept.
     pub record: Option<Arc<Record>>,
     /// A record that only receives changes, for a run whose returns are not recorded.
@@ -70,7 +70,7 @@ pub struct Kept {
     pub events: Option<Arc<EventLog>>,
 }
 
-impl Kept {
+impl RunRecord {
     /// Returns the record that receives each change before it is made.
     #[must_use]
     pub fn noted(&self) -> Option<&Arc<Record>> {
@@ -79,7 +79,7 @@ impl Kept {
 
     /// Adds the log of the run's events, and connects the log to the run's record.
     #[must_use]
-    pub fn listening(self, events: Option<Arc<EventLog>>) -> Self {
+    pub fn with_events(self, events: Option<Arc<EventLog>>) -> Self {
         if let (Some(events), Some(record)) = (&events, &self.record) {
             events.note_in(record, &self.part);
         }
@@ -87,7 +87,7 @@ impl Kept {
     }
 }
 
-impl Observer for Kept {
+impl Observer for RunRecord {
     fn returned(&self, cx: &Exec, tag: &str, ret: &Map) {
         match &self.record {
             Some(record) if self.part.is_empty() => record.returned(cx, tag, ret),
@@ -127,13 +127,13 @@ pub fn run(cx: &Exec, plan: &Plan, observer: &dyn Observer) -> Map {
 
 /// Like [`run`], under a given job id.
 pub fn run_as(cx: &Exec, plan: &Plan, observer: &dyn Observer, jid: &str) -> Map {
-    engine::Run::new(cx, plan, observer, jid, Kept::default()).finished()
+    engine::Run::new(cx, plan, observer, jid, RunRecord::default()).finished()
 }
 
 /// Like [`run_as`], for a run with a record. The record receives each return, and chunks that
 /// already have a return in it are not executed again.
-pub fn run_kept(cx: &Exec, plan: &Plan, kept: Kept, jid: &str) -> Map {
-    engine::Run::new(cx, plan, &kept.clone(), jid, kept).finished()
+pub fn run_recorded(cx: &Exec, plan: &Plan, record: RunRecord, jid: &str) -> Map {
+    engine::Run::new(cx, plan, &record.clone(), jid, record).finished()
 }
 
 /// Reports to onlookers that a chunk is called, or called in test mode for `prereq`.

@@ -23,7 +23,6 @@ pub(crate) use client::{CLIENT_SECONDS, Client, Kind, program};
 pub(crate) use lists::create_volume as make_volume;
 pub(crate) use translate::repacked;
 
-use crate::state_run::split_input;
 use containers::{Removal, Running};
 use create::{Asked, patience};
 
@@ -392,7 +391,7 @@ fn compare_networks(cx: &Exec, args: CompareNetworks) -> Result<Value, Error> {
 
 fn words(value: &Value) -> Vec<String> {
     match value.is_true() {
-        true => split_input(value),
+        true => value.split_input(),
         false => Vec::new(),
     }
 }

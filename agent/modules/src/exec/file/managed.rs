@@ -354,7 +354,7 @@ pub(crate) fn changes(cx: &Exec, request: &Request) -> Result<(Map, bool), Error
     request.keep_mode(cx)?;
     let now = stat::of(&request.name, request.follow).ok();
     let mut changes = Map::new();
-    if let (Some(body), Some(_)) = (&found.body, &cx.foresight)
+    if let (Some(body), Some(_)) = (&found.body, &cx.previewer)
         && !body.is_in(&request.name)
     {
         let name = Path::new(&request.name);

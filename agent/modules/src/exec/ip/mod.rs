@@ -147,7 +147,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// In test mode, reports the contents that the files would have to the foresight of the run.
+    /// In test mode, reports the contents that the files would have to the previewer of the run.
     pub(crate) fn foretell(&self, cx: &Exec) {
         for file in &self.files {
             fs::would_hold(cx, Path::new(&file.path), || Ok(&file.text));

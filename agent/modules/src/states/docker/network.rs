@@ -6,7 +6,6 @@ use value::networks::Network;
 use value::{Map, Value};
 
 use crate::exec::docker::{Client, Kind, compare, containers, create, drop_network};
-use crate::state_run::split_input;
 
 /// The name of the temporary network that is created only for a comparison.
 const WANTED: &str = "pinch-wanted-network";
@@ -43,7 +42,7 @@ state::state_module! {
 /// exist or do not run.
 fn wanted(client: &Client<'_>, given: &Value) -> Result<(Map, Vec<String>), Error> {
     let names = match given.is_true() {
-        true => split_input(given),
+        true => given.split_input(),
         false => Vec::new(),
     };
     let (mut running, mut missing, mut stopped) = (Map::new(), Vec::new(), Vec::new());

@@ -10,7 +10,6 @@ use crate::exec::docker::compare::{self, AUTOMATIC, from_to};
 use crate::exec::docker::containers::{self, Removal, WANTED};
 use crate::exec::docker::create::Asked;
 use crate::exec::docker::{Client, Kind, images, repacked, send};
-use crate::state_run::split_input;
 
 /// The arguments of the state.
 pub(super) struct Request<'a> {
@@ -34,7 +33,7 @@ pub(super) fn networks(client: &Client<'_>, given: &Value) -> Result<Map, Ret> {
     let failed = |text: &str| Ret::failed(text.to_owned());
     let given = match given {
         Value::Null => return Ok(Map::new()),
-        Value::Str(_) => Value::from(split_input(given)),
+        Value::Str(_) => Value::from(given.split_input()),
         other => other.clone(),
     };
     let items = match &given {
@@ -106,7 +105,7 @@ fn config_of(given: &Value) -> Result<Map, ()> {
     };
     for key in ["links", "aliases"] {
         if let Some(words) = config.get(key).filter(|words| !words.is_null()) {
-            let words = split_input(words);
+            let words = words.split_input();
             config.insert(key, words);
         }
     }

@@ -1,4 +1,4 @@
-//! [`Foresight`]: an observer that examines a run before it happens, for `pinch plan` and `pinch
+//! [`Previewer`]: an observer that examines a run before it happens, for `pinch plan` and `pinch
 //! apply`. An ordinary run has none.
 
 use std::path::Path;
@@ -15,7 +15,7 @@ pub type Call<'a> = &'a dyn Fn(&Exec) -> Result<Map, Error>;
 
 /// An observer that the engine calls at each point of a run where the actual run can differ from
 /// the plan.
-pub trait Foresight: Send + Sync {
+pub trait Previewer: Send + Sync {
     /// Called before the chunks of a plan run, in test mode or to apply changes. For a plan inside
     /// another one, `cx.low` is the step that runs it.
     ///

@@ -1,4 +1,4 @@
-//! [`Footprint`]: the part of the machine that a chunk works on, as far as its function shows.
+//! [`Effects`]: the part of the machine that a chunk works on, as far as its function shows.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use value::Value;
 
 /// The part of the machine that a chunk works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Footprint {
+pub(crate) enum Effects {
     /// No part of the machine.
     Nothing,
     /// These files and folders.
@@ -53,8 +53,8 @@ const SHALLOW: &[&str] = &[
 /// The modules whose functions run something that their arguments name.
 const COMMANDS: &[&str] = &["cmd", "event", "http", "module", "salt"];
 
-impl Footprint {
-    /// Returns the footprint of a chunk.
+impl Effects {
+    /// Returns the effects of a chunk.
     pub(crate) fn of(low: &Low) -> Self {
         match (low.state.as_str(), low.fun.as_str()) {
             ("test", _) => Self::Nothing,
@@ -64,7 +64,7 @@ impl Footprint {
         }
     }
 
-    /// Returns the places of the footprint.
+    /// Returns the places of the effects.
     pub(crate) fn places(&self) -> &[Place] {
         match self {
             Self::Files(places) => places,
@@ -72,7 +72,7 @@ impl Footprint {
         }
     }
 
-    /// Returns whether two footprints have a path in common.
+    /// Returns whether two effects have a path in common.
     pub(crate) fn meets(&self, other: &Self) -> bool {
         let meet = |place: &Place| other.places().iter().any(|other| place.meets(other));
         self.places().iter().any(meet)
