@@ -2,7 +2,7 @@
 //! are cut at any point, so that what was sent is lost, comes late or comes twice, while either side is started again. In the end
 //! every event is there once and in its order, and every return once.
 //!
-//! Real are the spool, the store and its commands. The rule by which records are sent (`minion::deliver`: a return comes when
+//! Real are the spool, the store and its commands. The rule by which records are sent (`minion/src/uplink/deliver.rs`: a return comes when
 //! everything before it is safe) and the master's handling of a frame are written here once more, without their tasks and sockets:
 //! those are what `tests/e2e/fleet` runs. To see that nothing passes unnoticed, a sender that breaks the rule must be found out.
 //!

@@ -13,6 +13,7 @@ mod modules;
 mod signatures;
 mod source;
 mod sources;
+mod uplink;
 mod waits;
 mod words;
 

@@ -1,6 +1,7 @@
 //! Runs the daemon's beacons when they are due or the kernel reports something, and turns what they
 //! report into events.
 
+use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,18 +16,23 @@ use smol::channel::bounded;
 use smol::future::FutureExt;
 use state::exec::Exec;
 use state::opts::Opts;
-use value::{Map, Value, jid, log};
-use wire::Event;
+use value::{Map, Value, log};
 
 use crate::beacons::{Beacons, Fired, manage};
-use crate::daemon::Shared;
 use crate::functions::registry;
+use crate::jobs::Jobs;
+use crate::reactor::tell_machine;
 use crate::schedule::Now;
-use crate::uplink::deliver::Wakeup;
+use crate::uplink::{Upstreams, event};
+use crate::wakeup::Wakeup;
 
-/// The beacons, and the configuration that they are made from.
+/// The beacons, the configuration that they are made from, and the parts of the daemon that run
+/// them.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct BeaconLoop {
+    opts: Opts,
+    jobs: Arc<Jobs>,
+    upstreams: Upstreams,
     beacons: Mutex<Beacons>,
     made_of: Mutex<MadeOf>,
     changed: Wakeup,
@@ -52,12 +58,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Watch {
-    pub(crate) fn new(opts: &Opts) -> Self {
+impl BeaconLoop {
+    pub(crate) fn new(opts: &Opts, jobs: Arc<Jobs>, upstreams: Upstreams) -> Self {
         let (config, pillar) = (of_config(&opts.map), Map::new());
         let beacons = Beacons::new(opts.id(), &config, &pillar, Now::read().running);
         tell_faults(&beacons);
         Self {
+            opts: opts.clone(),
+            jobs,
+            upstreams,
             beacons: Mutex::new(beacons),
             made_of: Mutex::new(MadeOf {
                 configured: config.clone(),
@@ -128,26 +137,19 @@ fn tell_faults(beacons: &Beacons) {
     }
 }
 
-impl Shared {
+impl BeaconLoop {
     /// Runs the beacons for as long as the daemon runs.
-    pub(crate) async fn watch(self: &Arc<Self>) {
+    pub(crate) async fn run(self: &Arc<Self>) -> Infallible {
         loop {
-            let shared = self.clone();
-            let (fired, next) = smol::unblock(move || shared.looked()).await;
+            let this = self.clone();
+            let (fired, next) = smol::unblock(move || this.looked()).await;
             for Fired { tag, data } in fired {
-                self.tell_machine(&tag, data.clone()).await;
-                self.keep(Event {
-                    sequence: 0,
-                    tag,
-                    stamp: jid::stamp(),
-                    data,
-                })
-                .await;
+                tell_machine(&self.opts, &tag, data.clone()).await;
+                self.upstreams.keep(event(&tag, data)).await;
             }
-            self.watching()
-                .changed
+            self.changed
                 .rung()
-                .or(told(self))
+                .or(told(self.descriptors()))
                 .or(after(next))
                 .await;
         }
@@ -155,18 +157,18 @@ impl Shared {
 
     /// Returns what the beacons report now, and when to look again.
     fn looked(&self) -> (Vec<Fired>, Option<Duration>) {
-        let mut beacons = locked(&self.watching().beacons);
+        let mut beacons = locked(&self.beacons);
         let now = Now::read().running;
         let is_due = beacons.next(now).is_some_and(|next| next.is_zero());
         let mut fired = Vec::new();
         if is_due || beacons.descriptors().next().is_some() {
-            let cx = context(self.opts());
+            let cx = context(&self.opts);
             let ask = |fun: &str, args: Vec<Value>| {
                 let (args, kwargs) = call::split(&args);
                 let answer = cx.call(fun, args, kwargs);
                 answer.map_err(|error| error.to_string())
             };
-            fired = beacons.poll(now, self.jobs().has_state_run(), &ask);
+            fired = beacons.poll(now, self.jobs.has_state_run(), &ask);
         }
         (fired, beacons.next(Now::read().running))
     }
@@ -184,10 +186,10 @@ pub(crate) fn context(opts: &Opts) -> Exec {
 }
 
 /// Waits until the kernel reports something for a beacon.
-async fn told(shared: &Shared) {
+async fn told(descriptors: Vec<OwnedFd>) {
     let (sender, first) = bounded(1);
     let mut waiting = Vec::new();
-    for descriptor in shared.watching().descriptors() {
+    for descriptor in descriptors {
         let sender = sender.clone();
         if let Ok(descriptor) = Async::new(descriptor) {
             waiting.push(smol::spawn(async move {

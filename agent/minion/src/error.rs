@@ -13,12 +13,12 @@ pub enum Error {
         /// The problem with its value, and what would be valid.
         problem: String,
     },
-    /// The keys cannot be used.
+    /// The keys, or the connection to a master, cannot be used.
     #[error(transparent)]
-    Pki(#[from] link::pki::Error),
-    /// The connection or the socket of a job failed.
+    Uplink(#[from] crate::uplink::ConnectionError),
+    /// The socket for the processes of this machine failed.
     #[error(transparent)]
-    Link(#[from] link::Error),
+    Local(#[from] crate::local_socket::Error),
     /// The spool, which keeps what is not delivered yet, cannot be used.
     #[error(transparent)]
     Spool(#[from] crate::spool::Error),

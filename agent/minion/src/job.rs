@@ -2,9 +2,7 @@
 //! on disk.
 
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 
-use link::unix::Pipe;
 use modules::fileserver::roots::Roots;
 use modules::loader::call::{docstring, outputter, retcode, wrong_arguments};
 use modules::loader::custom::CustomModules;
@@ -27,15 +25,13 @@ use crate::sources::OfMaster;
 ///
 /// # Errors
 /// When the daemon is gone before it has the return.
-pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), link::Error> {
-    let mut pipe = Pipe::of_job(UnixStream::from(socket), local_socket::limits())?;
-    let job = pipe.given()?;
+pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), local_socket::Error> {
+    let (uplink, job) = Uplink::of_job(socket)?;
     if let Some(marks) = job.options.get(SECRETS) {
         secret::learn(marks);
     }
     let quiet = job.options.get(NO_LOG).is_some_and(Value::is_true);
     let _hush = secret::hush(quiet);
-    let uplink = Uplink::of(pipe);
     let data = match context(opts.clone(), &uplink, &job) {
         Ok(cx) => {
             let data = done(&cx, &job);
@@ -91,7 +87,7 @@ fn hand_out(opts: &Opts, uplink: &Uplink, job: &Job, data: &Map) {
     }
 }
 
-fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, link::Error> {
+fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, local_socket::Error> {
     let is_local =
         opts.text("file_client") == Some("local") || opts.text("master_type") == Some("disable");
     crate::know_token(&opts);
@@ -140,7 +136,7 @@ pub(crate) fn with_grains(opts: Opts, bound: Option<&Map>) -> Opts {
 ///
 /// # Errors
 /// When the master does not answer.
-pub fn with_masters(opts: Opts, uplink: &Uplink) -> Result<Opts, link::Error> {
+pub fn with_masters(opts: Opts, uplink: &Uplink) -> Result<Opts, local_socket::Error> {
     let Value::Map(mut said) = uplink.call(Options {})? else {
         return Ok(opts);
     };

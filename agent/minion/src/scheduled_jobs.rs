@@ -1,6 +1,7 @@
 //! Jobs that the daemon starts by itself: those of its schedule, the updates of the mine, and the
 //! startup states.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,9 +14,10 @@ use value::{Map, Value, jid, log};
 use wire::Job;
 
 use crate::beacon_loop;
-use crate::daemon::{ReturnTo, Shared};
+use crate::jobs::Jobs;
+use crate::launcher::{Launcher, ReturnTo};
 use crate::schedule::{Due, Now, ReturnJob, Schedule, Source, manage};
-use crate::uplink::deliver::Wakeup;
+use crate::wakeup::Wakeup;
 
 /// The longest wait between two looks at the schedule, for changes that the daemon was not notified
 /// of.
@@ -32,8 +34,11 @@ const OF_PILLAR: [&str; 4] = ["schedule", "whens", "mine_functions", "mine_inter
 /// The keys of the grains that the plan depends on.
 const OF_GRAINS: [&str; 1] = ["whens"];
 
-/// The schedule, and the data that it is made from.
-pub(crate) struct Planned {
+/// The schedule, the data that it is made from, and the parts of the daemon that run its jobs.
+pub(crate) struct ScheduledJobs {
+    opts: Opts,
+    jobs: Arc<Jobs>,
+    launcher: Launcher,
     parts: Mutex<Parts>,
     changed: Wakeup,
 }
@@ -48,9 +53,9 @@ struct Parts {
     grains: Map,
 }
 
-impl std::fmt::Debug for Planned {
+impl std::fmt::Debug for ScheduledJobs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Planned").finish_non_exhaustive()
+        f.debug_struct("ScheduledJobs").finish_non_exhaustive()
     }
 }
 
@@ -83,7 +88,7 @@ fn said(config: &Map) -> Value {
 
 /// Returns the schedule of the configuration. If there is a mine, it includes the job that updates
 /// it (Salt's `__mine_interval`).
-fn jobs(opts: &Map, pillar: &Map) -> Value {
+fn configured_jobs(opts: &Map, pillar: &Map) -> Value {
     let mut jobs = opts
         .get("schedule")
         .and_then(Value::as_map)
@@ -105,12 +110,12 @@ fn jobs(opts: &Map, pillar: &Map) -> Value {
     jobs.into()
 }
 
-impl Planned {
-    pub(crate) fn new(opts: &Opts) -> Self {
+impl ScheduledJobs {
+    pub(crate) fn new(opts: &Opts, jobs: Arc<Jobs>, launcher: Launcher) -> Self {
         let config = kept(&opts.map, &OF_CONFIG);
         let nothing = Map::new();
         let source = Source {
-            config: &jobs(&config, &nothing),
+            config: &configured_jobs(&config, &nothing),
             pillar: &nothing,
             grains: &nothing,
         };
@@ -121,12 +126,15 @@ impl Planned {
             pillar: nothing.clone(),
             grains: nothing.clone(),
         };
-        let planned = Self {
+        let scheduled = Self {
+            opts: opts.clone(),
+            jobs,
+            launcher,
             parts: Mutex::new(parts),
             changed: Wakeup::new(),
         };
-        planned.parts().tell_faults();
-        planned
+        scheduled.parts().tell_faults();
+        scheduled
     }
 
     fn parts(&self) -> MutexGuard<'_, Parts> {
@@ -157,7 +165,8 @@ impl Planned {
 
     /// Answers a request about the schedule. The result includes a job to start now, if the request
     /// asks for one.
-    fn manage(&self, asked: &wire::Schedule, running: impl Fn(&str) -> u64) -> Managed {
+    fn managed(&self, asked: &wire::Schedule) -> Managed {
+        let running = |name: &str| self.jobs.scheduled(name);
         let (mut parts, now) = (self.parts(), Now::read());
         let name = asked.name.as_deref().unwrap_or_default();
         let (mut answer, mut due) = (Map::new().with("complete", true), None);
@@ -205,7 +214,7 @@ impl Parts {
     /// Answers a request about the configured jobs, and applies the changes that it makes to them.
     fn managed(&mut self, asked: &wire::Schedule, now: &Now) -> Map {
         let mut own = self.own();
-        let mut salts = jobs(&self.config, &self.pillar);
+        let mut salts = configured_jobs(&self.config, &self.pillar);
         if let Some(salts) = salts.as_map_mut() {
             salts.retain(|name, _| name.to_text().starts_with("__"));
         }
@@ -226,7 +235,7 @@ impl Parts {
     }
 
     fn read(&mut self) {
-        let config = jobs(&self.config, &self.pillar);
+        let config = configured_jobs(&self.config, &self.pillar);
         let source = Source {
             config: &config,
             pillar: &self.pillar,
@@ -246,33 +255,32 @@ impl Parts {
     }
 }
 
-impl Shared {
+impl ScheduledJobs {
     /// Starts the jobs that are due, for as long as the daemon runs.
-    pub(crate) async fn keep_to_plan(self: &Arc<Self>) {
+    pub(crate) async fn run(&self) -> Infallible {
         loop {
             let now = Now::read();
             let (due, next) = {
-                let mut parts = self.planned().parts();
-                let due = parts.schedule.due(&now, |name| self.jobs().scheduled(name));
+                let mut parts = self.parts();
+                let due = parts.schedule.due(&now, |name| self.jobs.scheduled(name));
                 (due, parts.schedule.next(&now))
             };
             for due in due {
                 self.start_due(due);
             }
             let wait = next.unwrap_or(IDLE).min(IDLE);
-            pause(wait).or(self.planned().changed.rung()).await;
+            pause(wait).or(self.changed.rung()).await;
         }
     }
 
     /// Answers a request about the schedule: changes it, writes it, or starts a job of it.
-    pub(crate) fn manage_schedule(self: &Arc<Self>, asked: &wire::Schedule) -> Map {
-        let running = |name: &str| self.jobs().scheduled(name);
-        let managed = self.planned().manage(asked, running);
+    pub(crate) fn manage(&self, asked: &wire::Schedule) -> Map {
+        let managed = self.managed(asked);
         if let Some(due) = managed.due {
             self.start_due(due);
         }
         let written = managed.saved.map(|jobs| {
-            let cx = beacon_loop::context(self.opts());
+            let cx = beacon_loop::context(&self.opts);
             modules::exec::schedule::file::write(&cx, &jobs)
         });
         match written {
@@ -286,7 +294,7 @@ impl Shared {
         }
     }
 
-    fn start_due(self: &Arc<Self>, due: Due) {
+    fn start_due(&self, due: Due) {
         let name = due.name.clone();
         let mut options = Map::new().with("schedule", due.name.as_str());
         if let Some(metadata) = due.metadata {
@@ -306,11 +314,11 @@ impl Shared {
             }
         }
         let mut job = own_job(&due.fun, arg, options);
-        let of_all = self.opts().text("schedule_returner").unwrap_or_default();
+        let of_all = self.opts.text("schedule_returner").unwrap_or_default();
         let of_job = due.returners.iter().map(String::as_str);
         let returners: Vec<&str> = std::iter::once(of_all).chain(of_job).collect();
         job.ret = returners.join(",");
-        if let Err(error) = self.start(job, purpose) {
+        if let Err(error) = self.launcher.start(job, purpose) {
             log::error(format_args!(
                 "cannot start the scheduled job {name}: {error}"
             ));
@@ -318,12 +326,12 @@ impl Shared {
     }
 
     /// Fills the mine, because a newly connected master may not have its data.
-    pub(crate) fn fill_mine(self: &Arc<Self>) {
-        let parts = self.planned().parts();
+    pub(crate) fn fill_mine(&self) {
+        let parts = self.parts();
         let has_mine = has_mine(&parts.config, &parts.pillar);
         drop(parts);
         if has_mine
-            && let Err(error) = self.start(
+            && let Err(error) = self.launcher.start(
                 own_job("mine.update", Vec::new(), Map::new()),
                 ReturnTo::Nobody,
             )
@@ -333,7 +341,8 @@ impl Shared {
     }
 
     /// Applies the states of the option `startup_states`.
-    pub(crate) fn apply_startup_states(self: &Arc<Self>, opts: &Opts) {
+    pub(crate) fn apply_startup_states(&self) {
+        let opts = &self.opts;
         let (fun, arg) = match opts.text("startup_states").unwrap_or_default() {
             "" => return,
             "sls" => ("state.sls", vec![opts.texts("sls_list").into()]),
@@ -348,7 +357,10 @@ impl Shared {
                 ));
             }
         };
-        if let Err(error) = self.start(own_job(fun, arg, Map::new()), ReturnTo::Masters) {
+        if let Err(error) = self
+            .launcher
+            .start(own_job(fun, arg, Map::new()), ReturnTo::Masters)
+        {
             log::error(format_args!("cannot start the startup states: {error}"));
         }
     }

@@ -21,7 +21,7 @@ use state::sources::{SourceFile, Sources};
 use value::{Map, Value, secret};
 use wire::{List, Pillar, Stat};
 
-use crate::local_socket::Uplink;
+use crate::local_socket::{self, Uplink};
 
 /// The file trees and pillar of the master that the daemon is connected to.
 #[derive(Debug)]
@@ -40,11 +40,13 @@ struct FileInfo {
     mode: Option<u32>,
 }
 
-fn refused(error: &link::Error) -> Error {
+fn refused(error: &local_socket::Error) -> Error {
     match error {
-        link::Error::Failed { reason, .. } if reason == "unreachable" => Error::refused(format!(
-            "cannot reach the master ({error}); to work without one, use --local or file_client: local"
-        )),
+        local_socket::Error::Failed { reason, .. } if reason == "unreachable" => {
+            Error::refused(format!(
+                "cannot reach the master ({error}); to work without one, use --local or file_client: local"
+            ))
+        }
         error => Error::refused(error.to_string()),
     }
 }
@@ -86,7 +88,9 @@ impl OfMaster {
         let answer = self.uplink.call(stat);
         let said = match answer {
             Ok(said) => said,
-            Err(link::Error::Failed { reason, .. }) if reason == "missing" => return Ok(None),
+            Err(local_socket::Error::Failed { reason, .. }) if reason == "missing" => {
+                return Ok(None);
+            }
             Err(error) => return Err(refused(&error)),
         };
         let hash = said.get("hash").map(Value::to_text);

@@ -9,15 +9,17 @@ use reactor::call::{Client, Local};
 use reactor::{
     Actor, Board, Call, Causes, Limits, Outcome, Reaction, State, USER, failed, keep, shortened,
 };
+use smol::channel::bounded;
 use state::exec::Exec;
 use state::targets::Targets;
 use value::{Map, Value};
 use wire::Job;
 
 use super::kept::Row;
+use super::{Reactor, tell_machine};
 use crate::beacon_loop;
-use crate::daemon::{ReturnTo, Shared};
 use crate::job::with_grains;
+use crate::launcher::ReturnTo;
 use crate::orphans;
 
 /// The option of a job that belongs to a reaction. Its value is the kind of call.
@@ -57,32 +59,32 @@ impl UnsentJob {
     }
 }
 
-impl Actor for Shared {
+impl Actor for Reactor {
     fn limits(&self) -> Limits {
-        self.reactor().limits
+        self.limits
     }
 
     fn causes(&self) -> &Causes {
-        &self.reactor().causes
+        &self.causes
     }
 
     fn is_observing(&self) -> bool {
-        self.reactor().kept.is_observing()
+        self.kept.is_observing()
     }
 
     fn context(self: &Arc<Self>) -> Exec {
-        let templates = &self.reactor().templates;
-        let bound = self.bound_grains(ReturnTo::Reactor);
+        let templates = &self.templates;
+        let bound = self.upstreams.bound_grains();
         templates.context(self.limits().refresh, || {
-            beacon_loop::context(&with_grains(self.opts().clone(), Some(&bound)))
+            beacon_loop::context(&with_grains(self.opts.clone(), Some(&bound)))
         })
     }
 
     /// Always waits for the disk, whatever `is_synced` says: the files decide which jobs are run
     /// again after a crash.
     async fn keep(&self, reaction: &Reaction, _is_synced: bool) -> Result<(), String> {
-        let (kept, row) = (self.reactor().kept.clone(), reaction.clone());
-        let opts = self.opts().clone();
+        let (kept, row) = (self.kept.clone(), reaction.clone());
+        let opts = self.opts.clone();
         let kept = smol::unblock(move || {
             kept.write(row.place, &Row::Reaction(row.clone()))?;
             if row.state.is_final() {
@@ -95,7 +97,7 @@ impl Actor for Shared {
     }
 
     async fn tell(&self, tag: &str, data: Map) {
-        self.tell_machine(tag, data).await;
+        tell_machine(&self.opts, tag, data).await;
     }
 
     async fn call(self: &Arc<Self>, board: &Arc<Board>, at: usize, call: Call) -> (Outcome, bool) {
@@ -145,7 +147,7 @@ fn runner(client: Client) -> Result<UnsentJob, String> {
     })
 }
 
-impl Shared {
+impl Reactor {
     /// Returns a job for this minion, or an error if the target does not match it.
     async fn local(self: &Arc<Self>, local: Local) -> Result<UnsentJob, String> {
         let Local {
@@ -156,9 +158,9 @@ impl Shared {
             ret,
             options,
         } = local;
-        let (shared, meant) = (self.clone(), tgt.clone());
+        let (this, meant) = (self.clone(), tgt.clone());
         let found = smol::unblock(move || {
-            let cx = shared.context();
+            let cx = this.context();
             ThisMachine.resolve(&cx, &meant, &tgt_type)
         });
         match found.await {
@@ -202,17 +204,19 @@ impl Shared {
         }
         let _state_run = match asked.is_state_run() {
             // No deadline: the state run before it takes as long as it takes; it can be killed.
-            true => Some(self.reactor().state_runs.acquire().await),
+            true => Some(self.state_runs.acquire().await),
             false => None,
         };
         {
             let reaction = board.begun(at).await;
             keep(&**self, &reaction, true).await;
         }
-        let returned = self.reactor().waits_for(&jid);
-        let job = asked.job(jid.clone(), self.opts().id());
-        if let Err(error) = self.start(job, ReturnTo::Reactor) {
-            self.reactor().has_return(&jid, Map::new());
+        // `caller` lives until the return is here: a run that continues after a reboot is not
+        // finished when its process ends.
+        let (caller, returned) = bounded(1);
+        let job = asked.job(jid, self.opts.id());
+        let started = self.launcher.start(job, ReturnTo::Caller(caller.clone()));
+        if let Err(error) = started {
             return failed(format!("cannot start the job: {error}"));
         }
         if !in_turn {
@@ -227,13 +231,13 @@ impl Shared {
 
     /// Returns what a job that outlived its daemon has returned, and waits while the job still
     /// runs. Returns `None` if the job neither runs nor has left a return.
-    async fn left_by(self: &Arc<Self>, jid: &str) -> Option<Map> {
+    async fn left_by(&self, jid: &str) -> Option<Map> {
         loop {
-            let (shared, own) = (self.clone(), jid.to_owned());
+            let (opts, own) = (self.opts.clone(), jid.to_owned());
             let look = smol::unblock(move || {
                 // The order matters, because a job leaves its return before it ends.
                 let is_running = runs(&own);
-                (is_running, orphans::of_job(shared.opts(), &own))
+                (is_running, orphans::of_job(&opts, &own))
             });
             match look.await {
                 (_, Some(answer)) => return Some(answer.data),

@@ -18,7 +18,7 @@
 mod act;
 pub(crate) mod kept;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -31,8 +31,9 @@ use smol::lock::Semaphore;
 use state::opts::Opts;
 use value::{Map, Value, jid, log};
 
-use crate::daemon::Shared;
-use crate::uplink::deliver::Wakeup;
+use crate::launcher::Launcher;
+use crate::uplink::Upstreams;
+use crate::wakeup::Wakeup;
 use kept::{Kept, Row};
 
 pub(crate) use act::REACTION;
@@ -47,8 +48,11 @@ const PRUNE_EVERY: usize = 64;
 const HEARD_MAX: usize = 64;
 const READ_MAX: usize = 4096;
 
-/// The state that all rules share.
+/// The state that all rules share, and the parts of the daemon that reactions use.
 pub(crate) struct Reactor {
+    opts: Opts,
+    launcher: Launcher,
+    upstreams: Upstreams,
     limits: Limits,
     waiting_max: usize,
     causes: Causes,
@@ -62,8 +66,6 @@ pub(crate) struct Reactor {
     /// The lock for state runs of reactions, which run one after the other, because they would
     /// refuse each other.
     state_runs: Semaphore,
-    /// The receivers of jobs' returns, by job id.
-    returns: Mutex<HashMap<String, Sender<Map>>>,
     /// The number of the last event.
     sequence: Mutex<u64>,
     /// The number of reactions that have ended.
@@ -112,9 +114,12 @@ impl Following {
 }
 
 impl Reactor {
-    pub(crate) fn new(opts: &Opts) -> Self {
+    pub(crate) fn new(opts: &Opts, launcher: Launcher, upstreams: Upstreams) -> Self {
         let limits = Limits::of(opts);
         Self {
+            opts: opts.clone(),
+            launcher,
+            upstreams,
             limits,
             waiting_max: limits.waiting.min(WAITING_MAX),
             causes: Causes::default(),
@@ -124,7 +129,6 @@ impl Reactor {
             hearing: Mutex::default(),
             turns: Arc::new(Semaphore::new(limits.threads)),
             state_runs: Semaphore::new(1),
-            returns: Mutex::default(),
             sequence: Mutex::default(),
             ended: AtomicUsize::new(0),
         }
@@ -154,31 +158,18 @@ impl Reactor {
         let mut last = lock(&self.sequence);
         *last = sequence.max(*last);
     }
-
-    /// Passes on the return of a reaction's job.
-    pub(crate) fn has_return(&self, jid: &str, data: Map) {
-        if let Some(waits) = lock(&self.returns).remove(jid) {
-            let _ = waits.try_send(data);
-        }
-    }
-
-    fn waits_for(&self, jid: &str) -> Receiver<Map> {
-        let (sender, returned) = bounded(1);
-        lock(&self.returns).insert(jid.to_owned(), sender);
-        returned
-    }
 }
 
-impl Shared {
+impl Reactor {
     /// Begins to follow the rules of the configuration, and continues what was begun before a
     /// restart.
-    pub(crate) async fn begin_reactor(self: &Arc<Self>) {
-        if !self.follow_rules(&self.opts().clone()) {
+    pub(crate) async fn begin(self: &Arc<Self>) {
+        if !self.follow_rules(&self.opts) {
             return;
         }
-        let shared = self.clone();
-        smol::unblock(move || shared.go_on()).await;
-        let id = self.opts().id();
+        let this = self.clone();
+        smol::unblock(move || this.go_on()).await;
+        let id = self.opts.id();
         let tag = format!("salt/minion/{id}/start");
         let said = format!("Minion {id} started at {}", jid::asctime());
         let data = Map::new()
@@ -187,7 +178,7 @@ impl Shared {
             .with("pretag", Value::Null)
             .with("data", said)
             .with("tag", tag.as_str());
-        self.tell_machine(&tag, data).await;
+        tell_machine(&self.opts, &tag, data).await;
     }
 
     /// Follows the rules that the configuration has now. Returns true if there are any.
@@ -196,7 +187,7 @@ impl Shared {
         for fault in faults {
             log::error(format_args!("{fault}"));
         }
-        let mut all = lock(&self.reactor().following);
+        let mut all = lock(&self.following);
         all.retain(|(one, _)| rules.contains(&one.rule));
         for rule in &rules {
             if !all.iter().any(|(one, _)| one.rule == *rule) {
@@ -218,11 +209,11 @@ impl Shared {
 
     /// Begins to receive the events of this machine.
     fn hear(self: &Arc<Self>) {
-        let mut hearing = lock(&self.reactor().hearing);
+        let mut hearing = lock(&self.hearing);
         if !hearing.is_empty() {
             return;
         }
-        let ear = match Ear::that_answers(self.opts()) {
+        let ear = match Ear::that_answers(&self.opts) {
             Ok(ear) => ear,
             Err(error) => {
                 return log::error(format_args!(
@@ -249,7 +240,7 @@ impl Shared {
                 return log::error(format_args!("cannot listen for further events: {error}"));
             }
             for event in ear.heard(HEARD_MAX) {
-                let is_wanted = !self.reactor().following(&event.tag, &event.data).is_empty();
+                let is_wanted = !self.following(&event.tag, &event.data).is_empty();
                 // If the disk is too slow for the events over a long time, the events wait in their
                 // socket, and so do their senders.
                 if is_wanted && heard.send(event).await.is_err() {
@@ -264,11 +255,11 @@ impl Shared {
         // No deadline: an event may come at any time.
         while let Ok(event) = hears.recv().await {
             let event = Event {
-                sequence: self.reactor().next(),
+                sequence: self.next(),
                 tag: event.tag,
                 data: event.data,
             };
-            for following in self.reactor().following(&event.tag, &event.data) {
+            for following in self.following(&event.tag, &event.data) {
                 self.take_one(&following, &event).await;
             }
         }
@@ -276,10 +267,10 @@ impl Shared {
 
     async fn take_one(self: &Arc<Self>, following: &Following, event: &Event) {
         let place = following.place(event.sequence);
-        let (kept, row) = (self.reactor().kept.clone(), Row::Event(event.clone()));
+        let (kept, row) = (self.kept.clone(), Row::Event(event.clone()));
         let written = smol::unblock(move || kept.write(place, &row)).await;
         let unkept = written.err().map(|error| {
-            let path = self.reactor().kept.path().display();
+            let path = self.kept.path().display();
             log::error(format_args!(
                 "processing the event {} from memory because it cannot be stored in {path}: {error}",
                 event.tag
@@ -290,7 +281,7 @@ impl Shared {
             sequence: event.sequence,
             unkept,
         };
-        if let Some(dropped) = following.push(waiting, self.reactor().waiting_max) {
+        if let Some(dropped) = following.push(waiting, self.waiting_max) {
             self.dropped(following, &dropped).await;
         }
     }
@@ -298,13 +289,13 @@ impl Shared {
     /// Reports an event that was dropped to make room.
     async fn dropped(self: &Arc<Self>, following: &Following, dropped: &Waiting) {
         let glob = &following.rule.glob;
-        let most = self.reactor().waiting_max;
+        let most = self.waiting_max;
         let text = format!(
             "{most} events are queued for the rule {glob} (reactor_worker_hwm): dropping the oldest"
         );
         log::error(format_args!("{text}"));
         let place = following.place(dropped.sequence);
-        self.reactor().kept.remove(place);
+        self.kept.remove(place);
         // A rule that answers such errors may be the one that has no room.
         if following.rule.matches(ERROR) {
             return;
@@ -315,15 +306,14 @@ impl Shared {
             .with("state", "lost")
             .with("errors", Value::list([text.into()]))
             .with("generation", 1);
-        self.tell_machine(ERROR, data).await;
+        tell_machine(&self.opts, ERROR, data).await;
     }
 
     /// Adds everything that had not finished when the daemon ended to the queues.
     fn go_on(&self) {
-        let reactor = self.reactor();
-        for (place, _) in reactor.kept.prune() {
-            reactor.is_used(place.sequence);
-            let all = lock(&reactor.following);
+        for (place, _) in self.kept.prune() {
+            self.is_used(place.sequence);
+            let all = lock(&self.following);
             let mut all = all.iter();
             match all.find(|(one, _)| one.rule.number() == place.rule) {
                 Some((following, _)) => {
@@ -338,7 +328,7 @@ impl Shared {
                         "ignoring the event {}, because its rule no longer exists",
                         place.sequence
                     ));
-                    reactor.kept.remove(place);
+                    self.kept.remove(place);
                 }
             }
         }
@@ -361,11 +351,11 @@ impl Shared {
         let row = match waiting.unkept {
             Some(event) => Ok(Row::Event(event)),
             None => {
-                let kept = self.reactor().kept.clone();
+                let kept = self.kept.clone();
                 smol::unblock(move || kept.read(place)).await
             }
         };
-        let turn = Arc::new(self.reactor().turns.acquire_arc().await);
+        let turn = Arc::new(self.turns.acquire_arc().await);
         let (known, event) = match row {
             Ok(Row::Event(event)) => (None, event),
             Ok(Row::Reaction(reaction)) => {
@@ -388,26 +378,26 @@ impl Shared {
             }
         };
         reactor::react(self, known, &following.rule, &Arc::new(event), &turn).await;
-        let before = self.reactor().ended.fetch_add(1, Ordering::Relaxed);
+        let before = self.ended.fetch_add(1, Ordering::Relaxed);
         if before % PRUNE_EVERY == PRUNE_EVERY - 1 {
-            let kept = self.reactor().kept.clone();
+            let kept = self.kept.clone();
             smol::unblock(move || kept.prune()).await;
         }
     }
+}
 
-    /// Fires an event on this machine's bus.
-    pub(crate) async fn tell_machine(&self, tag: &str, data: Map) {
-        let event = event_bus::Event {
-            tag: tag.to_owned(),
-            data: data.with("_stamp", jid::stamp()),
-        };
-        let opts = self.opts().clone();
-        let fired = smol::unblock(move || event_bus::fire(&opts, &event)).await;
-        if let Err(error) = fired {
-            log::error(format_args!(
-                "cannot fire the event {tag} on the event bus: {error}"
-            ));
-        }
+/// Fires an event on this machine's bus.
+pub(crate) async fn tell_machine(opts: &Opts, tag: &str, data: Map) {
+    let event = event_bus::Event {
+        tag: tag.to_owned(),
+        data: data.with("_stamp", jid::stamp()),
+    };
+    let opts = opts.clone();
+    let fired = smol::unblock(move || event_bus::fire(&opts, &event)).await;
+    if let Err(error) = fired {
+        log::error(format_args!(
+            "cannot fire the event {tag} on the event bus: {error}"
+        ));
     }
 }
 
@@ -436,7 +426,9 @@ mod tests {
 
     #[test]
     fn numbers_of_events_only_rise() {
-        let reactor = Reactor::new(&Opts::new(Map::new()));
+        let (opts, upstreams) = (Opts::new(Map::new()), Upstreams::default());
+        let (launcher, _) = Launcher::new(Vec::new(), Arc::default(), upstreams.clone());
+        let reactor = Reactor::new(&opts, launcher, upstreams);
         let first = reactor.next();
         assert!(reactor.next() > first);
         // The clock may have been set back since the events of an earlier run.

@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use link::wait::pause;
-use link::{Error, Handle};
-use smol::channel::{Receiver, Sender, bounded};
 use value::log;
 use wire::Return;
 
+use super::connection::{ConnectionError, Handle};
 use crate::spool::{self, Entry, Spool};
+use crate::wakeup::Wakeup;
 
 /// The number of records that are read from the spool at once.
 const BATCH: usize = 64;
@@ -26,26 +26,6 @@ const AGAIN_MAX: Duration = Duration::from_secs(60);
 /// The longest time that a return which is not due yet delays those behind it. After that it moves
 /// to the end of the spool again.
 const HELD_UP_MAX: Duration = Duration::from_secs(1);
-
-/// A notification without content: any number of rings before the next look count as one.
-#[derive(Clone, Debug)]
-pub(crate) struct Wakeup(Sender<()>, Receiver<()>);
-
-impl Wakeup {
-    pub(crate) fn new() -> Self {
-        let (sender, receiver) = bounded(1);
-        Self(sender, receiver)
-    }
-
-    pub(crate) fn ring(&self) {
-        let _ = self.0.try_send(());
-    }
-
-    pub(crate) async fn rung(&self) {
-        // No deadline: a task that waits for a bell is cancelled with its connection.
-        let _ = self.1.recv().await;
-    }
-}
 
 /// The number up to which the master has everything on its disk.
 #[derive(Debug)]
@@ -109,7 +89,10 @@ pub(crate) struct Delivery<'a> {
 }
 
 /// Sends what the spool has and what is added to it, until the connection is lost.
-pub(crate) async fn deliver(delivery: Delivery<'_>, filled: &Wakeup) -> Result<(), Error> {
+pub(crate) async fn deliver(
+    delivery: Delivery<'_>,
+    filled: &Wakeup,
+) -> Result<(), ConnectionError> {
     let Delivery {
         spool,
         handle,
@@ -153,7 +136,11 @@ pub(crate) async fn deliver(delivery: Delivery<'_>, filled: &Wakeup) -> Result<(
 impl Delivery<'_> {
     /// Hands a return over, or moves it to the end of the spool. In both cases its old place is not
     /// needed any more.
-    async fn give(&self, answer: Return, all: &mut HashMap<u64, PutOff>) -> Result<(), Error> {
+    async fn give(
+        &self,
+        answer: Return,
+        all: &mut HashMap<u64, PutOff>,
+    ) -> Result<(), ConnectionError> {
         let known = all.remove(&answer.sequence);
         let left = known.map_or(Duration::ZERO, |known| {
             known.due.saturating_duration_since(Instant::now())
@@ -209,26 +196,26 @@ pub(crate) fn forget(spool: &Spool, upto: u64) {
 
 /// Hands a return over. A return that the master refuses is dropped, so that it does not block the
 /// others for ever.
-async fn hand_over(handle: &Handle, answer: Return) -> Result<HandedOver, Error> {
+async fn hand_over(handle: &Handle, answer: Return) -> Result<HandedOver, ConnectionError> {
     let jid = answer.jid.clone();
     let answered = async { handle.ask(answer).await?.done().await };
-    match answered.await {
-        Ok(_) => Ok(HandedOver::Done),
-        Err(Error::Failed { reason, text, .. }) if reason == "busy" => {
+    let Err(error) = answered.await else {
+        return Ok(HandedOver::Done);
+    };
+    match error.answered() {
+        Some(("busy", text)) => {
             log::warning(format_args!(
                 "the master has no room for the return of job {jid}, retrying later: {text}"
             ));
             Ok(HandedOver::Busy)
         }
-        Err(Error::Failed { reason, text, .. })
-            if matches!(reason.as_str(), "invalid" | "refused") =>
-        {
+        Some(("invalid" | "refused", text)) => {
             log::error(format_args!(
                 "dropping the return of job {jid}, because the master rejected it: {text}"
             ));
             Ok(HandedOver::Done)
         }
-        Err(error) => Err(error),
+        _ => Err(error),
     }
 }
 
@@ -331,7 +318,8 @@ mod tests {
         let moved = Mutex::new(Vec::new());
         smol::block_on(async {
             let (minion, mut master) = connected(dir.path(), &listener).await;
-            let (handle, safe, bell) = (minion.handle(), DurableUpTo::new(0), Wakeup::new());
+            let (handle, safe, bell) =
+                (Handle(minion.handle()), DurableUpTo::new(0), Wakeup::new());
             let note = |jid: &str, sequence| moved.lock().unwrap().push((jid.to_owned(), sequence));
             let delivery = Delivery {
                 spool: &spool,

@@ -16,8 +16,8 @@ use state::opts::Opts;
 use value::{Map, Value, json, log};
 use wire::EVIDENCE_MAX;
 
+use super::settings::wrong;
 use crate::error::Error;
-use crate::settings::wrong;
 
 /// The address of the metadata service of an instance, the same in all three clouds.
 const METADATA: &str = "http://169.254.169.254";

@@ -5,26 +5,38 @@
 //! so that a master that is away does not delay the others. With `master_type: failover` there is a
 //! single one, whose master changes.
 
-pub(crate) mod deliver;
-pub(crate) mod enroll;
+//!
+//! This folder is the only place that names the protocol in which a master is spoken to: [`Session`]
+//! connects, [`Link`] receives, [`Handle`] sends.
+
+mod connection;
+mod deliver;
+mod enroll;
+mod session;
+mod settings;
+mod upstreams;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use link::Master;
 use link::wait::pause;
-use link::{Handle, Incoming, Link, Master, Session, Status};
-use smol::future::FutureExt;
+use smol::Task;
 use state::opts::Opts;
-use value::{Map, log};
-use wire::{Event, Return, bound_grains};
+use value::{Map, jid, log};
+use wire::{Event, Request, Return, Welcome, bound_grains};
 
-use crate::daemon::Shared;
 use crate::error::Error;
-use crate::orphans;
-use crate::settings::{self, Failover};
 use crate::spool::{self, Entry, Spool};
-use crate::uplink::deliver::{Delivery, DurableUpTo, Wakeup, deliver, forget};
+use crate::wakeup::Wakeup;
+use deliver::{Delivery, DurableUpTo, deliver, forget};
+
+pub(crate) use connection::{Answerer, Asked, ConnectionError, Handle, Incoming, Link};
+pub(crate) use session::{Session, connect_once};
+pub use settings::know_token;
+pub(crate) use settings::startup_delay;
+pub(crate) use upstreams::Upstreams;
 
 /// The time that is left for the goodbye message to be sent.
 const GOODBYE: Duration = Duration::from_millis(100);
@@ -62,7 +74,7 @@ fn folder(opts: &Opts, masters: &[Master], is_only: bool) -> PathBuf {
 
 impl Upstream {
     /// Opens the upstreams of the configuration.
-    pub(crate) fn all(opts: &Opts) -> Result<Vec<Self>, Error> {
+    fn all(opts: &Opts) -> Result<Vec<Arc<Self>>, Error> {
         let groups = settings::groups(opts)?;
         let is_only = groups.len() == 1;
         if !spool::LASTS {
@@ -72,31 +84,44 @@ impl Upstream {
         }
         let open = |masters: Vec<Master>| {
             let folder = folder(opts, &masters, is_only);
-            Ok(Self {
+            Ok(Arc::new(Self {
                 spool: Arc::new(Spool::open(&folder, spool::Limits::default())?),
                 masters,
                 filled: Wakeup::new(),
                 returns: Arc::default(),
                 handle: Mutex::default(),
                 bound: Mutex::default(),
-            })
+            }))
         };
         groups.into_iter().map(open).collect()
     }
 
+    /// Creates the session with the masters. `program` is the version of this program.
     pub(crate) fn session(&self, opts: &Opts, program: &str) -> Result<Session, Error> {
-        let masters = self.masters.clone();
-        let options = settings::session(opts, masters, self.spool.epoch(), program)?;
-        let evidence = enroll::evidence(opts, &options.pair.public())?;
-        let mut session = Session::new(options);
-        session.show(evidence);
-        Ok(session)
+        Session::new(opts, self.masters.clone(), self.spool.epoch(), program)
     }
 
-    fn connected(&self, handle: Option<Handle>) {
+    /// Records a new connection, and removes what the master has from the spool. Returns the number
+    /// up to which the master has everything on its disk.
+    pub(crate) fn connected(&self, link: &Link, welcome: &Welcome) -> u64 {
+        let is_known = welcome.epoch == self.spool.epoch();
+        let durable = if is_known { welcome.durable } else { 0 };
+        forget(&self.spool, durable);
+        *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = bound_grains(&welcome.bound);
+        self.has_handle(Some(link.handle()));
+        durable
+    }
+
+    /// Records that the connection is lost.
+    pub(crate) fn disconnected(&self) {
+        self.has_handle(None);
+    }
+
+    fn has_handle(&self, handle: Option<Handle>) {
         *self.handle.lock().unwrap_or_else(PoisonError::into_inner) = handle;
     }
 
+    /// Returns the sending side of the connection, while there is one.
     pub(crate) fn handle(&self) -> Option<Handle> {
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
         handle.clone()
@@ -156,145 +181,43 @@ impl Upstream {
         }
     }
 
-    /// Says goodbye to the master, and closes the connection.
-    pub(crate) async fn drain(&self) {
-        if let Some(master) = self.handle() {
-            let _ = master.bye("the minion is stopping", None).await;
-            master.close("the minion is stopping");
-            // The packet that closes the connection needs a moment to be sent.
-            pause(GOODBYE).await;
-        }
-    }
-}
-
-/// The number of attempts to send a return that is in memory only to a master that has no room for
-/// it, and (`AGAIN`) the time between them.
-const TRIES: u32 = 6;
-const AGAIN: Duration = Duration::from_secs(5);
-
-/// Sends the master a return that the spool could not store. If the master has no room for it, this
-/// is repeated a few times.
-async fn sent_at_once(master: &Handle, answer: Return) -> Result<(), link::Error> {
-    let mut tries = 1;
-    loop {
-        let sent = async { master.ask(answer.clone()).await?.done().await };
-        match sent.await {
-            Err(link::Error::Failed { reason, .. }) if reason == "busy" && tries < TRIES => {
-                tries += 1;
-                pause(AGAIN).await;
-            }
-            done => return done.map(|_| ()),
-        }
-    }
-}
-
-/// Logs the status of a session.
-fn tell(status: Status<'_>) {
-    match status {
-        Status::Trying(master, address) => {
-            log::debug(format_args!(
-                "Connecting to the master {master} at {address}"
-            ));
-        }
-        Status::Remembered(who) => log::warning(format_args!(
-            "trusting the key of a master that is seen for the first time: {who}"
-        )),
-        Status::Pending(who, reason) => log::warning(format_args!(
-            "the master {who} has not accepted this minion's key yet: {reason}"
-        )),
-        Status::Failed(error) => log::error(format_args!("{error}")),
-        Status::Waiting(wait) => log::info(format_args!("Retrying in {wait:.1?}")),
-    }
-}
-
-/// Waits until the minion can go back to its first master. Waits for ever if that is not
-/// configured, or if the first master is the connected one.
-async fn first_is_back(session: &mut Session, failover: &Failover) {
-    let Some(interval) = failover.failback.filter(|_| !session.is_with_first()) else {
-        return smol::future::pending().await;
-    };
-    loop {
-        pause(interval).await;
-        if session.first_answers().await {
-            return session.begin_with_first();
-        }
-    }
-}
-
-impl Shared {
-    /// Keeps an upstream connected for as long as the daemon runs.
-    pub(crate) async fn serve(self: &Arc<Self>, at: usize, mut session: Session) {
-        let Some(upstream) = self.upstreams().get(at) else {
-            return;
-        };
-        let failover = Failover::of(self.opts());
-        let mut is_first = true;
-        let delay = settings::startup_delay(self.opts());
-        if !delay.is_zero() {
-            log::info(format_args!(
-                "Connecting in {delay:.1?} (random_startup_delay)"
-            ));
-            pause(delay).await;
-        }
-        loop {
-            let (link, welcome) = session.connect(&mut tell).await;
-            log::info(format_args!("Connected to the master {}", link.who()));
-            let durable = if welcome.epoch == upstream.spool.epoch() {
-                welcome.durable
-            } else {
-                0
-            };
-            forget(&upstream.spool, durable);
-            *upstream
-                .bound
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = bound_grains(&welcome.bound);
-            // Set the handle first: the messages that greet the master may be ready before the link
-            // is read.
-            upstream.connected(Some(link.handle()));
-            self.adopt().await;
-            self.greet(upstream, std::mem::take(&mut is_first)).await;
-            let handle = link.handle();
-            let lost = async { Some(self.speak(at, upstream, link, durable).await) };
-            let back = async {
-                first_is_back(&mut session, &failover).await;
-                None
-            };
-            let lost = lost.or(back).await;
-            upstream.connected(None);
-            match lost {
-                Some(error) => {
-                    log::warning(format_args!("lost the connection to the master: {error}"));
-                    if failover.leaves {
-                        session.skip_master();
-                    }
-                }
-                None => {
-                    log::info("The first master is available again, reconnecting to it");
-                    let _ = handle
-                        .bye("its first master is available again", None)
-                        .await;
-                    handle.close("failback");
-                }
-            }
-        }
-    }
-
-    /// Speaks with a master until the connection is lost. Returns the reason of the loss.
-    async fn speak(
-        self: &Arc<Self>,
-        at: usize,
-        upstream: &Upstream,
+    /// Speaks with a master until the connection is lost, and returns the reason of the loss.
+    /// `durable` is the number up to which the master has everything, and `take` receives its
+    /// requests.
+    pub(crate) async fn speak(
+        &self,
         mut link: Link,
         durable: u64,
-    ) -> link::Error {
-        let handle = link.handle();
+        take: impl Fn(Request, Answerer),
+    ) -> ConnectionError {
         let safe = Arc::new(DurableUpTo::new(durable));
-        let (spool, filled) = (upstream.spool.clone(), upstream.filled.clone());
-        let own = (handle.clone(), safe.clone());
-        let returns = upstream.returns.clone();
-        let sender = smol::spawn(async move {
-            let (handle, safe) = own;
+        let sender = self.send(link.handle(), safe.clone());
+        let error = loop {
+            // No deadline: the link has its own (`idle`).
+            match link.next().await {
+                Ok(Incoming::Ack(sequence)) => {
+                    safe.is(sequence);
+                    forget(&self.spool, sequence);
+                }
+                Ok(Incoming::Request(request, answerer)) => take(*request, answerer),
+                Ok(Incoming::Bye(reason)) => {
+                    log::warning(format_args!(
+                        "the master is closing the connection: {reason}"
+                    ));
+                }
+                Err(error) => break error,
+            }
+        };
+        sender.cancel().await;
+        error
+    }
+
+    /// Begins to send what the spool has over a connection. The connection is closed when that
+    /// fails.
+    fn send(&self, handle: Handle, safe: Arc<DurableUpTo>) -> Task<()> {
+        let (spool, filled) = (self.spool.clone(), self.filled.clone());
+        let returns = self.returns.clone();
+        smol::spawn(async move {
             let moved = |jid: &str, sequence| {
                 let mut returns = returns.lock().unwrap_or_else(PoisonError::into_inner);
                 returns.retain(|(of, _)| of != jid);
@@ -310,44 +233,47 @@ impl Shared {
                 log::debug(format_args!("{error}"));
                 handle.close("delivery failed");
             }
-        });
-        let error = loop {
-            // No deadline: the link has its own (`idle`).
-            match link.next().await {
-                Ok(Incoming::Ack(sequence)) => {
-                    safe.is(sequence);
-                    forget(&upstream.spool, sequence);
-                }
-                Ok(Incoming::Question(question)) => {
-                    let shared = self.clone();
-                    smol::spawn(async move { shared.answer(at, *question).await }).detach();
-                }
-                Ok(Incoming::Bye(bye)) => {
-                    log::warning(format_args!(
-                        "the master is closing the connection: {}",
-                        bye.reason
-                    ));
-                }
-                Ok(Incoming::Event(_)) => {}
-                Err(error) => break error,
-            }
-        };
-        sender.cancel().await;
-        error
+        })
     }
 
-    /// Takes the returns of jobs that outlived their daemon. Every master gets them, because the
-    /// one that asked is not known any more.
-    pub(crate) async fn adopt(self: &Arc<Self>) {
-        let shared = self.clone();
-        let adopt = move || {
-            let spools = shared.upstreams().iter().map(|upstream| &*upstream.spool);
-            orphans::take(shared.opts(), &spools.collect::<Vec<_>>())
-        };
-        if smol::unblock(adopt).await {
-            self.upstreams()
-                .iter()
-                .for_each(|upstream| upstream.filled.ring());
+    /// Says goodbye to the master, and closes the connection.
+    pub(crate) async fn drain(&self) {
+        if let Some(master) = self.handle() {
+            let _ = master.bye("the minion is stopping").await;
+            master.close("the minion is stopping");
+            // The packet that closes the connection needs a moment to be sent.
+            pause(GOODBYE).await;
+        }
+    }
+}
+
+/// Creates an event of this moment.
+pub(crate) fn event(tag: &str, data: Map) -> Event {
+    Event {
+        sequence: 0,
+        tag: tag.to_owned(),
+        stamp: jid::stamp(),
+        data,
+    }
+}
+
+/// The number of attempts to send a return that is in memory only to a master that has no room for
+/// it, and (`AGAIN`) the time between them.
+const TRIES: u32 = 6;
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Sends the master a return that the spool could not store. If the master has no room for it, this
+/// is repeated a few times.
+async fn sent_at_once(master: &Handle, answer: Return) -> Result<(), ConnectionError> {
+    let mut tries = 1;
+    loop {
+        let sent = async { master.ask(answer.clone()).await?.done().await };
+        match sent.await {
+            Err(error) if matches!(error.answered(), Some(("busy", _))) && tries < TRIES => {
+                tries += 1;
+                pause(AGAIN).await;
+            }
+            done => return done.map(|_| ()),
         }
     }
 }

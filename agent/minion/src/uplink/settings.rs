@@ -11,6 +11,7 @@ use state::opts::Opts;
 use value::{Map, Value, jid, log, secret};
 use wire::{Hello, Secret};
 
+use super::connection::ConnectionError;
 use crate::error::Error;
 
 pub(crate) fn wrong(option: &'static str, problem: impl Into<String>) -> Error {
@@ -257,13 +258,13 @@ pub(crate) fn session(
     epoch: u64,
     program: &str,
 ) -> Result<Options, Error> {
-    let pki = Pki::open(&opts.path("pki_dir"))?;
+    let pki = Pki::open(&opts.path("pki_dir")).map_err(ConnectionError::from)?;
     let finger = opts.text("master_finger").map(str::trim);
     Ok(Options {
         masters,
         random: opts.flag("random_master") || opts.flag("master_shuffle"),
         source: source(opts)?,
-        pair: pki.own("minion")?.pair,
+        pair: pki.own("minion").map_err(ConnectionError::from)?.pair,
         pki,
         finger: finger
             .filter(|finger| !finger.is_empty())

@@ -1,0 +1,147 @@
+//! [`MasterSession`]: keeps a master connected, and does what it asks.
+
+use std::sync::Arc;
+
+use link::wait::pause;
+use smol::future::FutureExt;
+use state::opts::Opts;
+use value::{Value, jid, log};
+use wire::{Job, Request};
+
+use crate::launcher::{Launcher, ReturnTo};
+use crate::own_requests::OwnRequests;
+use crate::startup::Startup;
+use crate::uplink::{Answerer, Link, Session, Upstream, Upstreams, startup_delay};
+
+/// The maximum number of jobs at a time where `process_count_max` is not configured. Further jobs
+/// are refused.
+const JOBS_MAX: usize = 100;
+
+/// The parts of the daemon that serve a master. Clones are cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct MasterSession {
+    pub(crate) opts: Opts,
+    pub(crate) upstreams: Upstreams,
+    pub(crate) launcher: Launcher,
+    pub(crate) startup: Arc<Startup>,
+    pub(crate) own: OwnRequests,
+}
+
+impl MasterSession {
+    /// Keeps an upstream connected for as long as the daemon runs.
+    pub(crate) async fn serve(self, upstream: Arc<Upstream>, mut session: Session) {
+        let mut is_first = true;
+        let delay = startup_delay(&self.opts);
+        if !delay.is_zero() {
+            log::info(format_args!(
+                "Connecting in {delay:.1?} (random_startup_delay)"
+            ));
+            pause(delay).await;
+        }
+        loop {
+            let (link, welcome) = session.connect().await;
+            log::info(format_args!("Connected to the master {}", link.who()));
+            // The handle is set first: the messages that greet the master may be ready before the
+            // link is read.
+            let durable = upstream.connected(&link, &welcome);
+            self.upstreams.adopt(&self.opts).await;
+            let is_first = std::mem::take(&mut is_first);
+            self.startup.greet(&upstream, is_first).await;
+            self.speak(&upstream, &mut session, link, durable).await;
+        }
+    }
+
+    /// Does what the master asks until the connection is lost, or until the first master is back.
+    async fn speak(
+        &self,
+        upstream: &Arc<Upstream>,
+        session: &mut Session,
+        link: Link,
+        durable: u64,
+    ) {
+        let handle = link.handle();
+        let take = |request, answerer| {
+            let (this, upstream) = (self.clone(), upstream.clone());
+            smol::spawn(async move { this.answer(&upstream, request, answerer).await }).detach();
+        };
+        let lost = async { Some(upstream.speak(link, durable, take).await) };
+        let back = async {
+            session.first_is_back().await;
+            None
+        };
+        let lost = lost.or(back).await;
+        upstream.disconnected();
+        match lost {
+            Some(error) => {
+                log::warning(format_args!("lost the connection to the master: {error}"));
+                session.lost();
+            }
+            None => {
+                log::info("The first master is available again, reconnecting to it");
+                let _ = handle.bye("its first master is available again").await;
+                handle.close("failback");
+            }
+        }
+    }
+
+    /// Answers a request of the master.
+    async fn answer(&self, upstream: &Arc<Upstream>, request: Request, answerer: Answerer) {
+        let answered = match request {
+            Request::Job(job) => match self.take(upstream, job) {
+                Ok(()) => answerer.done(Value::Null).await,
+                Err((reason, text)) => answerer.fail(reason, text).await,
+            },
+            Request::Ping(_) => answerer.done(true).await,
+            // The job has ended and its return is still in the spool: the master must
+            // not conclude that the job is lost.
+            Request::FindJob(asked) if upstream.has_return(&asked.jid) => answerer.done(true).await,
+            request => match self.own.answer(&request).await {
+                Some(answer) => answerer.done(answer).await,
+                None => {
+                    answerer
+                        .fail("refused", "a minion does not answer requests of this kind")
+                        .await
+                }
+            },
+        };
+        if let Err(error) = answered {
+            log::debug(format_args!("{error}"));
+        }
+    }
+
+    /// Accepts a job from the master. The error is a reason code and a sentence.
+    fn take(&self, upstream: &Arc<Upstream>, job: Job) -> Result<(), (&'static str, String)> {
+        if !jid::is_jid(&job.jid) {
+            return Err(("invalid", format!("invalid job id {:?}", job.jid)));
+        }
+        let most = self.opts.int("process_count_max");
+        let most = most.and_then(|most| usize::try_from(most).ok());
+        let most = most.filter(|most| *most > 0).unwrap_or(JOBS_MAX);
+        let jobs = &self.own.jobs;
+        if jobs.len() >= most {
+            let text = format!("{most} jobs are already running (process_count_max)");
+            return Err(("busy", text));
+        }
+        let jid = job.jid.clone();
+        if !jobs.is_new(&jid) {
+            return Ok(());
+        }
+        let return_to = ReturnTo::Master(upstream.clone());
+        let started = self.launcher.start(self.with_returners(job), return_to);
+        started.map(drop).map_err(|error| {
+            jobs.is_not_begun(&jid);
+            ("failed", format!("cannot start the job: {error}"))
+        })
+    }
+
+    /// Returns a master's job with the returners of this minion's configuration (`return`) added to
+    /// its own.
+    fn with_returners(&self, mut job: Job) -> Job {
+        if let Some(own) = self.opts.text("return").filter(|own| !own.is_empty()) {
+            let both = [std::mem::take(&mut job.ret), own.to_owned()];
+            let both = both.into_iter().filter(|names| !names.is_empty());
+            job.ret = both.collect::<Vec<_>>().join(",");
+        }
+        job
+    }
+}
