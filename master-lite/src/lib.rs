@@ -18,3 +18,17 @@ mod store;
 mod wheel;
 
 pub use commands::applets::{Applet, named as applet};
+
+use state::exec::Registry;
+
+/// Returns the functions that a master can run.
+#[must_use]
+pub fn registry() -> &'static Registry {
+    &runners::REGISTRY
+}
+
+/// Returns the name of each function of the wheel module `key`, its arguments, and how many of them
+/// must be given.
+pub fn wheel_key() -> impl Iterator<Item = (&'static str, &'static [&'static str], usize)> {
+    wheel::key::functions()
+}

@@ -38,7 +38,7 @@ fn all() -> Vec<Source> {
     let folders = FOLDERS
         .iter()
         .filter(|folder| workspace().join(folder).is_dir());
-    let holding = folders.filter(|folder| !matches!(**folder, "packaging" | "cross"));
+    let holding = folders.filter(|folder| **folder != "cross");
     holding.flat_map(|folder| below(folder)).collect()
 }
 

@@ -144,6 +144,12 @@ const FUNCTIONS: &[Function] = &[
     ),
 ];
 
+/// Returns the name of each function, its arguments, and how many of them must be given.
+pub(crate) fn functions() -> impl Iterator<Item = (&'static str, &'static [&'static str], usize)> {
+    let all = FUNCTIONS.iter();
+    all.map(|function| (function.name, function.args, function.required))
+}
+
 /// Calls a function by its full name. Positional arguments are values; keyword arguments are in a
 /// map that is marked as such.
 ///

@@ -7,7 +7,7 @@ use value::{Map, Value, python};
 
 use super::files::{self, Files};
 use super::option::{Known, Status};
-use super::{ConfigError, complete, id, known, known_of_master, master_table, table};
+use super::{ConfigError, complete, id, known, known_of_master, table};
 use value::yaml::Yaml;
 
 /// The folder of the configuration if the user names none.
@@ -170,9 +170,7 @@ fn minion_defaults() -> Map {
 }
 
 fn master_defaults() -> Map {
-    let shared = master_table::SHARED.iter().filter_map(|name| known(name));
-    shared
-        .chain(master_table::TABLE)
+    super::all_of_master()
         .filter_map(|known| Some((known.name, known.default.value()?)))
         .collect()
 }

@@ -39,3 +39,10 @@ pub fn known_of_master(name: &str) -> Option<&'static Known> {
 pub fn all() -> &'static [Known] {
     table::TABLE
 }
+
+/// Returns the options of a master's default configuration: those that only a master has, and those
+/// that it shares with a minion.
+pub fn all_of_master() -> impl Iterator<Item = &'static Known> {
+    let shared = master_table::SHARED.iter().filter_map(|name| known(name));
+    shared.chain(master_table::TABLE)
+}

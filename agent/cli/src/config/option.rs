@@ -88,7 +88,9 @@ pub struct Known {
 }
 
 impl Default {
-    pub(super) fn value(self) -> Option<Value> {
+    /// Returns the default as a value, or `None` if the option is absent.
+    #[must_use]
+    pub fn value(self) -> Option<Value> {
         let words = |words: &[&str]| Value::list(words.iter().map(|word| Value::from(*word)));
         Some(match self {
             Self::No => return None,
@@ -122,7 +124,9 @@ impl Known {
             .ok_or_else(|| self.expected())
     }
 
-    fn expected(&self) -> String {
+    /// Returns a description of the accepted types; empty if any value is accepted.
+    #[must_use]
+    pub fn expected(&self) -> String {
         self.kinds
             .iter()
             .map(|kind| kind.name())

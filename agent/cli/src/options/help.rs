@@ -31,7 +31,7 @@ impl Program {
                 out.push_str(&format!("\n{title}:\n"));
             }
             for flag in group.flags {
-                let names = names(flag);
+                let names = flag.names();
                 let gap = COLUMN.saturating_sub(names.len() + 2);
                 if gap < 2 {
                     out.push_str(&format!("  {names}\n{:COLUMN$}{}\n", "", flag.help));
@@ -44,21 +44,24 @@ impl Program {
     }
 }
 
-/// Returns an option's names and its value, such as `-c DIR, --config-dir=DIR`.
-fn names(flag: &Flag) -> String {
-    let argument = match flag.takes {
-        Takes::Nothing => None,
-        Takes::Text(name)
-        | Takes::Many(name)
-        | Takes::Number(name)
-        | Takes::Float(name)
-        | Takes::Choice(name, _) => Some(name),
-    };
-    let short = flag
-        .short
-        .map(|c| argument.map_or_else(|| format!("-{c}"), |name| format!("-{c} {name}")));
-    let long = flag.long.iter().map(|long| {
-        argument.map_or_else(|| format!("--{long}"), |name| format!("--{long}={name}"))
-    });
-    short.into_iter().chain(long).collect::<Vec<_>>().join(", ")
+impl Flag {
+    /// Returns an option's names and its value, such as `-c DIR, --config-dir=DIR`.
+    #[must_use]
+    pub fn names(&self) -> String {
+        let argument = match self.takes {
+            Takes::Nothing => None,
+            Takes::Text(name)
+            | Takes::Many(name)
+            | Takes::Number(name)
+            | Takes::Float(name)
+            | Takes::Choice(name, _) => Some(name),
+        };
+        let short = self
+            .short
+            .map(|c| argument.map_or_else(|| format!("-{c}"), |name| format!("-{c} {name}")));
+        let long = self.long.iter().map(|long| {
+            argument.map_or_else(|| format!("--{long}"), |name| format!("--{long}={name}"))
+        });
+        short.into_iter().chain(long).collect::<Vec<_>>().join(", ")
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use value::{Map, Value, json};
 
 use super::*;
-use crate::config::{Default, all};
+use crate::config::{Default, all, master_table};
 use value::yaml::{YamlFault, YamlLayout};
 
 /// A reader for lines of `name: JSON`, which is enough YAML for these tests.

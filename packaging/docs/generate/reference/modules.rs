@@ -1,0 +1,244 @@
+//! A page for each name of a module: its states, execution functions, runners and wheel functions,
+//! from the declarations that `sys.doc` shows.
+
+use std::collections::BTreeMap;
+
+use state::module::{Arg, Extra, Function, Module};
+
+use super::{cell, code, escaped, first, head, prose};
+
+/// A kind of modules, with the words of the pages.
+#[derive(Clone, Copy)]
+struct Kind {
+    /// The heading of its section.
+    title: &'static str,
+    /// Its name in the index.
+    name: &'static str,
+    /// The note at functions that the table of a machine without a daemon or master lacks.
+    elsewhere: &'static str,
+}
+
+const STATES: Kind = Kind {
+    title: "States",
+    name: "states",
+    elsewhere: "",
+};
+const FUNCTIONS: Kind = Kind {
+    title: "Execution functions",
+    name: "execution",
+    elsewhere: "It needs the daemon `salt-minion`.",
+};
+const RUNNERS: Kind = Kind {
+    title: "Runners",
+    name: "runner",
+    elsewhere: "It needs a master.",
+};
+const WHEEL: Kind = Kind {
+    title: "Wheel functions",
+    name: "wheel",
+    elsewhere: "",
+};
+
+/// The functions of the wheel module `key` that only a master has. Its table has no texts, since no
+/// program prints them.
+const KEYS_OF_MASTER: [(&str, &str); 7] = [
+    ("finger", "Return the fingerprints of keys, by status."),
+    (
+        "finger_master",
+        "Return the fingerprint of the master's own key.",
+    ),
+    (
+        "gen",
+        "Generate a key pair and return it. It is not stored.",
+    ),
+    (
+        "gen_accept",
+        "Generate a key pair, accept its public key for an id, and return both.",
+    ),
+    (
+        "key_str",
+        "Return public keys. This is another name of `key.print`.",
+    ),
+    (
+        "list_match",
+        "Return the keys with these exact ids, by status.",
+    ),
+    ("master_key_str", "Return the master's public key."),
+];
+
+/// One kind of a name: the heading, the module's documentation, and its functions by name.
+struct Section {
+    kind: Kind,
+    doc: &'static str,
+    functions: BTreeMap<&'static str, String>,
+}
+
+/// Returns the page of each name, and the index.
+pub(super) fn pages() -> BTreeMap<String, String> {
+    let own = &::modules::REGISTRY;
+    let mut names = BTreeMap::new();
+    add(&mut names, STATES, own.states, own.states);
+    let functions = minion::registry().functions;
+    add(&mut names, FUNCTIONS, functions, own.functions);
+    add(&mut names, RUNNERS, master::registry().runners, own.runners);
+    add(&mut names, WHEEL, own.wheel, own.wheel);
+    add_keys_of_master(&mut names);
+    let mut pages: BTreeMap<String, String> = names
+        .iter()
+        .map(|(name, sections)| (format!("modules/{name}.md"), page(name, sections)))
+        .collect();
+    pages.insert("modules/README.md".to_owned(), index(&names));
+    pages
+}
+
+type Names = BTreeMap<&'static str, Vec<Section>>;
+
+/// Adds the functions of one kind. A module can have several parts in a table; the first of two
+/// functions with the same name counts.
+fn add<R>(names: &mut Names, kind: Kind, all: &[Module<R>], own: &[Module<R>]) {
+    for module in all {
+        let sections = names.entry(module.name).or_default();
+        if sections
+            .last()
+            .is_none_or(|last| last.kind.title != kind.title)
+        {
+            sections.push(Section {
+                kind,
+                doc: module.doc,
+                functions: BTreeMap::new(),
+            });
+        }
+        let Some(section) = sections.last_mut() else {
+            continue;
+        };
+        for function in module.functions {
+            let parts = own.iter().filter(|part| part.name == module.name);
+            let here = parts
+                .flat_map(|part| part.functions)
+                .any(|known| known.name == function.name);
+            let note = if here { "" } else { kind.elsewhere };
+            let text = || described(module.name, function, note);
+            section.functions.entry(function.name).or_insert_with(text);
+        }
+    }
+}
+
+/// Adds the functions of the wheel module `key` that only a master has.
+fn add_keys_of_master(names: &mut Names) {
+    let sections = names.get_mut("key").into_iter().flatten();
+    let Some(section) = sections.last() else {
+        return;
+    };
+    for (name, args, required) in master::wheel_key() {
+        let text = || {
+            let doc = KEYS_OF_MASTER.iter().find(|(known, _)| *known == name);
+            let doc = doc.map(|(_, doc)| *doc).unwrap_or_default();
+            let rows = args.iter().enumerate().map(|(at, arg)| {
+                let default = if at < required { "required" } else { "" };
+                format!("| `{arg}` | {default} | |\n")
+            });
+            let heading = heading("key", name, doc, "It needs a master.");
+            heading + &table(rows.collect())
+        };
+        section.functions.entry(name).or_insert_with(text);
+    }
+}
+
+fn index(names: &Names) -> String {
+    let functions = names.values().flatten().map(|part| part.functions.len());
+    let about = format!(
+        "The {} modules of Pinch with their {} functions. `sys.doc`, `sys.state_doc` and `sys.runner_doc` show the \
+         same texts on a machine. A module is available only on machines that have its program; \
+         `sys.list_functions` and `sys.list_state_functions` list those of a machine.\n\n\
+         | module | kinds | task |\n|---|---|---|",
+        names.len(),
+        functions.sum::<usize>(),
+    );
+    let mut page = head("Modules", &about);
+    for (name, sections) in names {
+        let kinds: Vec<&str> = sections.iter().map(|section| section.kind.name).collect();
+        let doc = sections.first().map(|section| first(section.doc));
+        page += &format!(
+            "| [{name}]({name}.md) | {} | {} |\n",
+            kinds.join(", "),
+            cell(&escaped(&doc.unwrap_or_default()))
+        );
+    }
+    page
+}
+
+fn page(name: &str, sections: &[Section]) -> String {
+    let mut page = head(&code(name), "[All modules](README.md)");
+    for section in sections {
+        let doc = prose(&unindented(section.doc));
+        page += &format!("\n## {}\n\n{doc}\n", section.kind.title);
+        section.functions.values().for_each(|text| page += text);
+    }
+    page
+}
+
+/// Returns the part of a page about one function.
+fn described<R>(module: &str, function: &Function<R>, note: &str) -> String {
+    let mut rows: Vec<String> = function.args.iter().map(row).collect();
+    if function.varargs {
+        rows.push("| `*args` | | More positional arguments. |\n".to_owned());
+    }
+    if function.extra == Extra::Accept {
+        rows.push("| `**kwargs` | | More keyword arguments. |\n".to_owned());
+    }
+    heading(module, function.name, function.doc, note) + &table(rows)
+}
+
+fn heading(module: &str, function: &str, doc: &str, note: &str) -> String {
+    let full = code(&format!("{module}.{function}"));
+    let mut text = format!("\n### {full}\n\n{}\n", prose(&unindented(doc)));
+    if !note.is_empty() {
+        text += &format!("\n{note}\n");
+    }
+    text
+}
+
+fn table(rows: Vec<String>) -> String {
+    match rows.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\n| argument | default | meaning |\n|---|---|---|\n{}",
+            rows.concat()
+        ),
+    }
+}
+
+fn row(arg: &Arg) -> String {
+    let default = match arg.default {
+        Some(default) => code(&value::python::repr(&default())),
+        None => "required".to_owned(),
+    };
+    let doc = escaped(&cell(arg.doc));
+    format!("| `{}` | {} | {doc} |\n", arg.name, cell(&default))
+}
+
+/// Returns a documentation without the space at the beginning of its lines, and without the line
+/// that marks code in Salt's own texts.
+fn unindented(doc: &str) -> String {
+    let lines = doc.lines();
+    let lines = lines.map(|line| line.strip_prefix(' ').unwrap_or(line));
+    let lines = lines.filter(|line| !line.starts_with(".. code-block::"));
+    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_wheel_function_of_the_master_has_a_text() {
+        let declared = ::modules::REGISTRY.wheel.iter();
+        let declared: Vec<&str> = declared
+            .filter(|module| module.name == "key")
+            .flat_map(|module| module.functions)
+            .map(|function| function.name)
+            .collect();
+        let own = super::KEYS_OF_MASTER.map(|(name, _)| name);
+        for (name, ..) in master::wheel_key() {
+            assert!(declared.contains(&name) != own.contains(&name), "{name}");
+        }
+    }
+}
