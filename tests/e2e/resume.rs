@@ -220,7 +220,7 @@ fn a_highstate_goes_on_with_the_pillar_that_it_had() {
     machine.cut("state.apply pillar={'word':'red'}");
     let other = machine.call("state.highstate resume=True pillar={'word':'blue'}");
     assert!(
-        other.rc == Some(1) && other.out.contains("another pillar="),
+        other.rc == Some(1) && other.out.contains("a different pillar="),
         "{}",
         other.out
     );
