@@ -12,7 +12,6 @@ pub mod event_bus;
 pub mod exec;
 pub mod fileserver;
 pub mod grains;
-mod inifile;
 pub mod inverses;
 pub mod loader;
 pub mod returners;

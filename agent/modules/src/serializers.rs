@@ -1,7 +1,7 @@
 //! Salt's serializers: conversion of data to text in a format, and back. `file.serialize` and
 //! `slsutil` use them.
 
-pub(crate) mod configparser;
+mod configparser;
 mod json;
 pub(crate) mod msgpack;
 

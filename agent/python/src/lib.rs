@@ -4,6 +4,7 @@
 //! Errors are sentences, because the caller shows them as Salt shows those of Python.
 
 pub mod base64;
+pub mod configparser;
 pub mod difflib;
 pub mod encoding;
 pub mod path;

@@ -149,7 +149,8 @@ fn release_in(version: &str) -> Option<String> {
 /// Returns the release of the kernel that a meta package depends on. Debian's versions do not
 /// contain it.
 fn brought(cx: &Exec, provider: &dyn Provider, name: &str, version: &str) -> Result<String, Error> {
-    let shown = provider.show(cx, &[name.to_owned()], &Map::new())?;
+    let descriptions = provider.require(provider.descriptions(), "show")?;
+    let shown = descriptions.describe(cx, &[name.to_owned()], &Map::new())?;
     let about = shown.get(name).and_then(|versions| versions.get(version));
     let depends = about
         .and_then(|about| about.get("Depends"))

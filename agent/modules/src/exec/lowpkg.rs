@@ -9,8 +9,8 @@ use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::pkg::files::texts;
-use crate::exec::pkg::providers::{self, dpkg, listing, rpm, rpm_info};
-use crate::exec::pkg::repositories::{self, Kind};
+use crate::exec::pkg::providers::capabilities::Database;
+use crate::exec::pkg::providers::{self, listing};
 use crate::fileserver::fetch;
 
 state::exec_module! {
@@ -90,8 +90,10 @@ state::exec_module! {
     });
 }
 
-fn is_apt(cx: &Exec) -> bool {
-    matches!(repositories::kind(cx), Some(Kind::Apt))
+/// Returns the database of this machine, also if its package manager is not installed.
+fn database(cx: &Exec, function: &str) -> Result<&'static dyn Database, Error> {
+    let database = providers::known(cx).and_then(|provider| provider.database());
+    database.ok_or_else(|| Error::not_available(format!("lowpkg.{function}")))
 }
 
 /// Runs the `pkg` function of the same name. It does not support another root.
@@ -129,7 +131,8 @@ fn bin_pkg_info(cx: &Exec, args: BinPkgInfo) -> Result<Value, Error> {
         )));
     }
     let provider = providers::provider(cx)?;
-    Ok(provider.bin_pkg_info(cx, &path)?.into())
+    let database = provider.require(provider.database(), "bin_pkg_info")?;
+    Ok(database.bin_pkg_info(cx, &path)?.into())
 }
 
 fn unpurge(cx: &Exec, args: Unpurge) -> Result<Value, Error> {
@@ -137,12 +140,13 @@ fn unpurge(cx: &Exec, args: Unpurge) -> Result<Value, Error> {
     if names.is_empty() {
         return Ok(Map::new().into());
     }
+    let selections = provider.require(provider.selections(), "unpurge")?;
     let marked = || -> Result<Map, Error> {
         let listed = listing::listed(cx, provider)?.purge_desired;
         Ok(listing::stringified(&listed))
     };
     let old = marked()?;
-    provider.unpurge(cx, &names)?;
+    selections.unpurge(cx, &names)?;
     listing::forget(cx);
     Ok(listing::changes(&old, &marked()?).into())
 }
@@ -150,11 +154,7 @@ fn unpurge(cx: &Exec, args: Unpurge) -> Result<Value, Error> {
 fn list_pkgs(cx: &Exec, args: ListPkgs) -> Result<Value, Error> {
     this_root(&args.kwargs)?;
     let names = texts(&args.rest)?;
-    let list = match is_apt(cx) {
-        true => dpkg::versions(cx, &names)?,
-        false => rpm::versions(cx, &names)?,
-    };
-    Ok(list.into())
+    Ok(database(cx, "list_pkgs")?.versions(cx, &names)?.into())
 }
 
 fn file_list(cx: &Exec, args: FileList) -> Result<Value, Error> {
@@ -168,10 +168,7 @@ fn file_dict(cx: &Exec, args: FileDict) -> Result<Value, Error> {
 fn info(cx: &Exec, args: Info) -> Result<Value, Error> {
     this_root(&args.kwargs)?;
     let names = texts(&args.rest)?;
-    let found = match is_apt(cx) {
-        true => dpkg::info(cx, &names, &args.kwargs)?,
-        false => rpm_info::info(cx, &names, &args.kwargs, "source_rpm")?,
-    };
+    let found = database(cx, "info")?.info(cx, &names, &args.kwargs)?;
     Ok(found.into())
 }
 

@@ -9,7 +9,7 @@ use state::custom::Kind;
 use state::exec::Exec;
 use value::Value;
 
-use crate::exec::pkg::providers as packages;
+use crate::exec::pkg::providers::{self as packages, capabilities};
 use crate::exec::pkg::repositories;
 use crate::exec::service::providers as services;
 use crate::exec::{docker, mysql, postgres, rabbitmq};
@@ -348,44 +348,6 @@ const NEEDS: &[Needs] = &[
     },
 ];
 
-/// Functions of `pkg` that only these package managers have.
-const ONLY: &[(&str, &[repositories::Kind])] = &[
-    ("add_repo_key", &[repositories::Kind::Apt]),
-    ("autoremove", &[repositories::Kind::Apt]),
-    ("del_repo_key", &[repositories::Kind::Apt]),
-    ("get_repo_keys", &[repositories::Kind::Apt]),
-    ("group_diff", &[repositories::Kind::Yum]),
-    ("group_info", &[repositories::Kind::Yum]),
-    ("group_install", &[repositories::Kind::Yum]),
-    ("group_list", &[repositories::Kind::Yum]),
-    ("get_selections", &[repositories::Kind::Apt]),
-    ("info_available", &[repositories::Kind::Zypper]),
-    (
-        "modified",
-        &[repositories::Kind::Yum, repositories::Kind::Zypper],
-    ),
-    (
-        "parse_arch",
-        &[
-            repositories::Kind::Apt,
-            repositories::Kind::Yum,
-            repositories::Kind::Zypper,
-        ],
-    ),
-    ("services_need_restart", &[repositories::Kind::Apt]),
-    ("set_selections", &[repositories::Kind::Apt]),
-    ("show", &[repositories::Kind::Apt]),
-    (
-        "verify",
-        &[repositories::Kind::Yum, repositories::Kind::Zypper],
-    ),
-    ("which", &[repositories::Kind::Apt]),
-];
-
-/// The functions of `lowpkg` that only dpkg's module has, and those that only rpm's module has.
-const OF_DPKG: [&str; 1] = ["unpurge"];
-const OF_RPM: [&str; 5] = ["checksum", "modified", "owner", "verify", "version_cmp"];
-
 /// Returns the reason why a function is not available on this machine, in Salt's words. This runs
 /// before each call, so it checks only the requirements of the function's own module.
 pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
@@ -436,18 +398,8 @@ pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
 /// Returns true if the machine's own provider of a virtual module lacks a function.
 fn is_lacking(cx: &Exec, module: &str, function: &str) -> bool {
     match module {
-        "pkg" => {
-            let mut only = ONLY.iter();
-            let only = only.find(|(name, _)| *name == function);
-            only.is_some_and(|(_, kinds)| {
-                repositories::kind(cx).is_none_or(|kind| !kinds.contains(&kind))
-            })
-        }
-        "lowpkg" => {
-            let is_apt = matches!(repositories::kind(cx), Some(repositories::Kind::Apt));
-            let others: &[&str] = if is_apt { &OF_RPM } else { &OF_DPKG };
-            others.contains(&function)
-        }
+        "pkg" => capabilities::lacks(packages::known(cx), function),
+        "lowpkg" => capabilities::lacks_low(packages::known(cx), function),
         "service" => services::of(cx, function).is_err(),
         "postgres" if function.starts_with("cluster_") => {
             process::which("pg_createcluster").is_none()

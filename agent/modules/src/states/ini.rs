@@ -4,7 +4,8 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use crate::inifile::{File, Layout, before_after};
+use crate::exec::ini::document::before_after;
+use crate::exec::ini::file::{File, Layout};
 
 state::state_module! {
     /// Manage INI files.

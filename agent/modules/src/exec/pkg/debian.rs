@@ -51,7 +51,10 @@ const STATES: [&str; 4] = ["install", "hold", "deinstall", "purge"];
 fn which(cx: &Exec, args: Which) -> Result<Value, Error> {
     let path = Path::new(&args.path);
     match path.is_absolute() && path.exists() {
-        true => Ok(providers::provider(cx)?.owner(cx, &args.path)?.into()),
+        true => Ok(providers::provider(cx)?
+            .files()
+            .owner(cx, &args.path)?
+            .into()),
         false => Ok(false.into()),
     }
 }

@@ -69,7 +69,7 @@ fn owner(cx: &Exec, args: Owner) -> Result<Value, Error> {
     let (provider, paths) = (providers::provider(cx)?, texts(&args.rest)?);
     let mut owners = Map::new();
     for path in &paths {
-        owners.insert(path, provider.owner(cx, path)?);
+        owners.insert(path, provider.files().owner(cx, path)?);
     }
     match (owners.first(), owners.len()) {
         (None, _) => Ok("".into()),
@@ -79,7 +79,9 @@ fn owner(cx: &Exec, args: Owner) -> Result<Value, Error> {
 }
 
 fn file_list(cx: &Exec, args: FileList) -> Result<Value, Error> {
-    let packages = providers::provider(cx)?.files(cx, &texts(&args.rest)?)?;
+    let packages = providers::provider(cx)?
+        .files()
+        .by_package(cx, &texts(&args.rest)?)?;
     let lists = packages.values().filter_map(Value::as_list);
     let mut files: Vec<Value> = lists.flatten().cloned().collect();
     value::sorted::sort(&mut files);
@@ -91,7 +93,9 @@ fn file_list(cx: &Exec, args: FileList) -> Result<Value, Error> {
 }
 
 fn file_dict(cx: &Exec, args: FileDict) -> Result<Value, Error> {
-    let packages = providers::provider(cx)?.files(cx, &texts(&args.rest)?)?;
+    let packages = providers::provider(cx)?
+        .files()
+        .by_package(cx, &texts(&args.rest)?)?;
     let found = Map::new()
         .with("errors", Value::list([]))
         .with("packages", packages);
@@ -100,14 +104,16 @@ fn file_dict(cx: &Exec, args: FileDict) -> Result<Value, Error> {
 
 fn info_installed(cx: &Exec, args: InfoInstalled) -> Result<Value, Error> {
     let names = texts(&args.rest)?;
-    let found = providers::provider(cx)?.info_installed(cx, &names, &args.kwargs)?;
-    Ok(found.into())
+    let provider = providers::provider(cx)?;
+    let database = provider.require(provider.database(), "info_installed")?;
+    Ok(database.info_installed(cx, &names, &args.kwargs)?.into())
 }
 
 fn verify(cx: &Exec, args: Verify) -> Result<Value, Error> {
     let names = texts(&args.rest)?;
-    let found = providers::provider(cx)?.verify(cx, &names, &args.kwargs)?;
-    Ok(found.into())
+    let provider = providers::provider(cx)?;
+    let verification = provider.require(provider.verification(), "verify")?;
+    Ok(verification.verify(cx, &names, &args.kwargs)?.into())
 }
 
 fn modified(cx: &Exec, args: Modified) -> Result<Value, Error> {

@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, sorted};
 
-use crate::exec::pkg::providers;
+use crate::exec::pkg::providers::{self, capabilities::Groups};
 use crate::exec::tool;
 
 state::exec_module! {
@@ -120,7 +120,7 @@ fn options(kwargs: &Map) -> Vec<String> {
 
 /// Runs the package manager and returns its output. The name of the program depends on its version.
 fn said(cx: &Exec, words: &[String]) -> Result<String, Error> {
-    let program = providers::provider(cx)?.program();
+    let program = providers::provider(cx)?.about().program;
     let words: Vec<&str> = [program]
         .into_iter()
         .chain(words.iter().map(String::as_str))
@@ -128,13 +128,19 @@ fn said(cx: &Exec, words: &[String]) -> Result<String, Error> {
     Ok(tool::run(cx, &words, None, None)?.stdout)
 }
 
+/// Returns the commands about groups of this machine's package manager.
+fn commands(cx: &Exec, function: &str) -> Result<Groups, Error> {
+    let provider = providers::provider(cx)?;
+    provider.require(provider.groups(), function)
+}
+
 fn asked(cx: &Exec, name: &str, kwargs: &Map) -> Result<Group, Error> {
     tool::is_name("group", name)?;
     let mut words = vec!["--quiet".to_owned()];
     words.extend(options(kwargs));
-    match providers::provider(cx)?.program() {
-        "dnf5" => words.extend(["group", "info", name].map(str::to_owned)),
-        _ => words.extend(["groupinfo", name].map(str::to_owned)),
+    match commands(cx, "group_info")? {
+        Groups::Dnf5 => words.extend(["group", "info", name].map(str::to_owned)),
+        Groups::Yum => words.extend(["groupinfo", name].map(str::to_owned)),
     }
     let group = parsed(&said(cx, &words)?);
     let is_known = ["environment group", "group", "name"];
@@ -184,7 +190,7 @@ fn group_list(cx: &Exec, _: GroupList) -> Result<Value, Error> {
         .map(|(_, name)| (Value::from(*name), Value::list([])))
         .collect();
     all.insert("available languages", Map::new());
-    if providers::provider(cx)?.program() == "dnf5" {
+    if commands(cx, "group_list")? == Groups::Dnf5 {
         let text = said(cx, &["group", "list", "--hidden"].map(str::to_owned))?;
         for line in text.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();

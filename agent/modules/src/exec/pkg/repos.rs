@@ -126,7 +126,8 @@ fn info_available(cx: &Exec, args: InfoAvailable) -> Result<Value, Error> {
     if args.kwargs.get("refresh").is_none_or(Value::is_true) {
         transaction::refresh(cx, provider, &args.kwargs)?;
     }
-    Ok(provider.show(cx, &names, &args.kwargs)?.into())
+    let descriptions = provider.require(provider.descriptions(), "show")?;
+    Ok(descriptions.describe(cx, &names, &args.kwargs)?.into())
 }
 
 fn show(cx: &Exec, args: Show) -> Result<Value, Error> {
@@ -134,8 +135,10 @@ fn show(cx: &Exec, args: Show) -> Result<Value, Error> {
     if args.kwargs.get("refresh").is_some_and(Value::is_true) {
         transaction::refresh(cx, provider, &Map::new())?;
     }
-    match names(&args.rest)? {
-        names if names.is_empty() => Ok(Map::new().into()),
-        names => Ok(provider.show(cx, &names, &args.kwargs)?.into()),
+    let names = names(&args.rest)?;
+    if names.is_empty() {
+        return Ok(Map::new().into());
     }
+    let descriptions = provider.require(provider.descriptions(), "show")?;
+    Ok(descriptions.describe(cx, &names, &args.kwargs)?.into())
 }

@@ -9,7 +9,7 @@ use value::glob::{fnmatch, is_glob};
 use value::{Map, Value};
 
 use crate::exec::status;
-use providers::{Which, names, systemd};
+use providers::{Which, names};
 
 state::exec_module! {
     /// Manage services of this machine's init system.
@@ -281,7 +281,7 @@ fn act(
     given: &[(&str, Value)],
 ) -> Result<Value, Error> {
     let provider = providers::of(cx, function)?;
-    if provider.name() != "systemd_service" {
+    if provider.units().is_none() {
         let set = given.iter().filter(|(_, value)| value.is_true());
         let set: Vec<String> = set.map(|(name, _)| (*name).to_owned()).collect();
         if !set.is_empty() && verb != "force-reload" {
@@ -353,7 +353,7 @@ fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
 fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
     let provider = providers::of(cx, "status")?;
     if let Some(sig) = args.sig.filter(|sig| !sig.is_empty())
-        && provider.name() != "systemd_service"
+        && provider.units().is_none()
     {
         let pids = status::pids(&sig)?;
         return Ok(match provider.name() {
@@ -390,7 +390,7 @@ fn enable(cx: &Exec, args: Enable) -> Result<Value, Error> {
         .with("unmask", args.unmask)
         .with("unmask_runtime", args.unmask_runtime)
         .with("root", args.root);
-    let done = providers::of(cx, "enable")?.enable(cx, &args.name, true, &options)?;
+    let done = providers::boot(cx, "enable")?.enable(cx, &args.name, true, &options)?;
     Ok(done.into())
 }
 
@@ -399,19 +399,19 @@ fn disable(cx: &Exec, args: Disable) -> Result<Value, Error> {
         .kwargs
         .with("no_block", args.no_block)
         .with("root", args.root);
-    let done = providers::of(cx, "disable")?.enable(cx, &args.name, false, &options)?;
+    let done = providers::boot(cx, "disable")?.enable(cx, &args.name, false, &options)?;
     Ok(done.into())
 }
 
 fn enabled(cx: &Exec, args: Enabled) -> Result<Value, Error> {
     let options = args.kwargs.with("root", args.root);
-    let found = providers::of(cx, "enabled")?.enabled(cx, &args.name, &options)?;
+    let found = providers::boot(cx, "enabled")?.enabled(cx, &args.name, &options)?;
     Ok(found.into())
 }
 
 fn disabled(cx: &Exec, args: Disabled) -> Result<Value, Error> {
     let options = Map::new().with("root", args.root);
-    let found = providers::of(cx, "disabled")?.disabled(cx, &args.name, &options)?;
+    let found = providers::boot(cx, "disabled")?.disabled(cx, &args.name, &options)?;
     Ok(found.into())
 }
 
@@ -432,26 +432,25 @@ fn get_disabled(cx: &Exec, args: GetDisabled) -> Result<Value, Error> {
 }
 
 fn get_running(cx: &Exec, _args: GetRunning) -> Result<Value, Error> {
-    providers::of(cx, "get_running")?;
-    Ok(systemd::running(cx)?.into())
+    Ok(providers::units(cx, "get_running")?.running(cx)?.into())
 }
 
 fn get_static(cx: &Exec, args: GetStatic) -> Result<Value, Error> {
-    providers::of(cx, "get_static")?;
-    Ok(systemd::unit_files_that_are(cx, "static", args.root.as_deref())?.into())
+    let units = providers::units(cx, "get_static")?;
+    Ok(units.in_state(cx, "static", args.root.as_deref())?.into())
 }
 
 fn show(cx: &Exec, args: Show) -> Result<Value, Error> {
-    providers::of(cx, "show")?;
-    Ok(systemd::show(cx, &args.name, args.root.as_deref())?.into())
+    let units = providers::units(cx, "show")?;
+    Ok(units.show(cx, &args.name, args.root.as_deref())?.into())
 }
 
 fn execs(cx: &Exec, args: Execs) -> Result<Value, Error> {
-    let provider = providers::of(cx, "execs")?;
+    let (provider, units) = (providers::of(cx, "execs")?, providers::units(cx, "execs")?);
     let options = Map::new().with("root", args.root.clone());
     let mut found = Map::new();
     for name in names(&provider.list(cx, Which::All, &options)?) {
-        let shown = systemd::show(cx, &name, args.root.as_deref())?;
+        let shown = units.show(cx, &name, args.root.as_deref())?;
         if let Some(path) = shown.get("ExecStart").and_then(|start| start.get("path")) {
             found.insert(name, path.clone());
         }
@@ -460,35 +459,35 @@ fn execs(cx: &Exec, args: Execs) -> Result<Value, Error> {
 }
 
 fn mask(cx: &Exec, args: Mask) -> Result<Value, Error> {
-    providers::of(cx, "mask")?;
-    systemd::mask(cx, &args.name, true, args.runtime, args.root.as_deref())?;
+    let units = providers::units(cx, "mask")?;
+    units.mask(cx, &args.name, true, args.runtime, args.root.as_deref())?;
     Ok(true.into())
 }
 
 fn unmask(cx: &Exec, args: Unmask) -> Result<Value, Error> {
-    providers::of(cx, "unmask")?;
-    systemd::mask(cx, &args.name, false, args.runtime, args.root.as_deref())?;
+    let units = providers::units(cx, "unmask")?;
+    units.mask(cx, &args.name, false, args.runtime, args.root.as_deref())?;
     Ok(true.into())
 }
 
 fn masked(cx: &Exec, args: Masked) -> Result<Value, Error> {
-    providers::of(cx, "masked")?;
-    Ok(systemd::is_masked(cx, &args.name, args.runtime, args.root.as_deref())?.into())
+    let units = providers::units(cx, "masked")?;
+    Ok(units
+        .is_masked(cx, &args.name, args.runtime, args.root.as_deref())?
+        .into())
 }
 
 fn systemctl_reload(cx: &Exec, _args: SystemctlReload) -> Result<Value, Error> {
-    providers::of(cx, "systemctl_reload")?;
-    systemd::reload_units(cx)?;
+    providers::units(cx, "systemctl_reload")?.reload(cx)?;
     Ok(true.into())
 }
 
 fn offline(cx: &Exec, _args: Offline) -> Result<Value, Error> {
-    providers::of(cx, "offline")?;
-    Ok(systemd::is_offline().into())
+    Ok(providers::units(cx, "offline")?.is_offline().into())
 }
 
 fn firstboot(cx: &Exec, args: Firstboot) -> Result<Value, Error> {
-    providers::of(cx, "firstboot")?;
+    providers::units(cx, "firstboot")?;
     let mut words = vec!["systemd-firstboot".to_owned()];
     let given = [
         ("--locale", args.locale),

@@ -2,9 +2,8 @@
 
 use state::exec::Exec;
 use state::module::{Error, Ret};
-use value::{Map, Value};
+use value::Value;
 
-use super::find::suggested;
 use super::installed::is_there;
 use super::{Downloaded, Named, alone, is_empty_list, names, pinned_all, text};
 use crate::exec::pkg::providers::transaction::{self, Install};
@@ -22,7 +21,6 @@ pub(super) fn run(cx: &Exec, provider: &dyn Provider, args: &Downloaded) -> Resu
         true => args.pkgs.clone(),
         false => alone(&args.name.as_str().into(), text(&args.version).as_deref()),
     };
-    let pkgs = provider.resolved(cx, pkgs, &args.kwargs)?;
     let there = there(cx, provider)?;
     let targets = match find(cx, provider, args, &pkgs, &there)? {
         Ok(targets) => targets,
@@ -53,16 +51,6 @@ fn find(
         let comment = "Invalidly formatted pkgs parameter. See minion log.";
         return Ok(Err(Ret::failed(comment)));
     };
-    let kwargs = args.kwargs.clone().with("fromrepo", args.fromrepo.clone());
-    if !kwargs.get("skip_suggestions").is_some_and(Value::is_true) {
-        let asked: Vec<String> = wanted.iter().map(|one| one.name.clone()).collect();
-        let unknown = provider
-            .suggestions(cx, &asked, &kwargs)
-            .unwrap_or_default();
-        if let Some(comment) = suggested(&unknown) {
-            return Ok(Err(Ret::failed(comment)));
-        }
-    }
     let (mut targets, mut version_spec) = (Named::new(), false);
     for one in wanted {
         let versions = listing::versions_of(there, &one.name);
@@ -107,9 +95,8 @@ fn fetched(
         Err(failed) => return Ok(failed.ret("downloading package(s)")),
     };
     let there = there(cx, provider)?;
-    let is_missing = |one: &&(String, Option<String>)| {
-        !is_there(cx, provider, one, &there, &Map::new(), args.ignore_epoch)
-    };
+    let is_missing =
+        |one: &&(String, Option<String>)| !is_there(cx, provider, one, &there, args.ignore_epoch);
     let missing: Named = targets.iter().filter(is_missing).cloned().collect();
     Ok(match missing.is_empty() {
         true => Ret::ok(format!("Packages downloaded: {}", names(targets))),

@@ -56,16 +56,12 @@ pub(super) fn install_targets(
         provider,
         args,
         here: listed.here(),
-        provided: provided(cx, provider, args)?,
         found: Found::default(),
     };
     let marked = desired.iter().map(|(name, _)| name);
     let marked = marked.filter(|name| listed.purge_desired.contains(name));
     find.found.to_unpurge = marked.cloned().collect();
     find.found.desired = desired;
-    if let Some(comment) = find.unknown()? {
-        return Ok(Err(Ret::failed(comment)));
-    }
     find.resolve_latest(refresh)?;
     for (name, version) in find.found.desired.clone() {
         find.look(name, version)?;
@@ -92,25 +88,11 @@ fn desired(cx: &Exec, provider: &dyn Provider, args: &Installed) -> Result<Optio
     Ok(wanted.map(named))
 }
 
-/// Returns the packages that provide others, for `resolve_capabilities`.
-pub(super) fn provided(
-    cx: &Exec,
-    provider: &dyn Provider,
-    args: &Installed,
-) -> Result<Packages, Error> {
-    let wanted = args.kwargs.get("resolve_capabilities");
-    match wanted.is_some_and(Value::is_true) {
-        true => provider.provides(cx),
-        false => Ok(Packages::new()),
-    }
-}
-
 struct Find<'a> {
     cx: &'a Exec,
     provider: &'a dyn Provider,
     args: &'a Installed,
     here: Packages,
-    provided: Packages,
     found: Found,
 }
 
@@ -128,29 +110,6 @@ impl Find<'_> {
             ignore_epoch,
             allow_updates,
         )
-    }
-
-    /// Returns the comment about packages that the repositories do not have, with similar names.
-    fn unknown(&self) -> Result<Option<String>, Error> {
-        if self.of_sources() || self.args.skip_suggestions {
-            return Ok(None);
-        }
-        let missing = self.found.desired.iter().filter(|(name, version)| {
-            let installed = listing::versions_of(&self.here, name);
-            let met = version
-                .as_ref()
-                .is_none_or(|version| self.is_met(&installed, version, false));
-            installed.is_empty() || !met
-        });
-        let missing: Vec<String> = missing.map(|(name, _)| name.clone()).collect();
-        if missing.is_empty() {
-            return Ok(None);
-        }
-        let kwargs = self.args.kwargs.clone();
-        let kwargs = kwargs.with("fromrepo", self.args.fromrepo.clone());
-        // An error is ignored here, since the installation reports it too.
-        let unknown = self.provider.suggestions(self.cx, &missing, &kwargs);
-        Ok(suggested(&unknown.unwrap_or_default()))
     }
 
     /// Replaces the version `latest` by the newest version.
@@ -185,15 +144,14 @@ impl Find<'_> {
         Ok(())
     }
 
-    /// Returns the installed versions of a package. It is searched by its name, its normalized
-    /// name, and the name of a package that provides it.
+    /// Returns the installed versions of a package. It is searched by its name and its normalized
+    /// name.
     fn versions(&self, name: &str) -> Vec<String> {
         let here = |name: &str| {
             Some(listing::versions_of(&self.here, name)).filter(|list| !list.is_empty())
         };
         here(name)
             .or_else(|| here(&self.provider.normalize(self.cx, name)))
-            .or_else(|| here(listing::versions_of(&self.provided, name).first()?))
             .unwrap_or_default()
     }
 
@@ -241,7 +199,7 @@ impl Find<'_> {
         if !std::path::Path::new(&path).exists() {
             return Err(format!("{place} does not exist on minion"));
         }
-        let info = self.provider.file_info(self.cx, &path);
+        let info = self.provider.files().file_info(self.cx, &path);
         let info = info.map_err(|error| error.to_string())?;
         Ok(info.version.unwrap_or_default())
     }
@@ -300,31 +258,6 @@ pub(super) fn altered(
         let given = entries.iter().find_map(|entry| entry.get(option));
         kwargs.insert(option, given.cloned().unwrap_or_else(|| Value::list([])));
     }
-    provider.verify(cx, &[name.to_owned()], &kwargs)
-}
-
-/// Returns the comment about packages that were not found.
-pub(super) fn suggested(unknown: &Packages) -> Option<String> {
-    let (mut none, mut comments): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-    for (name, similar) in unknown {
-        let (name, similar) = (name.to_text(), listing::joined(similar).replace(',', ", "));
-        match similar.is_empty() {
-            true => none.push(name),
-            false => comments.push(format!(
-                "Package '{name}' not found (possible matches: {similar})"
-            )),
-        }
-    }
-    if !none.is_empty() {
-        none.sort();
-        let none = none.join(", ");
-        comments.insert(0, format!(
-            "The following package(s) were not found, and no possible matches were found in the package db: {none}"
-        ));
-    }
-    if comments.len() > 1 {
-        comments.push(String::new());
-    }
-    let comment = comments.join(". ");
-    (!comment.is_empty()).then(|| comment.trim_end().to_owned())
+    let verification = provider.require(provider.verification(), "verify")?;
+    verification.verify(cx, &[name.to_owned()], &kwargs)
 }

@@ -11,11 +11,11 @@ pub(super) fn held(cx: &Exec, provider: &dyn Provider, args: &Held) -> Result<Re
     if is_empty_list(&args.pkgs) && !args.replace {
         return Ok(Ret::ok("No packages to be held provided"));
     }
-    if !provider.can_hold() {
+    let Some(holds) = provider.holds() else {
         return Ok(unable());
-    }
+    };
     let wanted = wanted(&args.name, &args.version, &args.pkgs)?;
-    let locks = provider.held(cx)?;
+    let locks = holds.held(cx)?;
     let mut told = Told::new(cx, provider);
     for one in &wanted {
         let lock = locks.iter().find(|lock| lock.name == one.name);
@@ -40,12 +40,12 @@ pub(super) fn unheld(cx: &Exec, provider: &dyn Provider, args: &Unheld) -> Resul
     if is_empty_list(&args.pkgs) && !args.all {
         return Ok(Ret::ok("No packages to be unheld provided"));
     }
-    if !provider.can_hold() {
+    let Some(holds) = provider.holds() else {
         return Ok(unable());
-    }
+    };
     let wanted = wanted(&args.name, &args.version, &args.pkgs)?;
     let mut told = Told::new(cx, provider);
-    for lock in provider.held(cx)? {
+    for lock in holds.held(cx)? {
         let one = wanted.iter().find(|one| one.name == lock.name);
         let is_meant = |one: &Wanted| lock.version.is_none() || lock.version == one.version;
         if args.all || one.is_some_and(is_meant) {

@@ -18,11 +18,10 @@ pub(super) fn run(cx: &Exec, provider: &dyn Provider, mut args: Installed) -> Re
     if !args.pkgs.is_true() && !args.sources.is_true() && args.name.is_true() {
         args.pkgs = alone(&args.name, text(&args.version).as_deref());
     }
-    if args.pkg_verify.is_true() && !provider.can_verify() {
+    if args.pkg_verify.is_true() && provider.verification().is_none() {
         return Ok(Ret::failed("pkg.verify not implemented"));
     }
     args.kwargs.insert("saltenv", cx.saltenv.as_str());
-    args.pkgs = provider.resolved(cx, args.pkgs, &args.kwargs)?;
     let refresh = is_refresh_due(cx, args.refresh);
     let mut found = match find::install_targets(cx, provider, &args, refresh)? {
         Ok(found) => found,
@@ -45,7 +44,11 @@ fn with_holds(
     args: &Installed,
     ret: Ret,
 ) -> Result<Ret, Error> {
-    let Some(hold) = args.kwargs.get("hold").filter(|_| provider.can_hold()) else {
+    let Some(hold) = args
+        .kwargs
+        .get("hold")
+        .filter(|_| provider.holds().is_some())
+    else {
         return Ok(ret);
     };
     let name = args.name.to_text();
@@ -269,7 +272,7 @@ impl<'a> Work<'a> {
 
     fn hold(&self) -> Result<Map, Error> {
         let hold = self.args.kwargs.get("hold");
-        let Some(hold) = hold.filter(|_| self.provider.can_hold()) else {
+        let Some(hold) = hold.filter(|_| self.provider.holds().is_some()) else {
             return Ok(Map::new());
         };
         let pkgs = Value::list(self.found.desired.iter().map(|(name, _)| name.into()));
@@ -281,13 +284,15 @@ impl<'a> Work<'a> {
         if self.found.to_unpurge.is_empty() {
             return Ok(());
         }
+        let provider = self.provider;
+        let selections = provider.require(provider.selections(), "unpurge")?;
         let marked = |cx: &Exec, provider: &dyn Provider| -> Result<Map, Error> {
             Ok(listing::stringified(
                 &listing::listed(cx, provider)?.purge_desired,
             ))
         };
         let old = marked(self.cx, self.provider)?;
-        self.provider.unpurge(self.cx, &self.found.to_unpurge)?;
+        selections.unpurge(self.cx, &self.found.to_unpurge)?;
         listing::forget(self.cx);
         let new = marked(self.cx, self.provider)?;
         self.changes
@@ -312,12 +317,11 @@ impl<'a> Work<'a> {
 
     fn became(&self) -> Result<Became, Error> {
         let here = listing::listed(self.cx, self.provider)?.here();
-        let provided = find::provided(self.cx, self.provider, self.args)?;
         let is_in = |list: &Named, name: &str| list.iter().any(|(other, _)| other == name);
         let mut became = Became::default();
         for one in &self.found.desired {
             let ignore_epoch = self.args.ignore_epoch;
-            let fine = is_there(self.cx, self.provider, one, &here, &provided, ignore_epoch);
+            let fine = is_there(self.cx, self.provider, one, &here, ignore_epoch);
             let list = match (fine, is_in(&self.found.targets, &one.0)) {
                 (true, true) => &mut became.modified,
                 (false, true) => &mut became.failed,
@@ -450,15 +454,12 @@ pub(super) fn is_there(
     provider: &dyn Provider,
     (name, version): &(String, Option<String>),
     here: &Packages,
-    provided: &Packages,
     ignore_epoch: Option<bool>,
 ) -> bool {
     let name = name.split('=').next().unwrap_or_default();
     let versions =
         |name: &str| Some(listing::versions_of(here, name)).filter(|list| !list.is_empty());
-    let versions = versions(name)
-        .or_else(|| versions(&provider.normalize(cx, name)))
-        .or_else(|| versions(listing::versions_of(provided, name).first()?));
+    let versions = versions(name).or_else(|| versions(&provider.normalize(cx, name)));
     let Some(versions) = versions else {
         return false;
     };

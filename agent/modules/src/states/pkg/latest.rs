@@ -52,8 +52,7 @@ fn desired(
     if !args.pkgs.is_true() {
         return Ok(Some(vec![targets::named(cx, provider, &args.name, false)?]));
     }
-    let pkgs = provider.resolved(cx, args.pkgs.clone(), &args.kwargs)?;
-    let wanted = targets::repacked(cx, provider, &pkgs, true)?;
+    let wanted = targets::repacked(cx, provider, &args.pkgs, true)?;
     Ok(wanted.map(|wanted| wanted.into_iter().map(|one| one.name).collect()))
 }
 

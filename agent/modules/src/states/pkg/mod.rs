@@ -34,7 +34,7 @@ state::state_module! {
         fromrepo: Option<String> = None,
         /// True to skip the verification of signatures.
         skip_verify: bool = false,
-        /// True to skip the search for similar names if a package is not found.
+        /// Accepted but ignored; similar names are not searched.
         skip_suggestions: bool = false,
         /// A list of packages, each a name or a dictionary with a name and a version.
         pkgs: Value = Value::Null,

@@ -173,8 +173,8 @@ impl<'a> Service<'a> {
     /// warning for each that this machine does not support.
     fn systemd_only(&self, function: &str) -> (Map, Vec<String>) {
         let (mut passed, mut warnings) = (Map::new(), Vec::new());
-        let is_systemd = providers::of(self.cx, function)
-            .is_ok_and(|provider| provider.name() == "systemd_service");
+        let is_systemd =
+            providers::of(self.cx, function).is_ok_and(|provider| provider.units().is_some());
         let names: &[&str] = match function {
             _ if !is_systemd => &[],
             "start" | "restart" | "reload" | "force_reload" => {

@@ -8,7 +8,7 @@ use state::module::Error;
 use value::{Map, Value};
 
 use super::apt::words;
-use super::{Listed, Order, Packages, Provider, Wanted, listing, rpm};
+use super::{About, Files, Listed, Notation, Order, Packages, Provider, Wanted, listing, rpm};
 use crate::exec::pkg::version;
 
 /// The package manager of Alpine.
@@ -68,12 +68,12 @@ fn as_debian(version: &str) -> String {
 }
 
 impl Provider for Apk {
-    fn program(&self) -> &'static str {
-        "apk"
-    }
-
-    fn databases(&self) -> &'static [&'static str] {
-        &["/lib/apk/db/installed", "/usr/lib/apk/db/installed"]
+    fn about(&self) -> About {
+        About {
+            program: "apk",
+            databases: &["/lib/apk/db/installed", "/usr/lib/apk/db/installed"],
+            notation: Notation::Globs,
+        }
     }
 
     fn list(&self, cx: &Exec) -> Result<Listed, Error> {
@@ -145,7 +145,7 @@ impl Provider for Apk {
 
     fn install(&self, cx: &Exec, order: &Order) -> Result<Vec<Process>, Error> {
         if order.downloadonly {
-            return Err(self.cannot("download"));
+            return Err((self as &dyn Provider).unsupported("download"));
         }
         let here = listing::listed(cx, self)?.installed;
         let lists = [&order.install, &order.downgrade, &order.reinstall];
@@ -195,6 +195,16 @@ impl Provider for Apk {
         Ok(vec![Process::words(line)])
     }
 
+    fn is_locked(&self, output: &Output) -> bool {
+        output.stderr.contains("Unable to lock database")
+    }
+
+    fn files(&self) -> &dyn Files {
+        self
+    }
+}
+
+impl Files for Apk {
     fn file_info(&self, _cx: &Exec, path: &str) -> Result<Wanted, Error> {
         let file = path.rsplit('/').next().unwrap_or(path);
         let (name, version) = split(file.trim_end_matches(".apk")).ok_or_else(|| {
@@ -214,7 +224,7 @@ impl Provider for Apk {
         Ok(split(owner).map_or(owner, |(name, _)| name).to_owned())
     }
 
-    fn files(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
+    fn by_package(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
         if names.is_empty() {
             return Err("Package name should be provided".into());
         }
@@ -227,10 +237,6 @@ impl Provider for Apk {
             }
         }
         Ok(files)
-    }
-
-    fn is_locked(&self, output: &Output) -> bool {
-        output.stderr.contains("Unable to lock database")
     }
 }
 

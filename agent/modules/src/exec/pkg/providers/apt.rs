@@ -1,7 +1,6 @@
 //! apt and dpkg: Debian, Ubuntu and their derivatives.
 
 use std::cmp::Ordering;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use machine::process::{Output, Process};
@@ -9,9 +8,13 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
+use super::capabilities::{
+    Autoremoval, Database, Descriptions, Downloads, Holds, OnHold, Selections,
+};
 use super::failed::complaint;
 use super::transaction::run;
-use super::{Listed, Order, Packages, Provider, Wanted, dpkg, listing};
+use super::{About, Files, Listed, Notation, Order, Packages, Provider, Wanted};
+use super::{dpkg, holds, listing};
 use crate::exec::pkg::version;
 
 /// The package manager of Debian.
@@ -94,30 +97,22 @@ fn apt_get(kwargs: &Map) -> Vec<String> {
 }
 
 impl Provider for Apt {
-    fn program(&self) -> &'static str {
-        "apt-get"
-    }
-
-    fn databases(&self) -> &'static [&'static str] {
-        &["/var/lib/dpkg/status", "/var/lib/dpkg/updates"]
+    fn about(&self) -> About {
+        About {
+            program: "apt-get",
+            databases: &["/var/lib/dpkg/status", "/var/lib/dpkg/updates"],
+            notation: Notation::Globs,
+        }
     }
 
     fn list(&self, cx: &Exec) -> Result<Listed, Error> {
         let format = "${Status} ${Package} ${Version} ${Architecture}\n";
         let text = asked_dpkg(cx, &["dpkg-query", "--showformat", format, "-W"])?;
-        Ok(read_list(&text, own_arch(cx)))
+        Ok(read_list(&text, dpkg::own_arch(cx)))
     }
 
     fn compare(&self, one: &str, other: &str) -> Option<Ordering> {
         version::debian(one, other)
-    }
-
-    fn normalize(&self, cx: &Exec, name: &str) -> String {
-        let own = cx.grain("osarch");
-        match name.rsplit_once(':') {
-            Some((bare, arch)) if arch == own || arch == "all" || arch == "any" => bare.to_owned(),
-            _ => name.to_owned(),
-        }
     }
 
     fn refresh(&self, cx: &Exec, kwargs: &Map) -> Result<Value, Error> {
@@ -282,87 +277,49 @@ impl Provider for Apt {
         Ok(vec![command(all)])
     }
 
-    fn autoremove(&self, list_only: bool, purge: bool) -> Result<Process, Error> {
-        let answer = if list_only {
-            "--assume-no"
-        } else {
-            "--assume-yes"
-        };
-        let mut all = words(&["apt-get", answer]);
-        if purge {
-            all.push("--purge".to_owned());
-        }
-        all.push("autoremove".to_owned());
-        Ok(command(all))
+    fn is_locked(&self, output: &Output) -> bool {
+        output.stderr.contains("Could not get lock")
     }
 
-    fn autoremovable(&self, stdout: &str) -> Vec<String> {
-        let marked = |line: &&str| !line.contains("The following packages will be REMOVED:");
-        let after = stdout.lines().skip_while(marked).skip(1);
-        let names = after.take_while(|line| line.starts_with(' '));
-        names
-            .flat_map(str::split_whitespace)
-            .map(str::to_owned)
-            .collect()
+    fn files(&self) -> &dyn Files {
+        &dpkg::Dpkg
     }
 
-    fn file_info(&self, cx: &Exec, path: &str) -> Result<Wanted, Error> {
-        Ok(package_file(cx, path)?.0)
+    fn database(&self) -> Option<&dyn Database> {
+        Some(&dpkg::Dpkg)
     }
 
-    fn bin_pkg_info(&self, cx: &Exec, path: &str) -> Result<Map, Error> {
-        let (found, arch) = package_file(cx, path)?;
-        Ok(Map::new()
-            .with("name", found.name)
-            .with("version", found.version)
-            .with("arch", arch))
+    fn selections(&self) -> Option<&dyn Selections> {
+        Some(&dpkg::Dpkg)
     }
 
-    fn can_hold(&self) -> bool {
-        true
+    fn descriptions(&self) -> Option<&dyn Descriptions> {
+        Some(self)
     }
 
-    fn held(&self, cx: &Exec) -> Result<Vec<Wanted>, Error> {
-        let text = asked_dpkg(cx, &["dpkg", "--get-selections", "*"])?;
-        let held = text.lines().filter_map(|line| {
-            let (name, state) = line.split_once(char::is_whitespace)?;
-            (state.trim() == "hold").then(|| Wanted {
-                name: name.to_owned(),
-                ..Wanted::default()
-            })
-        });
-        Ok(held.collect())
+    fn autoremoval(&self) -> Option<&dyn Autoremoval> {
+        Some(self)
     }
 
-    fn hold(&self, _cx: &Exec, package: &Wanted, hold: bool) -> Result<Process, Error> {
-        let state = if hold { "hold" } else { "install" };
-        Ok(selection(&package.name, state))
+    fn holds(&self) -> Option<&dyn Holds> {
+        Some(self)
     }
 
-    fn unpurge(&self, cx: &Exec, names: &[String]) -> Result<(), Error> {
-        let lines: Vec<String> = names.iter().map(|name| format!("{name} install")).collect();
-        let set = Process {
-            stdin: Some(lines.join("\n")),
-            ..command(["dpkg", "--set-selections"])
-        };
-        let output = set.run(cx)?;
-        self.complaint(&output)
-            .map_or(Ok(()), |error| Err(Error::refused(error)))
+    fn downloads(&self) -> Option<Downloads> {
+        Some(Downloads {
+            folder: "/var/cache/apt",
+            ending: ".deb",
+            are_changes: false,
+        })
+    }
+}
+
+impl Descriptions for Apt {
+    fn function(&self) -> &'static str {
+        "show"
     }
 
-    fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
-        dpkg::owner(cx, path)
-    }
-
-    fn files(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
-        dpkg::files(cx, names)
-    }
-
-    fn info_installed(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
-        dpkg::info_installed(cx, names, kwargs)
-    }
-
-    fn show(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+    fn describe(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
         let mut ask = words(&["apt-cache", "show"]);
         ask.extend(names.iter().cloned());
         let output = command(ask).quiet().run(cx)?;
@@ -381,26 +338,58 @@ impl Provider for Apt {
         };
         Ok(dpkg::read_show(&output.stdout, &filter))
     }
+}
 
-    fn downloads(&self) -> Option<(&'static str, &'static str)> {
-        Some(("/var/cache/apt", ".deb"))
+impl Autoremoval for Apt {
+    fn autoremove(&self, list_only: bool, purge: bool) -> Process {
+        let answer = if list_only {
+            "--assume-no"
+        } else {
+            "--assume-yes"
+        };
+        let mut all = words(&["apt-get", answer]);
+        if purge {
+            all.push("--purge".to_owned());
+        }
+        all.push("autoremove".to_owned());
+        command(all)
     }
 
-    fn is_locked(&self, output: &Output) -> bool {
-        output.stderr.contains("Could not get lock")
+    fn autoremovable(&self, stdout: &str) -> Vec<String> {
+        let marked = |line: &&str| !line.contains("The following packages will be REMOVED:");
+        let after = stdout.lines().skip_while(marked).skip(1);
+        let names = after.take_while(|line| line.starts_with(' '));
+        names
+            .flat_map(str::split_whitespace)
+            .map(str::to_owned)
+            .collect()
     }
 }
 
-/// Returns the machine's architecture, if packages of another one have theirs in the name.
-fn own_arch(cx: &Exec) -> Option<&'static str> {
-    let is_pc = cx.grain("cpuarch") == "x86_64" && cx.grain("osarch") == "amd64";
-    is_pc.then_some("amd64")
-}
+impl Holds for Apt {
+    fn held(&self, cx: &Exec) -> Result<Vec<Wanted>, Error> {
+        let text = asked_dpkg(cx, &["dpkg", "--get-selections", "*"])?;
+        let held = text.lines().filter_map(|line| {
+            let (name, state) = line.split_once(char::is_whitespace)?;
+            (state.trim() == "hold").then(|| Wanted {
+                name: name.to_owned(),
+                ..Wanted::default()
+            })
+        });
+        Ok(held.collect())
+    }
 
-fn with_arch(name: &str, arch: &str, own: Option<&str>) -> String {
-    match own.is_some_and(|own| arch != "all" && arch != own) {
-        true => format!("{name}:{arch}"),
-        false => name.to_owned(),
+    fn hold(&self, _cx: &Exec, package: &Wanted, hold: bool) -> Result<Process, Error> {
+        let state = if hold { "hold" } else { "install" };
+        Ok(selection(&package.name, state))
+    }
+
+    fn on_hold(&self) -> OnHold {
+        OnHold::Freed
+    }
+
+    fn words(&self) -> &'static holds::Words {
+        &holds::SELECTIONS
     }
 }
 
@@ -440,7 +429,7 @@ fn read_list(text: &str, own: Option<&str>) -> Listed {
         let [wanted, _, status, name, version, arch, ..] = words.as_slice() else {
             continue;
         };
-        let name = with_arch(name, arch, own);
+        let name = dpkg::with_arch(name, arch, own);
         // As in Salt, these are substring checks: `deinstall` contains `install`, and
         // `not-installed` contains `installed`.
         let packages = if (wanted.contains("install") || wanted.contains("hold"))
@@ -533,48 +522,4 @@ fn read_upgrades(text: &str) -> Map {
         Some((Value::from(name), Value::from(version)))
     });
     lines.collect()
-}
-
-/// Reads a package file. Returns the package and its architecture.
-fn package_file(cx: &Exec, path: &str) -> Result<(Wanted, String), Error> {
-    if !Path::new(path).exists() {
-        return Err(Error::refused(format!("{path} does not exist on minion")));
-    }
-    let output = command(["dpkg", "-I", path]).run(cx)?;
-    if let Some(complaint) = complaint(&output) {
-        return Err(Error::refused(format!(
-            "Unable to get info for {path}: {complaint}"
-        )));
-    }
-    read_file_info(&output.stdout, path, own_arch(cx))
-}
-
-fn read_file_info(text: &str, path: &str, own: Option<&str>) -> Result<(Wanted, String), Error> {
-    let field = |name: &str| {
-        let mut lines = text.lines().map(str::trim);
-        let value = lines.find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
-        value.and_then(|value| value.split_whitespace().last())
-    };
-    let fields = [
-        ("name", field("Package")),
-        ("version", field("Version")),
-        ("arch", field("Architecture")),
-    ];
-    let missing: Vec<&str> = fields
-        .iter()
-        .filter(|(_, value)| value.is_none())
-        .map(|(name, _)| *name)
-        .collect();
-    let [(_, Some(name)), (_, Some(version)), (_, Some(arch))] = fields else {
-        return Err(Error::refused(format!(
-            "Unable to get {} for {path}",
-            missing.join(", ")
-        )));
-    };
-    let wanted = Wanted {
-        name: with_arch(name, arch, own),
-        version: Some(version.to_owned()),
-        path: Some(path.to_owned()),
-    };
-    Ok((wanted, arch.to_owned()))
 }

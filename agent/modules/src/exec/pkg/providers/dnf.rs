@@ -8,9 +8,9 @@ use state::module::Error;
 use value::{Map, Value};
 
 use super::apt::{is_set, words};
+use super::capabilities::{Database, Downloads, Groups, Holds, OnHold, Verification};
 use super::rpm::{self, Package};
-use super::rpm_info;
-use super::{Listed, OnHold, Order, Packages, Provider, Wanted, holds, listing};
+use super::{About, Files, Listed, Notation, Order, Packages, Provider, Wanted, holds, listing};
 use crate::exec::pkg::version;
 
 /// One of the programs, which have the same command line.
@@ -205,18 +205,18 @@ impl Dnf {
 }
 
 impl Provider for Dnf {
-    fn program(&self) -> &'static str {
-        self.program
-    }
-
-    fn databases(&self) -> &'static [&'static str] {
-        &[
-            "/var/lib/rpm/rpmdb.sqlite",
-            "/var/lib/rpm/rpmdb.sqlite-wal",
-            "/usr/lib/sysimage/rpm/rpmdb.sqlite",
-            "/usr/lib/sysimage/rpm/rpmdb.sqlite-wal",
-            "/var/lib/rpm/Packages",
-        ]
+    fn about(&self) -> About {
+        About {
+            program: self.program,
+            databases: &[
+                "/var/lib/rpm/rpmdb.sqlite",
+                "/var/lib/rpm/rpmdb.sqlite-wal",
+                "/usr/lib/sysimage/rpm/rpmdb.sqlite",
+                "/usr/lib/sysimage/rpm/rpmdb.sqlite-wal",
+                "/var/lib/rpm/Packages",
+            ],
+            notation: Notation::Globs,
+        }
     }
 
     fn list(&self, cx: &Exec) -> Result<Listed, Error> {
@@ -225,10 +225,6 @@ impl Provider for Dnf {
 
     fn compare(&self, one: &str, other: &str) -> Option<Ordering> {
         Some(version::rpm(one, other))
-    }
-
-    fn normalize(&self, cx: &Exec, name: &str) -> String {
-        rpm::normalized(cx, name)
     }
 
     fn refresh(&self, cx: &Exec, kwargs: &Map) -> Result<Value, Error> {
@@ -408,18 +404,58 @@ impl Provider for Dnf {
         Ok(vec![self.command(all)])
     }
 
-    fn file_info(&self, cx: &Exec, path: &str) -> Result<Wanted, Error> {
-        rpm::file_info(cx, path)
+    fn sentence(&self, doing: &str, again: bool) -> Option<String> {
+        let again = if again { "/reinstalling" } else { "" };
+        Some(format!("Error occurred {doing}{again} package(s)"))
     }
 
-    fn bin_pkg_info(&self, cx: &Exec, path: &str) -> Result<Map, Error> {
-        rpm::bin_pkg_info(cx, path)
+    fn is_locked(&self, output: &Output) -> bool {
+        let said = [&output.stdout, &output.stderr];
+        said.iter()
+            .any(|text| text.contains("holding the yum lock"))
     }
 
-    fn can_hold(&self) -> bool {
-        self.program != "tdnf"
+    fn files(&self) -> &dyn Files {
+        &rpm::Rpm
     }
 
+    fn database(&self) -> Option<&dyn Database> {
+        Some(&rpm::Rpm)
+    }
+
+    fn verification(&self) -> Option<&dyn Verification> {
+        Some(&rpm::Rpm)
+    }
+
+    fn holds(&self) -> Option<&dyn Holds> {
+        match self.program {
+            "tdnf" => None,
+            _ => Some(self),
+        }
+    }
+
+    fn groups(&self) -> Option<Groups> {
+        Some(match self.program {
+            "dnf5" => Groups::Dnf5,
+            _ => Groups::Yum,
+        })
+    }
+
+    fn downloads(&self) -> Option<Downloads> {
+        let folder = match self.program {
+            "dnf5" => "/var/cache/libdnf5",
+            "yum" => "/var/cache/yum",
+            _ => "/var/cache/dnf",
+        };
+        Some(Downloads {
+            folder,
+            ending: ".rpm",
+            are_changes: true,
+        })
+    }
+}
+
+impl Holds for Dnf {
     fn held(&self, cx: &Exec) -> Result<Vec<Wanted>, Error> {
         if self.program == "dnf5" {
             let text = machine::fs::text_or_none(LOCKS)?.unwrap_or_default();
@@ -462,51 +498,8 @@ impl Provider for Dnf {
         OnHold::Skipped
     }
 
-    fn hold_words(&self) -> &'static holds::Words {
+    fn words(&self) -> &'static holds::Words {
         &holds::VERSIONLOCK
-    }
-
-    fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
-        rpm::owner(cx, path)
-    }
-
-    fn files(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
-        rpm::files(cx, names)
-    }
-
-    fn info_installed(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
-        rpm_info::info(cx, names, kwargs, "source")
-    }
-
-    fn can_verify(&self) -> bool {
-        true
-    }
-
-    fn verify(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
-        rpm_info::verify(cx, names, kwargs)
-    }
-
-    fn downloads(&self) -> Option<(&'static str, &'static str)> {
-        Some(match self.program {
-            "dnf5" => ("/var/cache/libdnf5", ".rpm"),
-            "yum" => ("/var/cache/yum", ".rpm"),
-            _ => ("/var/cache/dnf", ".rpm"),
-        })
-    }
-
-    fn tells_downloads(&self) -> bool {
-        true
-    }
-
-    fn sentence(&self, doing: &str, again: bool) -> Option<String> {
-        let again = if again { "/reinstalling" } else { "" };
-        Some(format!("Error occurred {doing}{again} package(s)"))
-    }
-
-    fn is_locked(&self, output: &Output) -> bool {
-        let said = [&output.stdout, &output.stderr];
-        said.iter()
-            .any(|text| text.contains("holding the yum lock"))
     }
 }
 

@@ -18,12 +18,10 @@ const DEPTH: usize = 8;
 /// # Errors
 /// When the package manager keeps no files, or one cannot be read.
 pub(crate) fn listed(cx: &Exec, provider: &dyn Provider, root: &str) -> Result<Map, Error> {
-    let Some((folder, ending)) = provider.downloads() else {
-        return Err(provider.cannot("list_downloaded"));
-    };
-    let folder = Path::new(root).join(folder.trim_start_matches('/'));
+    let downloads = provider.require(provider.downloads(), "list_downloaded")?;
+    let folder = Path::new(root).join(downloads.folder.trim_start_matches('/'));
     let mut paths = Vec::new();
-    collect(&folder, ending, DEPTH, &mut paths)?;
+    collect(&folder, downloads.ending, DEPTH, &mut paths)?;
     value::sorted::sort(&mut paths);
     let mut all = Map::new();
     for path in paths {
@@ -31,7 +29,7 @@ pub(crate) fn listed(cx: &Exec, provider: &dyn Provider, root: &str) -> Result<M
         let Ok(meta) = std::fs::metadata(&path) else {
             continue;
         };
-        let package = provider.file_info(cx, &shown)?;
+        let package = provider.files().file_info(cx, &shown)?;
         let since = jiff::Timestamp::from_second(meta.ctime()).unwrap_or_default();
         let entry = Map::new()
             .with("path", shown)

@@ -1,12 +1,16 @@
 //! dpkg's data about packages and their files.
 
+use std::path::Path;
+
 use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use super::Packages;
+use super::apt::command;
+use super::capabilities::{Database, Selections};
 use super::failed::complaint;
+use super::{Files, Packages, Wanted};
 
 /// The fields of `lowpkg.info`: Salt's name and dpkg-query's format.
 const FIELDS: [(&str, &str); 16] = [
@@ -43,11 +47,79 @@ const COMMON: [(&str, &str); 5] = [
 const RECORD: char = '\u{1e}';
 const UNIT: char = '\u{1f}';
 
+/// The database of dpkg.
+pub(super) struct Dpkg;
+
+impl Files for Dpkg {
+    fn file_info(&self, cx: &Exec, path: &str) -> Result<Wanted, Error> {
+        Ok(package_file(cx, path)?.0)
+    }
+
+    fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
+        owner(cx, path)
+    }
+
+    fn by_package(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
+        files(cx, names)
+    }
+}
+
+impl Database for Dpkg {
+    fn normalize(&self, cx: &Exec, name: &str) -> String {
+        let own = cx.grain("osarch");
+        match name.rsplit_once(':') {
+            Some((bare, arch)) if arch == own || arch == "all" || arch == "any" => bare.to_owned(),
+            _ => name.to_owned(),
+        }
+    }
+
+    fn split_arch<'a>(&self, name: &'a str) -> (&'a str, Option<&'a str>) {
+        match name.rsplit_once(':') {
+            Some((name, arch)) => (name, Some(arch)),
+            None => (name, None),
+        }
+    }
+
+    fn info_installed(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+        info_installed(cx, names, kwargs)
+    }
+
+    fn info(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+        info(cx, names, kwargs)
+    }
+
+    fn versions(&self, cx: &Exec, names: &[String]) -> Result<Map, Error> {
+        versions(cx, names)
+    }
+
+    fn bin_pkg_info(&self, cx: &Exec, path: &str) -> Result<Map, Error> {
+        let (found, arch) = package_file(cx, path)?;
+        Ok(Map::new()
+            .with("name", found.name)
+            .with("version", found.version)
+            .with("arch", arch))
+    }
+}
+
+impl Selections for Dpkg {
+    fn unpurge(&self, cx: &Exec, names: &[String]) -> Result<(), Error> {
+        let lines: Vec<String> = names.iter().map(|name| format!("{name} install")).collect();
+        let set = Process {
+            stdin: Some(lines.join("\n")),
+            ..command(["dpkg", "--set-selections"])
+        };
+        match complaint(&set.run(cx)?) {
+            Some(error) => Err(Error::refused(error)),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Returns the data of these packages if they are installed, or of all installed packages.
 ///
 /// # Errors
 /// When one is not installed, unless `failhard` is false.
-pub(super) fn info_installed(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+fn info_installed(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
     let mut installed = Map::new();
     for (name, about) in info(cx, names, kwargs)? {
         let mut about = about.as_map().cloned().unwrap_or_default();
@@ -69,7 +141,7 @@ pub(super) fn info_installed(cx: &Exec, names: &[String], kwargs: &Map) -> Resul
 ///
 /// # Errors
 /// When one does not exist, unless `failhard` is false.
-pub(crate) fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
     let fields: String = FIELDS.map(|(_, field)| format!("{field}{UNIT}")).concat();
     let format = format!("-f={fields}${{Description}}{RECORD}");
     let mut words = vec!["dpkg-query".to_owned(), "-W".to_owned(), format];
@@ -144,7 +216,7 @@ fn license(package: &str) -> Option<String> {
 ///
 /// # Errors
 /// When one does not exist.
-pub(crate) fn versions(cx: &Exec, names: &[String]) -> Result<Map, Error> {
+fn versions(cx: &Exec, names: &[String]) -> Result<Map, Error> {
     let found = installed(cx, names, "${binary:Package}\t${Version}")?;
     let pair = |line: &String| {
         let (name, version) = line.split_once('\t')?;
@@ -172,7 +244,7 @@ fn installed(cx: &Exec, names: &[String], format: &str) -> Result<Vec<String>, E
 ///
 /// # Errors
 /// When one does not exist.
-pub(super) fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
+fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
     let mut files = Packages::new();
     for name in installed(cx, names, "${binary:Package}")? {
         let list = Process::words(["dpkg", "-L", &name])
@@ -188,7 +260,7 @@ pub(super) fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
 ///
 /// # Errors
 /// When dpkg cannot be started.
-pub(super) fn owner(cx: &Exec, path: &str) -> Result<String, Error> {
+fn owner(cx: &Exec, path: &str) -> Result<String, Error> {
     let output = Process::words(["dpkg", "-S", path]).quiet().run(cx)?;
     let owner = output.stdout.split(':').next().unwrap_or_default();
     Ok(owner.to_owned())
@@ -218,6 +290,63 @@ pub(super) fn read_show(text: &str, filter: &[String]) -> Map {
         }
     }
     all
+}
+
+/// Returns the machine's architecture, if packages of another one have theirs in the name.
+pub(super) fn own_arch(cx: &Exec) -> Option<&'static str> {
+    let is_pc = cx.grain("cpuarch") == "x86_64" && cx.grain("osarch") == "amd64";
+    is_pc.then_some("amd64")
+}
+
+pub(super) fn with_arch(name: &str, arch: &str, own: Option<&str>) -> String {
+    match own.is_some_and(|own| arch != "all" && arch != own) {
+        true => format!("{name}:{arch}"),
+        false => name.to_owned(),
+    }
+}
+
+/// Reads a package file. Returns the package and its architecture.
+fn package_file(cx: &Exec, path: &str) -> Result<(Wanted, String), Error> {
+    if !Path::new(path).exists() {
+        return Err(Error::refused(format!("{path} does not exist on minion")));
+    }
+    let output = command(["dpkg", "-I", path]).run(cx)?;
+    if let Some(complaint) = complaint(&output) {
+        return Err(Error::refused(format!(
+            "Unable to get info for {path}: {complaint}"
+        )));
+    }
+    read_file_info(&output.stdout, path, own_arch(cx))
+}
+
+fn read_file_info(text: &str, path: &str, own: Option<&str>) -> Result<(Wanted, String), Error> {
+    let field = |name: &str| {
+        let mut lines = text.lines().map(str::trim);
+        let value = lines.find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
+        value.and_then(|value| value.split_whitespace().last())
+    };
+    let fields = [
+        ("name", field("Package")),
+        ("version", field("Version")),
+        ("arch", field("Architecture")),
+    ];
+    let missing: Vec<&str> = fields
+        .iter()
+        .filter(|(_, value)| value.is_none())
+        .map(|(name, _)| *name)
+        .collect();
+    let [(_, Some(name)), (_, Some(version)), (_, Some(arch))] = fields else {
+        return Err(Error::refused(format!(
+            "Unable to get {} for {path}",
+            missing.join(", ")
+        )));
+    };
+    let wanted = Wanted {
+        name: with_arch(name, arch, own),
+        version: Some(version.to_owned()),
+        path: Some(path.to_owned()),
+    };
+    Ok((wanted, arch.to_owned()))
 }
 
 #[cfg(test)]

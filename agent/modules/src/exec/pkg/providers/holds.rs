@@ -4,6 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
+use super::capabilities::Holds;
 use super::{Provider, Wanted, listing, transaction};
 
 /// The messages about holds of a package manager.
@@ -114,8 +115,8 @@ pub(crate) fn set(
     wanted: &[Wanted],
     hold: bool,
 ) -> Result<Map, Error> {
-    let held = provider.held(cx)?;
-    let words = provider.hold_words();
+    let holds = provider.require(provider.holds(), "hold")?;
+    let (held, words) = (holds.held(cx)?, holds.words());
     let listed = listing::listed(cx, provider)?;
     let mut all = Map::new();
     for one in wanted {
@@ -127,7 +128,7 @@ pub(crate) fn set(
             (false, _) => unknown(one, hold),
             (true, Some(_)) if hold => already(words, one, hold),
             (true, None) if !hold => already(words, one, hold),
-            (true, None) => set_one(cx, provider, one, hold)?,
+            (true, None) => set_one(cx, provider, holds, one, hold)?,
             (true, Some(lock)) if is_other(one, lock) => found(
                 Some(false),
                 format!(
@@ -136,7 +137,7 @@ pub(crate) fn set(
                 ),
             ),
             // A lock is released exactly as it was set, with its version.
-            (true, Some(lock)) => set_one(cx, provider, lock, hold)?,
+            (true, Some(lock)) => set_one(cx, provider, holds, lock, hold)?,
         };
         let ret = Map::new()
             .with("name", one.name.as_str())
@@ -187,8 +188,14 @@ fn already(words: &Words, one: &Wanted, hold: bool) -> Found {
     found(Some(true), format!("Package {} {said}", one.name))
 }
 
-fn set_one(cx: &Exec, provider: &dyn Provider, one: &Wanted, hold: bool) -> Result<Found, Error> {
-    let (name, words) = (&one.name, provider.hold_words());
+fn set_one(
+    cx: &Exec,
+    provider: &dyn Provider,
+    holds: &dyn Holds,
+    one: &Wanted,
+    hold: bool,
+) -> Result<Found, Error> {
+    let (name, words) = (&one.name, holds.words());
     let [not_held, not_freed] = words.failed;
     let (would, done, failed, new, old) = match hold {
         true => (
@@ -203,7 +210,7 @@ fn set_one(cx: &Exec, provider: &dyn Provider, one: &Wanted, hold: bool) -> Resu
     if cx.test {
         return Ok(found(None, format!("Package {name} {would}")));
     }
-    if let Some(error) = transaction::set_hold(cx, provider, one, hold)? {
+    if let Some(error) = transaction::set_hold(cx, provider, &holds.hold(cx, one, hold)?)? {
         let comment = match failed.is_empty() {
             true => error,
             false => format!("Package {name} {failed} {error}"),

@@ -101,7 +101,7 @@ fn unpacked(kept: &Value, stamp: &str) -> Option<Listed> {
 /// Returns a text that changes whenever a package changes.
 fn stamp(provider: &dyn Provider) -> String {
     let mut stamp = String::new();
-    for path in provider.databases() {
+    for path in provider.about().databases {
         if let Ok(found) = std::fs::metadata(path) {
             let (time, nanos) = (found.mtime(), found.mtime_nsec());
             stamp += &format!("{}:{}:{time}.{nanos} ", found.ino(), found.size());

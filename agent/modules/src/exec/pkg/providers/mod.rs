@@ -7,15 +7,16 @@
 
 mod apk;
 pub(crate) mod apt;
+pub(crate) mod capabilities;
 mod dnf;
 pub(crate) mod downloads;
-pub(crate) mod dpkg;
+mod dpkg;
 pub(crate) mod failed;
 pub(crate) mod holds;
 pub(crate) mod listing;
 mod opkg;
 mod pacman;
-pub(crate) mod rpm;
+mod rpm;
 pub(crate) mod rpm_info;
 pub(crate) mod spec;
 pub(crate) mod targets;
@@ -31,6 +32,9 @@ use state::module::Error;
 use value::{Map, Value};
 
 use crate::exec::pkg::repositories;
+use capabilities::{
+    Autoremoval, Database, Descriptions, Downloads, Groups, Holds, Selections, Verification,
+};
 
 /// Packages by name, each with the list of its versions (texts).
 pub(crate) type Packages = Map;
@@ -102,37 +106,37 @@ pub(crate) struct Order {
     pub(crate) kwargs: Map,
 }
 
-/// The treatment of a held package that is to be changed, if `update_holds` does not release it.
+/// The notation of a version that the program itself accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnHold {
-    /// The package is released and held again.
-    Freed,
-    /// The package is left out, and that is an error.
-    Skipped,
-    /// The package is passed to the program, which reports that it is held.
-    Tried,
+pub(crate) enum Notation {
+    /// `1.*`. For `>=1.0`, the versions in the repositories are searched first.
+    Globs,
+    /// `>=1.0`. For `1.*`, the versions in the repositories are searched first.
+    Comparisons,
 }
 
-/// A package manager. Functions with a default are those that some package managers lack.
-pub(crate) trait Provider: Sync {
-    /// Returns the program that installs.
-    fn program(&self) -> &'static str;
+/// The fixed properties of a package manager.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct About {
+    /// The program that installs.
+    pub(crate) program: &'static str,
+    /// The files and folders that change whenever a package changes. A list of packages is cached
+    /// until one of them does.
+    pub(crate) databases: &'static [&'static str],
+    /// The notation of versions.
+    pub(crate) notation: Notation,
+}
 
-    /// Returns the files and folders that change whenever a package changes. A list of packages is
-    /// cached until one of them does.
-    fn databases(&self) -> &'static [&'static str];
+/// A package manager: the functions that each one has, and its capabilities.
+pub(crate) trait Provider: Sync {
+    /// Returns the fixed properties.
+    fn about(&self) -> About;
 
     /// Lists the installed packages.
     fn list(&self, cx: &Exec) -> Result<Listed, Error>;
 
     /// Compares two versions; `None` when one is not a version.
     fn compare(&self, one: &str, other: &str) -> Option<Ordering>;
-
-    /// Returns the name under which a package is listed (`vim:amd64` is `vim` on amd64).
-    fn normalize(&self, cx: &Exec, name: &str) -> String {
-        let _ = cx;
-        name.to_owned()
-    }
 
     /// Updates the repositories' lists and returns the result of `pkg.refresh_db`. `kwargs`:
     /// `cache_valid_time`, `failhard` ….
@@ -150,17 +154,6 @@ pub(crate) trait Provider: Sync {
     /// Returns the names and versions of the packages that an upgrade would install.
     fn upgrades(&self, cx: &Exec, kwargs: &Map) -> Result<Map, Error>;
 
-    /// Returns true if the program itself accepts `>=1.0`. If not, the versions in the repositories
-    /// are searched first.
-    fn takes_comparisons(&self) -> bool {
-        false
-    }
-
-    /// Returns true if the program itself accepts `1.*`.
-    fn takes_globs(&self) -> bool {
-        true
-    }
-
     /// Returns the commands that install.
     fn install(&self, cx: &Exec, order: &Order) -> Result<Vec<Process>, Error>;
 
@@ -176,125 +169,8 @@ pub(crate) trait Provider: Sync {
     /// Returns the commands that upgrade everything. `kwargs`: `dist_upgrade`, `pkgs` ….
     fn upgrade(&self, cx: &Exec, kwargs: &Map) -> Result<Vec<Process>, Error>;
 
-    /// Returns the command that removes packages which are no longer needed, or with `list_only`
-    /// only lists them.
-    fn autoremove(&self, list_only: bool, purge: bool) -> Result<Process, Error> {
-        let _ = (list_only, purge);
-        Err(self.cannot("autoremove"))
-    }
-
-    /// Reads the output of the command from `autoremove` with `list_only`.
-    fn autoremovable(&self, stdout: &str) -> Vec<String> {
-        let _ = stdout;
-        Vec::new()
-    }
-
-    /// Returns the name and version of a package file.
-    fn file_info(&self, cx: &Exec, path: &str) -> Result<Wanted, Error>;
-
-    /// Returns the data of a package file, as `lowpkg.bin_pkg_info` does.
-    fn bin_pkg_info(&self, cx: &Exec, path: &str) -> Result<Map, Error> {
-        let _ = (cx, path);
-        Err(self.cannot("bin_pkg_info"))
-    }
-
-    /// Returns true if packages can be held at their version.
-    fn can_hold(&self) -> bool {
-        false
-    }
-
-    /// Returns the treatment of a held package that is to be changed.
-    fn on_hold(&self) -> OnHold {
-        OnHold::Freed
-    }
-
-    /// Returns the messages about holds.
-    fn hold_words(&self) -> &'static holds::Words {
-        &holds::SELECTIONS
-    }
-
-    /// Returns the held packages. The version is set if the hold applies to that version only.
-    fn held(&self, cx: &Exec) -> Result<Vec<Wanted>, Error> {
-        let _ = cx;
-        Err(self.cannot("hold"))
-    }
-
-    /// Returns the command that holds or releases a package.
-    fn hold(&self, cx: &Exec, package: &Wanted, hold: bool) -> Result<Process, Error> {
-        let _ = (cx, package, hold);
-        Err(self.cannot("hold"))
-    }
-
-    /// Removes the mark of packages that are marked to be purged.
-    fn unpurge(&self, cx: &Exec, names: &[String]) -> Result<(), Error> {
-        let _ = (cx, names);
-        Err(self.cannot("unpurge"))
-    }
-
-    /// Returns the package that a path belongs to, or an empty text.
-    fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
-        let _ = (cx, path);
-        Err(self.cannot("owner"))
-    }
-
-    /// Returns the files of these packages, or of all, by package.
-    fn files(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
-        let _ = (cx, names);
-        Err(self.cannot("file_list"))
-    }
-
-    /// Returns the data of installed packages, as `pkg.info_installed` does.
-    fn info_installed(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
-        let _ = (cx, names, kwargs);
-        Err(self.cannot("info_installed"))
-    }
-
-    /// Returns the repositories' data about packages, as `pkg.show` does.
-    fn show(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
-        let _ = (cx, names, kwargs);
-        Err(self.cannot("show"))
-    }
-
-    /// Returns similar names for each of these names that the repositories do not have; nothing if
-    /// the package manager cannot search for them.
-    fn suggestions(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Packages, Error> {
-        let _ = (cx, names, kwargs);
-        Ok(Packages::new())
-    }
-
-    /// Returns the packages that provide each capability, for `resolve_capabilities`.
-    fn provides(&self, cx: &Exec) -> Result<Packages, Error> {
-        let _ = cx;
-        Ok(Packages::new())
-    }
-
-    /// Replaces capabilities in `pkgs` by the packages that provide them, if `kwargs` has
-    /// `resolve_capabilities`.
-    fn resolved(&self, cx: &Exec, pkgs: Value, kwargs: &Map) -> Result<Value, Error> {
-        let _ = (cx, kwargs);
-        Ok(pkgs)
-    }
-
-    /// Returns true if installed files can be compared with their packages.
-    fn can_verify(&self) -> bool {
-        false
-    }
-
-    /// Returns the files that differ from those of their package, as `pkg.verify` does.
-    fn verify(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
-        let _ = (cx, names, kwargs);
-        Err(self.cannot("verify"))
-    }
-
-    /// Returns the folder of downloaded packages, and the ending of their names.
-    fn downloads(&self) -> Option<(&'static str, &'static str)> {
-        None
-    }
-
-    /// Returns true if downloaded files are listed among the changes.
-    fn tells_downloads(&self) -> bool {
-        false
-    }
+    /// Returns true when a command could not start because another process holds the lock.
+    fn is_locked(&self, output: &Output) -> bool;
 
     /// Returns the error of a finished command; `None` on success.
     fn complaint(&self, output: &Output) -> Option<String> {
@@ -308,14 +184,84 @@ pub(crate) trait Provider: Sync {
         Some(format!("Problem encountered {doing} package(s)"))
     }
 
-    /// Returns true when a command could not start because another process holds the lock.
-    fn is_locked(&self, output: &Output) -> bool;
+    /// Returns the queries about files.
+    fn files(&self) -> &dyn Files;
+
+    /// Returns the database of dpkg or rpm.
+    fn database(&self) -> Option<&dyn Database> {
+        None
+    }
+
+    /// Returns the selections of dpkg.
+    fn selections(&self) -> Option<&dyn Selections> {
+        None
+    }
+
+    /// Returns the comparison of installed files with their packages.
+    fn verification(&self) -> Option<&dyn Verification> {
+        None
+    }
+
+    /// Returns the repositories' data about packages.
+    fn descriptions(&self) -> Option<&dyn Descriptions> {
+        None
+    }
+
+    /// Returns the removal of packages that are no longer needed.
+    fn autoremoval(&self) -> Option<&dyn Autoremoval> {
+        None
+    }
+
+    /// Returns the holds.
+    fn holds(&self) -> Option<&dyn Holds> {
+        None
+    }
+
+    /// Returns the commands about groups.
+    fn groups(&self) -> Option<Groups> {
+        None
+    }
+
+    /// Returns the place of downloaded package files.
+    fn downloads(&self) -> Option<Downloads> {
+        None
+    }
+}
+
+impl dyn Provider + '_ {
+    /// Returns the name under which a package is listed (`vim:amd64` is `vim` on amd64).
+    pub(crate) fn normalize(&self, cx: &Exec, name: &str) -> String {
+        match self.database() {
+            Some(database) => database.normalize(cx, name),
+            None => name.to_owned(),
+        }
+    }
+
+    /// Returns a capability.
+    ///
+    /// # Errors
+    /// When this package manager lacks it, and therefore the function.
+    pub(crate) fn require<T>(&self, capability: Option<T>, function: &str) -> Result<T, Error> {
+        capability.ok_or_else(|| self.unsupported(function))
+    }
 
     /// Returns the error for a function that this package manager lacks.
-    fn cannot(&self, function: &str) -> Error {
-        let program = self.program();
+    fn unsupported(&self, function: &str) -> Error {
+        let program = self.about().program;
         Error::refused(format!("pkg.{function} is not available for {program}"))
     }
+}
+
+/// Queries about files, which the package manager answers or the database below it.
+pub(crate) trait Files {
+    /// Returns the name and version of a package file.
+    fn file_info(&self, cx: &Exec, path: &str) -> Result<Wanted, Error>;
+
+    /// Returns the package that a path belongs to, or an empty text.
+    fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error>;
+
+    /// Returns the files of these packages, or of all, by package.
+    fn by_package(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error>;
 }
 
 /// Returns the package manager of this machine, or the one named by the option `providers` or a
@@ -325,16 +271,13 @@ pub(crate) trait Provider: Sync {
 /// When there is no supported package manager, or its program is missing.
 pub(crate) fn provider(cx: &Exec) -> Result<&'static dyn Provider, Error> {
     let (os_family, os) = system(cx);
-    let provider = match cx.provider("pkg") {
-        Some(name) => family_of(&name)
-            .and_then(|family| chosen(family, family))
-            .ok_or_else(|| Error::refused(format!("Unknown package manager {name}")))?,
-        None => chosen(&os_family, &os).ok_or_else(|| {
-            let text = format!("No package manager is known for {os} (os_family {os_family})");
-            Error::refused(text)
-        })?,
-    };
-    let program = provider.program();
+    let provider = known(cx).ok_or_else(|| {
+        Error::refused(match cx.provider("pkg") {
+            Some(name) => format!("Unknown package manager {name}"),
+            None => format!("No package manager is known for {os} (os_family {os_family})"),
+        })
+    })?;
+    let program = provider.about().program;
     match process::which(program) {
         Some(_) => Ok(provider),
         None => Err(Error::refused(format!(
@@ -343,14 +286,23 @@ pub(crate) fn provider(cx: &Exec) -> Result<&'static dyn Provider, Error> {
     }
 }
 
+/// Returns the package manager as [`provider`] does, whether or not its program is installed.
+pub(crate) fn known(cx: &Exec) -> Option<&'static dyn Provider> {
+    match cx.provider("pkg") {
+        Some(name) => family_of(&name).and_then(|family| chosen(family, family)),
+        None => {
+            let (os_family, os) = system(cx);
+            chosen(&os_family, &os)
+        }
+    }
+}
+
 /// Splits a package's name and its architecture.
 pub(crate) fn parse_arch(cx: &Exec, name: &str) -> Map {
-    let (name, arch) = match repositories::kind(cx) {
-        Some(repositories::Kind::Apt) => match name.rsplit_once(':') {
-            Some((name, arch)) => (name, Some(arch)),
-            None => (name, None),
-        },
-        _ => rpm::split_arch(name),
+    let database = known(cx).and_then(Provider::database);
+    let (name, arch) = match database {
+        Some(database) => database.split_arch(name),
+        None => rpm::split_arch(name),
     };
     Map::new().with("name", name).with("arch", arch)
 }
@@ -393,7 +345,7 @@ fn chosen(os_family: &str, os: &str) -> Option<&'static dyn Provider> {
         repositories::Kind::Apt => Some(&apt::Apt),
         repositories::Kind::Yum => {
             let mut all = dnf::ALL.iter();
-            let here = all.find(|dnf| process::which(dnf.program()).is_some());
+            let here = all.find(|dnf| process::which(dnf.about().program).is_some());
             here.or_else(|| dnf::ALL.first())
                 .map(|dnf| dnf as &dyn Provider)
         }

@@ -8,7 +8,10 @@ use state::module::Error;
 use value::{Map, Value};
 
 use super::apt::{is_set, words};
-use super::{Listed, Order, Packages, Provider, Wanted, listing, rpm};
+use super::capabilities::{Holds, OnHold};
+use super::{
+    About, Files, Listed, Notation, Order, Packages, Provider, Wanted, holds, listing, rpm,
+};
 use crate::exec::pkg::version;
 
 /// The package manager of small systems.
@@ -64,12 +67,12 @@ fn read_update(output: &Output) -> Map {
 }
 
 impl Provider for Opkg {
-    fn program(&self) -> &'static str {
-        "opkg"
-    }
-
-    fn databases(&self) -> &'static [&'static str] {
-        &["/usr/lib/opkg/status", "/var/lib/opkg/status"]
+    fn about(&self) -> About {
+        About {
+            program: "opkg",
+            databases: &["/usr/lib/opkg/status", "/var/lib/opkg/status"],
+            notation: Notation::Globs,
+        }
     }
 
     fn list(&self, cx: &Exec) -> Result<Listed, Error> {
@@ -200,6 +203,21 @@ impl Provider for Opkg {
         Ok(vec![Process::words(["opkg", "upgrade"])])
     }
 
+    fn is_locked(&self, output: &Output) -> bool {
+        let said = [&output.stdout, &output.stderr];
+        said.iter().any(|text| text.contains("Could not lock"))
+    }
+
+    fn files(&self) -> &dyn Files {
+        self
+    }
+
+    fn holds(&self) -> Option<&dyn Holds> {
+        Some(self)
+    }
+}
+
+impl Files for Opkg {
     fn file_info(&self, _cx: &Exec, path: &str) -> Result<Wanted, Error> {
         // The format is NAME_VERSION_ARCHITECTURE.ipk.
         let file = path.rsplit('/').next().unwrap_or(path);
@@ -216,26 +234,13 @@ impl Provider for Opkg {
         })
     }
 
-    fn can_hold(&self) -> bool {
-        true
-    }
-
-    fn held(&self, cx: &Exec) -> Result<Vec<Wanted>, Error> {
-        Ok(read_held(&ask(cx, &["opkg", "status"])?.stdout))
-    }
-
-    fn hold(&self, _cx: &Exec, package: &Wanted, hold: bool) -> Result<Process, Error> {
-        let state = if hold { "hold" } else { "ok" };
-        Ok(Process::words(["opkg", "flag", state, &package.name]))
-    }
-
     fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
         let said = ask(cx, &["opkg", "search", path])?.stdout;
         let owner = said.split(" - ").next().unwrap_or_default();
         Ok(owner.trim().to_owned())
     }
 
-    fn files(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
+    fn by_package(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
         let here = listing::listed(cx, self)?.installed;
         let names = match names.is_empty() {
             true => here.keys().map(Value::to_text).collect(),
@@ -250,10 +255,24 @@ impl Provider for Opkg {
         }
         Ok(files)
     }
+}
 
-    fn is_locked(&self, output: &Output) -> bool {
-        let said = [&output.stdout, &output.stderr];
-        said.iter().any(|text| text.contains("Could not lock"))
+impl Holds for Opkg {
+    fn held(&self, cx: &Exec) -> Result<Vec<Wanted>, Error> {
+        Ok(read_held(&ask(cx, &["opkg", "status"])?.stdout))
+    }
+
+    fn hold(&self, _cx: &Exec, package: &Wanted, hold: bool) -> Result<Process, Error> {
+        let state = if hold { "hold" } else { "ok" };
+        Ok(Process::words(["opkg", "flag", state, &package.name]))
+    }
+
+    fn on_hold(&self) -> OnHold {
+        OnHold::Freed
+    }
+
+    fn words(&self) -> &'static holds::Words {
+        &holds::SELECTIONS
     }
 }
 

@@ -9,7 +9,10 @@ use value::glob::fnmatch;
 use value::{Map, Value};
 
 use super::apt::{is_set, words};
-use super::{Listed, Order, Packages, Provider, Wanted, failed, listing, rpm};
+use super::capabilities::Downloads;
+use super::{
+    About, Files, Listed, Notation, Order, Packages, Provider, Wanted, failed, listing, rpm,
+};
 use crate::exec::pkg::version;
 
 /// The package manager of Arch.
@@ -71,12 +74,12 @@ fn read_update(text: &str) -> Map {
 }
 
 impl Provider for Pacman {
-    fn program(&self) -> &'static str {
-        "pacman"
-    }
-
-    fn databases(&self) -> &'static [&'static str] {
-        &["/var/lib/pacman/local"]
+    fn about(&self) -> About {
+        About {
+            program: "pacman",
+            databases: &["/var/lib/pacman/local"],
+            notation: Notation::Comparisons,
+        }
     }
 
     fn list(&self, cx: &Exec) -> Result<Listed, Error> {
@@ -169,14 +172,6 @@ impl Provider for Pacman {
             .collect())
     }
 
-    fn takes_comparisons(&self) -> bool {
-        true
-    }
-
-    fn takes_globs(&self) -> bool {
-        false
-    }
-
     fn install(&self, _cx: &Exec, order: &Order) -> Result<Vec<Process>, Error> {
         let kwargs = &order.kwargs;
         let mut all = words(&["pacman", if order.from_files { "-U" } else { "-S" }]);
@@ -213,6 +208,36 @@ impl Provider for Pacman {
         Ok(vec![command(all, kwargs)])
     }
 
+    fn complaint(&self, output: &Output) -> Option<String> {
+        let said = failed::complaint(output)?;
+        // The reason of the failure is among the lines of the questions.
+        let reasons = output.stdout.lines();
+        let reasons = reasons.filter(|line| line.starts_with(":: ") && !line.contains("[Y/n]"));
+        let reasons = reasons.filter(|line| !line.contains("[y/N]") && !line.ends_with("..."));
+        let mut all = vec![said];
+        all.extend(reasons.map(str::to_owned));
+        all.dedup();
+        Some(all.join("\n"))
+    }
+
+    fn is_locked(&self, output: &Output) -> bool {
+        output.stderr.contains("unable to lock database")
+    }
+
+    fn files(&self) -> &dyn Files {
+        self
+    }
+
+    fn downloads(&self) -> Option<Downloads> {
+        Some(Downloads {
+            folder: "/var/cache/pacman/pkg",
+            ending: ".pkg.tar.zst",
+            are_changes: false,
+        })
+    }
+}
+
+impl Files for Pacman {
     fn file_info(&self, cx: &Exec, path: &str) -> Result<Wanted, Error> {
         let output = Process::words(["pacman", "-Qp", path]).quiet().run(cx)?;
         let found = read_pairs(&output.stdout).into_iter().next();
@@ -234,7 +259,7 @@ impl Provider for Pacman {
         })
     }
 
-    fn files(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
+    fn by_package(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
         let mut all = words(&["pacman", "-Ql"]);
         all.extend(names.iter().cloned());
         let output = rpm::answered(Process::words(all).quiet().run(cx)?)?;
@@ -245,26 +270,6 @@ impl Provider for Pacman {
             }
         }
         Ok(files)
-    }
-
-    fn downloads(&self) -> Option<(&'static str, &'static str)> {
-        Some(("/var/cache/pacman/pkg", ".pkg.tar.zst"))
-    }
-
-    fn complaint(&self, output: &Output) -> Option<String> {
-        let said = failed::complaint(output)?;
-        // The reason of the failure is among the lines of the questions.
-        let reasons = output.stdout.lines();
-        let reasons = reasons.filter(|line| line.starts_with(":: ") && !line.contains("[Y/n]"));
-        let reasons = reasons.filter(|line| !line.contains("[y/N]") && !line.ends_with("..."));
-        let mut all = vec![said];
-        all.extend(reasons.map(str::to_owned));
-        all.dedup();
-        Some(all.join("\n"))
-    }
-
-    fn is_locked(&self, output: &Output) -> bool {
-        output.stderr.contains("unable to lock database")
     }
 }
 

@@ -5,11 +5,12 @@ use std::path::Path;
 use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
+use value::{Map, Value};
 
 use super::apt::words;
+use super::capabilities::{Database, Verification};
 use super::failed::complaint;
-use super::{Listed, Packages, Wanted, listing};
-use value::{Map, Value};
+use super::{Files, Listed, Packages, Wanted, listing, rpm_info};
 
 /// The fields of a query, and the separator.
 const FORMAT: &str =
@@ -58,6 +59,70 @@ const OTHERS: [&str; 28] = [
     "loongarch64",
 ];
 
+/// The database of rpm.
+pub(super) struct Rpm;
+
+impl Files for Rpm {
+    fn file_info(&self, cx: &Exec, path: &str) -> Result<Wanted, Error> {
+        let package = package_file(cx, path)?;
+        Ok(Wanted {
+            name: package.name,
+            version: Some(package.version),
+            path: Some(path.to_owned()),
+        })
+    }
+
+    fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
+        owner(cx, path)
+    }
+
+    fn by_package(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
+        files(cx, names)
+    }
+}
+
+impl Database for Rpm {
+    fn normalize(&self, cx: &Exec, name: &str) -> String {
+        match split_arch(name) {
+            (bare, Some(arch)) if is_own(arch, &cx.grain("osarch")) => bare.to_owned(),
+            _ => name.to_owned(),
+        }
+    }
+
+    fn split_arch<'a>(&self, name: &'a str) -> (&'a str, Option<&'a str>) {
+        split_arch(name)
+    }
+
+    fn info_installed(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+        rpm_info::info(cx, names, kwargs, "source")
+    }
+
+    fn info(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+        rpm_info::info(cx, names, kwargs, "source_rpm")
+    }
+
+    fn versions(&self, cx: &Exec, names: &[String]) -> Result<Map, Error> {
+        versions(cx, names)
+    }
+
+    fn bin_pkg_info(&self, cx: &Exec, path: &str) -> Result<Map, Error> {
+        let package = package_file(cx, path)?;
+        Ok(Map::new()
+            .with("name", package.name)
+            .with("version", package.version)
+            .with("arch", package.arch)
+            .with("repoid", "none")
+            .with("install_date", Value::Null)
+            .with("install_date_time_t", Value::Null))
+    }
+}
+
+impl Verification for Rpm {
+    fn verify(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+        rpm_info::verify(cx, names, kwargs)
+    }
+}
+
 /// A package as rpm, dnf or zypper lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Package {
@@ -101,14 +166,6 @@ pub(super) fn split_arch(name: &str) -> (&str, Option<&str>) {
     match name.rsplit_once('.') {
         Some((bare, arch)) if known(arch) => (bare, Some(arch)),
         _ => (name, None),
-    }
-}
-
-/// Returns the name under which a package is listed: without this machine's own architecture.
-pub(super) fn normalized(cx: &Exec, name: &str) -> String {
-    match split_arch(name) {
-        (bare, Some(arch)) if is_own(arch, &cx.grain("osarch")) => bare.to_owned(),
-        _ => name.to_owned(),
     }
 }
 
@@ -166,7 +223,7 @@ pub(super) fn list(cx: &Exec, keys: bool) -> Result<Listed, Error> {
 ///
 /// # Errors
 /// When rpm is missing, or fails.
-pub(crate) fn versions(cx: &Exec, names: &[String]) -> Result<Map, Error> {
+fn versions(cx: &Exec, names: &[String]) -> Result<Map, Error> {
     let all = if names.is_empty() { "-qa" } else { "-q" };
     let mut query = words(&["rpm", all, "--queryformat", "%{NAME} %{VERSION}\n"]);
     query.extend(names.iter().cloned());
@@ -181,34 +238,6 @@ pub(crate) fn versions(cx: &Exec, names: &[String]) -> Result<Map, Error> {
         .filter(|(_, version)| !version.contains(' '))
         .map(|(name, version)| (Value::from(name), Value::from(version)))
         .collect())
-}
-
-/// Returns the data of a package file, as `lowpkg.bin_pkg_info` does.
-///
-/// # Errors
-/// When it is not a package file, or does not exist.
-pub(super) fn bin_pkg_info(cx: &Exec, path: &str) -> Result<Map, Error> {
-    let package = package_file(cx, path)?;
-    Ok(Map::new()
-        .with("name", package.name)
-        .with("version", package.version)
-        .with("arch", package.arch)
-        .with("repoid", "none")
-        .with("install_date", Value::Null)
-        .with("install_date_time_t", Value::Null))
-}
-
-/// Returns the name and version of a package file.
-///
-/// # Errors
-/// When it is not a package file, or does not exist.
-pub(super) fn file_info(cx: &Exec, path: &str) -> Result<Wanted, Error> {
-    let package = package_file(cx, path)?;
-    Ok(Wanted {
-        name: package.name,
-        version: Some(package.version),
-        path: Some(path.to_owned()),
-    })
 }
 
 fn package_file(cx: &Exec, path: &str) -> Result<Package, Error> {
@@ -230,7 +259,7 @@ fn package_file(cx: &Exec, path: &str) -> Result<Package, Error> {
 ///
 /// # Errors
 /// When rpm is missing.
-pub(super) fn owner(cx: &Exec, path: &str) -> Result<String, Error> {
+fn owner(cx: &Exec, path: &str) -> Result<String, Error> {
     let query = ["rpm", "-qf", "--queryformat", "%{name}", path];
     let output = Process::words(query).quiet().run(cx)?;
     Ok(match output.success() {
@@ -243,7 +272,7 @@ pub(super) fn owner(cx: &Exec, path: &str) -> Result<String, Error> {
 ///
 /// # Errors
 /// When one is not installed.
-pub(super) fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
+fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
     let mut query = words(&["rpm", "-q", "--queryformat"]);
     query.push("[%{=NAME} %{FILENAMES}\n]".to_owned());
     match names.is_empty() {

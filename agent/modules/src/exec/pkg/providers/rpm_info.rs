@@ -95,7 +95,7 @@ fn list(kwargs: &Map, name: &str) -> Result<Vec<String>, Error> {
 ///
 /// # Errors
 /// When rpm is missing or fails, or `attr` names no known field.
-pub(crate) fn info(
+pub(super) fn info(
     cx: &Exec,
     names: &[String],
     kwargs: &Map,

@@ -7,8 +7,9 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log, watch};
 
+use super::capabilities::{Holds, OnHold};
 use super::failed::Failed;
-use super::{OnHold, Order, Packages, Provider, Wanted, downloads, listing, spec, targets};
+use super::{Notation, Order, Packages, Provider, Wanted, downloads, listing, spec, targets};
 use crate::exec::service::providers::booted;
 use crate::inverses;
 
@@ -76,9 +77,7 @@ pub(crate) fn install(cx: &Exec, provider: &dyn Provider, args: &Install) -> Res
             .with("new", text(&new, &one.name));
         changes.insert(one.name.as_str(), change);
     }
-    for one in &freed {
-        errors.extend(set_hold(cx, provider, one, true)?);
-    }
+    errors.extend(hold_again(cx, provider, &freed)?);
     errors.extend(prevented);
     finished(sentence, errors, changes)
 }
@@ -92,9 +91,11 @@ fn finished(sentence: Option<String>, errors: Vec<String>, changes: Map) -> Resu
 
 /// Returns the downloaded files, if the call only downloads.
 fn downloaded(cx: &Exec, provider: &dyn Provider, args: &Install) -> Result<Map, Error> {
-    match args.downloadonly && provider.tells_downloads() {
-        true => downloads::listed(cx, provider, "/"),
-        false => Ok(Map::new()),
+    match provider.downloads() {
+        Some(place) if args.downloadonly && place.are_changes => {
+            downloads::listed(cx, provider, "/")
+        }
+        _ => Ok(Map::new()),
     }
 }
 
@@ -132,7 +133,7 @@ fn files(
     let mut wanted = Vec::new();
     for (name, place) in sources {
         let path = targets::fetched(cx, name, place, kwargs)?;
-        wanted.push(provider.file_info(cx, &path)?);
+        wanted.push(provider.files().file_info(cx, &path)?);
     }
     Ok(wanted)
 }
@@ -203,9 +204,10 @@ fn order(
 /// Returns true if a version must first be looked up in the repositories because the program does
 /// not accept it.
 fn is_looked_up(provider: &dyn Provider, version: &str) -> bool {
+    let notation = provider.about().notation;
     version.contains(',')
-        || spec::is_comparison(version) && !provider.takes_comparisons()
-        || version.contains('*') && !provider.takes_globs()
+        || spec::is_comparison(version) && notation != Notation::Comparisons
+        || version.contains('*') && notation != Notation::Globs
 }
 
 /// Returns the repositories' versions of the packages that are wanted by comparison.
@@ -265,20 +267,19 @@ fn place(provider: &dyn Provider, reinstall: bool, order: &mut Order, one: Wante
 }
 
 /// Returns true if held packages are released while they are changed.
-fn frees(provider: &dyn Provider, order: &Order) -> bool {
-    provider.on_hold() == OnHold::Freed
-        || order.kwargs.get("update_holds").is_some_and(Value::is_true)
+fn frees(holds: &dyn Holds, order: &Order) -> bool {
+    holds.on_hold() == OnHold::Freed || order.kwargs.get("update_holds").is_some_and(Value::is_true)
 }
 
 /// Returns the held packages that are to be changed.
-fn held(cx: &Exec, provider: &dyn Provider, order: &Order) -> Result<Vec<Wanted>, Error> {
+fn held(cx: &Exec, holds: &dyn Holds, order: &Order) -> Result<Vec<Wanted>, Error> {
     let targeted = [&order.install, &order.downgrade, &order.reinstall];
     let is_targeted = |held: &Wanted| {
         targeted
             .iter()
             .any(|list| list.iter().any(|one| one.name == held.name))
     };
-    let mut held = provider.held(cx)?;
+    let mut held = holds.held(cx)?;
     held.retain(is_targeted);
     Ok(held)
 }
@@ -289,10 +290,11 @@ fn prevented(
     provider: &dyn Provider,
     order: &mut Order,
 ) -> Result<Option<String>, Error> {
-    if frees(provider, order) || provider.on_hold() != OnHold::Skipped {
+    let skips = |holds: &&dyn Holds| holds.on_hold() == OnHold::Skipped && !frees(*holds, order);
+    let Some(holds) = provider.holds().filter(skips) else {
         return Ok(None);
-    }
-    let held = held(cx, provider, order)?;
+    };
+    let held = held(cx, holds, order)?;
     let is_free = |one: &Wanted| held.iter().all(|held| held.name != one.name);
     for list in [
         &mut order.install,
@@ -310,26 +312,37 @@ fn prevented(
 
 /// Releases the held packages that are to be changed, and returns them.
 fn freed(cx: &Exec, provider: &dyn Provider, order: &Order) -> Result<Vec<Wanted>, Error> {
-    if !provider.can_hold() || order.downloadonly || !frees(provider, order) {
+    let frees = |holds: &&dyn Holds| !order.downloadonly && frees(*holds, order);
+    let Some(holds) = provider.holds().filter(frees) else {
         return Ok(Vec::new());
-    }
-    let freed = held(cx, provider, order)?;
+    };
+    let freed = held(cx, holds, order)?;
     for one in &freed {
-        if let Some(error) = set_hold(cx, provider, one, false)? {
+        if let Some(error) = set_hold(cx, provider, &holds.hold(cx, one, false)?)? {
             return Err(Error::refused(error));
         }
     }
     Ok(freed)
 }
 
-/// Holds or releases a package, and returns the program's error.
+/// Holds the packages that [`freed`] released, and returns the program's errors.
+fn hold_again(cx: &Exec, provider: &dyn Provider, freed: &[Wanted]) -> Result<Vec<String>, Error> {
+    let mut errors = Vec::new();
+    if let Some(holds) = provider.holds() {
+        for one in freed {
+            errors.extend(set_hold(cx, provider, &holds.hold(cx, one, true)?)?);
+        }
+    }
+    Ok(errors)
+}
+
+/// Runs the command that holds or releases a package, and returns the program's error.
 pub(crate) fn set_hold(
     cx: &Exec,
     provider: &dyn Provider,
-    package: &Wanted,
-    hold: bool,
+    command: &Process,
 ) -> Result<Option<String>, Error> {
-    let output = run(cx, provider, &provider.hold(cx, package, hold)?)?;
+    let output = run(cx, provider, command)?;
     listing::forget(cx);
     Ok(provider.complaint(&output))
 }
@@ -434,10 +447,11 @@ pub(crate) fn autoremove(
     list_only: bool,
     purge: bool,
 ) -> Result<Value, Error> {
-    let command = provider.autoremove(list_only, purge)?;
+    let autoremoval = provider.require(provider.autoremoval(), "autoremove")?;
+    let command = autoremoval.autoremove(list_only, purge);
     if list_only {
         // The program fails here, because its question is answered with no.
-        let mut names = provider.autoremovable(&command.quiet().run(cx)?.stdout_regardless());
+        let mut names = autoremoval.autoremovable(&command.quiet().run(cx)?.stdout_regardless());
         names.sort();
         return Ok(names.into());
     }

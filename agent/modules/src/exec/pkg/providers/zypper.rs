@@ -10,7 +10,10 @@ use value::glob::fnmatch;
 use value::{Map, Value};
 
 use super::apt::is_set;
-use super::{Listed, OnHold, Order, Packages, Provider, Wanted, holds, listing, rpm, rpm_info};
+use super::capabilities::{Database, Descriptions, Downloads, Holds, OnHold, Verification};
+use super::{
+    About, Files, Listed, Notation, Order, Packages, Provider, Wanted, holds, listing, rpm,
+};
 use crate::exec::pkg::providers::zypper_cli::{self, call, complaint, words};
 
 /// The package manager of SUSE.
@@ -46,16 +49,16 @@ fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
 }
 
 impl Provider for Zypper {
-    fn program(&self) -> &'static str {
-        "zypper"
-    }
-
-    fn databases(&self) -> &'static [&'static str] {
-        &[
-            "/usr/lib/sysimage/rpm/Packages.db",
-            "/usr/lib/sysimage/rpm/Packages",
-            "/var/lib/rpm/Packages",
-        ]
+    fn about(&self) -> About {
+        About {
+            program: "zypper",
+            databases: &[
+                "/usr/lib/sysimage/rpm/Packages.db",
+                "/usr/lib/sysimage/rpm/Packages",
+                "/var/lib/rpm/Packages",
+            ],
+            notation: Notation::Comparisons,
+        }
     }
 
     fn list(&self, cx: &Exec) -> Result<Listed, Error> {
@@ -64,10 +67,6 @@ impl Provider for Zypper {
 
     fn compare(&self, one: &str, other: &str) -> Option<Ordering> {
         Some(crate::exec::pkg::version::rpm(one, other))
-    }
-
-    fn normalize(&self, cx: &Exec, name: &str) -> String {
-        rpm::normalized(cx, name)
     }
 
     fn refresh(&self, cx: &Exec, kwargs: &Map) -> Result<Value, Error> {
@@ -128,14 +127,6 @@ impl Provider for Zypper {
         }
         let said = call(cx, words(&ask, true, false, root(kwargs).as_deref()))?;
         Ok(read_updates(&said))
-    }
-
-    fn takes_comparisons(&self) -> bool {
-        true
-    }
-
-    fn takes_globs(&self) -> bool {
-        false
     }
 
     fn install(&self, _cx: &Exec, order: &Order) -> Result<Vec<Process>, Error> {
@@ -224,18 +215,65 @@ impl Provider for Zypper {
         Ok(vec![command(&all, kwargs)])
     }
 
-    fn file_info(&self, cx: &Exec, path: &str) -> Result<Wanted, Error> {
-        rpm::file_info(cx, path)
+    fn complaint(&self, output: &Output) -> Option<String> {
+        complaint(output).map(|said| format!("Zypper command failure: {said}"))
     }
 
-    fn bin_pkg_info(&self, cx: &Exec, path: &str) -> Result<Map, Error> {
-        rpm::bin_pkg_info(cx, path)
+    fn sentence(&self, _doing: &str, _again: bool) -> Option<String> {
+        None
     }
 
-    fn can_hold(&self) -> bool {
-        true
+    fn is_locked(&self, output: &Output) -> bool {
+        zypper_cli::is_locked(output)
     }
 
+    fn files(&self) -> &dyn Files {
+        &rpm::Rpm
+    }
+
+    fn database(&self) -> Option<&dyn Database> {
+        Some(&rpm::Rpm)
+    }
+
+    fn verification(&self) -> Option<&dyn Verification> {
+        Some(&rpm::Rpm)
+    }
+
+    fn descriptions(&self) -> Option<&dyn Descriptions> {
+        Some(self)
+    }
+
+    fn holds(&self) -> Option<&dyn Holds> {
+        Some(self)
+    }
+
+    fn downloads(&self) -> Option<Downloads> {
+        Some(Downloads {
+            folder: "/var/cache/zypp/packages",
+            ending: ".rpm",
+            are_changes: true,
+        })
+    }
+}
+
+impl Descriptions for Zypper {
+    fn function(&self) -> &'static str {
+        "info_available"
+    }
+
+    fn describe(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
+        let mut all = info(cx, names, kwargs)?;
+        for (_, about) in all.iter_mut() {
+            let about = about.as_map_mut();
+            if let Some(here) = about.and_then(|about| about.get_mut("installed")) {
+                *here = here.to_text().to_lowercase().starts_with("yes").into();
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Holds for Zypper {
     fn held(&self, _cx: &Exec) -> Result<Vec<Wanted>, Error> {
         let text = machine::fs::text_or_none(LOCKS)?.unwrap_or_default();
         Ok(read_locks(&text))
@@ -250,59 +288,8 @@ impl Provider for Zypper {
         OnHold::Tried
     }
 
-    fn hold_words(&self) -> &'static holds::Words {
+    fn words(&self) -> &'static holds::Words {
         &holds::LOCKS
-    }
-
-    fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
-        rpm::owner(cx, path)
-    }
-
-    fn files(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
-        rpm::files(cx, names)
-    }
-
-    fn info_installed(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
-        rpm_info::info(cx, names, kwargs, "source")
-    }
-
-    fn show(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
-        let mut all = info(cx, names, kwargs)?;
-        for (_, about) in all.iter_mut() {
-            let about = about.as_map_mut();
-            if let Some(here) = about.and_then(|about| about.get_mut("installed")) {
-                *here = here.to_text().to_lowercase().starts_with("yes").into();
-            }
-        }
-        Ok(all)
-    }
-
-    fn can_verify(&self) -> bool {
-        true
-    }
-
-    fn verify(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
-        rpm_info::verify(cx, names, kwargs)
-    }
-
-    fn downloads(&self) -> Option<(&'static str, &'static str)> {
-        Some(("/var/cache/zypp/packages", ".rpm"))
-    }
-
-    fn complaint(&self, output: &Output) -> Option<String> {
-        complaint(output).map(|said| format!("Zypper command failure: {said}"))
-    }
-
-    fn tells_downloads(&self) -> bool {
-        true
-    }
-
-    fn sentence(&self, _doing: &str, _again: bool) -> Option<String> {
-        None
-    }
-
-    fn is_locked(&self, output: &Output) -> bool {
-        zypper_cli::is_locked(output)
     }
 }
 

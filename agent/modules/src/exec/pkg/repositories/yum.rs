@@ -4,13 +4,12 @@ use std::path::Path;
 
 use machine::fs;
 use machine::process::{self, Process};
-use python::path;
+use python::{configparser, path};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
 use super::{Repos, Request, is_true};
-use crate::serializers::configparser::raw_sections;
 
 /// The repositories of Fedora, Red Hat and their derivatives.
 pub(super) struct Yum;
@@ -68,7 +67,7 @@ impl File {
     fn parse(text: &str) -> Result<Self, Error> {
         let mut file = Self {
             header: String::new(),
-            sections: raw_sections(text)?,
+            sections: configparser::read_raw(text)?,
         };
         file.sections.remove("DEFAULT");
         let mut section = None;

@@ -1,6 +1,6 @@
 //! The repositories of zypper. They are read from its files and changed with its own commands.
 
-use python::xml;
+use python::{configparser, xml};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
@@ -8,7 +8,6 @@ use value::{Map, Value, log};
 use super::{Repos, Request, is_true};
 use crate::exec::pkg::providers::zypper_cli;
 use crate::fileserver::fetch::Url;
-use crate::serializers::configparser;
 
 /// The repositories of SUSE.
 pub(super) struct Zypper;
@@ -39,7 +38,7 @@ fn all(root: Option<&str>) -> Result<Map, Error> {
     let mut repos = Map::new();
     for path in paths {
         let text = machine::fs::text(&path)?;
-        for (alias, keys) in configparser::sections(&text)? {
+        for (alias, keys) in configparser::read(&text, configparser::Options::default())? {
             let mut keys = keys.as_map().cloned().unwrap_or_default();
             keys.insert("alias", alias.clone());
             for (_, value) in keys.iter_mut() {

@@ -28,17 +28,18 @@ pub(crate) enum Which {
     Disabled,
 }
 
-/// One init system.
+/// An init system: the functions that each one has, and its capabilities.
 pub(crate) trait Provider: Sync {
     /// Returns the name of Salt's module for it.
     fn name(&self) -> &'static str;
 
-    /// Returns true if it has this function of Salt's `service`.
-    fn has(&self, function: &str) -> bool;
-
     /// Starts, stops, restarts, reloads … a service. `options` are the keyword arguments of Salt's
     /// function.
     fn act(&self, cx: &Exec, verb: &str, name: &str, options: &Map) -> Result<bool, Error>;
+
+    /// Returns the functions of Salt's `service` that call [`Provider::act`], beyond those that
+    /// each init system has.
+    fn actions(&self) -> &'static [&'static str];
 
     /// Returns whether a service runs.
     fn runs(&self, cx: &Exec, name: &str) -> Result<Value, Error>;
@@ -53,6 +54,19 @@ pub(crate) trait Provider: Sync {
             .any(|each| each == name))
     }
 
+    /// Returns the start of services with the system.
+    fn boot(&self) -> Option<&dyn Boot> {
+        None
+    }
+
+    /// Returns the units of systemd.
+    fn units(&self) -> Option<&dyn Units> {
+        None
+    }
+}
+
+/// The start of services with the system.
+pub(crate) trait Boot {
     /// Enables or disables the start of a service with the system.
     fn enable(&self, cx: &Exec, name: &str, on: bool, options: &Map) -> Result<bool, Error>;
 
@@ -62,6 +76,59 @@ pub(crate) trait Provider: Sync {
     /// Returns whether a service is known not to start with the system.
     fn disabled(&self, cx: &Exec, name: &str, options: &Map) -> Result<bool, Error> {
         self.enabled(cx, name, options).map(|enabled| !enabled)
+    }
+}
+
+/// The units of systemd.
+pub(crate) trait Units {
+    /// Returns the running units.
+    fn running(&self, cx: &Exec) -> Result<Vec<String>, Error>;
+
+    /// Returns the units whose files are in a state such as `static`.
+    fn in_state(&self, cx: &Exec, state: &str, root: Option<&str>) -> Result<Vec<String>, Error>;
+
+    /// Returns the properties of a unit.
+    fn show(&self, cx: &Exec, name: &str, root: Option<&str>) -> Result<Map, Error>;
+
+    /// Masks or unmasks a unit, with `runtime` until the next reboot.
+    fn mask(
+        &self,
+        cx: &Exec,
+        name: &str,
+        on: bool,
+        runtime: bool,
+        root: Option<&str>,
+    ) -> Result<(), Error>;
+
+    /// Returns whether a unit is masked.
+    fn is_masked(
+        &self,
+        cx: &Exec,
+        name: &str,
+        runtime: bool,
+        root: Option<&str>,
+    ) -> Result<bool, Error>;
+
+    /// Reads new and changed unit files.
+    fn reload(&self, cx: &Exec) -> Result<(), Error>;
+
+    /// Returns true if systemd is installed and has not started this system.
+    fn is_offline(&self) -> bool;
+}
+
+impl dyn Provider + '_ {
+    /// Returns true if it has this function of Salt's `service`.
+    pub(crate) fn has(&self, function: &str) -> bool {
+        match function {
+            "start" | "stop" | "restart" | "reload" | "status" | "available" | "missing"
+            | "get_all" => true,
+            "enable" | "disable" | "enabled" | "disabled" | "get_enabled" | "get_disabled" => {
+                self.boot().is_some()
+            }
+            "get_running" | "get_static" | "show" | "execs" | "mask" | "unmask" | "masked"
+            | "systemctl_reload" | "offline" | "firstboot" => self.units().is_some(),
+            action => self.actions().contains(&action),
+        }
     }
 }
 
@@ -159,10 +226,33 @@ fn own_providers(cx: &Exec) -> Vec<&'static dyn Provider> {
 /// # Errors
 /// When none has it.
 pub(crate) fn of(cx: &Exec, function: &str) -> Result<&'static dyn Provider, Error> {
-    let mut found = providers(cx).into_iter();
-    found
-        .find(|provider| provider.has(function))
-        .ok_or_else(|| Error::not_available(format!("service.{function}")))
+    capability(cx, function, |one| one.has(function).then_some(one))
+}
+
+/// Returns the start of services with the system, for a function of `service`.
+///
+/// # Errors
+/// When no init system has it.
+pub(crate) fn boot(cx: &Exec, function: &str) -> Result<&'static dyn Boot, Error> {
+    capability(cx, function, |one| one.boot())
+}
+
+/// Returns the units of systemd, for a function of `service`.
+///
+/// # Errors
+/// When no init system has them.
+pub(crate) fn units(cx: &Exec, function: &str) -> Result<&'static dyn Units, Error> {
+    capability(cx, function, |one| one.units())
+}
+
+/// Returns a capability of the first init system that has it.
+fn capability<T>(
+    cx: &Exec,
+    function: &str,
+    of: impl Fn(&'static dyn Provider) -> Option<T>,
+) -> Result<T, Error> {
+    let found = providers(cx).into_iter().find_map(of);
+    found.ok_or_else(|| Error::not_available(format!("service.{function}")))
 }
 
 /// Returns the names in a return of [`Provider::list`].
@@ -226,4 +316,32 @@ fn runlevel(cx: &Exec) -> Option<String> {
     let out = ask(cx, &[&which("runlevel")?]).ok()?.stdout;
     let level = out.split_whitespace().nth(1)?;
     Some(level.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_init_system_has_the_functions_of_salts_module() {
+        let have = |function: &str| -> Vec<&str> {
+            let named = NAMED.iter().filter(|one| one.has(function));
+            named.map(|one| one.name()).collect()
+        };
+        let all: Vec<&str> = NAMED.iter().map(|one| one.name()).collect();
+        let (plain, levels) = all.split_last().unwrap();
+        assert_eq!(have("get_all"), all);
+        assert_eq!(
+            (*plain, have("enable").as_slice()),
+            ("linux_service", levels)
+        );
+        assert_eq!(have("masked"), ["systemd_service"]);
+        let forced = ["systemd_service", "debian_service", "upstart_service"];
+        assert_eq!(have("force_reload"), forced);
+        assert_eq!(have("full_restart"), ["upstart_service", "runit"]);
+        assert_eq!(have("run"), ["linux_service"; 2]);
+        assert_eq!(have("zap"), ["gentoo_service"]);
+        assert_eq!(have("delete"), ["rh_service"]);
+        assert!(have("nothing").is_empty());
+    }
 }

@@ -4,27 +4,9 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use super::{Provider, Which, ask, run, script_name};
+use super::{Boot, Provider, Which, ask, run, script_name};
 
 pub(super) struct OpenRc;
-
-const FUNCTIONS: &[&str] = &[
-    "start",
-    "stop",
-    "restart",
-    "reload",
-    "zap",
-    "status",
-    "available",
-    "missing",
-    "get_all",
-    "enable",
-    "disable",
-    "enabled",
-    "disabled",
-    "get_enabled",
-    "get_disabled",
-];
 
 /// Returns the services in the output of `rc-update`, with their runlevels.
 fn shown(text: &str) -> Map {
@@ -61,10 +43,6 @@ impl Provider for OpenRc {
         "gentoo_service"
     }
 
-    fn has(&self, function: &str) -> bool {
-        FUNCTIONS.contains(&function)
-    }
-
     fn act(&self, cx: &Exec, verb: &str, name: &str, _options: &Map) -> Result<bool, Error> {
         script_name(name)?;
         Ok(run(cx, &[&format!("/etc/init.d/{name}"), verb])?.success())
@@ -92,6 +70,16 @@ impl Provider for OpenRc {
         Ok(services(cx)?.contains(name))
     }
 
+    fn actions(&self) -> &'static [&'static str] {
+        &["zap"]
+    }
+
+    fn boot(&self) -> Option<&dyn Boot> {
+        Some(self)
+    }
+}
+
+impl Boot for OpenRc {
     fn enable(&self, cx: &Exec, name: &str, on: bool, options: &Map) -> Result<bool, Error> {
         script_name(name)?;
         let Some(asked) = asked_levels(options) else {

@@ -8,28 +8,10 @@ use state::module::Error;
 use value::json::Layout;
 use value::{Map, Value};
 
-use super::{Provider, Which, ask, folder, run, runnable, script_name, started_by};
+use super::{Boot, Provider, Which, ask, folder, run, runnable, script_name, started_by};
 use crate::exec::status;
 
 pub(super) struct Procd;
-
-const FUNCTIONS: &[&str] = &[
-    "run",
-    "start",
-    "stop",
-    "restart",
-    "reload",
-    "status",
-    "available",
-    "missing",
-    "get_all",
-    "enable",
-    "disable",
-    "enabled",
-    "disabled",
-    "get_enabled",
-    "get_disabled",
-];
 
 /// Returns whether procd runs an instance of a service; `None` where it does not know the service.
 fn running(answer: &str, name: &str) -> Option<bool> {
@@ -48,10 +30,6 @@ fn scripts() -> Result<Vec<String>, Error> {
 impl Provider for Procd {
     fn name(&self) -> &'static str {
         "linux_service"
-    }
-
-    fn has(&self, function: &str) -> bool {
-        FUNCTIONS.contains(&function)
     }
 
     fn act(&self, cx: &Exec, verb: &str, name: &str, _options: &Map) -> Result<bool, Error> {
@@ -82,6 +60,16 @@ impl Provider for Procd {
         Ok(names.into())
     }
 
+    fn actions(&self) -> &'static [&'static str] {
+        &["run"]
+    }
+
+    fn boot(&self) -> Option<&dyn Boot> {
+        Some(self)
+    }
+}
+
+impl Boot for Procd {
     fn enable(&self, cx: &Exec, name: &str, on: bool, options: &Map) -> Result<bool, Error> {
         let ran = self.act(cx, if on { "enable" } else { "disable" }, name, options)?;
         // `enable` of older releases fails if the links exist already.

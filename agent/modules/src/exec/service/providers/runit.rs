@@ -8,7 +8,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use super::{Provider, Which, ask, folder, run, runnable, script_name};
+use super::{Boot, Provider, Which, ask, folder, run, runnable, script_name};
 
 pub(super) struct Runit;
 
@@ -18,24 +18,6 @@ const WATCHED: [&str; 3] = ["/service", "/var/service", "/etc/service"];
 const AVAILABLE: &str = "/etc/sv";
 /// The number of checks for a new service. `runsvdir` looks every five seconds.
 const LOOKS: u32 = 20;
-
-const FUNCTIONS: &[&str] = &[
-    "start",
-    "stop",
-    "restart",
-    "full_restart",
-    "reload",
-    "status",
-    "available",
-    "missing",
-    "get_all",
-    "enable",
-    "disable",
-    "enabled",
-    "disabled",
-    "get_enabled",
-    "get_disabled",
-];
 
 fn watched() -> Result<&'static Path, Error> {
     let mut folders = WATCHED.iter().map(Path::new);
@@ -129,10 +111,6 @@ impl Provider for Runit {
         "runit"
     }
 
-    fn has(&self, function: &str) -> bool {
-        FUNCTIONS.contains(&function)
-    }
-
     fn act(&self, cx: &Exec, verb: &str, name: &str, _options: &Map) -> Result<bool, Error> {
         let path = linked(name)?;
         let verb = match verb {
@@ -156,6 +134,16 @@ impl Provider for Runit {
         Ok(services(which)?.into())
     }
 
+    fn actions(&self) -> &'static [&'static str] {
+        &["full_restart"]
+    }
+
+    fn boot(&self) -> Option<&dyn Boot> {
+        Some(self)
+    }
+}
+
+impl Boot for Runit {
     fn enable(&self, cx: &Exec, name: &str, on: bool, options: &Map) -> Result<bool, Error> {
         let path = linked(name)?;
         let is_linked = is_service(&path);

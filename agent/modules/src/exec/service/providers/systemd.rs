@@ -10,7 +10,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use super::{Provider, Which, booted, folder, runlevel, runnable};
+use super::{Boot, Provider, Units, Which, booted, folder, runlevel, runnable};
 
 /// systemd.
 pub(crate) struct Systemd;
@@ -32,33 +32,6 @@ const KINDS: [&str; 9] = [
     "target",
     "path",
     "timer",
-];
-const FUNCTIONS: &[&str] = &[
-    "start",
-    "stop",
-    "restart",
-    "reload",
-    "force_reload",
-    "status",
-    "available",
-    "missing",
-    "get_all",
-    "enable",
-    "disable",
-    "enabled",
-    "disabled",
-    "get_enabled",
-    "get_disabled",
-    "get_running",
-    "get_static",
-    "show",
-    "execs",
-    "mask",
-    "unmask",
-    "masked",
-    "systemctl_reload",
-    "offline",
-    "firstboot",
 ];
 /// The first version whose `systemctl status` reports a missing unit by its exit status.
 const TELLS_MISSING: i64 = 231;
@@ -234,7 +207,7 @@ fn loaded(text: &str) -> Option<bool> {
 }
 
 /// Returns true if systemd is installed and has not started this system.
-pub(crate) fn is_offline() -> bool {
+fn is_offline() -> bool {
     !booted() && which("systemctl").is_some()
 }
 
@@ -259,7 +232,7 @@ fn readable(path: &Path) -> bool {
 }
 
 /// Runs `systemctl daemon-reload`.
-pub(crate) fn reload_units(cx: &Exec) -> Result<(), Error> {
+fn reload_units(cx: &Exec) -> Result<(), Error> {
     let call = Call {
         action: &["--system", "daemon-reload"],
         ..Call::default()
@@ -294,12 +267,7 @@ fn done(out: &Output) -> Result<bool, Error> {
 }
 
 /// Returns whether a unit is masked.
-pub(crate) fn is_masked(
-    cx: &Exec,
-    name: &str,
-    runtime: bool,
-    root: Option<&str>,
-) -> Result<bool, Error> {
+fn is_masked(cx: &Exec, name: &str, runtime: bool, root: Option<&str>) -> Result<bool, Error> {
     settled(cx, name)?;
     let folder = if runtime { "/run" } else { "/etc" };
     let link = relocated(folder, root)
@@ -309,13 +277,7 @@ pub(crate) fn is_masked(
 }
 
 /// Masks or unmasks a unit.
-pub(crate) fn mask(
-    cx: &Exec,
-    name: &str,
-    on: bool,
-    runtime: bool,
-    root: Option<&str>,
-) -> Result<(), Error> {
+fn mask(cx: &Exec, name: &str, on: bool, runtime: bool, root: Option<&str>) -> Result<(), Error> {
     if on {
         settled(cx, name)?;
     } else if !is_masked(cx, name, runtime, root)? {
@@ -429,34 +391,13 @@ fn units_with(table: &[Vec<String>], column: usize, word: &str) -> Vec<String> {
     names
 }
 
-/// Returns the running units.
-pub(crate) fn running(cx: &Exec) -> Result<Vec<String>, Error> {
-    Ok(units_with(&table(cx, &[], None)?, 3, "running"))
-}
-
 /// Returns the units whose files are in a state such as `static`.
-pub(crate) fn unit_files_that_are(
-    cx: &Exec,
-    state: &str,
-    root: Option<&str>,
-) -> Result<Vec<String>, Error> {
+fn unit_files_that_are(cx: &Exec, state: &str, root: Option<&str>) -> Result<Vec<String>, Error> {
     Ok(units_with(
         &table(cx, &["list-unit-files"], root)?,
         1,
         state,
     ))
-}
-
-/// Returns the properties of a unit.
-pub(crate) fn show(cx: &Exec, name: &str, root: Option<&str>) -> Result<Map, Error> {
-    let call = Call {
-        action: &["show"],
-        unit: Some(name),
-        root,
-        ..Call::default()
-    };
-    let out = Process::words(call.words()?).run(cx)?.stdout_regardless();
-    Ok(out.split('\n').map(property).collect())
 }
 
 /// Parses one line of `systemctl show`: text, the parts of a command, or a list of units.
@@ -500,10 +441,6 @@ fn no_block(name: &str, verb: &str, options: &Map) -> bool {
 impl Provider for Systemd {
     fn name(&self) -> &'static str {
         "systemd_service"
-    }
-
-    fn has(&self, function: &str) -> bool {
-        FUNCTIONS.contains(&function)
     }
 
     fn act(&self, cx: &Exec, verb: &str, name: &str, options: &Map) -> Result<bool, Error> {
@@ -556,6 +493,20 @@ impl Provider for Systemd {
         is_known(cx, name, &seen)
     }
 
+    fn actions(&self) -> &'static [&'static str] {
+        &["force_reload"]
+    }
+
+    fn boot(&self) -> Option<&dyn Boot> {
+        Some(self)
+    }
+
+    fn units(&self) -> Option<&dyn Units> {
+        Some(self)
+    }
+}
+
+impl Boot for Systemd {
     fn enable(&self, cx: &Exec, name: &str, on: bool, options: &Map) -> Result<bool, Error> {
         let root = root_of(options);
         let root = root.as_deref();
@@ -610,6 +561,56 @@ impl Provider for Systemd {
             return has_link(Path::new("/etc/systemd/system"), name);
         }
         Ok(is_script(name, root)? && script_starts(cx, name, root)?)
+    }
+}
+
+impl Units for Systemd {
+    fn running(&self, cx: &Exec) -> Result<Vec<String>, Error> {
+        Ok(units_with(&table(cx, &[], None)?, 3, "running"))
+    }
+
+    fn in_state(&self, cx: &Exec, state: &str, root: Option<&str>) -> Result<Vec<String>, Error> {
+        unit_files_that_are(cx, state, root)
+    }
+
+    fn show(&self, cx: &Exec, name: &str, root: Option<&str>) -> Result<Map, Error> {
+        let call = Call {
+            action: &["show"],
+            unit: Some(name),
+            root,
+            ..Call::default()
+        };
+        let out = Process::words(call.words()?).run(cx)?.stdout_regardless();
+        Ok(out.split('\n').map(property).collect())
+    }
+
+    fn mask(
+        &self,
+        cx: &Exec,
+        name: &str,
+        on: bool,
+        runtime: bool,
+        root: Option<&str>,
+    ) -> Result<(), Error> {
+        mask(cx, name, on, runtime, root)
+    }
+
+    fn is_masked(
+        &self,
+        cx: &Exec,
+        name: &str,
+        runtime: bool,
+        root: Option<&str>,
+    ) -> Result<bool, Error> {
+        is_masked(cx, name, runtime, root)
+    }
+
+    fn reload(&self, cx: &Exec) -> Result<(), Error> {
+        reload_units(cx)
+    }
+
+    fn is_offline(&self) -> bool {
+        is_offline()
     }
 }
 

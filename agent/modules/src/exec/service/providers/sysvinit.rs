@@ -8,31 +8,11 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use super::{Provider, Which, ask, folder, run, runlevel, runnable, script_name, started_by};
+use super::{Boot, Provider, Which, ask, folder, run, runlevel, runnable, script_name, started_by};
 use crate::exec::status;
 
 /// The folder of the scripts.
 pub(super) const SCRIPTS: &str = "/etc/init.d";
-/// The functions that every kind has.
-const COMMON: &[&str] = &[
-    "start",
-    "stop",
-    "restart",
-    "reload",
-    "status",
-    "available",
-    "missing",
-    "get_all",
-];
-/// The further functions of the kinds that support runlevels.
-const LEVELS: &[&str] = &[
-    "enable",
-    "disable",
-    "enabled",
-    "disabled",
-    "get_enabled",
-    "get_disabled",
-];
 
 /// The tools that handle init scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,18 +160,6 @@ impl Provider for Scripts {
         }
     }
 
-    fn has(&self, function: &str) -> bool {
-        let more: &[&str] = match self {
-            Self::Debian => &["force_reload"],
-            Self::Ubuntu => &["force_reload", "full_restart"],
-            Self::RedHat => &["delete"],
-            Self::Plain => return COMMON.contains(&function) || function == "run",
-        };
-        [COMMON, LEVELS, more]
-            .iter()
-            .any(|names| names.contains(&function))
-    }
-
     fn act(&self, cx: &Exec, verb: &str, name: &str, _options: &Map) -> Result<bool, Error> {
         match verb {
             "full-restart" => self.script(cx, name, "--full-restart", false),
@@ -243,6 +211,24 @@ impl Provider for Scripts {
         }
     }
 
+    fn actions(&self) -> &'static [&'static str] {
+        match self {
+            Self::Debian => &["force_reload"],
+            Self::Ubuntu => &["force_reload", "full_restart"],
+            Self::RedHat => &["delete"],
+            Self::Plain => &["run"],
+        }
+    }
+
+    fn boot(&self) -> Option<&dyn Boot> {
+        match self {
+            Self::Plain => None,
+            _ => Some(self),
+        }
+    }
+}
+
+impl Boot for Scripts {
     fn enable(&self, cx: &Exec, name: &str, on: bool, _options: &Map) -> Result<bool, Error> {
         script_name(name)?;
         match (self, on) {

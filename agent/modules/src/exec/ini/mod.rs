@@ -1,10 +1,13 @@
 //! The `ini` execution module.
 
+pub(crate) mod document;
+pub(crate) mod file;
+
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::inifile::{File, Layout};
+use file::{File, Layout};
 
 state::exec_module! {
     /// Read and edit INI files.
