@@ -1,21 +1,23 @@
 //! The admission of peers: each peer connects with a key that it has proved, and waits until the
 //! key is accepted or refused.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use link::wait::pause;
-use link::{Peer, PublicKey};
-use smol::channel::{Receiver, Sender, bounded};
+use link::{Link, Peer, PublicKey};
 use smol::future::FutureExt;
+use smol::lock::{Mutex, MutexGuard};
 use state::opts::Opts;
 use value::{Map, Value, jid, log};
 use wire::{Id, Welcome, tag};
 
-use crate::daemon::session::Minion;
-use crate::daemon::{Master, now_ms};
-use crate::store::{self, Applied, Claim, Command, KeyState};
+use crate::events::Events;
+use crate::jobs::minions::{Minion, Minions};
+use crate::keys::Keys;
+use crate::metrics::Metrics;
+use crate::refusals::Refusals;
+use crate::store::{self, Applied, Claim, Command, KeyState, Store, now_ms};
 
 mod autosign;
 mod deleted;
@@ -26,39 +28,6 @@ pub(crate) mod token;
 
 use policy::{Action, Evidence, Rule};
 pub(crate) use policy::{Policy, bound, milliseconds};
-
-/// The connected peers whose keys are not decided on yet.
-#[derive(Debug, Default)]
-pub(crate) struct Pending(Mutex<HashMap<PublicKey, Vec<Sender<()>>>>);
-
-impl Pending {
-    fn all(&self) -> MutexGuard<'_, HashMap<PublicKey, Vec<Sender<()>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait(&self, key: PublicKey) -> Receiver<()> {
-        let (sender, receiver) = bounded(1);
-        let mut all = self.all();
-        let waiting = all.entry(key).or_default();
-        waiting.retain(|sender| !sender.is_closed());
-        waiting.push(sender);
-        receiver
-    }
-
-    /// Returns whether a peer with this key is connected and waits.
-    pub(crate) fn has(&self, key: &PublicKey) -> bool {
-        let all = self.all();
-        let waiting = all.get(key).into_iter().flatten();
-        waiting.into_iter().any(|sender| !sender.is_closed())
-    }
-
-    /// Wakes the peers that wait for a decision on a key, since its state has changed.
-    pub(crate) fn changed(&self, key: &PublicKey) {
-        for sender in self.all().remove(key).into_iter().flatten() {
-            let _ = sender.try_send(());
-        }
-    }
-}
 
 /// The decision that is sent to a peer.
 enum Decision {
@@ -108,10 +77,54 @@ pub(crate) fn pending_limits(opts: &Opts) -> (usize, usize) {
     )
 }
 
-impl Master {
+/// Decides on the keys of peers.
+pub(crate) struct Admission {
+    opts: Arc<Opts>,
+    store: Store,
+    events: Events,
+    refusals: Arc<Refusals>,
+    metrics: Arc<Metrics>,
+    minions: Minions,
+    keys: Keys,
+    policy: Policy,
+    /// Locked during a decision on a key that is counted, so that each use is counted once.
+    enrolling: Mutex<()>,
+}
+
+/// An accepted peer, and its connection.
+pub(crate) struct Admitted {
+    pub(crate) link: Link,
+    pub(crate) minion: Minion,
+    /// True for a call on a machine whose daemon does not run.
+    pub(crate) is_call: bool,
+}
+
+impl Admission {
+    pub(crate) fn new(
+        opts: &Arc<Opts>,
+        policy: Policy,
+        events: &Events,
+        refusals: &Arc<Refusals>,
+        metrics: &Arc<Metrics>,
+        minions: &Minions,
+        keys: Keys,
+    ) -> Self {
+        Self {
+            opts: opts.clone(),
+            store: keys.store().clone(),
+            events: events.clone(),
+            refusals: refusals.clone(),
+            metrics: metrics.clone(),
+            minions: minions.clone(),
+            keys,
+            policy,
+            enrolling: Mutex::new(()),
+        }
+    }
+
     /// Returns the command that offers the key of a peer.
     fn offer(&self, evidence: &Evidence, claim: Claim) -> Command {
-        let limits = pending_limits(self.opts());
+        let limits = pending_limits(&self.opts);
         Command::KeyOffered {
             id: evidence.id.clone(),
             key: evidence.key,
@@ -123,8 +136,9 @@ impl Master {
         }
     }
 
-    /// Decides on a peer, and serves it once it is accepted.
-    pub(crate) async fn admit(self: Arc<Self>, mut peer: Peer) {
+    /// Decides on a peer, and returns it once it is accepted. Returns `None` if it is refused, or
+    /// disconnects before.
+    pub(crate) async fn admit(self: &Arc<Self>, mut peer: Peer) -> Option<Admitted> {
         let (id, key) = (peer.hello().id.clone(), peer.key());
         let evidence = Evidence {
             id: id.clone(),
@@ -136,7 +150,7 @@ impl Master {
         };
         let mut waits = false;
         loop {
-            let changed = self.pending().wait(key);
+            let changed = self.keys.pending().wait(key);
             match self.decide(&evidence, waits).await {
                 Decision::In(bound) => {
                     self.auth(&id, &key, "accept").await;
@@ -144,17 +158,19 @@ impl Master {
                 }
                 Decision::No { act, reason, text } => {
                     let why = format!("{} is refused: {text}", peer.who());
-                    self.refusals().log(id.as_str(), why);
+                    self.refusals.log(id.as_str(), why);
                     self.auth(&id, &key, act).await;
-                    return peer.refuse(reason, &text, Some(ASK_AGAIN_S));
+                    peer.refuse(reason, &text, Some(ASK_AGAIN_S));
+                    return None;
                 }
                 Decision::Wait if waits => {}
                 Decision::Wait => {
                     waits = true;
                     self.auth(&id, &key, "pend").await;
                     if let Err(error) = peer.pend("an administrator has to accept the key").await {
-                        self.refusals().log(id.as_str(), error);
-                        return peer.refuse("full", "too many keys are pending", Some(ASK_AGAIN_S));
+                        self.refusals.log(id.as_str(), error);
+                        peer.refuse("full", "too many keys are pending", Some(ASK_AGAIN_S));
+                        return None;
                     }
                 }
             }
@@ -169,7 +185,8 @@ impl Master {
                 None
             };
             if let Some(gone) = decided.or(again).or(gone).await {
-                return log::info(format_args!("A pending minion has disconnected: {gone}"));
+                log::info(format_args!("A pending minion has disconnected: {gone}"));
+                return None;
             }
         }
     }
@@ -186,7 +203,7 @@ impl Master {
         // A key is judged before it is offered if its id has no key yet, so that the store takes
         // offer and acceptance as one change. A key is also judged first if the id has another key
         // that is not accepted, since this one may have proof.
-        let claim = match self.store().key(id) {
+        let claim = match self.store.key(id) {
             Ok(None) if again => {
                 let why = "the pending key was deleted, or displaced by newer pending keys";
                 return no("reject", "rejected", why.to_owned());
@@ -254,29 +271,29 @@ impl Master {
     /// Takes the lock for acceptances that are counted, so that they are counted one after the
     /// other. Returns `None` if nothing is counted: the peer shows no token, and there is no
     /// `autosign_policy`.
-    async fn turn_of(&self, evidence: &Evidence) -> Option<smol::lock::MutexGuard<'_, ()>> {
-        let may_count = evidence.token.is_some() || !self.policy().is_empty();
+    async fn turn_of(&self, evidence: &Evidence) -> Option<MutexGuard<'_, ()>> {
+        let may_count = evidence.token.is_some() || !self.policy.is_empty();
         match may_count {
-            true => Some(self.enrolling().lock().await),
+            true => Some(self.enrolling.lock().await),
             false => None,
         }
     }
 
     async fn judgement(self: &Arc<Self>, evidence: &Evidence, again: bool) -> Judged {
-        let (master, peer) = (self.clone(), evidence.clone());
-        smol::unblock(move || master.judged(&peer, again)).await
+        let (admission, peer) = (self.clone(), evidence.clone());
+        smol::unblock(move || admission.judged(&peer, again)).await
     }
 
     /// Judges a key in Salt's order: rejection comes first. It reads files.
     fn judged(&self, peer: &Evidence, again: bool) -> Judged {
-        if autosign::rejects(self.opts(), &peer.id) {
+        if autosign::rejects(&self.opts, &peer.id) {
             return Judged::Reject("by autoreject_file".to_owned());
         }
         let token = peer.token.as_ref().and_then(|shown| {
-            let good = token::good(self.store(), shown, &peer.id, now_ms());
+            let good = token::good(&self.store, shown, &peer.id, now_ms());
             let told = good.inspect_err(|why| {
                 if !again {
-                    self.refusals().log(&peer.name(), why);
+                    self.refusals.log(&peer.name(), why);
                 }
             });
             told.ok()
@@ -284,7 +301,7 @@ impl Master {
         if let Some(judged) = self.judged_by_policy(peer, token.as_ref(), again) {
             return judged;
         }
-        if let Some(option) = autosign::accepts(self.opts(), &peer.id, &peer.grains) {
+        if let Some(option) = autosign::accepts(&self.opts, &peer.id, &peer.grains) {
             return Judged::Accept(Accept {
                 counted: Vec::new(),
                 bound: Map::new(),
@@ -294,7 +311,7 @@ impl Master {
         }
         match token {
             // If `autosign_policy` has rules, they alone decide what a token is good for.
-            Some(token) if self.policy().is_empty() => Judged::Accept(Accept {
+            Some(token) if self.policy.is_empty() => Judged::Accept(Accept {
                 counted: vec![token.used()],
                 bound: token.bound(),
                 why: "by its token".to_owned(),
@@ -317,11 +334,11 @@ impl Master {
                     "the rule {} of autosign_policy does not apply: {why}",
                     rule.name
                 );
-                self.refusals().log(&peer.name(), why);
+                self.refusals.log(&peer.name(), why);
             }
             None
         };
-        let mut holding = self.policy().holding(peer, token.is_some());
+        let mut holding = self.policy.holding(peer, token.is_some());
         holding.find_map(|rule| {
             let judged = self.judged_by(rule, peer, token);
             judged.unwrap_or_else(|why| passed_over(rule, why))
@@ -350,7 +367,7 @@ impl Master {
         }
         let (mut counted, mut bound) = (Vec::new(), Map::new());
         if let Some(max) = rule.max {
-            let count = token::counted(self.store(), &rule.name, max, now_ms())?;
+            let count = token::counted(&self.store, &rule.name, max, now_ms())?;
             counted.push(count.ok_or("it has reached its `max`")?);
         }
         if let Some(token) = token.filter(|_| rule.token) {
@@ -359,7 +376,7 @@ impl Master {
         }
         bound.update(rule.bound.clone());
         if let Some(proven) = &proven {
-            counted.push(identity::used(self.store(), proven, peer, now_ms())?);
+            counted.push(identity::used(&self.store, proven, peer, now_ms())?);
             if rule.binds_identity {
                 identity::bind(&mut bound, proven);
             }
@@ -377,14 +394,15 @@ impl Master {
     async fn offered(self: &Arc<Self>, evidence: &Evidence) -> Result<Option<store::Key>, String> {
         let (id, key) = (&evidence.id, evidence.key);
         let known = |error: store::Error| error.to_string();
-        self.look_at_key_files().await;
-        if let Some(known) = self.store().key(id).map_err(known)?
+        self.keys.look_at_files().await;
+        if let Some(known) = self.store.key(id).map_err(known)?
             && known.key == key
         {
             return Ok(Some(known));
         }
         let state = match self
-            .change_key(self.offer(evidence, Claim::Nothing))
+            .keys
+            .change(self.offer(evidence, Claim::Nothing))
             .await?
         {
             Applied::Refused(refusal) => return Err(refusal.to_string()),
@@ -417,7 +435,7 @@ impl Master {
             bound: bound.clone(),
             replace: false,
         });
-        match self.change_key(Command::All(steps)).await {
+        match self.keys.change(Command::All(steps)).await {
             Ok(applied) if !applied.is_void() => {
                 let id = &evidence.id;
                 log::info(format_args!("The key of {id} is accepted {why}"));
@@ -433,7 +451,7 @@ impl Master {
     }
 
     async fn reject_now(self: &Arc<Self>, evidence: &Evidence, why: &str) -> Decision {
-        let rejected = self.change_key(Command::KeyRejected {
+        let rejected = self.keys.change(Command::KeyRejected {
             id: evidence.id.clone(),
             key: evidence.key,
             at_ms: now_ms(),
@@ -451,8 +469,8 @@ impl Master {
 
     /// Counts a decision, and fires `salt/auth` unless `auth_events` is off.
     async fn auth(&self, id: &Id, key: &PublicKey, act: &str) {
-        self.metrics().auth(act);
-        if !self.opts().get("auth_events").is_none_or(Value::is_true) {
+        self.metrics.auth(act);
+        if !self.opts.get("auth_events").is_none_or(Value::is_true) {
             return;
         }
         let is_good = !matches!(act, "reject" | "denied" | "full" | "error");
@@ -461,22 +479,21 @@ impl Master {
             .with("act", act)
             .with("id", id.as_str())
             .with("pub", key.pem());
-        self.fire(tag::AUTH, data).await;
+        self.events.fire(tag::AUTH, data).await;
     }
 
-    async fn let_in(self: Arc<Self>, peer: Peer, bound: Map) {
+    /// Welcomes an accepted peer.
+    async fn let_in(&self, peer: Peer, bound: Map) -> Option<Admitted> {
         let (id, key) = (peer.hello().id.clone(), peer.key());
         let epoch = peer.hello().epoch;
         let is_call = peer.hello().features.iter().any(|name| name == wire::CALL);
-        let durable = match self.store().durable(&id, &key, epoch) {
+        let durable = match self.store.durable(&id, &key, epoch) {
             Ok(durable) => durable,
             Err(error) => {
                 log::error(format_args!("{error}"));
-                return peer.refuse(
-                    "failed",
-                    "the master cannot read its store",
-                    Some(ASK_AGAIN_S),
-                );
+                let text = "the master cannot read its store";
+                peer.refuse("failed", text, Some(ASK_AGAIN_S));
+                return None;
             }
         };
         let welcome = Welcome {
@@ -488,19 +505,18 @@ impl Master {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             stamp: jid::stamp(),
         };
-        match peer.accept(welcome).await {
-            Ok(link) => {
-                let minion = Minion {
-                    id,
-                    key,
-                    epoch,
-                    bound,
-                };
-                // A separate task: this one ends, so the memory that admission took is freed while
-                // the session lasts.
-                smol::spawn(self.serve(link, minion, is_call)).detach();
-            }
-            Err(error) => log::info(format_args!("{error}")),
-        }
+        let link = peer.accept(welcome).await;
+        let link = link.inspect_err(|error| log::info(format_args!("{error}")));
+        let minion = Minion {
+            id,
+            key,
+            epoch,
+            bound,
+        };
+        Some(Admitted {
+            link: link.ok()?,
+            minion,
+            is_call,
+        })
     }
 }

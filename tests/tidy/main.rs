@@ -10,6 +10,7 @@
 mod attacks;
 mod crates;
 mod modules;
+mod rooms;
 mod signatures;
 mod source;
 mod sources;

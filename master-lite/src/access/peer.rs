@@ -1,28 +1,26 @@
 //! The jobs and runners that minions may start: the options `peer` and `peer_run`. Without them
 //! nothing is allowed.
 
-use std::sync::Arc;
-
 use link::{Error, Question};
 use value::pyre::{Anchor, Flags, Regex, Subject};
 use value::target::PillarMatch;
 use value::{Map, Value};
 use wire::{Id, PEER, Publish};
 
-use crate::daemon::Master;
+use super::Access;
 use crate::jobs::JobEvent;
 
 /// The maximum time in seconds that a minion may wait for returns.
 const TIMEOUT_MAX_S: f64 = 3600.0;
 
-impl Master {
+impl Access {
     /// Checks that `peer_run` allows a minion to call a runner.
     pub(crate) fn may_run(&self, id: &Id, fun: &str) -> Result<(), String> {
         self.allows("peer_run", id, &[fun])
     }
 
     fn allows(&self, option: &str, id: &Id, funs: &[&str]) -> Result<(), String> {
-        let rules = self.opts().get(option).and_then(Value::as_map);
+        let rules = self.opts.get(option).and_then(Value::as_map);
         let allowed = allowed(rules, id);
         let may = |fun: &&str| allowed.iter().any(|pattern| whole(pattern, fun));
         match funs.iter().find(|fun| !may(fun)) {
@@ -30,7 +28,7 @@ impl Master {
             refused => {
                 let fun = refused.copied().unwrap_or_default();
                 let why = format!("not allowed to call {fun:?} ({option})");
-                self.refusals().log(id.as_str(), why);
+                self.refusals.log(id.as_str(), why);
                 Err(format!(
                     "{id} may not call {fun}: the option `{option}` does not allow it"
                 ))
@@ -40,7 +38,7 @@ impl Master {
 
     /// Publishes a job for a minion if `peer` allows it, and sends the returns in parts.
     pub(crate) async fn publish_for_peer(
-        self: &Arc<Self>,
+        &self,
         id: &Id,
         mut question: Question,
         asked: Publish,
@@ -60,21 +58,15 @@ impl Master {
             options: Map::new().with(PEER, id.as_str()),
             ..asked
         };
-        let matched = self.matched(
-            &asked.tgt,
-            &asked.tgt_type,
-            &asked.options,
-            PillarMatch::Exact,
-        );
-        let matched = match matched.await {
+        let matched = match self.jobs.matched(&asked, PillarMatch::Exact).await {
             Ok(matched) => matched,
             Err(error) => {
                 let why = format!("refused the job {:?}: {error}", asked.fun);
-                self.refusals().log(id.as_str(), why);
+                self.refusals.log(id.as_str(), why);
                 return question.fail("invalid", error).await;
             }
         };
-        let mut published = match self.publish_to(asked, id.as_str(), matched).await {
+        let mut published = match self.jobs.publish_to(asked, id.as_str(), matched).await {
             Ok(published) => published,
             Err(error) => return question.fail("invalid", error).await,
         };

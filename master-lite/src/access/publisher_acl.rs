@@ -1,8 +1,6 @@
 //! The rules for users other than root who publish jobs: the options `publisher_acl` and
 //! `publisher_acl_blacklist`.
 
-use std::sync::Arc;
-
 use machine::accounts;
 use modules::loader::call::split;
 use value::glob::fnmatch;
@@ -10,12 +8,12 @@ use value::target::PillarMatch;
 use value::{Map, Value, log};
 use wire::{Id, PEER, Publish};
 
+use super::Access;
 use crate::access::guests;
 use crate::access::peer::whole;
-use crate::daemon::Master;
-use crate::data::files::No;
 use crate::jobs::preview::is_previewed;
 use crate::jobs::targets::Matched;
+use crate::refusals::NotServed;
 
 /// The refusal of a job that the user may not publish. It is Salt's sentence, which gives no
 /// details.
@@ -51,19 +49,19 @@ pub(crate) struct Permitted {
     pub(crate) is_preview: bool,
 }
 
-impl Master {
+impl Access {
     /// Returns whether the configuration gives other users of this machine any rights.
     pub(crate) fn has_guests(&self) -> bool {
-        self.opts().get("publisher_acl").is_some_and(Value::is_true)
+        self.opts.get("publisher_acl").is_some_and(Value::is_true)
     }
 
     /// Returns the job that a command of this machine asks for, in the name of the calling user. If
     /// the job is not allowed, returns the word and the sentence of the refusal, and logs it.
     pub(crate) async fn permitted(
-        self: &Arc<Self>,
+        &self,
         asked: Publish,
         guest: Option<&LocalUser>,
-    ) -> Result<Permitted, No> {
+    ) -> Result<Permitted, NotServed> {
         let said = asked.options.get("user").map(Value::to_text);
         let user = match guest {
             Some(LocalUser(name)) => name.clone(),
@@ -73,16 +71,16 @@ impl Master {
         let allowed = self.allowed_job(asked, &user, guest.is_some()).await;
         allowed.inspect_err(|(_, why)| {
             let line = format!("refused the job {fun:?}: {why}");
-            self.refusals().log(&user, line);
+            self.refusals.log(&user, line);
         })
     }
 
     async fn allowed_job(
-        self: &Arc<Self>,
+        &self,
         asked: Publish,
         user: &str,
         is_guest: bool,
-    ) -> Result<Permitted, No> {
+    ) -> Result<Permitted, NotServed> {
         let refused = |why: &str| ("refused", why.to_owned());
         let rules = self.rules_of(user);
         if is_guest && rules.is_empty() {
@@ -90,7 +88,7 @@ impl Master {
         }
         let (mut asked, pillar) = match is_guest {
             true => {
-                let asked = guests::taken(asked, self.opts().text("return"));
+                let asked = guests::taken(asked, self.opts.text("return"));
                 let asked = asked.map_err(|why| ("refused", why))?;
                 (asked, PillarMatch::Exact)
             }
@@ -103,8 +101,8 @@ impl Master {
         if self.is_blacklisted(user, &funs) {
             return Err(refused(REFUSED));
         }
-        let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options, pillar);
-        let matched = matched.await.map_err(|error| ("invalid", error))?;
+        let matched = self.jobs.matched(&asked, pillar).await;
+        let matched = matched.map_err(|error| ("invalid", error))?;
         // A preview is not checked against the rules: every user with a rule may see which minions
         // match.
         if is_guest && !is_preview {
@@ -125,12 +123,12 @@ impl Master {
 
     /// Returns the rules of `publisher_acl` that apply to a user.
     fn rules_of(&self, user: &str) -> Vec<Value> {
-        let acl = self.opts().get("publisher_acl").and_then(Value::as_map);
+        let acl = self.opts.get("publisher_acl").and_then(Value::as_map);
         acl.map(|acl| rules(acl, user)).unwrap_or_default()
     }
 
     fn is_blacklisted(&self, user: &str, funs: &[&str]) -> bool {
-        let blacklist = self.opts().get("publisher_acl_blacklist");
+        let blacklist = self.opts.get("publisher_acl_blacklist");
         let listed = |key: &str, word: &str| {
             let patterns = blacklist.and_then(|list| list.get(key));
             let patterns = patterns.map(several).unwrap_or_default();
@@ -141,7 +139,7 @@ impl Master {
 
     /// Returns whether each function is allowed by at least one rule.
     async fn is_in_acl(
-        self: &Arc<Self>,
+        &self,
         rules: &[Value],
         funs: &[&str],
         asked: &Publish,
@@ -156,13 +154,7 @@ impl Master {
         true
     }
 
-    async fn is_allowed(
-        self: &Arc<Self>,
-        rules: &[Value],
-        fun: &str,
-        args: &[Value],
-        minions: &[Id],
-    ) -> bool {
+    async fn is_allowed(&self, rules: &[Value], fun: &str, args: &[Value], minions: &[Id]) -> bool {
         for rule in rules {
             let Some((target, functions)) = only(rule) else {
                 if rule.as_map().is_none() && whole(&rule.to_text(), fun) {
@@ -181,13 +173,16 @@ impl Master {
     }
 
     /// Returns whether a compound target matches all of these minions.
-    async fn reaches_all(self: &Arc<Self>, target: &str, minions: &[Id]) -> bool {
+    async fn reaches_all(&self, target: &str, minions: &[Id]) -> bool {
         if target == "*" {
             return true;
         }
         let (target, options) = (Value::from(target), Map::new());
         let by_root = PillarMatch::Pattern;
-        let matched = self.matched(&target, "compound", &options, by_root);
+        let matched = self
+            .jobs
+            .targets
+            .matched(&target, "compound", &options, by_root);
         match matched.await {
             Ok((reached, _)) => minions.iter().all(|id| reached.contains(id)),
             Err(error) => {

@@ -8,17 +8,17 @@ use link::PublicKey;
 use value::{Map, Value, log};
 use wire::Id;
 
-use crate::daemon::{Master, now_ms};
-use crate::store::{Command, DELETED, Error, deleted_key};
+use super::Admission;
+use crate::store::{Command, DELETED, Error, deleted_key, now_ms};
 
 fn at_ms(row: &Map) -> u64 {
     let at = row.get("at_ms").and_then(Value::as_int);
     at.and_then(|at| u64::try_from(at).ok()).unwrap_or_default()
 }
 
-impl Master {
+impl Admission {
     fn refuses_deleted_ms(&self) -> u64 {
-        let seconds = self.opts().int("refuse_deleted_keys_seconds");
+        let seconds = self.opts.int("refuse_deleted_keys_seconds");
         let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
         seconds.unwrap_or_default().saturating_mul(1000)
     }
@@ -29,7 +29,7 @@ impl Master {
     /// # Errors
     /// When the store cannot be read.
     pub(super) async fn is_deleted(
-        self: &Arc<Self>,
+        &self,
         id: &Id,
         key: PublicKey,
     ) -> Result<Option<String>, Error> {
@@ -37,9 +37,9 @@ impl Master {
         if window_ms == 0 {
             return Ok(None);
         }
-        self.look_at_key_files().await;
-        let is_back = self.store().key(id)?.is_some_and(|known| known.key == key);
-        let row = self.store().token(&deleted_key(&key))?;
+        self.keys.look_at_files().await;
+        let is_back = self.store.key(id)?.is_some_and(|known| known.key == key);
+        let row = self.store.token(&deleted_key(&key))?;
         let ago_ms = row.map(|row| now_ms().saturating_sub(at_ms(&row)));
         let ago_ms = ago_ms.filter(|ago_ms| !is_back && *ago_ms < window_ms);
         Ok(ago_ms.map(|ago_ms| {
@@ -53,11 +53,11 @@ impl Master {
 
     /// Removes the deleted keys that are no longer refused from the store.
     pub(crate) async fn forget_deleted(self: &Arc<Self>) {
-        let master = self.clone();
-        let old = smol::unblock(move || master.deleted_long_ago()).await;
+        let admission = self.clone();
+        let old = smol::unblock(move || admission.deleted_long_ago()).await;
         let forgotten = match old {
             Ok(old) if old.is_empty() => return,
-            Ok(old) => self.keep(old).await,
+            Ok(old) => self.store.apply_all(old).await,
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = forgotten {
@@ -70,7 +70,7 @@ impl Master {
     fn deleted_long_ago(&self) -> Result<Vec<Command>, Error> {
         let since_ms = now_ms().saturating_sub(self.refuses_deleted_ms());
         let mut old = Vec::new();
-        for row in self.store().tokens()? {
+        for row in self.store.tokens()? {
             let (name, row) = row?;
             if name.starts_with(DELETED) && at_ms(&row) < since_ms {
                 old.push(Command::Token {

@@ -6,25 +6,25 @@ use std::sync::Arc;
 use value::{Map, Value, log};
 use wire::{Id, tag};
 
-use crate::daemon::{Master, now_ms};
-use crate::store::{Command, Key, KeyState};
+use super::Admission;
+use crate::store::{Command, Key, KeyState, now_ms};
 
 /// The time (in ms) since which the minion of an expiring key has been seen to be disconnected. It
 /// is not stored: a master that starts counts from then.
 pub(crate) type Gone = HashMap<Id, u64>;
 
-impl Master {
+impl Admission {
     /// Deletes the keys that have expired.
     pub(crate) async fn expire_keys(self: &Arc<Self>, gone: &mut Gone) {
-        let master = self.clone();
-        let keys = smol::unblock(move || master.bound_to_end()).await;
+        let admission = self.clone();
+        let keys = smol::unblock(move || admission.bound_to_end()).await;
         let keys = keys.unwrap_or_else(|error| {
             log::error(format_args!("cannot check for expired keys: {error}"));
             Vec::new()
         });
         gone.retain(|id, _| keys.iter().any(|key| key.id == *id));
         for key in keys {
-            match self.minions().get(&key.id) {
+            match self.minions.get(&key.id) {
                 Some(_) => gone.remove(&key.id),
                 None => Some(*gone.entry(key.id.clone()).or_insert_with(now_ms)),
             };
@@ -36,7 +36,7 @@ impl Master {
     }
 
     fn bound_to_end(&self) -> Result<Vec<Key>, String> {
-        let keys = self.store().keys(KeyState::Accepted);
+        let keys = self.store.keys(KeyState::Accepted);
         let keys = keys.map_err(|error| error.to_string())?;
         let mut bound = Vec::new();
         for key in keys {
@@ -48,7 +48,7 @@ impl Master {
         Ok(bound)
     }
 
-    async fn expire(self: &Arc<Self>, key: Key) {
+    async fn expire(&self, key: Key) {
         log::info(format_args!("The key of {} has expired", key.id));
         let id = key.id.clone();
         let deleted = Command::KeyDeleted {
@@ -56,7 +56,7 @@ impl Master {
             key: key.key,
             at_ms: now_ms(),
         };
-        if let Err(error) = self.change_key(deleted).await {
+        if let Err(error) = self.keys.change(deleted).await {
             return log::error(format_args!(
                 "cannot delete the expired key of {}: {error}",
                 key.id
@@ -66,23 +66,21 @@ impl Master {
             .with("result", true)
             .with("act", "delete")
             .with("id", key.id.as_str());
-        self.fire(tag::KEY, data).await;
+        self.events.fire(tag::KEY, data).await;
     }
-}
 
-impl Master {
     /// Removes the keys that have been pending for longer than `pending_keys_expire_seconds` and
     /// whose peers are not connected.
-    pub(crate) async fn expire_waiting(self: &Arc<Self>) {
-        let seconds = self.opts().int("pending_keys_expire_seconds");
+    pub(crate) async fn expire_waiting(&self) {
+        let seconds = self.opts.int("pending_keys_expire_seconds");
         let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
         let Some(seconds) = seconds.filter(|seconds| *seconds > 0) else {
             return;
         };
         let before = now_ms().saturating_sub(seconds.saturating_mul(1000));
-        let master = self.clone();
+        let store = self.store.clone();
         let keys = smol::unblock(move || {
-            let keys = master.store().keys(KeyState::Pending)?;
+            let keys = store.keys(KeyState::Pending)?;
             keys.filter(|key| key.as_ref().map_or(true, |key| key.at_ms < before))
                 .collect::<Result<Vec<_>, _>>()
         });
@@ -93,14 +91,14 @@ impl Master {
             Vec::new()
         });
         for Key { id, key, .. } in keys {
-            if self.pending().has(&key) {
+            if self.keys.pending().has(&key) {
                 continue;
             }
             log::info(format_args!(
                 "Removing the pending key of {id}: it was not accepted for {seconds} s (pending_keys_expire_seconds)"
             ));
             let gone = Command::KeyWithdrawn { id, key };
-            if let Err(error) = self.change_key(gone).await {
+            if let Err(error) = self.keys.change(gone).await {
                 log::error(format_args!(
                     "cannot remove an expired pending key: {error}"
                 ));

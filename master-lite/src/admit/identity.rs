@@ -21,8 +21,8 @@ use link::key::AUDIENCE;
 use value::{Map, Value, log};
 use wire::{EVIDENCE_MAX, Id};
 
+use super::Admission;
 use super::policy::{Evidence, milliseconds};
-use crate::daemon::Master;
 use crate::store::{Command, Store};
 
 /// The prefix of an instance's name in the store, whose table also holds tokens.
@@ -466,16 +466,16 @@ fn forgotten(store: &Store) -> Result<Vec<Command>, String> {
     Ok(gone)
 }
 
-impl Master {
+impl Admission {
     /// Removes the rows of instances whose keys no longer exist. Otherwise the store of a fleet
     /// with short-lived instances would grow for years.
-    pub(crate) async fn forget_instances(self: &Arc<Self>) {
-        let _turn = self.enrolling().lock().await;
-        let master = self.clone();
-        let gone = smol::unblock(move || forgotten(master.store())).await;
+    pub(crate) async fn forget_instances(&self) {
+        let _turn = self.enrolling.lock().await;
+        let store = self.store.clone();
+        let gone = smol::unblock(move || forgotten(&store)).await;
         let forgotten = match gone {
             Ok(gone) if gone.is_empty() => return,
-            Ok(gone) => self.keep(gone).await,
+            Ok(gone) => self.store.apply_all(gone).await,
             Err(error) => Err(error),
         };
         if let Err(error) = forgotten {
@@ -571,7 +571,7 @@ mod tests {
             (
                 "account",
                 other,
-                "has the account \"123456789012\", and not 999999999999",
+                "has the account \"123456789012\", not 999999999999",
             ),
             ("region", "us-*", "has the region"),
             ("image", "ami-*", "has the image \"\""),

@@ -4,7 +4,6 @@ pub(crate) mod applets;
 pub(crate) mod command;
 pub(crate) mod interrupt;
 pub(crate) mod local_client;
-pub(crate) mod run_progress;
 pub(crate) mod salt;
 pub(crate) mod salt_key;
 pub(crate) mod salt_run;

@@ -12,8 +12,8 @@ use wire::Runner;
 
 use crate::commands::command::{exit_code, flag};
 use crate::commands::local_client::{AskError, Master};
-use crate::commands::run_progress;
 use crate::commands::screen::Screen;
+use crate::runs::progress::relay;
 use modules::loader::call::joined;
 
 mod events;
@@ -72,7 +72,7 @@ fn called(
     let not_there = format!("'{}' is not available.", request.fun);
     let quiet = flag(opts, "quiet") || progress::is_asked(opts);
     let mut told = |part: Value| {
-        if !run_progress::relay(&part) && !quiet {
+        if !relay(&part) && !quiet {
             told_of(&part, screen);
         }
         ControlFlow::Continue(())

@@ -3,21 +3,64 @@
 use std::sync::Arc;
 
 use link::Error;
-use link::unix::{Local, LocalRequest};
+use link::unix::{Local, LocalListener, LocalRequest};
 use smol::future::{FutureExt, zip};
-use smol::lock::SemaphoreGuardArc;
+use smol::lock::{Semaphore, SemaphoreGuardArc};
 use value::{Map, Value, log, secret};
 use wire::{Listen, Request, Runner};
 
+use crate::access::Access;
 use crate::access::publisher_acl::{LocalUser, Permitted};
-use crate::commands::run_progress;
-use crate::daemon::Master;
-use crate::jobs::JobEvent;
-use crate::store::{self, Event, Seen};
+use crate::events::Events;
+use crate::jobs::{JobEvent, Jobs};
+use crate::runs::Runners;
+use crate::runs::progress;
+use crate::store::{self, Event, Seen, Store};
 
-impl Master {
+/// The maximum number of commands of users other than root that are served at a time
+/// (`publisher_acl`).
+const GUESTS_MAX: usize = 64;
+
+/// Serves the commands on this machine.
+pub(crate) struct LocalRequests {
+    store: Store,
+    events: Events,
+    jobs: Jobs,
+    access: Access,
+    runners: Runners,
+    /// The slots for commands of users other than root.
+    guests: Arc<Semaphore>,
+}
+
+impl LocalRequests {
+    pub(crate) fn new(
+        store: Store,
+        events: Events,
+        jobs: Jobs,
+        access: Access,
+        runners: Runners,
+    ) -> Self {
+        Self {
+            store,
+            events,
+            jobs,
+            access,
+            runners,
+            guests: Arc::new(Semaphore::new(GUESTS_MAX)),
+        }
+    }
+
+    /// Serves commands until the socket fails.
+    pub(crate) async fn run(self: Arc<Self>, socket: LocalListener) -> Result<(), Error> {
+        loop {
+            // No deadline: commands arrive at any time.
+            let local = socket.next().await?;
+            smol::spawn(self.clone().obey(local)).detach();
+        }
+    }
+
     /// Serves a command until it closes its end.
-    pub(crate) async fn obey(self: Arc<Self>, mut local: Local) {
+    async fn obey(self: Arc<Self>, mut local: Local) {
         let Ok(guest) = self.guest(&local) else {
             let _ = local.fail("full", FULL).await;
             return;
@@ -27,7 +70,7 @@ impl Master {
             let obeyed = match local.next().await {
                 Ok(None) => return,
                 Ok(Some(LocalRequest::Event(event))) if guest.is_none() => {
-                    self.fire(&event.tag, event.data).await;
+                    self.events.fire(&event.tag, event.data).await;
                     Ok(())
                 }
                 Ok(Some(LocalRequest::Event(_))) => local.fail("refused", ROOTS).await,
@@ -49,24 +92,24 @@ impl Master {
         let Some(user) = local.guest() else {
             return Ok(None);
         };
-        let place = self.guests().try_acquire_arc().ok_or(())?;
+        let place = self.guests.try_acquire_arc().ok_or(())?;
         Ok(Some((LocalUser::of(user), place)))
     }
 
     async fn command(
-        self: &Arc<Self>,
+        &self,
         request: Request,
         guest: Option<&LocalUser>,
         local: &mut Local,
     ) -> Result<(), Error> {
         match request {
-            Request::Publish(asked) => match self.permitted(asked, guest).await {
+            Request::Publish(asked) => match self.access.permitted(asked, guest).await {
                 Ok(permitted) => self.publish_for(permitted, local).await,
                 Err((word, text)) => local.fail(word, text).await,
             },
             Request::Ping(_) => local.done(true).await,
             _ if guest.is_some() => local.fail("refused", ROOTS).await,
-            Request::Wheel(asked) => match self.wheel(&asked.fun, asked.arg).await {
+            Request::Wheel(asked) => match self.runners.wheel(&asked.fun, asked.arg).await {
                 Ok(ret) => local.done(ret).await,
                 Err(error) => local.fail("failed", error).await,
             },
@@ -75,7 +118,7 @@ impl Master {
                 local.done(done).await
             }
             Request::Listen(asked) => self.listen(asked, local).await,
-            Request::Fire(asked) => match self.fire(&asked.tag, asked.data).await {
+            Request::Fire(asked) => match self.events.fire(&asked.tag, asked.data).await {
                 true => local.done(true).await,
                 false => local.fail("failed", "cannot store the event").await,
             },
@@ -91,26 +134,22 @@ impl Master {
 
     /// Runs a runner's function. A command that wants the progress receives each event of a state
     /// run.
-    async fn run_for(self: &Arc<Self>, asked: Runner, local: &mut Local) -> Map {
+    async fn run_for(&self, asked: Runner, local: &mut Local) -> Map {
         if !asked.watched {
-            return self.run(asked).await;
+            return self.runners.run(asked, None).await;
         }
-        let (onlooker, told) = run_progress::pair();
+        let (onlooker, told) = progress::pair();
         let pass_on = async {
             // No deadline: it ends with the run. The run continues even if the command has gone.
             while let Ok(part) = told.recv().await
                 && local.data(part).await.is_ok()
             {}
         };
-        let run = self.run_looked_on(asked, Some(onlooker));
+        let run = self.runners.run(asked, Some(onlooker));
         zip(run, pass_on).await.0
     }
 
-    async fn publish_for(
-        self: &Arc<Self>,
-        permitted: Permitted,
-        local: &mut Local,
-    ) -> Result<(), Error> {
+    async fn publish_for(&self, permitted: Permitted, local: &mut Local) -> Result<(), Error> {
         let Permitted {
             asked,
             user,
@@ -118,9 +157,9 @@ impl Master {
             is_preview,
         } = permitted;
         if is_preview {
-            return self.preview(matched, local).await;
+            return self.jobs.preview(matched, local).await;
         }
-        let mut published = match self.publish_to(asked, &user, matched).await {
+        let mut published = match self.jobs.publish_to(asked, &user, matched).await {
             Ok(published) => published,
             Err(error) => return local.fail("invalid", error).await,
         };
@@ -147,12 +186,12 @@ impl Master {
     }
 
     /// Sends events as they occur, until the command closes its end.
-    async fn listen(self: &Arc<Self>, asked: Listen, local: &mut Local) -> Result<(), Error> {
+    async fn listen(&self, asked: Listen, local: &mut Local) -> Result<(), Error> {
         let wanted = |tag: &str| {
             let mut tags = asked.tags.iter();
             asked.tags.is_empty() || tags.any(|glob| value::glob::fnmatch(glob, tag))
         };
-        let watch = self.store().watch();
+        let watch = self.store.watch();
         let mut from = asked.from.unwrap_or_else(|| watch.first());
         let mut upto = watch.first();
         loop {
@@ -186,7 +225,7 @@ impl Master {
         wanted: &impl Fn(&str) -> bool,
         local: &mut Local,
     ) -> Result<u64, Error> {
-        let store = self.store().clone();
+        let store = self.store.clone();
         let read = smol::unblock(move || {
             let events = store.events(from)?.take(PAST);
             events.collect::<Result<Vec<Event>, store::Error>>()

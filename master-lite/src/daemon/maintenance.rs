@@ -6,12 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use link::wait::pause;
+use state::opts::Opts;
 use value::{Map, Value, log};
 use wire::{Id, tag};
 
+use crate::admit::Admission;
 use crate::admit::expire::Gone;
-use crate::daemon::{Master, now_ms};
-use crate::store::Retention;
+use crate::events::Events;
+use crate::jobs::minions::Minions;
+use crate::store::{Retention, Store, now_ms};
 
 const EVERY: Duration = Duration::from_secs(60);
 /// The interval between checks whether the store exceeds its limits. Little is added in this time.
@@ -19,17 +22,26 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The pause between two steps of a removal that takes many.
 const BREATH: Duration = Duration::from_millis(50);
 
-impl Master {
+/// Does the regular chores.
+pub(crate) struct Maintenance {
+    pub(crate) opts: Arc<Opts>,
+    pub(crate) store: Store,
+    pub(crate) events: Events,
+    pub(crate) minions: Minions,
+    pub(crate) admission: Arc<Admission>,
+}
+
+impl Maintenance {
     /// Does the chores for as long as the master runs.
-    pub(crate) async fn chores(self: &Arc<Self>) {
+    pub(crate) async fn run(&self) {
         let (mut known, mut gone) = (BTreeSet::new(), Gone::new());
         loop {
             self.forget_the_old().await;
-            self.expire_keys(&mut gone).await;
-            self.expire_waiting().await;
-            self.forget_instances().await;
-            self.forget_deleted().await;
-            if self.opts().flag("presence_events") {
+            self.admission.expire_keys(&mut gone).await;
+            self.admission.expire_waiting().await;
+            self.admission.forget_instances().await;
+            self.admission.forget_deleted().await;
+            if self.opts.flag("presence_events") {
                 self.tell_presence(&mut known).await;
             }
             self.until_due().await;
@@ -38,7 +50,7 @@ impl Master {
 
     /// Returns the time between two rounds (`loop_interval`).
     fn every(&self) -> Duration {
-        let seconds = self.opts().get("loop_interval").and_then(Value::as_float);
+        let seconds = self.opts.get("loop_interval").and_then(Value::as_float);
         let seconds = seconds.filter(|seconds| *seconds >= 1.0);
         seconds.map_or(EVERY, |seconds| {
             Duration::from_secs_f64(seconds.min(86_400.0))
@@ -47,7 +59,7 @@ impl Master {
 
     fn retention(&self) -> Retention {
         let option = |name: &str, default: u64| {
-            let number = self.opts().int(name);
+            let number = self.opts.int(name);
             number.map_or(default, |number| u64::try_from(number).unwrap_or(default))
         };
         let default = Retention::default();
@@ -67,7 +79,7 @@ impl Master {
         while Instant::now() < until {
             let left = until.saturating_duration_since(Instant::now());
             pause(left.min(LOOK)).await;
-            if self.store().is_over(keep) {
+            if self.store.is_over(keep) {
                 self.forget_the_old().await;
             }
         }
@@ -76,7 +88,7 @@ impl Master {
     async fn forget_the_old(&self) {
         let keep = self.retention();
         loop {
-            match self.store().retain(keep, now_ms()).await {
+            match self.store.retain(keep, now_ms()).await {
                 Ok(true) => {
                     pause(BREATH).await;
                 }
@@ -91,17 +103,18 @@ impl Master {
     /// Fires `salt/presence/change` if the connected minions have changed, then
     /// `salt/presence/present`.
     async fn tell_presence(&self, known: &mut BTreeSet<Id>) {
-        let now: BTreeSet<Id> = self.minions().ids().into_iter().collect();
+        let now: BTreeSet<Id> = self.minions.ids().into_iter().collect();
         let listed =
             |ids: &mut dyn Iterator<Item = &Id>| Value::list(ids.map(|id| id.as_str().into()));
         let new = listed(&mut now.difference(known));
         let lost = listed(&mut known.difference(&now));
         if now != *known {
             let data = Map::new().with("new", new).with("lost", lost);
-            self.fire(tag::CHANGE, data).await;
+            self.events.fire(tag::CHANGE, data).await;
         }
         let present = listed(&mut now.iter());
-        self.fire(tag::PRESENT, Map::new().with("present", present))
+        self.events
+            .fire(tag::PRESENT, Map::new().with("present", present))
             .await;
         *known = now;
     }

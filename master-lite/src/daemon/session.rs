@@ -3,16 +3,20 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use link::{Error, Incoming, Link, PublicKey, Question};
+use link::{Error, Incoming, Listener, Question};
 use smol::future::{FutureExt, pending};
-use value::{Map, Value, jid, log, secret};
-use wire::{BOUND_GRAINS, Event, Fire, Id, Pillar, Request, Return, bound_grains, tag};
+use value::{Map, jid, log, secret};
+use wire::{Event, Fire, Id, Request, Runner, tag};
 
-use crate::daemon::{Master, now_ms};
-use crate::data::files::No;
-use crate::data::pillar;
-use crate::jobs::failures;
-use crate::store::{self, Applied, Cache, Change, Command, Origin, Refusal};
+use crate::access::Access;
+use crate::admit::{Admission, Admitted};
+use crate::data::Data;
+use crate::jobs::Jobs;
+use crate::jobs::minions::{Minion, Minions};
+use crate::metrics::Metrics;
+use crate::refusals::Refusals;
+use crate::runs::Runners;
+use crate::store::{self, Applied, Command, Store, now_ms};
 
 /// The maximum number of one minion's events that are being written to the disk. At this number,
 /// nothing more is read from the minion until one of them is durable.
@@ -20,47 +24,47 @@ const UNACKED: usize = 128;
 /// The number of events after which an ack is sent even while more arrive.
 const ACK_AFTER: usize = 64;
 
-/// The key that marks the record of a job that a minion gave itself.
-const OWN: &str = "own";
-
-/// The minion of a session.
-#[derive(Clone, Debug)]
-pub(crate) struct Minion {
-    pub(crate) id: Id,
-    pub(crate) key: PublicKey,
-    pub(crate) epoch: u64,
-    /// The properties that the minion's key is bound to.
-    pub(crate) bound: Map,
+/// Serves the sessions of minions.
+pub(crate) struct Session {
+    pub(crate) store: Store,
+    pub(crate) refusals: Arc<Refusals>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) minions: Minions,
+    pub(crate) jobs: Jobs,
+    pub(crate) access: Access,
+    pub(crate) data: Data,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) runners: Runners,
 }
 
-impl Minion {
-    /// Returns the pillar that overrides the compiled one.
-    fn bound_pillar(&self) -> Map {
-        let mut pillar = Map::new();
-        if let Some(role) = self.bound.get("role") {
-            pillar.insert("role", role.clone());
+impl Session {
+    /// Decides on the peers that connect, and serves those that are accepted.
+    pub(crate) async fn run(self: &Arc<Self>, listener: &Listener) {
+        // No deadline: peers connect at any time.
+        while let Some(peer) = listener.next().await {
+            self.metrics.hellos.add();
+            let session = self.clone();
+            let served = async move {
+                if let Some(admitted) = session.admission.admit(peer).await {
+                    // A separate task: this one ends, so the memory that admission took is freed
+                    // while the session lasts.
+                    smol::spawn(session.serve(admitted)).detach();
+                }
+            };
+            smol::spawn(served).detach();
         }
-        let bound = self.bound.get("pillar").and_then(Value::as_map);
-        pillar.update(bound.cloned().unwrap_or_default());
-        pillar
     }
 
-    fn origin(&self, sequence: u64) -> Option<Origin> {
-        (sequence > 0).then(|| Origin {
-            id: self.id.clone(),
-            key: self.key,
-            epoch: self.epoch,
-            sequence,
-        })
-    }
-}
-
-impl Master {
     /// Serves a minion until its connection ends.
-    pub(crate) async fn serve(self: Arc<Self>, mut link: Link, minion: Minion, is_call: bool) {
+    async fn serve(self: Arc<Self>, admitted: Admitted) {
+        let Admitted {
+            mut link,
+            minion,
+            is_call,
+        } = admitted;
         let handle = link.handle();
         let (id, key) = (minion.id.clone(), minion.key);
-        let number = self.minions().came(id, handle.clone(), key, is_call);
+        let number = self.minions.came(id, handle.clone(), key, is_call);
         log::info(format_args!("{} is connected", link.who()));
         let mut unacked = Unacked::default();
         let error = loop {
@@ -96,8 +100,8 @@ impl Master {
                     unacked.begun.extend(begun);
                 }
                 Ok(Incoming::Question(question)) => {
-                    let (master, minion) = (self.clone(), minion.clone());
-                    smol::spawn(async move { master.answer(&minion, *question).await }).detach();
+                    let (session, minion) = (self.clone(), minion.clone());
+                    smol::spawn(async move { session.answer(&minion, *question).await }).detach();
                 }
                 Ok(Incoming::Bye(bye)) => {
                     log::info(format_args!("{} disconnects: {}", link.who(), bye.reason));
@@ -106,7 +110,7 @@ impl Master {
                 Err(error) => break error,
             }
         };
-        self.minions().went(&minion.id, number);
+        self.minions.went(&minion.id, number);
         log::info(format_args!("{error}"));
     }
 
@@ -117,7 +121,7 @@ impl Master {
         let (mut name, mut data) = (event.tag, secret::map(event.data));
         if let Err(refused) = self.may_fire(minion, &name) {
             let why = format!("key {}: {refused}", minion.key);
-            self.refusals().log(minion.id.as_str(), why);
+            self.refusals.log(minion.id.as_str(), why);
             if event.sequence == 0 {
                 return None;
             }
@@ -134,7 +138,7 @@ impl Master {
                 .with("cmd", "_minion_event")
                 .with("ts", at_ms / 1000),
         };
-        let begun = self.store().begin(Command::Event {
+        let begun = self.store.begin(Command::Event {
             tag: name,
             data,
             stamp: event.stamp,
@@ -153,7 +157,7 @@ impl Master {
         tag::may_send(&minion.id, name).map_err(|refused| refused.to_string())?;
         match tag::Tag::parse(name) {
             tag::Tag::JobOf { jid, .. } | tag::Tag::StateResult { jid, .. } => {
-                let known = self.answerable(minion, jid);
+                let known = self.jobs.answerable(minion, jid);
                 known.map(drop).map_err(|(_, text)| text)
             }
             _ => Ok(()),
@@ -183,63 +187,23 @@ impl Master {
         }
     }
 
-    async fn answer(self: &Arc<Self>, minion: &Minion, question: Question) {
+    async fn answer(&self, minion: &Minion, question: Question) {
+        let (access, data, id) = (&self.access, &self.data, &minion.id);
         let answered = match question.request.clone() {
-            Request::Return(answer) => self.take_return(minion, question, answer).await,
-            Request::Grains(asked) => {
-                let grains = asked.grains.with("id", minion.id.as_str());
-                let grains = Change::Set(self.believed(minion, grains));
-                self.cache(minion, question, Cache::Grains, grains).await
-            }
-            Request::Pillar(asked) => match self.pillar_of(minion, asked).await {
-                Ok(pillar) => {
-                    // Targeting by pillar does not need the secrets.
-                    let seen = Change::Set(secret::map(pillar.clone()));
-                    let _ = self
-                        .store()
-                        .later(minion_cache(minion, Cache::Pillar, seen))
-                        .await;
-                    self.refreshed(&minion.id).await;
-                    tell_pillar(question, pillar).await
-                }
-                Err(error) => question.fail("failed", error).await,
-            },
-            Request::MineGet(asked) => {
-                let (master, id) = (self.clone(), minion.id.clone());
-                match smol::unblock(move || master.mined(Some(&id), &asked)).await {
-                    Ok(found) => question.done(found).await,
-                    Err(error) => question.fail("invalid", error).await,
-                }
-            }
-            Request::MinePut(asked) => {
-                let change = match asked.clear {
-                    true => Change::Set(asked.data),
-                    false => Change::Update(asked.data),
-                };
-                self.cache(minion, question, Cache::Mine, change).await
-            }
-            Request::MineDelete(asked) => {
-                let change = asked.fun.map_or(Change::Clear, Change::Without);
-                self.cache(minion, question, Cache::Mine, change).await
-            }
-            Request::Publish(asked) => self.publish_for_peer(&minion.id, question, asked).await,
-            Request::Runner(asked) => match self.may_run(&minion.id, &asked.fun) {
-                Ok(()) => {
-                    let done = self.run(asked).await;
-                    question.done(done).await
-                }
-                Err(text) => question.fail("refused", text).await,
-            },
+            Request::Return(asked) => self.jobs.store_return(minion, question, asked).await,
+            Request::Grains(asked) => data.store_grains(minion, question, asked).await,
+            Request::Pillar(asked) => data.pillar(minion, question, asked).await,
+            Request::Options(_) => data.options(minion, question).await,
+            Request::MineGet(asked) => data.mine_get(minion, question, asked).await,
+            Request::MinePut(asked) => data.mine_put(minion, question, asked).await,
+            Request::MineDelete(asked) => data.mine_delete(minion, question, asked).await,
+            Request::List(asked) => data.files.list(question, asked).await,
+            Request::Stat(asked) => data.files.stat(question, asked).await,
+            Request::File(asked) => data.files.file(question, asked).await,
+            Request::Push(asked) => data.take_file(id, question, asked).await,
+            Request::Publish(asked) => access.publish_for_peer(id, question, asked).await,
+            Request::Runner(asked) => self.run_for(id, question, asked).await,
             Request::Fire(asked) => self.fire_for(minion, question, asked).await,
-            Request::Options(_) => {
-                let options = pillar::options(self.opts());
-                let bound = bound_grains(&minion.bound);
-                question.done(options.with(BOUND_GRAINS, bound)).await
-            }
-            Request::List(asked) => self.files().list(question, asked).await,
-            Request::Stat(asked) => self.files().stat(question, asked).await,
-            Request::File(asked) => self.files().file(question, asked).await,
-            Request::Push(asked) => self.take_file(&minion.id, question, asked).await,
             Request::Ping(_) => question.done(true).await,
             other => {
                 let text = format!(
@@ -254,204 +218,15 @@ impl Master {
         }
     }
 
-    /// Compiles a minion's pillar, and adds the values that its key is bound to.
-    async fn pillar_of(&self, minion: &Minion, asked: Pillar) -> Result<Map, String> {
-        let asked = Pillar {
-            grains: self.believed(minion, asked.grains.clone()),
-            ..asked
-        };
-        let mut pillar = self.pillars().compile(&minion.id, asked).await?;
-        pillar.update(minion.bound_pillar());
-        Ok(pillar)
-    }
-
-    /// Fires `minion/refresh/ID` unless `minion_data_cache_events` is off.
-    async fn refreshed(&self, id: &Id) {
-        let option = self.opts().get("minion_data_cache_events");
-        if option.is_none_or(Value::is_true) {
-            let data = Map::new().with("Minion data cache refresh", id.as_str());
-            self.fire(&tag::minion_refresh(id), data).await;
-        }
-    }
-
-    /// Stores a return and its events in one change.
-    async fn take_return(
-        self: &Arc<Self>,
-        minion: &Minion,
-        question: Question,
-        answer: Return,
-    ) -> Result<(), Error> {
-        let Return {
-            sequence,
-            jid,
-            stamp,
-            data,
-        } = answer;
-        if !jid::is_jid(&jid) {
-            return question
-                .fail("invalid", format!("invalid job id {jid:?}"))
-                .await;
-        }
-        let at_ms = now_ms();
-        let data = data
-            .with("cmd", "_return")
-            .with("id", minion.id.as_str())
-            .with("jid", jid.as_str())
-            .with("ts", at_ms / 1000);
-        let event = |tag: String, data: Map| Command::Event {
-            tag,
-            data,
-            stamp: stamp.clone(),
-            at_ms,
-            origin: None,
-        };
-        let (data, mut commands, sent_ms) = match self.own_job(minion, &jid, data) {
-            Ok(own) => own,
-            Err((word, text)) => {
-                self.metrics().returns_refused.add();
-                return question.fail(word, text).await;
+    /// Calls a runner's function if `peer_run` allows it.
+    async fn run_for(&self, id: &Id, question: Question, asked: Runner) -> Result<(), Error> {
+        match self.access.may_run(id, &asked.fun) {
+            Ok(()) => {
+                let done = self.runners.run(asked, None).await;
+                question.done(done).await
             }
-        };
-        let kept = without_secrets(&data);
-        commands.extend([
-            Command::Return {
-                jid: jid.clone(),
-                id: minion.id.clone(),
-                data: kept.clone(),
-                at_ms,
-                origin: minion.origin(sequence),
-            },
-            event(tag::job_ret(&jid, &minion.id), kept.clone()),
-        ]);
-        let failed = failures::events(&kept).into_iter();
-        commands.extend(failed.map(|(tag, data)| event(tag, data)));
-        match self.store().apply(Command::All(commands)).await {
-            Ok(applied) => {
-                self.metrics().returned(&applied, sent_ms);
-                if applied.has_return() {
-                    self.waiting().came(&jid, &data);
-                }
-                match applied.refusal() {
-                    None => question.done(Value::Null).await,
-                    // A return that is refused for its key can be stored once the key is accepted
-                    // again. One that is too large never can.
-                    Some(refusal @ Refusal::NotAccepted { .. }) => {
-                        question.fail("failed", refusal.to_string()).await
-                    }
-                    Some(refusal) => question.fail("invalid", refusal.to_string()).await,
-                }
-            }
-            Err(error) => question.fail("failed", error.to_string()).await,
+            Err(text) => question.fail("refused", text).await,
         }
-    }
-
-    /// Returns the data of a return, the commands to apply before it, and the time at which the job
-    /// was sent to the minion. A job that the minion gave itself (by its schedule, its startup
-    /// states, or a call on its machine) is recorded with its return, and has no such time. A
-    /// return of a job that was sent only to others is refused.
-    fn own_job(
-        &self,
-        minion: &Minion,
-        jid: &str,
-        data: Map,
-    ) -> Result<(Map, Vec<Command>, Option<u64>), No> {
-        let answerable = self.answerable(minion, jid).inspect_err(|(_, text)| {
-            let why = format!("key {}: refused its return: {text}", minion.key);
-            self.refusals().log(minion.id.as_str(), why);
-        });
-        if let Some(at_ms) = answerable? {
-            return Ok((data, Vec::new(), Some(at_ms)));
-        }
-        let of_return = |name: &str| data.get(name).cloned().unwrap_or_default();
-        let arg = of_return("fun_args");
-        let load = Map::new()
-            .with("jid", jid)
-            .with("tgt", minion.id.as_str())
-            .with("tgt_type", "glob")
-            .with(
-                "user",
-                data.get("user").cloned().unwrap_or_else(|| "root".into()),
-            )
-            .with("fun", of_return("fun"))
-            .with("arg", arg.clone())
-            .with(OWN, true);
-        let job = Command::Job {
-            jid: jid.to_owned(),
-            load,
-            minions: vec![minion.id.clone()],
-            at_ms: now_ms(),
-        };
-        let data = data
-            .with("arg", arg)
-            .with("tgt_type", "glob")
-            .with("tgt", minion.id.as_str());
-        Ok((data, vec![job], None))
-    }
-
-    /// Checks that a minion may return a job. Returns the time at which the job was sent to it, or
-    /// `None` for one that the minion gave itself.
-    fn answerable(&self, minion: &Minion, jid: &str) -> Result<Option<u64>, No> {
-        let known = self.store().expected(jid);
-        let known = known.map_err(|error| ("failed", error.to_string()))?;
-        match known {
-            Some(job) if job.minions.contains(&minion.id) => Ok(Some(job.at_ms)),
-            // Two minions have used the same number for jobs that they gave themselves.
-            Some(job) if job.load.get(OWN).is_some_and(Value::is_true) => Ok(None),
-            Some(_) => {
-                let text = format!("the job {jid} was not sent to {}", minion.id);
-                Err(("refused", text))
-            }
-            None => Ok(None),
-        }
-    }
-
-    async fn cache(
-        self: &Arc<Self>,
-        minion: &Minion,
-        question: Question,
-        what: Cache,
-        change: Change,
-    ) -> Result<(), Error> {
-        match self.store().apply(minion_cache(minion, what, change)).await {
-            Ok(Applied::Refused(refusal)) => question.fail("refused", refusal.to_string()).await,
-            Ok(_) => question.done(true).await,
-            Err(error) => question.fail("failed", error.to_string()).await,
-        }
-    }
-}
-
-/// Returns a return without the secrets that this master knows. The fields that identify the return
-/// are kept in any case.
-fn without_secrets(data: &Map) -> Map {
-    let mut kept = secret::map(data.clone());
-    for key in ["id", "jid", "fun", "cmd"] {
-        if let Some(value) = data.get(key) {
-            kept.insert(key, value.clone());
-        }
-    }
-    kept
-}
-
-/// Sends a pillar. If the minion supports it, marks of the secrets in the pillar are sent first.
-async fn tell_pillar(mut question: Question, pillar: Map) -> Result<(), Error> {
-    let pillar = Value::Map(pillar);
-    let is_asked = matches!(&question.request, Request::Pillar(asked) if asked.secrets);
-    let marks = match is_asked {
-        true => secret::marks(&pillar),
-        false => Value::Null,
-    };
-    if !marks.is_null() {
-        question.data(marks).await?;
-    }
-    question.done(pillar).await
-}
-
-fn minion_cache(minion: &Minion, what: Cache, change: Change) -> Command {
-    Command::Cached {
-        id: minion.id.clone(),
-        key: minion.key,
-        what,
-        change,
     }
 }
 

@@ -12,7 +12,8 @@ use machine::hashes;
 use value::{Value, log};
 use wire::{Id, Push};
 
-use crate::daemon::Master;
+use super::Data;
+use crate::refusals::NotServed;
 
 /// The default of `file_recv_max_size`, in MiB.
 const SIZE_MAX_MIB: u64 = 100;
@@ -27,9 +28,6 @@ const NAME_MAX: usize = 200;
 /// A counter that gives each incoming file a different temporary name.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A refusal: a word for programs, and a sentence.
-type No = (&'static str, String);
-
 /// A file that is being received.
 struct Coming {
     file: File,
@@ -40,7 +38,7 @@ struct Coming {
     asked: Push,
 }
 
-impl Master {
+impl Data {
     /// Receives a file from a minion.
     pub(crate) async fn take_file(
         &self,
@@ -49,8 +47,8 @@ impl Master {
         asked: Push,
     ) -> Result<(), Error> {
         let size_max = self.size_max();
-        let folder = self.opts().cachedir().join("minions").join(id.as_str());
-        let allowed = match self.opts().flag("file_recv") {
+        let folder = self.opts.cachedir().join("minions").join(id.as_str());
+        let allowed = match self.opts.flag("file_recv") {
             true => Ok(()),
             false => Err((
                 "refused",
@@ -92,14 +90,14 @@ impl Master {
     }
 
     fn size_max(&self) -> u64 {
-        let mib = self.opts().int("file_recv_max_size");
+        let mib = self.opts.int("file_recv_max_size");
         let mib = mib.and_then(|mib| u64::try_from(mib).ok());
         mib.unwrap_or(SIZE_MAX_MIB).saturating_mul(1 << 20)
     }
 }
 
 /// Returns the path relative to the minion's folder. All of its names must be plain.
-fn below(path: &str) -> Result<PathBuf, No> {
+fn below(path: &str) -> Result<PathBuf, NotServed> {
     let wrong = || {
         (
             "invalid",
@@ -120,12 +118,12 @@ fn below(path: &str) -> Result<PathBuf, No> {
     Ok(clean)
 }
 
-fn failed(path: &Path) -> impl Fn(std::io::Error) -> No {
+fn failed(path: &Path) -> impl Fn(std::io::Error) -> NotServed {
     let path = path.display().to_string();
     move |error| ("failed", format!("{path}: {error}"))
 }
 
-fn begin(folder: &Path, asked: Push, size_max: u64) -> Result<Coming, No> {
+fn begin(folder: &Path, asked: Push, size_max: u64) -> Result<Coming, NotServed> {
     let place = folder.join(below(&asked.path)?);
     if asked.size > size_max {
         let (size, path) = (asked.size, &asked.path);
@@ -159,7 +157,7 @@ fn begin(folder: &Path, asked: Push, size_max: u64) -> Result<Coming, No> {
 }
 
 /// Creates a folder and its parents, for this program's user only.
-fn made(folder: &Path) -> Result<(), No> {
+fn made(folder: &Path) -> Result<(), NotServed> {
     let mut builder = DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(folder);
     made.map_err(failed(folder))
@@ -188,14 +186,14 @@ fn held(folders: &[&Path]) -> (usize, u64) {
 }
 
 impl Coming {
-    fn take(&mut self, bytes: &[u8]) -> Result<(), No> {
+    fn take(&mut self, bytes: &[u8]) -> Result<(), NotServed> {
         let length = bytes.len() as u64;
         let left = self.left.checked_sub(length);
         self.left = left.ok_or_else(|| self.other())?;
         self.file.write_all(bytes).map_err(failed(&self.beside))
     }
 
-    fn other(&self) -> No {
+    fn other(&self) -> NotServed {
         let path = &self.asked.path;
         (
             "invalid",
@@ -204,7 +202,7 @@ impl Coming {
     }
 
     /// Puts the file in place if its size and hash are as announced.
-    fn settle(self) -> Result<(), No> {
+    fn settle(self) -> Result<(), NotServed> {
         self.file.sync_all().map_err(failed(&self.beside))?;
         let hash = hashes::of_file(&self.beside.to_string_lossy(), "sha256");
         let hash = hash.map_err(|error| ("failed", error.to_string()))?;
@@ -251,7 +249,7 @@ mod tests {
         assert_eq!(below("/etc/.hosts").unwrap(), Path::new("etc/.hosts"));
     }
 
-    fn coming(folder: &Path, size: u64, hash: &str) -> Result<Coming, No> {
+    fn coming(folder: &Path, size: u64, hash: &str) -> Result<Coming, NotServed> {
         let asked = Push {
             path: "/etc/hosts".to_owned(),
             size,

@@ -16,6 +16,8 @@ use state::sources::Sources;
 use value::{Map, Value};
 use wire::{File, List, Stat};
 
+use crate::refusals::NotServed;
+
 /// The maximum number of bytes of a file in one frame.
 const PIECE: usize = 256 << 10;
 /// The maximum number of entries of a list in one frame.
@@ -24,7 +26,7 @@ const ENTRIES: usize = 1000;
 const HASHES_MAX: usize = 4096;
 
 /// The trees that minions may read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Files {
     roots: Arc<Roots>,
     hashes: Arc<Mutex<HashMap<PathBuf, Known>>>,
@@ -44,9 +46,6 @@ fn version(metadata: &Metadata) -> Version {
     let (size, inode) = (metadata.size(), metadata.ino());
     (size, inode, metadata.mtime(), metadata.mtime_nsec())
 }
-
-/// The refusal of a request: a word for programs and a sentence.
-pub(crate) type No = (&'static str, String);
 
 /// A file that was found.
 struct Found {
@@ -125,7 +124,7 @@ impl Files {
         question.done(said).await
     }
 
-    async fn find(&self, path: String, saltenv: String) -> Result<Found, No> {
+    async fn find(&self, path: String, saltenv: String) -> Result<Found, NotServed> {
         let (roots, hashes) = (self.roots.clone(), self.hashes.clone());
         smol::unblock(move || found(&roots, &hashes, &path, &saltenv)).await
     }
@@ -133,7 +132,7 @@ impl Files {
 
 /// Checks that an environment is a plain name. It replaces `__env__` in the roots, so it must not
 /// lead to another folder.
-pub(crate) fn environment(saltenv: &str) -> Result<(), No> {
+pub(crate) fn environment(saltenv: &str) -> Result<(), NotServed> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     if !saltenv.is_empty() && !saltenv.starts_with('.') && saltenv.bytes().all(fits) {
         return Ok(());
@@ -141,7 +140,7 @@ pub(crate) fn environment(saltenv: &str) -> Result<(), No> {
     Err(("invalid", format!("invalid environment {saltenv:?}")))
 }
 
-fn listed(roots: &Roots, asked: &List) -> Result<Vec<String>, No> {
+fn listed(roots: &Roots, asked: &List) -> Result<Vec<String>, NotServed> {
     environment(&asked.saltenv)?;
     if asked.what == "envs" {
         return Ok(roots.environments());
@@ -164,7 +163,7 @@ fn listed(roots: &Roots, asked: &List) -> Result<Vec<String>, No> {
 }
 
 /// Returns the symbolic links of an environment, each as the link, NUL and its target.
-fn links(roots: &Roots, saltenv: &str) -> Result<Vec<String>, No> {
+fn links(roots: &Roots, saltenv: &str) -> Result<Vec<String>, NotServed> {
     let links = roots.links(saltenv);
     let links = links.map_err(|error| ("failed", error.to_string()))?;
     let entry = |(link, target): (String, String)| format!("{link}\0{target}");
@@ -188,7 +187,7 @@ fn found(
     hashes: &Mutex<HashMap<PathBuf, Known>>,
     path: &str,
     saltenv: &str,
-) -> Result<Found, No> {
+) -> Result<Found, NotServed> {
     environment(saltenv)?;
     let failed = |error: String| ("failed", format!("cannot read salt://{path}: {error}"));
     let found = roots.opened(path, saltenv);

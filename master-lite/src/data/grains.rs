@@ -1,26 +1,40 @@
 //! The grains of a minion that the master believes. A minion cannot set a grain that only its key's
 //! binding may set.
 
+use link::{Error, Question};
 use value::{Map, Value};
-use wire::bound_grains;
+use wire::{Grains, bound_grains};
 
-use crate::daemon::Master;
-use crate::daemon::session::Minion;
+use super::Data;
+use crate::jobs::minions::Minion;
+use crate::store::{Cache, Change};
 
-impl Master {
+impl Data {
     /// Returns a minion's grains without those of the option `bound_grains`, but with those that
     /// its key is bound to.
-    pub(crate) fn believed(&self, minion: &Minion, grains: Map) -> Map {
-        let names = self.opts().get("bound_grains").map(Value::texts);
+    pub(super) fn believed(&self, minion: &Minion, grains: Map) -> Map {
+        let names = self.opts.get("bound_grains").map(Value::texts);
         let (grains, ignored) = believed(grains, &minion.bound, &names.unwrap_or_default());
         if !ignored.is_empty() {
             let why = format!(
                 "ignoring the grain {}: the key is not bound to it. A token or a rule of autosign_policy binds keys; the option `bound_grains` lists such grains",
                 ignored.join(", ")
             );
-            self.ignored_grains().log(minion.id.as_str(), why);
+            self.ignored_grains.log(minion.id.as_str(), why);
         }
         grains
+    }
+
+    /// Answers `grains`: stores a minion's grains, as far as they are believed.
+    pub(crate) async fn store_grains(
+        &self,
+        minion: &Minion,
+        question: Question,
+        asked: Grains,
+    ) -> Result<(), Error> {
+        let grains = asked.grains.with("id", minion.id.as_str());
+        let grains = Change::Set(self.believed(minion, grains));
+        self.cache(minion, question, Cache::Grains, grains).await
     }
 }
 

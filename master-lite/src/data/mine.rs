@@ -1,11 +1,13 @@
 //! The mine: data that minions share. Each entry is visible to the minions that its owner allows.
 
+use link::{Error, Question};
 use value::target::{How, PillarMatch, matches_with};
 use value::{Map, Value};
-use wire::{Id, MineGet};
+use wire::{Id, MineDelete, MineGet, MinePut};
 
-use crate::daemon::Master;
-use crate::store::Cache;
+use super::Data;
+use crate::jobs::minions::Minion;
+use crate::store::{Cache, Change};
 
 /// Salt's keys in an entry that only some minions may see.
 const LIMITED: &str = "__saltmine_acl__";
@@ -18,7 +20,46 @@ const EXACT: How<'static> = How {
     pillar: PillarMatch::Exact,
 };
 
-impl Master {
+impl Data {
+    /// Answers `mine_get`: sends the data that a minion may see.
+    pub(crate) async fn mine_get(
+        &self,
+        minion: &Minion,
+        question: Question,
+        asked: MineGet,
+    ) -> Result<(), Error> {
+        let (data, id) = (self.clone(), minion.id.clone());
+        match smol::unblock(move || data.mined(Some(&id), &asked)).await {
+            Ok(found) => question.done(found).await,
+            Err(error) => question.fail("invalid", error).await,
+        }
+    }
+
+    /// Answers `mine_put`: stores data of a minion.
+    pub(crate) async fn mine_put(
+        &self,
+        minion: &Minion,
+        question: Question,
+        asked: MinePut,
+    ) -> Result<(), Error> {
+        let change = match asked.clear {
+            true => Change::Set(asked.data),
+            false => Change::Update(asked.data),
+        };
+        self.cache(minion, question, Cache::Mine, change).await
+    }
+
+    /// Answers `mine_delete`: removes data of a minion.
+    pub(crate) async fn mine_delete(
+        &self,
+        minion: &Minion,
+        question: Question,
+        asked: MineDelete,
+    ) -> Result<(), Error> {
+        let change = asked.fun.map_or(Change::Clear, Change::Without);
+        self.cache(minion, question, Cache::Mine, change).await
+    }
+
     /// Returns the mine's data that a minion may see, by function and id. The master itself may see
     /// all.
     ///
@@ -26,11 +67,11 @@ impl Master {
     /// When the target makes no sense, or the store cannot be read.
     pub(crate) fn mined(&self, asker: Option<&Id>, asked: &MineGet) -> Result<Map, String> {
         let mut found = Map::new();
-        for id in self.matching(&asked.tgt, &asked.tgt_type, EXACT)?.0 {
+        for id in self.targets.matching(&asked.tgt, &asked.tgt_type, EXACT)?.0 {
             if asked.exclude_minion && asker == Some(&id) {
                 continue;
             }
-            let mine = self.store().cached(Cache::Mine, &id);
+            let mine = self.store.cached(Cache::Mine, &id);
             let mine = mine.map_err(|error| error.to_string())?.unwrap_or_default();
             for fun in &asked.fun {
                 let Some(entry) = mine.get(fun) else { continue };
@@ -56,13 +97,12 @@ impl Master {
             return data;
         };
         let kind = entry.get("allow_tgt_type").map(Value::to_text);
-        let nodegroups = self.nodegroups();
-        let known = self.known(asker, &nodegroups);
+        let known = self.targets.known(asker);
         match matches_with(&known, allowed, kind.as_deref().unwrap_or("glob"), EXACT) {
             Ok(is_allowed) => data.filter(|_| is_allowed),
             Err(error) => {
                 let why = format!("hiding mine data with an invalid allow_tgt: {error}");
-                self.refusals().log(owner.as_str(), why);
+                self.refusals.log(owner.as_str(), why);
                 None
             }
         }

@@ -1,5 +1,6 @@
 //! The pillar of minions, compiled for the id that a session's key is bound to and for no other id.
 
+use link::{Error, Question};
 use modules::fileserver::roots::Roots;
 use modules::loader::custom::CustomModules;
 use modules::state_run::orchestrate::ThisMachine;
@@ -7,9 +8,12 @@ use smol::lock::Semaphore;
 use state::exec::Exec;
 use state::opts::Opts;
 use value::{Map, Value, secret};
-use wire::{Id, Pillar};
+use wire::{Id, Pillar, Request, tag};
 
+use super::{Data, minion_cache};
 use crate::data::files::environment;
+use crate::jobs::minions::Minion;
+use crate::store::{Cache, Change};
 
 /// The maximum number of pillars that are compiled at a time.
 const AT_ONCE: usize = 4;
@@ -70,6 +74,61 @@ impl Pillars {
         cx.set_grains(grains);
         cx.with_pillarenv(asked.pillarenv.clone(), given)
     }
+}
+
+impl Data {
+    /// Answers `pillar`: compiles a minion's pillar, and stores it for targeting.
+    pub(crate) async fn pillar(
+        &self,
+        minion: &Minion,
+        question: Question,
+        asked: Pillar,
+    ) -> Result<(), Error> {
+        let pillar = match self.pillar_of(minion, asked).await {
+            Ok(pillar) => pillar,
+            Err(error) => return question.fail("failed", error).await,
+        };
+        // Targeting by pillar does not need the secrets.
+        let seen = Change::Set(secret::map(pillar.clone()));
+        let seen = minion_cache(minion, Cache::Pillar, seen);
+        let _ = self.store.later(seen).await;
+        self.refreshed(&minion.id).await;
+        tell_pillar(question, pillar).await
+    }
+
+    /// Compiles a minion's pillar, and adds the values that its key is bound to.
+    async fn pillar_of(&self, minion: &Minion, asked: Pillar) -> Result<Map, String> {
+        let asked = Pillar {
+            grains: self.believed(minion, asked.grains.clone()),
+            ..asked
+        };
+        let mut pillar = self.pillars.compile(&minion.id, asked).await?;
+        pillar.update(minion.bound_pillar());
+        Ok(pillar)
+    }
+
+    /// Fires `minion/refresh/ID` unless `minion_data_cache_events` is off.
+    async fn refreshed(&self, id: &Id) {
+        let option = self.opts.get("minion_data_cache_events");
+        if option.is_none_or(Value::is_true) {
+            let data = Map::new().with("Minion data cache refresh", id.as_str());
+            self.events.fire(&tag::minion_refresh(id), data).await;
+        }
+    }
+}
+
+/// Sends a pillar. If the minion supports it, marks of the secrets in the pillar are sent first.
+async fn tell_pillar(mut question: Question, pillar: Map) -> Result<(), Error> {
+    let pillar = Value::Map(pillar);
+    let is_asked = matches!(&question.request, Request::Pillar(asked) if asked.secrets);
+    let marks = match is_asked {
+        true => secret::marks(&pillar),
+        false => Value::Null,
+    };
+    if !marks.is_null() {
+        question.data(marks).await?;
+    }
+    question.done(pillar).await
 }
 
 /// Returns the options of the master that apply to runs on its minions.

@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 use value::{Map, jid};
 
-use crate::daemon::{Master, now_ms};
 use crate::http::{Answer, Head, Refusal, Request, Server, Service};
-use crate::store::{Applied, Command};
+use crate::metrics::Metrics;
+use crate::store::{Applied, Command, Store, now_ms};
 
-pub(crate) use settings::{Settings, listen};
+pub(crate) use settings::{Error, Settings, listen};
 
 use seen::{Seen, Taken};
 use signature::{Shown, Signatures};
@@ -30,7 +30,8 @@ const SUCCESS: &str = "{\"success\": true}";
 
 /// The hook of a master.
 pub(crate) struct Hook {
-    master: Arc<Master>,
+    store: Store,
+    metrics: Arc<Metrics>,
     /// The tags for which a signature of the body alone is enough.
     hub_tags: Vec<String>,
     signatures: Signatures,
@@ -44,17 +45,19 @@ impl Hook {
     /// # Errors
     /// When the event log cannot be read, or the address cannot be bound.
     pub(crate) async fn bind(
-        master: Arc<Master>,
+        store: Store,
+        metrics: Arc<Metrics>,
         settings: Settings,
     ) -> Result<Server<Self>, String> {
-        let store = master.store().clone();
+        let log = store.clone();
         let (tolerance_s, is_hub) = (settings.tolerance_s, !settings.hub_tags.is_empty());
-        let seen = smol::unblock(move || Seen::restored(&store, tolerance_s, is_hub, now_ms()));
+        let seen = smol::unblock(move || Seen::restored(&log, tolerance_s, is_hub, now_ms()));
         let hook = Self {
             seen: seen.await.map_err(|error| error.to_string())?,
             hub_tags: settings.hub_tags,
             signatures: Signatures::new(&settings.secrets, settings.tolerance_s),
-            master,
+            store,
+            metrics,
         };
         let server = Server::bind(settings.address, hook, settings.limits).await;
         server.map_err(|error| format!("cannot listen on {}: {error}", settings.address))
@@ -74,7 +77,7 @@ impl Hook {
     /// Stores an event. Waits until the store answers, even when the master is busy: a sender must
     /// not believe a stored event lost.
     async fn fire(&self, tag: String, data: Map) -> Result<(), Refusal> {
-        let kept = self.master.store().apply(Command::Event {
+        let kept = self.store.apply(Command::Event {
             tag,
             data,
             stamp: jid::stamp(),
@@ -130,7 +133,7 @@ impl Service for Hook {
     }
 
     fn answered(&self, status: u16) {
-        self.master.metrics().hook(status);
+        self.metrics.hook(status);
     }
 }
 

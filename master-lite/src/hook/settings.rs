@@ -2,14 +2,13 @@
 
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use state::opts::Opts;
 use value::{Value, log};
 
 use super::path;
-use crate::daemon::Error;
 use crate::http::{Limits, Rates};
 
 /// The minimum length of a secret in bytes. An attacker who sees one signed request could find a
@@ -17,6 +16,23 @@ use crate::http::{Limits, Rates};
 const SECRET_MIN: usize = 16;
 /// The maximum of `hook_max_body`. The event holds the body twice, and events have their own limit.
 const BODY_MAX: i64 = 4 << 20;
+
+/// The reason why the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// An option that cannot be used.
+    #[error("the option `{option}`: {problem}")]
+    Option {
+        option: &'static str,
+        problem: String,
+    },
+    /// A file that cannot be read.
+    #[error("{path}: {source}")]
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+}
 
 /// The settings of the hook.
 pub(crate) struct Settings {

@@ -1,15 +1,58 @@
 //! [`Minions`]: the connected minions.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use link::wait::within;
 use link::{Handle, PublicKey};
 use smol::channel::{Receiver, Sender, bounded};
+use value::{Map, Value};
 use wire::Id;
 
+use crate::store::Origin;
+
+/// The number of seconds that minions wait before they reconnect to a master that is restarted.
+const BACK_AFTER_S: u64 = 1;
+/// The maximum time for saying goodbye to all minions.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// The accepted minion of a session.
+#[derive(Clone, Debug)]
+pub(crate) struct Minion {
+    pub(crate) id: Id,
+    pub(crate) key: PublicKey,
+    pub(crate) epoch: u64,
+    /// The properties that the minion's key is bound to.
+    pub(crate) bound: Map,
+}
+
+impl Minion {
+    /// Returns the pillar that overrides the compiled one.
+    pub(crate) fn bound_pillar(&self) -> Map {
+        let mut pillar = Map::new();
+        if let Some(role) = self.bound.get("role") {
+            pillar.insert("role", role.clone());
+        }
+        let bound = self.bound.get("pillar").and_then(Value::as_map);
+        pillar.update(bound.cloned().unwrap_or_default());
+        pillar
+    }
+
+    /// Returns the place of a record in the minion's spool. The number 0 has none.
+    pub(crate) fn origin(&self, sequence: u64) -> Option<Origin> {
+        (sequence > 0).then(|| Origin {
+            id: self.id.clone(),
+            key: self.key,
+            epoch: self.epoch,
+            sequence,
+        })
+    }
+}
+
 /// The connections of accepted minions.
-#[derive(Debug, Default)]
-pub(crate) struct Minions(Mutex<All>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Minions(Arc<Mutex<All>>);
 
 #[derive(Debug, Default)]
 struct All {
@@ -103,5 +146,20 @@ impl Minions {
         let mut ids: Vec<Id> = self.all().by_id.keys().cloned().collect();
         ids.sort();
         ids
+    }
+
+    /// Announces the master's end to all minions, and asks them to reconnect soon.
+    pub(crate) async fn goodbye(&self) {
+        let all = async {
+            for id in self.ids() {
+                if let Some(minion) = self.get(&id) {
+                    let _ = minion
+                        .handle
+                        .bye("the master is shutting down", Some(BACK_AFTER_S))
+                        .await;
+                }
+            }
+        };
+        let _ = within(GOODBYE, all).await;
     }
 }

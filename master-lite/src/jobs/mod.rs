@@ -1,9 +1,10 @@
 //! Jobs: the minions that receive a job, those that have returned, and those that will not.
 
-pub(crate) mod failures;
+mod failures;
 pub(crate) mod minions;
-pub(crate) mod patience;
+mod patience;
 pub(crate) mod preview;
+mod returns;
 pub(crate) mod targets;
 pub(crate) mod waiting;
 
@@ -17,21 +18,22 @@ use link::wait::{until, within};
 use smol::channel::{Receiver, Sender, bounded, unbounded};
 use smol::future::{FutureExt, pending};
 use smol::lock::{Semaphore, SemaphoreGuardArc};
+use state::opts::Opts;
 use value::target::PillarMatch;
 use value::{Map, Value, jid, log, secret};
 use wire::{FindJob, Id, Job, Publish, Request, SECRETS};
 
-use crate::daemon::{Master, now_ms};
-use crate::jobs::minions::Connected;
+use crate::jobs::minions::{Connected, Minions};
 use crate::jobs::patience::Patience;
-use crate::jobs::targets::Matched;
-use crate::jobs::waiting::Returns;
-use crate::store::Command;
+use crate::jobs::targets::{Matched, Targets};
+use crate::jobs::waiting::{Returns, Waiting};
+use crate::metrics::Metrics;
+use crate::refusals::Refusals;
+use crate::store::{Command, Store, now_ms};
 
 /// A published job with its returns.
-#[derive(Debug)]
 pub(crate) struct Published {
-    master: Arc<Master>,
+    jobs: Jobs,
     pub(crate) jid: String,
     /// The minions that the job is sent to.
     pub(crate) minions: Vec<Id>,
@@ -103,30 +105,48 @@ const LIST_MAX: usize = 64;
 /// The time after which a minion that has not answered makes room for the next one.
 const TURN_MAX: Duration = Duration::from_millis(50);
 
-impl Master {
+/// The jobs of a master: publishes them, and stores their returns.
+#[derive(Clone)]
+pub(crate) struct Jobs {
+    pub(crate) opts: Arc<Opts>,
+    pub(crate) store: Store,
+    pub(crate) refusals: Arc<Refusals>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) minions: Minions,
+    pub(crate) waiting: Waiting,
+    pub(crate) targets: Targets,
+}
+
+impl Jobs {
     /// Returns an option's number of seconds as a time, within the limits for waits.
     fn seconds(&self, option: &str, default: Duration) -> Duration {
-        let number = self.opts().get(option).and_then(Value::as_float);
+        let number = self.opts.get(option).and_then(Value::as_float);
         let seconds = number.and_then(link::wait::seconds).unwrap_or(default);
         seconds.max(patience::SHORTEST)
     }
 
     /// Publishes a job in root's name to the minions that its target names, once its record is on
     /// the disk.
-    pub(crate) async fn publish(
-        self: &Arc<Self>,
-        asked: Publish,
-        user: &str,
-    ) -> Result<Published, String> {
-        let by_root = PillarMatch::Pattern;
-        let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options, by_root);
-        let matched = matched.await?;
+    pub(crate) async fn publish(&self, asked: Publish, user: &str) -> Result<Published, String> {
+        let matched = self.matched(&asked, PillarMatch::Pattern).await?;
         self.publish_to(asked, user, matched).await
+    }
+
+    /// Returns the minions that the target of a job matches. `pillar` must be exact if the job does
+    /// not come from root.
+    pub(crate) async fn matched(
+        &self,
+        asked: &Publish,
+        pillar: PillarMatch,
+    ) -> Result<Matched, String> {
+        let (tgt, tgt_type) = (&asked.tgt, &asked.tgt_type);
+        let matched = self.targets.matched(tgt, tgt_type, &asked.options, pillar);
+        matched.await
     }
 
     /// Publishes a job to these minions, once its record is on the disk.
     pub(crate) async fn publish_to(
-        self: &Arc<Self>,
+        &self,
         asked: Publish,
         user: &str,
         (minions, missing): Matched,
@@ -137,7 +157,7 @@ impl Master {
             None => jid::new(),
         };
         let keep = job_commands(&asked, user, &jid, &minions, &missing);
-        self.keep(keep).await?;
+        self.store.apply_all(keep).await?;
         let whom = Recipients {
             minions,
             missing,
@@ -148,22 +168,22 @@ impl Master {
 
     /// Sends a job whose record is already on the disk.
     pub(crate) fn hand_out(
-        self: &Arc<Self>,
+        &self,
         asked: &Publish,
         user: &str,
         jid: String,
         whom: Recipients,
     ) -> Published {
         let patience = Patience::of(asked.timeout_s, self.seconds("timeout", TIMEOUT));
-        self.metrics().jobs.add();
+        self.metrics.jobs.add();
         let (refused, refusals) = unbounded();
         let (is_sent, sent) = bounded(1);
         let published = Published {
-            master: self.clone(),
+            jobs: self.clone(),
             left: whom.minions.iter().cloned().collect(),
             minions: whom.minions,
             missing: whom.missing,
-            returns: self.waiting().for_job(&jid),
+            returns: self.waiting.for_job(&jid),
             refusals,
             sent,
             patience,
@@ -231,17 +251,17 @@ pub(crate) fn job_commands(
 /// Returns a minion's connection, and waits for it up to `patience`. Returns `None` if a peer
 /// connects with another key than the id has now: it is another machine, which must not receive the
 /// job.
-async fn connected(master: &Master, id: &Id, patience: Duration) -> Option<Connected> {
+async fn connected(jobs: &Jobs, id: &Id, patience: Duration) -> Option<Connected> {
     if patience.is_zero() {
-        return master.minions().get(id);
+        return jobs.minions.get(id);
     }
-    let (store, of) = (master.store().clone(), id.clone());
+    let (store, of) = (jobs.store.clone(), id.clone());
     let known = smol::unblock(move || store.key(&of)).await;
     let known = known.inspect_err(|error| log::error(format_args!("{error}")));
     let key = known.ok().flatten()?.key;
     let come = async {
         loop {
-            match master.minions().get_or_wait(id) {
+            match jobs.minions.get_or_wait(id) {
                 Ok(minion) => return (minion.key == key).then_some(minion),
                 // No deadline: `within` ends this wait after the patience.
                 Err(awaited) => drop(awaited.recv().await),
@@ -287,13 +307,13 @@ async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, NoRe
 /// Keeps a job for a minion that is not connected, and sends it when the minion connects within
 /// `patience`.
 async fn hand_out_later(
-    master: Arc<Master>,
+    jobs: Jobs,
     patience: Duration,
     id: Id,
     job: Job,
     refused: Sender<(Id, NoReturn)>,
 ) {
-    match connected(&master, &id, patience).await {
+    match connected(&jobs, &id, patience).await {
         Some(minion) => hand_out(minion, id, job, refused).await,
         None => {
             let _ = refused.try_send((id, NoReturn::NotConnected));
@@ -355,7 +375,7 @@ impl Published {
             options,
         };
         let is_long = is_long_list(asked);
-        let (master, minions) = (self.master.clone(), self.minions.clone());
+        let (jobs, minions) = (self.jobs.clone(), self.minions.clone());
         let turns = Arc::new(Semaphore::new(AT_ONCE));
         let all = async move {
             for id in minions {
@@ -364,14 +384,13 @@ impl Published {
                 if is_long {
                     job.tgt = Value::list([id.as_str().into()]);
                 }
-                match master.minions().get(&id) {
+                match jobs.minions.get(&id) {
                     Some(minion) => {
                         let handed = hand_out(minion, id, job, refused);
                         smol::spawn(in_turn(turn, handed)).detach();
                     }
                     None => {
-                        let master = master.clone();
-                        let kept = hand_out_later(master, patience, id, job, refused);
+                        let kept = hand_out_later(jobs.clone(), patience, id, job, refused);
                         smol::spawn(kept).detach();
                     }
                 }
@@ -472,13 +491,13 @@ impl Published {
     /// Asks every minion that has not returned whether it still works, and gives up those that do
     /// not.
     async fn ask_the_silent(&mut self) {
-        let gather = self.master.seconds("gather_job_timeout", GATHER);
+        let gather = self.jobs.seconds("gather_job_timeout", GATHER);
         let turns = Arc::new(Semaphore::new(AT_ONCE));
         let mut questions = Vec::new();
         for id in &self.left {
             let (id, jid) = (id.clone(), self.jid.clone());
             let turn = turns.acquire_arc().await;
-            let Some(minion) = self.master.minions().get(&id) else {
+            let Some(minion) = self.jobs.minions.get(&id) else {
                 self.given_up.push((id, NoReturn::Lost));
                 continue;
             };
@@ -508,7 +527,7 @@ impl Published {
     fn take_late_returns(&mut self) {
         let mut returned = BTreeSet::new();
         for (id, _) in &self.given_up {
-            if matches!(self.master.store().returned(&self.jid, id), Ok(Some(_))) {
+            if matches!(self.jobs.store.returned(&self.jid, id), Ok(Some(_))) {
                 returned.insert(id.clone());
             }
         }

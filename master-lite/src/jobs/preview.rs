@@ -1,12 +1,10 @@
 //! The preview of a job's target: `--preview-target`, and the first step of a batch.
 
-use std::sync::Arc;
-
 use link::Error;
 use link::unix::Local;
 use value::{Map, Value};
 
-use crate::daemon::Master;
+use super::Jobs;
 use crate::jobs::targets::Matched;
 
 /// The option of a job that must not be sent.
@@ -17,15 +15,15 @@ pub(crate) fn is_previewed(options: &Map) -> bool {
     options.get(PREVIEW).is_some_and(Value::is_true)
 }
 
-impl Master {
+impl Jobs {
     /// Reports the minions that match, and those of them that are not connected. Nothing is sent to
     /// any minion.
     pub(crate) async fn preview(
-        self: &Arc<Self>,
+        &self,
         (minions, unknown): Matched,
         local: &mut Local,
     ) -> Result<(), Error> {
-        let away = minions.iter().filter(|id| self.minions().get(id).is_none());
+        let away = minions.iter().filter(|id| self.minions.get(id).is_none());
         let missing = away
             .map(|id| id.as_str())
             .chain(unknown.iter().map(String::as_str));

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use state::opts::Opts;
 use value::target::{Facts, How, PillarMatch, matches_with};
 use value::{Map, Value};
 use wire::Id;
 
-use crate::daemon::Master;
-use crate::store::{Cache, Store};
+use crate::store::{Cache, Error, KeyState, Store};
 
 /// The accepted minions that match a target, sorted, and the names in a list that no accepted
 /// minion has.
@@ -16,8 +16,7 @@ pub(crate) type Matched = (Vec<Id>, Vec<String>);
 /// The facts that the master knows about one minion.
 pub(crate) struct Known<'a> {
     id: &'a Id,
-    store: &'a Store,
-    nodegroups: &'a Map,
+    targets: &'a Targets,
 }
 
 impl Facts for Known<'_> {
@@ -26,47 +25,53 @@ impl Facts for Known<'_> {
     }
 
     fn grains(&self) -> Map {
-        let grains = self.store.cached(Cache::Grains, self.id);
+        let grains = self.targets.store.cached(Cache::Grains, self.id);
         grains.ok().flatten().unwrap_or_default()
     }
 
     fn pillar(&self) -> Result<Map, String> {
-        let pillar = self.store.cached(Cache::Pillar, self.id);
+        let pillar = self.targets.store.cached(Cache::Pillar, self.id);
         let pillar = pillar.map_err(|error| error.to_string())?;
         Ok(pillar.unwrap_or_default())
     }
 
     fn nodegroups(&self) -> Map {
-        self.nodegroups.clone()
+        Map::clone(&self.targets.nodegroups)
     }
 }
 
-impl Master {
-    /// Returns the option `nodegroups`.
-    pub(crate) fn nodegroups(&self) -> Map {
-        let groups = self.opts().get("nodegroups").and_then(Value::as_map);
-        groups.cloned().unwrap_or_default()
+/// Finds the minions that match targets.
+#[derive(Clone)]
+pub(crate) struct Targets {
+    store: Store,
+    /// The option `nodegroups`.
+    nodegroups: Arc<Map>,
+}
+
+impl Targets {
+    pub(crate) fn new(opts: &Opts, store: Store) -> Self {
+        let groups = opts.get("nodegroups").and_then(Value::as_map);
+        Self {
+            store,
+            nodegroups: Arc::new(groups.cloned().unwrap_or_default()),
+        }
     }
 
     /// Returns the known facts about a minion.
-    pub(crate) fn known<'a>(&'a self, id: &'a Id, nodegroups: &'a Map) -> Known<'a> {
-        Known {
-            id,
-            store: self.store(),
-            nodegroups,
-        }
+    pub(crate) fn known<'a>(&'a self, id: &'a Id) -> Known<'a> {
+        Known { id, targets: self }
     }
 
     /// Returns the minions that match a target. `pillar` must be exact if the target does not come
     /// from root.
     pub(crate) async fn matched(
-        self: &Arc<Self>,
+        &self,
         tgt: &Value,
         tgt_type: &str,
         options: &Map,
         pillar: PillarMatch,
     ) -> Result<Matched, String> {
-        let (master, tgt, tgt_type) = (self.clone(), tgt.clone(), tgt_type.to_owned());
+        let (targets, tgt, tgt_type) = (self.clone(), tgt.clone(), tgt_type.to_owned());
         let delimiter = options
             .get("delimiter")
             .map_or_else(|| ":".to_owned(), Value::to_text);
@@ -75,11 +80,12 @@ impl Master {
                 delimiter: &delimiter,
                 pillar,
             };
-            master.matching(&tgt, &tgt_type, how)
+            targets.matching(&tgt, &tgt_type, how)
         };
         smol::unblock(matching).await
     }
 
+    /// Like [`Targets::matched`], for a thread that may block.
     pub(crate) fn matching(
         &self,
         tgt: &Value,
@@ -95,15 +101,27 @@ impl Master {
             let matched = self.is_accepted(&id)?.then_some(id);
             return Ok((matched.into_iter().collect(), Vec::new()));
         }
-        let ids = self.accepted()?;
-        let nodegroups = self.nodegroups();
         let mut matched = Vec::new();
-        for id in ids {
-            if matches_with(&self.known(&id, &nodegroups), tgt, tgt_type, how)? {
+        for id in self.accepted()? {
+            if matches_with(&self.known(&id), tgt, tgt_type, how)? {
                 matched.push(id);
             }
         }
         Ok((matched, Vec::new()))
+    }
+
+    /// Returns the ids of the accepted minions, sorted.
+    fn accepted(&self) -> Result<Vec<Id>, String> {
+        let keys = self.store.keys(KeyState::Accepted);
+        let keys = keys.map_err(|error| error.to_string())?;
+        let ids = keys.map(|key| Ok(key?.id)).collect::<Result<_, Error>>();
+        ids.map_err(|error| error.to_string())
+    }
+
+    /// Returns whether a minion's key is accepted.
+    fn is_accepted(&self, id: &Id) -> Result<bool, String> {
+        let known = self.store.key(id).map_err(|error| error.to_string())?;
+        Ok(known.is_some_and(|known| known.state == KeyState::Accepted))
     }
 }
 

@@ -7,8 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use smol::channel::{Receiver, Sender, bounded};
 
 use super::{Changed, KeyFiles, Outcome};
-use crate::daemon::now_ms;
-use crate::store::{Applied, Command, Store};
+use crate::store::{Applied, Command, Store, now_ms};
 
 /// The maximum number of changes that are written together.
 const TOGETHER_MAX: usize = 256;

@@ -1,15 +1,13 @@
 //! The counters of the master's work, and the page that Prometheus reads (`metrics_listen`).
 
-mod page;
+pub(crate) mod page;
 mod text;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-pub(crate) use page::Page;
-
-use crate::daemon::now_ms;
-use crate::store::Applied;
 use reactor::State;
+
+use crate::store::{Applied, now_ms};
 
 /// A number that only grows.
 #[derive(Debug, Default)]

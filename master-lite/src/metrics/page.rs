@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use value::log;
 
 use super::text::{Text, seconds};
-use crate::daemon::Master;
 use crate::http::{Answer, Head, Limits, Rates, Refusal, Request, Server, Service};
-use crate::reactor;
-use crate::store::{Error, KeyState};
+use crate::jobs::minions::Minions;
+use crate::jobs::waiting::Waiting;
+use crate::metrics::Metrics;
+use crate::reactor::{self, Reactor};
+use crate::store::{Error, KeyState, Store};
 
 /// The content type of Prometheus' text format.
 const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -27,9 +29,19 @@ const LIMITS: Limits = Limits {
     },
 };
 
+/// The services whose state the page shows.
+#[derive(Clone)]
+pub(crate) struct Measured {
+    pub(crate) store: Store,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) minions: Minions,
+    pub(crate) waiting: Waiting,
+    pub(crate) reactor: Arc<Reactor>,
+}
+
 /// The page, with its last contents.
 pub(crate) struct Page {
-    master: Arc<Master>,
+    measured: Measured,
     last: Mutex<Option<(Instant, String)>>,
 }
 
@@ -39,11 +51,11 @@ impl Page {
     /// # Errors
     /// When the address cannot be bound.
     pub(crate) async fn bind(
-        master: Arc<Master>,
+        measured: Measured,
         address: SocketAddr,
     ) -> Result<Server<Self>, String> {
         let last = Mutex::default();
-        let server = Server::bind(address, Self { master, last }, LIMITS).await;
+        let server = Server::bind(address, Self { measured, last }, LIMITS).await;
         server.map_err(|error| format!("cannot listen on {address}: {error}"))
     }
 
@@ -71,8 +83,8 @@ impl Service for Page {
         if let Some(text) = self.last() {
             return Ok(Answer::good(KIND, text));
         }
-        let master = self.master.clone();
-        match smol::unblock(move || master.measured()).await {
+        let measured = self.measured.clone();
+        match smol::unblock(move || measured.text()).await {
             Ok(text) => {
                 let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
                 *last = Some((Instant::now(), text.clone()));
@@ -90,19 +102,19 @@ impl Service for Page {
     fn answered(&self, _: u16) {}
 }
 
-impl Master {
+impl Measured {
     /// Returns all metrics as text. It reads the store.
-    fn measured(&self) -> Result<String, Error> {
+    fn text(&self) -> Result<String, Error> {
         let mut text = Text::default();
-        self.measured_master(&mut text);
-        self.measured_store(&mut text)?;
-        self.measured_reactor(&mut text)?;
-        self.measured_jobs(&mut text);
+        self.master(&mut text);
+        self.store(&mut text)?;
+        self.reactor(&mut text)?;
+        self.jobs(&mut text);
         Ok(text.0)
     }
 
-    fn measured_master(&self, text: &mut Text) {
-        let metrics = self.metrics();
+    fn master(&self, text: &mut Text) {
+        let metrics = &self.metrics;
         let version = [(env!("CARGO_PKG_VERSION"), 1)];
         let help = "Version of the master.";
         text.by("gauge", ("build_info", "version"), help, version);
@@ -110,7 +122,7 @@ impl Master {
         let began = seconds(metrics.began_ms);
         text.one("gauge", "start_time_seconds", help, began);
         let help = "Connected minions.";
-        let connected = self.minions().ids().len();
+        let connected = self.minions.ids().len();
         text.one("gauge", "connections", help, connected);
         let help = "Peers that have authenticated with a key.";
         text.one("counter", "hellos_total", help, metrics.hellos.number());
@@ -122,23 +134,23 @@ impl Master {
         text.by("counter", ("hook_requests_total", "code"), help, requests);
     }
 
-    fn measured_store(&self, text: &mut Text) -> Result<(), Error> {
+    fn store(&self, text: &mut Text) -> Result<(), Error> {
         let states = KeyState::ALL.map(KeyState::as_str);
-        let keys = states.into_iter().zip(self.store().key_counts()?);
+        let keys = states.into_iter().zip(self.store.key_counts()?);
         text.by("gauge", ("keys", "state"), "Keys, by state.", keys);
-        let (first, next) = self.store().log()?;
+        let (first, next) = self.store.log()?;
         let help = "Events written to the log.";
         text.one("counter", "events_total", help, next.saturating_sub(1));
         let help = "Events in the log.";
         text.one("gauge", "event_log_events", help, next - first.min(next));
         let help = "Size of the events in the log, in bytes.";
-        let bytes = self.store().log_bytes()?;
+        let bytes = self.store.log_bytes()?;
         text.one("gauge", "event_log_bytes", help, bytes);
         Ok(())
     }
 
-    fn measured_reactor(&self, text: &mut Text) -> Result<(), Error> {
-        let metrics = self.metrics();
+    fn reactor(&self, text: &mut Text) -> Result<(), Error> {
+        let metrics = &self.metrics;
         let help = "Finished reactions, by state.";
         let reactions = metrics.reactions.numbers();
         text.by("counter", ("reactions_total", "state"), help, reactions);
@@ -147,10 +159,10 @@ impl Master {
         text.one("gauge", "reactions_waiting", help, waiting);
         let help = "Events in the log that a rule of the reactor has not finished.";
         let mut behind = BTreeMap::<String, u64>::new();
-        for rule in self.reactor().rules() {
-            let (_, next) = self.store().log()?;
+        for rule in self.reactor.rules() {
+            let (_, next) = self.store.log()?;
             let done = self
-                .store()
+                .store
                 .cursor(&reactor::cursor(&rule))?
                 .unwrap_or_default();
             // Two rules may have the same pattern: the page shows the slower one.
@@ -163,12 +175,12 @@ impl Master {
         Ok(())
     }
 
-    fn measured_jobs(&self, text: &mut Text) {
-        let metrics = self.metrics();
+    fn jobs(&self, text: &mut Text) {
+        let metrics = &self.metrics;
         let help = "Jobs sent.";
         text.one("counter", "jobs_total", help, metrics.jobs.number());
         let help = "Jobs that wait for returns.";
-        let running = self.waiting().count();
+        let running = self.waiting.count();
         text.one("gauge", "jobs_waited_for", help, running);
         let help = "Returns of minions: kept, duplicate or refused.";
         let returns = [

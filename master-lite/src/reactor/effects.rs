@@ -1,6 +1,7 @@
 //! The effects of a reaction's chunks on a master: jobs for minions, runners, wheel functions.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use modules::state_run::orchestrate;
 use reactor::call::{Client, Local};
@@ -14,8 +15,7 @@ use value::target::PillarMatch;
 use value::{Map, Value, log};
 use wire::{Id, Publish};
 
-use super::COMING_BACK;
-use crate::daemon::Master;
+use super::{COMING_BACK, Reactor};
 use crate::jobs::{JobEvent, NoReturn, Published, Recipients, job_commands};
 use crate::store::{self, Command, Event};
 
@@ -23,40 +23,40 @@ use crate::store::{self, Command, Event};
 /// whose result is not awaited any more.
 pub(super) type Turn = Arc<(SemaphoreGuardArc, SemaphoreGuardArc)>;
 
-impl Actor for Master {
+impl Actor for Reactor {
     fn limits(&self) -> Limits {
-        self.reactor().limits
+        self.limits
     }
 
     fn causes(&self) -> &Causes {
-        &self.reactor().causes
+        &self.causes
     }
 
     fn is_observing(&self) -> bool {
-        self.reactor().is_observing()
+        self.is_observing.load(Ordering::Relaxed)
     }
 
     fn context(self: &Arc<Self>) -> Exec {
         let Limits { refresh, .. } = self.limits();
-        let templates = &self.reactor().templates;
-        templates.context(refresh, || self.runners())
+        let make = || self.runners().context(false);
+        self.templates.context(refresh, make)
     }
 
     async fn keep(&self, reaction: &Reaction, is_synced: bool) -> Result<(), String> {
         if reaction.state.is_final() {
-            self.metrics().reaction(reaction.state);
+            self.metrics.reaction(reaction.state);
         }
         let command = kept(reaction);
         // Later rows are stored after this one, so that no caller needs to wait for the disk.
         let kept = match is_synced {
             true => self.keep_behind(command, &reaction.rule).await,
-            false => self.store().later(command).await,
+            false => self.store.later(command).await,
         };
         kept.map_err(|error| error.to_string())
     }
 
     async fn tell(&self, tag: &str, data: Map) {
-        self.fire(tag, data).await;
+        self.events.fire(tag, data).await;
     }
 
     async fn call(self: &Arc<Self>, board: &Arc<Board>, at: usize, call: Call) -> (Outcome, bool) {
@@ -88,7 +88,7 @@ fn kept(reaction: &Reaction) -> Command {
 /// Stores that a chunk has begun, together with the given commands. When this returns, all of that
 /// is on the disk, and the effect may follow.
 async fn begin(
-    master: &Master,
+    reactor: &Reactor,
     board: &Board,
     at: usize,
     commands: Vec<Command>,
@@ -97,7 +97,7 @@ async fn begin(
         let reaction = board.begun(at).await;
         let mut all = vec![kept(&reaction)];
         all.extend(commands);
-        master.store().begin(Command::All(all)).await
+        reactor.store.begin(Command::All(all)).await
     };
     let done = begun.map_err(|error| error.to_string())?.done().await;
     let done = done.map_err(|error| error.to_string())?;
@@ -105,10 +105,10 @@ async fn begin(
         .map_or(Ok(()), |refusal| Err(refusal.to_string()))
 }
 
-impl Master {
+impl Reactor {
     /// Queues a reaction's row without waiting for the disk. A failure is logged.
     async fn keep_behind(&self, command: Command, rule: &str) -> Result<(), store::Error> {
-        let (begun, rule) = (self.store().begin(command).await?, rule.to_owned());
+        let (begun, rule) = (self.store.begin(command).await?, rule.to_owned());
         let kept = async move {
             let why = match begun.done().await {
                 Ok(applied) => applied.refusal().map(ToString::to_string),
@@ -136,7 +136,7 @@ impl Master {
             rule: rule.number(),
             sequence: event.sequence,
         };
-        let store = self.store().clone();
+        let store = self.store.clone();
         let known = match may_be_known {
             true => smol::unblock(move || store.reaction(place)).await,
             false => Ok(None),
@@ -162,21 +162,16 @@ impl Master {
             data: event.stamped(),
         });
         reactor::react(self, known, rule, &answered, turn).await;
-        self.metrics().reaction_seconds.since(event.at_ms);
+        self.metrics.reaction_seconds.since(event.at_ms);
         true
     }
 
     /// Publishes a job. It is done when every connected minion has accepted it, or, if another
     /// chunk depends on it, when all minions have returned.
-    pub(super) async fn react_local(
-        self: &Arc<Self>,
-        board: &Arc<Board>,
-        at: usize,
-        local: Local,
-    ) -> Outcome {
+    pub(super) async fn react_local(&self, board: &Arc<Board>, at: usize, local: Local) -> Outcome {
         let jid = board.jid(at).await;
         let asked = publish(local, &jid);
-        let user = self.opts().text("user").unwrap_or("root").to_owned();
+        let user = self.opts.text("user").unwrap_or("root").to_owned();
         let sent = match self.known_job(board, at, &jid).await {
             Ok(Some(whom)) => {
                 board.began(at);
@@ -189,7 +184,7 @@ impl Master {
             Ok(whom) => whom,
             Err(error) => return failed(error),
         };
-        let mut published = self.hand_out(&asked, &user, jid, whom);
+        let mut published = self.jobs.hand_out(&asked, &user, jid, whom);
         board.began(at);
         let is_needed = board.is_needed(at).await;
         let given_up = published.handed_out().await.to_vec();
@@ -202,7 +197,7 @@ impl Master {
     /// Returns the targets of a job that was begun before the master restarted: the minions that
     /// have not returned. They get the job again. They know its id, and do not execute it twice.
     async fn known_job(
-        self: &Arc<Self>,
+        &self,
         board: &Arc<Board>,
         at: usize,
         jid: &str,
@@ -210,7 +205,7 @@ impl Master {
         if !board.was_begun(at) {
             return Ok(None);
         }
-        let (store, jid) = (self.store().clone(), jid.to_owned());
+        let (store, jid) = (self.store.clone(), jid.to_owned());
         let left = smol::unblock(move || -> Result<Option<Vec<Id>>, store::Error> {
             let Some(job) = store.job(&jid)? else {
                 return Ok(None);
@@ -233,19 +228,18 @@ impl Master {
 
     /// Stores a job together with its reaction.
     async fn new_job(
-        self: &Arc<Self>,
+        &self,
         board: &Arc<Board>,
         at: usize,
         asked: &Publish,
         user: &str,
     ) -> Result<Recipients, String> {
-        let by_root = PillarMatch::Pattern;
-        let matched = self.matched(&asked.tgt, &asked.tgt_type, &asked.options, by_root);
-        let (minions, missing) = matched.await?;
+        let matched = self.jobs.matched(asked, PillarMatch::Pattern).await;
+        let (minions, missing) = matched?;
         let jid = asked.jid.clone().unwrap_or_default();
         let commands = job_commands(asked, user, &jid, &minions, &missing);
         begin(self, board, at, commands).await?;
-        let since = self.reactor().began.elapsed();
+        let since = self.began.elapsed();
         let patience = match board.has_needs(at).await {
             // The chunk has waited for another one. If that accepted a key, the key's minion is
             // about to connect.
@@ -279,9 +273,9 @@ impl Master {
             }
         }
         board.began(at);
-        let (master, jid) = (self.clone(), board.jid(at).await);
+        let (runners, jid) = (self.runners(), board.jid(at).await);
         let called = smol::unblock(move || {
-            let cx = master.runners_of_reactor();
+            let cx = runners.context(true);
             let Client {
                 is_wheel,
                 fun,

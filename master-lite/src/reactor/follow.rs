@@ -12,8 +12,7 @@ use smol::lock::Semaphore;
 use value::{Map, Value, log};
 use wire::tag::Tag;
 
-use super::lock;
-use crate::daemon::Master;
+use super::{Reactor, lock};
 use crate::store::{Command, Error, Event, Seen, Watch};
 
 /// The maximum number of events that are read from the log at a time.
@@ -51,7 +50,7 @@ impl Progress {
 
 /// A rule and its progress in the log.
 pub(super) struct Follower {
-    master: Arc<Master>,
+    reactor: Arc<Reactor>,
     rule: Rule,
     watch: Watch,
     progress: Arc<Mutex<Progress>>,
@@ -67,16 +66,16 @@ pub(super) struct Follower {
 
 impl Follower {
     /// Returns a follower that continues at the rule's cursor, or begins with the next event.
-    pub(super) async fn begin(master: Arc<Master>, rule: Rule) -> Result<Self, Error> {
-        let watch = master.store().watch();
+    pub(super) async fn begin(reactor: Arc<Reactor>, rule: Rule) -> Result<Self, Error> {
+        let watch = reactor.store.watch();
         let name = super::cursor(&rule);
-        let read = match master.store().cursor(&name)? {
+        let read = match reactor.store.cursor(&name)? {
             Some(read) => read,
             None => {
                 let read = watch.first().saturating_sub(1);
                 let sequence = Some(read);
-                master
-                    .store()
+                reactor
+                    .store
                     .apply(Command::Cursor { name, sequence })
                     .await?;
                 read
@@ -84,13 +83,13 @@ impl Follower {
         };
         let Limits {
             threads, waiting, ..
-        } = master.reactor().limits;
+        } = reactor.limits;
         let progress = Progress {
             read,
             ..Progress::default()
         };
         Ok(Self {
-            master,
+            reactor,
             rule,
             watch,
             progress: Arc::new(Mutex::new(progress)),
@@ -139,7 +138,7 @@ impl Follower {
 
     /// Reads some events of the log.
     async fn past(&mut self, from: u64, upto: u64) -> Result<(), Error> {
-        let store = self.master.store().clone();
+        let store = self.reactor.store.clone();
         let read = move || {
             let (first, _) = store.log()?;
             let events = store.events(from)?.take(PAST);
@@ -181,7 +180,7 @@ impl Follower {
             .with("state", "lost")
             .with("errors", Value::list([text.into()]))
             .with("generation", 1);
-        self.master.fire(ERROR, data).await;
+        self.reactor.events.fire(ERROR, data).await;
     }
 
     /// Takes an event, and spawns the reaction to it, which waits for its turn.
@@ -203,9 +202,9 @@ impl Follower {
             progress.open.insert(sequence);
             progress.read = sequence;
         }
-        self.master.metrics().reactions_waiting.up();
+        self.reactor.metrics.reactions_waiting.up();
         let (ended, before) = self.behind(&event);
-        let (master, rule) = (self.master.clone(), self.rule.clone());
+        let (reactor, rule) = (self.reactor.clone(), self.rule.clone());
         let (progress, turns) = (self.progress.clone(), self.turns.clone());
         let may_be_known = sequence < self.watch.first();
         let work = async move {
@@ -214,14 +213,14 @@ impl Follower {
                 let _ = before.recv().await;
             }
             let turn = turns.acquire_arc().await;
-            let turn = Arc::new((turn, master.reactor().turns.acquire_arc().await));
-            while !master.react(&rule, &event, may_be_known, &turn).await {
+            let turn = Arc::new((turn, reactor.turns.acquire_arc().await));
+            while !reactor.react(&rule, &event, may_be_known, &turn).await {
                 pause(BREATH).await;
             }
             let mut progress = lock(&progress);
             progress.open.remove(&sequence);
             progress.done += 1;
-            master.metrics().reactions_waiting.down();
+            reactor.metrics.reactions_waiting.down();
             drop((ended, room));
         };
         smol::spawn(work).detach();
@@ -231,7 +230,7 @@ impl Follower {
     /// as in Salt, and all events while another master is the leader.
     fn is_wanted(&self, event: &Event) -> bool {
         let is_own = reactor::is_own(&event.data);
-        self.rule.matches(&event.tag) && !is_own && self.master.reactor().is_leader()
+        self.rule.matches(&event.tag) && !is_own && self.reactor.is_leader()
     }
 
     /// Returns the channel that reports the end of this event to the minion's next event, and the
@@ -264,10 +263,7 @@ impl Follower {
         if cursor != written && at.elapsed() >= CURSOR_EVERY {
             self.written = (cursor, Instant::now());
             let (name, sequence) = (super::cursor(&self.rule), Some(cursor));
-            let kept = self
-                .master
-                .store()
-                .later(Command::Cursor { name, sequence });
+            let kept = self.reactor.store.later(Command::Cursor { name, sequence });
             if let Err(error) = kept.await {
                 log::error(format_args!("{error}"));
             }
@@ -282,7 +278,7 @@ impl Follower {
 
     /// Removes the oldest reactions. Reactions that did not succeed have a separate limit.
     async fn prune(&self, cursor: u64) -> Result<(), Error> {
-        let (store, number) = (self.master.store().clone(), self.rule.number());
+        let (store, number) = (self.reactor.store.clone(), self.rule.number());
         let old = smol::unblock(move || {
             let (mut good, mut bad) = (0, 0);
             let mut old = Vec::new();
@@ -300,8 +296,8 @@ impl Follower {
         });
         for place in old.await? {
             let row = None;
-            self.master
-                .store()
+            self.reactor
+                .store
                 .later(Command::Reaction { place, row })
                 .await?;
         }

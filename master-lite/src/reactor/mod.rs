@@ -21,8 +21,11 @@ use smol::lock::Semaphore;
 use state::opts::Opts;
 use value::{Map, log};
 
-use crate::daemon::Master;
-use crate::store::{Command, Error, Event};
+use crate::events::Events;
+use crate::jobs::Jobs;
+use crate::metrics::Metrics;
+use crate::runs::{Runners, Runs};
+use crate::store::{Command, Error, Event, Store};
 
 /// The maximum number of reactions of all rules that run at a time. Each may take a thread.
 const AT_ONCE: usize = 256;
@@ -36,8 +39,14 @@ const SETTINGS: Place = Place {
     sequence: 0,
 };
 
-/// The state that all rules share.
+/// The reactor: its rules, and the state that they share.
 pub(crate) struct Reactor {
+    opts: Arc<Opts>,
+    store: Store,
+    events: Events,
+    metrics: Arc<Metrics>,
+    jobs: Jobs,
+    runs: Runs,
     rules: Mutex<Vec<(Rule, smol::Task<()>)>>,
     is_leader: AtomicBool,
     is_observing: AtomicBool,
@@ -56,18 +65,14 @@ pub(crate) fn cursor(rule: &Rule) -> String {
     format!("{CURSOR}{:016x}", rule.number())
 }
 
-impl std::fmt::Debug for Reactor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reactor").finish_non_exhaustive()
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Reactor {
-    pub(crate) fn new(opts: &Opts) -> Self {
+    pub(crate) fn new(metrics: Arc<Metrics>, runs: Runs) -> Self {
+        let (opts, jobs) = (runs.opts.clone(), runs.jobs.clone());
+        let (store, events) = (runs.store.clone(), runs.events.clone());
         Self {
             rules: Mutex::default(),
             is_leader: AtomicBool::new(true),
@@ -76,7 +81,13 @@ impl Reactor {
             turns: Arc::new(Semaphore::new(AT_ONCE)),
             began: Instant::now(),
             templates: Templates::default(),
-            limits: Limits::of(opts),
+            limits: Limits::of(&opts),
+            opts,
+            store,
+            events,
+            metrics,
+            jobs,
+            runs,
         }
     }
 
@@ -96,30 +107,29 @@ impl Reactor {
         self.is_leader.store(is_leader, Ordering::Relaxed);
     }
 
-    /// Returns whether reactions are only observed and not executed.
-    pub(crate) fn is_observing(&self) -> bool {
-        self.is_observing.load(Ordering::Relaxed)
+    /// Returns the runners, which may use this reactor.
+    pub(crate) fn runners(self: &Arc<Self>) -> Runners {
+        Runners {
+            runs: self.runs.clone(),
+            reactor: self.clone(),
+        }
     }
-}
 
-impl Master {
     /// Begins to follow the rules of the configuration.
     ///
     /// # Errors
     /// Returns an error if the store cannot be used.
-    pub(crate) async fn begin_reactor(self: &Arc<Self>) -> Result<(), Error> {
-        let (rules, faults) = reactor::rules(self.opts());
+    pub(crate) async fn begin(self: &Arc<Self>) -> Result<(), Error> {
+        let (rules, faults) = reactor::rules(&self.opts);
         for fault in faults {
             log::error(format_args!("{fault}"));
         }
         self.forget_rules(&rules).await?;
-        let settings = self.store().reaction(SETTINGS)?.unwrap_or_default();
+        let settings = self.store.reaction(SETTINGS)?.unwrap_or_default();
         let is_observing = settings
             .get("enforce")
             .is_some_and(|enforce| !enforce.is_true());
-        self.reactor()
-            .is_observing
-            .store(is_observing, Ordering::Relaxed);
+        self.is_observing.store(is_observing, Ordering::Relaxed);
         for rule in rules {
             self.follow_rule(rule).await?;
         }
@@ -129,18 +139,16 @@ impl Master {
     /// Removes the cursors and old reactions of rules that do not exist any more. If such a rule is
     /// added again, it begins with new events, and does not react to those of the last week.
     async fn forget_rules(&self, rules: &[Rule]) -> Result<(), Error> {
-        for name in self.store().cursors()? {
+        for name in self.store.cursors()? {
             let is_ours = name.starts_with(CURSOR);
             if is_ours && !rules.iter().any(|rule| cursor(rule) == name) {
                 let sequence = None;
-                self.store()
-                    .apply(Command::Cursor { name, sequence })
-                    .await?;
+                self.store.apply(Command::Cursor { name, sequence }).await?;
             }
         }
-        let (first, _) = self.store().log()?;
+        let (first, _) = self.store.log()?;
         let old: Vec<Place> = {
-            let all = self.store().reactions(None)?;
+            let all = self.store.reactions(None)?;
             let places = all.map(|reaction| Ok(reaction?.0));
             let places = places.collect::<Result<Vec<Place>, Error>>()?;
             let is_known = |place: &Place| rules.iter().any(|rule| rule.number() == place.rule);
@@ -151,7 +159,7 @@ impl Master {
             old.collect()
         };
         for place in old {
-            self.store()
+            self.store
                 .later(Command::Reaction { place, row: None })
                 .await?;
         }
@@ -162,7 +170,7 @@ impl Master {
     async fn follow_rule(self: &Arc<Self>, rule: Rule) -> Result<(), Error> {
         let follower = follow::Follower::begin(self.clone(), rule.clone()).await?;
         let task = smol::spawn(follower.run());
-        lock(&self.reactor().rules).push((rule, task));
+        lock(&self.rules).push((rule, task));
         Ok(())
     }
 
@@ -171,7 +179,7 @@ impl Master {
     /// # Errors
     /// Returns an error if the store cannot be used.
     pub(crate) async fn add_rule(self: &Arc<Self>, rule: Rule) -> Result<bool, Error> {
-        let mut known = self.reactor().rules().into_iter();
+        let mut known = self.rules().into_iter();
         if known.any(|known| known.glob == rule.glob) {
             return Ok(false);
         }
@@ -186,7 +194,7 @@ impl Master {
     /// Returns an error if the store cannot be used.
     pub(crate) async fn delete_rule(&self, glob: &str) -> Result<bool, Error> {
         let taken = {
-            let mut rules = lock(&self.reactor().rules);
+            let mut rules = lock(&self.rules);
             let at = rules.iter().position(|(rule, _)| rule.glob == glob);
             at.map(|at| rules.remove(at))
         };
@@ -195,9 +203,7 @@ impl Master {
         };
         task.cancel().await;
         let (name, sequence) = (cursor(&rule), None);
-        self.store()
-            .apply(Command::Cursor { name, sequence })
-            .await?;
+        self.store.apply(Command::Cursor { name, sequence }).await?;
         Ok(true)
     }
 
@@ -209,10 +215,8 @@ impl Master {
     pub(crate) async fn enforce(&self, enforce: bool) -> Result<(), Error> {
         let row = Some(Map::new().with("enforce", enforce));
         let place = SETTINGS;
-        self.store().apply(Command::Reaction { place, row }).await?;
-        self.reactor()
-            .is_observing
-            .store(!enforce, Ordering::Relaxed);
+        self.store.apply(Command::Reaction { place, row }).await?;
+        self.is_observing.store(!enforce, Ordering::Relaxed);
         Ok(())
     }
 
@@ -222,7 +226,7 @@ impl Master {
     /// Returns an error if the store cannot be used.
     pub(crate) async fn forget_reaction(&self, place: Place) -> Result<(), Error> {
         let forget = Command::Reaction { place, row: None };
-        self.store().apply(forget).await.map(|_| ())
+        self.store.apply(forget).await.map(|_| ())
     }
 
     /// Reacts to an event again, with the rule's current files, and waits for the end. Returns
@@ -240,17 +244,17 @@ impl Master {
             sequence: event.sequence,
         };
         let known = |row: Option<Map>| row.and_then(|row| Reaction::of_row(place, &row));
-        let before = known(self.store().reaction(place)?);
+        let before = known(self.store.reaction(place)?);
         if before.is_some_and(|before| !before.state.is_final()) {
             return Ok(None);
         }
         self.forget_reaction(place).await?;
         let own = Arc::new(Semaphore::new(1)).acquire_arc().await;
-        let turn = Arc::new((own, self.reactor().turns.acquire_arc().await));
+        let turn = Arc::new((own, self.turns.acquire_arc().await));
         self.react(rule, &Arc::new(event.clone()), false, &turn)
             .await;
         // Rows that were queued without a sync are on the disk when this command is.
-        self.store().apply(Command::All(Vec::new())).await?;
-        Ok(known(self.store().reaction(place)?))
+        self.store.apply(Command::All(Vec::new())).await?;
+        Ok(known(self.store.reaction(place)?))
     }
 }

@@ -5,7 +5,7 @@ use state::module::Error;
 use value::{Map, Value};
 use wire::Id;
 
-use super::{master, matching, unreadable};
+use super::{matching, runs, unreadable};
 use crate::store::{Cache, Change, Command};
 
 state::exec_module! {
@@ -121,10 +121,10 @@ fn everybody(tgt: Value) -> Value {
 }
 
 fn remembered(cx: &Exec, what: Cache, tgt: Value, tgt_type: &str) -> Result<Value, Error> {
-    let master = master(cx)?;
+    let runs = runs(cx)?;
     let mut found = Map::new();
-    for id in matching(master, &everybody(tgt), tgt_type)? {
-        let cached = master.store().cached(what, &id).map_err(unreadable)?;
+    for id in matching(runs, &everybody(tgt), tgt_type)? {
+        let cached = runs.store.cached(what, &id).map_err(unreadable)?;
         found.insert(id.as_str(), cached.unwrap_or_default());
     }
     Ok(found.into())
@@ -150,12 +150,12 @@ fn forgotten(
     tgt_type: &str,
     change: &Change,
 ) -> Result<Value, Error> {
-    let master = master(cx)?;
+    let runs = runs(cx)?;
     if !tgt.is_true() {
         return Ok(false.into());
     }
-    for id in matching(master, tgt, tgt_type)? {
-        let Some(key) = master.store().key(&id).map_err(unreadable)? else {
+    for id in matching(runs, tgt, tgt_type)? {
+        let Some(key) = runs.store.key(&id).map_err(unreadable)? else {
             continue;
         };
         for what in caches {
@@ -165,7 +165,7 @@ fn forgotten(
                 what: *what,
                 change: change.clone(),
             };
-            master.store().apply_blocking(command).map_err(unreadable)?;
+            runs.store.apply_blocking(command).map_err(unreadable)?;
         }
     }
     Ok(true.into())
@@ -215,7 +215,7 @@ fn clear_all(cx: &Exec, args: ClearAll) -> Result<Value, Error> {
 }
 
 fn list(cx: &Exec, args: List) -> Result<Value, Error> {
-    let all = master(cx)?.store().all_cached(bank(&args.bank)?);
+    let all = runs(cx)?.store.all_cached(bank(&args.bank)?);
     let ids = all.map_err(unreadable)?.map(|entry| {
         let (key, _) = entry.map_err(unreadable)?;
         Ok(Value::from(key.id.as_str()))
@@ -228,6 +228,6 @@ fn fetch(cx: &Exec, args: Fetch) -> Result<Value, Error> {
     let Ok(id) = args.key.parse::<Id>() else {
         return Ok(Map::new().into());
     };
-    let cached = master(cx)?.store().cached(what, &id).map_err(unreadable)?;
+    let cached = runs(cx)?.store.cached(what, &id).map_err(unreadable)?;
     Ok(cached.unwrap_or_default().into())
 }

@@ -5,9 +5,8 @@ use state::module::Error;
 use value::glob::fnmatch;
 use value::{Map, Value, jid};
 
-use super::{master, unreadable};
-use crate::daemon::Master;
-use crate::store::Job;
+use super::{runs, unreadable};
+use crate::store::{Job, Store};
 
 state::exec_module! {
     /// The jobs of the minions, and their returns.
@@ -148,9 +147,9 @@ fn listed(job: &Job) -> Map {
 
 /// Returns a job with its minions and their returns. For an unknown job, the result has Salt's
 /// error message.
-fn whole(master: &Master, jid: &str) -> Result<Map, Error> {
+fn whole(store: &Store, jid: &str) -> Result<Map, Error> {
     let mut result = Map::new();
-    for returned in master.store().returns(jid).map_err(unreadable)? {
+    for returned in store.returns(jid).map_err(unreadable)? {
         let returned = returned.map_err(unreadable)?;
         let kept = ["return", "retcode", "success", "out"];
         let kept = kept
@@ -158,9 +157,9 @@ fn whole(master: &Master, jid: &str) -> Result<Map, Error> {
             .filter_map(|key| Some((key, returned.data.get(key)?.clone())));
         result.insert(returned.id.as_str(), kept.collect::<Map>());
     }
-    let mut shown = match master.store().job(jid).map_err(unreadable)? {
+    let mut shown = match store.job(jid).map_err(unreadable)? {
         Some(job) => {
-            let job = told(master, job)?;
+            let job = told(store, job)?;
             let minions = job.minions.iter().map(|id| Value::from(id.as_str()));
             instance(&job).with("Minions", Value::list(minions))
         }
@@ -171,11 +170,11 @@ fn whole(master: &Master, jid: &str) -> Result<Map, Error> {
 }
 
 /// Completes a job without a load, which a minion started itself, from the first return.
-fn told(master: &Master, mut job: Job) -> Result<Job, Error> {
+fn told(store: &Store, mut job: Job) -> Result<Job, Error> {
     if !job.load.is_empty() {
         return Ok(job);
     }
-    let mut returns = master.store().returns(&job.jid).map_err(unreadable)?;
+    let mut returns = store.returns(&job.jid).map_err(unreadable)?;
     if let Some(returned) = returns.next() {
         let returned = returned.map_err(unreadable)?;
         let of = |key: &str| returned.data.get(key).cloned().unwrap_or_default();
@@ -188,11 +187,11 @@ fn told(master: &Master, mut job: Job) -> Result<Job, Error> {
     Ok(job)
 }
 
-fn all(master: &Master) -> Result<Vec<Job>, Error> {
-    let jobs = master.store().jobs().map_err(unreadable)?;
+fn all(store: &Store) -> Result<Vec<Job>, Error> {
+    let jobs = store.jobs().map_err(unreadable)?;
     let mut jobs = jobs.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
     for job in &mut jobs {
-        *job = told(master, job.clone())?;
+        *job = told(store, job.clone())?;
     }
     value::sorted::sort_by_key(&mut jobs, |job| job.jid.clone());
     Ok(jobs)
@@ -212,7 +211,7 @@ fn list_jobs(cx: &Exec, args: ListJobs) -> Result<Value, Error> {
     let start = digits("start_time", args.start_time.as_ref())?;
     let end = digits("end_time", args.end_time.as_ref())?;
     let mut found = Map::new();
-    for job in all(master(cx)?)? {
+    for job in all(&runs(cx)?.store)? {
         let early = start.as_ref().is_some_and(|start| job.jid < *start);
         let late = end
             .as_ref()
@@ -268,7 +267,7 @@ fn is_like(value: Option<&Value>, globs: Option<&Value>) -> bool {
 
 fn list_jobs_filter(cx: &Exec, args: ListJobsFilter) -> Result<Value, Error> {
     let count = usize::try_from(args.count).unwrap_or_default();
-    let mut jobs = all(master(cx)?)?;
+    let mut jobs = all(&runs(cx)?.store)?;
     let is_question =
         |job: &Job| job.load.get("fun").and_then(Value::as_str) == Some("saltutil.find_job");
     jobs.retain(|job| !args.filter_find_job || !is_question(job));
@@ -281,7 +280,7 @@ fn list_jobs_filter(cx: &Exec, args: ListJobsFilter) -> Result<Value, Error> {
 fn list_job(cx: &Exec, args: ListJob) -> Result<Value, Error> {
     let jid = args.jid.to_text();
     let mut shown = Map::new().with("jid", jid.as_str());
-    shown.update(whole(master(cx)?, &jid)?);
+    shown.update(whole(&runs(cx)?.store, &jid)?);
     Ok(shown.into())
 }
 
@@ -290,13 +289,13 @@ fn print_job(cx: &Exec, args: PrintJob) -> Result<Value, Error> {
     let jids = args.jid.as_list().unwrap_or(&one);
     let mut shown = Map::new();
     for jid in jids.iter().map(Value::to_text) {
-        shown.insert(jid.as_str(), whole(master(cx)?, &jid)?);
+        shown.insert(jid.as_str(), whole(&runs(cx)?.store, &jid)?);
     }
     Ok(shown.into())
 }
 
 fn lookup_jid(cx: &Exec, args: LookupJid) -> Result<Value, Error> {
-    let job = whole(master(cx)?, &args.jid.to_text())?;
+    let job = whole(&runs(cx)?.store, &args.jid.to_text())?;
     let part = |key: &str| job.get(key).cloned().unwrap_or_default();
     let (result, minions) = (part("Result"), part("Minions"));
     let mut found = Map::new();
@@ -320,7 +319,7 @@ fn lookup_jid(cx: &Exec, args: LookupJid) -> Result<Value, Error> {
 }
 
 fn exit_success(cx: &Exec, args: ExitSuccess) -> Result<Value, Error> {
-    let job = whole(master(cx)?, &args.jid.to_text())?;
+    let job = whole(&runs(cx)?.store, &args.jid.to_text())?;
     let result = job.get("Result").and_then(Value::as_map);
     let minions = job.get("Minions").and_then(Value::as_list);
     let mut found: Map = minions
@@ -336,8 +335,8 @@ fn exit_success(cx: &Exec, args: ExitSuccess) -> Result<Value, Error> {
 }
 
 fn last_run(cx: &Exec, args: LastRun) -> Result<Value, Error> {
-    let master = master(cx)?;
-    let jobs = all(master)?;
+    let store = &runs(cx)?.store;
+    let jobs = all(store)?;
     let last = jobs.iter().rev().find(|job| {
         let shown = listed(job);
         has_metadata(&shown, args.metadata.as_ref())
@@ -345,15 +344,16 @@ fn last_run(cx: &Exec, args: LastRun) -> Result<Value, Error> {
             && is_like(shown.get("Target"), args.target.as_ref())
     });
     match last {
-        Some(job) => Ok(Map::new().with(&job.jid, whole(master, &job.jid)?).into()),
+        Some(job) => Ok(Map::new().with(&job.jid, whole(store, &job.jid)?).into()),
         None => Ok(false.into()),
     }
 }
 
 fn active(cx: &Exec, _args: Active) -> Result<Value, Error> {
-    let master = master(cx)?;
-    let ids: Vec<String> = master
-        .minions()
+    let runs = runs(cx)?;
+    let ids: Vec<String> = runs
+        .jobs
+        .minions
         .ids()
         .iter()
         .map(ToString::to_string)
@@ -370,7 +370,7 @@ fn active(cx: &Exec, _args: Active) -> Result<Value, Error> {
             let running = Value::Map(Map::new().with(&answer.id, pid));
             let shown = jobs.entry(jid.as_str(), || {
                 let load = job.as_map().cloned().unwrap_or_default();
-                started(master, &jid, load).into()
+                started(&runs.store, &jid, load).into()
             });
             let shown = shown
                 .as_map_mut()
@@ -384,14 +384,14 @@ fn active(cx: &Exec, _args: Active) -> Result<Value, Error> {
 }
 
 /// Returns a running job, with the minions that have returned already.
-fn started(master: &Master, jid: &str, load: Map) -> Map {
+fn started(store: &Store, jid: &str, load: Map) -> Map {
     let job = Job {
         jid: jid.to_owned(),
         load,
         minions: Vec::new(),
         at_ms: 0,
     };
-    let returned = master.store().returns(jid).into_iter().flatten();
+    let returned = store.returns(jid).into_iter().flatten();
     let returned = returned
         .filter_map(Result::ok)
         .map(|returned| Value::from(returned.id.as_str()));

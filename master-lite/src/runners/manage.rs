@@ -5,8 +5,7 @@ use state::module::Error;
 use value::{Map, Value};
 use wire::{Id, Publish};
 
-use super::{master, matching};
-use crate::daemon::Master;
+use super::{matching, runs};
 use crate::jobs::JobEvent;
 
 /// The Salt version that this master behaves like. Minions' versions are compared to it.
@@ -183,10 +182,10 @@ fn asked(
         options: Map::new(),
     };
     let user = cx.opts().text("user").unwrap_or("root");
-    let master = master(cx)?;
+    let runs = runs(cx)?;
     let (mut up, mut down) = (Vec::new(), Vec::new());
     smol::block_on(async {
-        let mut published = master.publish(job, user).await?;
+        let mut published = runs.jobs.publish(job, user).await?;
         // No deadline: the wait for each minion ends (`timeout`, `gather_job_timeout`).
         while let Some(came) = published.next().await {
             match came {
@@ -225,12 +224,12 @@ fn up(cx: &Exec, args: Up) -> Result<Value, Error> {
 fn down(cx: &Exec, args: Down) -> Result<Value, Error> {
     let answers = asked(cx, "test.ping", args.tgt, args.tgt_type, args.timeout)?;
     if args.removekeys {
-        let master = master(cx)?;
+        let runs = runs(cx)?;
         for id in &answers.down {
             let glob = Map::new()
                 .with("match", id.as_str())
                 .with("__kwarg__", true);
-            let deleted = smol::block_on(master.wheel("key.delete", vec![glob.into()]));
+            let deleted = smol::block_on(runs.wheel.key("key.delete", vec![glob.into()]));
             deleted.map_err(Error::refused)?;
         }
     }
@@ -284,11 +283,11 @@ fn by_presence(
         let problem = "the addresses of minions are not stored".to_owned();
         return Err(Error::argument("show_ip", problem));
     }
-    let master: &Master = master(cx)?;
-    let ids = matching(master, &"*".into(), "glob")?;
+    let runs = runs(cx)?;
+    let ids = matching(runs, &"*".into(), "glob")?;
     let found = ids
         .into_iter()
-        .filter(|id| master.minions().get(id).is_some() == there && is_listed(id, subset));
+        .filter(|id| runs.jobs.minions.get(id).is_some() == there && is_listed(id, subset));
     Ok(names(found.map(|id| id.to_string())))
 }
 

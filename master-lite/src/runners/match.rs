@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use super::{master, matching};
+use super::{matching, runs};
 
 state::exec_module! {
     /// Match targets.
@@ -21,7 +21,7 @@ state::exec_module! {
 
 fn compound_matches(cx: &Exec, args: CompoundMatches) -> Result<Value, Error> {
     // A target that cannot be parsed matches no minion, as in Salt.
-    let matched = matching(master(cx)?, &args.expr, "compound_pillar_exact").unwrap_or_default();
+    let matched = matching(runs(cx)?, &args.expr, "compound_pillar_exact").unwrap_or_default();
     let is_matched = matched.iter().any(|id| id.as_str() == args.minion_id);
     let res = match is_matched {
         true => Value::from(args.minion_id),

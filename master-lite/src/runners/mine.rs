@@ -5,7 +5,7 @@ use state::module::Error;
 use value::{Map, Value};
 use wire::MineGet;
 
-use super::master;
+use super::runs;
 
 state::exec_module! {
     /// The data that minions share.
@@ -31,7 +31,7 @@ fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
         fun: fun.clone(),
         exclude_minion: false,
     };
-    let mut found = master(cx)?.mined(None, &asked).map_err(Error::refused)?;
+    let mut found = runs(cx)?.data.mined(None, &asked).map_err(Error::refused)?;
     match fun.first() {
         Some(only) if !several => Ok(found.remove(only).unwrap_or_else(|| Map::new().into())),
         _ => Ok(found.into()),

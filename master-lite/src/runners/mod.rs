@@ -9,7 +9,8 @@ use value::Value;
 use value::target::How;
 use wire::Id;
 
-use crate::daemon::Master;
+use crate::reactor::Reactor;
+use crate::runs::{Runners, Runs};
 
 mod cache;
 mod doc;
@@ -46,16 +47,29 @@ pub(crate) static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry {
     ..modules::REGISTRY
 });
 
-/// Returns the master that runs this runner.
-fn master(cx: &Exec) -> Result<&Arc<Master>, Error> {
+fn runners(cx: &Exec) -> Result<&Runners, Error> {
     let any = cx.shared.targets.as_any();
-    any.and_then(|any| any.downcast_ref())
-        .ok_or_else(|| Error::refused("This function needs a master.".to_owned()))
+    any.and_then(|any| any.downcast_ref()).ok_or_else(no_master)
+}
+
+fn no_master() -> Error {
+    Error::refused("This function needs a master.".to_owned())
+}
+
+/// Returns the services of the master that runs this runner.
+fn runs(cx: &Exec) -> Result<&Runs, Error> {
+    Ok(&runners(cx)?.runs)
+}
+
+/// Returns the reactor of the master that runs this runner.
+fn reactor_of(cx: &Exec) -> Result<Arc<Reactor>, Error> {
+    let reactor = runners(cx)?.reactor.clone();
+    reactor.downcast().map_err(|_| no_master())
 }
 
 /// Returns the accepted minions that match a target.
-fn matching(master: &Master, tgt: &Value, tgt_type: &str) -> Result<Vec<Id>, Error> {
-    let matched = master.matching(tgt, tgt_type, How::default());
+fn matching(runs: &Runs, tgt: &Value, tgt_type: &str) -> Result<Vec<Id>, Error> {
+    let matched = runs.jobs.targets.matching(tgt, tgt_type, How::default());
     Ok(matched.map_err(Error::refused)?.0)
 }
 

@@ -5,7 +5,7 @@ use state::module::Error;
 use value::{Map, Value};
 use wire::{Id, Pillar};
 
-use super::{master, unreadable};
+use super::{runs, unreadable};
 use crate::store::Cache;
 
 state::exec_module! {
@@ -21,7 +21,7 @@ state::exec_module! {
 }
 
 fn show_pillar(cx: &Exec, args: ShowPillar) -> Result<Value, Error> {
-    let master = master(cx)?;
+    let runs = runs(cx)?;
     let text = |key: &str| {
         let value = args.kwargs.get(key).filter(|value| value.is_true());
         value.map(Value::to_text)
@@ -33,7 +33,7 @@ fn show_pillar(cx: &Exec, args: ShowPillar) -> Result<Value, Error> {
     let id: Id = name
         .parse()
         .map_err(|_| Error::argument("minion", format!("invalid minion id {name:?}")))?;
-    let grains = master.store().cached(Cache::Grains, &id);
+    let grains = runs.store.cached(Cache::Grains, &id);
     let grains = grains.map_err(unreadable)?;
     let asked = Pillar {
         saltenv: text("saltenv"),
@@ -43,6 +43,6 @@ fn show_pillar(cx: &Exec, args: ShowPillar) -> Result<Value, Error> {
         pillar_override: Map::new(),
         secrets: false,
     };
-    let pillar = smol::block_on(master.pillars().compile(&id, asked));
+    let pillar = smol::block_on(runs.data.pillars.compile(&id, asked));
     pillar.map(Value::Map).map_err(Error::refused)
 }

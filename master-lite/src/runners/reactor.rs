@@ -5,10 +5,9 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use super::{master, unreadable};
-use crate::daemon::Master;
-use crate::reactor::cursor;
-use crate::store::{self, Event};
+use super::{reactor_of, runs, unreadable};
+use crate::reactor::{Reactor, cursor};
+use crate::store::{self, Event, Store};
 
 state::exec_module! {
     /// Rules that react to events.
@@ -99,7 +98,7 @@ state::exec_module! {
 }
 
 fn list(cx: &Exec, _args: List) -> Result<Value, Error> {
-    let rules = master(cx)?.reactor().rules();
+    let rules = reactor_of(cx)?.rules();
     Ok(Value::list(rules.iter().map(Rule::shown)))
 }
 
@@ -110,7 +109,7 @@ fn said(status: bool, comment: &str) -> Value {
 
 fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
     let rule = Rule::new(&args.event, &args.reactors);
-    let added = smol::block_on(master(cx)?.add_rule(rule));
+    let added = smol::block_on(reactor_of(cx)?.add_rule(rule));
     Ok(match added.map_err(unreadable)? {
         true => said(true, "Reactor added."),
         false => said(false, "Reactor already exists."),
@@ -118,7 +117,7 @@ fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
 }
 
 fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
-    let deleted = smol::block_on(master(cx)?.delete_rule(&args.event));
+    let deleted = smol::block_on(reactor_of(cx)?.delete_rule(&args.event));
     Ok(match deleted.map_err(unreadable)? {
         true => said(true, "Reactor deleted."),
         false => said(false, "Reactor does not exists."),
@@ -126,28 +125,28 @@ fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
 }
 
 fn is_leader(cx: &Exec, _args: IsLeader) -> Result<Value, Error> {
-    Ok(master(cx)?.reactor().is_leader().into())
+    Ok(reactor_of(cx)?.is_leader().into())
 }
 
 fn set_leader(cx: &Exec, args: SetLeader) -> Result<Value, Error> {
-    let reactor = master(cx)?.reactor();
+    let reactor = reactor_of(cx)?;
     reactor.set_leader(args.value);
     Ok(reactor.is_leader().into())
 }
 
 fn enforce(cx: &Exec, args: Enforce) -> Result<Value, Error> {
-    let master = master(cx)?;
+    let reactor = reactor_of(cx)?;
     if let Some(value) = args.value {
-        smol::block_on(master.enforce(value)).map_err(unreadable)?;
+        smol::block_on(reactor.enforce(value)).map_err(unreadable)?;
     }
-    Ok((!master.reactor().is_observing()).into())
+    Ok((!reactor.is_observing()).into())
 }
 
 /// Returns all stored reactions, the newest first.
-fn kept(master: &Master) -> Result<Vec<Reaction>, Error> {
+fn kept(store: &Store) -> Result<Vec<Reaction>, Error> {
     let read = || -> Result<Vec<Reaction>, store::Error> {
         let mut kept = Vec::new();
-        for reaction in master.store().reactions(None)? {
+        for reaction in store.reactions(None)? {
             let (place, row) = reaction?;
             kept.extend(Reaction::of_row(place, &row));
         }
@@ -165,41 +164,41 @@ fn shown<'a>(reactions: impl Iterator<Item = &'a Reaction>) -> Value {
 }
 
 fn history(cx: &Exec, args: History) -> Result<Value, Error> {
-    let kept = kept(master(cx)?)?;
+    let kept = kept(&runs(cx)?.store)?;
     let of_rule = |one: &&Reaction| args.rule.as_ref().is_none_or(|rule| *rule == one.rule);
     let count = usize::try_from(args.count).unwrap_or_default();
     Ok(shown(kept.iter().filter(of_rule).take(count)))
 }
 
 fn failed(cx: &Exec, args: Failed) -> Result<Value, Error> {
-    let master = master(cx)?;
-    let mut failed = kept(master)?;
+    let mut failed = kept(&runs(cx)?.store)?;
+    let reactor = reactor_of(cx)?;
     failed.retain(|one| matches!(one.state, State::Failed | State::Unknown | State::Stopped));
     let is_meant = |one: &&Reaction| match &args.clear {
         Value::Int(sequence) => u64::try_from(*sequence) == Ok(one.place.sequence),
         other => other.is_true(),
     };
     for one in failed.iter().filter(is_meant) {
-        smol::block_on(master.forget_reaction(one.place)).map_err(unreadable)?;
+        smol::block_on(reactor.forget_reaction(one.place)).map_err(unreadable)?;
     }
     failed.retain(|one| !is_meant(&one));
     Ok(shown(failed.iter()))
 }
 
 fn explain(cx: &Exec, args: Explain) -> Result<Value, Error> {
-    let master = master(cx)?;
+    let (store, reactor) = (&runs(cx)?.store, reactor_of(cx)?);
     let found = match &args.event {
-        Value::Int(sequence) => event(master, *sequence)?,
-        tag => newest(master, &tag.to_text())?,
+        Value::Int(sequence) => event(store, *sequence)?,
+        tag => newest(store, &tag.to_text())?,
     };
     let Some(event) = found else {
-        let rules = matching(master, &args.event.to_text());
+        let rules = matching(&reactor, &args.event.to_text());
         let text = "the log has no such event; these rules match the tag";
         return Ok(Map::new().with("comment", text).with("rules", rules).into());
     };
-    let rules = master.reactor().rules();
+    let rules = reactor.rules();
     let rules = rules.iter().map(|rule| {
-        let answer = explained(master, rule, &event)?;
+        let answer = explained(store, rule, &event)?;
         Ok::<_, Error>((rule.glob.as_str(), answer))
     });
     let rules: Map = rules
@@ -214,14 +213,14 @@ fn explain(cx: &Exec, args: Explain) -> Result<Value, Error> {
         .into())
 }
 
-fn matching(master: &Master, tag: &str) -> Value {
-    let rules = master.reactor().rules();
+fn matching(reactor: &Reactor, tag: &str) -> Value {
+    let rules = reactor.rules();
     let matching = rules.iter().filter(|rule| rule.matches(tag));
     Value::list(matching.map(Rule::shown))
 }
 
 /// Returns the reaction of a rule to an event, or the reason why there is none.
-fn explained(master: &Master, rule: &Rule, event: &Event) -> Result<Value, Error> {
+fn explained(store: &Store, rule: &Rule, event: &Event) -> Result<Value, Error> {
     let place = Place {
         rule: rule.number(),
         sequence: event.sequence,
@@ -229,14 +228,14 @@ fn explained(master: &Master, rule: &Rule, event: &Event) -> Result<Value, Error
     if !rule.matches(&event.tag) {
         return Ok("its pattern does not match the tag".into());
     }
-    if let Some(row) = master.store().reaction(place).map_err(unreadable)? {
+    if let Some(row) = store.reaction(place).map_err(unreadable)? {
         let reaction = Reaction::of_row(place, &row);
         return Ok(reaction.map(|one| one.shown()).unwrap_or_default().into());
     }
     if reactor::is_own(&event.data) {
         return Ok("the event was sent by the reactor itself".into());
     }
-    let read = master.store().cursor(&cursor(rule)).map_err(unreadable)?;
+    let read = store.cursor(&cursor(rule)).map_err(unreadable)?;
     Ok(match read.unwrap_or_default() >= event.sequence {
         true => {
             "the rule did not exist yet, this master was not the leader, or the event is too old"
@@ -246,21 +245,21 @@ fn explained(master: &Master, rule: &Rule, event: &Event) -> Result<Value, Error
     .into())
 }
 
-fn event(master: &Master, sequence: i64) -> Result<Option<Event>, Error> {
+fn event(store: &Store, sequence: i64) -> Result<Option<Event>, Error> {
     let sequence = u64::try_from(sequence).unwrap_or_default();
-    master.store().event(sequence).map_err(unreadable)
+    store.event(sequence).map_err(unreadable)
 }
 
 /// The maximum number of events that are searched for a tag.
 const LOOKED_THROUGH: u64 = 10_000;
 
 /// Returns the newest event with a tag, from the last [`LOOKED_THROUGH`] events.
-fn newest(master: &Master, tag: &str) -> Result<Option<Event>, Error> {
+fn newest(store: &Store, tag: &str) -> Result<Option<Event>, Error> {
     let find = || -> Result<Option<Event>, store::Error> {
-        let (first, next) = master.store().log()?;
+        let (first, next) = store.log()?;
         let from = first.max(next.saturating_sub(LOOKED_THROUGH));
         let mut newest = None;
-        for event in master.store().events(from)? {
+        for event in store.events(from)? {
             let event = event?;
             if event.tag == tag {
                 newest = Some(event);
@@ -272,10 +271,10 @@ fn newest(master: &Master, tag: &str) -> Result<Option<Event>, Error> {
 }
 
 fn test(cx: &Exec, args: Test) -> Result<Value, Error> {
-    let master = master(cx)?;
+    let (store, reactor) = (&runs(cx)?.store, reactor_of(cx)?);
     let (tag, data) = match args.event {
         Value::Int(sequence) => {
-            let event = event(master, sequence)?;
+            let event = event(store, sequence)?;
             let text = || format!("the log has no event {sequence}");
             let event = event.ok_or_else(|| Error::argument("event", text()))?;
             (event.tag.clone(), event.stamped())
@@ -283,27 +282,27 @@ fn test(cx: &Exec, args: Test) -> Result<Value, Error> {
         other => reactor::given(&other)?,
     };
     let tried = Tried {
-        rules: &master.reactor().rules(),
+        rules: &reactor.rules(),
         rule: &args.rule,
         tag: &tag,
         data: &data,
     };
-    tried.shown(&master.context())
+    tried.shown(&reactor.context())
 }
 
 fn replay(cx: &Exec, args: Replay) -> Result<Value, Error> {
-    let master = master(cx)?;
-    let Some(event) = event(master, args.sequence)? else {
+    let (store, reactor) = (&runs(cx)?.store, reactor_of(cx)?);
+    let Some(event) = event(store, args.sequence)? else {
         let text = format!("the log has no event {}", args.sequence);
         return Err(Error::argument("sequence", text));
     };
-    let mut rules = master.reactor().rules();
+    let mut rules = reactor.rules();
     rules.retain(|rule| {
         rule.matches(&event.tag) && args.rule.as_ref().is_none_or(|glob| *glob == rule.glob)
     });
     let mut done = Vec::new();
     for rule in &rules {
-        let reaction = smol::block_on(master.replay(rule, &event)).map_err(unreadable)?;
+        let reaction = smol::block_on(reactor.replay(rule, &event)).map_err(unreadable)?;
         done.extend(reaction);
     }
     Ok(shown(done.iter()))

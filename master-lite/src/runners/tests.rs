@@ -1,5 +1,4 @@
 use std::io::Write;
-use std::sync::Arc;
 
 use cli::config;
 use link::KeyPair;
@@ -17,7 +16,7 @@ const STATES: &str = "20261120101055879502";
 
 /// A master in a temporary folder, with two minions that are not connected, and two jobs.
 struct World {
-    master: Arc<Master>,
+    master: Master,
     _folder: tempfile::TempDir,
 }
 
@@ -68,7 +67,7 @@ impl World {
     }
 
     fn apply(&self, command: Command) {
-        self.master.store().apply_blocking(command).unwrap();
+        self.master.store.apply_blocking(command).unwrap();
     }
 
     fn minion(&self, id: &str, grains: &str) {
@@ -119,13 +118,14 @@ impl World {
     /// Returns the result of a runner as JSON.
     fn run(&self, fun: &str, args: &str) -> String {
         let arg = json::read(args).unwrap();
-        let answer = smol::block_on(self.master.run(Runner {
+        let asked = Runner {
             fun: fun.to_owned(),
             arg: arg.as_list().unwrap().to_vec(),
             jid: None,
             asynchronous: false,
             watched: false,
-        }));
+        };
+        let answer = smol::block_on(self.master.runners.run(asked, None));
         let returned = answer.get("return").cloned().unwrap_or(Value::Null);
         json::write(&returned, json::Layout::default())
     }
@@ -279,9 +279,9 @@ fn a_runner_has_the_id_that_it_was_given_and_need_not_be_waited_for() {
         asynchronous,
         watched: false,
     };
-    let now = smol::block_on(world.master.run(asked(false)));
+    let now = smol::block_on(world.master.runners.run(asked(false), None));
     assert_eq!(now.get("jid").map(Value::to_text).as_deref(), Some(PING));
     assert!(now.get("return").is_some());
-    let later = smol::block_on(world.master.run(asked(true)));
+    let later = smol::block_on(world.master.runners.run(asked(true), None));
     assert_eq!(Value::Map(later).to_text(), format!("{{'jid': '{PING}'}}"));
 }

@@ -4,10 +4,9 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use super::master;
+use super::runs;
 use crate::admit::{bound, milliseconds, token};
-use crate::daemon::now_ms;
-use crate::store::{Applied, Command};
+use crate::store::{Applied, Command, now_ms};
 
 state::exec_module! {
     /// Manage tokens with which minions' keys are accepted.
@@ -66,7 +65,7 @@ fn create(cx: &Exec, args: Create) -> Result<Value, Error> {
 }
 
 fn apply(cx: &Exec, command: Command) -> Result<(), Error> {
-    let applied = master(cx)?.store().apply_blocking(command);
+    let applied = runs(cx)?.store.apply_blocking(command);
     match applied.map_err(super::unreadable)? {
         Applied::Refused(refusal) => Err(Error::refused(refusal.to_string())),
         _ => Ok(()),
@@ -78,7 +77,7 @@ fn date(at_ms: u64) -> String {
 }
 
 fn list(cx: &Exec, _args: List) -> Result<Value, Error> {
-    let all = token::list(master(cx)?.store()).map_err(Error::refused)?;
+    let all = token::list(&runs(cx)?.store).map_err(Error::refused)?;
     let shown = all.into_iter().map(|(name, mut row)| {
         let until = row.remove("until_ms").and_then(|until| until.as_int());
         let until = until.and_then(|until| u64::try_from(until).ok());
@@ -90,7 +89,7 @@ fn list(cx: &Exec, _args: List) -> Result<Value, Error> {
 
 fn revoke(cx: &Exec, args: Revoke) -> Result<Value, Error> {
     let (name, take) = token::revoked(&args.token);
-    let known = token::list(master(cx)?.store()).map_err(Error::refused)?;
+    let known = token::list(&runs(cx)?.store).map_err(Error::refused)?;
     if !known.iter().any(|(known, _)| *known == name) {
         return Err(Error::refused(format!("unknown token {name}")));
     }

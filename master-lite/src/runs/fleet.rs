@@ -1,34 +1,27 @@
-//! [`Fleet`]: the master's minions as the targets of an orchestration, and the runners that use
-//! them.
+//! [`Fleet`]: the master's minions as the targets of an orchestration.
 
 use std::any::Any;
 use std::sync::Arc;
 
-use modules::fileserver::roots::Roots;
-use modules::loader::custom::CustomModules;
-use modules::state_run::orchestrate;
 use state::ask::Ask;
 use state::exec::Exec;
 use state::module::Error;
-use state::opts::Opts;
 use state::targets::{MinionReturn, Sink, Subscription, Targets};
 use value::target::PillarMatch;
-use value::watch::{self, Onlooker};
-use value::{Map, Value, jid, log, secret};
-use wire::{NO_LOG, Publish, Runner};
+use value::{Map, Value, log};
+use wire::{NO_LOG, Publish};
 
-use crate::daemon::Master;
+use super::{Runners, Runs};
 use crate::jobs::{JobEvent, NoReturn};
-use crate::runners;
 use crate::store::{Event, Seen, Store, Watch};
 
 /// The minions of a master, as targets.
-#[derive(Clone, Debug)]
-pub(crate) struct Fleet {
-    master: Arc<Master>,
+#[derive(Clone)]
+pub(super) struct Fleet {
+    pub(super) runners: Runners,
     /// True for runners that the reactor calls. No caller waits for their answers, and the reactor
     /// records their outcome itself.
-    is_of_reactor: bool,
+    pub(super) is_of_reactor: bool,
 }
 
 impl Targets for Fleet {
@@ -38,7 +31,8 @@ impl Targets for Fleet {
 
     fn resolve(&self, _cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<String>, Error> {
         let (options, by_root) = (Map::new(), PillarMatch::Pattern);
-        let matched = self.master.matched(tgt, tgt_type, &options, by_root);
+        let targets = &self.runs().jobs.targets;
+        let matched = targets.matched(tgt, tgt_type, &options, by_root);
         let matched = smol::block_on(matched);
         let (minions, _) = matched.map_err(Error::refused)?;
         Ok(minions.iter().map(ToString::to_string).collect())
@@ -72,14 +66,14 @@ impl Targets for Fleet {
     }
 
     fn come_late(&self, missing: &MinionReturn) -> Result<Option<MinionReturn>, Error> {
-        let known = |id| self.master.store().returned(&missing.jid, &id).transpose();
+        let known = |id| self.runs().store.returned(&missing.jid, &id).transpose();
         let returned = missing.id.parse().ok().and_then(known).transpose();
         let returned = returned.map_err(|error| Error::refused(error.to_string()))?;
         Ok(returned.map(|one| returned_in(&missing.jid, missing.id.clone(), one.data)))
     }
 
     fn fire(&self, _cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
-        match smol::block_on(self.master.fire(tag, without_token(data))) {
+        match smol::block_on(self.runs().events.fire(tag, without_token(data))) {
             true => Ok(()),
             false => Err(Error::refused("Cannot store the event.".to_owned())),
         }
@@ -90,18 +84,18 @@ impl Targets for Fleet {
             return self.fire(cx, tag, data);
         }
         // The log has the event before any of its consequences; there is no wait for the disk.
-        smol::block_on(self.master.fire_behind(tag, without_token(data)));
+        smol::block_on(self.runs().events.fire_behind(tag, without_token(data)));
         Ok(())
     }
 
     fn as_any(&self) -> Option<&dyn Any> {
-        Some(&self.master)
+        Some(&self.runners)
     }
 
     fn ask(&self, _cx: &Exec, ask: Ask) -> Result<Option<Value>, Error> {
         match ask {
             Ask::Wheel { fun, arg } if fun.starts_with("key.") => {
-                let called = smol::block_on(self.master.wheel(&fun, arg));
+                let called = smol::block_on(self.runs().wheel.key(&fun, arg));
                 called.map(Some).map_err(Error::refused)
             }
             _ => Ok(None),
@@ -114,7 +108,7 @@ impl Targets for Fleet {
         from: Option<u64>,
         sink: Sink,
     ) -> Result<Box<dyn Subscription>, Error> {
-        let store = self.master.store().clone();
+        let store = self.runs().store.clone();
         let watch = store.watch();
         let start = from.map_or_else(|| watch.first(), |from| from.min(watch.first()));
         let _task = smol::spawn(deliver(store, watch, start, sink));
@@ -180,8 +174,12 @@ async fn read_log(store: &Store, from: u64, to: u64, sink: &Arc<dyn Fn(Event) + 
 }
 
 impl Fleet {
+    fn runs(&self) -> &Runs {
+        &self.runners.runs
+    }
+
     async fn returned(&self, asked: Publish, user: &str) -> Result<Vec<MinionReturn>, String> {
-        let mut published = self.master.publish(asked, user).await?;
+        let mut published = self.runs().jobs.publish(asked, user).await?;
         let jid = published.jid.clone();
         let mut returns = Vec::new();
         // No deadline: a silent minion is given up (`timeout`, `gather_job_timeout`).
@@ -224,102 +222,5 @@ fn sentence(why: NoReturn) -> &'static str {
         NoReturn::NotRunning => "Minion did not return. [No response]",
         NoReturn::Lost => "Minion did not return. [Lost: unknown whether it has run the job]",
         NoReturn::Refused => "Minion did not accept the job.",
-    }
-}
-
-impl Master {
-    /// Calls a runner's function and returns `return`, `success`, `jid` and `retcode`. An
-    /// asynchronous call returns only the `jid`.
-    pub(crate) async fn run(self: &Arc<Self>, asked: Runner) -> Map {
-        self.run_looked_on(asked, None).await
-    }
-
-    /// Like [`Master::run`], with a callback that receives the progress.
-    pub(crate) async fn run_looked_on(
-        self: &Arc<Self>,
-        mut asked: Runner,
-        onlooker: Option<Onlooker>,
-    ) -> Map {
-        let jid = match asked.jid.take() {
-            Some(jid) if jid::is_jid(&jid) => jid,
-            _ => jid::new(),
-        };
-        if !asked.asynchronous {
-            return self.run_as(jid, asked, onlooker).await;
-        }
-        let (master, own) = (self.clone(), jid.clone());
-        smol::spawn(async move { master.run_as(own, asked, None).await }).detach();
-        Map::new().with("jid", jid)
-    }
-
-    async fn run_as(
-        self: &Arc<Self>,
-        jid: String,
-        asked: Runner,
-        onlooker: Option<Onlooker>,
-    ) -> Map {
-        let cx = self.runners();
-        // A caller of `sdb.get` needs the value in clear text.
-        let shows = asked.fun == "sdb.get";
-        let mut called = smol::unblock(move || {
-            let (args, kwargs) = modules::loader::call::split(&asked.arg);
-            watch::looked_on(onlooker, || {
-                let called = orchestrate::runner_as(&cx, jid, &asked.fun, args, kwargs);
-                cx.barrier();
-                called
-            })
-        })
-        .await;
-        if !shows {
-            called.ret = secret::value(&called.ret);
-        }
-        let code = called.ret.get("retcode").and_then(Value::as_int);
-        Map::new()
-            .with("return", called.ret.clone())
-            .with("success", called.success)
-            .with("jid", called.jid)
-            .with(
-                "retcode",
-                code.unwrap_or_else(|| i64::from(!called.success)),
-            )
-    }
-
-    /// Calls a wheel function that is not about keys, and returns its result.
-    pub(crate) async fn wheel_without_keys(self: &Arc<Self>, fun: &str, arg: Vec<Value>) -> Value {
-        let (cx, fun) = (self.runners(), fun.to_owned());
-        smol::unblock(move || {
-            let (args, kwargs) = modules::loader::call::split(&arg);
-            let called = orchestrate::wheel(&cx, &fun, args, kwargs);
-            cx.barrier();
-            called.ret
-        })
-        .await
-    }
-
-    /// Returns the context of runners: the master's own trees, with its minions as targets.
-    pub(crate) fn runners(self: &Arc<Self>) -> Exec {
-        self.runners_of(false)
-    }
-
-    /// Like [`Master::runners`], for runners that the reactor calls.
-    pub(crate) fn runners_of_reactor(self: &Arc<Self>) -> Exec {
-        self.runners_of(true)
-    }
-
-    fn runners_of(self: &Arc<Self>, is_of_reactor: bool) -> Exec {
-        let mut map = self.opts().map.clone();
-        // A step whose target matches no minion must not run on the master.
-        map.insert("masterless_tgt", "match");
-        let opts = Opts::new(map);
-        Exec::with_custom(
-            opts.clone(),
-            &runners::REGISTRY,
-            Box::new(Roots::states(&opts)),
-            Box::new(Fleet {
-                master: self.clone(),
-                is_of_reactor,
-            }),
-            Box::new(CustomModules::of(&opts)),
-        )
     }
 }

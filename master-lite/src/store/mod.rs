@@ -30,7 +30,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use smol::channel::{self, Receiver, Sender};
 
@@ -72,6 +72,12 @@ pub(crate) struct Limits {
 /// The maximum time that a starting master waits for a command that holds the store, and that a
 /// command waits for a starting master.
 pub(crate) const LOCK_MAX: Duration = Duration::from_secs(10);
+
+/// Returns the current time in milliseconds since the Unix epoch, as the store has it.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
 
 impl Default for Limits {
     fn default() -> Self {
@@ -191,8 +197,18 @@ impl Store {
         self.begin(command).await?.done().await
     }
 
+    /// Applies changes as one, and waits until they are durable. Returns an error if they are
+    /// refused.
+    pub(crate) async fn apply_all(&self, commands: Vec<Command>) -> Result<(), String> {
+        let applied = self.apply(Command::All(commands)).await;
+        let applied = applied.map_err(|error| error.to_string())?;
+        let refusal = applied.refusal();
+        refusal.map_or(Ok(()), |refusal| Err(refusal.to_string()))
+    }
+
     /// Queues a command behind all earlier ones. The returned value waits for its result. This
-    /// function waits only for room in the queue.
+    /// function waits only for room in the queue. [`Writer::ordered`] says in which order the
+    /// commands of the queue are applied.
     pub(crate) async fn begin(&self, command: Command) -> Result<PendingWrite, Error> {
         let (answer, wait) = channel::bounded(1);
         self.send(command, Some(answer)).await?;

@@ -11,6 +11,7 @@ use super::*;
 
 mod events;
 mod faults;
+mod golden;
 mod keys;
 mod load;
 
@@ -161,7 +162,7 @@ fn a_newer_store_is_refused_and_not_touched() {
     assert_eq!(listed(&path), before);
 }
 
-fn listed(folder: &Path) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
+fn listed(folder: &Path) -> Vec<(PathBuf, u64, SystemTime)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -56,17 +56,34 @@ impl Writer {
 
     /// Runs until all senders are closed.
     pub(super) fn run(mut self, queue: &Receiver<Call>) {
-        while let Ok(first) = queue.recv_blocking() {
-            let mut calls = vec![first];
-            while calls.len() < self.limits.batch_max
-                && let Ok(next) = queue.try_recv()
-            {
-                calls.push(next);
-            }
+        while let Some(calls) = self.ordered(queue) {
             self.take(calls);
         }
         self.shared.watchers.close();
         self.shared.put_disk(None);
+    }
+
+    /// Returns the next commands to write, in the order in which they are applied, or `None` when
+    /// all senders are closed. Every command reaches the tables through this function, and through
+    /// no other: its order is the order of the store. It is the order of the queue, because one
+    /// master alone decides.
+    ///
+    /// A journal of several masters (Raft) belongs here. It takes commands from the queue to
+    /// propose them, and returns those that the masters have agreed on, in the order of its log.
+    /// Among them are commands of other masters. These have no caller here, so their [`Call`] has
+    /// no `answer`, as with [`Store::later`](super::Store::later). A command that was proposed and
+    /// not agreed on does not come back; the journal answers its caller. The rest of the store needs
+    /// no change: a command applies equally on each master, since it holds its time, and
+    /// [`Applied`] is computed only after it has its place in the order.
+    fn ordered(&self, queue: &Receiver<Call>) -> Option<Vec<Call>> {
+        // No deadline: commands arrive at any time.
+        let mut calls = vec![queue.recv_blocking().ok()?];
+        while calls.len() < self.limits.batch_max
+            && let Ok(next) = queue.try_recv()
+        {
+            calls.push(next);
+        }
+        Some(calls)
     }
 
     fn take(&mut self, calls: Vec<Call>) {

@@ -1,3 +1,49 @@
 //! Wheel functions that need the master.
 
 pub(crate) mod key;
+
+use std::sync::Arc;
+
+use link::pki::Identity;
+use state::opts::Opts;
+use value::Value;
+use wire::tag;
+
+use crate::events::Events;
+use crate::keys::Keys;
+use crate::store::now_ms;
+
+/// The wheel functions about keys.
+#[derive(Clone)]
+pub(crate) struct Wheel {
+    pub(crate) opts: Arc<Opts>,
+    pub(crate) events: Events,
+    pub(crate) keys: Keys,
+    /// The master's own key.
+    pub(crate) own: Arc<Identity>,
+}
+
+impl Wheel {
+    /// Calls a function `key.…`, and fires the events of its changes.
+    pub(crate) async fn key(&self, fun: &str, arg: Vec<Value>) -> Result<Value, String> {
+        let (wheel, fun) = (self.clone(), fun.to_owned());
+        let call = move || {
+            let keys = key::Keys {
+                store: wheel.keys.store(),
+                files: wheel.keys.files(),
+                own: &wheel.own,
+                hash_type: wheel.opts.text("hash_type").unwrap_or("sha256"),
+                at_ms: now_ms(),
+            };
+            key::call(keys, &fun, arg)
+        };
+        let outcome = smol::unblock(call)
+            .await
+            .map_err(|error| error.to_string())?;
+        self.keys.changed(&outcome.changed);
+        for data in outcome.events {
+            self.events.fire(tag::KEY, data).await;
+        }
+        Ok(outcome.ret)
+    }
+}

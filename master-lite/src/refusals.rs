@@ -17,6 +17,9 @@ const OTHERS: &str = "";
 /// The maximum number of characters of a reason in the log. A part of it may come from the peer.
 const REASON_MAX: usize = 500;
 
+/// The refusal of a request: a word for programs and a sentence.
+pub(crate) type NotServed = (&'static str, String);
+
 /// A log of refusals, with at most one line per peer and interval.
 #[derive(Debug)]
 pub(crate) struct Refusals {

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use link::key::KeyPair;
 
 use super::*;
+use crate::keys::changes::Changes;
 use crate::store::Limits;
 
 const SALTS: &str = "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA\n-----END PUBLIC KEY-----\n";

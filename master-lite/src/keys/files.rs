@@ -199,7 +199,7 @@ impl KeyFiles {
     }
 
     /// Like [`KeyFiles::apply`]. After an error, `outcome` has the changes made before it.
-    fn apply_to(
+    pub(super) fn apply_to(
         &self,
         store: &Store,
         commands: Vec<Command>,
@@ -639,10 +639,6 @@ fn difference(before: Option<Key>, after: Option<Key>) -> Vec<Changed> {
     }
     changed
 }
-
-mod changes;
-
-pub(crate) use changes::Changes;
 
 #[cfg(test)]
 mod tests;

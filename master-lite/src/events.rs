@@ -1,0 +1,57 @@
+//! [`Events`]: the events that the master itself fires.
+
+use value::{Map, jid, log, secret};
+
+use crate::store::{self, Applied, Command, Store, now_ms};
+
+/// The event log, for events of the master itself.
+#[derive(Clone)]
+pub(crate) struct Events(Store);
+
+impl Events {
+    /// Returns a handle that appends to the log of this store.
+    pub(crate) fn new(store: Store) -> Self {
+        Self(store)
+    }
+
+    /// Fires an event of the master itself, and returns whether it is stored. A failure is only
+    /// logged.
+    pub(crate) async fn fire(&self, tag: &str, data: Map) -> bool {
+        is_kept(tag, self.0.apply(own_event(tag, data)).await)
+    }
+
+    /// Appends an event of the master itself to the event log, without waiting for the disk.
+    pub(crate) async fn fire_behind(&self, tag: &str, data: Map) {
+        let begun = self.0.begin(own_event(tag, data)).await;
+        let tag = tag.to_owned();
+        let kept = async move {
+            let kept = match begun {
+                Ok(begun) => begun.done().await,
+                Err(error) => Err(error),
+            };
+            is_kept(&tag, kept);
+        };
+        smol::spawn(kept).detach();
+    }
+}
+
+fn own_event(tag: &str, data: Map) -> Command {
+    Command::Event {
+        tag: secret::text(tag).into_owned(),
+        data: secret::event(data),
+        stamp: jid::stamp(),
+        at_ms: now_ms(),
+        origin: None,
+    }
+}
+
+/// Returns whether an event is stored. If it is not, logs the reason.
+fn is_kept(tag: &str, kept: Result<Applied, store::Error>) -> bool {
+    let why = match kept {
+        Ok(Applied::Refused(refusal)) => refusal.to_string(),
+        Ok(_) => return true,
+        Err(error) => error.to_string(),
+    };
+    log::error(format_args!("cannot store the event {tag}: {why}"));
+    false
+}

@@ -1,0 +1,158 @@
+//! The returns of jobs: those that are stored, and those that are refused.
+
+use link::{Error, Question};
+use value::{Map, Value, jid, secret};
+use wire::{Return, tag};
+
+use super::{Jobs, failures};
+use crate::jobs::minions::Minion;
+use crate::refusals::NotServed;
+use crate::store::{Command, Refusal, now_ms};
+
+/// The key that marks the record of a job that a minion gave itself.
+const OWN: &str = "own";
+
+impl Jobs {
+    /// Stores a return and its events in one change.
+    pub(crate) async fn store_return(
+        &self,
+        minion: &Minion,
+        question: Question,
+        answer: Return,
+    ) -> Result<(), Error> {
+        let Return {
+            sequence,
+            jid,
+            stamp,
+            data,
+        } = answer;
+        if !jid::is_jid(&jid) {
+            return question
+                .fail("invalid", format!("invalid job id {jid:?}"))
+                .await;
+        }
+        let at_ms = now_ms();
+        let data = data
+            .with("cmd", "_return")
+            .with("id", minion.id.as_str())
+            .with("jid", jid.as_str())
+            .with("ts", at_ms / 1000);
+        let event = |tag: String, data: Map| Command::Event {
+            tag,
+            data,
+            stamp: stamp.clone(),
+            at_ms,
+            origin: None,
+        };
+        let (data, mut commands, sent_ms) = match self.own_job(minion, &jid, data) {
+            Ok(own) => own,
+            Err((word, text)) => {
+                self.metrics.returns_refused.add();
+                return question.fail(word, text).await;
+            }
+        };
+        let kept = without_secrets(&data);
+        commands.extend([
+            Command::Return {
+                jid: jid.clone(),
+                id: minion.id.clone(),
+                data: kept.clone(),
+                at_ms,
+                origin: minion.origin(sequence),
+            },
+            event(tag::job_ret(&jid, &minion.id), kept.clone()),
+        ]);
+        let failed = failures::events(&kept).into_iter();
+        commands.extend(failed.map(|(tag, data)| event(tag, data)));
+        match self.store.apply(Command::All(commands)).await {
+            Ok(applied) => {
+                self.metrics.returned(&applied, sent_ms);
+                if applied.has_return() {
+                    self.waiting.came(&jid, &data);
+                }
+                match applied.refusal() {
+                    None => question.done(Value::Null).await,
+                    // A return that is refused for its key can be stored once the key is accepted
+                    // again. One that is too large never can.
+                    Some(refusal @ Refusal::NotAccepted { .. }) => {
+                        question.fail("failed", refusal.to_string()).await
+                    }
+                    Some(refusal) => question.fail("invalid", refusal.to_string()).await,
+                }
+            }
+            Err(error) => question.fail("failed", error.to_string()).await,
+        }
+    }
+
+    /// Returns the data of a return, the commands to apply before it, and the time at which the job
+    /// was sent to the minion. A job that the minion gave itself (by its schedule, its startup
+    /// states, or a call on its machine) is recorded with its return, and has no such time. A
+    /// return of a job that was sent only to others is refused.
+    fn own_job(
+        &self,
+        minion: &Minion,
+        jid: &str,
+        data: Map,
+    ) -> Result<(Map, Vec<Command>, Option<u64>), NotServed> {
+        let answerable = self.answerable(minion, jid).inspect_err(|(_, text)| {
+            let why = format!("key {}: refused its return: {text}", minion.key);
+            self.refusals.log(minion.id.as_str(), why);
+        });
+        if let Some(at_ms) = answerable? {
+            return Ok((data, Vec::new(), Some(at_ms)));
+        }
+        let of_return = |name: &str| data.get(name).cloned().unwrap_or_default();
+        let arg = of_return("fun_args");
+        let load = Map::new()
+            .with("jid", jid)
+            .with("tgt", minion.id.as_str())
+            .with("tgt_type", "glob")
+            .with(
+                "user",
+                data.get("user").cloned().unwrap_or_else(|| "root".into()),
+            )
+            .with("fun", of_return("fun"))
+            .with("arg", arg.clone())
+            .with(OWN, true);
+        let job = Command::Job {
+            jid: jid.to_owned(),
+            load,
+            minions: vec![minion.id.clone()],
+            at_ms: now_ms(),
+        };
+        let data = data
+            .with("arg", arg)
+            .with("tgt_type", "glob")
+            .with("tgt", minion.id.as_str());
+        Ok((data, vec![job], None))
+    }
+
+    /// Checks that a minion may return a job. Returns the time at which the job was sent to it, or
+    /// `None` for one that the minion gave itself.
+    pub(crate) fn answerable(&self, minion: &Minion, jid: &str) -> Result<Option<u64>, NotServed> {
+        let known = self.store.expected(jid);
+        let known = known.map_err(|error| ("failed", error.to_string()))?;
+        match known {
+            Some(job) if job.minions.contains(&minion.id) => Ok(Some(job.at_ms)),
+            // Two minions have used the same number for jobs that they gave themselves.
+            Some(job) if job.load.get(OWN).is_some_and(Value::is_true) => Ok(None),
+            Some(_) => {
+                let text = format!("the job {jid} was not sent to {}", minion.id);
+                Err(("refused", text))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+/// Returns a return without the secrets that this master knows. The fields that identify the return
+/// are kept in any case.
+fn without_secrets(data: &Map) -> Map {
+    let mut kept = secret::map(data.clone());
+    for key in ["id", "jid", "fun", "cmd"] {
+        if let Some(value) = data.get(key) {
+            kept.insert(key, value.clone());
+        }
+    }
+    kept
+}
