@@ -57,7 +57,7 @@ impl LocalRequests {
         }
     }
 
-    /// Serves the processes of jobs, each as soon as it is started.
+    /// Serves the processes of jobs, each from its start.
     pub(crate) async fn accompany_all(self: Arc<Self>, started: Receiver<JobProcess>) {
         // No deadline: a job may start at any time.
         while let Ok(process) = started.recv().await {

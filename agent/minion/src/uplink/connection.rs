@@ -38,7 +38,7 @@ impl ConnectionError {
 pub(crate) enum Incoming {
     /// The sequence number up to which the master has all events on its disk.
     Ack(u64),
-    /// A request, and the way to answer it.
+    /// A request, and the sender of its answer.
     Request(Box<Request>, Answerer),
     /// An announcement that the master is about to close the connection, with its reason.
     Bye(String),
@@ -76,7 +76,7 @@ impl Link {
     }
 }
 
-/// The way to answer a request of the master. If it is dropped, the master gets an error, never an
+/// The sender of the answer to a request. If it is dropped, the master gets an error, never an
 /// empty answer.
 #[derive(Debug)]
 pub(crate) struct Answerer(Box<link::Question>);

@@ -1,4 +1,4 @@
-//! What only some package managers can do, each capability a trait or type of its own.
+//! The capabilities that only some package managers have, each as a trait or type.
 //! [`Provider`](super::Provider) returns `None` for those that it lacks.
 
 use machine::process::Process;
