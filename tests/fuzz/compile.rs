@@ -108,6 +108,7 @@ const fn state(name: &'static str, args: &'static [Arg], extra: Extra) -> Functi
         args,
         varargs: false,
         extra,
+        facts: None,
         call: |_, _| Ok(Ret::ok("")),
     }
 }
@@ -117,6 +118,7 @@ const fn module(name: &'static str, functions: &'static [Function<Ret>]) -> Modu
         name,
         doc: "",
         functions,
+        ..Module::BARE
     }
 }
 
@@ -179,13 +181,14 @@ static REGISTRY: Registry = Registry {
             args: &[arg("text")],
             varargs: false,
             extra: Extra::Reject,
+            facts: None,
             call: |_, given| Ok(given.rest().into_iter().next().unwrap_or_default()),
         }],
+        ..Module::BARE
     }],
     runners: &[],
     wheel: &[],
     missing: |_, _, _| None,
-    aggregates: &[],
     grains: |_| Map::new().with("os", "Debian").with("id", "m1"),
 };
 

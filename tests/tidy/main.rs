@@ -9,6 +9,7 @@
 
 mod attacks;
 mod crates;
+mod literals;
 mod modules;
 mod rooms;
 mod signatures;

@@ -1,9 +1,11 @@
 //! Checks the names of functions that steps of orchestrations and reactions call: execution
 //! functions, runners and wheel functions.
 
+use modules::loader::absent;
 use render::Place;
 use state::compile::Plan;
 use state::exec::{Exec, find};
+use state::facts::StepKind;
 use state::low::Low;
 use state::module::Module;
 use value::Value;
@@ -12,17 +14,6 @@ use value::hint::nearest;
 use crate::codes::code;
 use crate::finding::Finding;
 use crate::samples::Found;
-
-/// The runners that only a master has.
-const OF_MASTER: &str = "\
-    cache.clear_all cache.clear_grains cache.clear_mine cache.clear_mine_func cache.clear_pillar cache.fetch cache.grains cache.list \
-    cache.mine cache.pillar doc.execution doc.runner doc.wheel error.error jobs.active jobs.exit_success jobs.last_run jobs.list_job \
-    jobs.list_jobs jobs.list_jobs_filter jobs.lookup_jid jobs.print_job manage.alived manage.allowed manage.down manage.joined \
-    manage.list_not_state manage.list_state manage.not_alived manage.not_allowed manage.not_joined manage.not_present \
-    manage.not_reaped manage.present manage.reaped manage.status manage.up manage.versions mine.get pillar.show_pillar reactor.add \
-    reactor.delete reactor.enforce reactor.explain reactor.failed reactor.history reactor.is_leader reactor.list reactor.replay \
-    reactor.set_leader reactor.test sdb.delete sdb.get sdb.get_or_set_hash sdb.set survey.diff survey.hash token.create token.list \
-    token.revoke";
 
 /// The kind of function that a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +36,12 @@ impl Client {
     }
 
     /// Returns the kind for the function of an orchestration step.
-    fn of_step(low: &Low) -> Option<Self> {
-        match (low.state.as_str(), low.fun.as_str()) {
-            ("salt", "function") => Some(Self::Module),
-            ("salt", "runner") => Some(Self::Runner),
-            ("salt", "wheel") => Some(Self::Wheel),
-            _ => None,
+    fn of_step(step: StepKind) -> Option<Self> {
+        match step {
+            StepKind::Function => Some(Self::Module),
+            StepKind::Runner => Some(Self::Runner),
+            StepKind::Wheel => Some(Self::Wheel),
+            StepKind::State | StepKind::ParallelRunners | StepKind::WaitForEvent => None,
         }
     }
 
@@ -68,7 +59,7 @@ impl Client {
             Self::Module => cx.shared.custom.signature(cx, name).is_some(),
             Self::Runner => {
                 find(registry.runners, name).is_some()
-                    || OF_MASTER.split(' ').any(|known| known == name)
+                    || absent::RUNNERS.contains(&name)
                     || self.is_of_tree(cx, name)
             }
             Self::Wheel => find(registry.wheel, name).is_some() || self.is_of_tree(cx, name),
@@ -103,7 +94,7 @@ impl Client {
             Self::Wheel => of(registry.wheel),
             Self::Runner => {
                 let own: Vec<String> = of(registry.runners);
-                let more = OF_MASTER.split(' ').map(str::to_owned);
+                let more = absent::RUNNERS.iter().map(|name| (*name).to_owned());
                 own.into_iter().chain(more).collect()
             }
         }
@@ -136,10 +127,11 @@ impl Client {
 pub(crate) fn look(cx: &Exec, plan: &Plan, low: &Low, found: &mut Found) {
     let place = |key| plan.place(low, Some(key)).or_else(|| plan.place(low, None));
     let fault = |client: Client, name: &str, key| client.fault(cx, name, || place(key));
-    if let Some(client) = Client::of_step(low) {
+    let step = cx.shared.registry.step(low);
+    if let Some(client) = step.and_then(Client::of_step) {
         found.findings.extend(fault(client, &low.name, "name"));
     }
-    if low.state == "salt" && low.fun == "parallel_runners" {
+    if step == Some(StepKind::ParallelRunners) {
         let runners = low.data.get("runners").and_then(Value::as_map);
         for (id, config) in runners.into_iter().flatten() {
             let listed = config.as_list().unwrap_or_default().iter();

@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use modules::loader::absent;
 use state::compile::{Examined, Plan};
 use state::exec::Exec;
+use state::facts::StepKind;
 use state::low::Low;
 use state::matcher;
 use value::Value;
@@ -136,44 +138,14 @@ pub(crate) fn function(cx: &Exec, finding: Finding) -> Finding {
     }
 }
 
-/// The state modules that Salt has and this program lacks.
-const SALTS: &str = "\
-    acl acme apache apache_conf apache_module apache_site aptpkg artifactory at augeas aws_sqs beacon bigip blockdev bower \
-    btrfs ceph chef chronos cisconso cloud composer consul container cryptdev cyg disk docker docker_container docker_image \
-    docker_network docker_volume drac elasticsearch eselect esxi etcd ethtool firewall firewalld gem glance glusterfs \
-    gnomedesktop gpg grafana heat hg htpasswd icinga2 idem incron influxdb infoblox ipmi ipset iptables jboss7 jenkins \
-    kapacitor kernelpkg keyboard keystone kubernetes layman ldap libcloud linux_acl logadm loop lvm lvs lxc lxd makeconf \
-    marathon mdadm mdadm_raid memcached modjk mongodb mongodb_database mongodb_user monit msteams mysql mysql_database \
-    mysql_grants mysql_query mysql_user net_napalm netacl netconfig nexus nfs_export nftables npm ntp nxos openvswitch \
-    openvswitch_bridge openvswitch_port opsgenie pagerduty pbm pcs pdbedit pecl pkgng portage_config ports postgres_cluster \
-    postgres_database postgres_extension postgres_group postgres_initdb postgres_language postgres_privileges \
-    postgres_schema postgres_tablespace postgres_user powerpath probes process proxy pushover pyenv pyrax quota \
-    rabbitmq_cluster rabbitmq_plugin rabbitmq_policy rabbitmq_upstream rabbitmq_user rabbitmq_vhost raid rbac_solaris rbenv \
-    rdp reg rsync rvm salt_master salt_proxy saltmod selinux serverdensity slack smartos smtp snapper solrcloud splunk \
-    sqlite3 ssh status supervisord svn sysfs sysrc telemetry testinframod tls tomcat trafficserver tuned uptime vagrant \
-    vault vbox_guest victorops virt webutil win_system x509 xml xmpp zabbix_action zabbix_host zabbix_hostgroup \
-    zabbix_mediatype zabbix_template zabbix_user zabbix_usergroup zabbix_usermacro zabbix_valuemap zcbuildout zenoss zfs \
-    zk_concurrency zone zookeeper zpool logrotate ansiblegate syslog_ng pkgbuild netntp netsnmp netusers winrepo ssh_pki \
-    bluecoat_sslv cimc csf ddns debconfmod dellchassis dracr dvs keystone_user loop nova panos pip_state pyrax_queues \
-    rest_cf saltclass splunk_search ssl vmc wordpress zookeeper ";
-
-/// Functions of Salt that this program lacks, although it has their modules.
-const SALTS_FUNCTIONS: [&str; 6] = [
-    "file.shortcut",
-    "network.managed",
-    "network.routes",
-    "pkg.group_installed",
-    "pkg.patch_downloaded",
-    "pkg.patch_installed",
-];
-
 /// Returns a finding about a chunk with the fitting code, or `None` if it is not certain.
 pub(crate) fn judged(cx: &Exec, low: &Low, finding: Finding) -> Option<Finding> {
     if finding.code.code == "W304" {
         // The arguments of modules in the tree are unknown, and so are those of the functions that
         // `module.run`, `salt.runner` and `salt.wheel` call.
-        let hands_on = low.state == "module"
-            || low.state == "salt" && matches!(low.fun.as_str(), "runner" | "wheel");
+        let step = cx.shared.registry.step(low);
+        let hands_on =
+            low.state == "module" || matches!(step, Some(StepKind::Runner | StepKind::Wheel));
         let known = cx.has_state_module(&low.state) && !hands_on;
         return known.then_some(finding);
     }
@@ -181,7 +153,7 @@ pub(crate) fn judged(cx: &Exec, low: &Low, finding: Finding) -> Option<Finding> 
         return Some(finding);
     }
     let full = low.function();
-    let salts = SALTS_FUNCTIONS.contains(&full.as_str());
+    let salts = absent::STATE_FUNCTIONS.contains(&full.as_str());
     let misspelt = !salts && (cx.has_state_module(&low.state) || near_module(cx, low));
     let hint = finding.hint.clone().filter(|_| misspelt);
     let message = match misspelt || salts {
@@ -199,7 +171,7 @@ pub(crate) fn judged(cx: &Exec, low: &Low, finding: Finding) -> Option<Finding> 
 
 /// True when the module's name is nearly that of a known module that has the function.
 fn near_module(cx: &Exec, low: &Low) -> bool {
-    if SALTS.split(' ').any(|known| known == low.state) || low.state.starts_with("boto") {
+    if absent::is_state_module(&low.state) {
         return false;
     }
     let states = cx.shared.registry.states;
@@ -213,22 +185,15 @@ pub(crate) fn look(cx: &Exec, plan: &Plan, found: &mut Found) {
         source(cx, plan, low, found);
         replaced(plan, low, found);
         calls::look(cx, plan, low, found);
-        if low.state == "salt" && matches!(low.fun.as_str(), "function" | "state") {
+        let step = cx.shared.registry.step(low);
+        if matches!(step, Some(StepKind::Function | StepKind::State)) {
             target(cx, plan, low, found);
         }
     }
 }
 
-/// Arguments that Salt has replaced: the module, the old argument and the new one.
-const REPLACED: [(&str, &str, &str); 4] = [
-    ("file", "show_diff", "show_changes"),
-    ("pkgrepo", "refresh_db", "refresh"),
-    ("salt", "expr_form", "tgt_type"),
-    ("user", "gid_from_name", "usergroup"),
-];
-
 fn replaced(plan: &Plan, low: &Low, found: &mut Found) {
-    for (module, argument, now) in REPLACED {
+    for &(module, argument, now) in absent::REPLACED {
         if low.state == module
             && low.data.contains(argument)
             && let Some(place) = plan.place(low, Some(argument))

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use modules::fileserver::roots::Roots;
 use state::custom::{Custom, Kind, Rendering, Signature};
-use state::exec::{Exec, find};
+use state::exec::{Exec, facts, find};
 use state::host::{Tree, read};
 use state::module::{Error, Extra, Function, Ret};
 use state::opts::Opts;
@@ -151,66 +151,6 @@ fn functions(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Execution modules whose functions only use their arguments.
-const PURE: &[&str] = &[
-    "defaults",
-    "dictupdate",
-    "grains",
-    "hashutil",
-    "jinja",
-    "log",
-    "match",
-    "pillar",
-    "slsutil",
-    "sys",
-    "test",
-];
-
-/// Functions of the modules in [`PURE`] that do more.
-const NOT_PURE: &[&str] = &[
-    "grains.append",
-    "grains.delkey",
-    "grains.delval",
-    "grains.remove",
-    "grains.set",
-    "grains.setval",
-    "grains.setvals",
-    "pillar.ext",
-    "slsutil.renderer",
-    "test.rand_sleep",
-    "test.sleep",
-];
-
-/// Functions of other modules that only use their arguments, or the tree and the configuration.
-const PURE_TOO: &[&str] = &[
-    "config.get",
-    "config.merge",
-    "config.option",
-    "config.valid_fileproto",
-    "cp.envs",
-    "cp.list_master",
-    "cp.list_master_dirs",
-    "cp.list_states",
-    "environ.get",
-    "environ.has_value",
-    "file.basename",
-    "file.dirname",
-    "file.join",
-    "file.normpath",
-    "random.get_str",
-    "random.rand_int",
-    "random.seed",
-    "random.hash",
-    "random.shadow_hash",
-    "pkg.version_cmp",
-];
-
-/// True when a function may be called without running anything.
-fn is_pure(full: &str) -> bool {
-    let module = full.split('.').next().unwrap_or_default();
-    PURE_TOO.contains(&full) || (PURE.contains(&module) && !NOT_PURE.contains(&full))
-}
-
 /// A placeholder for a state function of the tree; it accepts any arguments.
 static ANY: Function<Ret> = Function {
     name: "",
@@ -218,6 +158,7 @@ static ANY: Function<Ret> = Function {
     args: &[],
     varargs: true,
     extra: Extra::Accept,
+    facts: None,
     call: |_, _| Ok(Ret::default()),
 };
 
@@ -231,8 +172,8 @@ fn anything() -> Signature {
 }
 
 impl Custom for Modules {
-    fn replaces(&self, _: &Exec, full: &str) -> bool {
-        !is_pure(full)
+    fn replaces(&self, cx: &Exec, full: &str) -> bool {
+        !facts(cx.shared.registry.functions, full).pure
     }
 
     fn signature(&self, cx: &Exec, full: &str) -> Option<Signature> {

@@ -12,7 +12,6 @@ pub mod event_bus;
 pub mod exec;
 pub mod fileserver;
 pub mod grains;
-pub mod inverses;
 pub mod loader;
 pub mod returners;
 pub mod runners;
@@ -35,7 +34,6 @@ pub const REGISTRY: state::exec::Registry = state::exec::Registry {
     runners: runners::MODULES,
     wheel: wheel::MODULES,
     missing: loader::needs::missing,
-    aggregates: states::AGGREGATES,
     grains: grains::collect,
 };
 
@@ -47,13 +45,7 @@ pub fn with(
     others: &'static [Module<Value>],
 ) -> &'static [Module<Value>] {
     let both = own.iter().chain(others);
-    let mut all: Vec<Module<Value>> = both
-        .map(|module| Module {
-            name: module.name,
-            doc: module.doc,
-            functions: module.functions,
-        })
-        .collect();
+    let mut all: Vec<Module<Value>> = both.map(|module| Module { ..*module }).collect();
     value::sorted::sort_by_key(&mut all, |module| module.name);
     Vec::leak(all)
 }

@@ -6,7 +6,7 @@ use state::low::{RequisiteKind, When};
 use value::Value;
 
 use crate::document::{COMPENSATE, Chunk, Key, Outcome, Reason};
-use crate::effects::Effects;
+use crate::scope::Scope;
 
 /// The arguments that name a user or group, which an earlier chunk may create.
 const ACCOUNTS: [&str; 4] = ["user", "group", "owner", "runas"];
@@ -111,9 +111,9 @@ fn reasons<'a>(
     }
     // A step counts through its states. A chunk that changes nothing on the machine affects no
     // other.
-    let moving = before.iter().filter(|earlier| {
-        moves(earlier) && earlier.effects != Effects::Nothing && earlier.low.state != "salt"
-    });
+    let moving = before
+        .iter()
+        .filter(|earlier| moves(earlier) && !matches!(earlier.scope, Scope::Nothing | Scope::Step));
     for earlier in moving {
         if let Some(reason) = disturbed(chunk, earlier) {
             add(&mut all, reason, earlier);
@@ -158,10 +158,10 @@ fn required(kind: RequisiteKind, chunk: &Chunk, target: &Chunk) -> Option<&'stat
     if !matches!(kind, Require | RequireAny) {
         return Some(kind.word());
     }
-    let open = match (&chunk.effects, &target.effects) {
+    let open = match (&chunk.scope, &target.scope) {
         // The command to run is in the SLS, so it is known.
-        (Effects::Nothing | Effects::Command, _) | (_, Effects::Nothing) => false,
-        (own @ Effects::Files(_), other @ Effects::Files(_)) => own.meets(other),
+        (Scope::Nothing | Scope::Command | Scope::Step, _) | (_, Scope::Nothing) => false,
+        (own @ Scope::Files(_), other @ Scope::Files(_)) => own.meets(other),
         _ => true,
     };
     open.then(|| kind.word())
@@ -185,7 +185,7 @@ fn disturbed(chunk: &Chunk, earlier: &Chunk) -> Option<&'static str> {
     if data.values().any(has_slot) {
         return Some("slot");
     }
-    if chunk.effects.meets(&earlier.effects) {
+    if chunk.scope.meets(&earlier.scope) {
         return Some("path");
     }
     let is = |names: &[&str]| names.contains(&earlier.low.state.as_str());
@@ -195,9 +195,9 @@ fn disturbed(chunk: &Chunk, earlier: &Chunk) -> Option<&'static str> {
         return ACCOUNTS.iter().any(named).then_some("account");
     }
     if is(&["pkg"]) {
-        let open = match &chunk.effects {
-            Effects::Files(_) => chunk.files.iter().any(|(_, now)| is_absent(now)),
-            Effects::Machine => !["pkg", "pkgrepo"].contains(&chunk.low.state.as_str()),
+        let open = match &chunk.scope {
+            Scope::Files(_) => chunk.files.iter().any(|(_, now)| is_absent(now)),
+            Scope::Machine => !["pkg", "pkgrepo"].contains(&chunk.low.state.as_str()),
             _ => false,
         };
         return open.then_some("package");
@@ -211,16 +211,16 @@ fn is_absent(now: &Value) -> bool {
 
 /// Returns whether a change may create one of these paths.
 fn made_by(creates: &Value, earlier: &Chunk) -> bool {
-    let places = earlier.effects.places();
+    let places = earlier.scope.places();
     let one = |path: &Value| {
         let path = std::path::Path::new(path.as_str().unwrap_or_default());
         places
             .iter()
             .any(|place| path.starts_with(&place.path) || place.path.starts_with(path))
     };
-    match (&earlier.effects, creates.as_list()) {
-        (Effects::Files(_), Some(paths)) => paths.iter().any(one),
-        (Effects::Files(_), None) => one(creates),
+    match (&earlier.scope, creates.as_list()) {
+        (Scope::Files(_), Some(paths)) => paths.iter().any(one),
+        (Scope::Files(_), None) => one(creates),
         _ => true,
     }
 }
@@ -257,7 +257,7 @@ mod tests {
         let result = if would { Value::Null } else { true.into() };
         Chunk {
             key: (None, low.tag()),
-            effects: Effects::of(&low),
+            scope: Scope::of(&modules::REGISTRY, &low),
             needs: Vec::new(),
             files: vec![(id.into(), now.into())],
             sources: Vec::new(),

@@ -7,8 +7,8 @@ use state::low::{Low, RequisiteKind};
 use value::json::{self, Layout};
 use value::{Map, Value, secret};
 
-use crate::effects::Effects;
 use crate::keyed_hash::KeyedHash;
+use crate::scope::Scope;
 
 /// The version of the document. A document of another version is rejected.
 pub const VERSION: i64 = 1;
@@ -94,7 +94,7 @@ pub(crate) struct Chunk {
     pub(crate) key: Key,
     pub(crate) low: Arc<Low>,
     pub(crate) needs: Vec<(RequisiteKind, Key)>,
-    pub(crate) effects: Effects,
+    pub(crate) scope: Scope,
     /// The paths that the chunk works on, with their current state.
     pub(crate) files: Vec<(PathBuf, Value)>,
     /// The files of this machine that the chunk reads, with their current state.

@@ -26,11 +26,11 @@
 mod compare;
 mod depends;
 mod document;
-mod effects;
 mod keyed_hash;
 mod path_state;
 mod preview;
 mod providers;
+mod scope;
 mod sources_read;
 mod text;
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use python::difflib;
 use state::compile::Plan;
 use state::exec::Exec;
+use state::facts::StepKind;
 use state::low::Low;
 use state::module::Error;
 use state::previewer::{Call, Previewer};
@@ -14,8 +15,8 @@ use value::{Map, Value};
 
 use crate::compare;
 use crate::document::{After, Basis, COMPENSATE, Chunk, Document, Key, Names, Outcome, shown};
-use crate::effects::{Effects, Place, by_its_folder, local_sources, salt_sources};
 use crate::keyed_hash::KeyedHash;
+use crate::scope::{Place, Scope, by_its_folder, local_sources, salt_sources};
 use crate::sources_read::Seen;
 use crate::{depends, path_state, providers};
 
@@ -116,7 +117,7 @@ impl Preview {
         let key = |low: &Low| (step.map(str::to_owned), low.tag());
         for low in plan.chunks() {
             self.read_sources(cx, low)?;
-            let mut chunk = chunk(low, key(low))?;
+            let mut chunk = chunk(cx, low, key(low))?;
             for requisite in &low.requisites {
                 let targets = requisite
                     .chunks
@@ -261,7 +262,7 @@ impl Preview {
             return Err(self.stop(format!("{called} is not in the plan")));
         };
         // The inner states of a step are checked one by one.
-        if depends_on(&state) || low.state == "salt" && low.fun == "state" {
+        if depends_on(&state) || cx.shared.registry.step(low) == Some(StepKind::State) {
             return call(cx);
         }
         let mut trial = cx.clone();
@@ -364,14 +365,14 @@ fn placed(order: &[Key], step: Option<&str>, sequence: &mut Vec<Key>) {
 }
 
 /// Returns a chunk with the current state of the paths that it works on.
-fn chunk(low: &Arc<Low>, key: Key) -> Result<Chunk, Error> {
-    let found = Effects::of(low);
+fn chunk(cx: &Exec, low: &Arc<Low>, key: Key) -> Result<Chunk, Error> {
+    let found = Scope::of(cx.shared.registry, low);
     let mut files = Vec::new();
     for place in found.places() {
         files.push((place.path.clone(), path_state::of(&place.path, place.deep)?));
     }
-    let effects = match found {
-        Effects::Files(places) => Effects::Files(places.iter().map(Place::made).collect()),
+    let scope = match found {
+        Scope::Files(places) => Scope::Files(places.iter().map(Place::made).collect()),
         other => other,
     };
     let mut sources = Vec::new();
@@ -383,7 +384,7 @@ fn chunk(low: &Arc<Low>, key: Key) -> Result<Chunk, Error> {
         key,
         low: Arc::clone(low),
         needs: Vec::new(),
-        effects,
+        scope,
         files,
         sources,
         then: Vec::new(),
@@ -504,7 +505,7 @@ impl Previewer for Preview {
         if !inner.chunks.contains_key(&key) {
             // This is a listener, which is created only when something that it listens to would
             // change.
-            if let Ok(chunk) = chunk(&Arc::new(low.clone()), key.clone()) {
+            if let Ok(chunk) = chunk(cx, &Arc::new(low.clone()), key.clone()) {
                 inner.chunks.insert(key.clone(), chunk);
                 inner.order.push(key.clone());
             }

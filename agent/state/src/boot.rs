@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use value::{Map, Value, watch};
 
 use crate::compile::Plan;
-use crate::exec::Exec;
-use crate::low::Low;
+use crate::exec::{Exec, Registry};
+use crate::facts::StepKind;
+use crate::low::{Low, is_step};
 use crate::module::{Error, Ret};
 use crate::resume::Policy;
 use crate::targets::MinionReturn;
@@ -114,8 +115,11 @@ pub(crate) fn awaited(cx: &Exec, low: &Low) -> Option<Duration> {
                 .as_ref()
                 .is_some_and(|run| run.record.record.is_some());
             let orchestrated = || cx.context(|context| context.contains("__orchestration_jid__"));
-            (is_recorded && cx.shared.targets.is_here() && takes_down(low) && orchestrated())
-                .then_some(GOES_DOWN)
+            (is_recorded
+                && cx.shared.targets.is_here()
+                && takes_down(cx.shared.registry, low)
+                && orchestrated())
+            .then_some(GOES_DOWN)
         }
     }
 }
@@ -131,7 +135,7 @@ fn patience(low: &Low) -> Option<Duration> {
 
 /// Returns whether a chunk is a step for other machines than this one: this machine stays up then.
 fn is_elsewhere(cx: &Exec, low: &Low) -> bool {
-    low.state == "salt" && !cx.shared.targets.is_here()
+    is_step(&low.state) && !cx.shared.targets.is_here()
 }
 
 /// Waits for the late returns of minions that went down in a step with the `reboot` option, and
@@ -156,19 +160,23 @@ pub fn wait_for_minions(cx: &Exec, returns: &mut [MinionReturn]) -> Result<(), E
 }
 
 /// Returns whether a chunk calls the function that takes the machine down.
-fn takes_down(low: &Low) -> bool {
-    match (low.state.as_str(), low.fun.as_str()) {
-        ("salt", "function") => low.name == REBOOT,
-        ("module", "run") => low.name == REBOOT || low.data.contains(REBOOT),
-        _ => false,
+fn takes_down(registry: &Registry, low: &Low) -> bool {
+    match registry.step(low) {
+        Some(step) => step == StepKind::Function && low.name == REBOOT,
+        None => {
+            let is_call = low.state == "module" && low.fun == "run";
+            is_call && (low.name == REBOOT || low.data.contains(REBOOT))
+        }
     }
 }
 
 /// Returns whether a plan has a chunk that may take the machine down.
 #[must_use]
-pub fn is_in(plan: &Plan) -> bool {
+pub fn is_in(registry: &Registry, plan: &Plan) -> bool {
     let says = |low: &Low| low.data.get("reboot").is_some_and(Value::is_true);
-    plan.chunks().iter().any(|low| says(low) || takes_down(low))
+    plan.chunks()
+        .iter()
+        .any(|low| says(low) || takes_down(registry, low))
 }
 
 /// Records durably that a chunk begins after which the machine goes down.
@@ -186,7 +194,12 @@ pub(crate) fn begins(cx: &Exec, low: &Low, tag: &str) -> Result<(), Error> {
         );
         return Err(text.into());
     };
-    if !record.awaits_boot(cx, (&own.part, tag), Policy::of(low), &boot) {
+    if !record.awaits_boot(
+        cx,
+        (&own.part, tag),
+        Policy::of(cx.shared.registry, low),
+        &boot,
+    ) {
         return Err("not started: cannot record that the run continues after the reboot".into());
     }
     if !goes_on() {

@@ -13,6 +13,7 @@ use value::{Map, Value, secret};
 
 use crate::ask::Ask;
 use crate::custom::{Custom, Kind, NoCustom};
+use crate::facts::{Aggregate, Facts, Inverse, StepKind};
 use crate::low::Low;
 use crate::module::{Error, Function, Given, Module, Problem, Ret};
 use crate::opts::Opts;
@@ -36,23 +37,36 @@ pub struct Registry {
     /// Returns why a function is missing on this machine: the reason that the `__virtual__` of its
     /// module gives in Salt. `None` if the function is not missing.
     pub missing: fn(&Exec, Kind, &str) -> Option<String>,
-    /// State modules whose chunks can be combined, each with the function that combines them.
-    pub aggregates: &'static [(&'static str, Aggregate)],
     /// Collects the grains.
     pub grains: fn(&Opts) -> Map,
 }
-
-/// Combines chunks of one module (Salt's `mod_aggregate`). Its arguments are the low data of the
-/// chunk that runs, and of others that could run now. It returns the new low data of the chunk, and
-/// a flag for each other chunk: true if the new low data includes it.
-pub type Aggregate = fn(&Map, &[Map]) -> (Map, Vec<bool>);
 
 impl Registry {
     /// Returns the function that combines chunks of this state module, if they can be combined.
     #[must_use]
     pub fn aggregate(&self, state: &str) -> Option<Aggregate> {
-        let mut all = self.aggregates.iter();
-        all.find(|(name, _)| *name == state).map(|(_, join)| *join)
+        parts(self.states, state).find_map(|part| part.aggregate)
+    }
+
+    /// Returns the inverse of the changes that are recorded under this word.
+    #[must_use]
+    pub fn inverse(&self, word: &str) -> Option<&'static Inverse> {
+        let of_states = self.states.iter().flat_map(|module| module.inverses);
+        let of_functions = self.functions.iter().flat_map(|module| module.inverses);
+        let mut all = of_states.chain(of_functions);
+        all.find(|inverse| inverse.word == word).copied()
+    }
+
+    /// Returns the kind of orchestration step that a chunk is, if it is one.
+    #[must_use]
+    pub fn step(&self, low: &Low) -> Option<StepKind> {
+        facts(self.states, &low.function()).step
+    }
+
+    /// Returns whether a runner is an orchestration.
+    #[must_use]
+    pub fn orchestrates(&self, runner: &str) -> bool {
+        facts(self.runners, runner).orchestrates
     }
 }
 
@@ -529,15 +543,38 @@ fn flush(paths: &BTreeSet<OsString>) {
     }
 }
 
-/// Returns a function by its full name from a list of modules that is sorted by name. A large
-/// module may be split into several entries of the same name.
+/// Returns the parts of a module from a list that is sorted by name. A large module may be split
+/// into several entries of the same name.
+pub fn parts<R>(
+    modules: &'static [Module<R>],
+    name: &str,
+) -> impl Iterator<Item = &'static Module<R>> {
+    debug_assert!(modules.is_sorted_by_key(|m| m.name));
+    let first = modules.partition_point(|m| m.name < name);
+    let parts = modules.iter().skip(first);
+    parts.take_while(move |m| m.name == name)
+}
+
+/// Returns a function by its full name from a list of modules that is sorted by name.
 #[must_use]
 pub fn find<R>(modules: &'static [Module<R>], full: &str) -> Option<&'static Function<R>> {
     let (module, function) = full.split_once('.')?;
-    debug_assert!(modules.is_sorted_by_key(|m| m.name));
-    let first = modules.partition_point(|m| m.name < module);
-    let mut parts = modules.iter().skip(first).take_while(|m| m.name == module);
-    parts.find_map(|m| m.function(function))
+    parts(modules, module).find_map(|m| m.function(function))
+}
+
+/// Returns what the declarations state about a function, by its full name. A custom function of a
+/// built-in module counts as one of the built-in ones.
+#[must_use]
+pub fn facts<R>(modules: &'static [Module<R>], full: &str) -> Facts {
+    let Some((module, function)) = full.split_once('.') else {
+        return Facts::UNKNOWN;
+    };
+    let own = parts(modules, module).find_map(|part| {
+        let function = part.function(function)?;
+        Some(function.facts.or(part.facts))
+    });
+    let known = own.unwrap_or_else(|| parts(modules, module).find_map(|part| part.facts));
+    known.copied().unwrap_or(Facts::UNKNOWN)
 }
 
 impl std::fmt::Debug for Exec {

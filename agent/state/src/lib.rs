@@ -13,6 +13,7 @@ pub mod boot;
 pub mod compile;
 pub mod custom;
 pub mod exec;
+pub mod facts;
 pub mod host;
 mod keys;
 pub mod lock;

@@ -220,9 +220,18 @@ const NO_SECRETS: &[&str] = &[
 /// `no_log`.
 const COMMANDS: &[&str] = &["check_cmd", "name", "names", "onlyif", "unless"];
 
+/// Returns whether the functions of a state module are steps of an orchestration, which have the
+/// name of another function as their name.
+pub(crate) fn is_step(state: &str) -> bool {
+    state == "salt"
+}
+
 /// Registers the arguments of a chunk with `no_log` as secrets.
 fn keep_arguments(data: &Map) {
-    let is_step = data.get("state").and_then(Value::as_str) == Some("salt");
+    let is_step = data
+        .get("state")
+        .and_then(Value::as_str)
+        .is_some_and(is_step);
     for (key, value) in data {
         let key = key.as_str().unwrap_or_default();
         let is_argument =

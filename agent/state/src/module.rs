@@ -1,13 +1,15 @@
 //! The declaration of modules: a name and a list of functions. Each function is declared once, with
 //! its docs and arguments.
 //!
-//! The declaration feeds the typed arguments, `sys.doc`, `sys.argspec` and `sys.list_functions`.
+//! The declaration feeds the typed arguments, `sys.doc`, `sys.argspec` and `sys.list_functions`. It
+//! also states facts: what the module needs, and what else is known of a function.
 
 use std::io::ErrorKind;
 
 use value::{Map, Value};
 
 use crate::exec::Exec;
+use crate::facts::{Aggregate, Facts, Inverse, Need, Virtual};
 use crate::typed::Typed;
 
 /// One module, such as `file`. The source file that declares it contains all of it.
@@ -17,6 +19,16 @@ pub struct Module<R: 'static> {
     pub name: &'static str,
     /// Its documentation.
     pub doc: &'static str,
+    /// The programs and folders that it needs.
+    pub needs: &'static [Need],
+    /// Returns what else this machine lacks for it (Salt's `__virtual__`).
+    pub virtual_: Option<Virtual>,
+    /// Combines its chunks, if they can be combined (Salt's `mod_aggregate`).
+    pub aggregate: Option<Aggregate>,
+    /// The inverses of the changes that it makes to resources that are not files.
+    pub inverses: &'static [&'static Inverse],
+    /// The facts about its functions that declare no others.
+    pub facts: Option<&'static Facts>,
     /// Its functions.
     pub functions: &'static [Function<R>],
 }
@@ -34,6 +46,8 @@ pub struct Function<R: 'static> {
     pub varargs: bool,
     /// The treatment of keyword arguments that it does not declare.
     pub extra: Extra,
+    /// Further facts; `None` for those of its module.
+    pub facts: Option<&'static Facts>,
     /// Takes the arguments and calls the function.
     pub call: fn(&Exec, &mut Given) -> Result<R, Error>,
 }
@@ -379,6 +393,18 @@ impl From<&str> for Error {
 }
 
 impl<R> Module<R> {
+    /// A module without a name, functions and facts, for `..Module::BARE`.
+    pub const BARE: Self = Self {
+        name: "",
+        doc: "",
+        needs: &[],
+        virtual_: None,
+        aggregate: None,
+        inverses: &[],
+        facts: None,
+        functions: &[],
+    };
+
     /// Returns a function by its name, without the module's.
     #[must_use]
     pub fn function(&self, name: &str) -> Option<&'static Function<R>> {
@@ -488,6 +514,12 @@ pub fn shown<T: Typed>(default: T) -> Value {
 /// An argument without a default is required. `*rest` collects further positional arguments into
 /// `args.rest`; `..kwargs` collects further keyword arguments into `args.kwargs`. A name that is a
 /// Rust keyword is written `r#true`.
+///
+/// After the docs of the module come, in this order and all optional: `#[needs("program",
+/// "sentence")]` for each program that it needs, `#[module(virtual_ = …, aggregate = …, inverses =
+/// […])]`, and `#[facts(pure = …, effects = …, …)]`, the [`Facts`] about all its functions. After
+/// the docs of a function comes its own `#[facts(…)]`. If the module has several parts, one of them
+/// states what is known of the module, but `#[facts]` are about the functions of their part.
 #[macro_export]
 macro_rules! state_module {
     ($($body:tt)*) => { $crate::module! { @of $crate::module::Ret; $($body)* } };
@@ -505,9 +537,14 @@ macro_rules! exec_module {
 macro_rules! module {
     (
         @of $ret:ty;
-        $(#[doc = $mdoc:literal])* mod $module:ident;
+        $(#[doc = $mdoc:literal])*
+        $(#[needs($program:literal, $sentence:expr)])*
+        $(#[module($($key:ident = $value:expr),*)])?
+        $(#[facts($($mfact:ident = $mknown:expr),*)])?
+        mod $module:ident;
         $(
             $(#[doc = $doc:literal])*
+            $(#[facts($($fact:ident = $known:expr),*)])?
             fn $fun:ident($args:ident { $(
                 $(#[doc = $adoc:literal])* $arg:ident : $ty:ty $(= $default:expr)? ,
             )* $(* $rest:ident ,)? $(.. $kwargs:ident)? });
@@ -536,10 +573,20 @@ macro_rules! module {
             }
         )*
 
+        /// The facts about the functions of this part.
+        #[allow(dead_code, reason = "only functions with facts of their own need it")]
+        const FACTS: $crate::facts::Facts = $crate::facts::Facts {
+            $($( $mfact: $crate::module!(@fact $mfact $mknown), )*)?
+            ..$crate::facts::Facts::UNKNOWN
+        };
+
         /// The module's declaration.
         pub(crate) const MODULE: $crate::module::Module<$ret> = $crate::module::Module {
             name: $crate::module::bare(stringify!($module)),
             doc: concat!($($mdoc, "\n"),*),
+            needs: &[ $( $crate::facts::Need { program: $program, sentence: $sentence } ),* ],
+            $($( $key: $crate::module!(@fact $key $value), )*)?
+            facts: $crate::module!(@facts FACTS $($($mfact $mknown)*)?),
             functions: &[ $( $crate::module::Function {
                 name: $crate::module::bare(stringify!($fun)),
                 doc: concat!($($doc, "\n"),*),
@@ -550,10 +597,22 @@ macro_rules! module {
                 } ),* ],
                 varargs: $crate::module!(@is $($rest)?),
                 extra: $crate::module!(@extra $($kwargs)?),
+                facts: $crate::module!(@facts FACTS $($($fact $known)*)?),
                 call: |cx, given| $fun(cx, $args::taken(given)?),
             } ),* ],
+            ..$crate::module::Module::BARE
         };
     };
+    (@facts $all:ident) => { None };
+    (@facts $all:ident $($fact:ident $known:expr)+) => {
+        Some(&$crate::facts::Facts { $( $fact: $crate::module!(@fact $fact $known), )+ ..$all })
+    };
+    (@fact virtual_ $value:expr) => { Some($value) };
+    (@fact aggregate $value:expr) => { Some($value) };
+    (@fact outputter $value:expr) => { Some($value) };
+    (@fact step $value:expr) => { Some($value) };
+    (@fact inverses $value:expr) => { &$value };
+    (@fact $fact:ident $value:expr) => { $value };
     (@shown $ty:ty,) => { None };
     (@shown $ty:ty, $default:expr) => { Some(|| $crate::module::shown::<$ty>($default)) };
     (@is) => { false };

@@ -7,14 +7,13 @@ use value::{Map, Value, jid};
 
 use crate::boot;
 use crate::compile::{Plan, did_you_mean};
-use crate::low::{Low, RequisiteKind, When};
+use crate::exec::Registry;
+use crate::facts::StepKind;
+use crate::low::{Low, RequisiteKind, When, is_step};
 use crate::record::{self, Heard, Recorded, StartedStep};
 
 /// The separator of the parts of a tag.
-const SEPARATOR: &str = "_|-";
-
-/// The runners that are orchestrations. The record contains their own steps.
-const ORCHESTRATIONS: [&str; 3] = ["state.orchestrate", "state.orch", "state.sls"];
+pub const SEPARATOR: &str = "_|-";
 
 /// The action for a step that was under way when its run was cut short (`resume:`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +48,16 @@ impl Policy {
     /// orchestration steps that run states, because states converge. It is `Ask` for steps that run
     /// functions, because their effect is not known.
     #[must_use]
-    pub fn of(low: &Low) -> Self {
+    pub fn of(registry: &Registry, low: &Low) -> Self {
         let said = low.data.get("resume").and_then(Value::as_str);
         said.and_then(Self::of_word).unwrap_or_else(|| {
-            let asks = match (low.state.as_str(), low.fun.as_str()) {
-                ("salt", "function" | "wheel") => true,
-                ("salt", "runner") => !is_orchestration(&low.name),
-                ("salt", "parallel_runners") => !runs_orchestrations(low.data.get("runners")),
-                _ => false,
+            let asks = match registry.step(low) {
+                Some(StepKind::Function | StepKind::Wheel) => true,
+                Some(StepKind::Runner) => !registry.orchestrates(&low.name),
+                Some(StepKind::ParallelRunners) => {
+                    !runs_orchestrations(registry, low.data.get("runners"))
+                }
+                Some(StepKind::State | StepKind::WaitForEvent) | None => false,
             };
             if asks { Self::Ask } else { Self::Redo }
         })
@@ -70,21 +71,17 @@ impl Policy {
     }
 }
 
-fn is_orchestration(runner: &str) -> bool {
-    ORCHESTRATIONS.contains(&runner)
-}
-
 /// Returns whether all runners of a `salt.parallel_runners` step are orchestrations.
-fn runs_orchestrations(runners: Option<&Value>) -> bool {
+fn runs_orchestrations(registry: &Registry, runners: Option<&Value>) -> bool {
     let named = |(id, config): (&Value, &Value)| {
         let inner = config.as_list().unwrap_or_default().iter();
         let listed = inner.filter_map(|item| item.get("name")).next();
         let name = config.get("name").or(listed).unwrap_or(id);
-        is_orchestration(&name.to_text())
+        registry.orchestrates(&name.to_text())
     };
     match runners {
         Some(Value::Map(runners)) => runners.iter().all(named),
-        Some(Value::Str(name)) => is_orchestration(name),
+        Some(Value::Str(name)) => registry.orchestrates(name),
         _ => false,
     }
 }
@@ -137,11 +134,13 @@ impl Resumed {
     /// # Errors
     /// Sentences about decisions that the user must make first, or that make no sense.
     pub fn of(
+        registry: &Registry,
         plan: &Plan,
         recorded: &Recorded,
         orders: &ResumeOptions,
     ) -> Result<Self, Vec<String>> {
         let mut work = Work {
+            registry,
             plan,
             orders,
             recorded: recorded.clone(),
@@ -197,6 +196,7 @@ pub fn means(word: &str, tag: &str) -> bool {
 }
 
 struct Work<'a> {
+    registry: &'a Registry,
     plan: &'a Plan,
     orders: &'a ResumeOptions,
     recorded: Recorded,
@@ -229,7 +229,7 @@ impl Work<'_> {
                 continue;
             };
             let ran = ret.get("__state_ran__").is_none_or(Value::is_true);
-            if Policy::of(low) == Policy::Never && ran {
+            if Policy::of(self.registry, low) == Policy::Never && ran {
                 let told = format!(
                     "{} has already run and is marked resume: never; keeping its return",
                     low.id
@@ -267,7 +267,7 @@ impl Work<'_> {
         let undone = chunks.iter().position(|low| compensated(low))?;
         for low in chunks.iter().filter(|low| compensated(low)) {
             let id = &low.id;
-            if Policy::of(low) == Policy::Never {
+            if Policy::of(self.registry, low) == Policy::Never {
                 self.errors.push(format!(
                     "{id} is marked resume: never, but was compensated, so it is not known whether it may run again; start a new run"
                 ));
@@ -385,7 +385,7 @@ impl Work<'_> {
 
     fn settle_one(&mut self, one: StartedStep) {
         let now = self.low(&one.tag).filter(|_| one.part.is_empty());
-        let policy = now.map_or(one.policy, Policy::of);
+        let policy = now.map_or(one.policy, |low| Policy::of(self.registry, low));
         let (id, word) = (id_of(&one.tag).to_owned(), function_of(&one.tag));
         let mut redo = self.orders.redo.iter().chain(&self.orders.from);
         let redone = redo.any(|word| means(word, &one.tag));
@@ -456,7 +456,7 @@ pub fn next_number(returns: &Map) -> i64 {
 pub fn function_of(tag: &str) -> String {
     let parts: Vec<&str> = tag.split(SEPARATOR).collect();
     match parts.as_slice() {
-        [state, _, name, fun] if *state == "salt" => format!("{state}.{fun} {name}"),
+        [state, _, name, fun] if is_step(state) => format!("{state}.{fun} {name}"),
         [state, .., fun] => format!("{state}.{fun}"),
         _ => tag.to_owned(),
     }

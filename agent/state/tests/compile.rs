@@ -91,6 +91,7 @@ const fn function(name: &'static str, args: &'static [Arg], extra: Extra) -> Fun
         args,
         varargs: false,
         extra,
+        facts: None,
         call: |_, _| Ok(Ret::ok("")),
     }
 }
@@ -113,8 +114,20 @@ const fn optional(name: &'static str) -> Arg {
 
 const NAME: &[Arg] = &[arg("name")];
 
+const WATCH: &[Function<Ret>] = &[function("mod_watch", NAME, Extra::Accept)];
+
+/// A module of which the cases only need that it has `mod_watch`.
+const fn watching(name: &'static str) -> Module<Ret> {
+    Module {
+        name,
+        functions: WATCH,
+        ..Module::BARE
+    }
+}
+
 static REGISTRY: Registry = Registry {
     states: &[
+        watching("at"),
         Module {
             name: "cmd",
             doc: "",
@@ -122,6 +135,7 @@ static REGISTRY: Registry = Registry {
                 function("run", NAME, Extra::Accept),
                 function("mod_watch", NAME, Extra::Accept),
             ],
+            ..Module::BARE
         },
         Module {
             name: "file",
@@ -130,7 +144,11 @@ static REGISTRY: Registry = Registry {
                 function("symlink", &[arg("name"), arg("target")], Extra::Accept),
                 function("managed", &[arg("name"), optional("source")], Extra::Accept),
             ],
+            ..Module::BARE
         },
+        watching("mount"),
+        watching("pkg"),
+        watching("service"),
         Module {
             name: "test",
             doc: "",
@@ -138,6 +156,7 @@ static REGISTRY: Registry = Registry {
                 function("nop", NAME, Extra::Accept),
                 function("mod_watch", NAME, Extra::Accept),
             ],
+            ..Module::BARE
         },
         Module {
             name: "user",
@@ -147,6 +166,7 @@ static REGISTRY: Registry = Registry {
                 &[arg("name"), optional("purge"), optional("force")],
                 Extra::Reject,
             )],
+            ..Module::BARE
         },
     ],
     functions: &[],
@@ -154,7 +174,6 @@ static REGISTRY: Registry = Registry {
     wheel: &[],
     // The programs that `user` needs are not installed.
     missing: |_, _, full| full.starts_with("user.").then(|| "no useradd".to_owned()),
-    aggregates: &[],
     grains: |_| Map::new(),
 };
 

@@ -1,8 +1,8 @@
 //! [`Resource`]: a change that is not a change of a file but can still be undone. A word names its
 //! inverse in the notes of a run.
 
-use modules::inverses::{self, Inverse};
-use state::exec::Exec;
+use state::exec::{Exec, Registry};
+use state::facts::Inverse;
 use state::module::Error;
 use value::{Map, Value};
 
@@ -44,24 +44,25 @@ impl Resource {
         self.is.truncate(2);
     }
 
-    fn inverse(&self) -> Result<&'static Inverse, Error> {
-        inverses::of(&self.word)
-            .ok_or_else(|| Error::refused(format!("this version cannot undo: {}", self.word)))
+    fn inverse(&self, registry: &Registry) -> Result<&'static Inverse, Error> {
+        let inverse = registry.inverse(&self.word);
+        inverse.ok_or_else(|| Error::refused(format!("this version cannot undo: {}", self.word)))
     }
 
     /// Returns whether files that its states write belong to it.
-    pub(crate) fn owns_files(&self) -> bool {
-        self.inverse().is_ok_and(|inverse| inverse.owns_files)
+    pub(crate) fn owns_files(&self, registry: &Registry) -> bool {
+        self.inverse(registry)
+            .is_ok_and(|inverse| inverse.owns_files)
     }
 
     /// Returns the current state of the thing.
     pub(crate) fn now(&self, cx: &Exec) -> Result<Value, Error> {
-        (self.inverse()?.now)(cx, &self.name)
+        (self.inverse(cx.shared.registry)?.now)(cx, &self.name)
     }
 
     /// Checks whether it can be restored, as far as that is known beforehand.
     pub(crate) fn can(&self, cx: &Exec) -> Result<(), Error> {
-        (self.inverse()?.can)(cx, &self.name, &self.was)
+        (self.inverse(cx.shared.registry)?.can)(cx, &self.name, &self.was)
     }
 
     /// Returns whether the run may have left it in this state. If the run was interrupted while it
@@ -73,7 +74,7 @@ impl Resource {
 
     /// Restores the state before the run. This writes a note, so it can be undone as well.
     pub(crate) fn restore(&self, cx: &Exec, now: &Value) -> Result<(), Error> {
-        let inverse = self.inverse()?;
+        let inverse = self.inverse(cx.shared.registry)?;
         let found = self.now(cx)?;
         if found == self.was {
             // An item that was restored earlier has restored this one too.
@@ -85,7 +86,7 @@ impl Resource {
                 self.title()
             )));
         }
-        machine::fs::inverse(cx, &self.word, &self.name, now.clone(), self.was.clone());
+        machine::fs::inverse(cx, inverse, &self.name, now.clone(), self.was.clone());
         (inverse.make)(cx, &self.name, &self.was)
     }
 

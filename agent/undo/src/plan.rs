@@ -7,41 +7,16 @@ use std::path::{Path, PathBuf};
 
 use machine::fs;
 use machine::fs::image::{self, Image};
-use state::exec::Exec;
+use state::exec::{Exec, Registry, facts};
+use state::facts::{Effects, Facts, StepKind};
 use state::opts::Opts;
 use state::record::{self, Recorded};
-use state::resume::{function_of, id_of};
+use state::resume::{SEPARATOR, function_of, id_of};
 use value::{Map, Value};
 
 use crate::changes::{Changes, PathChange, Which, difference, now};
 use crate::inverse::Resource;
 use crate::order;
-
-/// The state modules that change nothing but files that `machine::fs` writes.
-const OF_FILES: [&str; 11] = [
-    "alias",
-    "beacon",
-    "file",
-    "grains",
-    "host",
-    "ini",
-    "pkgrepo",
-    "schedule",
-    "ssh_auth",
-    "ssh_known_hosts",
-    "x509",
-];
-
-/// The state modules whose files are undone although they change more than files.
-const WITH_FILES: [&str; 7] = [
-    "cron", "kmod", "locale", "mount", "network", "sysctl", "timezone",
-];
-
-/// The states that change something through the states of an inner run.
-const OF_RUNS: [&str; 2] = ["salt.runner", "salt.state"];
-
-/// The state whose inner run writes its returns into the outer run's record.
-const OF_PART: &str = "salt.runner state.orchestrate";
 
 /// The selection of what to undo, by paths (which include everything below them) and ids of states.
 #[derive(Clone, Debug, Default)]
@@ -91,13 +66,13 @@ impl Plan {
     /// Checks what a run has changed and the current state of each change, and makes the plan.
     #[must_use]
     pub fn of(cx: &Exec, jid: &str, recorded: &Recorded, wanted: &Wanted) -> Self {
-        let noted = counted(Changes::of(&recorded.changes), wanted);
+        let noted = counted(cx, Changes::of(&recorded.changes), wanted);
         let mut plan = Self {
             jid: jid.to_owned(),
             cut_short: recorded.end.is_none(),
             ..Self::default()
         };
-        plan.states(recorded, &noted, wanted);
+        plan.states(cx, recorded, &noted, wanted);
         let places = noted.places.iter();
         let look = Look {
             cx,
@@ -124,27 +99,31 @@ impl Plan {
     }
 
     /// Adds the states whose changes were not noted to those that cannot be undone.
-    fn states(&mut self, recorded: &Recorded, noted: &Changes, wanted: &Wanted) {
+    fn states(&mut self, cx: &Exec, recorded: &Recorded, noted: &Changes, wanted: &Wanted) {
         let all = noted.places.iter().flat_map(|place| &place.by);
         let things = noted.things.iter().flat_map(|thing| &thing.by);
         let things: HashSet<&String> = things.collect();
         let known: HashSet<&String> = all.chain(things.iter().copied()).collect();
         let mut changed = Vec::new();
-        of_states(&recorded.returns, &mut changed);
-        recorded
-            .parts
-            .values()
-            .for_each(|returns| of_states(returns, &mut changed));
+        let registry = cx.shared.registry;
+        of_states(registry, &recorded.returns, &mut changed);
+        let parts = recorded.parts.values();
+        parts.for_each(|returns| of_states(registry, returns, &mut changed));
         for tag in changed {
-            let module = tag.split("_|-").next().unwrap_or_default();
+            let module = tag.split(SEPARATOR).next().unwrap_or_default();
+            let effects = declared(registry, &tag).effects;
             let why = match module {
                 // This is an earlier undo, all of whose changes are noted.
                 "undo" => continue,
                 "cmd" => "a command cannot be undone",
                 _ if things.contains(&tag) => continue,
-                "mount" | "kmod" | "network" if known.contains(&tag) => "only its files are undone",
-                _ if known.contains(&tag) => continue,
-                _ if OF_FILES.contains(&module) => "its changes were not recorded",
+                _ if known.contains(&tag) => match effects {
+                    Effects::MoreThanFiles {
+                        files_suffice: false,
+                    } => "only its files are undone",
+                    _ => continue,
+                },
+                _ if effects.is_files() => "its changes were not recorded",
                 _ => "its changes cannot be undone",
             };
             if wanted.takes("", std::slice::from_ref(&tag)) {
@@ -204,13 +183,14 @@ impl Plan {
 
 /// Returns the notes to be undone. They do not include the files of states that change more than
 /// files, nor anything that is not selected.
-fn counted(noted: Changes, wanted: &Wanted) -> Changes {
-    let owned = noted.things.iter().filter(|thing| thing.owns_files());
+fn counted(cx: &Exec, noted: Changes, wanted: &Wanted) -> Changes {
+    let owned = noted
+        .things
+        .iter()
+        .filter(|thing| thing.owns_files(cx.shared.registry));
     let owned: HashSet<&String> = owned.flat_map(|thing| &thing.by).collect();
     let counts = |tag: &String| {
-        let module = tag.split("_|-").next().unwrap_or_default();
-        let of_files = OF_FILES.contains(&module) || WITH_FILES.contains(&module);
-        of_files && !owned.contains(tag)
+        declared(cx.shared.registry, tag).effects.has_files() && !owned.contains(tag)
     };
     let takes = |which: &Which| match *which {
         Which::PathChange(at) => noted.places.get(at).is_some_and(|place| {
@@ -240,7 +220,7 @@ fn counted(noted: Changes, wanted: &Wanted) -> Changes {
 }
 
 /// Collects the tags of the states that have changed something, including states of inner runs.
-fn of_states(returns: &Map, all: &mut Vec<String>) {
+fn of_states(registry: &Registry, returns: &Map, all: &mut Vec<String>) {
     for (tag, ret) in returns {
         let changed = ret.get("changes").filter(|changes| changes.is_true());
         let Some(changes) =
@@ -250,16 +230,30 @@ fn of_states(returns: &Map, all: &mut Vec<String>) {
         };
         let tag = tag.to_text();
         let inside = changes.get("ret").and_then(Value::as_map);
-        let fun = function_of(&tag);
+        let facts = declared(registry, &tag);
         match inside {
-            Some(machines) if OF_RUNS.iter().any(|run| fun.starts_with(run)) => {
+            Some(machines) if facts.effects == Effects::Runs => {
                 let inner = machines.values().filter_map(Value::as_map);
-                inner.for_each(|returns| of_states(returns, all));
+                inner.for_each(|returns| of_states(registry, returns, all));
             }
-            _ if fun == OF_PART => {}
+            // The record contains the returns of the inner run as a part.
+            _ if facts.step == Some(StepKind::Runner) && orchestrates(registry, &tag) => {}
             _ => all.push(tag),
         }
     }
+}
+
+/// Returns the facts about the state function in a tag.
+fn declared(registry: &Registry, tag: &str) -> Facts {
+    let module = tag.split(SEPARATOR).next().unwrap_or_default();
+    let function = tag.rsplit(SEPARATOR).next().unwrap_or_default();
+    facts(registry.states, &format!("{module}.{function}"))
+}
+
+/// Returns whether the runner that a step's tag names is an orchestration.
+fn orchestrates(registry: &Registry, tag: &str) -> bool {
+    let runner = tag.split(SEPARATOR).nth(2);
+    runner.is_some_and(|runner| registry.orchestrates(runner))
 }
 
 /// Returns the notes of earlier undos of a run, which may have been interrupted.

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sha2::{Digest, Sha256};
 use state::exec::Exec;
+use state::facts::Inverse;
 use state::record::{self, Place, Record};
 use value::python::hex;
 use value::{Map, Value, secret};
@@ -73,11 +74,18 @@ pub fn is_noted(cx: &Exec) -> bool {
     keeper(cx).is_some()
 }
 
-/// Records how to undo a change that is not to a file: the word of an inverse, the name of the
-/// thing, its old and its new state.
-pub fn inverse(cx: &Exec, word: &str, name: &str, was: impl Into<Value>, is: impl Into<Value>) {
+/// Records how to undo a change that is not to a file: its inverse, the name of the resource, its
+/// old and its new state.
+pub fn inverse(
+    cx: &Exec,
+    inverse: &Inverse,
+    name: &str,
+    was: impl Into<Value>,
+    is: impl Into<Value>,
+) {
     if let Some(keeper) = keeper(cx) {
-        let entry = Map::new().with("changed", name).with("inverse", word);
+        let entry = Map::new().with("changed", name);
+        let entry = entry.with("inverse", inverse.word);
         keeper.tell(entry.with("was", was.into()).with("is", is.into()));
     }
 }

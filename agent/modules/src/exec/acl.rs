@@ -7,6 +7,10 @@ use value::{Map, Value};
 
 state::exec_module! {
     /// Read and change the access control lists (ACL) of files.
+    #[needs(
+        "getfacl",
+        "The linux_acl execution module cannot be loaded: the getfacl binary is not in the path."
+    )]
     mod acl;
 
     /// Return the version of the program `getfacl`.

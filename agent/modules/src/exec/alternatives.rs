@@ -12,6 +12,10 @@ const LINKS: &str = "/etc/alternatives";
 
 state::exec_module! {
     /// Manage the alternatives of commands (`update-alternatives`).
+    #[needs(
+        "/etc/alternatives",
+        "Cannot load alternatives module: /etc/alternatives dir not found"
+    )]
     mod alternatives;
 
     /// Return the alternatives of a name as the program displays them.

@@ -15,6 +15,11 @@ const FOLDER: &str = "/etc/apache2";
 
 state::exec_module! {
     /// Manage the web server Apache.
+    // Debian and SUSE have the first, others the second.
+    #[needs(
+        "apache2ctl|apachectl",
+        "The apache execution module cannot be loaded: apache is not installed."
+    )]
     mod apache;
 
     /// Return the version of the server.

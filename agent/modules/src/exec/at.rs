@@ -7,6 +7,7 @@ use value::{Map, Value, python};
 
 state::exec_module! {
     /// Manage commands that run once, at a later time (`at`).
+    #[needs("at", "The at module could not be loaded: at command not found")]
     mod at;
 
     /// Return the queued jobs. With `tag`, return only the jobs with this tag or number.

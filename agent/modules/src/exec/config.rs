@@ -12,6 +12,7 @@ state::exec_module! {
 
     /// Return a value from the options, else from the grains, the pillar or the key `master` of the
     /// pillar. Colons separate the levels of a key.
+    #[facts(pure = true)]
     fn get(Get {
         /// The key of the value, such as `master:id`.
         key: String,
@@ -33,6 +34,7 @@ state::exec_module! {
     });
 
     /// Return a value by its full name, without levels, from the same places as `config.get`.
+    #[facts(pure = true)]
     fn option(Opt {
         /// The name of the value. With `wildcard` it is a glob.
         value: String,
@@ -53,6 +55,7 @@ state::exec_module! {
     });
 
     /// Return a value merged from the options, the key `master` of the pillar, and the pillar.
+    #[facts(pure = true)]
     fn merge(Merge {
         /// The name of the value.
         value: String,
@@ -88,6 +91,7 @@ state::exec_module! {
     });
 
     /// Return True if a file can be fetched from this kind of URL.
+    #[facts(pure = true)]
     fn valid_fileproto(ValidFileproto {
         /// The URL.
         uri: String,

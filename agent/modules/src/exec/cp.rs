@@ -149,12 +149,14 @@ state::exec_module! {
     });
 
     /// Return the states of an environment.
+    #[facts(pure = true)]
     fn list_states(ListStates {
         /// The Salt environment.
         saltenv: Option<String> = None,
     });
 
     /// Return the paths of the files of an environment.
+    #[facts(pure = true)]
     fn list_master(ListMaster {
         /// The Salt environment.
         saltenv: Option<String> = None,
@@ -163,6 +165,7 @@ state::exec_module! {
     });
 
     /// Return the paths of the folders of an environment.
+    #[facts(pure = true)]
     fn list_master_dirs(ListMasterDirs {
         /// The Salt environment.
         saltenv: Option<String> = None,
@@ -211,6 +214,7 @@ state::exec_module! {
     });
 
     /// Return the environments of the file roots.
+    #[facts(pure = true)]
     fn envs(Envs {});
 
     /// Send a file to the master.

@@ -10,6 +10,10 @@ use crate::fileserver::template;
 
 state::exec_module! {
     /// Manage the answers to the questions of Debian packages.
+    #[needs(
+        "debconf-get-selections",
+        "The debconfmod module could not be loaded: debconf-utils is not installed."
+    )]
     mod debconf;
 
     /// Return all answers. Each package has a list of question, type and value.

@@ -8,6 +8,7 @@ use value::{Map, Value, merge};
 state::exec_module! {
     /// Read the defaults of formulas (a file `defaults.yaml` or `defaults.json` in the folder of
     /// the formula), and merge dictionaries.
+    #[facts(pure = true)]
     mod defaults;
 
     /// Return the defaults of a formula, or the value at a key such as `core:users:root`.

@@ -38,6 +38,7 @@ state::exec_module! {
     });
 
     /// Get a single environment variable.
+    #[facts(pure = true)]
     fn get(Get {
         /// The name of the variable.
         key: Value,
@@ -46,6 +47,7 @@ state::exec_module! {
     });
 
     /// Return True if a variable is set; with `value`, only if it has this value.
+    #[facts(pure = true)]
     fn has_value(HasValue {
         /// The name of the variable.
         key: Value,

@@ -12,6 +12,7 @@ use crate::exec::filter_by::{self, Around};
 
 state::exec_module! {
     /// Read and set grains: facts about this machine, and the values in the grains file.
+    #[facts(pure = true)]
     mod grains;
 
     /// Return the value of a grain. Colons separate the levels of nested grains, and numbers index
@@ -83,6 +84,7 @@ state::exec_module! {
     });
 
     /// Set grains in the grains file.
+    #[facts(pure = false)]
     fn setvals(Setvals {
         /// The grains to set: a dictionary of names and values.
         grains: Value,
@@ -93,6 +95,7 @@ state::exec_module! {
     });
 
     /// Set one grain in the grains file.
+    #[facts(pure = false)]
     fn setval(Setval {
         /// The name of the grain.
         key: Value,
@@ -105,6 +108,7 @@ state::exec_module! {
     });
 
     /// Add a value, or the values of a list, to a grain that is a list.
+    #[facts(pure = false)]
     fn append(Append {
         /// The name of the grain.
         key: String,
@@ -117,6 +121,7 @@ state::exec_module! {
     });
 
     /// Remove a value from a grain that is a list.
+    #[facts(pure = false)]
     fn remove(Remove {
         /// The name of the grain.
         key: String,
@@ -127,6 +132,7 @@ state::exec_module! {
     });
 
     /// Set a grain to None, or remove it.
+    #[facts(pure = false)]
     fn delval(Delval {
         /// The name of the grain.
         key: String,
@@ -137,6 +143,7 @@ state::exec_module! {
     });
 
     /// Remove a grain.
+    #[facts(pure = false)]
     fn delkey(Delkey {
         /// The name of the grain.
         key: String,
@@ -145,6 +152,7 @@ state::exec_module! {
     });
 
     /// Set a grain at any depth, and return the changes.
+    #[facts(pure = false)]
     fn set(Set {
         /// The name of the grain.
         key: String,

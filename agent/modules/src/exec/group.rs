@@ -7,11 +7,16 @@ use machine::accounts::tools::{self as tools, path};
 use machine::accounts::{self, Group};
 use machine::process;
 use state::exec::Exec;
+use state::facts::Inverse;
 use state::module::Error;
 use value::{Map, Value};
 
+use crate::exec::user;
+use crate::loader::call::succeed;
+
 state::exec_module! {
     /// Manage the groups of this machine.
+    #[module(inverses = [&GROUP])]
     mod group;
 
     /// Return information about a group, or an empty result if it does not exist.
@@ -97,6 +102,40 @@ state::exec_module! {
         /// Another root directory.
         root: Option<String> = None,
     });
+}
+
+/// A group: its properties, or false.
+pub(crate) static GROUP: Inverse = Inverse {
+    word: "group",
+    owns_files: true,
+    now: |_, name| Ok(present(name)),
+    can: Inverse::always,
+    make: restore,
+};
+
+/// Returns the properties of a group that are compared and restored; false if it does not exist.
+pub(crate) fn present(name: &str) -> Value {
+    user::compared(known(name, None), &["gid", "members"])
+}
+
+/// Removes a group, or creates it again.
+fn restore(cx: &Exec, name: &str, was: &Value) -> Result<(), Error> {
+    let Some(was) = was.as_map() else {
+        // The removal of a user has removed the group of its name.
+        return match known(name, None) {
+            Some(_) => succeed(cx, "group.delete", name, Map::new()),
+            None => Ok(()),
+        };
+    };
+    let kwargs = Map::new().with("gid", was.get("gid").cloned());
+    succeed(cx, "group.add", name, kwargs)?;
+    match was.get("members").filter(|members| members.is_true()) {
+        Some(members) => {
+            let list = Map::new().with("members_list", members.clone());
+            succeed(cx, "group.members", name, list)
+        }
+        None => Ok(()),
+    }
 }
 
 /// Returns information about a group, as `group.info` does; `None` if there is no such group.

@@ -13,6 +13,7 @@ use value::python::hex;
 
 state::exec_module! {
     /// A collection of hashing and encoding functions.
+    #[facts(pure = true)]
     mod hashutil;
 
     /// Return a checksum digest for a string.

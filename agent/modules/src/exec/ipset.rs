@@ -12,6 +12,7 @@ use value::{Map, Value, python};
 
 state::exec_module! {
     /// Manage sets of addresses, networks and ports for the packet filter (`ipset`).
+    #[needs("ipset", "The ipset execution modules cannot be loaded: ipset binary not in path.")]
     mod ipset;
 
     /// Return the version of the program.

@@ -9,6 +9,7 @@ use crate::fileserver::template;
 
 state::exec_module! {
     /// Inspect the results of Jinja map files and imports.
+    #[facts(pure = true)]
     mod jinja;
 
     /// Return the value of a variable that a map file sets.

@@ -7,6 +7,7 @@ use value::log::{self, Level};
 
 state::exec_module! {
     /// Write to the log from templates.
+    #[facts(pure = true)]
     mod log;
 
     /// Log a message at level DEBUG.

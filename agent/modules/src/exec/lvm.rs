@@ -10,6 +10,10 @@ use value::{Map, Value, log, python};
 
 state::exec_module! {
     /// Manage logical volumes (LVM2).
+    #[needs(
+        "lvm",
+        "The linux_lvm execution module cannot be loaded: the lvm binary is not in the path."
+    )]
     mod lvm;
 
     /// Return the version of LVM.

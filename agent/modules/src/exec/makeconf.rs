@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use state::exec::Exec;
+use state::facts::Missing;
 use state::module::Error;
 use value::{Map, Value};
 
@@ -11,6 +12,7 @@ use crate::exec::tool;
 
 state::exec_module! {
     /// Manage the variables in Gentoo's `make.conf`.
+    #[module(virtual_ = missing)]
     mod makeconf;
 
     /// Set a variable.
@@ -56,6 +58,19 @@ state::exec_module! {
         /// The word to look for.
         value: String,
     });
+}
+
+/// Returns what is missing on a machine without Gentoo, with the reason of the module.
+pub(crate) fn without_gentoo(cx: &Exec, reason: &str) -> Option<Missing> {
+    (cx.grain("os") != "Gentoo").then(|| Missing::Module(reason.to_owned()))
+}
+
+/// Returns what is missing on a machine without Gentoo.
+fn missing(cx: &Exec, _: &str) -> Option<Missing> {
+    without_gentoo(
+        cx,
+        "The makeconf execution module cannot be loaded: only available on Gentoo systems.",
+    )
 }
 
 /// The line that layman adds to the file. It has to remain the last one.

@@ -9,6 +9,7 @@ use crate::exec::filter_by;
 
 state::exec_module! {
     /// Check whether targets match this minion.
+    #[facts(pure = true)]
     mod r#match;
 
     /// Return True if a compound target matches.

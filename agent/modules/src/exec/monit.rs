@@ -10,6 +10,10 @@ use crate::exec::tool;
 
 state::exec_module! {
     /// Manage the services that `monit` monitors.
+    #[needs(
+        "monit",
+        "The monit execution module cannot be loaded: the monit binary is not in the path."
+    )]
     mod monit;
 
     /// Start a service.

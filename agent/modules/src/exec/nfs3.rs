@@ -10,6 +10,10 @@ use value::{Map, Value, python};
 
 state::exec_module! {
     /// Manage the folders that NFS exports (`/etc/exports`).
+    #[needs(
+        "showmount",
+        "The nfs3 execution module failed to load: the showmount binary is not in the path."
+    )]
     mod nfs3;
 
     /// Return the exports in a file: each path with its hosts and their options.

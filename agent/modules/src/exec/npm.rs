@@ -8,6 +8,10 @@ use value::{Map, Value, json, log};
 
 state::exec_module! {
     /// Manage packages of Node.js (`npm`).
+    #[needs(
+        "npm",
+        "npm execution module could not be loaded because the npm binary could not be located"
+    )]
     mod npm;
 
     /// Install packages, or the dependencies in a folder's `package.json`.

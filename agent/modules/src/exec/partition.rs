@@ -12,6 +12,15 @@ use crate::exec::tool::is_name;
 
 state::exec_module! {
     /// Manage partition tables with parted and sfdisk.
+    #[needs(
+        "parted",
+        "The parted execution module failed to load parted binary is not in the path."
+    )]
+    #[needs("lsblk", "The parted execution module failed to load lsblk binary is not in the path.")]
+    #[needs(
+        "partprobe",
+        "The parted execution module failed to load partprobe binary is not in the path."
+    )]
     mod partition;
 
     /// Ask the kernel to read the partition tables of these devices again, or of all devices if

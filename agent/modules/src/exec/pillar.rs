@@ -13,6 +13,7 @@ state::exec_module! {
     ///
     /// When these functions are called by name on a command line, they mask the values unless
     /// `unmask=True` is given. Templates receive the real values.
+    #[facts(pure = true)]
     mod pillar;
 
     /// Return a value of the pillar. Colons separate the levels of the key, and numbers are indexes

@@ -8,11 +8,15 @@ use std::path::{Path, PathBuf};
 
 use machine::fs;
 use state::exec::Exec;
+use state::facts::Missing;
 use state::module::Error;
 use value::{Value, sorted};
 
+use crate::exec::makeconf::without_gentoo;
+
 state::exec_module! {
     /// Manage the Gentoo files with the build settings of packages (`/etc/portage/package.*`).
+    #[module(virtual_ = missing)]
     mod portage_config;
 
     /// Replace each of these paths that is a file by a folder with a file for each package.
@@ -80,6 +84,14 @@ state::exec_module! {
         /// True to replace the flags that the package has.
         overwrite: bool = false,
     });
+}
+
+/// Returns what is missing on a machine without Gentoo.
+fn missing(cx: &Exec, _: &str) -> Option<Missing> {
+    without_gentoo(
+        cx,
+        "portage_config execution module cannot be loaded: only available on Gentoo with portage installed.",
+    )
 }
 
 /// The kinds of files below `/etc/portage`.

@@ -7,6 +7,10 @@ use value::{Map, Value};
 
 state::exec_module! {
     /// Manage the limits of users and groups on file systems.
+    #[needs(
+        "setquota",
+        "The quota execution module cannot be loaded: the module is only available on POSIX-like systems with the setquota binary available."
+    )]
     mod quota;
 
     /// Return the usage and the limits of users and groups on a file system.

@@ -10,6 +10,10 @@ use value::{Map, Value, python};
 
 state::exec_module! {
     /// Manage RAID arrays with `mdadm`.
+    #[needs(
+        "mdadm",
+        "The mdadm execution module cannot be loaded: the mdadm binary is not in the path."
+    )]
     mod raid;
 
     /// Return the running arrays.

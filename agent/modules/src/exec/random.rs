@@ -13,6 +13,7 @@ state::exec_module! {
     mod random;
 
     /// Return the hash of a value in hexadecimal.
+    #[facts(pure = true)]
     fn hash(Hash {
         /// The value to hash.
         value: Value,
@@ -21,6 +22,7 @@ state::exec_module! {
     });
 
     /// Return the hash of a password in the format of the shadow file.
+    #[facts(pure = true)]
     fn shadow_hash(ShadowHash {
         /// The salt; random if not given.
         crypt_salt: Option<String> = None,
@@ -39,6 +41,7 @@ state::exec_module! {
     });
 
     /// Return a random string.
+    #[facts(pure = true)]
     fn get_str(GetStr {
         /// The number of characters.
         length: i64 = 20,
@@ -59,6 +62,7 @@ state::exec_module! {
     });
 
     /// Return a random integer in a range that includes both ends.
+    #[facts(pure = true)]
     fn rand_int(RandInt {
         /// The lowest number.
         start: i64 = 1,
@@ -69,6 +73,7 @@ state::exec_module! {
     });
 
     /// Return an integer from 0 to below the range that is always the same on one machine.
+    #[facts(pure = true)]
     fn seed(Seed {
         /// The upper end of the range, which is excluded.
         range: i64 = 10,

@@ -13,6 +13,10 @@ use crate::exec::{config, tool};
 
 state::exec_module! {
     /// Copy directory trees with `rsync`.
+    #[needs(
+        "rsync",
+        "The rsync execution module cannot be loaded: the rsync binary is not in the path."
+    )]
     mod rsync;
 
     /// Copy a directory tree. Arguments that are not given come from the options `rsync.src`,

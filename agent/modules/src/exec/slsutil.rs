@@ -16,6 +16,7 @@ mod banner;
 
 state::exec_module! {
     /// Utility functions for use with or in SLS files.
+    #[facts(pure = true)]
     mod slsutil;
 
     /// Merge a dictionary into another one, level by level.
@@ -57,6 +58,7 @@ state::exec_module! {
     });
 
     /// Render a file or a string and return its data or text.
+    #[facts(pure = false)]
     fn renderer(Renderer {
         /// The path or URL of the file.
         path: Option<String> = None,

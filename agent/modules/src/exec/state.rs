@@ -15,6 +15,7 @@ use crate::state_run::{Request, Stop, retcode};
     mod state;
 
     /// Apply the given SLS files, or the highstate if none is given.
+    #[facts(outputter = "highstate")]
     fn apply(Apply {
         /// The names of the SLS files: a list, or a text with commas.
         mods: Option<Value> = None,
@@ -22,6 +23,7 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply the states that the top files assign to this minion.
+    #[facts(outputter = "highstate")]
     fn highstate(Highstate {
         /// True to change nothing and report what would change.
         test: Option<Value> = None,
@@ -31,6 +33,7 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply the given SLS files.
+    #[facts(outputter = "highstate")]
     fn sls(Sls {
         /// The names of the SLS files: a list, or a text with commas.
         mods: Value,
@@ -44,6 +47,7 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply one ID of the given SLS files.
+    #[facts(outputter = "highstate")]
     fn sls_id(SlsId {
         /// The ID of the state.
         id_: String,
@@ -57,6 +61,7 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply the states that another top file assigns to this minion.
+    #[facts(outputter = "highstate")]
     fn top(Top {
         /// The path of the top file.
         topfn: String,
@@ -68,6 +73,7 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply one state with arguments from the command line.
+    #[facts(outputter = "highstate")]
     fn single(Single {
         /// The name of the state function.
         fun: String,
@@ -101,6 +107,7 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply an SLS file that is given by its path.
+    #[facts(outputter = "highstate")]
     fn template(Template {
         /// The path of the file.
         tem: String,
@@ -110,6 +117,7 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply an SLS that is given as text.
+    #[facts(outputter = "highstate")]
     fn template_str(TemplateStr {
         /// The text of the SLS.
         tem: String,
@@ -119,6 +127,7 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// The same as `state.apply` with `test=True`.
+    #[facts(outputter = "highstate")]
     fn test(Test {
         /// The names of the SLS files: a list, or a text with commas.
         mods: Option<Value> = None,

@@ -14,6 +14,7 @@ use super::data::{read, write};
     mod state;
 
     /// Request a run: report what it would change, and store the request for `state.run_request`.
+    #[facts(outputter = "highstate")]
     fn request(Request {
         /// The names of the SLS files, as for `state.apply`.
         mods: Value = Value::Null,
@@ -21,6 +22,7 @@ use super::data::{read, write};
     });
 
     /// Return the stored requests.
+    #[facts(outputter = "highstate")]
     fn check_request(CheckRequest {
         /// The name of the request; all requests if not given.
         name: Option<String> = None,
@@ -33,6 +35,7 @@ use super::data::{read, write};
     });
 
     /// Run a stored request.
+    #[facts(outputter = "highstate")]
     fn run_request(RunRequest {
         /// The name of the request.
         name: String = "default".into(),

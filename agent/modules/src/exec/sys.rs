@@ -9,6 +9,7 @@ use value::{Map, Value};
 
 state::exec_module! {
     /// List the functions of this program and show how they are called.
+    #[facts(pure = true)]
     mod sys;
 
     /// Return the documentation of execution functions: of all functions, or of the given modules,

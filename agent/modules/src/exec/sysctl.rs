@@ -7,11 +7,11 @@ use machine::fs;
 use machine::process::{Process, which};
 use python::text;
 use state::exec::Exec;
+use state::facts::Inverse;
 use state::module::Error;
 use value::{Map, Value, log};
 
 use crate::exec::service::providers::{booted, systemd};
-use crate::inverses;
 
 /// The first version of systemd that does not read `/etc/sysctl.conf`.
 const READS_FOLDER: i64 = 207;
@@ -20,6 +20,7 @@ const HEAD: &str = "#\n# Kernel sysctl configuration\n#\n";
 
 state::exec_module! {
     /// Manage kernel parameters.
+    #[module(inverses = [&SYSCTL])]
     mod sysctl;
 
     /// Return the default path of the configuration file.
@@ -56,6 +57,19 @@ state::exec_module! {
         config: Option<String> = None,
     });
 }
+
+/// The value of a kernel setting.
+static SYSCTL: Inverse = Inverse {
+    word: "sysctl",
+    owns_files: false,
+    now: |cx, name| cx.call_internal("sysctl.get", vec![name.into()], Map::new()),
+    can: Inverse::always,
+    make: |cx, name, value| {
+        let value = Map::new().with("value", value.clone());
+        let assigned = cx.call_internal("sysctl.assign", vec![name.into()], value);
+        assigned.map(drop)
+    },
+};
 
 fn default_file(cx: &Exec) -> Result<&'static str, Error> {
     let is_new = booted() && systemd::version(cx)?.is_some_and(|version| version >= READS_FOLDER);
@@ -135,7 +149,7 @@ fn set(cx: &Exec, name: &str, value: &str) -> Result<Map, Error> {
         return Err(Error::refused(format!("sysctl {name} does not exist")));
     }
     if let (true, Ok(was)) = (fs::is_noted(cx), current(cx, name)) {
-        inverses::note(cx, inverses::SYSCTL, name, was, words(value));
+        fs::inverse(cx, &SYSCTL, name, was, words(value));
     }
     let words = [program()?, "-w".into(), format!("{name}={value}")];
     let out = Process::words(words).run(cx)?;

@@ -8,6 +8,7 @@ use value::{Map, Value, log, python, random};
 
 state::exec_module! {
     /// Functions that test the connection and the loader.
+    #[facts(pure = true)]
     mod test;
 
     /// Return True, to show that the minion responds.
@@ -79,12 +80,14 @@ state::exec_module! {
     });
 
     /// Wait for a number of seconds, then return True.
+    #[facts(pure = false)]
     fn sleep(Sleep {
         /// The number of seconds.
         length: f64,
     });
 
     /// Wait for a random time, then return True.
+    #[facts(pure = false)]
     fn rand_sleep(RandSleep {
         /// The maximum number of seconds.
         max: i64 = 60,

@@ -36,6 +36,7 @@ use revoke::{create_empty_crl, revoke_cert};
 
 state::exec_module! {
     /// Manage TLS certificates.
+    #[needs("openssl", "The program openssl is not in the path: install it")]
     mod tls;
 
     /// Return the contents of a certificate.

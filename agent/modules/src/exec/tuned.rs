@@ -10,6 +10,10 @@ use crate::exec::tool;
 
 state::exec_module! {
     /// Manage profiles of system settings with `tuned-adm`.
+    #[needs(
+        "tuned-adm",
+        "The tuned execution module failed to load: the tuned-adm binary is not in the path."
+    )]
     mod tuned;
 
     /// Return the available profiles.

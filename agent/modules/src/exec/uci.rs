@@ -8,6 +8,7 @@ use value::{Map, Value};
 
 state::exec_module! {
     /// Manage the configuration of OpenWrt with `uci`.
+    #[needs("uci", "OpenWrt's program uci is not in the path")]
     mod uci;
 
     /// Return the value of an option (a list for a list option) or the type of a section. Return

@@ -12,6 +12,10 @@ use crate::exec::tool;
 
 state::exec_module! {
     /// Manage password files of web servers with `htpasswd`.
+    #[needs(
+        "htpasswd",
+        "The htpasswd execution mdule cannot be loaded: htpasswd binary not in path."
+    )]
     mod webutil;
 
     /// Add a user, or change the password of a user.

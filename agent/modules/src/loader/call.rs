@@ -1,8 +1,10 @@
 //! Helpers for a call of one function by its name, for `salt-call` and for the jobs of a minion.
 
-use state::exec::Exec;
+use state::exec::{Exec, facts};
 use state::module::{Error, Problem};
 use value::{Map, Value};
+
+use crate::exec;
 
 /// Splits the arguments of a job into positional and named ones. A job carries named arguments in
 /// maps with a mark (`__kwarg__`).
@@ -32,23 +34,7 @@ pub fn joined(args: Vec<Value>, kwargs: Map) -> Vec<Value> {
 /// Returns the outputter that a function's return needs: `highstate` for state runs.
 #[must_use]
 pub fn outputter(name: &str) -> Option<&'static str> {
-    const RUNS: &[&str] = &[
-        "sls",
-        "sls_id",
-        "pkg",
-        "top",
-        "single",
-        "highstate",
-        "template",
-        "template_str",
-        "apply",
-        "test",
-        "request",
-        "check_request",
-        "run_request",
-    ];
-    let fun = name.strip_prefix("state.")?;
-    RUNS.contains(&fun).then_some("highstate")
+    facts(exec::MODULES, name).outputter
 }
 
 /// Returns the exit code of a call that returned: the one that the function has set, or the one
@@ -82,5 +68,16 @@ pub fn wrong_arguments(name: &str, error: &Error) -> Option<String> {
             "{short}() missing 1 required positional argument: '{argument}'"
         )),
         _ => None,
+    }
+}
+
+/// Calls a function on behalf of a module. Its return `False` counts as a failure.
+///
+/// # Errors
+/// When the function fails.
+pub(crate) fn succeed(cx: &Exec, function: &str, name: &str, kwargs: Map) -> Result<(), Error> {
+    match cx.call_internal(function, vec![name.into()], kwargs)? {
+        Value::Bool(false) => Err(Error::refused(format!("{function} {name} failed"))),
+        _ => Ok(()),
     }
 }

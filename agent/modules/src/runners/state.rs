@@ -12,6 +12,7 @@ use crate::state_run::Request;
     mod state;
 
     /// Run an orchestration.
+    #[facts(orchestrates = true)]
     fn orchestrate(Orchestrate {
         /// The SLS of the orchestration: a list, or names separated by commas.
         mods: Value,
@@ -29,6 +30,7 @@ use crate::state_run::Request;
     });
 
     /// Run an orchestration. This is another name for `state.orchestrate`.
+    #[facts(orchestrates = true)]
     fn orch(Orch {
         /// The SLS of the orchestration: a list, or names separated by commas.
         mods: Value,
@@ -46,6 +48,7 @@ use crate::state_run::Request;
     });
 
     /// Run an orchestration. This is another name for `state.orchestrate`.
+    #[facts(orchestrates = true)]
     fn sls(Sls {
         /// The SLS of the orchestration: a list, or names separated by commas.
         mods: Value,

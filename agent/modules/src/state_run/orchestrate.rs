@@ -102,7 +102,7 @@ pub fn runner_by(
     args: Vec<Value>,
     mut kwargs: Map,
 ) -> Called {
-    if matches!(name, "state.orchestrate" | "state.orch" | "state.sls") {
+    if cx.shared.registry.orchestrates(name) {
         // A nested orchestration belongs to the outermost one.
         let outermost = orchestration_jid(cx).unwrap_or_else(|| jid.clone());
         kwargs.insert("orchestration_jid", outermost);

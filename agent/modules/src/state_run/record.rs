@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use state::boot;
 use state::compile::Plan;
+use state::exec::Registry;
+use state::facts::StepKind;
 use state::low::Low;
 use state::module::Error;
 use state::record::{self, Heard, Invocation, Record};
@@ -128,7 +130,7 @@ impl Prepared {
             return RunRecord::default();
         };
         let record = outer.record.clone().filter(|_| !cx.test);
-        let Some(record) = record.filter(|_| self.has_part(low, plan)) else {
+        let Some(record) = record.filter(|_| self.has_part(cx.shared.registry, low, plan)) else {
             return RunRecord {
                 notes: outer.noted().cloned(),
                 ..RunRecord::default()
@@ -161,9 +163,10 @@ impl Prepared {
     /// to an orchestration, and to states that an orchestration's step runs and that restart the
     /// machine. Other nested runs converge, so they start from their first state when their step is
     /// run again.
-    fn has_part(&self, low: &Low, plan: &Plan) -> bool {
-        let is_step = low.state == "salt" && matches!(low.fun.as_str(), "state" | "function");
-        self.request.fun == "state.orchestrate" || is_step && boot::is_in(plan)
+    fn has_part(&self, registry: &Registry, low: &Low, plan: &Plan) -> bool {
+        let step = registry.step(low);
+        let is_step = matches!(step, Some(StepKind::State | StepKind::Function));
+        self.request.fun == "state.orchestrate" || is_step && boot::is_in(registry, plan)
     }
 
     /// Warns about a run that will restart the machine and was given secrets: a record does not
@@ -173,7 +176,9 @@ impl Prepared {
             pillar, exclude, ..
         } = &self.request;
         for (name, given) in [("pillar", pillar), ("exclude", exclude)] {
-            let given = given.as_ref().filter(|_| boot::is_in(plan));
+            let given = given
+                .as_ref()
+                .filter(|_| boot::is_in(self.cx.shared.registry, plan));
             if given.is_some_and(|given| secret::is_masked(&resume::without_secrets(given))) {
                 log::warning(format_args!(
                     "{name}= contains secrets, which are not recorded: after its reboot this run does not resume by itself, only with resume=True and {name}= again"

@@ -2,6 +2,7 @@
 //! with.
 
 use state::compile::Plan;
+use state::exec::Registry;
 use state::module::Error;
 use state::record;
 use state::resume::{ResumeOptions, Resumed};
@@ -222,7 +223,7 @@ impl Checked {
         let resumed = match &run.earlier {
             Some(earlier) => Some(
                 earlier
-                    .resumed(&run.request, &plan)
+                    .resumed(run.cx.shared.registry, &run.request, &plan)
                     .map_err(|messages| Stop::messages(&run.cx, messages))?,
             ),
             None => None,
@@ -232,7 +233,12 @@ impl Checked {
 }
 
 impl PreviousRun {
-    fn resumed(&self, request: &Request, plan: &Plan) -> Result<Resumed, Vec<String>> {
+    fn resumed(
+        &self,
+        registry: &Registry,
+        request: &Request,
+        plan: &Plan,
+    ) -> Result<Resumed, Vec<String>> {
         let recorded = &self.recorded.clone().of_plan(plan);
         let named =
             request.mods.is_some() || matches!(request.fun, "state.apply" | "state.highstate");
@@ -242,7 +248,7 @@ impl PreviousRun {
                 request.fun, self.jid
             )]);
         }
-        let mut resumed = Resumed::of(plan, recorded, &self.options)?;
+        let mut resumed = Resumed::of(registry, plan, recorded, &self.options)?;
         let open = plan.chunks().len().saturating_sub(resumed.returns.len());
         log::warning(format_args!(
             "Resuming the run {} of {}: {} states are finished, {open} remain",

@@ -10,6 +10,14 @@ use crate::exec::acl::lists;
 
 state::state_module! {
     /// Access lists of files (`getfacl`, `setfacl`).
+    #[needs(
+        "getfacl",
+        "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path."
+    )]
+    #[needs(
+        "setfacl",
+        "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path."
+    )]
     mod acl;
 
     /// Make sure that an access list has an entry.

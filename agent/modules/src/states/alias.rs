@@ -1,6 +1,7 @@
 //! The `alias` state module.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Value, python};
 
@@ -8,6 +9,7 @@ use crate::exec::aliases;
 
 state::state_module! {
     /// Manage mail aliases.
+    #[facts(effects = Effects::Files(&[]))]
     mod alias;
 
     /// Ensure that an alias has a target.

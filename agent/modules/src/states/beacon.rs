@@ -1,11 +1,13 @@
 //! The `beacon` state module: manages the beacons of the running minion.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
     /// Manage the beacons of a running minion, which watch the system and send events.
+    #[facts(effects = Effects::Files(&[]))]
     mod beacon;
 
     /// Make sure that a beacon exists with the given settings.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use python::shlex;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value, json};
 
@@ -13,6 +14,7 @@ state::state_module! {
     /// Execution of arbitrary commands.
     ///
     /// A command runs each time, unless `unless`, `onlyif`, `creates` or a requisite prevents it.
+    #[facts(effects = Effects::Command)]
     mod cmd;
 
     /// Run a command.

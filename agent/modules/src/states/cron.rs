@@ -2,6 +2,7 @@
 
 use python::difflib;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -14,6 +15,8 @@ use crate::exec::user;
 
 state::state_module! {
     /// Management of cron, the scheduler.
+    #[needs("crontab", "cron module could not be loaded")]
+    #[facts(effects = Effects::MoreThanFiles { files_suffice: true })]
     mod cron;
 
     /// Ensure that a job is in a user's crontab.

@@ -1,11 +1,13 @@
 //! The `event` state module.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
     /// Fire events.
+    #[facts(effects = Effects::Command)]
     mod event;
 
     /// Fire an event.

@@ -1,6 +1,7 @@
 //! The `grains` state module.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -8,6 +9,7 @@ use crate::exec::grains::{Setting, append_value, remove_value, set_values, value
 
 state::state_module! {
     /// Manage grains in the grains file of this machine.
+    #[facts(effects = Effects::Files(&[]))]
     mod grains;
 
     /// Make sure that a grain exists.

@@ -1,12 +1,12 @@
 //! The `group` state module.
 
 use machine::accounts;
+use machine::fs;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value, python};
 
 use crate::exec::group::{self, Add};
-use crate::inverses;
 
 state::state_module! {
     /// Management of user groups.
@@ -205,7 +205,7 @@ fn add(cx: &Exec, args: &Present) -> Result<Ret, Error> {
                 "Group {name} is not present but gid {gid} is already taken by group {taken}"
             )));
         }
-        inverses::note(cx, inverses::GROUP, name, false, true);
+        fs::inverse(cx, &group::GROUP, name, false, true);
         if !group::create(cx, &creation(args))? {
             return Ok(Ret::failed(format!("Failed to create new group {name}")));
         }
@@ -213,7 +213,7 @@ fn add(cx: &Exec, args: &Present) -> Result<Ret, Error> {
         if let Some(users) = users.filter(|users| !users.is_empty()) {
             group::set_members(cx, name, users, None)?;
         }
-        inverses::note_made(cx, inverses::GROUP, name);
+        fs::inverse(cx, &group::GROUP, name, false, group::present(name));
         Ok(match left(args) {
             Some(left) => Ret::failed(format!(
                 "Group {name} has been created but, some changes could not be applied"

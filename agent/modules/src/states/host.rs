@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -10,6 +11,7 @@ use crate::exec::service::providers::names;
 
 state::state_module! {
     /// Manage the hosts file of this machine.
+    #[facts(effects = Effects::Files(&[]))]
     mod host;
 
     /// Make sure that a name has these addresses.

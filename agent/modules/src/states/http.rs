@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::pyre::{Flags, Regex};
 use value::{Map, Value, python};
 
 state::state_module! {
     /// Send HTTP requests and check the responses.
+    #[facts(effects = Effects::Command)]
     mod http;
 
     /// Send a request and compare its response with the expected one. The other arguments are those

@@ -1,6 +1,7 @@
 //! The `ini` state module.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -9,6 +10,7 @@ use crate::exec::ini::file::{File, Layout};
 
 state::state_module! {
     /// Manage INI files.
+    #[facts(effects = Effects::Files(&["name"]))]
     mod ini;
 
     /// Make sure that options have the given values. Missing sections are created.

@@ -9,6 +9,7 @@ use crate::exec::ipset::{exists, has, make, put, run_on, take};
 
 state::state_module! {
     /// Manage sets of addresses, networks and ports for the packet filter (`ipset`).
+    #[needs("ipset", "ipset module could not be loaded")]
     mod ipset;
 
     /// Make sure that a set exists. Options of its type, such as `range`, `timeout`, `maxelem` or

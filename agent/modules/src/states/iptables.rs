@@ -8,6 +8,8 @@ use crate::exec::iptables::{Chain, full, is_outdated, policy, short, write};
 
 state::state_module! {
     /// Manage the packet filter (`iptables`, `ip6tables`).
+    #[needs("iptables", "iptables module could not be loaded")]
+    #[module(aggregate = joined)]
     mod iptables;
 
     /// Make sure that a chain exists.
@@ -483,7 +485,7 @@ fn flush(cx: &Exec, args: Flush) -> Result<Ret, Error> {
 }
 
 /// Combines the rules of all chunks with the same function into one call.
-pub(crate) fn joined(low: &Map, others: &[Map]) -> (Map, Vec<bool>) {
+fn joined(low: &Map, others: &[Map]) -> (Map, Vec<bool>) {
     let fun = low.get("fun");
     let joins = |fun: &Value| ["append", "insert"].contains(&fun.to_text().as_str());
     if !fun.is_some_and(joins) {

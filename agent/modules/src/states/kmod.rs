@@ -1,6 +1,7 @@
 //! The `kmod` state module.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -8,6 +9,7 @@ use crate::exec::service::providers::names;
 
 state::state_module! {
     /// Manage kernel modules.
+    #[facts(effects = Effects::MoreThanFiles { files_suffice: false })]
     mod kmod;
 
     /// Make sure that modules are loaded.

@@ -1,11 +1,13 @@
 //! The `locale` state module.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::Map;
 
 state::state_module! {
     /// Manage the locale of this machine and the available locales.
+    #[facts(effects = Effects::MoreThanFiles { files_suffice: true })]
     mod locale;
 
     /// Make sure that the system uses this locale.

@@ -1,13 +1,15 @@
 //! The `makeconf` state module for Gentoo's `make.conf`.
 
 use state::exec::Exec;
+use state::facts::Missing;
 use state::module::{Error, Ret};
 use value::{Map, Value, python};
 
-use crate::exec::makeconf::{append, get, remove, set, trim};
+use crate::exec::makeconf::{append, get, remove, set, trim, without_gentoo};
 
 state::state_module! {
     /// Manage variables in Gentoo's `make.conf`.
+    #[module(virtual_ = missing)]
     mod makeconf;
 
     /// Make sure that a variable is set.
@@ -27,6 +29,11 @@ state::state_module! {
         /// The name of the variable. It is converted to upper case.
         name: String,
     });
+}
+
+/// Returns what is missing on a machine without Gentoo.
+fn missing(cx: &Exec, _: &str) -> Option<Missing> {
+    without_gentoo(cx, "makeconf module could not be loaded")
 }
 
 fn words(value: &Value) -> Vec<String> {

@@ -1,6 +1,5 @@
 //! The state modules. To add one, add a file here and a line to each of the two lists below.
 
-use ::state::exec::Aggregate;
 use ::state::module::{Module, Ret};
 
 mod acl;
@@ -228,11 +227,4 @@ pub const MODULES: &[Module<Ret>] = &[
     virtualenv::MODULE,
     webutil::MODULE,
     x509::MODULE,
-];
-
-/// The modules with chunks that can be combined (`aggregate`).
-pub const AGGREGATES: &[(&str, Aggregate)] = &[
-    ("iptables", iptables::joined),
-    ("pkg", pkg::aggregate::joined),
-    ("selinux", selinux::joined),
 ];

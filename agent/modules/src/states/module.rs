@@ -2,11 +2,13 @@
 
 use state::custom::Signature;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Extra, Given, Ret};
 use value::{Map, Value, log};
 
 state::state_module! {
     /// Call execution functions.
+    #[facts(effects = Effects::Command)]
     mod module;
 
     /// Call one or more functions: `- test.ping:` with the arguments below it, or in the older

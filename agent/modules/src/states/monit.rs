@@ -9,6 +9,7 @@ use crate::exec::monit::{summed, told};
 
 state::state_module! {
     /// Manage the services that `monit` monitors.
+    #[needs("monit", "monit module could not be loaded")]
     mod monit;
 
     /// Make sure that a service is monitored.

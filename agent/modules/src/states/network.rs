@@ -4,6 +4,7 @@ use machine::net::interfaces;
 use machine::process::{Process, which};
 use python::difflib;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -11,6 +12,7 @@ use crate::exec::ip::{self, Plan};
 
 state::state_module! {
     /// Configure the network of this machine.
+    #[facts(effects = Effects::MoreThanFiles { files_suffice: false })]
     mod network;
 
     /// Make sure that an interface is configured. As in Salt, the configuration is written to

@@ -8,6 +8,10 @@ use crate::exec::nfs3::{client, listed, reload, write};
 
 state::state_module! {
     /// Manage the folders that NFS exports.
+    #[needs(
+        "exportfs",
+        "The nfs_exports state module failed to load: the exportfs binary is not in the path"
+    )]
     mod nfs_export;
 
     /// Make sure that a path is exported to exactly these hosts with these options.

@@ -9,6 +9,7 @@ use crate::exec::npm::Npm;
 
 state::state_module! {
     /// Manage Node.js packages (`npm`).
+    #[needs("npm", "'npm' binary not found on system")]
     mod npm;
 
     /// Make sure that packages are installed.

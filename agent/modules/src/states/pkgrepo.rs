@@ -4,6 +4,7 @@ use std::path::Path;
 
 use machine::fs;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value, log};
 
@@ -12,6 +13,7 @@ use crate::exec::pkg::repositories::{self, Kind, Request, is_true};
 
 state::state_module! {
     /// Management of package repositories.
+    #[facts(effects = Effects::Files(&[]))]
     mod pkgrepo;
 
     /// Make sure that a repository is configured as described.

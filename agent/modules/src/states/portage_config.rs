@@ -2,13 +2,16 @@
 //! last version of it.
 
 use state::exec::Exec;
+use state::facts::Missing;
 use state::module::{Error, Ret};
 use value::Map;
 
+use crate::exec::makeconf::without_gentoo;
 use crate::exec::portage_config::{Conf, enforce};
 
 state::state_module! {
     /// Manage the settings for building packages on Gentoo (`/etc/portage/package.*`).
+    #[module(virtual_ = missing)]
     mod portage_config;
 
     /// Make sure that a package has flags. In test mode the result is true, as in Salt; the changes
@@ -31,6 +34,11 @@ state::state_module! {
         /// True to mask the package.
         mask: bool = false,
     });
+}
+
+/// Returns what is missing on a machine without Gentoo.
+fn missing(cx: &Exec, _: &str) -> Option<Missing> {
+    without_gentoo(cx, "portage module could not be loaded")
 }
 
 fn flags(cx: &Exec, args: Flags) -> Result<Ret, Error> {

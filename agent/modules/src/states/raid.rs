@@ -10,6 +10,7 @@ use crate::exec::raid::{arrays, written};
 
 state::state_module! {
     /// Manage software RAID arrays (`mdadm`).
+    #[needs("mdadm", "Unable to locate command: mdadm")]
     mod raid;
 
     /// Make sure that an array exists and contains its disks.

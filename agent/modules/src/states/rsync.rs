@@ -12,6 +12,7 @@ use crate::exec::rsync::{Rsync, run};
 
 state::state_module! {
     /// Copy directory trees (`rsync`).
+    #[needs("rsync", "Command not found: rsync")]
     mod rsync;
 
     /// Make sure that a folder is a copy of another.

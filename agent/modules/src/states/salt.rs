@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use state::boot;
 use state::exec::Exec;
+use state::facts::{Effects, StepKind};
 use state::low::Low;
 use state::module::{Error, Ret};
 use state::run::events::{Event, EventLog, Seen};
@@ -17,9 +18,11 @@ use crate::state_run::orchestrate::{self, Called};
 state::state_module! {
     /// Run the steps of an orchestration: states and functions on a target, runners, wheel
     /// functions, and waiting for events.
+    #[facts(effects = Effects::Command)]
     mod salt;
 
     /// Run states on the minions of a target.
+    #[facts(effects = Effects::Runs, step = StepKind::State)]
     fn state(State {
         /// A name for the step.
         name: String,
@@ -75,6 +78,7 @@ state::state_module! {
     });
 
     /// Run an execution function on the minions of a target.
+    #[facts(step = StepKind::Function)]
     fn function(Function {
         /// The function.
         name: String,
@@ -113,6 +117,7 @@ state::state_module! {
 
     /// Wait until an event was received from each of a list of ids. Events count from the start of
     /// the orchestration.
+    #[facts(step = StepKind::WaitForEvent)]
     fn wait_for_event(WaitForEvent {
         /// The tag, or a glob of tags.
         name: String,
@@ -127,6 +132,7 @@ state::state_module! {
     });
 
     /// Run a runner.
+    #[facts(effects = Effects::Runs, step = StepKind::Runner)]
     fn runner(Runner {
         /// The runner.
         name: String,
@@ -134,6 +140,7 @@ state::state_module! {
     });
 
     /// Run several runners in parallel.
+    #[facts(step = StepKind::ParallelRunners)]
     fn parallel_runners(ParallelRunners {
         /// A name for the step.
         name: String,
@@ -143,6 +150,7 @@ state::state_module! {
     });
 
     /// Run a wheel function.
+    #[facts(step = StepKind::Wheel)]
     fn wheel(Wheel {
         /// The wheel function.
         name: String,

@@ -1,12 +1,14 @@
 //! The `schedule` state module.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
     /// Manage the jobs that a minion runs at certain times: in the running minion, or with
     /// `offline: True` in its configuration.
+    #[facts(effects = Effects::Files(&[]))]
     mod schedule;
 
     /// Make sure that a job exists with the given settings.

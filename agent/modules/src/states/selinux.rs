@@ -9,6 +9,10 @@ use crate::exec::selinux::{booleans, configured, mode as now, modules};
 
 state::state_module! {
     /// Manage SELinux.
+    #[needs("semanage", "selinux module could not be loaded")]
+    #[needs("setsebool", "selinux module could not be loaded")]
+    #[needs("semodule", "selinux module could not be loaded")]
+    #[module(aggregate = joined)]
     mod selinux;
 
     /// Make sure that SELinux is in a mode, now and after the next start.
@@ -268,7 +272,7 @@ fn boolean(cx: &Exec, args: Boolean) -> Result<Ret, Error> {
 }
 
 /// Combines the booleans of several chunks into one call.
-pub(crate) fn joined(low: &Map, others: &[Map]) -> (Map, Vec<bool>) {
+fn joined(low: &Map, others: &[Map]) -> (Map, Vec<bool>) {
     let is_boolean = |low: &Map| low.get("fun").is_some_and(|fun| *fun == "boolean".into());
     if !is_boolean(low) {
         return (low.clone(), vec![false; others.len()]);

@@ -1,6 +1,7 @@
 //! The `ssh_auth` state module.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -8,6 +9,7 @@ use crate::exec::ssh::auth::{self, CONFIG, Done, Key, Place};
 
 state::state_module! {
     /// Manage the keys that may log in with ssh.
+    #[facts(effects = Effects::Files(&[]))]
     mod ssh_auth;
 
     /// Ensure that a key may log in as a user.

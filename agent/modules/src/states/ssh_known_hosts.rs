@@ -2,6 +2,7 @@
 
 use python::path;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -9,6 +10,7 @@ use crate::exec::ssh::known::{self, CheckKnownHost, Done, Place, SetKnownHost};
 
 state::state_module! {
     /// Manage the hosts that ssh knows.
+    #[facts(effects = Effects::Files(&[]))]
     mod ssh_known_hosts;
 
     /// Ensure that a host is known.

@@ -1,11 +1,13 @@
 //! The `sysctl` state module.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
     /// Manage kernel parameters.
+    #[facts(effects = Effects::MoreThanFiles { files_suffice: true })]
     mod sysctl;
 
     /// Make sure that a parameter has a value, now and after the next start of the system.

@@ -3,12 +3,14 @@
 use std::sync::PoisonError;
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::low::{Low, RequisiteKind};
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
     /// Provide states that only pretend to do something, to try out requisites and outputs.
+    #[facts(effects = Effects::None)]
     mod test;
 
     /// Do nothing, successfully.

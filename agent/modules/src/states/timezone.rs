@@ -1,11 +1,13 @@
 //! The `timezone` state module.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::Map;
 
 state::state_module! {
     /// Manage the time zone of this machine.
+    #[facts(effects = Effects::MoreThanFiles { files_suffice: true })]
     mod timezone;
 
     /// Make sure that the machine uses a time zone.

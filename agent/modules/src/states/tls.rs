@@ -8,6 +8,7 @@ use crate::exec::tls::{read, seconds};
 
 state::state_module! {
     /// Check certificates for TLS.
+    #[needs("openssl", "The program openssl is not in the path: install it")]
     mod tls;
 
     /// Make sure that a certificate is valid, and remains valid for some time.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use machine::fs::{self, Owner};
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Given, Ret};
 use value::{Map, Value};
 
@@ -23,6 +24,8 @@ use crl::crl_managed;
 
 state::state_module! {
     /// Manage private keys, certificates and certificate requests.
+    #[needs("openssl", "The program openssl is not in the path: install it")]
+    #[facts(effects = Effects::Files(&[]))]
     mod x509;
 
     /// Make sure that a certificate exists, has the given properties, and does not expire soon. The

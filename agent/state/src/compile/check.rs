@@ -11,6 +11,7 @@ use super::hint::did_you_mean;
 use super::plan::Plan;
 use crate::boot;
 use crate::exec::Exec;
+use crate::facts::StepKind;
 use crate::low::{self, Low, is_internal};
 use crate::module::{Extra, invalid_keywords};
 use crate::resume::Policy;
@@ -170,7 +171,8 @@ fn problems(low: &Low, cx: &Exec, documents: &Documents) -> Vec<Problem> {
     let mut problems =
         function.map_or_else(Vec::new, |function| arguments(low, function, documents));
     let reboots = low.data.get("reboot").is_some_and(Value::is_true);
-    if reboots && !cx.shared.targets.is_here() && full != "salt.state" {
+    let runs_states = cx.shared.registry.step(low) == Some(StepKind::State);
+    if reboots && !cx.shared.targets.is_here() && !runs_states {
         let text = "reboot: concerns the machine on which the run takes place; on a master only salt.state steps accept it, and wait until the states of their minions have continued after the reboot; after any other step, wait for the event salt/minion/ID/start with salt.wait_for_event";
         let fault = fault(low, documents, text.to_owned(), &["reboot".to_owned()]);
         problems.push(Problem::Stops(fault));

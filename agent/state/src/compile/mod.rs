@@ -203,11 +203,7 @@ impl HighData {
         let left_out = disabled_data.flat_map(|data| order::compensating(data).unwrap_or_default());
         let rules = order::Rules {
             left_out: &spared.into_iter().chain(left_out).collect::<Vec<_>>(),
-            has: &|function| {
-                cx.state_function(function).is_some()
-                    || watches_elsewhere(cx, function)
-                    || aggregates(cx, function)
-            },
+            has: &|function| cx.state_function(function).is_some() || aggregates(cx, function),
             disabled: &cx.opts().texts("disabled_requisites"),
             aggregate: &cx
                 .opts()
@@ -218,16 +214,6 @@ impl HighData {
         let plan = order::ordered(chunks.chunks, &self, &rules)?;
         Ok(plan.with_disabled(chunks.disabled))
     }
-}
-
-/// Salt's state modules with `mod_watch` that this binary may lack. The list ensures that the plan
-/// is the same with and without them.
-const WATCHING: [&str; 4] = ["at", "mount", "pkg", "service"];
-
-fn watches_elsewhere(cx: &Exec, function: &str) -> bool {
-    function
-        .strip_suffix(".mod_watch")
-        .is_some_and(|module| WATCHING.contains(&module) && !cx.has_state_module(module))
 }
 
 fn aggregates(cx: &Exec, function: &str) -> bool {

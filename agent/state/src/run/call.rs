@@ -260,7 +260,7 @@ fn note_begin(cx: &Exec, low: &Low) -> Result<(), Error> {
     let own = cx.run.as_ref().map(|run| &run.record);
     if let Some(own) = own.filter(|_| !cx.test)
         && let Some(record) = &own.record
-        && let policy = Policy::of(low)
+        && let policy = Policy::of(cx.shared.registry, low)
         && policy != Policy::Redo
         && !record.begins(cx, &own.part, &own_tag(low), policy)
         && low.data.contains("resume")

@@ -16,6 +16,7 @@ use value::{Map, log};
 
 use crate::compile::Plan;
 use crate::exec::Exec;
+use crate::low::is_step;
 use crate::module::Error;
 use crate::record::{Heard, Record};
 use crate::targets::Subscription;
@@ -85,7 +86,7 @@ struct Buffer {
 
 /// Returns whether a step waits for events.
 fn is_wait(state: &str, fun: &str) -> bool {
-    state == "salt" && fun == "wait_for_event"
+    is_step(state) && fun == "wait_for_event"
 }
 
 /// Returns whether a tag belongs to a step that waits for events.

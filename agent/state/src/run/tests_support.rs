@@ -17,6 +17,7 @@ mod states {
 
     crate::state_module! {
         /// Pretends.
+        #[module(aggregate = joined)]
         mod test;
 
         /// Does nothing.
@@ -267,7 +268,6 @@ static REGISTRY: Registry = Registry {
     runners: &[],
     wheel: &[],
     missing: |_, _, _| None,
-    aggregates: &[("test", joined)],
     grains: |opts: &Opts| {
         opts.get("grains")
             .and_then(Value::as_map)

@@ -8,14 +8,16 @@ use machine::fs::Temporary;
 use machine::process::{self, Output, Process};
 use python::text;
 use state::exec::Exec;
+use state::facts::Inverse;
 use state::module::Error;
 use value::Value;
 
 use self::tab::{Job, Outcome, Tab, When};
-use crate::inverses;
 
 state::exec_module! {
     /// Manage the crontabs of users.
+    #[needs("crontab", "Cannot load cron module: crontab command not found")]
+    #[module(inverses = [&CRONTAB])]
     mod cron;
 
     /// Return the text of a user's crontab.
@@ -173,6 +175,18 @@ state::exec_module! {
     });
 }
 
+/// A user's crontab: its text.
+static CRONTAB: Inverse = Inverse {
+    word: "crontab",
+    owns_files: false,
+    now: |cx, user| raw(cx, user).map(Value::from),
+    can: Inverse::always,
+    make: |cx, user, text| match install(cx, user, &text.to_text())? {
+        done if done.success() => Ok(()),
+        done => Err(Error::refused(done.stderr)),
+    },
+};
+
 /// Returns a call of `crontab` for a user: run by root with `-u`, otherwise run as the user.
 fn crontab(user: &str, word: &str) -> Result<Process, Error> {
     let program = process::which("crontab").ok_or("Command 'crontab' cannot be found")?;
@@ -228,7 +242,7 @@ pub(crate) fn tab(cx: &Exec, user: &str) -> Result<Tab, Error> {
 /// `crontab` accepts a file.
 pub(crate) fn install(cx: &Exec, user: &str, text: &str) -> Result<Output, Error> {
     if let (true, Ok(was)) = (fs::is_noted(cx), raw(cx, user)) {
-        inverses::note(cx, inverses::CRONTAB, user, was, text);
+        fs::inverse(cx, &CRONTAB, user, was, text);
     }
     let file = Temporary::written("", text.as_bytes(), None)?;
     crontab(user, &file.path().to_string_lossy())?.run(cx)

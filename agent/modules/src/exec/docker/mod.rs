@@ -16,6 +16,7 @@ mod translate;
 
 use machine::process::Process;
 use state::exec::Exec;
+use state::facts::Missing;
 use state::module::Error;
 use value::{Map, Value};
 
@@ -29,6 +30,7 @@ use create::{Asked, patience};
 state::exec_module! {
     /// Manage containers with the program docker or podman. The option `docker.program` selects the
     /// program; the default is docker if it is installed, else podman.
+    #[module(virtual_ = missing)]
     mod docker;
 
     /// Return the differences between the configurations of two containers.
@@ -362,6 +364,13 @@ state::exec_module! {
         /// True to count an exit code other than 0 as a failure.
         fail_on_exit_status: bool = false,
     });
+}
+
+/// Returns what is missing if neither docker nor podman is installed.
+fn missing(cx: &Exec, _: &str) -> Option<Missing> {
+    program(cx)
+        .err()
+        .map(|why| Missing::Module(why.to_string()))
 }
 
 fn flag(kwargs: &Map, key: &str) -> bool {

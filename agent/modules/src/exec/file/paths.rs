@@ -43,24 +43,28 @@ state::exec_module! {
     fn pardir(Pardir {});
 
     /// Return a path without redundant `.`, `..` and slashes.
+    #[facts(pure = true)]
     fn normpath(Normpath {
         /// The path.
         path: String,
     });
 
     /// Return the last part of a path.
+    #[facts(pure = true)]
     fn basename(Basename {
         /// The path.
         path: String,
     });
 
     /// Return a path without its last part.
+    #[facts(pure = true)]
     fn dirname(Dirname {
         /// The path.
         path: String,
     });
 
     /// Join the parts of a path.
+    #[facts(pure = true)]
     fn join(Join {
         *parts,
     });

@@ -9,6 +9,10 @@ use value::{Map, Value, log};
 
 state::exec_module! {
     /// Manage the firewall (`firewall-cmd`).
+    #[needs(
+        "firewall-cmd",
+        "The firewalld execution module cannot be loaded: the firewall-cmd binary is not in the path."
+    )]
     mod firewalld;
 
     /// Return the version of the program.

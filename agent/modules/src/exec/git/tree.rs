@@ -11,6 +11,7 @@ use super::{Common, Git, line, options, plain};
 
 state::exec_module! {
     /// Repositories of git and their work trees.
+    #[needs("git", "The git execution module cannot be loaded: git unavailable.")]
     mod git;
 
     /// Create an archive with the files of a commit.

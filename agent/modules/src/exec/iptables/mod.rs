@@ -18,6 +18,7 @@ pub(crate) use rule::{full, short};
 
 state::exec_module! {
     /// Manage the packet filter (`iptables`, `ip6tables`).
+    #[needs("iptables", "The iptables execution module cannot be loaded: iptables not installed.")]
     mod iptables;
 
     /// Return the version of the program.

@@ -55,7 +55,7 @@ impl From<Table> for Value {
 }
 
 /// Returns the path of the client program.
-pub(crate) fn client() -> Option<String> {
+fn client() -> Option<String> {
     which("mariadb").or_else(|| which("mysql"))
 }
 

@@ -12,11 +12,15 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-pub(crate) use connection::{Conn, client, ident, quoted};
+pub(crate) use connection::{Conn, ident, quoted};
 
 state::exec_module! {
     /// Manage MySQL and MariaDB with their client program. Each function accepts connection
     /// arguments such as `connection_user` and `connection_pass`.
+    #[needs(
+        "mariadb|mysql",
+        "the program mariadb or mysql is not in the path"
+    )]
     mod mysql;
 
     /// Run a statement.

@@ -9,6 +9,7 @@ use crate::exec::pkg::providers::{self, Wanted, targets};
 
 state::exec_module! {
     /// Manage packages.
+    #[module(inverses = [&super::inverse::PACKAGE])]
     mod pkg;
 
     /// Install packages and return what changed.

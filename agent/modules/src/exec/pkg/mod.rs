@@ -5,6 +5,7 @@ pub(crate) mod debian;
 pub(crate) mod files;
 pub(crate) mod groups;
 pub(crate) mod hold;
+pub(crate) mod inverse;
 pub(crate) mod list;
 pub(crate) mod providers;
 pub(crate) mod repo;

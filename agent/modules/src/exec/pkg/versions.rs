@@ -15,6 +15,7 @@ state::exec_module! {
 
     /// Compare two versions as the package manager of this machine does. Return -1, 0 or 1, or None
     /// if one of them is not a version.
+    #[facts(pure = true)]
     fn version_cmp(VersionCmp {
         /// The first version.
         pkg1: Value,

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use machine::process::{self, Output, Process};
 use state::exec::Exec;
+use state::facts::Missing;
 use state::module::Error;
 use value::{Map, Value, log};
 
@@ -19,6 +20,7 @@ use crate::exec::config;
 
 state::exec_module! {
     /// Manage PostgreSQL with `psql`.
+    #[module(virtual_ = missing)]
     mod postgres;
 
     /// Return the rows of a query, a dictionary for each row.
@@ -106,6 +108,20 @@ macro_rules! db_conn {
 }
 
 pub(crate) use {conn, db_conn};
+
+/// Returns whether a PostgreSQL program is installed.
+pub(crate) fn has_program(cx: &Exec, name: &str) -> bool {
+    // The PATH first: the option may be in the pillar, which would be compiled for it.
+    process::which(name).is_some() || program(cx, name).is_some()
+}
+
+/// Returns what is missing without the client, or without Debian's programs for clusters.
+fn missing(cx: &Exec, function: &str) -> Option<Missing> {
+    if function.starts_with("cluster_") && process::which("pg_createcluster").is_none() {
+        return Some(Missing::Function);
+    }
+    (!has_program(cx, "psql")).then(|| Missing::Module("psql was not found".to_owned()))
+}
 
 /// Returns the path of a PostgreSQL program, looked up in the folder of the option
 /// `postgres.bins_dir`, then in the PATH.

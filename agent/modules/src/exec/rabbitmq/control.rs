@@ -7,11 +7,6 @@ use state::module::Error;
 use value::json::{self, Layout};
 use value::{Map, Value, python, random};
 
-/// Returns the path of `rabbitmqctl`.
-pub(crate) fn client() -> Option<String> {
-    which("rabbitmqctl")
-}
-
 /// The server of this machine, and the account that runs the programs.
 pub(crate) struct Rabbit<'a> {
     cx: &'a Exec,

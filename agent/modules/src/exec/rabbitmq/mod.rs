@@ -6,10 +6,14 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-pub(crate) use control::{Policy, Rabbit, Upstream, client};
+pub(crate) use control::{Policy, Rabbit, Upstream};
 
 state::exec_module! {
     /// Manage RabbitMQ with `rabbitmqctl` and `rabbitmq-plugins`.
+    #[needs(
+        "rabbitmqctl",
+        "Module rabbitmq: module only works when RabbitMQ is installed"
+    )]
     mod rabbitmq;
 
     /// Return the users with their tags.

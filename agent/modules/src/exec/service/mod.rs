@@ -1,5 +1,6 @@
 //! The `service` execution module: the same functions for each init system.
 
+pub(crate) mod inverse;
 pub(crate) mod providers;
 
 use machine::process::Process;
@@ -13,6 +14,7 @@ use providers::{Which, names};
 
 state::exec_module! {
     /// Manage services of this machine's init system.
+    #[module(inverses = [&inverse::ENABLED, &inverse::RUNNING])]
     mod service;
 
     /// Start a service.

@@ -6,11 +6,15 @@ use std::path::Path;
 
 use machine::accounts::{self, User};
 use state::exec::Exec;
+use state::facts::Inverse;
 use state::module::Error;
 use value::{Map, Value};
 
+use crate::loader::call::succeed;
+
 state::exec_module! {
     /// Manage the users of this machine.
+    #[module(inverses = [&USER])]
     mod user;
 
     /// Return information about a user, or an empty dictionary if the user does not exist.
@@ -52,6 +56,45 @@ state::exec_module! {
         /// The root folder of another system. Only its user file is read.
         root: Option<String> = None,
     });
+}
+
+/// A user: its properties, or false.
+pub(crate) static USER: Inverse = Inverse {
+    word: "user",
+    owns_files: true,
+    now: |_, name| Ok(present(name)),
+    can: Inverse::always,
+    make: restore,
+};
+
+/// Returns the properties of a user that are compared and restored; false if it does not exist.
+pub(crate) fn present(name: &str) -> Value {
+    let keys = ["uid", "gid", "home", "shell", "fullname"];
+    compared(known(name, None), &keys)
+}
+
+/// Returns the properties of an account that are compared and restored; false without an account.
+pub(crate) fn compared(known: Option<Map>, keys: &[&str]) -> Value {
+    known.map_or(Value::Bool(false), |known| {
+        let all = keys.iter();
+        let all = all.filter_map(|key| Some((*key, known.get(key)?.clone())));
+        all.collect::<Map>().into()
+    })
+}
+
+/// Removes a user but not the home directory, or creates the user again.
+fn restore(cx: &Exec, name: &str, was: &Value) -> Result<(), Error> {
+    let Some(was) = was.as_map() else {
+        return succeed(cx, "user.delete", name, Map::new());
+    };
+    let mut kwargs = was.clone();
+    let gid = kwargs.remove("gid").and_then(|gid| gid.as_int());
+    let gid = gid.and_then(|gid| u32::try_from(gid).ok());
+    match gid.and_then(accounts::group_of) {
+        Some(group) => kwargs.insert("gid", group.gid),
+        None => kwargs.insert("usergroup", true),
+    };
+    succeed(cx, "user.add", name, kwargs)
 }
 
 /// Returns information about a user in the form of `user.info`, or `None` if the user does not

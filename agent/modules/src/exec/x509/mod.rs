@@ -33,6 +33,7 @@ const REMOTE_S: i64 = 60;
 
 state::exec_module! {
     /// Manage keys, certificates and certificate signing requests.
+    #[needs("openssl", "The program openssl is not in the path: install it")]
     mod x509;
 
     /// Create a certificate. The subject, the extensions and further settings are keywords, as in

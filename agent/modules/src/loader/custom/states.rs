@@ -49,6 +49,7 @@ fn declaration(full: &str, signature: &Signature) -> &'static Function<Ret> {
         args: Vec::leak(args.collect()),
         varargs: signature.varargs,
         extra,
+        facts: None,
         call,
     }))
 }

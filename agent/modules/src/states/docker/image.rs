@@ -9,6 +9,7 @@ use crate::exec::docker::{CLIENT_SECONDS, Client, Kind, images};
 
 state::state_module! {
     /// Manage images of containers with the program docker or podman.
+    #[module(virtual_ = super::missing)]
     mod docker_image;
 
     /// Make sure that an image exists.

@@ -8,8 +8,19 @@ pub(crate) mod network;
 mod running;
 pub(crate) mod volume;
 
+use state::exec::Exec;
+use state::facts::Missing;
 use state::module::Ret;
 use value::Map;
+
+use crate::exec::docker;
+
+/// Returns what is missing if neither docker nor podman is installed.
+fn missing(cx: &Exec, _: &str) -> Option<Missing> {
+    let why = docker::program(cx).err()?;
+    let reason = format!("'docker' __virtual__ returned False: {why}");
+    Some(Missing::Module(reason))
+}
 
 /// Returns a result with the comments joined in the same way as in Salt.
 fn told(result: Option<bool>, comments: &[String], changes: Map) -> Ret {

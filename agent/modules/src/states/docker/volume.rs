@@ -8,6 +8,7 @@ use crate::exec::docker::{Client, Kind, drop_volume, make_volume};
 
 state::state_module! {
     /// Manage volumes of containers with the program docker or podman.
+    #[module(virtual_ = super::missing)]
     mod docker_volume;
 
     /// Make sure that a volume exists.

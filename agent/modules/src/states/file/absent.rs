@@ -5,12 +5,14 @@ use std::path::Path;
 use machine::fs;
 use python::path;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 
 use super::{gate, itself_absolute};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
+    #[facts(effects = Effects::Trees(&["name"]))]
     mod file;
 
     /// Make sure that a file or folder does not exist. A folder is removed with its contents.
@@ -21,6 +23,7 @@ state::state_module! {
     });
 
     /// Check that a path exists. Nothing is changed.
+    #[facts(effects = Effects::Files(&["name"]))]
     fn exists(Exists {
         /// The path.
         name: String,
@@ -28,6 +31,7 @@ state::state_module! {
     });
 
     /// Check that a path does not exist. Nothing is changed.
+    #[facts(effects = Effects::Files(&["name"]))]
     fn missing(Missing {
         /// The path.
         name: String,

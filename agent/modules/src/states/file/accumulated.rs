@@ -1,11 +1,13 @@
 //! `file.accumulated`.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
+    #[facts(effects = Effects::Trees(&["filename"]))]
     mod file;
 
     /// Collect texts for the template of a managed file, which sees them as `accumulator`.

@@ -5,6 +5,7 @@ use std::path::Path;
 use machine::fs;
 use python::{shlex, text};
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -13,6 +14,7 @@ use crate::exec::file::{edit, edit_replace};
 
 state::state_module! {
     /// Add text at the end or beginning of files.
+    #[facts(effects = Effects::Files(&["name"]))]
     mod file;
 
     /// Ensure that some text is in a file. It is appended to the end unless the file contains it

@@ -1,6 +1,7 @@
 //! `file.blockreplace`.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -9,6 +10,7 @@ use crate::exec::file::edit_block::{self, Wanted};
 
 state::state_module! {
     /// Replace the text between two markers.
+    #[facts(effects = Effects::Files(&["name"]))]
     mod file;
 
     /// Maintain an edit in a file in a zone delimited by two line markers.

@@ -6,6 +6,7 @@ use machine::fs;
 use machine::hashes;
 use python::path;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -16,6 +17,7 @@ use crate::fileserver::fetch::{self, How, Url, redacted};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
+    #[facts(effects = Effects::Trees(&["name"]))]
     mod file;
 
     /// Fetch a file into the cache.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::Value;
 
@@ -12,6 +13,7 @@ use value::pyre::{Flags, Regex};
 
 state::state_module! {
     /// Comment out lines, and remove comments from them.
+    #[facts(effects = Effects::Files(&["name"]))]
     mod file;
 
     /// Comment out the lines of a file that a regular expression matches.

@@ -7,6 +7,7 @@ use machine::fs;
 use machine::hashes;
 use python::path;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -19,6 +20,7 @@ use crate::exec::file::{links, makedirs, touch as times};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
+    #[facts(effects = Effects::Trees(&["name"]))]
     mod file;
 
     /// Copy a file or folder of this machine, unless the copy exists.
@@ -47,6 +49,7 @@ state::state_module! {
     });
 
     /// Rename a file if it still exists under its old name.
+    #[facts(effects = Effects::Trees(&["name", "source"]))]
     fn rename(Rename {
         /// The new name.
         name: String,
@@ -60,6 +63,7 @@ state::state_module! {
     });
 
     /// Create an empty file if it does not exist, and set its times.
+    #[facts(effects = Effects::Files(&["name"]))]
     fn touch(Touch {
         /// The file.
         name: String,

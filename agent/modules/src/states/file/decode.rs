@@ -5,6 +5,7 @@ use std::path::Path;
 use machine::fs;
 use python::base64;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -12,6 +13,7 @@ use crate::exec::hashutil::digest_of;
 
 state::state_module! {
     /// Create files from base64 data.
+    #[facts(effects = Effects::Files(&["name"]))]
     mod file;
 
     /// Decode base64 data and write it to a file.

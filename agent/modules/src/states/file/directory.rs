@@ -8,6 +8,7 @@ use machine::fs::Walked;
 use machine::fs::handle::{Folder, Links, Place};
 use python::path;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -19,6 +20,7 @@ use crate::exec::file::stat::{self, normalized};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
+    #[facts(effects = Effects::TreeIf(&["clean", "recurse"]))]
     mod file;
 
     /// Make sure that a folder exists with the given owner and mode, with `recurse` also for its

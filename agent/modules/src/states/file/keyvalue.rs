@@ -5,6 +5,7 @@ use std::path::Path;
 use machine::fs;
 use python::text;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -13,6 +14,7 @@ use crate::exec::file::edit;
 
 state::state_module! {
     /// Edit lines that consist of a key and a value.
+    #[facts(effects = Effects::Files(&["name"]))]
     mod file;
 
     /// Key/value based editing of a file.

@@ -1,6 +1,7 @@
 //! `file.line`.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Given, Ret};
 use value::{Map, Value};
 
@@ -9,6 +10,7 @@ use crate::exec::file::edit_line::{self, Wanted};
 
 state::state_module! {
     /// Edit single lines.
+    #[facts(effects = Effects::Files(&["name"]))]
     mod file;
 
     /// Line-focused editing of a file.

@@ -8,6 +8,7 @@ use machine::accounts::users;
 use machine::fs;
 use python::path;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -17,6 +18,7 @@ use crate::exec::file::{links, makedirs};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
+    #[facts(effects = Effects::Trees(&["name"]))]
     mod file;
 
     /// Make a symbolic link.
@@ -57,6 +59,7 @@ state::state_module! {
     });
 
     /// Make a hard link.
+    #[facts(effects = Effects::Files(&["name"]))]
     fn hardlink(Hardlink {
         /// The new name.
         name: String,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use machine::hashes;
 use python::{encoding, path};
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -20,6 +21,7 @@ use crate::fileserver::template;
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
+    #[facts(effects = Effects::Files(&["name"]))]
     mod file;
 
     /// Make sure that a file exists, with contents from a source or from the state itself.

@@ -2,6 +2,7 @@
 
 use python::path;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::Value;
 
@@ -12,6 +13,7 @@ use crate::exec::file::stat::normalized;
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
+    #[facts(effects = Effects::Files(&["name"]))]
     mod file;
 
     /// Create a device node or a pipe if it does not exist.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use machine::process;
 use python::shlex;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -19,6 +20,7 @@ use crate::exec::file::source as sums;
 
 state::state_module! {
     /// Apply patches.
+    #[facts(effects = Effects::Files(&["name"]))]
     mod file;
 
     /// Ensure that a patch has been applied to a file or folder.

@@ -5,6 +5,7 @@ use std::path::Path;
 use machine::fs;
 use python::path;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Given, Ret};
 use value::{Map, Value};
 
@@ -17,6 +18,7 @@ use crate::exec::file::stat::normalized;
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
+    #[facts(effects = Effects::Trees(&["name"]))]
     mod file;
 
     /// Copy a folder of the file roots with its contents.

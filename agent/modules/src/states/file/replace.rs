@@ -1,6 +1,7 @@
 //! `file.replace`.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::Value;
 
@@ -10,6 +11,7 @@ use value::pyre::Flags;
 
 state::state_module! {
     /// Replace text by regular expression.
+    #[facts(effects = Effects::Files(&["name"]))]
     mod file;
 
     /// Replace the text in a file that a regular expression matches.

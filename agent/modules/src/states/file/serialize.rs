@@ -8,6 +8,7 @@ use std::path::Path;
 
 use machine::process::Process;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -18,6 +19,7 @@ use crate::serializers::Serializer;
 
 state::state_module! {
     /// Create files from data.
+    #[facts(effects = Effects::Files(&["name"]))]
     mod file;
 
     /// Serialize a dataset and store it into a managed file.

@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use machine::fs;
 use python::path;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -18,6 +19,7 @@ use value::pyre::{Anchor, Flags, Regex, Subject};
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.
+    #[facts(effects = Effects::Trees(&["name"]))]
     mod file;
 
     /// Remove an empty folder, with `recurse` also the empty folders below it.

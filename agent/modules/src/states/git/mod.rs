@@ -24,6 +24,7 @@ use present::present;
 
 state::state_module! {
     /// Manage git repositories.
+    #[needs("git", "git module could not be loaded")]
     mod git;
 
     /// Make sure that a repository is cloned and up to date.

@@ -1,6 +1,7 @@
 //! `mount.fstab_present` and `mount.fstab_absent`.
 
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -10,6 +11,7 @@ use crate::exec::mount::fstab::{self, Entry, Writing};
 
 state::state_module! {
     /// Manage the table of file systems and the mounts.
+    #[facts(effects = Effects::MoreThanFiles { files_suffice: false })]
     mod mount;
 
     /// Make sure that an entry is in the table of file systems.

@@ -7,6 +7,7 @@ mod options;
 use machine::fs;
 use python::path;
 use state::exec::Exec;
+use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -16,6 +17,7 @@ use mounted::mounted;
 
 state::state_module! {
     /// Manage mounted file systems.
+    #[facts(effects = Effects::MoreThanFiles { files_suffice: false })]
     mod mount;
 
     /// Make sure that a file system is mounted, and in `/etc/fstab`.

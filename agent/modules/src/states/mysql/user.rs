@@ -10,6 +10,7 @@ use crate::exec::mysql::user::{Asked, change, create, exists, remove};
 state::state_module! {
     /// Manage users of MySQL and MariaDB. Each function also accepts `connection_user`,
     /// `connection_pass` and the other connection arguments.
+    #[needs("mariadb|mysql", "mysql module could not be loaded")]
     mod mysql_user;
 
     /// Make sure that a user exists with the given password.

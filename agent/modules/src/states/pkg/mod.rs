@@ -20,6 +20,7 @@ use crate::exec::pkg::providers::{self, Provider};
 
 state::state_module! {
     /// Manage packages.
+    #[module(aggregate = aggregate::joined)]
     mod pkg;
 
     /// Make sure that packages are installed, optionally in a given version.

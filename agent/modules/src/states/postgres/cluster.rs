@@ -9,6 +9,7 @@ use crate::exec::postgres::cluster::{ClusterCreate, clusters, create, remove};
 
 state::state_module! {
     /// Manage clusters of PostgreSQL, as Debian organizes them.
+    #[module(virtual_ = super::cluster_missing)]
     mod postgres_cluster;
 
     /// Make sure that a cluster exists.

@@ -9,6 +9,7 @@ use crate::exec::postgres::{cell, db_conn};
 
 state::state_module! {
     /// Manage databases of PostgreSQL.
+    #[module(virtual_ = super::missing)]
     mod postgres_database;
 
     /// Make sure that a database exists with the given properties.

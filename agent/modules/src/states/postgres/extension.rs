@@ -8,6 +8,7 @@ use crate::exec::postgres::extension::{self, Asked};
 
 state::state_module! {
     /// Manage extensions in a database of PostgreSQL.
+    #[module(virtual_ = super::missing)]
     mod postgres_extension;
 
     /// Make sure that an extension is installed.

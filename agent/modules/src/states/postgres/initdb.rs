@@ -7,6 +7,7 @@ use crate::exec::postgres::cluster::{Init, init, is_datadir};
 
 state::state_module! {
     /// Initialize data folders of PostgreSQL.
+    #[module(virtual_ = super::missing)]
     mod postgres_initdb;
 
     /// Make sure that a folder is an initialized data folder of a server.

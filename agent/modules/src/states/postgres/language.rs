@@ -8,6 +8,7 @@ use crate::exec::postgres::schema::{create_language, has_language, remove_langua
 
 state::state_module! {
     /// Manage languages in a database of PostgreSQL.
+    #[module(virtual_ = super::missing)]
     mod postgres_language;
 
     /// Make sure that a language is installed.

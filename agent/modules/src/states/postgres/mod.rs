@@ -13,7 +13,25 @@ pub(crate) mod tablespace;
 pub(crate) mod user;
 
 use state::exec::Exec;
+use state::facts::Missing;
 use state::module::{Error, Ret};
+
+use crate::exec::postgres;
+
+/// Returns what is missing without the client.
+fn missing(cx: &Exec, _: &str) -> Option<Missing> {
+    without(cx, "psql")
+}
+
+/// Returns what is missing without Debian's programs for clusters.
+fn cluster_missing(cx: &Exec, _: &str) -> Option<Missing> {
+    without(cx, "pg_createcluster")
+}
+
+fn without(cx: &Exec, program: &str) -> Option<Missing> {
+    let reason = "Unable to load postgres module.  Make sure `postgres.bins_dir` is set.";
+    (!postgres::has_program(cx, program)).then(|| Missing::Module(reason.to_owned()))
+}
 
 /// Makes sure that an object does not exist. `what` is its kind, in the form that begins a comment.
 fn absent(

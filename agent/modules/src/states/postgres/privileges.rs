@@ -8,6 +8,7 @@ use crate::exec::postgres::privileges::{Asked, asked, grant, has, revoke};
 
 state::state_module! {
     /// Manage privileges on objects of PostgreSQL.
+    #[module(virtual_ = super::missing)]
     mod postgres_privileges;
 
     /// Make sure that a role has privileges.

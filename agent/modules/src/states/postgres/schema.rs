@@ -7,6 +7,7 @@ use crate::exec::postgres::{db_conn, schema};
 
 state::state_module! {
     /// Manage schemas in a database of PostgreSQL.
+    #[module(virtual_ = super::missing)]
     mod postgres_schema;
 
     /// Make sure that a schema exists.

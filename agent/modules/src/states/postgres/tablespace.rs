@@ -11,6 +11,7 @@ use crate::exec::postgres::{Conn, cell, db_conn, ident};
 
 state::state_module! {
     /// Manage tablespaces of PostgreSQL.
+    #[module(virtual_ = super::missing)]
     mod postgres_tablespace;
 
     /// Make sure that a tablespace exists with the given properties.

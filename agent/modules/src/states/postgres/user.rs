@@ -9,6 +9,7 @@ use crate::exec::postgres::db_conn;
 
 state::state_module! {
     /// Manage roles of PostgreSQL that may log in.
+    #[module(virtual_ = super::missing)]
     mod postgres_user;
 
     /// Make sure that a role exists with the given properties.

@@ -9,6 +9,7 @@ use crate::exec::rabbitmq::{Rabbit, Upstream, upstream};
 
 state::state_module! {
     /// Manage upstreams of RabbitMQ's federation.
+    #[needs("rabbitmqctl", "rabbitmq module could not be loaded")]
     mod rabbitmq_upstream;
 
     /// Make sure that an upstream exists with the given properties.

@@ -1,10 +1,11 @@
 //! Sets whether a service starts with the system.
 
+use machine::fs;
 use state::module::{Error, Ret};
 use value::Map;
 
 use super::Service;
-use crate::inverses;
+use crate::exec::service::inverse::ENABLED;
 
 /// Enables or disables a service, and returns `ret` with a comment about this. For the comment,
 /// `runs` says whether the service runs; `None` means that it is in the desired state. `result` is
@@ -49,7 +50,7 @@ pub(super) fn toggled(
     }
     let would = said(None, format!("Service {name} set to be {state}"));
     service.cx.apply(would, || {
-        inverses::note(service.cx, inverses::SERVICE_ENABLED, name, !on, on);
+        fs::inverse(service.cx, &ENABLED, name, !on, on);
         if let Some(why) = refused(service, verb, on)? {
             let comment = format!("{}{why}", failure(name, on, runs));
             return Ok(said(Some(false), comment));

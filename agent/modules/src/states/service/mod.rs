@@ -6,12 +6,13 @@ mod watch;
 
 use std::time::Duration;
 
+use machine::fs;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
+use crate::exec::service::inverse::RUNNING;
 use crate::exec::service::providers;
-use crate::inverses;
 use crate::loader::needs;
 
 state::state_module! {
@@ -343,7 +344,7 @@ fn started(
     let name = service.name;
     let failed = || Ret::failed(format!("Service {name} failed to start"));
     let (passed, warnings) = service.systemd_only("start");
-    inverses::note(service.cx, inverses::SERVICE_RUNNING, name, false, true);
+    fs::inverse(service.cx, &RUNNING, name, false, true);
     if !service.call("start", passed)?.is_true() {
         let ret = service.toggled(failed(), enable, Some(false), false)?;
         return Ok(with_warnings(ret, warnings));
@@ -380,7 +381,7 @@ fn dead(cx: &Exec, args: Dead) -> Result<Ret, Error> {
     cx.apply(would, || {
         let failed = || Ret::failed(format!("Service {name} failed to die"));
         let (passed, warnings) = service.systemd_only("stop");
-        inverses::note(cx, inverses::SERVICE_RUNNING, name, true, false);
+        fs::inverse(cx, &RUNNING, name, true, false);
         if !service.call("stop", passed)?.is_true() {
             let ret = service.toggled(failed(), enable, Some(true), false)?;
             return Ok(with_warnings(ret, warnings));

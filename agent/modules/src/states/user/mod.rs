@@ -4,6 +4,7 @@ mod difference;
 
 use machine::accounts;
 use machine::accounts::crypt;
+use machine::fs;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value, log, python};
@@ -13,7 +14,6 @@ use crate::exec::file::makedirs;
 use crate::exec::shadow::{self, Number};
 use crate::exec::user::change::{self, Add, GECOS};
 use crate::exec::{group, user};
-use crate::inverses;
 
 state::state_module! {
     /// Management of user accounts.
@@ -362,7 +362,7 @@ fn add(cx: &Exec, args: &Present, missing: &[String]) -> Result<Ret, Error> {
         would.push_str(&format!(" (pending groups: {})", missing.join(",")));
     }
     cx.apply(Ret::would(would), || {
-        inverses::note(cx, inverses::USER, name, false, true);
+        fs::inverse(cx, &user::USER, name, false, true);
         if !change::create(cx, &creation(args))? {
             return Ok(Ret::failed(format!("Failed to create new user {name}")));
         }
@@ -372,7 +372,7 @@ fn add(cx: &Exec, args: &Present, missing: &[String]) -> Result<Ret, Error> {
             info.insert("home", "");
         }
         ret.changes = info.into();
-        inverses::note_made(cx, inverses::USER, name);
+        fs::inverse(cx, &user::USER, name, false, user::present(name));
         first_password(cx, args, ret)
     })
 }

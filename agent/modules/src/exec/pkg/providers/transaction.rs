@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use machine::fs;
 use machine::process::{self, Line, Output, Process};
 use state::exec::Exec;
 use state::module::Error;
@@ -10,8 +11,8 @@ use value::{Map, Value, log, watch};
 use super::capabilities::{Holds, OnHold};
 use super::failed::Failed;
 use super::{Notation, Order, Packages, Provider, Wanted, downloads, listing, spec, targets};
+use crate::exec::pkg::inverse::PACKAGE;
 use crate::exec::service::providers::booted;
-use crate::inverses;
 
 /// The maximum time to wait for the lock of a package manager.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -365,7 +366,7 @@ pub(crate) fn refresh_mark(cx: &Exec) -> std::path::PathBuf {
 fn forget_refresh(cx: &Exec) {
     let path = refresh_mark(cx);
     if path.exists()
-        && let Err(error) = machine::fs::remove(cx, &path)
+        && let Err(error) = fs::remove(cx, &path)
     {
         log::warning(format_args!("Encountered error removing rtag: {error}"));
     }
@@ -470,7 +471,7 @@ fn since(cx: &Exec, provider: &dyn Provider, old: &Packages) -> Result<Map, Erro
     let changes = listing::changes(&listing::stringified(old), &listing::stringified(&new));
     for (name, change) in &changes {
         let of = |key| change.get(key).cloned().unwrap_or_default();
-        inverses::note(cx, inverses::PACKAGE, &name.to_text(), of("old"), of("new"));
+        fs::inverse(cx, &PACKAGE, &name.to_text(), of("old"), of("new"));
     }
     Ok(changes)
 }

@@ -1,20 +1,24 @@
-//! [`Effects`]: the part of the machine that a chunk works on, as far as its function shows.
+//! [`Scope`]: the part of the machine that a chunk works on, as far as its function shows.
 
 use std::path::{Path, PathBuf};
 
 use python::path::expand_user;
+use state::exec::{Registry, facts};
+use state::facts::Effects;
 use state::low::Low;
 use value::Value;
 
 /// The part of the machine that a chunk works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Effects {
+pub(crate) enum Scope {
     /// No part of the machine.
     Nothing,
     /// These files and folders.
     Files(Vec<Place>),
     /// Unknown, because it runs something that the SLS names.
     Command,
+    /// What the states of an orchestration step change; these have scopes themselves.
+    Step,
     /// A part of the machine that paths do not describe.
     Machine,
 }
@@ -26,45 +30,23 @@ pub(crate) struct Place {
     pub(crate) deep: bool,
 }
 
-/// The functions of `file` that do not touch anything below a folder.
-const SHALLOW: &[&str] = &[
-    "access",
-    "append",
-    "blockreplace",
-    "comment",
-    "decode",
-    "exists",
-    "hardlink",
-    "keyvalue",
-    "line",
-    "managed",
-    "missing",
-    "mknod",
-    "mod_watch",
-    "patch",
-    "prepend",
-    "replace",
-    "serialize",
-    "shortcut",
-    "touch",
-    "uncomment",
-];
-
-/// The modules whose functions run something that their arguments name.
-const COMMANDS: &[&str] = &["cmd", "event", "http", "module", "salt"];
-
-impl Effects {
-    /// Returns the effects of a chunk.
-    pub(crate) fn of(low: &Low) -> Self {
-        match (low.state.as_str(), low.fun.as_str()) {
-            ("test", _) => Self::Nothing,
-            ("file" | "ini", _) => Self::Files(places(low)),
-            (state, _) if COMMANDS.contains(&state) => Self::Command,
-            _ => Self::Machine,
+impl Scope {
+    /// Returns the scope of a chunk, by what its function declares.
+    pub(crate) fn of(registry: &Registry, low: &Low) -> Self {
+        let set = |key: &&str| low.data.get(key).is_some_and(Value::is_true);
+        let facts = facts(registry.states, &low.function());
+        match facts.effects {
+            _ if facts.step.is_some() => Self::Step,
+            Effects::None => Self::Nothing,
+            Effects::Files(args) if !args.is_empty() => Self::Files(places(low, args, false)),
+            Effects::Trees(args) => Self::Files(places(low, args, true)),
+            Effects::TreeIf(args) => Self::Files(places(low, &["name"], args.iter().any(set))),
+            Effects::Command | Effects::Runs => Self::Command,
+            Effects::Files(_) | Effects::MoreThanFiles { .. } | Effects::Unknown => Self::Machine,
         }
     }
 
-    /// Returns the places of the effects.
+    /// Returns the places in the scope.
     pub(crate) fn places(&self) -> &[Place] {
         match self {
             Self::Files(places) => places,
@@ -72,7 +54,7 @@ impl Effects {
         }
     }
 
-    /// Returns whether two effects have a path in common.
+    /// Returns whether two scopes have a path in common.
     pub(crate) fn meets(&self, other: &Self) -> bool {
         let meet = |place: &Place| other.places().iter().any(|other| place.meets(other));
         self.places().iter().any(meet)
@@ -101,32 +83,14 @@ impl Place {
     }
 }
 
-fn is_deep(low: &Low) -> bool {
-    let set = |key: &str| low.data.get(key).is_some_and(Value::is_true);
-    match low.fun.as_str() {
-        "directory" => set("clean") || set("recurse"),
-        fun => !(low.state == "ini" || SHALLOW.contains(&fun)),
-    }
-}
-
-fn places(low: &Low) -> Vec<Place> {
-    let text = |key: &str| low.data.get(key).and_then(Value::as_str);
-    let names: Vec<&str> = match low.fun.as_str() {
-        "accumulated" => text("filename").into_iter().collect(),
-        // Renaming also removes the source.
-        "rename" => [Some(low.name.as_str()), text("source")]
-            .into_iter()
-            .flatten()
-            .collect(),
-        _ => vec![low.name.as_str()],
-    };
-    let deep = is_deep(low);
+/// Returns the places that these arguments of a chunk name.
+fn places(low: &Low, args: &[&str], deep: bool) -> Vec<Place> {
+    let names = args.iter().filter_map(|arg| match *arg {
+        "name" => Some(low.name.as_str()),
+        arg => low.data.get(arg).and_then(Value::as_str),
+    });
     let mut all = Vec::new();
-    for path in names
-        .into_iter()
-        .map(expand_user)
-        .filter(|path| path.is_absolute())
-    {
+    for path in names.map(expand_user).filter(|path| path.is_absolute()) {
         let beside = by_its_folder(&path);
         // A symlink counts, and so does its target.
         let led = beside.canonicalize().ok().filter(|led| *led != beside);
