@@ -24,7 +24,7 @@ pub(crate) fn unit() -> Vec<String> {
     let text = fs::read_to_string(folder.join("systemd.service")).unwrap();
     let line = text
         .lines()
-        .find_map(|line| line.strip_prefix("ExecStart=/usr/bin/@NAME@ "));
+        .find_map(|line| line.strip_prefix("ExecStart=/usr/bin/@PROGRAM@ "));
     line.unwrap().split(' ').map(str::to_owned).collect()
 }
 
