@@ -219,6 +219,23 @@ fn every_signature_is_salts() {
 }
 
 #[test]
+fn no_argument_is_declared_twice() {
+    let twice = |signature: &Signature| {
+        let names: BTreeSet<&str> = signature.args.iter().map(Argument::name).collect();
+        names.len() != signature.args.len()
+    };
+    let all = declared::all().into_iter();
+    let wrong: Vec<String> = all
+        .filter(|(_, signature)| twice(signature))
+        .map(|(name, _)| name)
+        .collect();
+    none(
+        &wrong,
+        "an argument of these functions is also in one of their groups",
+    );
+}
+
+#[test]
 fn functions_that_salt_lacks_are_listed() {
     let theirs = of_salt();
     let groups = exceptions().unknown;

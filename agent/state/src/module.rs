@@ -53,7 +53,7 @@ pub struct Function<R: 'static> {
 }
 
 /// One declared argument.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Arg {
     /// Its name.
     pub name: &'static str,
@@ -61,6 +61,67 @@ pub struct Arg {
     pub doc: &'static str,
     /// Its default; `None` if the argument is required.
     pub default: Option<fn() -> Value>,
+}
+
+/// A field of a declared function's arguments: an argument, or a group of them.
+pub trait Argument {
+    /// The arguments of a group; `None` for a single argument.
+    const GROUP: Option<&'static [Arg]>;
+
+    /// Takes the value from a call.
+    fn take(given: &mut Given) -> Self;
+}
+
+impl<T: Typed> Argument for T {
+    const GROUP: Option<&'static [Arg]> = None;
+
+    #[inline(always)]
+    fn take(given: &mut Given) -> Self {
+        given.take()
+    }
+}
+
+/// Returns how many arguments these fields are. Each is an argument and its
+/// [`GROUP`](Argument::GROUP), which replaces it.
+#[must_use]
+pub const fn count(fields: &[(Arg, Option<&'static [Arg]>)]) -> usize {
+    let (mut fields, mut sum) = (fields, 0);
+    while let [(_, group), rest @ ..] = fields {
+        sum += match group {
+            Some(group) => group.len(),
+            None => 1,
+        };
+        fields = rest;
+    }
+    sum
+}
+
+/// Returns the arguments of these fields in one list. `N` is their [`count`].
+#[must_use]
+pub const fn flatten<const N: usize>(fields: &[(Arg, Option<&'static [Arg]>)]) -> [Arg; N] {
+    let none = Arg {
+        name: "",
+        doc: "",
+        default: None,
+    };
+    let (mut fields, mut all, mut at) = (fields, [none; N], 0);
+    while let [(arg, group), rest @ ..] = fields {
+        let mut args = match group {
+            Some(group) => *group,
+            None => std::slice::from_ref(arg),
+        };
+        while let [arg, later @ ..] = args {
+            if let Some((_, free)) = all.split_at_mut_checked(at)
+                && let [place, ..] = free
+            {
+                *place = *arg;
+            }
+            at += 1;
+            args = later;
+        }
+        fields = rest;
+    }
+    all
 }
 
 /// The treatment of keyword arguments that a function does not declare.
@@ -136,6 +197,26 @@ impl Given {
             Some((name, None)) => Err(Error::missing(name)),
             Some((name, Some(problem))) => Err(Error::argument(name, problem)),
         }
+    }
+
+    /// Takes the next declared arguments, as many as these are, into a dictionary. Those without a
+    /// value are not in it.
+    pub fn take_map(&mut self, args: &[Arg]) -> Map {
+        let taken = args.iter().map(|arg| (arg.name, self.take::<Value>()));
+        taken.filter(|(_, value)| !value.is_null()).collect()
+    }
+
+    /// Takes a group from keywords, for a function that does not declare it. Returns the other
+    /// keywords, too.
+    ///
+    /// # Errors
+    /// Those of [`Given::finish`].
+    pub fn group_from<T: Argument>(kwargs: Map) -> Result<(T, Map), Error> {
+        let mut given = Self::new(Vec::new(), kwargs);
+        given.declared = T::GROUP.unwrap_or_default();
+        let group = T::take(&mut given);
+        given.finish()?;
+        Ok((group, given.kwargs))
     }
 
     /// Takes the remaining positional arguments (`*args`).
@@ -513,7 +594,8 @@ pub fn shown<T: Typed>(default: T) -> Value {
 ///
 /// An argument without a default is required. `*rest` collects further positional arguments into
 /// `args.rest`; `..kwargs` collects further keyword arguments into `args.kwargs`. A name that is a
-/// Rust keyword is written `r#true`.
+/// Rust keyword is written `r#true`. `#[group] server: Server` stands for all arguments of an
+/// [`argument_group!`](crate::argument_group), which the function finds in `args.server`.
 ///
 /// After the docs of the module come, in this order and all optional: `#[needs("program",
 /// "sentence")]` for each program that it needs, `#[module(virtual_ = …, aggregate = …, inverses =
@@ -546,7 +628,7 @@ macro_rules! module {
             $(#[doc = $doc:literal])*
             $(#[facts($($fact:ident = $known:expr),*)])?
             fn $fun:ident($args:ident { $(
-                $(#[doc = $adoc:literal])* $arg:ident : $ty:ty $(= $default:expr)? ,
+                $(#[doc = $adoc:literal])* $(#[group])? $arg:ident : $ty:ty $(= $default:expr)? ,
             )* $(* $rest:ident ,)? $(.. $kwargs:ident)? });
         )*
     ) => {
@@ -563,7 +645,7 @@ macro_rules! module {
                 #[allow(unused_variables, reason = "a function may have no arguments")]
                 fn taken(given: &mut $crate::module::Given) -> Result<Self, $crate::module::Error> {
                     let taken = Self {
-                        $( $arg: given.take(), )*
+                        $( $arg: $crate::module::Argument::take(given), )*
                         $( $rest: given.rest(), )?
                         $( $kwargs: given.extra(), )?
                     };
@@ -590,11 +672,7 @@ macro_rules! module {
             functions: &[ $( $crate::module::Function {
                 name: $crate::module::bare(stringify!($fun)),
                 doc: concat!($($doc, "\n"),*),
-                args: &[ $( $crate::module::Arg {
-                    name: $crate::module::bare(stringify!($arg)),
-                    doc: concat!($($adoc, "\n"),*),
-                    default: $crate::module!(@shown $ty, $($default)?),
-                } ),* ],
+                args: $crate::module!(@args $( [$($adoc)*] $arg: $ty $(= $default)?, )*),
                 varargs: $crate::module!(@is $($rest)?),
                 extra: $crate::module!(@extra $($kwargs)?),
                 facts: $crate::module!(@facts FACTS $($($fact $known)*)?),
@@ -613,6 +691,19 @@ macro_rules! module {
     (@fact step $value:expr) => { Some($value) };
     (@fact inverses $value:expr) => { &$value };
     (@fact $fact:ident $value:expr) => { $value };
+    (@args $( [$($doc:literal)*] $arg:ident : $ty:ty $(= $default:expr)? , )*) => {{
+        const FIELDS: &[($crate::module::Arg, Option<&[$crate::module::Arg]>)] = &[ $( (
+            $crate::module::Arg {
+                name: $crate::module::bare(stringify!($arg)),
+                doc: concat!($($doc, "\n"),*),
+                default: $crate::module!(@shown $ty, $($default)?),
+            },
+            <$ty as $crate::module::Argument>::GROUP,
+        ) ),* ];
+        const ARGS: [$crate::module::Arg; $crate::module::count(FIELDS)] =
+            $crate::module::flatten(FIELDS);
+        &ARGS
+    }};
     (@shown $ty:ty,) => { None };
     (@shown $ty:ty, $default:expr) => { Some(|| $crate::module::shown::<$ty>($default)) };
     (@is) => { false };
@@ -620,3 +711,54 @@ macro_rules! module {
     (@extra) => { $crate::module::Extra::Reject };
     (@extra $kwargs:ident) => { $crate::module::Extra::Accept };
 }
+
+/// Declares arguments that several functions have in common, and the struct that holds them.
+///
+/// `struct Options(Map) { … }` holds them in one dictionary, for a function that passes them on.
+#[macro_export]
+macro_rules! argument_group {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $group:ident { $(
+            $(#[doc = $adoc:literal])* $(#[group])? $arg:ident : $ty:ty $(= $default:expr)? ,
+        )* }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug)]
+        #[allow(dead_code, reason = "some arguments are only accepted for compatibility with Salt")]
+        $vis struct $group { $( $(#[doc = $adoc])* $vis $arg: $ty, )* }
+
+        impl $crate::module::Argument for $group {
+            const GROUP: Option<&'static [$crate::module::Arg]> =
+                Some($crate::module!(@args $( [$($adoc)*] $arg: $ty $(= $default)?, )*));
+
+            #[inline(never)]
+            fn take(given: &mut $crate::module::Given) -> Self {
+                Self { $( $arg: $crate::module::Argument::take(given), )* }
+            }
+        }
+    };
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $group:ident(Map) { $(
+            $(#[doc = $adoc:literal])* $(#[group])? $arg:ident : $ty:ty $(= $default:expr)? ,
+        )* }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug)]
+        $vis struct $group($vis value::Map);
+
+        impl $crate::module::Argument for $group {
+            const GROUP: Option<&'static [$crate::module::Arg]> =
+                Some($crate::module!(@args $( [$($adoc)*] $arg: $ty $(= $default)?, )*));
+
+            #[inline(always)]
+            fn take(given: &mut $crate::module::Given) -> Self {
+                Self(given.take_map(Self::GROUP.unwrap_or_default()))
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests;

@@ -33,32 +33,17 @@ state::exec_module! {
     fn uninstall(Uninstall {
         /// The name of the package.
         pkg: String,
-        /// The folder in which bower runs.
-        dir: String,
-        /// The user who runs bower.
-        runas: Option<String> = None,
-        /// Environment variables for bower.
-        env: Map = Map::new(),
+        #[group] folder: Folder,
     });
 
     /// Return the installed packages.
     fn list(List {
-        /// The folder in which bower runs.
-        dir: String,
-        /// The user who runs bower.
-        runas: Option<String> = None,
-        /// Environment variables for bower.
-        env: Map = Map::new(),
+        #[group] folder: Folder,
     });
 
     /// Remove the packages that are not needed.
     fn prune(Prune {
-        /// The folder in which bower runs.
-        dir: String,
-        /// The user who runs bower.
-        runas: Option<String> = None,
-        /// Environment variables for bower.
-        env: Map = Map::new(),
+        #[group] folder: Folder,
     });
 }
 
@@ -136,32 +121,49 @@ impl Bower<'_> {
     }
 }
 
-/// Creates a [`Bower`] from the arguments that all functions have.
-macro_rules! bower {
-    ($cx:expr, $args:expr) => {
+state::argument_group! {
+    /// The folder in which bower runs, and the user who runs it.
+    pub(crate) struct Folder {
+        /// The folder in which bower runs.
+        dir: String,
+        /// The user who runs bower.
+        runas: Option<String> = None,
+        /// Environment variables for bower.
+        env: Map = Map::new(),
+    }
+}
+
+impl Folder {
+    fn bower(self, cx: &Exec) -> Bower<'_> {
         Bower {
-            cx: $cx,
-            dir: $args.dir,
-            runas: $args.runas,
-            env: $args.env,
+            cx,
+            dir: self.dir,
+            runas: self.runas,
+            env: self.env,
         }
-    };
+    }
 }
 
 fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
     let pkg = args.pkg.filter(|pkg| !pkg.is_empty());
     let names = pkg.map_or(args.pkgs, |pkg| vec![pkg]);
-    Ok(bower!(cx, args).install(&names)?.into())
+    let bower = Bower {
+        cx,
+        dir: args.dir,
+        runas: args.runas,
+        env: args.env,
+    };
+    Ok(bower.install(&names)?.into())
 }
 
 fn uninstall(cx: &Exec, args: Uninstall) -> Result<Value, Error> {
-    Ok(bower!(cx, args).uninstall(&args.pkg)?.into())
+    Ok(args.folder.bower(cx).uninstall(&args.pkg)?.into())
 }
 
 fn list(cx: &Exec, args: List) -> Result<Value, Error> {
-    Ok(bower!(cx, args).list()?.into())
+    Ok(args.folder.bower(cx).list()?.into())
 }
 
 fn prune(cx: &Exec, args: Prune) -> Result<Value, Error> {
-    bower!(cx, args).prune()
+    args.folder.bower(cx).prune()
 }

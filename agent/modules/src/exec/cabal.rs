@@ -134,32 +134,29 @@ impl Cabal<'_> {
     }
 }
 
-/// Creates a [`Cabal`] from the arguments that all functions have.
-macro_rules! cabal {
-    ($cx:expr, $args:expr) => {
-        Cabal {
-            cx: $cx,
-            user: $args.user,
-            env: $args.env,
-        }
-    };
+fn cabal(cx: &Exec, user: Option<String>, env: Map) -> Cabal<'_> {
+    Cabal { cx, user, env }
 }
 
 fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
-    Ok(cabal!(cx, args).update()?.to_map().into())
+    Ok(cabal(cx, args.user, args.env).update()?.to_map().into())
 }
 
 fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
     let pkg = args.pkg.filter(|pkg| !pkg.is_empty());
     let names = pkg.map_or(args.pkgs, |pkg| vec![pkg]);
     let global = args.install_global;
-    Ok(cabal!(cx, args).install(&names, global)?.into())
+    Ok(cabal(cx, args.user, args.env)
+        .install(&names, global)?
+        .into())
 }
 
 fn list(cx: &Exec, args: List) -> Result<Value, Error> {
-    Ok(cabal!(cx, args).list(args.pkg, args.installed)?.into())
+    Ok(cabal(cx, args.user, args.env)
+        .list(args.pkg, args.installed)?
+        .into())
 }
 
 fn uninstall(cx: &Exec, args: Uninstall) -> Result<Value, Error> {
-    Ok(cabal!(cx, args).uninstall(&args.pkg)?.into())
+    Ok(cabal(cx, args.user, args.env).uninstall(&args.pkg)?.into())
 }

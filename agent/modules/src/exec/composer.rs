@@ -22,60 +22,14 @@ state::exec_module! {
     fn install(Install {
         /// The path of the folder with `composer.json`.
         directory: String,
-        /// The path of the program. The default is `composer` in the search path.
-        composer: Option<String> = None,
-        /// The path of the PHP interpreter.
-        php: Option<String> = None,
-        /// The user who runs composer.
-        runas: Option<String> = None,
-        /// True to prefer sources.
-        prefer_source: bool = false,
-        /// True to prefer archives.
-        prefer_dist: bool = false,
-        /// True to skip the scripts of packages.
-        no_scripts: bool = false,
-        /// True to disable plugins.
-        no_plugins: bool = false,
-        /// True to build an optimized class loader.
-        optimize: bool = false,
-        /// True to skip packages that only developers need.
-        no_dev: bool = false,
-        /// True to return True instead of the output of composer.
-        quiet: bool = false,
-        /// The home folder of composer (`COMPOSER_HOME`).
-        composer_home: String = "/root".into(),
-        /// Environment variables for composer.
-        env: Map = Map::new(),
+        #[group] composer: Program,
     });
 
     /// Update the packages that a folder needs.
     fn update(Update {
         /// The path of the folder with `composer.json`.
         directory: String,
-        /// The path of the program. The default is `composer` in the search path.
-        composer: Option<String> = None,
-        /// The path of the PHP interpreter.
-        php: Option<String> = None,
-        /// The user who runs composer.
-        runas: Option<String> = None,
-        /// True to prefer sources.
-        prefer_source: bool = false,
-        /// True to prefer archives.
-        prefer_dist: bool = false,
-        /// True to skip the scripts of packages.
-        no_scripts: bool = false,
-        /// True to disable plugins.
-        no_plugins: bool = false,
-        /// True to build an optimized class loader.
-        optimize: bool = false,
-        /// True to skip packages that only developers need.
-        no_dev: bool = false,
-        /// True to return True instead of the output of composer.
-        quiet: bool = false,
-        /// The home folder of composer (`COMPOSER_HOME`).
-        composer_home: String = "/root".into(),
-        /// Environment variables for composer.
-        env: Map = Map::new(),
+        #[group] composer: Program,
     });
 
     /// Update composer itself.
@@ -93,6 +47,43 @@ state::exec_module! {
     });
 }
 
+state::argument_group! {
+    /// The settings with which composer runs.
+    pub(crate) struct Program {
+        /// The path of the program. The default is `composer` in the search path.
+        composer: Option<String> = None,
+        /// The path of the PHP interpreter.
+        php: Option<String> = None,
+        /// The user who runs composer.
+        runas: Option<String> = None,
+        #[group] flags: Flags,
+        /// Environment variables for composer.
+        env: Map = Map::new(),
+    }
+}
+
+state::argument_group! {
+    /// The flags of composer.
+    pub(crate) struct Flags {
+        /// True to prefer sources.
+        prefer_source: bool = false,
+        /// True to prefer archives.
+        prefer_dist: bool = false,
+        /// True to skip the scripts of packages.
+        no_scripts: bool = false,
+        /// True to disable plugins.
+        no_plugins: bool = false,
+        /// True to build an optimized class loader.
+        optimize: bool = false,
+        /// True to skip packages that only developers need.
+        no_dev: bool = false,
+        /// True to return True instead of the output of composer.
+        quiet: bool = false,
+        /// The home folder of composer (`COMPOSER_HOME`).
+        composer_home: String = "/root".into(),
+    }
+}
+
 /// The settings with which composer runs.
 pub(crate) struct Composer {
     pub(crate) composer: Option<String>,
@@ -104,30 +95,29 @@ pub(crate) struct Composer {
     pub(crate) env: Map,
 }
 
-/// Creates a [`Composer`] from the arguments that functions here and states have in common.
-macro_rules! composer {
-    ($args:expr, $runas:ident) => {{
-        let flags = [
-            ($args.quiet, "--quiet"),
-            ($args.no_dev, "--no-dev"),
-            ($args.prefer_source, "--prefer-source"),
-            ($args.prefer_dist, "--prefer-dist"),
-            ($args.no_scripts, "--no-scripts"),
-            ($args.no_plugins, "--no-plugins"),
-            ($args.optimize, "--optimize-autoloader"),
+impl From<Program> for Composer {
+    fn from(program: Program) -> Self {
+        let flags = program.flags;
+        let words = [
+            (flags.quiet, "--quiet"),
+            (flags.no_dev, "--no-dev"),
+            (flags.prefer_source, "--prefer-source"),
+            (flags.prefer_dist, "--prefer-dist"),
+            (flags.no_scripts, "--no-scripts"),
+            (flags.no_plugins, "--no-plugins"),
+            (flags.optimize, "--optimize-autoloader"),
         ];
-        let flags = flags.into_iter().filter(|(is, _)| *is);
-        $crate::exec::composer::Composer {
-            composer: $args.composer,
-            php: $args.php,
-            runas: $args.$runas,
-            flags: flags.map(|(_, flag)| flag).collect(),
-            home: $args.composer_home,
-            env: $args.env,
+        let words = words.into_iter().filter(|(is, _)| *is);
+        Self {
+            composer: program.composer,
+            php: program.php,
+            runas: program.runas,
+            flags: words.map(|(_, flag)| flag).collect(),
+            home: flags.composer_home,
+            env: program.env,
         }
-    }};
+    }
 }
-pub(crate) use composer;
 
 /// Reports whether a folder has its packages installed.
 pub(crate) fn is_installed(directory: &str) -> bool {
@@ -187,11 +177,11 @@ fn did_composer_install(_: &Exec, args: DidComposerInstall) -> Result<Value, Err
 }
 
 fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
-    composer!(args, runas).run(cx, "install", &[], Some(&args.directory))
+    Composer::from(args.composer).run(cx, "install", &[], Some(&args.directory))
 }
 
 fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
-    composer!(args, runas).run(cx, "update", &["--no-progress"], Some(&args.directory))
+    Composer::from(args.composer).run(cx, "update", &["--no-progress"], Some(&args.directory))
 }
 
 fn selfupdate(cx: &Exec, args: Selfupdate) -> Result<Value, Error> {

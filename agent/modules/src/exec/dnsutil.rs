@@ -31,9 +31,9 @@ state::exec_module! {
         /// The path of the hosts file.
         hostsfile: String = "/etc/hosts".into(),
         /// The IP address of the names.
-        ip_addr: String = String::new(),
+        ip_addr: Option<String> = None,
         /// The names, separated by commas.
-        entries: String = String::new(),
+        entries: Option<String> = None,
     });
 
     /// Remove names from a hosts file.
@@ -41,7 +41,7 @@ state::exec_module! {
         /// The path of the hosts file.
         hostsfile: String = "/etc/hosts".into(),
         /// The names, separated by commas.
-        entries: String = String::new(),
+        entries: Option<String> = None,
     });
 
     /// Return True for an address, or for a network in CIDR notation.
@@ -132,12 +132,13 @@ fn parse_hosts(_cx: &Exec, args: ParseHosts) -> Result<Value, Error> {
 }
 
 fn hosts_append(cx: &Exec, args: HostsAppend) -> Result<Value, Error> {
-    let (file, ip) = (&args.hostsfile, &args.ip_addr);
+    let file = &args.hostsfile;
+    let ip = &args.ip_addr.ok_or_else(|| Error::missing("ip_addr"))?;
+    let entries = args.entries.ok_or_else(|| Error::missing("entries"))?;
     let text = fs::text(file)?;
     let known = names(&text);
     let known = known.get(ip).and_then(Value::as_list).unwrap_or_default();
-    let new: Vec<&str> = args
-        .entries
+    let new: Vec<&str> = entries
         .split(',')
         .filter(|name| !known.contains(&(*name).into()))
         .collect();
@@ -156,8 +157,9 @@ fn hosts_append(cx: &Exec, args: HostsAppend) -> Result<Value, Error> {
 
 fn hosts_remove(cx: &Exec, args: HostsRemove) -> Result<Value, Error> {
     let file = &args.hostsfile;
+    let entries = args.entries.ok_or_else(|| Error::missing("entries"))?;
     let text = fs::text(file)?;
-    let gone: Vec<&str> = args.entries.split(',').collect();
+    let gone: Vec<&str> = entries.split(',').collect();
     let mut left = String::new();
     for line in text.lines() {
         let plain = line.is_empty() || line.trim().starts_with('#');
@@ -264,5 +266,23 @@ mod tests {
         assert_eq!(next(Some("2026111907")).as_deref(), Some("2026112001"));
         assert_eq!(next(Some("2026112001")).as_deref(), Some("2026112002"));
         assert_eq!(next(Some("x")), None);
+    }
+
+    #[test]
+    fn a_hosts_file_is_not_changed_without_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("hosts");
+        std::fs::write(&file, "::1 me\n").unwrap();
+        let cx = crate::testing::exec();
+        let file = file.to_str().unwrap();
+        for (function, args) in [
+            ("dnsutil.hosts_append", vec![file, "::2"]),
+            ("dnsutil.hosts_remove", vec![file]),
+        ] {
+            let args = args.into_iter().map(Value::from).collect();
+            let error = cx.call(function, args, Map::new()).unwrap_err();
+            assert_eq!(error.to_string(), "Missing parameter entries");
+        }
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "::1 me\n");
     }
 }

@@ -37,102 +37,57 @@ state::exec_module! {
     fn uninstall(Uninstall {
         /// The gems: a list, or a text with spaces between the names.
         gems: Value,
-        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
-        ruby: Option<String> = None,
-        /// The user who runs `gem`.
-        runas: Option<String> = None,
-        /// The path of the program `gem`. The default is `gem` in the search path.
-        gem_bin: Option<String> = None,
+        #[group] program: Program,
     });
 
     /// Update gems.
     fn update(Update {
         /// The gems: a list, or a text with spaces between the names.
         gems: Value,
-        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
-        ruby: Option<String> = None,
-        /// The user who runs `gem`.
-        runas: Option<String> = None,
-        /// The path of the program `gem`. The default is `gem` in the search path.
-        gem_bin: Option<String> = None,
+        #[group] program: Program,
     });
 
     /// Update RubyGems itself.
     fn update_system(UpdateSystem {
         /// The version to update to.
         version: String = String::new(),
-        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
-        ruby: Option<String> = None,
-        /// The user who runs `gem`.
-        runas: Option<String> = None,
-        /// The path of the program `gem`. The default is `gem` in the search path.
-        gem_bin: Option<String> = None,
+        #[group] program: Program,
     });
 
     /// Return the version of RubyGems.
     fn version(Version {
-        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
-        ruby: Option<String> = None,
-        /// The user who runs `gem`.
-        runas: Option<String> = None,
-        /// The path of the program `gem`. The default is `gem` in the search path.
-        gem_bin: Option<String> = None,
+        #[group] program: Program,
     });
 
     /// Return the installed gems with their versions.
     fn list(List {
         /// A prefix of the names to return. The default is all gems.
         prefix: String = String::new(),
-        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
-        ruby: Option<String> = None,
-        /// The user who runs `gem`.
-        runas: Option<String> = None,
-        /// The path of the program `gem`. The default is `gem` in the search path.
-        gem_bin: Option<String> = None,
+        #[group] program: Program,
     });
 
     /// Return the gems that have a newer version, with that version.
     fn list_upgrades(ListUpgrades {
-        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
-        ruby: Option<String> = None,
-        /// The user who runs `gem`.
-        runas: Option<String> = None,
-        /// The path of the program `gem`. The default is `gem` in the search path.
-        gem_bin: Option<String> = None,
+        #[group] program: Program,
     });
 
     /// Add a gem source.
     fn sources_add(SourcesAdd {
         /// The address of the source.
         source_uri: String,
-        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
-        ruby: Option<String> = None,
-        /// The user who runs `gem`.
-        runas: Option<String> = None,
-        /// The path of the program `gem`. The default is `gem` in the search path.
-        gem_bin: Option<String> = None,
+        #[group] program: Program,
     });
 
     /// Remove a gem source.
     fn sources_remove(SourcesRemove {
         /// The address of the source.
         source_uri: String,
-        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
-        ruby: Option<String> = None,
-        /// The user who runs `gem`.
-        runas: Option<String> = None,
-        /// The path of the program `gem`. The default is `gem` in the search path.
-        gem_bin: Option<String> = None,
+        #[group] program: Program,
     });
 
     /// Return the gem sources.
     fn sources_list(SourcesList {
-        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
-        ruby: Option<String> = None,
-        /// The user who runs `gem`.
-        runas: Option<String> = None,
-        /// The path of the program `gem`. The default is `gem` in the search path.
-        gem_bin: Option<String> = None,
+        #[group] program: Program,
     });
 }
 
@@ -275,17 +230,34 @@ pub(crate) fn names(gems: &Value) -> Vec<String> {
     }
 }
 
-macro_rules! gem {
-    ($cx:expr, $args:expr) => {
+state::argument_group! {
+    /// The program `gem`, and the user who runs it.
+    pub(crate) struct Program {
+        /// The Ruby version for rvm or rbenv. It is ignored: neither of them is used.
+        ruby: Option<String> = None,
+        /// The user who runs `gem`.
+        runas: Option<String> = None,
+        /// The path of the program `gem`. The default is `gem` in the search path.
+        gem_bin: Option<String> = None,
+    }
+}
+
+impl Program {
+    fn gem(self, cx: &Exec) -> Gem<'_> {
         Gem {
-            cx: $cx,
-            runas: $args.runas,
-            gem_bin: $args.gem_bin,
+            cx,
+            runas: self.runas,
+            gem_bin: self.gem_bin,
         }
-    };
+    }
 }
 
 fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
+    let gem = Gem {
+        cx,
+        runas: args.runas,
+        gem_bin: args.gem_bin,
+    };
     let wanted = Wanted {
         version: args.version,
         rdoc: args.rdoc,
@@ -294,16 +266,19 @@ fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
         proxy: args.proxy,
         source: args.source,
     };
-    let said = gem!(cx, args).install(&names(&args.gems), &wanted)?;
+    let said = gem.install(&names(&args.gems), &wanted)?;
     Ok(said.into())
 }
 
 fn uninstall(cx: &Exec, args: Uninstall) -> Result<Value, Error> {
-    Ok(gem!(cx, args).uninstall(&names(&args.gems))?.into())
+    Ok(args.program.gem(cx).uninstall(&names(&args.gems))?.into())
 }
 
 fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
-    let said = gem!(cx, args).run(&["update"], &names(&args.gems), &[])?;
+    let said = args
+        .program
+        .gem(cx)
+        .run(&["update"], &names(&args.gems), &[])?;
     Ok(said.into())
 }
 
@@ -314,21 +289,23 @@ fn update_system(cx: &Exec, args: UpdateSystem) -> Result<Value, Error> {
     } else {
         &version
     };
-    Ok(gem!(cx, args)
+    Ok(args
+        .program
+        .gem(cx)
         .run(&["update", "--system"], given, &[])?
         .into())
 }
 
 fn version(cx: &Exec, args: Version) -> Result<Value, Error> {
-    Ok(gem!(cx, args).version()?.into())
+    Ok(args.program.gem(cx).version()?.into())
 }
 
 fn list(cx: &Exec, args: List) -> Result<Value, Error> {
-    Ok(gem!(cx, args).list(&args.prefix)?.into())
+    Ok(args.program.gem(cx).list(&args.prefix)?.into())
 }
 
 fn list_upgrades(cx: &Exec, args: ListUpgrades) -> Result<Value, Error> {
-    let said = gem!(cx, args).run(&["outdated"], &[], &[])?;
+    let said = args.program.gem(cx).run(&["outdated"], &[], &[])?;
     let mut all = Map::new();
     for line in said.lines() {
         let newer = line.split_once(" (").and_then(|(name, rest)| {
@@ -344,15 +321,23 @@ fn list_upgrades(cx: &Exec, args: ListUpgrades) -> Result<Value, Error> {
 }
 
 fn sources_add(cx: &Exec, args: SourcesAdd) -> Result<Value, Error> {
-    Ok(gem!(cx, args).source("--add", &args.source_uri)?.into())
+    Ok(args
+        .program
+        .gem(cx)
+        .source("--add", &args.source_uri)?
+        .into())
 }
 
 fn sources_remove(cx: &Exec, args: SourcesRemove) -> Result<Value, Error> {
-    Ok(gem!(cx, args).source("--remove", &args.source_uri)?.into())
+    Ok(args
+        .program
+        .gem(cx)
+        .source("--remove", &args.source_uri)?
+        .into())
 }
 
 fn sources_list(cx: &Exec, args: SourcesList) -> Result<Value, Error> {
-    Ok(gem!(cx, args).sources()?.into())
+    Ok(args.program.gem(cx).sources()?.into())
 }
 
 #[cfg(test)]

@@ -20,18 +20,7 @@ state::exec_module! {
         release: String,
         /// The chart.
         chart: String,
-        /// The path of a file with values.
-        values: Value = Value::Null,
-        /// The version of the chart.
-        version: Value = Value::Null,
-        /// The namespace.
-        namespace: Value = Value::Null,
-        /// Values to set, each as `NAME=VALUE`.
-        set: Value = Value::Null,
-        /// Options that have no value.
-        flags: Vec<String> = Vec::new(),
-        /// Options that have values.
-        kvflags: Map = Map::new(),
+        #[group] options: ChartOptions,
     });
 
     /// Upgrade a release. Return True, or the error message of the program.
@@ -40,62 +29,31 @@ state::exec_module! {
         release: String,
         /// The chart.
         chart: String,
-        /// The path of a file with values.
-        values: Value = Value::Null,
-        /// The version of the chart.
-        version: Value = Value::Null,
-        /// The namespace.
-        namespace: Value = Value::Null,
-        /// Values to set, each as `NAME=VALUE`.
-        set: Value = Value::Null,
-        /// Options that have no value.
-        flags: Vec<String> = Vec::new(),
-        /// Options that have values.
-        kvflags: Map = Map::new(),
+        #[group] options: ChartOptions,
     });
 
     /// Uninstall a release. Return True, or the error message of the program.
     fn uninstall(Uninstall {
         /// The name of the release.
         release: String,
-        /// The namespace.
-        namespace: Value = Value::Null,
-        /// Options that have no value.
-        flags: Vec<String> = Vec::new(),
-        /// Options that have values.
-        kvflags: Map = Map::new(),
+        #[group] scope: Scope,
     });
 
     /// Return the status of a release, or the error message of the program.
     fn status(Status {
         /// The name of the release.
         release: String,
-        /// The namespace.
-        namespace: Value = Value::Null,
-        /// Options that have no value.
-        flags: Vec<String> = Vec::new(),
-        /// Options that have values.
-        kvflags: Map = Map::new(),
+        #[group] scope: Scope,
     });
 
     /// Return the releases.
     fn list(List {
-        /// The namespace.
-        namespace: Value = Value::Null,
-        /// Options that have no value.
-        flags: Vec<String> = Vec::new(),
-        /// Options that have values.
-        kvflags: Map = Map::new(),
+        #[group] scope: Scope,
     });
 
     /// Return the repositories.
     fn repo_list(RepoList {
-        /// The namespace.
-        namespace: Value = Value::Null,
-        /// Options that have no value.
-        flags: Vec<String> = Vec::new(),
-        /// Options that have values.
-        kvflags: Map = Map::new(),
+        #[group] scope: Scope,
     });
 
     /// Add a repository. Return True, or the error message of the program.
@@ -104,35 +62,20 @@ state::exec_module! {
         name: String,
         /// The address of the repository.
         url: String,
-        /// The namespace.
-        namespace: Value = Value::Null,
-        /// Options that have no value.
-        flags: Vec<String> = Vec::new(),
-        /// Options that have values.
-        kvflags: Map = Map::new(),
+        #[group] scope: Scope,
     });
 
     /// Remove a repository. Return True, or the error message of the program.
     fn repo_remove(RepoRemove {
         /// The name of the repository.
         name: String,
-        /// The namespace.
-        namespace: Value = Value::Null,
-        /// Options that have no value.
-        flags: Vec<String> = Vec::new(),
-        /// Options that have values.
-        kvflags: Map = Map::new(),
+        #[group] scope: Scope,
     });
 
     /// Update the information about the charts of the repositories. Return True, or the error
     /// message of the program.
     fn repo_update(RepoUpdate {
-        /// The namespace.
-        namespace: Value = Value::Null,
-        /// Options that have no value.
-        flags: Vec<String> = Vec::new(),
-        /// Options that have values.
-        kvflags: Map = Map::new(),
+        #[group] scope: Scope,
     });
 
     /// Add and remove repositories.
@@ -143,12 +86,7 @@ state::exec_module! {
         absent: Vec<String> = Vec::new(),
         /// Whether to remove all other repositories.
         prune: bool = false,
-        /// The namespace.
-        namespace: Value = Value::Null,
-        /// Options that have no value.
-        flags: Vec<String> = Vec::new(),
-        /// Options that have values.
-        kvflags: Map = Map::new(),
+        #[group] scope: Scope,
     });
 }
 
@@ -236,70 +174,103 @@ fn ask(cx: &Exec, words: &[&str], mut options: Options, names: &[&str]) -> Resul
     }
 }
 
+state::argument_group! {
+    /// The namespace, and other options of the program.
+    pub(crate) struct Scope {
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Options that have no value.
+        flags: Vec<String> = Vec::new(),
+        /// Options that have values.
+        kvflags: Map = Map::new(),
+    }
+}
+
+state::argument_group! {
+    /// The values of a chart, and other options of the program.
+    pub(crate) struct ChartOptions {
+        /// The path of a file with values.
+        values: Value = Value::Null,
+        /// The version of the chart.
+        version: Value = Value::Null,
+        /// The namespace.
+        namespace: Value = Value::Null,
+        /// Values to set, each as `NAME=VALUE`.
+        set: Value = Value::Null,
+        /// Options that have no value.
+        flags: Vec<String> = Vec::new(),
+        /// Options that have values.
+        kvflags: Map = Map::new(),
+    }
+}
+
+impl Scope {
+    fn options(self) -> Options {
+        Options::with(self.flags, self.kvflags, &[("namespace", self.namespace)])
+    }
+}
+
+impl ChartOptions {
+    fn joined(self) -> Options {
+        let more = [
+            ("values", self.values),
+            ("version", self.version),
+            ("namespace", self.namespace),
+            ("set", self.set),
+        ];
+        Options::with(self.flags, self.kvflags, &more)
+    }
+}
+
 fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
-    let more = [
-        ("values", args.values),
-        ("version", args.version),
-        ("namespace", args.namespace),
-        ("set", args.set),
-    ];
-    let options = Options::with(args.flags, args.kvflags, &more);
+    let options = args.options.joined();
     act(cx, &["install"], &options, &[&args.release, &args.chart])
 }
 
 fn upgrade(cx: &Exec, args: Upgrade) -> Result<Value, Error> {
-    let more = [
-        ("values", args.values),
-        ("version", args.version),
-        ("namespace", args.namespace),
-        ("set", args.set),
-    ];
-    let options = Options::with(args.flags, args.kvflags, &more);
+    let options = args.options.joined();
     act(cx, &["upgrade"], &options, &[&args.release, &args.chart])
 }
 
 fn uninstall(cx: &Exec, args: Uninstall) -> Result<Value, Error> {
-    let options = Options::with(args.flags, args.kvflags, &[("namespace", args.namespace)]);
+    let options = args.scope.options();
     act(cx, &["uninstall"], &options, &[&args.release])
 }
 
 fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
-    let options = Options::with(args.flags, args.kvflags, &[("namespace", args.namespace)]);
+    let options = args.scope.options();
     ask(cx, &["status"], options, &[&args.release])
 }
 
 fn list(cx: &Exec, args: List) -> Result<Value, Error> {
-    let options = Options::with(args.flags, args.kvflags, &[("namespace", args.namespace)]);
+    let options = args.scope.options();
     ask(cx, &["list"], options, &[])
 }
 
 fn repo_list(cx: &Exec, args: RepoList) -> Result<Value, Error> {
-    let options = Options::with(args.flags, args.kvflags, &[("namespace", args.namespace)]);
+    let options = args.scope.options();
     ask(cx, &["repo", "list"], options, &[])
 }
 
 fn repo_add(cx: &Exec, args: RepoAdd) -> Result<Value, Error> {
-    let options = Options::with(args.flags, args.kvflags, &[("namespace", args.namespace)]);
+    let options = args.scope.options();
     act(cx, &["repo", "add"], &options, &[&args.name, &args.url])
 }
 
 fn repo_remove(cx: &Exec, args: RepoRemove) -> Result<Value, Error> {
-    let options = Options::with(args.flags, args.kvflags, &[("namespace", args.namespace)]);
+    let options = args.scope.options();
     act(cx, &["repo", "remove"], &options, &[&args.name])
 }
 
 fn repo_update(cx: &Exec, args: RepoUpdate) -> Result<Value, Error> {
-    let options = Options::with(args.flags, args.kvflags, &[("namespace", args.namespace)]);
+    let options = args.scope.options();
     act(cx, &["repo", "update"], &options, &[])
 }
 
 fn repo_manage(cx: &Exec, args: RepoManage) -> Result<Value, Error> {
-    let namespace = ("namespace", args.namespace);
+    let namespace = ("namespace", args.scope.namespace.clone());
     let plain = || Options::with(Vec::new(), Map::new(), std::slice::from_ref(&namespace));
-    let options = || {
-        let (flags, kvflags) = (args.flags.clone(), args.kvflags.clone());
-        Options::with(flags, kvflags, std::slice::from_ref(&namespace))
-    };
+    let options = || args.scope.clone().options();
     let known = ask(cx, &["repo", "list"], options(), &[])?;
     let mut known = known.as_list().unwrap_or_default().to_vec();
     let (mut present, mut added, mut failed) = (Vec::new(), Vec::new(), Vec::new());

@@ -56,36 +56,21 @@ state::exec_module! {
     fn set_job(SetJob {
         /// The user, or `system`.
         user: String,
-        /// The path to watch.
-        path: String,
-        /// The events to watch for, such as `IN_MODIFY`, with commas between them.
-        mask: String,
-        /// The command to run.
-        cmd: String,
+        #[group] job: Job,
     });
 
     /// Remove an entry.
     fn rm_job(RmJob {
         /// The user, or `system`.
         user: String,
-        /// The path that is watched.
-        path: String,
-        /// The events that are watched for, with commas between them.
-        mask: String,
-        /// The command.
-        cmd: String,
+        #[group] job: Job,
     });
 
     /// Remove an entry.
     fn rm(Rm {
         /// The user, or `system`.
         user: String,
-        /// The path that is watched.
-        path: String,
-        /// The events that are watched for, with commas between them.
-        mask: String,
-        /// The command.
-        cmd: String,
+        #[group] job: Job,
     });
 }
 
@@ -114,12 +99,17 @@ const MASKS: [&str; 19] = [
     "IN_NO_LOOP",
 ];
 
-/// An entry of a table: a watched path, the events, and the command to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Job {
-    pub(crate) path: String,
-    pub(crate) mask: String,
-    pub(crate) cmd: String,
+state::argument_group! {
+    /// An entry of a table.
+    #[derive(PartialEq, Eq)]
+    pub(crate) struct Job {
+        /// The path that is watched.
+        path: String,
+        /// The events that are watched for, such as `IN_MODIFY`, with commas between them.
+        mask: String,
+        /// The command.
+        cmd: String,
+    }
 }
 
 /// The result of comparing an entry with another one.
@@ -332,27 +322,16 @@ fn ls(cx: &Exec, args: Ls) -> Result<Value, Error> {
     listed(cx, &args.user)
 }
 
-/// Returns the `Job` that the arguments describe.
-macro_rules! job {
-    ($args:expr) => {
-        Job {
-            path: $args.path,
-            mask: $args.mask,
-            cmd: $args.cmd,
-        }
-    };
-}
-
 fn set_job(cx: &Exec, args: SetJob) -> Result<Value, Error> {
-    Ok(set(cx, &args.user, job!(args))?.into())
+    Ok(set(cx, &args.user, args.job)?.into())
 }
 
 fn rm_job(cx: &Exec, args: RmJob) -> Result<Value, Error> {
-    Ok(unset(cx, &args.user, job!(args))?.into())
+    Ok(unset(cx, &args.user, args.job)?.into())
 }
 
 fn rm(cx: &Exec, args: Rm) -> Result<Value, Error> {
-    Ok(unset(cx, &args.user, job!(args))?.into())
+    Ok(unset(cx, &args.user, args.job)?.into())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ state::exec_module! {
         /// The package: a name, optionally with `@VERSION`, or an address.
         pkg: Option<String> = None,
         /// A list of packages, instead of `pkg`.
-        pkgs: Vec<String> = Vec::new(),
+        pkgs: Option<Vec<String>> = None,
         /// The folder to install to. The default is the installation for all users.
         dir: Option<String> = None,
         /// The user who runs npm.
@@ -27,7 +27,7 @@ state::exec_module! {
         /// The address of the registry.
         registry: Option<String> = None,
         /// Environment variables for npm.
-        env: Map = Map::new(),
+        env: Option<Map> = None,
         /// Whether to report only what would be done.
         dry_run: bool = false,
         /// Whether to suppress npm's messages.
@@ -40,10 +40,7 @@ state::exec_module! {
         pkg: String,
         /// The folder of the package. The default is the installation for all users.
         dir: Option<String> = None,
-        /// The user who runs npm.
-        runas: Option<String> = None,
-        /// Environment variables for npm.
-        env: Map = Map::new(),
+        #[group] user: User,
     });
 
     /// Return the installed packages.
@@ -52,10 +49,7 @@ state::exec_module! {
         pkg: Option<String> = None,
         /// The folder of the packages. The default is the installation for all users.
         dir: Option<String> = None,
-        /// The user who runs npm.
-        runas: Option<String> = None,
-        /// Environment variables for npm.
-        env: Map = Map::new(),
+        #[group] user: User,
         /// The maximum depth of dependencies to return.
         depth: Option<i64> = None,
     });
@@ -64,10 +58,7 @@ state::exec_module! {
     fn cache_clean(CacheClean {
         /// The package to remove from the cache. The default is all packages.
         path: Option<String> = None,
-        /// The user who runs npm.
-        runas: Option<String> = None,
-        /// Environment variables for npm.
-        env: Map = Map::new(),
+        #[group] user: User,
         /// Whether to pass `--force`, which newer versions of npm require.
         force: bool = false,
     });
@@ -76,19 +67,35 @@ state::exec_module! {
     fn cache_list(CacheList {
         /// The package to return. The default is all packages.
         path: Option<String> = None,
-        /// The user who runs npm.
-        runas: Option<String> = None,
-        /// Environment variables for npm.
-        env: Map = Map::new(),
+        #[group] user: User,
     });
 
     /// Return the path of the cache.
     fn cache_path(CachePath {
+        #[group] user: User,
+    });
+}
+
+state::argument_group! {
+    /// The user who runs npm.
+    pub(crate) struct User {
         /// The user who runs npm.
         runas: Option<String> = None,
         /// Environment variables for npm.
-        env: Map = Map::new(),
-    });
+        env: Option<Map> = None,
+    }
+}
+
+impl User {
+    /// Returns npm for a folder, or for the installation for all users.
+    fn npm<'a>(self, cx: &'a Exec, dir: Option<String>) -> Npm<'a> {
+        Npm {
+            cx,
+            dir,
+            runas: self.runas,
+            env: self.env.unwrap_or_default(),
+        }
+    }
 }
 
 /// The program npm for a folder, or for the installation for all users.
@@ -241,47 +248,44 @@ fn found_json(text: &str) -> Option<Value> {
     json::read(&lines.get(first..=last)?.join("\n")).ok()
 }
 
-macro_rules! npm {
-    ($cx:expr, $args:expr, $dir:expr) => {
-        Npm {
-            cx: $cx,
-            dir: $dir,
-            runas: $args.runas,
-            env: $args.env,
-        }
-    };
-}
-
 fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
     let pkgs = match args.pkg.filter(|pkg| !pkg.is_empty()) {
         Some(pkg) => vec![pkg],
-        None => args.pkgs,
+        None => args.pkgs.unwrap_or_default(),
+    };
+    let user = User {
+        runas: args.runas,
+        env: args.env,
     };
     let how = (args.dry_run, args.silent);
-    npm!(cx, args, args.dir).install(&pkgs, args.registry.as_deref(), how)
+    user.npm(cx, args.dir)
+        .install(&pkgs, args.registry.as_deref(), how)
 }
 
 fn uninstall(cx: &Exec, args: Uninstall) -> Result<Value, Error> {
-    Ok(npm!(cx, args, args.dir).uninstall(&args.pkg)?.into())
+    Ok(args.user.npm(cx, args.dir).uninstall(&args.pkg)?.into())
 }
 
 fn list(cx: &Exec, args: List) -> Result<Value, Error> {
-    let npm = npm!(cx, args, args.dir);
+    let npm = args.user.npm(cx, args.dir);
     Ok(npm.list(args.pkg.as_deref(), args.depth)?.into())
 }
 
 fn cache_clean(cx: &Exec, args: CacheClean) -> Result<Value, Error> {
-    let npm = npm!(cx, args, None);
+    let npm = args.user.npm(cx, None);
     Ok(npm.clean(args.path.as_deref(), args.force)?.into())
 }
 
 fn cache_list(cx: &Exec, args: CacheList) -> Result<Value, Error> {
-    let npm = npm!(cx, args, None);
+    let npm = args.user.npm(cx, None);
     Ok(npm.cached(args.path.as_deref())?.into())
 }
 
 fn cache_path(cx: &Exec, args: CachePath) -> Result<Value, Error> {
-    let output = npm!(cx, args, None).run(&["config", "get", "cache"], &[], None)?;
+    let output = args
+        .user
+        .npm(cx, None)
+        .run(&["config", "get", "cache"], &[], None)?;
     Ok(match output.stdout.is_empty() {
         true => output.stderr.into(),
         false => output.stdout.into(),

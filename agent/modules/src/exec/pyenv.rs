@@ -81,7 +81,7 @@ state::exec_module! {
     /// Run a command with the programs of pyenv in its PATH.
     fn r#do(Do {
         /// The command.
-        cmdline: String,
+        cmdline: Option<String> = None,
         /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
@@ -388,7 +388,7 @@ fn rehash(cx: &Exec, args: Rehash) -> Result<Value, Error> {
 }
 
 fn r#do(cx: &Exec, args: Do) -> Result<Value, Error> {
-    of(cx, args.runas)?.run_with(None, &args.cmdline, Map::new())
+    of(cx, args.runas)?.run_with(None, &args.cmdline.unwrap_or_default(), Map::new())
 }
 
 fn do_with_python(cx: &Exec, args: DoWithPython) -> Result<Value, Error> {

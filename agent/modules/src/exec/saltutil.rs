@@ -18,22 +18,12 @@ state::exec_module! {
 
     /// Compile the pillar again when it is next needed.
     fn refresh_pillar(RefreshPillar {
-        /// True to return only after the daemon and the master have the new pillar.
-        wait: bool = false,
-        /// The maximum time to wait for that, in seconds.
-        timeout: i64 = 30,
-        /// Accepted and ignored: no pillar is kept between runs.
-        clean_cache: bool = true,
+        #[group] pillar: Refresh,
     });
 
     /// The same as `saltutil.refresh_pillar`.
     fn pillar_refresh(PillarRefresh {
-        /// True to return only after the daemon and the master have the new pillar.
-        wait: bool = false,
-        /// The maximum time to wait for that, in seconds.
-        timeout: i64 = 30,
-        /// Accepted and ignored: no pillar is kept between runs.
-        clean_cache: bool = true,
+        #[group] pillar: Refresh,
     });
 
     /// Make the daemon read its beacons again.
@@ -50,13 +40,7 @@ state::exec_module! {
     });
 
     /// Return True. There is nothing to refresh.
-    fn refresh_matchers(RefreshMatchers {
-        /// Accepted and ignored.
-        wait: bool = false,
-        /// Accepted and ignored.
-        timeout: i64 = 30,
-        ..kwargs
-    });
+    fn refresh_matchers(RefreshMatchers {});
 
     /// Return the custom modules that are synced, for each kind.
     fn list_extmods(ListExtmods {});
@@ -79,9 +63,9 @@ state::exec_module! {
         /// The name of the runner function.
         name: String,
         /// The positional arguments of the function.
-        arg: Vec<Value> = Vec::new(),
+        arg: Option<Vec<Value>> = None,
         /// The keyword arguments of the function.
-        kwarg: Map = Map::new(),
+        kwarg: Option<Map> = None,
         /// True to return the return code too.
         full_return: bool = false,
         /// The environment that the runner uses.
@@ -94,43 +78,13 @@ state::exec_module! {
     /// Call an execution function on the minions that match a target, and return their results by
     /// minion ID.
     fn cmd(Cmd {
-        /// The target expression that selects minions.
-        tgt: Value,
-        /// The name of the function.
-        fun: String,
-        /// The positional arguments of the function.
-        arg: Vec<Value> = Vec::new(),
-        /// Accepted and ignored.
-        timeout: Value = Value::Null,
-        /// The type of the target expression.
-        tgt_type: String = "glob".into(),
-        /// Accepted and ignored.
-        ret: Value = "".into(),
-        /// The keyword arguments of the function.
-        kwarg: Option<Map> = None,
-        /// Accepted and ignored.
-        ssh: bool = false,
+        #[group] command: Command,
         ..kwargs
     });
 
     /// The same as `saltutil.cmd`, but return a list with one entry for each minion.
     fn cmd_iter(CmdIter {
-        /// The target expression that selects minions.
-        tgt: Value,
-        /// The name of the function.
-        fun: String,
-        /// The positional arguments of the function.
-        arg: Vec<Value> = Vec::new(),
-        /// Accepted and ignored.
-        timeout: Value = Value::Null,
-        /// The type of the target expression.
-        tgt_type: String = "glob".into(),
-        /// Accepted and ignored.
-        ret: Value = "".into(),
-        /// The keyword arguments of the function.
-        kwarg: Option<Map> = None,
-        /// Accepted and ignored.
-        ssh: bool = false,
+        #[group] command: Command,
         ..kwargs
     });
 
@@ -183,6 +137,40 @@ state::exec_module! {
         *rest,
         ..kwargs
     });
+}
+
+state::argument_group! {
+    /// The time to wait for a new pillar.
+    pub(crate) struct Refresh {
+        /// True to return only after the daemon and the master have the new pillar.
+        wait: bool = false,
+        /// The maximum time to wait for that, in seconds.
+        timeout: i64 = 30,
+        /// Accepted and ignored: no pillar is kept between runs.
+        clean_cache: bool = true,
+    }
+}
+
+state::argument_group! {
+    /// The function to call on other minions.
+    pub(crate) struct Command {
+        /// The target expression that selects minions.
+        tgt: Value,
+        /// The name of the function.
+        fun: String,
+        /// The positional arguments of the function.
+        arg: Vec<Value> = Vec::new(),
+        /// Accepted and ignored.
+        timeout: Value = Value::Null,
+        /// The type of the target expression.
+        tgt_type: String = "glob".into(),
+        /// Accepted and ignored.
+        ret: Value = "".into(),
+        /// The keyword arguments of the function.
+        kwarg: Option<Map> = None,
+        /// Accepted and ignored.
+        ssh: bool = false,
+    }
 }
 
 /// Returns the jobs of the daemon, including this one. There are none without a daemon.
@@ -262,27 +250,23 @@ fn kill_all_jobs(cx: &Exec, _args: KillAllJobs) -> Result<Value, Error> {
     signalled_all(cx, KILL)
 }
 
+impl Refresh {
+    fn run(&self, cx: &Exec) -> Result<Value, Error> {
+        let what = "pillar";
+        // The conversion loses no precision for any realistic number of seconds.
+        let wait_s = self.wait.then_some(self.timeout as f64);
+        cx.ask(Ask::Refresh { what, wait_s })?;
+        cx.refresh_pillar();
+        Ok(true.into())
+    }
+}
+
 fn refresh_pillar(cx: &Exec, args: RefreshPillar) -> Result<Value, Error> {
-    let what = "pillar";
-    // The conversion loses no precision for any realistic number of seconds.
-    let wait_s = args.wait.then_some(args.timeout as f64);
-    cx.ask(Ask::Refresh { what, wait_s })?;
-    cx.refresh_pillar();
-    Ok(true.into())
+    args.pillar.run(cx)
 }
 
 fn pillar_refresh(cx: &Exec, args: PillarRefresh) -> Result<Value, Error> {
-    let PillarRefresh {
-        wait,
-        timeout,
-        clean_cache,
-    } = args;
-    let same = RefreshPillar {
-        wait,
-        timeout,
-        clean_cache,
-    };
-    refresh_pillar(cx, same)
+    args.pillar.run(cx)
 }
 
 fn refresh_beacons(cx: &Exec, _args: RefreshBeacons) -> Result<Value, Error> {
@@ -374,11 +358,12 @@ fn own(mut kwargs: Map) -> Map {
 }
 
 fn runner(cx: &Exec, args: Runner) -> Result<Value, Error> {
-    let mut kwargs = args.kwarg;
+    let mut kwargs = args.kwarg.unwrap_or_default();
     kwargs.update(own(args.kwargs));
     let mut cx = cx.apart();
     cx.saltenv = args.saltenv;
-    let called = orchestrate::runner(&cx, &args.name, args.arg, kwargs);
+    let words = args.arg.unwrap_or_default();
+    let called = orchestrate::runner(&cx, &args.name, words, kwargs);
     match called {
         called if args.full_return => Ok(called.data.into()),
         called if called.raised => Err(Error::refused(called.ret.to_text())),
@@ -392,12 +377,12 @@ fn wheel(cx: &Exec, args: Wheel) -> Result<Value, Error> {
 }
 
 /// Returns the results of the targeted minions, with their IDs.
-fn returns(cx: &Exec, args: Cmd) -> Result<Vec<(String, Value)>, Error> {
-    let ids = orchestrate::targeted(cx, &args.tgt, &args.tgt_type, "function")?;
-    let kwarg = args.kwarg.unwrap_or_default();
-    let is_run = args.fun.starts_with("state.");
+fn returns(cx: &Exec, command: Command) -> Result<Vec<(String, Value)>, Error> {
+    let ids = orchestrate::targeted(cx, &command.tgt, &command.tgt_type, "function")?;
+    let kwarg = command.kwarg.unwrap_or_default();
+    let is_run = command.fun.starts_with("state.");
     let targets = &cx.shared.targets;
-    let returns = targets.run(cx, &ids, &args.fun, args.arg, kwarg)?;
+    let returns = targets.run(cx, &ids, &command.fun, command.arg, kwarg)?;
     let shown = |minion: MinionReturn| {
         let mut data = Map::new()
             .with("ret", minion.ret)
@@ -412,32 +397,11 @@ fn returns(cx: &Exec, args: Cmd) -> Result<Vec<(String, Value)>, Error> {
 }
 
 fn cmd(cx: &Exec, args: Cmd) -> Result<Value, Error> {
-    Ok(returns(cx, args)?.into_iter().collect())
+    Ok(returns(cx, args.command)?.into_iter().collect())
 }
 
 fn cmd_iter(cx: &Exec, args: CmdIter) -> Result<Value, Error> {
-    let CmdIter {
-        tgt,
-        fun,
-        arg,
-        timeout,
-        tgt_type,
-        ret,
-        kwarg,
-        ssh,
-        kwargs,
-    } = args;
-    let args = Cmd {
-        tgt,
-        fun,
-        arg,
-        timeout,
-        tgt_type,
-        ret,
-        kwarg,
-        ssh,
-        kwargs,
-    };
     let one = |(id, data): (String, Value)| Map::new().with(&id, data).into();
-    Ok(Value::list(returns(cx, args)?.into_iter().map(one)))
+    let returns = returns(cx, args.command)?;
+    Ok(Value::list(returns.into_iter().map(one)))
 }

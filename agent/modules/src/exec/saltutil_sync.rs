@@ -27,50 +27,22 @@ state::exec_module! {
 
     /// Sync custom cloud modules.
     fn sync_clouds(SyncClouds {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Sync custom beacons.
     fn sync_beacons(SyncBeacons {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Sync custom execution modules.
     fn sync_modules(SyncModules {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Sync custom state modules.
     fn sync_states(SyncStates {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Sync custom sdb modules.
@@ -85,202 +57,97 @@ state::exec_module! {
 
     /// Sync custom grains. The grains are collected again when they are next needed.
     fn sync_grains(SyncGrains {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
         /// Accepted and ignored: no pillar is kept between runs.
         clean_pillar_cache: bool = false,
     });
 
     /// Sync custom renderers.
     fn sync_renderers(SyncRenderers {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Sync custom returners.
     fn sync_returners(SyncReturners {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Sync custom outputters.
     fn sync_output(SyncOutput {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Sync custom utilities.
     fn sync_utils(SyncUtils {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Sync custom log handlers.
     fn sync_log_handlers(SyncLogHandlers {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Sync custom executors.
     fn sync_executors(SyncExecutors {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Sync custom proxy modules.
     fn sync_proxymodules(SyncProxymodules {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Later,
     });
 
     /// Sync custom engines.
     fn sync_engines(SyncEngines {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Later,
     });
 
     /// Sync custom thorium modules.
     fn sync_thorium(SyncThorium {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Later,
     });
 
     /// Sync custom serializers.
     fn sync_serializers(SyncSerializers {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Sync custom matchers.
     fn sync_matchers(SyncMatchers {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Later,
     });
 
     /// Sync custom resource modules.
     fn sync_resources(SyncResources {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Sync custom master tops.
     fn sync_tops(SyncTops {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Sync custom external pillars.
     fn sync_pillar(SyncPillar {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
         /// Accepted and ignored: no pillar is kept between runs.
         clean_pillar_cache: bool = false,
     });
 
     /// Sync custom wrapper modules.
     fn sync_wrapper(SyncWrapper {
-        /// The environments, separated by commas; the environments of the top files if not given.
-        saltenv: Option<Value> = None,
-        /// True to refresh the data that depends on the modules.
-        refresh: bool = true,
-        /// The only modules to sync.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to sync.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Sync custom outputters.
     fn sync_outputters(SyncOutputters {
+        #[group] modules: Modules,
+    });
+}
+
+state::argument_group! {
+    /// The modules to sync.
+    pub(crate) struct Modules {
         /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
         /// True to refresh the data that depends on the modules.
@@ -289,7 +156,41 @@ state::exec_module! {
         extmod_whitelist: Option<Value> = None,
         /// The modules not to sync.
         extmod_blacklist: Option<Value> = None,
-    });
+    }
+}
+
+state::argument_group! {
+    /// The modules to sync, of a kind whose data is refreshed later.
+    pub(crate) struct Later {
+        /// The environments, separated by commas; the environments of the top files if not given.
+        saltenv: Option<Value> = None,
+        /// True to refresh the data that depends on the modules.
+        refresh: bool = false,
+        /// The only modules to sync.
+        extmod_whitelist: Option<Value> = None,
+        /// The modules not to sync.
+        extmod_blacklist: Option<Value> = None,
+    }
+}
+
+impl Modules {
+    /// Copies the modules of one kind, and returns those that changed.
+    fn sync(self, cx: &Exec, kind: &str) -> Result<Value, Error> {
+        let refresh = self.refresh;
+        one(cx, kind, &self.wanted(), refresh)
+    }
+
+    fn wanted(self) -> Wanted {
+        wanted(self.saltenv, self.extmod_whitelist, self.extmod_blacklist)
+    }
+}
+
+impl Later {
+    /// Copies the modules of one kind, and returns those that changed.
+    fn sync(self, cx: &Exec, kind: &str) -> Result<Value, Error> {
+        let wanted = wanted(self.saltenv, self.extmod_whitelist, self.extmod_blacklist);
+        one(cx, kind, &wanted, self.refresh)
+    }
 }
 
 /// Returns the request that the arguments of a call describe.
@@ -335,23 +236,19 @@ fn sync_all(cx: &Exec, args: SyncAll) -> Result<Value, Error> {
 }
 
 fn sync_clouds(cx: &Exec, args: SyncClouds) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "clouds", &wanted, args.refresh)
+    args.modules.sync(cx, "clouds")
 }
 
 fn sync_beacons(cx: &Exec, args: SyncBeacons) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "beacons", &wanted, args.refresh)
+    args.modules.sync(cx, "beacons")
 }
 
 fn sync_modules(cx: &Exec, args: SyncModules) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "modules", &wanted, args.refresh)
+    args.modules.sync(cx, "modules")
 }
 
 fn sync_states(cx: &Exec, args: SyncStates) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "states", &wanted, args.refresh)
+    args.modules.sync(cx, "states")
 }
 
 fn sync_sdb(cx: &Exec, args: SyncSdb) -> Result<Value, Error> {
@@ -360,86 +257,69 @@ fn sync_sdb(cx: &Exec, args: SyncSdb) -> Result<Value, Error> {
 }
 
 fn sync_grains(cx: &Exec, args: SyncGrains) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "grains", &wanted, args.refresh)
+    args.modules.sync(cx, "grains")
 }
 
 fn sync_renderers(cx: &Exec, args: SyncRenderers) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "renderers", &wanted, args.refresh)
+    args.modules.sync(cx, "renderers")
 }
 
 fn sync_returners(cx: &Exec, args: SyncReturners) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "returners", &wanted, args.refresh)
+    args.modules.sync(cx, "returners")
 }
 
 fn sync_output(cx: &Exec, args: SyncOutput) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "output", &wanted, args.refresh)
+    args.modules.sync(cx, "output")
 }
 
 fn sync_utils(cx: &Exec, args: SyncUtils) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "utils", &wanted, args.refresh)
+    args.modules.sync(cx, "utils")
 }
 
 fn sync_log_handlers(cx: &Exec, args: SyncLogHandlers) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "log_handlers", &wanted, args.refresh)
+    args.modules.sync(cx, "log_handlers")
 }
 
 fn sync_executors(cx: &Exec, args: SyncExecutors) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "executors", &wanted, args.refresh)
+    args.modules.sync(cx, "executors")
 }
 
 fn sync_proxymodules(cx: &Exec, args: SyncProxymodules) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "proxymodules", &wanted, args.refresh)
+    args.modules.sync(cx, "proxymodules")
 }
 
 fn sync_engines(cx: &Exec, args: SyncEngines) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "engines", &wanted, args.refresh)
+    args.modules.sync(cx, "engines")
 }
 
 fn sync_thorium(cx: &Exec, args: SyncThorium) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "thorium", &wanted, args.refresh)
+    args.modules.sync(cx, "thorium")
 }
 
 fn sync_serializers(cx: &Exec, args: SyncSerializers) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "serializers", &wanted, args.refresh)
+    args.modules.sync(cx, "serializers")
 }
 
 fn sync_matchers(cx: &Exec, args: SyncMatchers) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "matchers", &wanted, args.refresh)
+    args.modules.sync(cx, "matchers")
 }
 
 fn sync_resources(cx: &Exec, args: SyncResources) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "resources", &wanted, args.refresh)
+    args.modules.sync(cx, "resources")
 }
 
 fn sync_tops(cx: &Exec, args: SyncTops) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "tops", &wanted, args.refresh)
+    args.modules.sync(cx, "tops")
 }
 
 fn sync_pillar(cx: &Exec, args: SyncPillar) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "pillar", &wanted, args.refresh)
+    args.modules.sync(cx, "pillar")
 }
 
 fn sync_wrapper(cx: &Exec, args: SyncWrapper) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "wrapper", &wanted, args.refresh)
+    args.modules.sync(cx, "wrapper")
 }
 
 fn sync_outputters(cx: &Exec, args: SyncOutputters) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "output", &wanted, args.refresh)
+    args.modules.sync(cx, "output")
 }

@@ -29,6 +29,8 @@ use crate::state_run::{Request, Stop, retcode};
         test: Option<Value> = None,
         /// True to wait until a run that is in progress ends.
         queue: Option<Value> = None,
+        /// True to fire an event for each return. The default is the option `state_events`.
+        state_events: Option<Value> = None,
         ..kwargs
     });
 
@@ -43,6 +45,11 @@ use crate::state_run::{Request, Stop, retcode};
         exclude: Option<Value> = None,
         /// True to wait until a run that is in progress ends.
         queue: Option<Value> = None,
+        /// The kinds of custom modules to sync before the run, such as `states`: a list, or a text with
+        /// commas. `all` is all of them.
+        sync_mods: Option<Value> = None,
+        /// True to fire an event for each return. The default is the option `state_events`.
+        state_events: Option<Value> = None,
         ..kwargs
     });
 
@@ -57,6 +64,8 @@ use crate::state_run::{Request, Stop, retcode};
         test: Option<Value> = None,
         /// True to wait until a run that is in progress ends.
         queue: Option<Value> = None,
+        /// True to fire an event for each return. The default is the option `state_events`.
+        state_events: Option<Value> = None,
         ..kwargs
     });
 
@@ -126,11 +135,10 @@ use crate::state_run::{Request, Stop, retcode};
         ..kwargs
     });
 
-    /// The same as `state.apply` with `test=True`.
+    /// The same as `state.apply` with `test=True`. All arguments are passed on.
     #[facts(outputter = "highstate")]
     fn test(Test {
-        /// The names of the SLS files: a list, or a text with commas.
-        mods: Option<Value> = None,
+        *args,
         ..kwargs
     });
 
@@ -138,16 +146,7 @@ use crate::state_run::{Request, Stop, retcode};
     fn orchestrate(Orchestrate {
         /// The names of the orchestration's SLS files.
         mods: Value,
-        /// The environment of the SLS files.
-        saltenv: String = "base".into(),
-        /// True to change nothing and report what would change.
-        test: Option<Value> = None,
-        /// The SLS files and IDs to exclude.
-        exclude: Option<Value> = None,
-        /// A dictionary to merge over the pillar.
-        pillar: Option<Value> = None,
-        /// The environment of the pillar.
-        pillarenv: Option<String> = None,
+        #[group] options: Orchestration,
         ..kwargs
     });
 
@@ -155,18 +154,25 @@ use crate::state_run::{Request, Stop, retcode};
     fn orch(Orch {
         /// The names of the orchestration's SLS files.
         mods: Value,
-        /// The environment of the SLS files.
-        saltenv: String = "base".into(),
-        /// True to change nothing and report what would change.
-        test: Option<Value> = None,
-        /// The SLS files and IDs to exclude.
-        exclude: Option<Value> = None,
-        /// A dictionary to merge over the pillar.
-        pillar: Option<Value> = None,
-        /// The environment of the pillar.
-        pillarenv: Option<String> = None,
+        #[group] options: Orchestration,
         ..kwargs
     });
+}
+
+::state::argument_group! {
+    /// The options of an orchestration.
+    pub(crate) struct Orchestration(Map) {
+        /// The environment of the SLS files.
+        saltenv: Value = "base".into(),
+        /// True to change nothing and report what would change.
+        test: Value = Value::Null,
+        /// The SLS files and IDs to exclude.
+        exclude: Value = Value::Null,
+        /// A dictionary to merge over the pillar.
+        pillar: Value = Value::Null,
+        /// The environment of the pillar.
+        pillarenv: Value = Value::Null,
+    }
 }
 
 /// Returns the arguments that all runs have in common, including those that the function declares
@@ -195,17 +201,18 @@ fn apply(cx: &Exec, args: Apply) -> Result<Value, Error> {
 }
 
 fn test(cx: &Exec, args: Test) -> Result<Value, Error> {
-    apply(
-        cx,
-        Apply {
-            mods: args.mods,
-            kwargs: args.kwargs.with("test", true),
-        },
-    )
+    let given = ::state::module::Given::new(args.args, args.kwargs.with("test", true));
+    let apply = MODULE.function("apply");
+    let apply = apply.ok_or_else(|| Error::not_available("state.apply".into()))?;
+    apply.invoke("state.apply", cx, given)
 }
 
 fn highstate(cx: &Exec, args: Highstate) -> Result<Value, Error> {
-    let named = [("test", &args.test), ("queue", &args.queue)];
+    let named = [
+        ("test", &args.test),
+        ("queue", &args.queue),
+        ("state_events", &args.state_events),
+    ];
     let request = request("state.highstate", &args.kwargs, &named);
     run_highstate(cx, request, top::Request::of(cx))
 }
@@ -227,6 +234,8 @@ fn sls(cx: &Exec, args: Sls) -> Result<Value, Error> {
         ("test", &args.test),
         ("queue", &args.queue),
         ("exclude", &args.exclude),
+        ("sync_mods", &args.sync_mods),
+        ("state_events", &args.state_events),
     ];
     let request = request("state.sls", &args.kwargs, &named);
     run_sls(cx, request, &args.mods)
@@ -265,10 +274,34 @@ fn run_sls(cx: &Exec, request: Request, mods: &Value) -> Result<Value, Error> {
         return Ok(disabled.into());
     }
     request.run(cx, |own, request| {
+        sync_modules(own, request)?;
         compile::sls(own, &mods, &own.saltenv)
             .and_then(|high| request.without_excluded(high).plan(own))
             .map_err(refusal(own))
     })
+}
+
+/// Syncs the kinds of custom modules that `sync_mods` names.
+fn sync_modules(cx: &Exec, request: &Request) -> Result<(), Error> {
+    let kinds = match &request.sync_mods {
+        None => return Ok(()),
+        Some(Value::Bool(true)) => vec!["all".to_owned()],
+        Some(kinds) => kinds.split_input(),
+    };
+    let all = kinds.iter().any(|kind| kind == "all");
+    let kinds = if all { vec!["all".to_owned()] } else { kinds };
+    for kind in kinds {
+        let function = format!("saltutil.sync_{kind}");
+        if cx.function(&function).is_none() {
+            log::warning(format_args!(
+                "Invalid custom module type '{kind}', ignoring"
+            ));
+            continue;
+        }
+        let saltenv = Map::new().with("saltenv", cx.saltenv.as_str());
+        cx.call_internal(&function, Vec::new(), saltenv)?;
+    }
+    Ok(())
 }
 
 /// Returns the result of a highstate that has no states, and sets the exit code.
@@ -328,7 +361,11 @@ fn high_of_top(cx: &Exec, request: &top::Request) -> Result<HighData, Stop> {
 }
 
 fn sls_id(cx: &Exec, args: SlsId) -> Result<Value, Error> {
-    let named = [("test", &args.test), ("queue", &args.queue)];
+    let named = [
+        ("test", &args.test),
+        ("queue", &args.queue),
+        ("state_events", &args.state_events),
+    ];
     let request = request("state.sls_id", &args.kwargs, &named);
     let what = Value::list([args.id_.as_str().into(), args.mods.clone()]);
     request.with_mods(&what).run(cx, |own, _| {
@@ -430,17 +467,8 @@ fn run_high(
 }
 
 fn orchestrate(cx: &Exec, args: Orchestrate) -> Result<Value, Error> {
-    let mut kwargs = args.kwargs.with("saltenv", args.saltenv);
-    let more = [
-        ("test", args.test),
-        ("exclude", args.exclude),
-        ("pillar", args.pillar),
-        ("pillarenv", args.pillarenv.map(Value::from)),
-    ];
-    kwargs.extend(
-        more.into_iter()
-            .filter_map(|(key, value)| value.map(|value| (key, value))),
-    );
+    let mut kwargs = args.kwargs;
+    kwargs.extend(args.options.0);
     let request = Request::from_kwargs("state.orchestrate", &kwargs);
     run_orchestration(cx, request, &args.mods, None)
 }
@@ -448,22 +476,14 @@ fn orchestrate(cx: &Exec, args: Orchestrate) -> Result<Value, Error> {
 fn orch(cx: &Exec, args: Orch) -> Result<Value, Error> {
     let Orch {
         mods,
-        saltenv,
-        test,
-        exclude,
-        pillar,
-        pillarenv,
+        options,
         kwargs,
     } = args;
     orchestrate(
         cx,
         Orchestrate {
             mods,
-            saltenv,
-            test,
-            exclude,
-            pillar,
-            pillarenv,
+            options,
             kwargs,
         },
     )

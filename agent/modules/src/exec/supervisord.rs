@@ -24,81 +24,46 @@ state::exec_module! {
     fn start(Start {
         /// The name of the program or group.
         name: String = "all".into(),
-        /// The user who runs `supervisorctl`.
-        user: Option<String> = None,
-        /// The path of the configuration file that describes the daemon.
-        conf_file: Option<String> = None,
-        /// The path of `supervisorctl`, or of the virtual environment that contains it.
-        bin_env: Option<String> = None,
+        #[group] daemon: Access,
     });
 
     /// Restart a program, or a group that is given as `name:`.
     fn restart(Restart {
         /// The name of the program or group.
         name: String = "all".into(),
-        /// The user who runs `supervisorctl`.
-        user: Option<String> = None,
-        /// The path of the configuration file that describes the daemon.
-        conf_file: Option<String> = None,
-        /// The path of `supervisorctl`, or of the virtual environment that contains it.
-        bin_env: Option<String> = None,
+        #[group] daemon: Access,
     });
 
     /// Stop a program, or a group that is given as `name:`.
     fn stop(Stop {
         /// The name of the program or group.
         name: String = "all".into(),
-        /// The user who runs `supervisorctl`.
-        user: Option<String> = None,
-        /// The path of the configuration file that describes the daemon.
-        conf_file: Option<String> = None,
-        /// The path of `supervisorctl`, or of the virtual environment that contains it.
-        bin_env: Option<String> = None,
+        #[group] daemon: Access,
     });
 
     /// Activate the configuration of a program or a group.
     fn add(Add {
         /// The name of the program or group.
         name: String,
-        /// The user who runs `supervisorctl`.
-        user: Option<String> = None,
-        /// The path of the configuration file that describes the daemon.
-        conf_file: Option<String> = None,
-        /// The path of `supervisorctl`, or of the virtual environment that contains it.
-        bin_env: Option<String> = None,
+        #[group] daemon: Access,
     });
 
     /// Remove a program or a group from the active configuration.
     fn remove(Remove {
         /// The name of the program or group.
         name: String,
-        /// The user who runs `supervisorctl`.
-        user: Option<String> = None,
-        /// The path of the configuration file that describes the daemon.
-        conf_file: Option<String> = None,
-        /// The path of `supervisorctl`, or of the virtual environment that contains it.
-        bin_env: Option<String> = None,
+        #[group] daemon: Access,
     });
 
     /// Make the daemon read its configuration again.
     fn reread(Reread {
-        /// The user who runs `supervisorctl`.
-        user: Option<String> = None,
-        /// The path of the configuration file that describes the daemon.
-        conf_file: Option<String> = None,
-        /// The path of `supervisorctl`, or of the virtual environment that contains it.
-        bin_env: Option<String> = None,
+        #[group] daemon: Access,
     });
 
     /// Make the daemon read its configuration again, and add, remove and restart the programs that
     /// changed.
     fn update(Update {
-        /// The user who runs `supervisorctl`.
-        user: Option<String> = None,
-        /// The path of the configuration file that describes the daemon.
-        conf_file: Option<String> = None,
-        /// The path of `supervisorctl`, or of the virtual environment that contains it.
-        bin_env: Option<String> = None,
+        #[group] daemon: Access,
         /// The name of a group; all groups with changes if not given.
         name: Option<String> = None,
     });
@@ -107,36 +72,21 @@ state::exec_module! {
     fn status(Status {
         /// The name of a program; all programs if not given.
         name: Option<String> = None,
-        /// The user who runs `supervisorctl`.
-        user: Option<String> = None,
-        /// The path of the configuration file that describes the daemon.
-        conf_file: Option<String> = None,
-        /// The path of `supervisorctl`, or of the virtual environment that contains it.
-        bin_env: Option<String> = None,
+        #[group] daemon: Access,
     });
 
     /// Return the status of the programs as the output of `supervisorctl`.
     fn status_raw(StatusRaw {
         /// The name of a program; all programs if not given.
         name: Option<String> = None,
-        /// The user who runs `supervisorctl`.
-        user: Option<String> = None,
-        /// The path of the configuration file that describes the daemon.
-        conf_file: Option<String> = None,
-        /// The path of `supervisorctl`, or of the virtual environment that contains it.
-        bin_env: Option<String> = None,
+        #[group] daemon: Access,
     });
 
     /// Run any command of `supervisorctl`.
     fn custom(Custom {
         /// The command with its arguments, as one text.
         command: String,
-        /// The user who runs `supervisorctl`.
-        user: Option<String> = None,
-        /// The path of the configuration file that describes the daemon.
-        conf_file: Option<String> = None,
-        /// The path of `supervisorctl`, or of the virtual environment that contains it.
-        bin_env: Option<String> = None,
+        #[group] daemon: Access,
     });
 
     /// Return the settings of a program in the configuration file.
@@ -153,13 +103,31 @@ state::exec_module! {
         name: String,
         /// The state, such as `RUNNING`; any state if not given.
         expected_state: Option<String> = None,
+        #[group] daemon: Access,
+    });
+}
+
+state::argument_group! {
+    /// The settings with which a command reaches the daemon.
+    pub(crate) struct Access {
         /// The user who runs `supervisorctl`.
         user: Option<String> = None,
         /// The path of the configuration file that describes the daemon.
         conf_file: Option<String> = None,
         /// The path of `supervisorctl`, or of the virtual environment that contains it.
         bin_env: Option<String> = None,
-    });
+    }
+}
+
+impl Access {
+    fn open(self, cx: &Exec) -> Daemon<'_> {
+        Daemon {
+            cx,
+            user: self.user,
+            conf_file: self.conf_file,
+            bin_env: self.bin_env,
+        }
+    }
 }
 
 /// The settings with which a command reaches a daemon.
@@ -280,53 +248,54 @@ pub(crate) fn plain(name: &str) -> &str {
     }
 }
 
-macro_rules! daemon {
-    ($cx:expr, $args:expr) => {
-        Daemon {
-            cx: $cx,
-            user: $args.user,
-            conf_file: $args.conf_file,
-            bin_env: $args.bin_env,
-        }
-    };
-}
-
 fn start(cx: &Exec, args: Start) -> Result<Value, Error> {
-    let told = daemon!(cx, args).tell("start", Some(plain(&args.name)))?;
+    let told = args
+        .daemon
+        .open(cx)
+        .tell("start", Some(plain(&args.name)))?;
     Ok(told.into())
 }
 
 fn restart(cx: &Exec, args: Restart) -> Result<Value, Error> {
-    let told = daemon!(cx, args).tell("restart", Some(plain(&args.name)))?;
+    let told = args
+        .daemon
+        .open(cx)
+        .tell("restart", Some(plain(&args.name)))?;
     Ok(told.into())
 }
 
 fn stop(cx: &Exec, args: Stop) -> Result<Value, Error> {
-    let told = daemon!(cx, args).tell("stop", Some(plain(&args.name)))?;
+    let told = args.daemon.open(cx).tell("stop", Some(plain(&args.name)))?;
     Ok(told.into())
 }
 
 fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
-    let told = daemon!(cx, args).tell("add", Some(group(&args.name)))?;
+    let told = args.daemon.open(cx).tell("add", Some(group(&args.name)))?;
     Ok(told.into())
 }
 
 fn remove(cx: &Exec, args: Remove) -> Result<Value, Error> {
-    let told = daemon!(cx, args).tell("remove", Some(group(&args.name)))?;
+    let told = args
+        .daemon
+        .open(cx)
+        .tell("remove", Some(group(&args.name)))?;
     Ok(told.into())
 }
 
 fn reread(cx: &Exec, args: Reread) -> Result<Value, Error> {
-    Ok(daemon!(cx, args).tell("reread", None)?.into())
+    Ok(args.daemon.open(cx).tell("reread", None)?.into())
 }
 
 fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
-    let told = daemon!(cx, args).tell("update", args.name.as_deref().map(group))?;
+    let told = args
+        .daemon
+        .open(cx)
+        .tell("update", args.name.as_deref().map(group))?;
     Ok(told.into())
 }
 
 fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
-    let programs = daemon!(cx, args).programs(args.name.as_deref())?;
+    let programs = args.daemon.open(cx).programs(args.name.as_deref())?;
     let told = |one: Program| {
         let told = Map::new().with("state", one.state);
         (one.name, told.with("reason", one.reason))
@@ -335,16 +304,16 @@ fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
 }
 
 fn status_raw(cx: &Exec, args: StatusRaw) -> Result<Value, Error> {
-    let told = daemon!(cx, args).tell("status", args.name.as_deref())?;
+    let told = args.daemon.open(cx).tell("status", args.name.as_deref())?;
     Ok(told.into())
 }
 
 fn custom(cx: &Exec, args: Custom) -> Result<Value, Error> {
-    Ok(daemon!(cx, args).tell(&args.command, None)?.into())
+    Ok(args.daemon.open(cx).tell(&args.command, None)?.into())
 }
 
 fn status_bool(cx: &Exec, args: StatusBool) -> Result<Value, Error> {
-    let mut programs = daemon!(cx, args).programs(Some(&args.name))?;
+    let mut programs = args.daemon.open(cx).programs(Some(&args.name))?;
     let is_so = programs.pop().is_some_and(|last| {
         let mut expected = args.expected_state.iter();
         last.name == args.name && expected.all(|state| *state == last.state)

@@ -18,12 +18,7 @@ state::exec_module! {
         cwd: String,
         /// The files and folders in the working copy, separated by spaces.
         targets: Option<String> = None,
-        /// The user who runs svn.
-        user: Option<String> = None,
-        /// The user name for the repository.
-        username: Option<String> = None,
-        /// The password for the repository.
-        password: Option<String> = None,
+        #[group] account: Account,
         /// The format of the result: `str`, `xml`, `list` or `dict`.
         fmt: String = "str".into(),
     });
@@ -36,12 +31,7 @@ state::exec_module! {
         remote: String,
         /// The name of the working copy's folder.
         target: Option<String> = None,
-        /// The user who runs svn.
-        user: Option<String> = None,
-        /// The user name for the repository.
-        username: Option<String> = None,
-        /// The password for the repository.
-        password: Option<String> = None,
+        #[group] account: Account,
         *opts,
     });
 
@@ -53,12 +43,7 @@ state::exec_module! {
         remote: String,
         /// The name of the working copy's folder.
         target: Option<String> = None,
-        /// The user who runs svn.
-        user: Option<String> = None,
-        /// The user name for the repository.
-        username: Option<String> = None,
-        /// The password for the repository.
-        password: Option<String> = None,
+        #[group] account: Account,
         *opts,
     });
 
@@ -68,12 +53,7 @@ state::exec_module! {
         cwd: String,
         /// The files and folders in the working copy, separated by spaces.
         targets: Option<String> = None,
-        /// The user who runs svn.
-        user: Option<String> = None,
-        /// The user name for the repository.
-        username: Option<String> = None,
-        /// The password for the repository.
-        password: Option<String> = None,
+        #[group] account: Account,
         *opts,
     });
 
@@ -83,12 +63,7 @@ state::exec_module! {
         cwd: String,
         /// The files and folders in the working copy, separated by spaces.
         targets: Option<String> = None,
-        /// The user who runs svn.
-        user: Option<String> = None,
-        /// The user name for the repository.
-        username: Option<String> = None,
-        /// The password for the repository.
-        password: Option<String> = None,
+        #[group] account: Account,
         *opts,
     });
 
@@ -100,12 +75,7 @@ state::exec_module! {
         targets: Option<String> = None,
         /// The commit message.
         msg: Option<String> = None,
-        /// The user who runs svn.
-        user: Option<String> = None,
-        /// The user name for the repository.
-        username: Option<String> = None,
-        /// The password for the repository.
-        password: Option<String> = None,
+        #[group] account: Account,
         *opts,
     });
 
@@ -115,12 +85,7 @@ state::exec_module! {
         cwd: String,
         /// The files and folders in the working copy, separated by spaces.
         targets: String,
-        /// The user who runs svn.
-        user: Option<String> = None,
-        /// The user name for the repository.
-        username: Option<String> = None,
-        /// The password for the repository.
-        password: Option<String> = None,
+        #[group] account: Account,
         *opts,
     });
 
@@ -132,12 +97,7 @@ state::exec_module! {
         targets: String,
         /// The commit message.
         msg: Option<String> = None,
-        /// The user who runs svn.
-        user: Option<String> = None,
-        /// The user name for the repository.
-        username: Option<String> = None,
-        /// The password for the repository.
-        password: Option<String> = None,
+        #[group] account: Account,
         *opts,
     });
 
@@ -147,12 +107,7 @@ state::exec_module! {
         cwd: String,
         /// The files and folders in the working copy, separated by spaces.
         targets: Option<String> = None,
-        /// The user who runs svn.
-        user: Option<String> = None,
-        /// The user name for the repository.
-        username: Option<String> = None,
-        /// The password for the repository.
-        password: Option<String> = None,
+        #[group] account: Account,
         *opts,
     });
 
@@ -164,12 +119,7 @@ state::exec_module! {
         remote: String,
         /// The name of the folder to export to.
         target: Option<String> = None,
-        /// The user who runs svn.
-        user: Option<String> = None,
-        /// The user of the repository.
-        username: Option<String> = None,
-        /// The password of the repository.
-        password: Option<String> = None,
+        #[group] account: Account,
         /// The revision to export.
         revision: String = "HEAD".into(),
         *opts,
@@ -260,16 +210,28 @@ fn parsed(text: &str) -> Vec<Vec<(String, String)>> {
     text.split("\n\n").map(one).collect()
 }
 
-/// Returns the settings from the arguments that all functions have in common.
-macro_rules! svn {
-    ($cx:expr, $args:expr) => {
+state::argument_group! {
+    /// The user who runs svn, and the user of the repository.
+    pub(crate) struct Account {
+        /// The user who runs svn.
+        user: Option<String> = None,
+        /// The user name for the repository.
+        username: Option<String> = None,
+        /// The password for the repository.
+        password: Option<String> = None,
+    }
+}
+
+impl Account {
+    /// Returns svn for this account.
+    pub(crate) fn svn(self, cx: &Exec) -> Svn<'_> {
         Svn {
-            cx: $cx,
-            user: $args.user,
-            username: $args.username,
-            password: $args.password,
+            cx,
+            user: self.user,
+            username: self.username,
+            password: self.password,
         }
-    };
+    }
 }
 
 fn texts(values: &[Value]) -> Vec<String> {
@@ -290,7 +252,10 @@ fn places(remote: String, target: Option<String>) -> Vec<String> {
 fn info(cx: &Exec, args: Info) -> Result<Value, Error> {
     let xml = (args.fmt == "xml").then(|| "--xml".to_owned());
     let options: Vec<String> = xml.into_iter().collect();
-    let text = svn!(cx, args).run_on("info", &args.cwd, &options, args.targets.as_deref())?;
+    let text = args
+        .account
+        .svn(cx)
+        .run_on("info", &args.cwd, &options, args.targets.as_deref())?;
     let list = args.fmt == "list";
     if !list && args.fmt != "dict" {
         return Ok(text.into());
@@ -305,53 +270,72 @@ fn info(cx: &Exec, args: Info) -> Result<Value, Error> {
 
 fn checkout(cx: &Exec, args: Checkout) -> Result<Value, Error> {
     let places = places(args.remote, args.target);
-    let said = svn!(cx, args).run("checkout", &args.cwd, &texts(&args.opts), &places)?;
+    let said = args
+        .account
+        .svn(cx)
+        .run("checkout", &args.cwd, &texts(&args.opts), &places)?;
     Ok(said.into())
 }
 
 fn switch(cx: &Exec, args: Switch) -> Result<Value, Error> {
     let places = places(args.remote, args.target);
-    let said = svn!(cx, args).run("switch", &args.cwd, &texts(&args.opts), &places)?;
+    let said = args
+        .account
+        .svn(cx)
+        .run("switch", &args.cwd, &texts(&args.opts), &places)?;
     Ok(said.into())
 }
 
 fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
     let (options, targets) = (texts(&args.opts), args.targets.as_deref());
-    Ok(svn!(cx, args)
+    Ok(args
+        .account
+        .svn(cx)
         .run_on("update", &args.cwd, &options, targets)?
         .into())
 }
 
 fn diff(cx: &Exec, args: Diff) -> Result<Value, Error> {
     let (options, targets) = (texts(&args.opts), args.targets.as_deref());
-    Ok(svn!(cx, args)
+    Ok(args
+        .account
+        .svn(cx)
         .run_on("diff", &args.cwd, &options, targets)?
         .into())
 }
 
 fn commit(cx: &Exec, args: Commit) -> Result<Value, Error> {
     let options = with_message(&args.opts, args.msg);
-    let said = svn!(cx, args).run_on("commit", &args.cwd, &options, args.targets.as_deref())?;
+    let said =
+        args.account
+            .svn(cx)
+            .run_on("commit", &args.cwd, &options, args.targets.as_deref())?;
     Ok(said.into())
 }
 
 fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
     let options = texts(&args.opts);
-    Ok(svn!(cx, args)
+    Ok(args
+        .account
+        .svn(cx)
         .run_on("add", &args.cwd, &options, Some(&args.targets))?
         .into())
 }
 
 fn remove(cx: &Exec, args: Remove) -> Result<Value, Error> {
     let options = with_message(&args.opts, args.msg);
-    Ok(svn!(cx, args)
+    Ok(args
+        .account
+        .svn(cx)
         .run_on("remove", &args.cwd, &options, Some(&args.targets))?
         .into())
 }
 
 fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
     let (options, targets) = (texts(&args.opts), args.targets.as_deref());
-    Ok(svn!(cx, args)
+    Ok(args
+        .account
+        .svn(cx)
         .run_on("status", &args.cwd, &options, targets)?
         .into())
 }
@@ -360,7 +344,9 @@ fn export(cx: &Exec, args: Export) -> Result<Value, Error> {
     let mut options = texts(&args.opts);
     options.extend(["-r".to_owned(), args.revision]);
     let places = places(args.remote, args.target);
-    Ok(svn!(cx, args)
+    Ok(args
+        .account
+        .svn(cx)
         .run("export", &args.cwd, &options, &places)?
         .into())
 }

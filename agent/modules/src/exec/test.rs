@@ -126,7 +126,7 @@ state::exec_module! {
         /// The name of the function.
         func: String,
         /// The positional arguments of the function.
-        args: Vec<Value> = Vec::new(),
+        args: Option<Vec<Value>> = None,
     });
 
     /// Call another function, and return None if it fails.
@@ -348,7 +348,7 @@ fn attr_call(cx: &Exec, _args: AttrCall) -> Result<Value, Error> {
 }
 
 fn cross_test(cx: &Exec, args: CrossTest) -> Result<Value, Error> {
-    cx.call(&args.func, args.args, Map::new())
+    cx.call(&args.func, args.args.unwrap_or_default(), Map::new())
 }
 
 fn r#try(cx: &Exec, args: Try) -> Result<Value, Error> {

@@ -63,7 +63,7 @@ state::exec_module! {
         /// The name of the CA.
         ca_name: String,
         /// The path of the CA's certificate revocation list.
-        crl_file: Option<String> = None,
+        crl_file: Option<String>,
     });
 
     /// Return the folder of the CAs.
@@ -286,7 +286,7 @@ state::exec_module! {
         /// The common name of the certificate.
         CN: String,
         /// The passphrase that encrypts the file.
-        passphrase: Option<String> = None,
+        passphrase: String = String::new(),
         /// The folder of the CAs; overrides `ca.cert_base_path`.
         cacert_path: Option<String> = None,
         /// True to replace existing files.

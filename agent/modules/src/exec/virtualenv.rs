@@ -77,9 +77,9 @@ state::exec_module! {
         /// The path of the environment.
         venv: String,
         /// The name of the package.
-        package: String,
+        package: Option<String> = None,
         /// The path of the file in the package.
-        resource: String,
+        resource: Option<String> = None,
     });
 
     /// Return the contents of a file that belongs to a package.
@@ -87,9 +87,9 @@ state::exec_module! {
         /// The path of the environment.
         venv: String,
         /// The name of the package.
-        package: String,
+        package: Option<String> = None,
         /// The path of the file in the package.
-        resource: String,
+        resource: Option<String> = None,
     });
 }
 
@@ -339,14 +339,27 @@ folders = found.submodule_search_locations or [os.path.dirname(found.origin)]
 path = os.path.join(folders[0], sys.argv[2])
 ";
 
+/// Runs code with the name of a package and the path of a file in it.
+fn of_package(
+    cx: &Exec,
+    venv: &str,
+    code: &str,
+    package: Option<String>,
+    resource: Option<String>,
+) -> Result<Value, Error> {
+    let package = package.ok_or_else(|| Error::missing("package"))?;
+    let resource = resource.ok_or_else(|| Error::missing("resource"))?;
+    ask(cx, venv, code, &[&package, &resource])
+}
+
 fn get_resource_path(cx: &Exec, args: GetResourcePath) -> Result<Value, Error> {
     let code = format!("{RESOURCE}print(path)");
-    ask(cx, &args.venv, &code, &[&args.package, &args.resource])
+    of_package(cx, &args.venv, &code, args.package, args.resource)
 }
 
 fn get_resource_content(cx: &Exec, args: GetResourceContent) -> Result<Value, Error> {
     let code = format!("{RESOURCE}print(open(path).read())");
-    ask(cx, &args.venv, &code, &[&args.package, &args.resource])
+    of_package(cx, &args.venv, &code, args.package, args.resource)
 }
 
 /// Returns the numbers of a version in the output of `virtualenv --version`, with or without other

@@ -13,11 +13,13 @@ state::exec_module! {
         /// The tag of the event.
         tag: String,
         /// The data of the event.
-        data: Map = Map::new(),
+        data: Option<Map> = None,
     });
 }
 
 fn send(cx: &Exec, args: Send) -> Result<Value, Error> {
-    cx.shared.targets.fire(cx, &args.tag, args.data)?;
+    cx.shared
+        .targets
+        .fire(cx, &args.tag, args.data.unwrap_or_default())?;
     Ok(true.into())
 }

@@ -31,11 +31,11 @@ state::exec_module! {
         /// The type of `tgt`, such as `glob`, `list` or `compound`.
         tgt_type: String = "glob".into(),
         /// The returner. Not supported.
-        ret: Value = Value::Null,
+        ret: Value = "".into(),
         /// The job id.
-        jid: Value = Value::Null,
+        jid: Value = "".into(),
         /// The named arguments of the function.
-        kwarg: Map = Map::new(),
+        kwarg: Option<Map> = None,
         ..kwargs
     });
 }
@@ -49,7 +49,7 @@ fn cmd(cx: &Exec, mut args: Cmd) -> Result<Value, Error> {
 }
 
 fn execute(cx: &Exec, args: Execute) -> Result<Value, Error> {
-    let mut kwarg = args.kwarg;
+    let mut kwarg = args.kwarg.unwrap_or_default();
     kwarg.update(args.kwargs);
     let ids = orchestrate::targeted(cx, &args.tgt, &args.tgt_type, "function")?;
     let returns = cx

@@ -12,265 +12,154 @@ state::exec_module! {
 
     /// Copy custom modules of all kinds, and return the changes by kind.
     fn sync_all(SyncAll {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy: a dictionary of lists by kind.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy: a dictionary of lists by kind.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom execution modules.
     fn sync_modules(SyncModules {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom state modules.
     fn sync_states(SyncStates {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom grains.
     fn sync_grains(SyncGrains {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom renderers.
     fn sync_renderers(SyncRenderers {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom returners.
     fn sync_returners(SyncReturners {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom outputters.
     fn sync_output(SyncOutput {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom proxy modules.
     fn sync_proxymodules(SyncProxymodules {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom runners.
     fn sync_runners(SyncRunners {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom wheel modules.
     fn sync_wheel(SyncWheel {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom engines.
     fn sync_engines(SyncEngines {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom thorium modules.
     fn sync_thorium(SyncThorium {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom queues.
     fn sync_queues(SyncQueues {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom external pillars.
     fn sync_pillar(SyncPillar {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom utilities.
     fn sync_utils(SyncUtils {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom sdb modules.
     fn sync_sdb(SyncSdb {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom master tops.
     fn sync_tops(SyncTops {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom cache modules.
     fn sync_cache(SyncCache {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom file servers.
     fn sync_fileserver(SyncFileserver {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom cloud modules.
     fn sync_clouds(SyncClouds {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom rosters.
     fn sync_roster(SyncRoster {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom token stores.
     fn sync_eauth_tokens(SyncEauthTokens {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom serializers.
     fn sync_serializers(SyncSerializers {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom executors.
     fn sync_executors(SyncExecutors {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 
     /// Copy custom wrapper modules.
     fn sync_wrapper(SyncWrapper {
-        /// The environments, separated by commas.
-        saltenv: Value = "base".into(),
-        /// The only modules to copy.
-        extmod_whitelist: Option<Value> = None,
-        /// The modules not to copy.
-        extmod_blacklist: Option<Value> = None,
+        #[group] modules: Modules,
     });
 }
 
-fn wanted(saltenv: Value, whitelist: Option<Value>, blacklist: Option<Value>) -> Wanted {
-    let given = |value: Option<Value>| value.filter(|value| !value.is_null());
-    Wanted {
-        saltenv: Some(if saltenv.is_null() {
-            "base".into()
-        } else {
-            saltenv
-        }),
-        whitelist: given(whitelist),
-        blacklist: given(blacklist),
+state::argument_group! {
+    /// The modules to copy.
+    pub(crate) struct Modules {
+        /// The environments, separated by commas.
+        saltenv: Value = "base".into(),
+        /// The only modules to copy; for all kinds, a dictionary of lists by kind.
+        extmod_whitelist: Option<Value> = None,
+        /// The modules not to copy; for all kinds, a dictionary of lists by kind.
+        extmod_blacklist: Option<Value> = None,
+    }
+}
+
+impl From<Modules> for Wanted {
+    fn from(modules: Modules) -> Self {
+        let given = |value: Option<Value>| value.filter(|value| !value.is_null());
+        let saltenv = match modules.saltenv {
+            Value::Null => "base".into(),
+            saltenv => saltenv,
+        };
+        Self {
+            saltenv: Some(saltenv),
+            whitelist: given(modules.extmod_whitelist),
+            blacklist: given(modules.extmod_blacklist),
+        }
     }
 }
 
@@ -283,7 +172,7 @@ fn one(cx: &Exec, kind: &str, wanted: &Wanted) -> Result<Value, Error> {
 }
 
 fn sync_all(cx: &Exec, args: SyncAll) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
+    let wanted = args.modules.into();
     let mut all = Map::new();
     for kind in RUNNER_KINDS {
         all.insert(kind, one(cx, kind, &wanted)?);
@@ -292,121 +181,97 @@ fn sync_all(cx: &Exec, args: SyncAll) -> Result<Value, Error> {
 }
 
 fn sync_modules(cx: &Exec, args: SyncModules) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "modules", &wanted)
+    one(cx, "modules", &args.modules.into())
 }
 
 fn sync_states(cx: &Exec, args: SyncStates) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "states", &wanted)
+    one(cx, "states", &args.modules.into())
 }
 
 fn sync_grains(cx: &Exec, args: SyncGrains) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "grains", &wanted)
+    one(cx, "grains", &args.modules.into())
 }
 
 fn sync_renderers(cx: &Exec, args: SyncRenderers) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "renderers", &wanted)
+    one(cx, "renderers", &args.modules.into())
 }
 
 fn sync_returners(cx: &Exec, args: SyncReturners) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "returners", &wanted)
+    one(cx, "returners", &args.modules.into())
 }
 
 fn sync_output(cx: &Exec, args: SyncOutput) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "output", &wanted)
+    one(cx, "output", &args.modules.into())
 }
 
 fn sync_proxymodules(cx: &Exec, args: SyncProxymodules) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "proxymodules", &wanted)
+    one(cx, "proxymodules", &args.modules.into())
 }
 
 fn sync_runners(cx: &Exec, args: SyncRunners) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "runners", &wanted)
+    one(cx, "runners", &args.modules.into())
 }
 
 fn sync_wheel(cx: &Exec, args: SyncWheel) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "wheel", &wanted)
+    one(cx, "wheel", &args.modules.into())
 }
 
 fn sync_engines(cx: &Exec, args: SyncEngines) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "engines", &wanted)
+    one(cx, "engines", &args.modules.into())
 }
 
 fn sync_thorium(cx: &Exec, args: SyncThorium) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "thorium", &wanted)
+    one(cx, "thorium", &args.modules.into())
 }
 
 fn sync_queues(cx: &Exec, args: SyncQueues) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "queues", &wanted)
+    one(cx, "queues", &args.modules.into())
 }
 
 fn sync_pillar(cx: &Exec, args: SyncPillar) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "pillar", &wanted)
+    one(cx, "pillar", &args.modules.into())
 }
 
 fn sync_utils(cx: &Exec, args: SyncUtils) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "utils", &wanted)
+    one(cx, "utils", &args.modules.into())
 }
 
 fn sync_sdb(cx: &Exec, args: SyncSdb) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "sdb", &wanted)
+    one(cx, "sdb", &args.modules.into())
 }
 
 fn sync_tops(cx: &Exec, args: SyncTops) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "tops", &wanted)
+    one(cx, "tops", &args.modules.into())
 }
 
 fn sync_cache(cx: &Exec, args: SyncCache) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "cache", &wanted)
+    one(cx, "cache", &args.modules.into())
 }
 
 fn sync_fileserver(cx: &Exec, args: SyncFileserver) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "fileserver", &wanted)
+    one(cx, "fileserver", &args.modules.into())
 }
 
 fn sync_clouds(cx: &Exec, args: SyncClouds) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "clouds", &wanted)
+    one(cx, "clouds", &args.modules.into())
 }
 
 fn sync_roster(cx: &Exec, args: SyncRoster) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "roster", &wanted)
+    one(cx, "roster", &args.modules.into())
 }
 
 fn sync_eauth_tokens(cx: &Exec, args: SyncEauthTokens) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "tokens", &wanted)
+    one(cx, "tokens", &args.modules.into())
 }
 
 fn sync_serializers(cx: &Exec, args: SyncSerializers) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "serializers", &wanted)
+    one(cx, "serializers", &args.modules.into())
 }
 
 fn sync_executors(cx: &Exec, args: SyncExecutors) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "executors", &wanted)
+    one(cx, "executors", &args.modules.into())
 }
 
 fn sync_wrapper(cx: &Exec, args: SyncWrapper) -> Result<Value, Error> {
-    let wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
-    one(cx, "wrapper", &wanted)
+    one(cx, "wrapper", &args.modules.into())
 }

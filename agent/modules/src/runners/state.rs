@@ -4,7 +4,7 @@ use ::state::exec::Exec;
 use ::state::module::Error;
 use value::{Map, Value};
 
-use crate::exec::state::run_orchestration;
+use crate::exec::state::{Orchestration, run_orchestration};
 use crate::state_run::Request;
 
 ::state::exec_module! {
@@ -16,16 +16,7 @@ use crate::state_run::Request;
     fn orchestrate(Orchestrate {
         /// The SLS of the orchestration: a list, or names separated by commas.
         mods: Value,
-        /// The environment of the SLS.
-        saltenv: String = "base".into(),
-        /// Change nothing, and report what would be changed.
-        test: Option<Value> = None,
-        /// The SLS and ids to leave out.
-        exclude: Option<Value> = None,
-        /// A dictionary that is merged over the pillar.
-        pillar: Option<Value> = None,
-        /// The environment of the pillar.
-        pillarenv: Option<String> = None,
+        #[group] options: RunnerOptions,
         ..kwargs
     });
 
@@ -34,16 +25,7 @@ use crate::state_run::Request;
     fn orch(Orch {
         /// The SLS of the orchestration: a list, or names separated by commas.
         mods: Value,
-        /// The environment of the SLS.
-        saltenv: String = "base".into(),
-        /// Change nothing, and report what would be changed.
-        test: Option<Value> = None,
-        /// The SLS and ids to leave out.
-        exclude: Option<Value> = None,
-        /// A dictionary that is merged over the pillar.
-        pillar: Option<Value> = None,
-        /// The environment of the pillar.
-        pillarenv: Option<String> = None,
+        #[group] options: RunnerOptions,
         ..kwargs
     });
 
@@ -52,16 +34,7 @@ use crate::state_run::Request;
     fn sls(Sls {
         /// The SLS of the orchestration: a list, or names separated by commas.
         mods: Value,
-        /// The environment of the SLS.
-        saltenv: String = "base".into(),
-        /// Change nothing, and report what would be changed.
-        test: Option<Value> = None,
-        /// The SLS and ids to leave out.
-        exclude: Option<Value> = None,
-        /// A dictionary that is merged over the pillar.
-        pillar: Option<Value> = None,
-        /// The environment of the pillar.
-        pillarenv: Option<String> = None,
+        #[group] options: RunnerOptions,
         ..kwargs
     });
 
@@ -97,18 +70,7 @@ use crate::state_run::Request;
     fn orchestrate_show_sls(OrchestrateShowSls {
         /// The SLS: a list, or names separated by commas.
         mods: Value,
-        /// The environment of the SLS.
-        saltenv: String = "base".into(),
-        /// Use test mode, as for a run.
-        test: Value = Value::Null,
-        /// Wait for the end of a run that is under way.
-        queue: bool = false,
-        /// A dictionary that is merged over the pillar.
-        pillar: Value = Value::Null,
-        /// The environment of the pillar.
-        pillarenv: Value = Value::Null,
-        /// The encryption of `pillar`. Accepted for compatibility with Salt.
-        pillar_enc: Value = Value::Null,
+        #[group] options: ShowOptions,
     });
 
     /// Return the high data of an orchestration. This is another name for
@@ -116,18 +78,7 @@ use crate::state_run::Request;
     fn orch_show_sls(OrchShowSls {
         /// The SLS: a list, or names separated by commas.
         mods: Value,
-        /// The environment of the SLS.
-        saltenv: String = "base".into(),
-        /// Use test mode, as for a run.
-        test: Value = Value::Null,
-        /// Wait for the end of a run that is under way.
-        queue: bool = false,
-        /// A dictionary that is merged over the pillar.
-        pillar: Value = Value::Null,
-        /// The environment of the pillar.
-        pillarenv: Value = Value::Null,
-        /// The encryption of `pillar`. Accepted for compatibility with Salt.
-        pillar_enc: Value = Value::Null,
+        #[group] options: ShowOptions,
     });
 
     /// Pause a run before one of its states, or before the next state.
@@ -157,6 +108,35 @@ use crate::state_run::Request;
     });
 }
 
+::state::argument_group! {
+    /// The options of an orchestration.
+    pub(crate) struct RunnerOptions(Map) {
+        #[group] options: Orchestration,
+        /// The renderer that decrypts `pillar`: `gpg`.
+        pillar_enc: Value = Value::Null,
+        /// The job id for which events were fired already.
+        orchestration_jid: Value = Value::Null,
+    }
+}
+
+::state::argument_group! {
+    /// The options that show an orchestration.
+    pub(crate) struct ShowOptions {
+        /// The environment of the SLS.
+        saltenv: String = "base".into(),
+        /// Use test mode, as for a run.
+        test: Value = Value::Null,
+        /// Wait for the end of a run that is under way.
+        queue: bool = false,
+        /// A dictionary that is merged over the pillar.
+        pillar: Value = Value::Null,
+        /// The environment of the pillar.
+        pillarenv: Value = Value::Null,
+        /// The renderer that decrypts `pillar`: `gpg`.
+        pillar_enc: Value = Value::Null,
+    }
+}
+
 fn orchestrate_single(cx: &Exec, args: OrchestrateSingle) -> Result<Value, Error> {
     let words = vec![args.fun.into(), args.name.into()];
     let kwargs = run_kwargs(args.kwargs, args.test, args.queue, args.pillar)?;
@@ -169,33 +149,19 @@ fn orchestrate_high(cx: &Exec, args: OrchestrateHigh) -> Result<Value, Error> {
 }
 
 fn orchestrate_show_sls(cx: &Exec, args: OrchestrateShowSls) -> Result<Value, Error> {
-    let kwargs = run_kwargs(Map::new(), args.test, args.queue, args.pillar)?
-        .with("saltenv", args.saltenv)
-        .with("pillarenv", args.pillarenv)
-        .with("pillar_enc", args.pillar_enc);
-    as_minion(cx, "state.show_sls", vec![args.mods], kwargs)
+    show_sls(cx, args.mods, args.options)
 }
 
 fn orch_show_sls(cx: &Exec, args: OrchShowSls) -> Result<Value, Error> {
-    let OrchShowSls {
-        mods,
-        saltenv,
-        test,
-        queue,
-        pillar,
-        pillarenv,
-        pillar_enc,
-    } = args;
-    let args = OrchestrateShowSls {
-        mods,
-        saltenv,
-        test,
-        queue,
-        pillar,
-        pillarenv,
-        pillar_enc,
-    };
-    orchestrate_show_sls(cx, args)
+    show_sls(cx, args.mods, args.options)
+}
+
+fn show_sls(cx: &Exec, mods: Value, options: ShowOptions) -> Result<Value, Error> {
+    let kwargs = run_kwargs(Map::new(), options.test, options.queue, options.pillar)?
+        .with("saltenv", options.saltenv)
+        .with("pillarenv", options.pillarenv)
+        .with("pillar_enc", options.pillar_enc);
+    as_minion(cx, "state.show_sls", vec![mods], kwargs)
 }
 
 /// Returns the arguments of a run in the form of its execution function.
@@ -230,67 +196,20 @@ fn soft_kill(cx: &Exec, args: SoftKill) -> Result<Value, Error> {
 }
 
 fn orchestrate(cx: &Exec, args: Orchestrate) -> Result<Value, Error> {
-    let more = [
-        ("mods", Some(args.mods.clone())),
-        ("saltenv", Some(args.saltenv.into())),
-        ("test", args.test),
-        ("exclude", args.exclude),
-        ("pillar", args.pillar),
-        ("pillarenv", args.pillarenv.map(Value::from)),
-    ];
-    let mut kwargs: Map = args.kwargs;
-    kwargs.extend(
-        more.into_iter()
-            .filter_map(|(key, value)| value.map(|value| (key, value))),
-    );
-    let request = Request::from_kwargs("state.orchestrate", &kwargs);
-    run_orchestration(cx, request, &args.mods, kwargs.get("orchestration_jid"))
+    run(cx, args.mods, args.options, args.kwargs)
 }
 
 fn orch(cx: &Exec, args: Orch) -> Result<Value, Error> {
-    let Orch {
-        mods,
-        saltenv,
-        test,
-        exclude,
-        pillar,
-        pillarenv,
-        kwargs,
-    } = args;
-    orchestrate(
-        cx,
-        Orchestrate {
-            mods,
-            saltenv,
-            test,
-            exclude,
-            pillar,
-            pillarenv,
-            kwargs,
-        },
-    )
+    run(cx, args.mods, args.options, args.kwargs)
 }
 
 fn sls(cx: &Exec, args: Sls) -> Result<Value, Error> {
-    let Sls {
-        mods,
-        saltenv,
-        test,
-        exclude,
-        pillar,
-        pillarenv,
-        kwargs,
-    } = args;
-    orchestrate(
-        cx,
-        Orchestrate {
-            mods,
-            saltenv,
-            test,
-            exclude,
-            pillar,
-            pillarenv,
-            kwargs,
-        },
-    )
+    run(cx, args.mods, args.options, args.kwargs)
+}
+
+fn run(cx: &Exec, mods: Value, options: RunnerOptions, mut kwargs: Map) -> Result<Value, Error> {
+    kwargs.insert("mods", mods.clone());
+    kwargs.extend(options.0);
+    let request = Request::from_kwargs("state.orchestrate", &kwargs);
+    run_orchestration(cx, request, &mods, kwargs.get("orchestration_jid"))
 }

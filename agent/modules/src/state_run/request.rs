@@ -2,6 +2,7 @@
 
 use state::compile::{self, Fault, HighData};
 use state::exec::Exec;
+use state::host::ExecHost;
 use state::lock::Other;
 use state::module::Error;
 use value::merge::{Strategy, merge};
@@ -28,12 +29,16 @@ pub struct Request {
     pub concurrent: bool,
     /// `pillar=`.
     pub pillar: Option<Value>,
+    /// `pillar_enc=`: the renderer that decrypts `pillar=`.
+    pub pillar_enc: Option<String>,
     /// `pillarenv=`.
     pub pillarenv: Option<String>,
     /// `saltenv=`.
     pub saltenv: Option<String>,
     /// `exclude=`.
     pub exclude: Option<Value>,
+    /// `sync_mods=`: the kinds of custom modules to sync before the run.
+    pub sync_mods: Option<Value>,
     /// `force=True`: run in spite of a pillar that does not render.
     pub force: bool,
     /// `terse=True`: return only what failed or changed.
@@ -62,9 +67,11 @@ impl Request {
             queue: given("queue"),
             concurrent: truth("concurrent"),
             pillar: given("pillar"),
+            pillar_enc: text("pillar_enc"),
             pillarenv: text("pillarenv"),
             saltenv: text("saltenv"),
             exclude: given("exclude"),
+            sync_mods: given("sync_mods"),
             force: truth("force"),
             terse: truth("terse"),
             state_events: given("state_events").map(|given| given.is_true()),
@@ -89,6 +96,21 @@ impl Request {
             .unwrap_or_else(|| "base".into())
     }
 
+    /// Decrypts `pillar=` with the renderer of `pillar_enc=`.
+    fn decrypted(&self, cx: &Exec, over: Map) -> Result<Map, Error> {
+        match self.pillar_enc.as_deref() {
+            None | Some("") => Ok(over),
+            Some("gpg") => {
+                let over = render::gpg::decrypted(&[], over.into(), &ExecHost::of(cx));
+                let over = over.map_err(|error| Error::refused(error.message))?;
+                Ok(over.as_map().cloned().unwrap_or_default())
+            }
+            Some(other) => Err(Error::refused(format!(
+                "Failed to decrypt pillar override: '{other}' is not a valid decryption renderer"
+            ))),
+        }
+    }
+
     /// Returns the context of the run: test mode, pillar, environments.
     ///
     /// # Errors
@@ -96,7 +118,7 @@ impl Request {
     pub fn context(&self, cx: &Exec) -> Result<Exec, Error> {
         let over = match &self.pillar {
             None => None,
-            Some(Value::Map(over)) => Some(over.clone()),
+            Some(Value::Map(over)) => Some(self.decrypted(cx, over.clone())?),
             Some(_) => {
                 let text = "Pillar data must be formatted as a dictionary, unless pillar_enc is specified.";
                 return Err(Error::refused(text.into()));

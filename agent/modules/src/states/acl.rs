@@ -60,7 +60,7 @@ state::state_module! {
         /// of the default list, which new files inherit.
         acl_type: String,
         /// The users or groups.
-        acl_names: Vec<String> = Vec::new(),
+        acl_names: Option<Vec<String>> = None,
         /// The permissions, such as `rwx`.
         perms: String = String::new(),
         /// True to set the entries also on everything below the folder.
@@ -77,7 +77,7 @@ state::state_module! {
         /// of the default list, which new files inherit.
         acl_type: String,
         /// The users or groups.
-        acl_names: Vec<String> = Vec::new(),
+        acl_names: Option<Vec<String>> = None,
         /// True to remove the entries also from everything below the folder.
         recurse: bool = false,
     });
@@ -299,25 +299,25 @@ fn list_present(cx: &Exec, args: ListPresent) -> Result<Ret, Error> {
         return Ok(no_kind());
     }
     let perms = args.perms.as_str();
+    let names = args.acl_names.unwrap_or_default();
     let wanted = digit(perms)?;
     let entry = Entry {
         name: &args.name,
         acl_type: &args.acl_type,
-        names: &args.acl_names,
+        names: &names,
         perms,
         recurse: args.recurse,
         force: args.force,
     };
-    let shown = python::repr(&Value::list(args.acl_names.iter().map(Value::from)));
-    let found: Vec<Option<i64>> = args
-        .acl_names
+    let shown = python::repr(&Value::list(names.iter().map(Value::from)));
+    let found: Vec<Option<i64>> = names
         .iter()
         .map(|name| lists.octal(&args.name, name))
         .collect();
     let wrong = found.iter().flatten().find(|now| **now != wanted);
     if found.iter().any(Option::is_none) {
         let would = format!("New permissions will be applied for {shown}: {perms}");
-        let done = format!("Applied new permissions for {}", args.acl_names.join(", "));
+        let done = format!("Applied new permissions for {}", names.join(", "));
         let new = Map::new().with("new", entry.told(perms));
         return entry.apply(cx, would, done, &shown, new);
     }
@@ -384,15 +384,12 @@ fn list_absent(cx: &Exec, args: ListAbsent) -> Result<Ret, Error> {
     if !lists.is_known() {
         return Ok(no_kind());
     }
-    let mut names = args.acl_names.iter();
-    match names.any(|name| lists.octal(&args.name, name).is_some()) {
-        true => removed(
-            cx,
-            &args.name,
-            &args.acl_type,
-            &args.acl_names,
-            args.recurse,
-        ),
+    let names = args.acl_names.unwrap_or_default();
+    match names
+        .iter()
+        .any(|name| lists.octal(&args.name, name).is_some())
+    {
+        true => removed(cx, &args.name, &args.acl_type, &names, args.recurse),
         false => Ok(Ret::ok(RIGHT)),
     }
 }

@@ -8,7 +8,32 @@ use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value, json};
 
-use crate::exec::cmd::{run_all_with, run_chroot_with, script_with};
+use crate::exec::cmd::{Success, run_all_with, run_chroot_with, script_with};
+
+state::argument_group! {
+    /// The arguments of `cmd.run` that a command has when a watched state changes something.
+    pub(crate) struct Waiting {
+        /// The directory to run it in. Default: the home directory of the user.
+        cwd: Option<String> = None,
+        /// The root directory of the command (chroot).
+        root: Option<String> = None,
+        /// The user to run it as.
+        runas: Value = Value::Null,
+        /// The shell. Default: the grain `shell`.
+        shell: Option<String> = None,
+        /// Environment variables for the command.
+        env: Value = Value::list([]),
+        /// True if the command reports its changes itself, as in `cmd.run`.
+        stateful: Value = false.into(),
+        /// The level at which the output is logged; `quiet` to log nothing.
+        output_loglevel: Value = "debug".into(),
+        /// True to omit the output from the return.
+        hide_output: Value = false.into(),
+        /// Whether to show the output while the command runs. Accepted but ignored.
+        use_vt: Value = false.into(),
+        #[group] success: Success,
+    }
+}
 
 state::state_module! {
     /// Execution of arbitrary commands.
@@ -50,26 +75,23 @@ state::state_module! {
         ignore_timeout: bool = false,
         /// Whether to show the output while the command runs. Accepted but ignored.
         use_vt: Value = false.into(),
-        /// Return codes that count as success, in addition to 0.
-        success_retcodes: Value = Value::Null,
-        /// Texts in the standard output that count as success.
-        success_stdout: Value = Value::Null,
-        /// Texts in the standard error that count as success.
-        success_stderr: Value = Value::Null,
+        #[group] success: Success,
         ..kwargs
     });
 
     /// Run a command only when a watched state changes something.
     fn wait(Wait {
-        /// The command line, as in `cmd.run`, which also describes the other arguments.
+        /// The command line, run by the shell.
         name: String,
+        #[group] command: Waiting,
         ..kwargs
     });
 
     /// The same as `cmd.wait`.
     fn watch(Watch {
-        /// The command line, as in `cmd.run`, which also describes the other arguments.
+        /// The command line, run by the shell.
         name: String,
+        #[group] command: Waiting,
         ..kwargs
     });
 
@@ -106,19 +128,36 @@ state::state_module! {
         defaults: Value = Value::Null,
         /// Variables of the template.
         context: Value = Value::Null,
-        /// Return codes that count as success, in addition to 0.
-        success_retcodes: Value = Value::Null,
-        /// Texts in the standard output that count as success.
-        success_stdout: Value = Value::Null,
-        /// Texts in the standard error that count as success.
-        success_stderr: Value = Value::Null,
+        #[group] success: Success,
         ..kwargs
     });
 
     /// Fetch a script and run it only when a watched state changes something.
     fn wait_script(WaitScript {
-        /// The script, as in `cmd.script`, which also describes the other arguments.
+        /// The script, followed by its arguments. If `source` is given, the script is not taken
+        /// from here.
         name: String,
+        /// The source of the script: `salt://…`, an absolute path, or a URL.
+        source: Option<String> = None,
+        /// The template engine that renders the script: `jinja`.
+        template: Value = Value::Null,
+        /// The directory to run it in.
+        cwd: Option<String> = None,
+        /// The user to run it as.
+        runas: Value = Value::Null,
+        /// The shell. Default: the grain `shell`.
+        shell: Option<String> = None,
+        /// Environment variables for the script.
+        env: Value = Value::Null,
+        /// True if the script reports its changes itself, as in `cmd.run`.
+        stateful: Value = false.into(),
+        /// Whether to show the output while the script runs. Accepted but ignored.
+        use_vt: Value = false.into(),
+        /// The level at which the output is logged; `quiet` to log nothing.
+        output_loglevel: Value = "debug".into(),
+        /// True to omit the output from the return.
+        hide_output: Value = false.into(),
+        #[group] success: Success,
         ..kwargs
     });
 
@@ -128,6 +167,16 @@ state::state_module! {
         name: String,
         /// The function.
         func: Value,
+        /// Its positional arguments.
+        args: Value = Value::list([]),
+        /// Its keyword arguments.
+        kws: Value = Value::Null,
+        /// The level at which the output is logged; `quiet` to log nothing.
+        output_loglevel: Value = "debug".into(),
+        /// True to omit the output from the return.
+        hide_output: Value = false.into(),
+        /// Whether to show the output while the function runs. Accepted but ignored.
+        use_vt: Value = false.into(),
         ..kwargs
     });
 
@@ -137,6 +186,18 @@ state::state_module! {
         name: String,
         /// The function.
         func: Value,
+        /// Its positional arguments.
+        args: Value = Value::list([]),
+        /// Its keyword arguments.
+        kws: Value = Value::Null,
+        /// True if the function reports its changes itself, as in `cmd.run`.
+        stateful: Value = false.into(),
+        /// Whether to show the output while the function runs. Accepted but ignored.
+        use_vt: Value = false.into(),
+        /// The level at which the output is logged; `quiet` to log nothing.
+        output_loglevel: Value = "debug".into(),
+        /// True to omit the output from the return.
+        hide_output: Value = false.into(),
         ..kwargs
     });
 
@@ -144,8 +205,6 @@ state::state_module! {
     fn mod_watch(ModWatch {
         /// The command line, as in `cmd.run`, which also describes the other arguments.
         name: String,
-        /// The name of the watching function.
-        sfun: String,
         /// The maximum number of seconds that the command may run.
         timeout: Value = Value::Null,
         ..kwargs
@@ -193,6 +252,7 @@ fn run(cx: &Exec, args: Run) -> Result<Ret, Error> {
     }
     let options = merged(
         args.kwargs,
+        args.success,
         [
             ("cwd", args.cwd.clone().into()),
             ("runas", args.runas),
@@ -204,9 +264,6 @@ fn run(cx: &Exec, args: Run) -> Result<Ret, Error> {
             ("hide_output", args.hide_output),
             ("timeout", args.timeout),
             ("python_shell", true.into()),
-            ("success_retcodes", args.success_retcodes),
-            ("success_stdout", args.success_stdout),
-            ("success_stderr", args.success_stderr),
         ],
     );
     let would = Ret::would(format!("Command \"{name}\" would have been executed"))
@@ -262,7 +319,8 @@ fn shell(cx: &Exec, given: Option<String>) -> Value {
         .unwrap_or_default()
 }
 
-fn merged<const N: usize>(mut kwargs: Map, declared: [(&str, Value); N]) -> Map {
+fn merged<const N: usize>(mut kwargs: Map, success: Success, declared: [(&str, Value); N]) -> Map {
+    kwargs.extend(success.0);
     kwargs.extend(declared.into_iter().filter(|(_, value)| !value.is_null()));
     kwargs
 }
@@ -408,6 +466,7 @@ fn script(cx: &Exec, args: Script) -> Result<Ret, Error> {
     }
     let options = merged(
         args.kwargs,
+        args.success,
         [
             ("cwd", args.cwd.clone().into()),
             ("runas", args.runas),
@@ -421,9 +480,6 @@ fn script(cx: &Exec, args: Script) -> Result<Ret, Error> {
             ("context", context.into()),
             ("saltenv", cx.saltenv.as_str().into()),
             ("python_shell", true.into()),
-            ("success_retcodes", args.success_retcodes),
-            ("success_stdout", args.success_stdout),
-            ("success_stderr", args.success_stderr),
         ],
     );
     let would = Ret::would(format!("Command '{name}' would have been executed"));
@@ -471,10 +527,11 @@ fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
     if !args.timeout.is_null() {
         kwargs.insert("timeout", args.timeout);
     }
+    let sfun = kwargs.remove("sfun").map(|sfun| sfun.to_text());
     let stateful = kwargs
         .remove("stateful")
         .is_some_and(|value| value.is_true());
-    let function = match args.sfun.as_str() {
+    let function = match sfun.as_deref().unwrap_or_default() {
         "wait" | "run" | "watch" => "cmd.run",
         "wait_script" | "script" => "cmd.script",
         other => {

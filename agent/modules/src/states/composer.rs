@@ -5,7 +5,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use crate::exec::composer::{Composer, composer, is_installed};
+use crate::exec::composer::{Composer, Flags, Program, is_installed};
 
 state::state_module! {
     /// Manage PHP packages (`composer`).
@@ -21,22 +21,7 @@ state::state_module! {
         php: Option<String> = None,
         /// The user who runs composer.
         user: Option<String> = None,
-        /// True to install from sources.
-        prefer_source: bool = false,
-        /// True to install from archives.
-        prefer_dist: bool = false,
-        /// True to skip the scripts of packages.
-        no_scripts: bool = false,
-        /// True to disable plugins.
-        no_plugins: bool = false,
-        /// True to optimize the autoloader.
-        optimize: bool = false,
-        /// True to skip the packages that only developers need.
-        no_dev: bool = false,
-        /// True to omit composer's output from the return.
-        quiet: bool = false,
-        /// The home folder of composer.
-        composer_home: String = "/root".into(),
+        #[group] flags: Flags,
         /// True to run composer even if the folder already contains packages.
         always_check: bool = true,
         /// Environment variables for composer.
@@ -53,22 +38,7 @@ state::state_module! {
         php: Option<String> = None,
         /// The user who runs composer.
         user: Option<String> = None,
-        /// True to install from sources.
-        prefer_source: bool = false,
-        /// True to install from archives.
-        prefer_dist: bool = false,
-        /// True to skip the scripts of packages.
-        no_scripts: bool = false,
-        /// True to disable plugins.
-        no_plugins: bool = false,
-        /// True to optimize the autoloader.
-        optimize: bool = false,
-        /// True to skip the packages that only developers need.
-        no_dev: bool = false,
-        /// True to omit composer's output from the return.
-        quiet: bool = false,
-        /// The home folder of composer.
-        composer_home: String = "/root".into(),
+        #[group] flags: Flags,
         /// Environment variables for composer.
         env: Map = Map::new(),
     });
@@ -114,7 +84,14 @@ fn installed(cx: &Exec, args: Installed) -> Result<Ret, Error> {
         format!("composer install has {not}been run in {name}"),
         format!("composer install will be run in {name}"),
     );
-    cx.apply(would, || run(cx, composer!(args, user), name, "install"))
+    let program = Program {
+        composer: args.composer,
+        php: args.php,
+        runas: args.user,
+        flags: args.flags,
+        env: args.env,
+    };
+    cx.apply(would, || run(cx, program.into(), name, "install"))
 }
 
 fn update(cx: &Exec, args: Update) -> Result<Ret, Error> {
@@ -126,5 +103,12 @@ fn update(cx: &Exec, args: Update) -> Result<Ret, Error> {
         format!("composer install has {not}been run in {name}"),
         format!("composer install/update will be run in {name}"),
     );
-    cx.apply(would, || run(cx, composer!(args, user), name, "update"))
+    let program = Program {
+        composer: args.composer,
+        php: args.php,
+        runas: args.user,
+        flags: args.flags,
+        env: args.env,
+    };
+    cx.apply(would, || run(cx, program.into(), name, "update"))
 }

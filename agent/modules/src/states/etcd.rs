@@ -67,8 +67,6 @@ state::state_module! {
     fn mod_watch(ModWatch {
         /// The key.
         name: String,
-        /// The watching function: `wait_set` or `wait_rm`.
-        sfun: String,
         ..kwargs
     });
 }
@@ -158,7 +156,8 @@ fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
     let (name, mut kwargs) = (args.name, args.kwargs);
     let profile = kwargs.remove("profile").filter(Value::is_true);
     let profile = profile.map(|profile| profile.to_text());
-    match args.sfun.as_str() {
+    let sfun = kwargs.remove("sfun").map(|sfun| sfun.to_text());
+    match sfun.as_deref().unwrap_or_default() {
         "wait_set" => {
             let value = kwargs.remove("value").unwrap_or_default();
             set(

@@ -12,29 +12,13 @@ state::state_module! {
 
     /// Fire an event.
     fn send(Send {
-        /// The tag.
-        name: String,
-        /// The data.
-        data: Value = Value::Null,
-        /// Accepted but ignored.
-        preload: Value = Value::Null,
-        /// True to add all environment variables to the data, or a list of the variables to add.
-        with_env: Value = false.into(),
-        /// True to add all grains to the data, or a list of the grains to add.
-        with_grains: Value = false.into(),
-        /// True to add the whole pillar to the data, or a list of the keys to add.
-        with_pillar: Value = false.into(),
-        /// True to report the event as a change.
-        show_changed: bool = true,
+        #[group] event: Event,
         ..kwargs
     });
 
     /// The same as `event.send`.
     fn fire_master(FireMaster {
-        /// The tag.
-        name: String,
-        /// The data.
-        data: Value = Value::Null,
+        #[group] event: Event,
         ..kwargs
     });
 
@@ -50,47 +34,64 @@ state::state_module! {
 
     /// Fire the event because a watched state changed something.
     fn mod_watch(ModWatch {
-        /// The tag.
-        name: String,
-        /// The data.
-        data: Value = Value::Null,
+        #[group] event: Event,
         ..kwargs
     });
 }
 
+state::argument_group! {
+    /// The event to fire.
+    pub(crate) struct Event {
+        /// The tag.
+        name: String,
+        /// The data.
+        data: Value = Value::Null,
+        /// Accepted but ignored.
+        preload: Value = Value::Null,
+        /// True to add all environment variables to the data, or a list of the variables to add.
+        with_env: Value = false.into(),
+        /// True to add all grains to the data, or a list of the grains to add.
+        with_grains: Value = false.into(),
+        /// True to add the whole pillar to the data, or a list of the keys to add.
+        with_pillar: Value = false.into(),
+        /// True to report the event as a change.
+        show_changed: bool = true,
+    }
+}
+
 fn send(cx: &Exec, args: Send) -> Result<Ret, Error> {
-    let kwargs = args
-        .kwargs
-        .with("preload", args.preload)
-        .with("with_env", args.with_env)
-        .with("with_grains", args.with_grains)
-        .with("with_pillar", args.with_pillar)
-        .with("show_changed", args.show_changed);
-    fired(cx, &args.name, args.data, kwargs)
+    fired(cx, args.event, args.kwargs)
 }
 
 fn fire_master(cx: &Exec, args: FireMaster) -> Result<Ret, Error> {
-    fired(cx, &args.name, args.data, args.kwargs)
+    fired(cx, args.event, args.kwargs)
 }
 
 fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
-    fired(cx, &args.name, args.data, args.kwargs)
+    fired(cx, args.event, args.kwargs)
 }
 
 fn wait(_cx: &Exec, _args: Wait) -> Result<Ret, Error> {
     Ok(Ret::ok(""))
 }
 
-fn fired(cx: &Exec, tag: &str, data: Value, mut kwargs: Map) -> Result<Ret, Error> {
-    let shown = kwargs.remove("show_changed");
-    let changes = if shown.is_none_or(|shown| shown.is_true()) {
-        Map::new().with("tag", tag).with("data", data.clone())
+fn fired(cx: &Exec, event: Event, kwargs: Map) -> Result<Ret, Error> {
+    let (tag, data) = (event.name, event.data);
+    let changes = if event.show_changed {
+        Map::new()
+            .with("tag", tag.as_str())
+            .with("data", data.clone())
     } else {
         Map::new()
     };
     let would = Ret::would("Event would have been fired").changes(changes.clone());
     cx.apply(would, || {
-        let kwargs = kwargs.with("data", data);
+        let kwargs = kwargs
+            .with("preload", event.preload)
+            .with("with_env", event.with_env)
+            .with("with_grains", event.with_grains)
+            .with("with_pillar", event.with_pillar)
+            .with("data", data);
         let sent = cx.call_internal("event.send", vec![tag.into()], kwargs)?;
         Ok(Ret {
             result: sent.as_bool(),

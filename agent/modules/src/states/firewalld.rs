@@ -18,7 +18,7 @@ state::state_module! {
         /// The zone.
         name: String,
         /// The ICMP types to block.
-        block_icmp: Vec<String> = Vec::new(),
+        block_icmp: Option<Vec<String>> = None,
         /// True to unblock all other ICMP types.
         prune_block_icmp: bool = false,
         /// True to make this the default zone, which contains all interfaces that are assigned to
@@ -28,27 +28,27 @@ state::state_module! {
         /// address.
         masquerade: Option<bool> = None,
         /// The open ports, such as `443/tcp`.
-        ports: Vec<String> = Vec::new(),
+        ports: Option<Vec<String>> = None,
         /// True to close all other ports.
         prune_ports: bool = false,
         /// The forwarded ports, such as `22:2222:tcp:10.0.0.1`.
-        port_fwd: Vec<String> = Vec::new(),
+        port_fwd: Option<Vec<String>> = None,
         /// True to remove all other forwarded ports.
         prune_port_fwd: bool = false,
         /// The services of the zone.
-        services: Vec<String> = Vec::new(),
+        services: Option<Vec<String>> = None,
         /// True to remove all other services.
         prune_services: bool = false,
         /// The interfaces of the zone.
-        interfaces: Vec<String> = Vec::new(),
+        interfaces: Option<Vec<String>> = None,
         /// True to remove all other interfaces from the zone.
         prune_interfaces: bool = false,
         /// The sources of the zone.
-        sources: Vec<String> = Vec::new(),
+        sources: Option<Vec<String>> = None,
         /// True to remove all other sources from the zone.
         prune_sources: bool = false,
         /// The rich rules of the zone.
-        rich_rules: Vec<String> = Vec::new(),
+        rich_rules: Option<Vec<String>> = None,
         /// True to remove all other rich rules.
         prune_rich_rules: bool = false,
     });
@@ -58,9 +58,9 @@ state::state_module! {
         /// The service.
         name: String,
         /// The ports of the service.
-        ports: Vec<String> = Vec::new(),
+        ports: Option<Vec<String>> = None,
         /// The protocols of the service.
-        protocols: Vec<String> = Vec::new(),
+        protocols: Option<Vec<String>> = None,
     });
 }
 
@@ -231,7 +231,7 @@ fn zone(work: &mut Work<'_>, args: Present, zones: Vec<String>) -> Result<(), Er
         }
         work.changed(name, zones, name);
     }
-    let blocked = valid_icmp(work, args.block_icmp)?;
+    let blocked = valid_icmp(work, args.block_icmp.unwrap_or_default())?;
     work.items(&ICMP, blocked, args.prune_block_icmp)?;
     if args.default == Some(true) {
         let old = run(work.cx, &["--get-default-zone".into()])?;
@@ -243,18 +243,28 @@ fn zone(work: &mut Work<'_>, args: Present, zones: Vec<String>) -> Result<(), Er
         }
     }
     masqueraded(work, args.masquerade)?;
-    work.items(&PORTS, args.ports, args.prune_ports)?;
-    let forwards = args.port_fwd.iter().map(|text| forward(text));
+    work.items(&PORTS, args.ports.unwrap_or_default(), args.prune_ports)?;
+    let forwards = args.port_fwd.unwrap_or_default();
+    let forwards = forwards.iter().map(|text| forward(text));
     let forwards = forwards.collect::<Result<Vec<_>, Error>>()?;
     work.items(&FORWARDS, forwards, args.prune_port_fwd)?;
-    work.items(&SERVICES, args.services, args.prune_services)?;
-    work.items(&INTERFACES, args.interfaces, args.prune_interfaces)?;
-    work.items(&SOURCES, args.sources, args.prune_sources)?;
-    let rules = args
-        .rich_rules
-        .iter()
-        .map(|rule| normalized(rule))
-        .collect();
+    work.items(
+        &SERVICES,
+        args.services.unwrap_or_default(),
+        args.prune_services,
+    )?;
+    work.items(
+        &INTERFACES,
+        args.interfaces.unwrap_or_default(),
+        args.prune_interfaces,
+    )?;
+    work.items(
+        &SOURCES,
+        args.sources.unwrap_or_default(),
+        args.prune_sources,
+    )?;
+    let rules = args.rich_rules.unwrap_or_default();
+    let rules = rules.iter().map(|rule| normalized(rule)).collect();
     work.items(&RICH_RULES, rules, args.prune_rich_rules)
 }
 
@@ -349,8 +359,12 @@ fn service(cx: &Exec, args: Service) -> Result<Ret, Error> {
                 &[format!("--new-service={}", work.name), "--permanent".into()],
             )?;
         }
-        exactly(work, ("ports", "port"), args.ports)?;
-        exactly(work, ("protocols", "protocol"), args.protocols)
+        exactly(work, ("ports", "port"), args.ports.unwrap_or_default())?;
+        exactly(
+            work,
+            ("protocols", "protocol"),
+            args.protocols.unwrap_or_default(),
+        )
     })?;
     Ok(match ret.result {
         None => Ret {

@@ -19,7 +19,7 @@ state::state_module! {
         /// The positional arguments of the function.
         m_args: Value = Value::Null,
         /// The named arguments of the function.
-        m_kwargs: Map = Map::new(),
+        m_kwargs: Option<Map> = None,
         /// The condition: a Jinja expression in which `m_ret` is the result.
         condition: Option<String> = None,
         /// The number of seconds between two calls.
@@ -46,7 +46,7 @@ state::state_module! {
         /// The positional arguments of the function.
         args: Value = Value::Null,
         /// The named arguments of the function.
-        kwargs: Map = Map::new(),
+        kwargs: Option<Map> = None,
     });
 }
 
@@ -132,7 +132,11 @@ fn until(cx: &Exec, args: Until) -> Result<Ret, Error> {
     cx.apply(would, || {
         let given = args.m_args.as_list().unwrap_or_default();
         let met = repeated(name, &args.period, &args.timeout, || {
-            let answer = cx.call(name, given.to_vec(), args.m_kwargs.clone())?;
+            let answer = cx.call(
+                name,
+                given.to_vec(),
+                args.m_kwargs.clone().unwrap_or_default(),
+            )?;
             Ok(holds(cx, condition, answer)?.then_some(()))
         })?;
         Ok(match met {
@@ -218,7 +222,11 @@ fn until_no_eval(cx: &Exec, args: UntilNoEval) -> Result<Ret, Error> {
     let mut attempts = 0;
     let met = repeated(name, &args.period, &args.timeout, || {
         attempts += 1;
-        let answer = match cx.call(name, given.to_vec(), args.kwargs.clone()) {
+        let answer = match cx.call(
+            name,
+            given.to_vec(),
+            args.kwargs.clone().unwrap_or_default(),
+        ) {
             Ok(answer) => answer,
             Err(error) => return Ok(Some(Err(error))),
         };

@@ -12,12 +12,10 @@ state::state_module! {
     mod module;
 
     /// Call one or more functions: `- test.ping:` with the arguments below it, or in the older
-    /// style `- name: test.ping`.
+    /// style `- name: test.ping`. There, arguments of the function with the name `name`, `fun`,
+    /// `names`, `state` or `saltenv` are given as `m_name` and so on; `args` is a list of further
+    /// positional arguments, `kwargs` a dictionary of further named ones.
     fn run(Run {
-        /// The function, in the older style. Arguments of the function with the name `name`, `fun`,
-        /// `names`, `state` or `saltenv` are given as `m_name` and so on; `args` is a list of
-        /// further positional arguments, `kwargs` a dictionary of further named ones.
-        name: String = String::new(),
         ..kwargs
     });
 
@@ -37,8 +35,6 @@ state::state_module! {
 
     /// Call the functions because a watched state changed something.
     fn mod_watch(ModWatch {
-        /// The function, as in `module.run`.
-        name: String = String::new(),
         ..kwargs
     });
 }
@@ -52,14 +48,16 @@ fn watch(_cx: &Exec, _args: Watch) -> Result<Ret, Error> {
 }
 
 fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
-    called(cx, &args.name, args.kwargs)
+    called(cx, args.kwargs)
 }
 
 fn run(cx: &Exec, args: Run) -> Result<Ret, Error> {
-    called(cx, &args.name, args.kwargs)
+    called(cx, args.kwargs)
 }
 
-fn called(cx: &Exec, name: &str, mut kwargs: Map) -> Result<Ret, Error> {
+fn called(cx: &Exec, mut kwargs: Map) -> Result<Ret, Error> {
+    let name = kwargs.remove("name").map(|name| name.to_text());
+    let name = name.unwrap_or_default();
     let names: Vec<Value> = kwargs.keys().cloned().collect();
     kwargs.remove("sfun");
     kwargs.remove("__reqs__");
@@ -71,7 +69,7 @@ fn called(cx: &Exec, name: &str, mut kwargs: Map) -> Result<Ret, Error> {
     }
     let dotted = |key: &Value| key.to_text().contains('.');
     if kwargs.is_empty() || !kwargs.keys().all(dotted) {
-        older(cx, name, kwargs)
+        older(cx, &name, kwargs)
     } else {
         Ok(newer(cx, &kwargs)?.with("name", names))
     }

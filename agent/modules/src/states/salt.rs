@@ -103,7 +103,7 @@ state::state_module! {
         /// The positional arguments of the function.
         arg: Option<Value> = None,
         /// The named arguments of the function.
-        kwarg: Map = Map::new(),
+        kwarg: Option<Map> = None,
         /// The maximum number of seconds to wait.
         timeout: Option<Value> = None,
         /// The maximum number of minions that run at the same time, or a percentage.
@@ -464,9 +464,10 @@ fn ran_function(cx: &Exec, args: Function) -> Result<Ret, Error> {
         Some(other) => (other.as_list().unwrap_or_default().to_vec(), Vec::new()),
         None => (Vec::new(), Vec::new()),
     };
+    let kwarg = args.kwarg.unwrap_or_default();
     let sent = Map::new()
         .with("arg", arg.clone())
-        .with("kwarg", args.kwarg.clone())
+        .with("kwarg", kwarg.clone())
         .with("ret", args.ret.clone())
         .with("timeout", args.timeout.clone())
         .with("tgt_type", args.tgt_type.as_str())
@@ -484,7 +485,7 @@ fn ran_function(cx: &Exec, args: Function) -> Result<Ret, Error> {
         batch: args.batch.as_ref(),
         subset: args.subset.as_ref(),
     };
-    let returns = group.run(cx, ids, &args.name, &arg, &args.kwarg)?;
+    let returns = group.run(cx, ids, &args.name, &arg, &kwarg)?;
     let (may_fail, warning) = fail_minions(args.fail_minions.as_ref());
     warnings.extend(warning);
     let ret = function_ret(

@@ -7,7 +7,7 @@ use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
 
-use crate::exec::svn::Svn;
+use crate::exec::svn::{Account, Svn};
 
 state::state_module! {
     /// Manage Subversion working copies.
@@ -22,20 +22,10 @@ state::state_module! {
         target: Option<String> = None,
         /// The revision.
         rev: Option<String> = None,
-        /// The user who runs svn.
-        user: Option<String> = None,
-        /// The user of the repository.
-        username: Option<String> = None,
-        /// The password of the repository.
-        password: Option<String> = None,
+        #[group] account: Account,
         /// True to continue if other files exist at the paths to be created.
         force: bool = false,
-        /// True to include other repositories that it refers to (externals).
-        externals: bool = true,
-        /// True to trust any server.
-        trust: bool = false,
-        /// The failures of the server's certificate to ignore.
-        trust_failures: Option<String> = None,
+        #[group] server: Trust,
     });
 
     /// Make sure that a folder contains an exported tree of a repository.
@@ -46,22 +36,12 @@ state::state_module! {
         target: Option<String> = None,
         /// The revision.
         rev: Option<String> = None,
-        /// The user who runs svn.
-        user: Option<String> = None,
-        /// The user of the repository.
-        username: Option<String> = None,
-        /// The password of the repository.
-        password: Option<String> = None,
+        #[group] account: Account,
         /// True to continue if other files exist at the paths to be created.
         force: bool = false,
         /// True to overwrite a file.
         overwrite: bool = false,
-        /// True to include other repositories that it refers to (externals).
-        externals: bool = true,
-        /// True to trust any server.
-        trust: bool = false,
-        /// The failures of the server's certificate to ignore.
-        trust_failures: Option<String> = None,
+        #[group] server: Trust,
     });
 
     /// Check whether a working copy was changed. As in Salt, it only returns that it cannot
@@ -71,34 +51,41 @@ state::state_module! {
         name: String,
         /// The folder.
         target: String,
-        /// The user who runs svn.
-        user: Option<String> = None,
-        /// The user of the repository.
-        username: Option<String> = None,
-        /// The password of the repository.
-        password: Option<String> = None,
+        #[group] account: Account,
         /// True if unversioned files do not count as changes.
         ignore_unversioned: bool = false,
     });
 }
 
-/// Returns the options that set the trust in a server.
-fn trusting(trust: bool, failures: Option<&str>) -> Vec<String> {
-    let trust = trust.then_some("--trust-server-cert").into_iter();
-    let failures = failures.into_iter();
-    let failures = failures.flat_map(|one| ["--trust-server-cert-failures", one]);
-    trust.chain(failures).map(str::to_owned).collect()
+state::argument_group! {
+    /// The servers to use.
+    pub(crate) struct Trust {
+        /// True to include other repositories that it refers to (externals).
+        externals: bool = true,
+        /// True to trust any server.
+        trust: bool = false,
+        /// The failures of the server's certificate to ignore.
+        trust_failures: Option<String> = None,
+    }
 }
 
-/// Returns the options that `latest` and `export` have in common.
-macro_rules! options {
-    ($args:expr) => {{
+impl Trust {
+    /// Returns the options that set the trust in a server.
+    fn trusting(&self) -> Vec<String> {
+        let trust = self.trust.then_some("--trust-server-cert").into_iter();
+        let failures = self.trust_failures.iter();
+        let failures = failures.flat_map(|one| ["--trust-server-cert-failures", one]);
+        trust.chain(failures).map(str::to_owned).collect()
+    }
+
+    /// Returns the options that `latest` and `export` have in common.
+    fn options(&self, force: bool) -> Vec<String> {
         let mut options = Vec::new();
-        options.extend($args.force.then(|| "--force".to_owned()));
-        options.extend((!$args.externals).then(|| "--ignore-externals".to_owned()));
-        options.extend(trusting($args.trust, $args.trust_failures.as_deref()));
+        options.extend(force.then(|| "--force".to_owned()));
+        options.extend((!self.externals).then(|| "--ignore-externals".to_owned()));
+        options.extend(self.trusting());
         options
-    }};
+    }
 }
 
 /// Returns a failure if the path exists and is not a folder.
@@ -118,12 +105,7 @@ fn latest(cx: &Exec, args: Latest) -> Result<Ret, Error> {
     if let Some(ret) = in_the_way(target) {
         return Ok(ret);
     }
-    let svn = Svn {
-        cx,
-        user: args.user.clone(),
-        username: args.username.clone(),
-        password: args.password.clone(),
-    };
+    let svn = args.account.clone().svn(cx);
     match cx.test {
         true => foretold(&svn, &args, target),
         false => brought(&svn, &args, target),
@@ -143,7 +125,7 @@ fn foretold(svn: &Svn<'_>, args: &Latest, target: &str) -> Result<Ret, Error> {
         return Ok(Ret::failed(why));
     };
     let mut options = vec!["-r".to_owned(), format!("{now}:{rev}")];
-    options.extend(trusting(args.trust, args.trust_failures.as_deref()));
+    options.extend(args.server.trusting());
     Ok(Ret::would(svn.run(
         "diff",
         cwd,
@@ -156,7 +138,7 @@ fn brought(svn: &Svn<'_>, args: &Latest, target: &str) -> Result<Ret, Error> {
     let (cwd, name) = path::split(target);
     let rev = args.rev.iter();
     let mut options: Vec<String> = rev.flat_map(|rev| ["-r".to_owned(), rev.clone()]).collect();
-    options.extend::<Vec<String>>(options!(args));
+    options.extend(args.server.options(args.force));
     match svn.revision(cwd, Some(target)) {
         Ok(before) => {
             let said = svn.run("update", cwd, &options, &[name.to_owned()])?;
@@ -185,19 +167,14 @@ fn export(cx: &Exec, args: Export) -> Result<Ret, Error> {
         return Ok(ret);
     }
     let (cwd, name) = path::split(target);
-    let svn = Svn {
-        cx,
-        user: args.user.clone(),
-        username: args.username.clone(),
-        password: args.password.clone(),
-    };
+    let svn = args.account.clone().svn(cx);
     let would = match Path::new(target).exists() {
         // Salt calls a list function here that its execution module does not have.
         true => format!("{target} exists and is set to be exported to."),
         false => format!("{target} doesn't exist and is set to be checked out."),
     };
     cx.apply(Ret::would(would), || {
-        let mut options: Vec<String> = options!(args);
+        let mut options = args.server.options(args.force);
         let rev = args.rev.as_deref().unwrap_or("HEAD");
         options.extend(["-r", rev].map(str::to_owned));
         let remote = args.name.as_str();

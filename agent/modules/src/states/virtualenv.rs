@@ -4,7 +4,7 @@ use std::path::Path;
 
 use python::path;
 use state::exec::Exec;
-use state::module::{Error, Given, Ret};
+use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::pip::{Pip, install};
@@ -16,6 +16,20 @@ state::state_module! {
 
     /// Make sure that a virtual environment exists, with the given packages.
     fn managed(Managed {
+        #[group] environment: Environment,
+        ..kwargs
+    });
+
+    /// The same as `virtualenv.managed`, under an old name.
+    fn manage(Manage {
+        #[group] environment: Environment,
+        ..kwargs
+    });
+}
+
+state::argument_group! {
+    /// The virtual environment and its packages.
+    pub(crate) struct Environment {
         /// The folder of the environment.
         name: String,
         /// The program that creates it, as in `virtualenv.create`.
@@ -78,26 +92,18 @@ state::state_module! {
         process_dependency_links: Value = false.into(),
         /// Packages that are not installed from wheels.
         no_binary: Value = Value::Null,
-        ..kwargs
-    });
-
-    /// The same as `virtualenv.managed`, under an old name.
-    fn manage(Manage {
-        /// The folder of the environment.
-        name: String,
-        ..kwargs
-    });
-}
-
-fn manage(cx: &Exec, args: Manage) -> Result<Ret, Error> {
-    let full = "virtualenv.managed";
-    let function = cx.state_function(full);
-    let function = function.ok_or_else(|| Error::not_available(full.into()))?;
-    let kwargs = args.kwargs.with("name", args.name);
-    function.invoke(full, cx, Given::new(Vec::new(), kwargs))
+    }
 }
 
 fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
+    made(cx, args.environment, args.kwargs)
+}
+
+fn manage(cx: &Exec, args: Manage) -> Result<Ret, Error> {
+    made(cx, args.environment, args.kwargs)
+}
+
+fn made(cx: &Exec, args: Environment, kwargs: Map) -> Result<Ret, Error> {
     let name = args.name.clone();
     if let Some(url) = args
         .requirements
@@ -129,7 +135,7 @@ fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
     cx.apply(Ret::would(would).changes(changes.clone()), || {
         let mut comment = "virtualenv exists";
         if !there || args.clear {
-            if let Some(problem) = create(cx, &args)? {
+            if let Some(problem) = create(cx, &args, &kwargs)? {
                 return Ok(Ret::failed(problem).changes(changes));
             }
             changes.insert("new", python_version(cx, &name)?);
@@ -148,7 +154,7 @@ fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
             });
         }
         if args.requirements.is_true() || args.pip_pkgs.is_true() {
-            return filled(cx, args, &pip, ret);
+            return filled(cx, args, kwargs, &pip, ret);
         }
         Ok(ret)
     })
@@ -162,7 +168,7 @@ fn python_version(cx: &Exec, folder: &str) -> Result<Value, Error> {
 }
 
 /// Creates the environment. Returns the output of the program if it failed.
-fn create(cx: &Exec, args: &Managed) -> Result<Option<String>, Error> {
+fn create(cx: &Exec, args: &Environment, more: &Map) -> Result<Option<String>, Error> {
     let kwargs = [
         ("venv_bin", args.venv_bin.clone()),
         ("system_site_packages", args.system_site_packages.clone()),
@@ -176,7 +182,7 @@ fn create(cx: &Exec, args: &Managed) -> Result<Option<String>, Error> {
         ("use_vt", args.use_vt.into()),
     ];
     let mut kwargs: Map = kwargs.into_iter().collect();
-    kwargs.update(args.kwargs.clone());
+    kwargs.update(more.clone());
     let done = cx.call_internal("virtualenv.create", vec![args.name.as_str().into()], kwargs)?;
     let text = |key| done.get(key).map(Value::to_text).unwrap_or_default();
     let failed = done.get("retcode") != Some(&0.into());
@@ -184,7 +190,7 @@ fn create(cx: &Exec, args: &Managed) -> Result<Option<String>, Error> {
 }
 
 /// Returns an error text if this version of pip does not support one of the arguments.
-fn unsupported(cx: &Exec, args: &Managed, pip: &Pip) -> Result<Option<String>, Error> {
+fn unsupported(cx: &Exec, args: &Environment, pip: &Pip) -> Result<Option<String>, Error> {
     if !args.use_wheel && !args.no_use_wheel && !args.no_binary.is_true() {
         return Ok(None);
     }
@@ -198,7 +204,7 @@ fn unsupported(cx: &Exec, args: &Managed, pip: &Pip) -> Result<Option<String>, E
 }
 
 /// Installs packages into the environment.
-fn filled(cx: &Exec, args: Managed, pip: &Pip, ret: Ret) -> Result<Ret, Error> {
+fn filled(cx: &Exec, args: Environment, more: Map, pip: &Pip, ret: Ret) -> Result<Ret, Error> {
     let user = args.user.as_str().map(str::to_owned);
     let pip = Pip {
         user,
@@ -241,7 +247,7 @@ fn filled(cx: &Exec, args: Managed, pip: &Pip, ret: Ret) -> Result<Ret, Error> {
         ("saltenv", cx.saltenv.as_str().into()),
     ];
     let mut kwargs: Map = kwargs.into_iter().collect();
-    kwargs.update(args.kwargs);
+    kwargs.update(more);
     let done = cx.call_internal("pip.install", Vec::new(), kwargs)?;
     let text = |key| done.get(key).map(Value::to_text).unwrap_or_default();
     let after = pip.freeze(cx)?;

@@ -13,7 +13,7 @@ use crate::exec::Exec;
 use crate::keys;
 use crate::low::Low;
 use crate::matcher;
-use crate::module::{Error, Function, Given, Ret};
+use crate::module::{Error, Extra, Function, Given, Ret};
 use crate::resume::Policy;
 use crate::umask::Umask;
 
@@ -224,7 +224,9 @@ fn invoked(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> 
         "Executing state {full} for [{}]",
         low.name.trim()
     ));
-    let mut kwargs = low.arguments(|key| function.declares(key));
+    // As in Salt, a function that accepts any keywords gets its name among them.
+    let takes_name = function.extra == Extra::Accept;
+    let mut kwargs = low.arguments(|key| function.declares(key) || (takes_name && key == "name"));
     slots::fill(cx, &mut kwargs)?;
     let reboot = boot::awaited(cx, low).filter(|_| !function.declares("reboot"));
     match reboot {

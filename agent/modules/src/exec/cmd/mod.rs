@@ -1,6 +1,7 @@
 //! The `cmd` execution module: runs commands.
 
 mod chroot;
+mod options;
 mod script;
 pub(super) mod shell_info;
 
@@ -11,38 +12,26 @@ use value::glob::fnmatch;
 use value::log::{self, Level};
 use value::{Map, Value};
 
+use options::{
+    ChrootOptions, ChrootStart, OutputOptions, PowershellOptions, RetcodeOptions, RunAllOptions,
+    RunBgOptions, RunOptions, ScriptOptions, ScriptRetcodeOptions, ShellOptions, merged,
+};
+
 pub(crate) use chroot::run_chroot_with;
+pub(crate) use options::Success;
 pub(crate) use script::{rendered, script_with};
 
 state::exec_module! {
     /// Run commands on this machine.
     ///
-    /// In addition to the arguments of each function, all functions accept: `clean_env`,
-    /// `prepend_path`, `template`, `rstrip`, `umask`, `timeout`, `output_encoding`,
-    /// `output_loglevel`, `hide_output`, `reset_system_locale`, `ignore_retcode`, `saltenv`,
-    /// `use_vt`, `bg`, `success_retcodes`, `success_stdout`, `success_stderr`,
-    /// `stdin_raw_newlines`.
+    /// All functions also accept `stdin_raw_newlines`, and the options of the others by name.
     mod cmd;
 
     /// Run a command and return its output, including its error output.
     fn run(Run {
         /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
-        /// The directory to run it in. The default is the home directory of the user.
-        cwd: Value = Value::Null,
-        /// The text for its standard input.
-        stdin: Value = Value::Null,
-        /// The user to run it as.
-        runas: Value = Value::Null,
-        /// The group to run it as.
-        group: Value = Value::Null,
-        /// The shell to run it with.
-        shell: Value = Value::Null,
-        /// True to run it in a shell. The default is true for a call from the command line, and
-        /// false for a call from a template or another function.
-        python_shell: Value = Value::Null,
-        /// Variables to add to its environment.
-        env: Value = Value::Null,
+        #[group] options: RunOptions,
         ..kwargs
     });
 
@@ -50,18 +39,7 @@ state::exec_module! {
     fn shell(Shell {
         /// The command line.
         cmd: Value,
-        /// The directory to run it in. The default is the home directory of the user.
-        cwd: Value = Value::Null,
-        /// The text for its standard input.
-        stdin: Value = Value::Null,
-        /// The user to run it as.
-        runas: Value = Value::Null,
-        /// The group to run it as.
-        group: Value = Value::Null,
-        /// The shell to run it with.
-        shell: Value = Value::Null,
-        /// Variables to add to its environment.
-        env: Value = Value::Null,
+        #[group] options: ShellOptions,
         ..kwargs
     });
 
@@ -69,21 +47,7 @@ state::exec_module! {
     fn run_stdout(RunStdout {
         /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
-        /// The directory to run it in. The default is the home directory of the user.
-        cwd: Value = Value::Null,
-        /// The text for its standard input.
-        stdin: Value = Value::Null,
-        /// The user to run it as.
-        runas: Value = Value::Null,
-        /// The group to run it as.
-        group: Value = Value::Null,
-        /// The shell to run it with.
-        shell: Value = Value::Null,
-        /// True to run it in a shell. The default is true for a call from the command line, and
-        /// false for a call from a template or another function.
-        python_shell: Value = Value::Null,
-        /// Variables to add to its environment.
-        env: Value = Value::Null,
+        #[group] options: OutputOptions,
         ..kwargs
     });
 
@@ -91,21 +55,7 @@ state::exec_module! {
     fn run_stderr(RunStderr {
         /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
-        /// The directory to run it in. The default is the home directory of the user.
-        cwd: Value = Value::Null,
-        /// The text for its standard input.
-        stdin: Value = Value::Null,
-        /// The user to run it as.
-        runas: Value = Value::Null,
-        /// The group to run it as.
-        group: Value = Value::Null,
-        /// The shell to run it with.
-        shell: Value = Value::Null,
-        /// True to run it in a shell. The default is true for a call from the command line, and
-        /// false for a call from a template or another function.
-        python_shell: Value = Value::Null,
-        /// Variables to add to its environment.
-        env: Value = Value::Null,
+        #[group] options: OutputOptions,
         ..kwargs
     });
 
@@ -113,21 +63,7 @@ state::exec_module! {
     fn run_all(RunAll {
         /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
-        /// The directory to run it in. The default is the home directory of the user.
-        cwd: Value = Value::Null,
-        /// The text for its standard input.
-        stdin: Value = Value::Null,
-        /// The user to run it as.
-        runas: Value = Value::Null,
-        /// The group to run it as.
-        group: Value = Value::Null,
-        /// The shell to run it with.
-        shell: Value = Value::Null,
-        /// True to run it in a shell. The default is true for a call from the command line, and
-        /// false for a call from a template or another function.
-        python_shell: Value = Value::Null,
-        /// Variables to add to its environment.
-        env: Value = Value::Null,
+        #[group] options: RunAllOptions,
         ..kwargs
     });
 
@@ -135,21 +71,7 @@ state::exec_module! {
     fn retcode(Retcode {
         /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
-        /// The directory to run it in. The default is the home directory of the user.
-        cwd: Value = Value::Null,
-        /// The text for its standard input.
-        stdin: Value = Value::Null,
-        /// The user to run it as.
-        runas: Value = Value::Null,
-        /// The group to run it as.
-        group: Value = Value::Null,
-        /// The shell to run it with.
-        shell: Value = Value::Null,
-        /// True to run it in a shell. The default is true for a call from the command line, and
-        /// false for a call from a template or another function.
-        python_shell: Value = Value::Null,
-        /// Variables to add to its environment.
-        env: Value = Value::Null,
+        #[group] options: RetcodeOptions,
         ..kwargs
     });
 
@@ -157,19 +79,7 @@ state::exec_module! {
     fn run_bg(RunBg {
         /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
-        /// The directory to run it in. The default is the home directory of the user.
-        cwd: Value = Value::Null,
-        /// The user to run it as.
-        runas: Value = Value::Null,
-        /// The group to run it as.
-        group: Value = Value::Null,
-        /// The shell to run it with.
-        shell: Value = Value::Null,
-        /// True to run it in a shell. The default is true for a call from the command line, and
-        /// false for a call from a template or another function.
-        python_shell: Value = Value::Null,
-        /// Variables to add to its environment.
-        env: Value = Value::Null,
+        #[group] options: RunBgOptions,
         ..kwargs
     });
 
@@ -179,23 +89,7 @@ state::exec_module! {
         source: String,
         /// The arguments of the script: a line or a list.
         args: Value = Value::Null,
-        /// The directory to run it in. The default is the home directory of the user.
-        cwd: Value = Value::Null,
-        /// The text for its standard input.
-        stdin: Value = Value::Null,
-        /// The user to run it as.
-        runas: Value = Value::Null,
-        /// The group to run it as.
-        group: Value = Value::Null,
-        /// The shell to run it with.
-        shell: Value = Value::Null,
-        /// True to run it in a shell. The default is true for a call from the command line, and
-        /// false for a call from a template or another function.
-        python_shell: Value = Value::Null,
-        /// Variables to add to its environment.
-        env: Value = Value::Null,
-        /// The template engine that renders the script, such as `jinja`.
-        template: Value = Value::Null,
+        #[group] options: ScriptOptions,
         ..kwargs
     });
 
@@ -205,23 +99,7 @@ state::exec_module! {
         source: String,
         /// The arguments of the script: a line or a list.
         args: Value = Value::Null,
-        /// The directory to run it in. The default is the home directory of the user.
-        cwd: Value = Value::Null,
-        /// The text for its standard input.
-        stdin: Value = Value::Null,
-        /// The user to run it as.
-        runas: Value = Value::Null,
-        /// The group to run it as.
-        group: Value = Value::Null,
-        /// The shell to run it with.
-        shell: Value = Value::Null,
-        /// True to run it in a shell. The default is true for a call from the command line, and
-        /// false for a call from a template or another function.
-        python_shell: Value = Value::Null,
-        /// Variables to add to its environment.
-        env: Value = Value::Null,
-        /// The template engine that renders the script.
-        template: Value = "jinja".into(),
+        #[group] options: ScriptRetcodeOptions,
         ..kwargs
     });
 
@@ -258,22 +136,10 @@ state::exec_module! {
         root: String,
         /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
-        /// The directory to run it in. The default is the home directory of the user.
-        cwd: Value = Value::Null,
-        /// The text for its standard input.
-        stdin: Value = Value::Null,
-        /// The user to run it as.
-        runas: Value = Value::Null,
-        /// The group to run it as.
-        group: Value = Value::Null,
-        /// The shell to run it with.
-        shell: Value = Value::Null,
-        /// True to run it in a shell, which is the default.
-        python_shell: Value = true.into(),
+        #[group] start: ChrootStart,
         /// The folders of this machine to bind-mount in the root directory.
-        binds: Vec<String> = Vec::new(),
-        /// Variables to add to its environment.
-        env: Value = Value::Null,
+        binds: Option<Vec<String>> = None,
+        #[group] options: ChrootOptions,
         ..kwargs
     });
 
@@ -310,63 +176,21 @@ state::exec_module! {
     fn powershell(Powershell {
         /// The command.
         cmd: Value,
+        #[group] options: PowershellOptions,
         ..kwargs
     });
 }
 
-/// The names of the options that functions declare, in the order of the values for [`options`].
-const DECLARED: [&str; 7] = [
-    "cwd",
-    "stdin",
-    "runas",
-    "group",
-    "shell",
-    "python_shell",
-    "env",
-];
-
-/// Merges declared and other options into one dictionary, as [`Process::of`] reads them.
-fn options(declared: [Value; 7], mut kwargs: Map) -> Map {
-    for (name, value) in DECLARED.iter().zip(declared) {
-        if !value.is_null() {
-            kwargs.insert(*name, value);
-        }
-    }
-    kwargs
-}
-
 fn run(cx: &Exec, args: Run) -> Result<Value, Error> {
-    run_with(
-        cx,
-        &args.cmd,
-        options(
-            [
-                args.cwd,
-                args.stdin,
-                args.runas,
-                args.group,
-                args.shell,
-                args.python_shell,
-                args.env,
-            ],
-            args.kwargs,
-        ),
-    )
+    run_with(cx, &args.cmd, merged(args.kwargs, [args.options.0]))
 }
 
 fn shell(cx: &Exec, args: Shell) -> Result<Value, Error> {
-    let given = args.kwargs.get("python_shell").cloned().unwrap_or_default();
-    let python_shell = if given.is_null() { true.into() } else { given };
-    let declared = [
-        args.cwd,
-        args.stdin,
-        args.runas,
-        args.group,
-        args.shell,
-        python_shell,
-        args.env,
-    ];
-    run_with(cx, &args.cmd, options(declared, args.kwargs))
+    let mut options = merged(args.kwargs, [args.options.0]);
+    if options.get("python_shell").is_none_or(Value::is_null) {
+        options.insert("python_shell", true);
+    }
+    run_with(cx, &args.cmd, options)
 }
 
 fn run_with(cx: &Exec, cmd: &Value, options: Map) -> Result<Value, Error> {
@@ -417,57 +241,20 @@ fn hidden(options: &Map) -> bool {
 }
 
 fn run_stdout(cx: &Exec, args: RunStdout) -> Result<Value, Error> {
-    let options = options(
-        [
-            args.cwd,
-            args.stdin,
-            args.runas,
-            args.group,
-            args.shell,
-            args.python_shell,
-            args.env,
-        ],
-        args.kwargs,
-    );
+    let options = merged(args.kwargs, [args.options.0]);
     let (_, output) = execute(cx, &args.cmd, &options, Stderr::Apart)?;
     Ok(shown(&options, &output.stdout))
 }
 
 fn run_stderr(cx: &Exec, args: RunStderr) -> Result<Value, Error> {
-    let options = options(
-        [
-            args.cwd,
-            args.stdin,
-            args.runas,
-            args.group,
-            args.shell,
-            args.python_shell,
-            args.env,
-        ],
-        args.kwargs,
-    );
+    let options = merged(args.kwargs, [args.options.0]);
     let (_, output) = execute(cx, &args.cmd, &options, Stderr::Apart)?;
     Ok(shown(&options, &output.stderr))
 }
 
 fn run_all(cx: &Exec, args: RunAll) -> Result<Value, Error> {
-    run_all_with(
-        cx,
-        &args.cmd,
-        &options(
-            [
-                args.cwd,
-                args.stdin,
-                args.runas,
-                args.group,
-                args.shell,
-                args.python_shell,
-                args.env,
-            ],
-            args.kwargs,
-        ),
-    )
-    .map(Value::from)
+    let options = merged(args.kwargs, [args.options.0]);
+    run_all_with(cx, &args.cmd, &options).map(Value::from)
 }
 
 /// Runs `cmd.run_all` with its options in a dictionary.
@@ -495,38 +282,14 @@ fn hide(options: &Map, mut result: Map) -> Map {
 }
 
 fn retcode(cx: &Exec, args: Retcode) -> Result<Value, Error> {
-    let (_, output) = execute(
-        cx,
-        &args.cmd,
-        &options(
-            [
-                args.cwd,
-                args.stdin,
-                args.runas,
-                args.group,
-                args.shell,
-                args.python_shell,
-                args.env,
-            ],
-            args.kwargs,
-        ),
-        Stderr::Merged,
-    )?;
+    let options = merged(args.kwargs, [args.options.0]);
+    let (_, output) = execute(cx, &args.cmd, &options, Stderr::Merged)?;
     Ok(output.retcode.into())
 }
 
 fn run_bg(cx: &Exec, args: RunBg) -> Result<Value, Error> {
-    let kwargs = args.kwargs.with("bg", true);
-    let declared = [
-        args.cwd,
-        Value::Null,
-        args.runas,
-        args.group,
-        args.shell,
-        args.python_shell,
-        args.env,
-    ];
-    let (_, output) = execute(cx, &args.cmd, &options(declared, kwargs), Stderr::Apart)?;
+    let options = merged(args.kwargs.with("bg", true), [args.options.0]);
+    let (_, output) = execute(cx, &args.cmd, &options, Stderr::Apart)?;
     Ok(Map::new().with("pid", output.pid).into())
 }
 
@@ -603,33 +366,13 @@ fn check_available(cx: &Exec, process: &Process, options: &Map) -> Result<(), Er
 }
 
 fn script(cx: &Exec, args: Script) -> Result<Value, Error> {
-    let (source, words) = (args.source, args.args);
-    let kwargs = args.kwargs.with("template", args.template);
-    let declared = [
-        args.cwd,
-        args.stdin,
-        args.runas,
-        args.group,
-        args.shell,
-        args.python_shell,
-        args.env,
-    ];
-    script_with(cx, &source, &words, &options(declared, kwargs)).map(Value::from)
+    let options = merged(args.kwargs, [args.options.0]);
+    script_with(cx, &args.source, &args.args, &options).map(Value::from)
 }
 
 fn script_retcode(cx: &Exec, args: ScriptRetcode) -> Result<Value, Error> {
-    let (source, words) = (args.source, args.args);
-    let kwargs = args.kwargs.with("template", args.template);
-    let declared = [
-        args.cwd,
-        args.stdin,
-        args.runas,
-        args.group,
-        args.shell,
-        args.python_shell,
-        args.env,
-    ];
-    let result = script_with(cx, &source, &words, &options(declared, kwargs))?;
+    let options = merged(args.kwargs, [args.options.0]);
+    let result = script_with(cx, &args.source, &args.args, &options)?;
     Ok(result.get("retcode").cloned().unwrap_or_default())
 }
 
@@ -645,26 +388,9 @@ fn exec_code_all(cx: &Exec, args: ExecCodeAll) -> Result<Value, Error> {
 }
 
 fn run_chroot(cx: &Exec, args: RunChroot) -> Result<Value, Error> {
-    let (root, cmd, binds) = (args.root, args.cmd, args.binds);
-    run_chroot_with(
-        cx,
-        &root,
-        &cmd,
-        &binds,
-        options(
-            [
-                args.cwd,
-                args.stdin,
-                args.runas,
-                args.group,
-                args.shell,
-                args.python_shell,
-                args.env,
-            ],
-            args.kwargs,
-        ),
-    )
-    .map(Value::from)
+    let options = merged(args.kwargs, [args.start.0, args.options.0]);
+    let binds = args.binds.unwrap_or_default();
+    run_chroot_with(cx, &args.root, &args.cmd, &binds, options).map(Value::from)
 }
 
 fn which(_cx: &Exec, args: Which) -> Result<Value, Error> {

@@ -2,14 +2,16 @@
 //! its desired contents.
 
 use machine::fs;
-use python::difflib;
+use python::{difflib, encoding};
 use state::exec::Exec;
-use state::module::{Error, Ret};
+use state::module::{Error, Given, Ret};
 use value::{Map, Value};
 
 use super::managed::{self as work, Found, Ignore, Request};
+use super::perms::Selinux;
 use super::source as sums;
 use super::stat::normalized;
+use crate::exec::gpg::verify::{Signers, SigningKeys};
 use crate::fileserver::fetch::{self, How};
 
 state::exec_module! {
@@ -35,12 +37,7 @@ state::exec_module! {
         source_hash_file1: Option<String> = None,
         /// The hash of the second file.
         source_hash_file2: Option<String> = None,
-        /// True to ignore the order of the lines.
-        ignore_ordering: bool = false,
-        /// True to ignore white space around lines.
-        ignore_whitespace: bool = false,
-        /// The comment characters. The rest of a line after one of them is ignored.
-        ignore_comment_characters: Value = Value::Null,
+        #[group] ignore: Ignore,
     });
 
     /// Return the changes that `file.managed` would make to a file, as a dictionary.
@@ -75,6 +72,14 @@ state::exec_module! {
         skip_verify: bool = false,
         /// True to use the mode of the source.
         keep_mode: bool = false,
+        #[group] selinux: Selinux,
+        /// True to verify the TLS certificate of the server.
+        verify_ssl: bool = true,
+        /// True to follow a symbolic link and compare its target.
+        follow_symlinks: bool = false,
+        #[group] ignore: Ignore,
+        /// True to return a diff for a new file.
+        new_file_diff: bool = false,
         ..kwargs
     });
 
@@ -108,6 +113,9 @@ state::exec_module! {
         contents: Option<String> = None,
         /// True to accept a remote source without a hash.
         skip_verify: bool = false,
+        #[group] selinux: Selinux,
+        /// True to follow a symbolic link and compare its target.
+        follow_symlinks: bool = false,
         ..kwargs
     });
 
@@ -152,8 +160,38 @@ state::exec_module! {
         skip_verify: bool = false,
         /// True to use the mode of the source.
         keep_mode: bool = false,
+        /// The encoding of the contents.
+        encoding: Option<String> = None,
+        /// The handling of characters that the encoding does not have.
+        encoding_errors: String = "strict".into(),
+        #[group] selinux: Selinux,
+        /// True to verify the TLS certificate of the server.
+        verify_ssl: bool = true,
+        /// True to fetch a source from the web again when its ETag has changed.
+        use_etag: bool = false,
+        /// A signature of the source: its address, or `True` if it is in the file itself.
+        signature: Value = Value::Null,
+        /// Accepted for Salt's sake: the hash in `source_sum` was verified beforehand.
+        source_hash_sig: Value = Value::Null,
+        #[group] keys: SigningKeys,
+        #[group] ignore: Ignore,
+        /// True to return a diff for a new file.
+        new_file_diff: bool = false,
+        /// The execution module that verifies signatures.
+        sig_backend: String = "gpg".into(),
         ..kwargs
     });
+}
+
+state::argument_group! {
+    /// The verification of a source from the web. Salt's functions pass it on among the keywords.
+    pub(crate) struct Verification {
+        /// True to fetch the source again when its ETag has changed.
+        use_etag: bool = false,
+        /// A signature of the file of hashes: its address, or `True` if it is in the file itself.
+        source_hash_sig: Value = Value::Null,
+        #[group] signers: Signers,
+    }
 }
 
 fn get_diff(cx: &Exec, args: GetDiff) -> Result<Value, Error> {
@@ -177,11 +215,6 @@ fn get_diff(cx: &Exec, args: GetDiff) -> Result<Value, Error> {
     };
     let (from, old) = fetched(&args.file1, args.source_hash_file1.as_deref())?;
     let (to, new) = fetched(&args.file2, args.source_hash_file2.as_deref())?;
-    let ignore = Ignore {
-        ordering: args.ignore_ordering,
-        whitespace: args.ignore_whitespace,
-        comment_characters: args.ignore_comment_characters,
-    };
     let shown = if old == new {
         String::new()
     } else if args.template && cx.opts().flag("obfuscate_templates") {
@@ -193,14 +226,16 @@ fn get_diff(cx: &Exec, args: GetDiff) -> Result<Value, Error> {
     } else {
         difflib::of_files(&old, &new)
     };
-    if ignore.any() {
-        let counts = work::counts(&ignore, &old, &new);
+    if args.ignore.any() {
+        let counts = work::counts(&args.ignore, &old, &new);
         return Ok(Value::list([counts.into(), shown.into()]));
     }
     Ok(shown.into())
 }
 
 fn check_managed_changes(cx: &Exec, args: CheckManagedChanges) -> Result<Value, Error> {
+    args.selinux.refuse()?;
+    let (verification, extra) = Given::group_from::<Verification>(args.kwargs)?;
     let (source, source_hash) = sums::first(cx, &args.source, &args.source_hash, &args.saltenv)?;
     let request = Request {
         name: args.name,
@@ -211,7 +246,7 @@ fn check_managed_changes(cx: &Exec, args: CheckManagedChanges) -> Result<Value, 
         template: args.template,
         context: args.context,
         defaults: args.defaults,
-        extra: args.kwargs,
+        extra,
         saltenv: args.saltenv,
         user: args.user,
         group: args.group,
@@ -219,7 +254,14 @@ fn check_managed_changes(cx: &Exec, args: CheckManagedChanges) -> Result<Value, 
         attrs: args.attrs,
         keep_mode: args.keep_mode,
         skip_verify: args.skip_verify,
+        use_etag: verification.use_etag,
+        no_verify_ssl: !args.verify_ssl,
+        signatures: [Value::Null, verification.source_hash_sig],
+        signers: verification.signers,
         show_changes: true,
+        follow: args.follow_symlinks,
+        new_file_diff: args.new_file_diff,
+        ignore: args.ignore,
         ..Request::default()
     };
     Ok(match work::changes(cx, &request) {
@@ -228,8 +270,10 @@ fn check_managed_changes(cx: &Exec, args: CheckManagedChanges) -> Result<Value, 
     })
 }
 
-fn check_managed(cx: &Exec, args: CheckManaged) -> Result<Value, Error> {
+fn check_managed(cx: &Exec, mut args: CheckManaged) -> Result<Value, Error> {
     let name = args.name.clone();
+    let verify_ssl = args.kwargs.remove("verify_ssl");
+    let (ignore, kwargs) = Given::group_from(args.kwargs)?;
     let args = CheckManagedChanges {
         name: args.name,
         source: args.source,
@@ -246,7 +290,12 @@ fn check_managed(cx: &Exec, args: CheckManaged) -> Result<Value, Error> {
         contents: args.contents,
         skip_verify: args.skip_verify,
         keep_mode: false,
-        kwargs: args.kwargs,
+        selinux: args.selinux,
+        verify_ssl: verify_ssl.is_none_or(|verify| verify.is_true()),
+        follow_symlinks: args.follow_symlinks,
+        ignore,
+        new_file_diff: false,
+        kwargs,
     };
     let changes = check_managed_changes(cx, args)?;
     let Some(changes) = changes.as_map() else {
@@ -264,10 +313,17 @@ fn check_managed(cx: &Exec, args: CheckManaged) -> Result<Value, Error> {
 }
 
 fn manage_file(cx: &Exec, args: ManageFile) -> Result<Value, Error> {
+    args.selinux.refuse()?;
+    let contents = match (args.contents, &args.encoding) {
+        (Some(text), Some(encoding)) => {
+            Some(encoding::encoded(&text, encoding, &args.encoding_errors)?)
+        }
+        (contents, _) => contents.map(String::into_bytes),
+    };
     let request = Request {
         name: python::path::expanduser(&args.name),
         source: args.source.filter(|url| !url.is_empty()),
-        contents: args.contents.map(String::into_bytes),
+        contents,
         saltenv: args.saltenv,
         user: args.user,
         group: args.group,
@@ -280,6 +336,15 @@ fn manage_file(cx: &Exec, args: ManageFile) -> Result<Value, Error> {
         dir_mode: args.dir_mode,
         show_changes: args.show_changes,
         follow: args.follow_symlinks,
+        use_etag: args.use_etag,
+        no_verify_ssl: !args.verify_ssl,
+        signatures: [args.signature, args.source_hash_sig],
+        signers: Signers {
+            keys: args.keys,
+            sig_backend: args.sig_backend,
+        },
+        new_file_diff: args.new_file_diff,
+        ignore: args.ignore,
         ..Request::default()
     };
     let text = |key: &str| args.source_sum.get(key).map(Value::to_text);
@@ -303,4 +368,46 @@ fn manage_file(cx: &Exec, args: ManageFile) -> Result<Value, Error> {
         .with("comment", ret.comment)
         .with("result", ret.result)
         .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{exec, json};
+
+    #[test]
+    fn a_managed_file_is_written_only_with_its_signature() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let (file, source) = (path("file"), path("source"));
+        std::fs::write(&source, "text").unwrap();
+        let call = |more: &str| {
+            let null = Value::Null;
+            let sum = Value::from(Map::new());
+            let args = vec![
+                file.as_str().into(),
+                source.as_str().into(),
+                null.clone(),
+                source.as_str().into(),
+                sum,
+                null.clone(),
+                null.clone(),
+                null.clone(),
+                null.clone(),
+                "base".into(),
+                null,
+            ];
+            exec().call("file.manage_file", args, json(more))
+        };
+        let keys = path("keys");
+        let unsigned = format!(r#"{{"signature": true, "gnupghome": "{keys}"}}"#);
+        let unsigned = call(&unsigned).unwrap();
+        assert_eq!(unsigned.get("result"), Some(&Value::Bool(false)));
+        let context = call(r#"{"setype": "etc_t"}"#).unwrap_err().to_string();
+        assert!(context.starts_with("SELinux contexts cannot"), "{context}");
+        assert!(!std::path::Path::new(&file).exists());
+        let written = call("{}").unwrap();
+        assert_eq!(written.get("result"), Some(&Value::Bool(true)));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "text");
+    }
 }

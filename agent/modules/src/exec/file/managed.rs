@@ -20,26 +20,37 @@ use crate::exec::gpg::verify::{Signed, Signers};
 use crate::fileserver::fetch::{self, How, Url, redacted};
 use crate::fileserver::template;
 
-/// The differences of a managed file that do not count as changes for its requisites.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Ignore {
-    /// True to ignore the order of the lines.
-    pub(crate) ordering: bool,
-    /// True to ignore white space around lines.
-    pub(crate) whitespace: bool,
-    /// The comment characters. The rest of a line after one of them is ignored.
-    pub(crate) comment_characters: Value,
+state::argument_group! {
+    /// The differences of a managed file that do not count as changes for its requisites.
+    pub(crate) struct Ignore {
+        /// True to ignore the order of the lines.
+        ignore_ordering: bool = false,
+        /// True to ignore white space around lines.
+        ignore_whitespace: bool = false,
+        /// The comment characters. The rest of a line after one of them is ignored.
+        ignore_comment_characters: Value = Value::Null,
+    }
+}
+
+impl Default for Ignore {
+    fn default() -> Self {
+        Self {
+            ignore_ordering: false,
+            ignore_whitespace: false,
+            ignore_comment_characters: Value::Null,
+        }
+    }
 }
 
 impl Ignore {
     /// Returns true if any difference is ignored.
     pub(crate) fn any(&self) -> bool {
-        self.ordering || self.whitespace || self.comment_characters.is_true()
+        self.ignore_ordering || self.ignore_whitespace || self.ignore_comment_characters.is_true()
     }
 
     /// Returns true if a diff contains a change that is not ignored.
     fn counts(&self, diff: &str) -> bool {
-        let comments: Vec<String> = self.comment_characters.texts();
+        let comments: Vec<String> = self.ignore_comment_characters.texts();
         let (mut added, mut removed) = (Vec::new(), Vec::new());
         for line in diff.split_inclusive('\n') {
             if line.starts_with("+++") || line.starts_with("---") {
@@ -58,7 +69,11 @@ impl Ignore {
                     .split_once(comment.as_str())
                     .map_or(rest, |(before, _)| before);
             }
-            let rest = if self.whitespace { rest.trim() } else { rest };
+            let rest = if self.ignore_whitespace {
+                rest.trim()
+            } else {
+                rest
+            };
             if !rest.is_empty() {
                 side.push(rest.to_owned());
             }

@@ -69,14 +69,7 @@ state::exec_module! {
         attrs: Option<String> = None,
         /// True to follow a symbolic link and change its target.
         follow_symlinks: bool = false,
-        /// The SELinux user. Not supported by this function.
-        seuser: Value = Value::Null,
-        /// The SELinux role. Not supported by this function.
-        serole: Value = Value::Null,
-        /// The SELinux type. Not supported by this function.
-        setype: Value = Value::Null,
-        /// The SELinux range. Not supported by this function.
-        serange: Value = Value::Null,
+        #[group] selinux: Selinux,
     });
 
     /// Return the attributes of a file on an ext file system.
@@ -90,6 +83,31 @@ state::exec_module! {
         *files,
         ..kwargs
     });
+}
+
+state::argument_group! {
+    /// The SELinux context of a file, which this module cannot set.
+    pub(crate) struct Selinux {
+        /// The SELinux user. Not supported by this function.
+        seuser: Value = Value::Null,
+        /// The SELinux role. Not supported by this function.
+        serole: Value = Value::Null,
+        /// The SELinux type. Not supported by this function.
+        setype: Value = Value::Null,
+        /// The SELinux range. Not supported by this function.
+        serange: Value = Value::Null,
+    }
+}
+
+impl Selinux {
+    /// Returns an error if there is a context.
+    pub(crate) fn refuse(&self) -> Result<(), Error> {
+        let parts = [&self.seuser, &self.serole, &self.setype, &self.serange];
+        if parts.iter().any(|part| part.is_true()) {
+            return Err(SELINUX.into());
+        }
+        Ok(())
+    }
 }
 
 /// The desired owner and mode of a file. A value that is null or `None` is not changed.
@@ -425,12 +443,7 @@ fn change_owner(
 }
 
 fn check_perms(cx: &Exec, args: CheckPerms) -> Result<Value, Error> {
-    if [&args.seuser, &args.serole, &args.setype, &args.serange]
-        .iter()
-        .any(|value| value.is_true())
-    {
-        return Err(SELINUX.into());
-    }
+    args.selinux.refuse()?;
     let mut ret = Ret::ok("");
     if let Some(given) = args.ret.as_map().filter(|given| !given.is_empty()) {
         ret.comment = given.get("comment").map(Value::to_text).unwrap_or_default();

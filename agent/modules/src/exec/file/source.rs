@@ -7,7 +7,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use crate::exec::gpg::verify::{Signed, signers};
+use crate::exec::gpg::verify::{Signed, Signers};
 use crate::fileserver::fetch;
 use crate::fileserver::fetch::{How, Url, redacted};
 
@@ -42,16 +42,7 @@ state::exec_module! {
         /// The signature of the hash file: True if the file itself contains it, or the URL of the
         /// signature.
         source_hash_sig: Value = Value::Null,
-        /// The fingerprints of the keys of which at least one must have signed.
-        signed_by_any: Value = Value::Null,
-        /// The fingerprints of the keys of which all must have signed.
-        signed_by_all: Value = Value::Null,
-        /// The path of the keyring with the public keys.
-        keyring: Value = Value::Null,
-        /// The path of the GnuPG home folder.
-        gnupghome: Value = Value::Null,
-        /// The execution module that verifies signatures.
-        sig_backend: String = "gpg".into(),
+        #[group] signers: Signers,
     });
 
     /// Find a hash in a hash file.
@@ -329,7 +320,6 @@ fn source_list(cx: &Exec, args: SourceList) -> Result<Value, Error> {
 }
 
 fn get_source_sum(cx: &Exec, args: GetSourceSum) -> Result<Value, Error> {
-    let by = signers!(args);
     let asked = Asked {
         file_name: &args.file_name,
         source: &args.source,
@@ -337,7 +327,7 @@ fn get_source_sum(cx: &Exec, args: GetSourceSum) -> Result<Value, Error> {
         name: args.source_hash_name.as_deref(),
         saltenv: &args.saltenv,
         verify_ssl: args.verify_ssl,
-        signed: Signed::by(&args.source_hash_sig, &by),
+        signed: Signed::by(&args.source_hash_sig, &args.signers),
     };
     let found = sum(cx, asked)?;
     Ok(found.shown().into())

@@ -5,7 +5,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use super::{Common, Git, line, list_of, plain};
+use super::{Caller, Git, line, list_of, plain, refuse_others};
 
 state::exec_module! {
     /// The configuration of git.
@@ -18,6 +18,7 @@ state::exec_module! {
         key: String,
         /// The path of the repository.
         cwd: Option<String> = None,
+        #[group] caller: Caller,
         ..kwargs
     });
 
@@ -29,6 +30,7 @@ state::exec_module! {
         value_regex: Option<String> = None,
         /// The path of the repository.
         cwd: Option<String> = None,
+        #[group] caller: Caller,
         ..kwargs
     });
 
@@ -40,6 +42,7 @@ state::exec_module! {
         value_regex: Option<String> = None,
         /// The path of the repository.
         cwd: Option<String> = None,
+        #[group] caller: Caller,
         ..kwargs
     });
 
@@ -53,6 +56,7 @@ state::exec_module! {
         multivar: Value = Value::Null,
         /// The path of the repository.
         cwd: Option<String> = None,
+        #[group] caller: Caller,
         ..kwargs
     });
 
@@ -64,6 +68,7 @@ state::exec_module! {
         value_regex: Option<String> = None,
         /// The path of the repository.
         cwd: Option<String> = None,
+        #[group] caller: Caller,
         ..kwargs
     });
 }
@@ -75,24 +80,26 @@ pub(crate) struct Config<'a> {
 }
 
 impl<'a> Config<'a> {
-    /// Returns the configuration that the arguments select. `known` holds the names of further
-    /// arguments that the function accepts.
-    pub(crate) fn of(
+    /// Returns the configuration of a repository, or that of the user.
+    pub(crate) fn new(git: Git<'a>, global: bool) -> Self {
+        let place = if global { "--global" } else { "--local" };
+        Self { git, place }
+    }
+
+    /// Returns the configuration that the arguments of an execution function select.
+    fn from_args(
         cx: &'a Exec,
         cwd: Option<&str>,
-        kwargs: &Map,
-        known: &[&str],
+        caller: Caller,
+        mut kwargs: Map,
     ) -> Result<Self, Error> {
-        let known: Vec<&str> = known.iter().copied().chain(["global"]).collect();
-        let global = kwargs.get("global").is_some_and(Value::is_true);
+        let global = taken(&mut kwargs, "global");
+        refuse_others(&kwargs)?;
         if cwd.is_none() && !global {
             return Err("'cwd' argument required unless global=True".into());
         }
-        let git = Common::of(cx, cwd, kwargs, &known)?.git;
-        Ok(Self {
-            git,
-            place: if global { "--global" } else { "--local" },
-        })
+        let git = caller.user.git(cx, cwd, caller.output_encoding);
+        Ok(Self::new(git, global))
     }
 
     fn asked(&self, words: &[&str]) -> Result<Output, Error> {
@@ -177,12 +184,18 @@ impl<'a> Config<'a> {
     }
 }
 
-fn config_get(cx: &Exec, args: ConfigGet) -> Result<Value, Error> {
-    let config = Config::of(cx, args.cwd.as_deref(), &args.kwargs, &["all"])?;
+/// Takes a switch from the keywords.
+fn taken(kwargs: &mut Map, name: &str) -> bool {
+    kwargs.remove(name).is_some_and(|value| value.is_true())
+}
+
+fn config_get(cx: &Exec, mut args: ConfigGet) -> Result<Value, Error> {
+    let all = taken(&mut args.kwargs, "all");
+    let config = Config::from_args(cx, args.cwd.as_deref(), args.caller, args.kwargs)?;
     let Some(mut values) = config.values(&args.key)? else {
         return Ok(Value::Null);
     };
-    Ok(if args.kwargs.get("all").is_some_and(Value::is_true) {
+    Ok(if all {
         values.into()
     } else {
         values.pop().unwrap_or_default().into()
@@ -190,22 +203,22 @@ fn config_get(cx: &Exec, args: ConfigGet) -> Result<Value, Error> {
 }
 
 fn config_get_regexp(cx: &Exec, args: ConfigGetRegexp) -> Result<Value, Error> {
-    let config = Config::of(cx, args.cwd.as_deref(), &args.kwargs, &[])?;
+    let config = Config::from_args(cx, args.cwd.as_deref(), args.caller, args.kwargs)?;
     config
         .matching(&args.key, args.value_regex.as_deref())
         .map(Value::from)
 }
 
 fn config_get_regex(cx: &Exec, args: ConfigGetRegex) -> Result<Value, Error> {
-    let config = Config::of(cx, args.cwd.as_deref(), &args.kwargs, &[])?;
+    let config = Config::from_args(cx, args.cwd.as_deref(), args.caller, args.kwargs)?;
     config
         .matching(&args.key, args.value_regex.as_deref())
         .map(Value::from)
 }
 
-fn config_set(cx: &Exec, args: ConfigSet) -> Result<Value, Error> {
-    let config = Config::of(cx, args.cwd.as_deref(), &args.kwargs, &["add"])?;
-    let add = args.kwargs.get("add").is_some_and(Value::is_true);
+fn config_set(cx: &Exec, mut args: ConfigSet) -> Result<Value, Error> {
+    let add = taken(&mut args.kwargs, "add");
+    let config = Config::from_args(cx, args.cwd.as_deref(), args.caller, args.kwargs)?;
     let values = match (args.value, list_of(&args.multivar)) {
         (Some(_), many) if !many.is_empty() => {
             return Err("Only one of 'value' and 'multivar' is permitted".into());
@@ -217,9 +230,9 @@ fn config_set(cx: &Exec, args: ConfigSet) -> Result<Value, Error> {
     Ok(config.values(&args.key)?.into())
 }
 
-fn config_unset(cx: &Exec, args: ConfigUnset) -> Result<Value, Error> {
-    let config = Config::of(cx, args.cwd.as_deref(), &args.kwargs, &["all"])?;
-    let all = args.kwargs.get("all").is_some_and(Value::is_true);
+fn config_unset(cx: &Exec, mut args: ConfigUnset) -> Result<Value, Error> {
+    let all = taken(&mut args.kwargs, "all");
+    let config = Config::from_args(cx, args.cwd.as_deref(), args.caller, args.kwargs)?;
     config.unset(&args.key, args.value_regex.as_deref(), all)?;
     Ok(true.into())
 }

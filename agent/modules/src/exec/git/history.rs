@@ -6,7 +6,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use super::{Common, list_of, options, plain};
+use super::{Caller, Git, Options, User, keys, line, list_of, options, plain, refuse_others};
 
 state::exec_module! {
     /// Commits, branches and tags of a git repository.
@@ -18,9 +18,8 @@ state::exec_module! {
         cwd: String,
         /// The file or folder.
         filename: String,
-        /// Options of `git add`.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] caller: Caller,
     });
 
     /// Manage branches.
@@ -29,9 +28,8 @@ state::exec_module! {
         cwd: String,
         /// The branch.
         name: Option<String> = None,
-        /// Options of `git branch`.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] caller: Caller,
     });
 
     /// Check out a branch, a tag or a commit.
@@ -42,9 +40,8 @@ state::exec_module! {
         rev: Option<String> = None,
         /// Whether changes of files may be discarded.
         force: bool = false,
-        /// Options of `git checkout`.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] caller: Caller,
     });
 
     /// Create a commit.
@@ -53,18 +50,21 @@ state::exec_module! {
         cwd: String,
         /// The message of the commit.
         message: String,
-        /// Options of `git commit`.
-        opts: Value = "".into(),
+        #[group] options: Options,
+        #[group] user: User,
         /// The only file to commit. The default is everything that is in the index.
         filename: Option<String> = None,
-        ..kwargs
+        /// Accepted for Salt's sake: a failure of git is never logged here.
+        ignore_retcode: bool = false,
+        /// The encoding of the output of git.
+        output_encoding: Option<String> = None,
     });
 
     /// Return the name of the branch that is checked out.
     fn current_branch(CurrentBranch {
         /// The path of the repository.
         cwd: String,
-        ..kwargs
+        #[group] caller: Caller,
     });
 
     /// Return a human-readable name of a commit, based on tags.
@@ -73,7 +73,7 @@ state::exec_module! {
         cwd: String,
         /// The commit.
         rev: String = "HEAD".into(),
-        ..kwargs
+        #[group] caller: Caller,
     });
 
     /// Return the differences between commits, the index and the work tree.
@@ -84,15 +84,16 @@ state::exec_module! {
         item1: Option<String> = None,
         /// The second commit.
         item2: Option<String> = None,
-        /// Options of `git diff`.
-        opts: Value = "".into(),
+        #[group] options: Options,
+        #[group] user: User,
         /// Whether to compare two paths outside of a repository.
         no_index: bool = false,
         /// Whether to compare with the index.
         cached: bool = false,
         /// The only paths to compare. The default is all of them.
         paths: Value = Value::Null,
-        ..kwargs
+        /// The encoding of the output of git.
+        output_encoding: Option<String> = None,
     });
 
     /// Discard the changes that were not added to the index.
@@ -101,7 +102,7 @@ state::exec_module! {
         cwd: String,
         /// The path below which changes are discarded.
         path: String = ".".into(),
-        ..kwargs
+        #[group] caller: Caller,
     });
 
     /// Return the branches.
@@ -110,14 +111,14 @@ state::exec_module! {
         cwd: String,
         /// Whether to return the remote branches instead of the local ones.
         remote: bool = false,
-        ..kwargs
+        #[group] caller: Caller,
     });
 
     /// Return the tags.
     fn list_tags(ListTags {
         /// The path of the repository.
         cwd: String,
-        ..kwargs
+        #[group] caller: Caller,
     });
 
     /// Merge a branch or a commit.
@@ -126,8 +127,15 @@ state::exec_module! {
         cwd: String,
         /// The branch or commit to merge.
         rev: Option<String> = None,
-        /// Options of `git merge`.
-        opts: Value = "".into(),
+        #[group] options: Options,
+        #[group] user: User,
+        /// The ssh keys, which are tried one after the other: absolute paths, or files of the file
+        /// roots.
+        identity: Value = Value::Null,
+        /// Accepted for Salt's sake: a failure of git is never logged here.
+        ignore_retcode: bool = false,
+        /// The encoding of the output of git.
+        output_encoding: Option<String> = None,
         ..kwargs
     });
 
@@ -146,8 +154,8 @@ state::exec_module! {
         independent: bool = false,
         /// A reference. The commit where a branch was forked from it is returned.
         fork_point: Option<String> = None,
-        /// Options of `git merge-base`.
-        opts: Value = "".into(),
+        #[group] options: Options,
+        #[group] caller: Caller,
         ..kwargs
     });
 
@@ -161,7 +169,7 @@ state::exec_module! {
         ref2: String,
         /// The common ancestor. By default it is looked up.
         base: Option<String> = None,
-        ..kwargs
+        #[group] caller: Caller,
     });
 
     /// Rebase the current branch onto another commit.
@@ -170,18 +178,23 @@ state::exec_module! {
         cwd: String,
         /// The branch or commit to rebase onto.
         rev: String = "master".into(),
-        /// Options of `git rebase`.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] caller: Caller,
     });
 
     /// Reset the branch or the index.
     fn reset(Reset {
         /// The path of the repository.
         cwd: String,
-        /// Options of `git reset`.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] user: User,
+        /// The ssh keys, which are tried one after the other: absolute paths, or files of the file
+        /// roots.
+        identity: Value = Value::Null,
+        /// Accepted for Salt's sake: a failure of git is never logged here.
+        ignore_retcode: bool = false,
+        /// The encoding of the output of git.
+        output_encoding: Option<String> = None,
     });
 
     /// Return the output of `git rev-parse`.
@@ -190,9 +203,8 @@ state::exec_module! {
         cwd: String,
         /// The name of a commit, such as a branch or a tag.
         rev: Option<String> = None,
-        /// Options of `git rev-parse`.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] caller: Caller,
     });
 
     /// Return a commit's hash.
@@ -203,7 +215,7 @@ state::exec_module! {
         rev: String = "HEAD".into(),
         /// Whether to return the abbreviated hash.
         short: bool = false,
-        ..kwargs
+        #[group] caller: Caller,
     });
 
     /// Remove files from the work tree and from the index.
@@ -212,9 +224,8 @@ state::exec_module! {
         cwd: String,
         /// The file.
         filename: String,
-        /// Options of `git rm`.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] caller: Caller,
     });
 
     /// Stash changes, or restore them.
@@ -223,16 +234,15 @@ state::exec_module! {
         cwd: String,
         /// The action, such as `save`, `pop` or `list`.
         action: String = "save".into(),
-        /// Options of the action.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] caller: Caller,
     });
 
     /// Return the changed files, grouped by the kind of change.
     fn status(Status {
         /// The path of the repository.
         cwd: String,
-        ..kwargs
+        #[group] caller: Caller,
     });
 
     /// Read or write a symbolic reference.
@@ -243,9 +253,8 @@ state::exec_module! {
         r#ref: String,
         /// The reference to point to.
         value: Option<String> = None,
-        /// Options of `git symbolic-ref`.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] caller: Caller,
     });
 
     /// Create or remove a tag.
@@ -258,83 +267,34 @@ state::exec_module! {
         r#ref: String = "HEAD".into(),
         /// The message of an annotated tag.
         message: Option<String> = None,
-        /// Options of `git tag`.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] caller: Caller,
     });
 }
 
-/// Runs a command with its options and these words, and returns the output of git. The output
-/// includes standard error where git writes the message there.
-fn said(
-    cx: &Exec,
-    cwd: &str,
-    kwargs: Map,
-    command: &[&str],
-    more: Vec<String>,
-    stderr: Stderr,
-) -> Result<Value, Error> {
-    let common = Common::of(cx, Some(cwd), &kwargs, &[])?;
-    let mut words = common.words(command);
-    words.extend(more);
-    let out = match stderr {
-        Stderr::Merged => common.git.merged(&words),
-        Stderr::Apart => common.git.words(&words),
-    };
-    out.map(Value::from)
-}
-
-/// Like [`said`], for a command that takes options.
-fn opted(
-    cx: &Exec,
-    cwd: &str,
-    kwargs: Map,
-    opts: Value,
-    command: &[&str],
-    more: Vec<String>,
-) -> Result<Value, Error> {
-    said(
-        cx,
-        cwd,
-        kwargs.with("opts", opts),
-        command,
-        more,
-        Stderr::Apart,
-    )
-}
-
-fn named(name: Option<String>) -> Result<Vec<String>, Error> {
-    name.map(|name| plain(&name).map(str::to_owned))
-        .into_iter()
-        .collect()
+fn named(name: Option<&str>) -> Result<Option<&str>, Error> {
+    name.map(plain).transpose()
 }
 
 fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
-    let more = vec!["--".to_owned(), args.filename];
-    opted(
-        cx,
-        &args.cwd,
-        args.kwargs,
-        args.opts,
-        &["add", "--verbose"],
-        more,
-    )
+    let words = args
+        .options
+        .words(&["add", "--verbose"], &["--", &args.filename])?;
+    args.caller
+        .git(cx, &args.cwd)
+        .words(&words)
+        .map(Value::from)
 }
 
 fn branch(cx: &Exec, args: Branch) -> Result<Value, Error> {
-    opted(
-        cx,
-        &args.cwd,
-        args.kwargs,
-        args.opts,
-        &["branch"],
-        named(args.name)?,
-    )?;
+    let name = named(args.name.as_deref())?;
+    let words = args.options.words(&["branch"], name.as_slice())?;
+    args.caller.git(cx, &args.cwd).words(&words)?;
     Ok(true.into())
 }
 
 fn checkout(cx: &Exec, args: Checkout) -> Result<Value, Error> {
-    let opts = options(&args.opts)?;
+    let opts = options(&args.options.opts)?;
     if args.rev.is_none() && !opts.iter().any(|word| word == "-b" || word == "-B") {
         return Err("'rev' argument is required unless -b or -B in opts".into());
     }
@@ -343,96 +303,71 @@ fn checkout(cx: &Exec, args: Checkout) -> Result<Value, Error> {
     } else {
         &["checkout"]
     };
-    let kwargs = args.kwargs.with("opts", opts);
-    said(
-        cx,
-        &args.cwd,
-        kwargs,
-        command,
-        named(args.rev)?,
-        Stderr::Merged,
-    )
+    let rev = named(args.rev.as_deref())?;
+    let words = args.options.words(command, rev.as_slice())?;
+    args.caller
+        .git(cx, &args.cwd)
+        .merged(&words)
+        .map(Value::from)
 }
 
 fn commit(cx: &Exec, args: Commit) -> Result<Value, Error> {
-    let more = args
-        .filename
-        .map_or_else(Vec::new, |name| vec!["--".to_owned(), name]);
-    opted(
-        cx,
-        &args.cwd,
-        args.kwargs,
-        args.opts,
-        &["commit", "-m", &args.message],
-        more,
-    )
+    let mut words = args.options.words(&["commit", "-m", &args.message], &[])?;
+    if let Some(name) = args.filename {
+        words.extend(["--".to_owned(), name]);
+    }
+    let git = args.user.git(cx, Some(&args.cwd), args.output_encoding);
+    git.words(&words).map(Value::from)
 }
 
 fn current_branch(cx: &Exec, args: CurrentBranch) -> Result<Value, Error> {
-    said(
-        cx,
-        &args.cwd,
-        args.kwargs,
-        &["rev-parse", "--abbrev-ref", "HEAD"],
-        Vec::new(),
-        Stderr::Apart,
-    )
+    let git = args.caller.git(cx, &args.cwd);
+    git.git(&["rev-parse", "--abbrev-ref", "HEAD"])
+        .map(Value::from)
 }
 
 fn describe(cx: &Exec, args: Describe) -> Result<Value, Error> {
-    said(
-        cx,
-        &args.cwd,
-        args.kwargs,
-        &["describe", "--always"],
-        named(Some(args.rev))?,
-        Stderr::Apart,
-    )
+    let git = args.caller.git(cx, &args.cwd);
+    git.git(&["describe", "--always", plain(&args.rev)?])
+        .map(Value::from)
 }
 
 fn diff(cx: &Exec, args: Diff) -> Result<Value, Error> {
     if args.no_index && args.cached {
         return Err("The 'no_index' and 'cached' options cannot be used together".into());
     }
-    let kwargs = args.kwargs.with("opts", args.opts);
-    let common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
-    let mut words = common.words(&["diff"]);
+    let mut words = args.options.words(&["diff"], &[])?;
     if args.no_index {
         words.push("--no-index".into());
     } else {
         words.extend(args.cached.then(|| "--cached".to_owned()));
-        words.extend(named(args.item1)?);
-        words.extend(named(args.item2.filter(|_| !args.cached))?);
+        for item in [args.item1, args.item2.filter(|_| !args.cached)]
+            .iter()
+            .flatten()
+        {
+            words.push(plain(item)?.to_owned());
+        }
     }
     let paths = list_of(&args.paths);
     if !paths.is_empty() {
         words.push("--".into());
         words.extend(paths);
     }
+    let git = args.user.git(cx, Some(&args.cwd), args.output_encoding);
     if args.no_index {
         // The command fails when there are differences, which is no error here.
-        return Ok(common.git.run(&words, Stderr::Merged)?.stdout.into());
+        return Ok(git.run(&words, Stderr::Merged)?.stdout.into());
     }
-    common.git.merged(&words).map(Value::from)
+    git.merged(&words).map(Value::from)
 }
 
 fn discard_local_changes(cx: &Exec, args: Discard) -> Result<Value, Error> {
-    said(
-        cx,
-        &args.cwd,
-        args.kwargs,
-        &["checkout", "--", &args.path],
-        Vec::new(),
-        Stderr::Merged,
-    )
+    let git = args.caller.git(cx, &args.cwd);
+    git.merged(&line(&["checkout", "--", &args.path]))
+        .map(Value::from)
 }
 
-fn refs(cx: &Exec, cwd: &str, kwargs: &Map, below: &str) -> Result<Value, Error> {
-    let common = Common::of(cx, Some(cwd), kwargs, &[])?;
-    Ok(common.git.refs_below(below)?.into())
-}
-
-impl super::Git<'_> {
+impl Git<'_> {
     /// Returns the short names of the references below a path.
     pub(crate) fn refs_below(&self, below: &str) -> Result<Vec<String>, Error> {
         self.lines(&["for-each-ref", "--format", "%(refname:short)", below])
@@ -445,26 +380,27 @@ fn list_branches(cx: &Exec, args: ListBranches) -> Result<Value, Error> {
     } else {
         "refs/heads/"
     };
-    refs(cx, &args.cwd, &args.kwargs, below)
+    let git = args.caller.git(cx, &args.cwd);
+    git.refs_below(below).map(Value::from)
 }
 
 fn list_tags(cx: &Exec, args: ListTags) -> Result<Value, Error> {
-    refs(cx, &args.cwd, &args.kwargs, "refs/tags/")
+    let git = args.caller.git(cx, &args.cwd);
+    git.refs_below("refs/tags/").map(Value::from)
 }
 
 fn merge(cx: &Exec, args: Merge) -> Result<Value, Error> {
-    opted(
-        cx,
-        &args.cwd,
-        args.kwargs,
-        args.opts,
-        &["merge"],
-        named(args.rev)?,
-    )
+    refuse_others(&args.kwargs)?;
+    let rev = named(args.rev.as_deref())?;
+    let words = args.options.words(&["merge"], rev.as_slice())?;
+    let git = args.user.git(cx, Some(&args.cwd), args.output_encoding);
+    let git = git.with_identity(&keys(&args.identity));
+    git.words(&words).map(Value::from)
 }
 
 fn merge_base(cx: &Exec, mut args: MergeBase) -> Result<Value, Error> {
     let all = args.kwargs.remove("all").is_some_and(|all| all.is_true());
+    refuse_others(&args.kwargs)?;
     let mut refs: Vec<String> = list_of(&args.refs)
         .iter()
         .map(|name| name.trim().to_owned())
@@ -493,9 +429,7 @@ fn merge_base(cx: &Exec, mut args: MergeBase) -> Result<Value, Error> {
     if args.fork_point.is_some() && refs.is_empty() {
         refs.push("HEAD".into());
     }
-    let kwargs = args.kwargs.with("opts", args.opts);
-    let common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
-    let mut words = common.words(&["merge-base"]);
+    let mut words = args.options.words(&["merge-base"], &[])?;
     let flags = [
         (all, "--all"),
         (args.octopus, "--octopus"),
@@ -503,20 +437,16 @@ fn merge_base(cx: &Exec, mut args: MergeBase) -> Result<Value, Error> {
         (args.independent, "--independent"),
         (args.fork_point.is_some(), "--fork-point"),
     ];
-    words.extend(
-        flags
-            .iter()
-            .filter(|(on, _)| *on)
-            .map(|(_, flag)| (*flag).to_owned()),
-    );
-    words.extend(named(args.fork_point)?);
-    for name in &refs {
+    let flags = flags.iter().filter(|(on, _)| *on);
+    words.extend(flags.map(|(_, flag)| (*flag).to_owned()));
+    for name in args.fork_point.iter().chain(&refs) {
         words.push(plain(name)?.to_owned());
     }
+    let git = args.caller.git(cx, &args.cwd);
     if args.is_ancestor {
-        return Ok(common.git.run(&words, Stderr::Apart)?.success().into());
+        return Ok(git.run(&words, Stderr::Apart)?.success().into());
     }
-    let out = common.git.words(&words)?;
+    let out = git.words(&words)?;
     let mut bases = out.lines().map(Value::from);
     Ok(if all {
         Value::list(bases)
@@ -526,15 +456,12 @@ fn merge_base(cx: &Exec, mut args: MergeBase) -> Result<Value, Error> {
 }
 
 fn merge_tree(cx: &Exec, args: MergeTree) -> Result<Value, Error> {
-    let refs = [plain(&args.ref1)?, plain(&args.ref2)?];
+    let git = args.caller.git(cx, &args.cwd);
+    let (one, other) = (plain(&args.ref1)?, plain(&args.ref2)?);
     let base = match args.base {
         Some(base) => plain(&base)?.to_owned(),
         None => {
-            let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
-            let mut words = common.words(&["merge-base"]);
-            words.extend(refs.map(str::to_owned));
-            let [one, other] = refs;
-            let found = common.git.words(&words).map_err(|_| {
+            let found = git.git(&["merge-base", one, other]).map_err(|_| {
                 Error::refused(format!(
                     "Unable to determine merge base for {one} and {other}"
                 ))
@@ -542,93 +469,70 @@ fn merge_tree(cx: &Exec, args: MergeTree) -> Result<Value, Error> {
             found.lines().next().unwrap_or_default().to_owned()
         }
     };
-    let more = [base.as_str()].into_iter().chain(refs).map(str::to_owned);
-    let more = more.collect();
-    said(
-        cx,
-        &args.cwd,
-        args.kwargs,
-        &["merge-tree"],
-        more,
-        Stderr::Apart,
-    )
+    git.git(&["merge-tree", &base, one, other]).map(Value::from)
 }
 
 fn rebase(cx: &Exec, args: Rebase) -> Result<Value, Error> {
-    let opts = options(&args.opts)?;
+    let opts = options(&args.options.opts)?;
     if opts
         .iter()
         .any(|word| word == "-i" || word == "--interactive")
     {
         return Err("Interactive rebases are not supported".into());
     }
-    opted(
-        cx,
-        &args.cwd,
-        args.kwargs,
-        opts.into(),
-        &["rebase"],
-        shlex::split(&args.rev)?,
-    )
+    let mut words = args.options.words(&["rebase"], &[])?;
+    words.extend(shlex::split(&args.rev)?);
+    args.caller
+        .git(cx, &args.cwd)
+        .words(&words)
+        .map(Value::from)
 }
 
 fn reset(cx: &Exec, args: Reset) -> Result<Value, Error> {
-    opted(
-        cx,
-        &args.cwd,
-        args.kwargs,
-        args.opts,
-        &["reset"],
-        Vec::new(),
-    )
+    let words = args.options.words(&["reset"], &[])?;
+    let git = args.user.git(cx, Some(&args.cwd), args.output_encoding);
+    let git = git.with_identity(&keys(&args.identity));
+    git.words(&words).map(Value::from)
 }
 
 fn rev_parse(cx: &Exec, args: RevParse) -> Result<Value, Error> {
-    opted(
-        cx,
-        &args.cwd,
-        args.kwargs,
-        args.opts,
-        &["rev-parse"],
-        named(args.rev)?,
-    )
+    let rev = named(args.rev.as_deref())?;
+    let words = args.options.words(&["rev-parse"], rev.as_slice())?;
+    args.caller
+        .git(cx, &args.cwd)
+        .words(&words)
+        .map(Value::from)
 }
 
 fn revision(cx: &Exec, args: Revision) -> Result<Value, Error> {
-    let command: &[&str] = if args.short {
-        &["rev-parse", "--short"]
-    } else {
-        &["rev-parse"]
-    };
-    said(
-        cx,
-        &args.cwd,
-        args.kwargs,
-        command,
-        named(Some(args.rev))?,
-        Stderr::Apart,
-    )
+    let mut words = line(&["rev-parse"]);
+    words.extend(args.short.then(|| "--short".to_owned()));
+    words.push(plain(&args.rev)?.to_owned());
+    args.caller
+        .git(cx, &args.cwd)
+        .words(&words)
+        .map(Value::from)
 }
 
 fn rm(cx: &Exec, args: Rm) -> Result<Value, Error> {
-    let more = vec!["--".to_owned(), args.filename];
-    opted(cx, &args.cwd, args.kwargs, args.opts, &["rm"], more)
+    let words = args.options.words(&["rm"], &["--", &args.filename])?;
+    args.caller
+        .git(cx, &args.cwd)
+        .words(&words)
+        .map(Value::from)
 }
 
 fn stash(cx: &Exec, args: Stash) -> Result<Value, Error> {
-    opted(
-        cx,
-        &args.cwd,
-        args.kwargs,
-        args.opts,
-        &["stash", &args.action],
-        Vec::new(),
-    )
+    let words = args.options.words(&["stash", &args.action], &[])?;
+    args.caller
+        .git(cx, &args.cwd)
+        .words(&words)
+        .map(Value::from)
 }
 
 fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
-    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
-    let out = common.git.git(&["status", "-z", "--porcelain"])?;
+    let git = args.caller.git(cx, &args.cwd);
+    let out = git.git(&["status", "-z", "--porcelain"])?;
     let mut found = Map::new();
     for entry in out.split('\0') {
         let Some((state, name)) = entry.trim_start().split_once(' ') else {
@@ -649,26 +553,23 @@ fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
 }
 
 fn symbolic_ref(cx: &Exec, args: SymbolicRef) -> Result<Value, Error> {
-    let opts = options(&args.opts)?;
+    let opts = options(&args.options.opts)?;
     if args.value.is_some() && opts.iter().any(|word| word == "-d" || word == "--delete") {
         return Err(
             "Value cannot be set for symbolic ref if -d/--delete is included in opts".into(),
         );
     }
-    let mut more = named(Some(args.r#ref))?;
-    more.extend(named(args.value)?);
-    opted(
-        cx,
-        &args.cwd,
-        args.kwargs,
-        opts.into(),
-        &["symbolic-ref"],
-        more,
-    )
+    let mut more = vec![plain(&args.r#ref)?];
+    more.extend(named(args.value.as_deref())?);
+    let words = args.options.words(&["symbolic-ref"], &more)?;
+    args.caller
+        .git(cx, &args.cwd)
+        .words(&words)
+        .map(Value::from)
 }
 
-fn tag(cx: &Exec, args: Tag) -> Result<Value, Error> {
-    let mut opts = options(&args.opts)?;
+fn tag(cx: &Exec, mut args: Tag) -> Result<Value, Error> {
+    let mut opts = options(&args.options.opts)?;
     opts.retain(|word| word != "-a" && word != "--annotate");
     if opts
         .iter()
@@ -677,20 +578,18 @@ fn tag(cx: &Exec, args: Tag) -> Result<Value, Error> {
         return Err("Tag messages must be passed in the \"message\" argument".into());
     }
     let removes = opts.iter().any(|word| word == "-d" || word == "--delete");
+    args.options.opts = opts.into();
     let mut command = vec!["tag"];
     if let Some(message) = &args.message {
         command.extend(["-a", "-m", message]);
     }
-    let mut more = named(Some(args.name))?;
+    let mut more = vec![plain(&args.name)?];
     if !removes {
-        more.extend(named(Some(args.r#ref))?);
+        more.push(plain(&args.r#ref)?);
     }
-    said(
-        cx,
-        &args.cwd,
-        args.kwargs.with("opts", opts),
-        &command,
-        more,
-        Stderr::Merged,
-    )
+    let words = args.options.words(&command, &more)?;
+    args.caller
+        .git(cx, &args.cwd)
+        .merged(&words)
+        .map(Value::from)
 }

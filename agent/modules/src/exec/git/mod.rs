@@ -27,21 +27,86 @@ pub(crate) struct Git<'a> {
     pub(crate) user: Option<String>,
     /// The keys for ssh, which are tried one after the other.
     pub(crate) identity: Vec<String>,
+    /// The environment of the file roots that contains the keys.
+    pub(crate) saltenv: String,
     /// The user and password for a server.
     pub(crate) login: Option<Login>,
     /// The encoding of the output of git.
     pub(crate) output_encoding: Option<String>,
 }
 
-/// The arguments that most functions share. They are passed by name.
-pub(crate) struct Common<'a> {
-    pub(crate) git: Git<'a>,
-    pub(crate) https_user: Option<String>,
-    pub(crate) https_pass: Option<String>,
-    /// Options of git itself, before its command.
-    git_opts: Vec<String>,
-    /// Options of the command.
-    pub(crate) opts: Vec<String>,
+state::argument_group! {
+    /// The options of a command.
+    pub(crate) struct Options {
+        /// Options of the command: a list, or a line that is split as a shell does.
+        opts: Value = "".into(),
+        /// Options of git itself, before the command.
+        git_opts: Value = "".into(),
+    }
+}
+
+state::argument_group! {
+    /// The user who runs git.
+    pub(crate) struct User {
+        /// The user who runs git.
+        user: Option<String> = None,
+        /// Accepted for Salt's sake; without effect on Linux.
+        password: Option<String> = None,
+    }
+}
+
+state::argument_group! {
+    /// The user who runs git, and the output of git.
+    pub(crate) struct Caller {
+        #[group] user: User,
+        /// Accepted for Salt's sake: a failure of git is never logged here.
+        ignore_retcode: bool = false,
+        /// The encoding of the output of git.
+        output_encoding: Option<String> = None,
+    }
+}
+
+impl Options {
+    /// Returns the words of a command: git and its options, the command and its options, and more.
+    pub(crate) fn words(&self, command: &[&str], more: &[&str]) -> Result<Vec<String>, Error> {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let parts: [Vec<String>; 5] = [
+            owned(&["git"]),
+            options(&self.git_opts)?,
+            owned(command),
+            options(&self.opts)?,
+            owned(more),
+        ];
+        Ok(parts.concat())
+    }
+}
+
+impl User {
+    /// Returns git in a folder, as this user.
+    pub(crate) fn git<'a>(
+        self,
+        cx: &'a Exec,
+        cwd: Option<&str>,
+        output_encoding: Option<String>,
+    ) -> Git<'a> {
+        let user = self.user.filter(|user| !user.is_empty());
+        Git {
+            cx,
+            cwd: cwd.map(|cwd| expanded(cwd, user.as_deref())),
+            user,
+            identity: Vec::new(),
+            saltenv: "base".into(),
+            login: None,
+            output_encoding: output_encoding.filter(|encoding| !encoding.is_empty()),
+        }
+    }
+}
+
+impl Caller {
+    /// Returns git in a folder, as this user.
+    pub(crate) fn git<'a>(self, cx: &'a Exec, cwd: &str) -> Git<'a> {
+        self.user.git(cx, Some(cwd), self.output_encoding)
+    }
 }
 
 /// Returns options from a list, or from a line that is split as a shell does.
@@ -68,6 +133,15 @@ pub(crate) fn list_of(given: &Value) -> Vec<String> {
     }
 }
 
+/// Returns the paths of ssh keys from a list, or from a text.
+pub(crate) fn keys(given: &Value) -> Vec<String> {
+    match given {
+        Value::List(items) => items.iter().map(Value::to_text).collect(),
+        one if one.is_true() => vec![one.to_text()],
+        _ => Vec::new(),
+    }
+}
+
 /// Returns a name, or an error if git would take it for an option.
 pub(crate) fn plain(name: &str) -> Result<&str, Error> {
     if name.starts_with('-') {
@@ -77,112 +151,20 @@ pub(crate) fn plain(name: &str) -> Result<&str, Error> {
     }
 }
 
-impl<'a> Common<'a> {
-    /// Reads the common arguments from those that a function does not declare. `known` holds the
-    /// names of further arguments that the function accepts.
-    pub(crate) fn of(
-        cx: &'a Exec,
-        cwd: Option<&str>,
-        kwargs: &Map,
-        known: &[&str],
-    ) -> Result<Self, Error> {
-        const COMMON: [&str; 10] = [
-            "user",
-            "password",
-            "ignore_retcode",
-            "output_encoding",
-            "identity",
-            "saltenv",
-            "https_user",
-            "https_pass",
-            "opts",
-            "git_opts",
-        ];
-        let unknown = |key: &String| {
-            !COMMON.contains(&key.as_str())
-                && !known.contains(&key.as_str())
-                && !key.starts_with("__")
-        };
-        let unknown: Vec<String> = kwargs.keys().map(Value::to_text).filter(unknown).collect();
-        refuse_unknown(&unknown, kwargs)?;
-        let given = |name: &str| {
-            kwargs
-                .get(name)
-                .filter(|value| value.is_true())
-                .map(Value::to_text)
-        };
-        let user = given("user");
-        let list = |name: &str| options(kwargs.get(name).unwrap_or(&Value::Null));
-        let identity = match kwargs.get("identity") {
-            Some(Value::List(items)) => items.iter().map(Value::to_text).collect(),
-            _ => given("identity").into_iter().collect(),
-        };
-        let cwd = cwd.map(|cwd| expanded(cwd, user.as_deref()));
-        Ok(Self {
-            git: Git {
-                cx,
-                cwd,
-                user,
-                identity,
-                login: None,
-                output_encoding: given("output_encoding"),
-            },
-            https_user: given("https_user"),
-            https_pass: given("https_pass"),
-            git_opts: list("git_opts")?,
-            opts: list("opts")?,
-        })
-    }
-
-    /// Returns the words of a command: git and its options, then the command and its options.
-    pub(crate) fn words(&self, command: &[&str]) -> Vec<String> {
-        let mut words = vec!["git".to_owned()];
-        words.extend(self.git_opts.iter().cloned());
-        words.extend(command.iter().map(|word| (*word).to_owned()));
-        words.extend(self.opts.iter().cloned());
-        words
-    }
-
-    /// Returns a URL with its user, and stores the password for git.
-    pub(crate) fn url(&mut self, url: &str) -> Result<String, Error> {
-        let (url, login) = with_login(url, self.https_user.as_deref(), self.https_pass.as_deref())?;
-        self.git.login = login;
-        Ok(url)
-    }
-
-    /// Uses the given password for the server of a configured remote repository: the named one, or
-    /// else the first.
-    pub(crate) fn log_in(&mut self, remote: Option<&str>) -> Result<(), Error> {
-        if self.https_pass.is_none() {
-            return Ok(());
-        }
-        let remotes = self.git.remotes(false)?;
-        let found = match remote {
-            Some(name) => remotes.get(name),
-            None => remotes.get("origin").or_else(|| remotes.values().next()),
-        };
-        let url = found
-            .and_then(|remote| remote.get("fetch"))
-            .map(Value::to_text);
-        let url = url.or_else(|| remote.map(str::to_owned));
-        self.url(&url.ok_or("No remote repository to use the password for")?)?;
-        Ok(())
-    }
-}
-
-/// Returns an error that lists the given unknown named arguments, if there are any.
-pub(crate) fn refuse_unknown(names: &[String], kwargs: &Map) -> Result<(), Error> {
-    if names.is_empty() {
+/// Returns an error that lists these named arguments, if there are any: the function knows none of
+/// them.
+pub(crate) fn refuse_others(kwargs: &Map) -> Result<(), Error> {
+    let others = kwargs.iter().filter_map(|(name, value)| {
+        let name = name.to_text();
+        (!name.starts_with("__")).then(|| format!("{name}={}", value.to_text()))
+    });
+    let others: Vec<String> = others.collect();
+    if others.is_empty() {
         return Ok(());
     }
-    let shown = names.iter().map(|name| {
-        let value = kwargs.get(name).map(Value::to_text).unwrap_or_default();
-        format!("{name}={value}")
-    });
-    let shown: Vec<String> = shown.collect();
     Err(format!(
         "The following keyword arguments are not valid: {}",
-        shown.join(", ")
+        others.join(", ")
     )
     .into())
 }
@@ -335,7 +317,7 @@ impl Key {
         if !path.starts_with("salt://") {
             return Ok(path::isfile(&path).then_some(Self { path, _copy: None }));
         }
-        let Some(found) = fetch::salt_file(git.cx, &path, &git.cx.saltenv)? else {
+        let Some(found) = fetch::salt_file(git.cx, &path, &git.saltenv)? else {
             return Ok(None);
         };
         let text = machine::fs::read(&found)?;
@@ -360,12 +342,8 @@ mod tests {
 
     #[test]
     fn unknown_arguments_are_refused() {
-        let cx = crate::testing::exec();
-        let kwargs = Map::new().with("user", "root").with("foo", 1);
-        let error = Common::of(&cx, None, &kwargs, &[])
-            .err()
-            .unwrap()
-            .to_string();
+        let kwargs = Map::new().with("__pub_user", "root").with("foo", 1);
+        let error = refuse_others(&kwargs).unwrap_err().to_string();
         assert_eq!(
             error,
             "The following keyword arguments are not valid: foo=1"

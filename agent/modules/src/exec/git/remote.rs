@@ -4,24 +4,32 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use super::{Common, Git, line, list_of, options, plain, redacted};
+use super::{Git, Options, User, keys, line, list_of, plain, redacted, refuse_others, with_login};
 
 state::exec_module! {
     /// Remote repositories of a git repository.
     mod git;
 
-    /// Clone a repository. As in the other functions, the arguments user, identity, https_user,
-    /// https_pass, saltenv, ignore_retcode and output_encoding are passed by name.
+    /// Clone a repository.
     fn clone(Clone {
         /// The folder to clone to. If `name` is given, this is its parent folder.
         cwd: String,
         /// The address of the repository.
-        url: String,
+        url: Option<String> = None,
         /// The name of the new folder.
         name: Option<String> = None,
-        /// Options of `git clone`.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] user: User,
+        /// The ssh keys, which are tried one after the other: absolute paths, or files of the file
+        /// roots.
+        identity: Value = Value::Null,
+        #[group] https: Https,
+        /// Accepted for Salt's sake: a failure of git is never logged here.
+        ignore_retcode: bool = false,
+        /// The environment of the file roots that contains the keys.
+        saltenv: String = "base".into(),
+        /// The encoding of the output of git.
+        output_encoding: Option<String> = None,
     });
 
     /// Fetch from a remote repository and return what was updated.
@@ -34,18 +42,18 @@ state::exec_module! {
         force: bool = false,
         /// The references to fetch: a list, or a text with commas between them.
         refspecs: Value = Value::Null,
-        /// Options of `git fetch`.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] server: Server,
+        #[group] https: Https,
     });
 
     /// Fetch and merge.
     fn pull(Pull {
         /// The path of the local repository.
         cwd: String,
-        /// Options of `git pull`.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] server: Server,
+        #[group] https: Https,
     });
 
     /// Push to a remote repository.
@@ -53,11 +61,12 @@ state::exec_module! {
         /// The path of the local repository.
         cwd: String,
         /// The name of the remote repository.
-        remote: String,
+        remote: Option<String> = None,
         /// The reference to push.
-        r#ref: String,
-        /// Options of `git push`.
-        opts: Value = "".into(),
+        r#ref: Option<String> = None,
+        #[group] options: Options,
+        #[group] server: Server,
+        #[group] https: Https,
         ..kwargs
     });
 
@@ -69,9 +78,8 @@ state::exec_module! {
         remote: String = "origin".into(),
         /// A pattern of the references to return. The default is all of them.
         r#ref: Option<String> = None,
-        /// Options of `git ls-remote`.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] server: Remote,
     });
 
     /// Return the references of the repository at an address.
@@ -82,6 +90,7 @@ state::exec_module! {
         heads: bool = false,
         /// Whether to return only tags.
         tags: bool = false,
+        #[group] server: Remote,
         ..kwargs
     });
 
@@ -91,9 +100,13 @@ state::exec_module! {
         cwd: String,
         /// The name of the remote repository.
         remote: String = "origin".into(),
+        #[group] user: User,
         /// Whether to remove passwords from the addresses.
         redact_auth: bool = true,
-        ..kwargs
+        /// Accepted for Salt's sake: a failure of git is never logged here.
+        ignore_retcode: bool = false,
+        /// The encoding of the output of git.
+        output_encoding: Option<String> = None,
     });
 
     /// Set the address of a remote repository.
@@ -104,18 +117,31 @@ state::exec_module! {
         url: String,
         /// The name of the remote repository.
         remote: String = "origin".into(),
+        #[group] user: User,
+        #[group] https: Https,
         /// The address to push to. The default is `url`.
         push_url: Option<String> = None,
-        ..kwargs
+        /// The user of the https server to push to.
+        push_https_user: Option<String> = None,
+        /// The password of the https server to push to.
+        push_https_pass: Option<String> = None,
+        /// Accepted for Salt's sake: a failure of git is never logged here.
+        ignore_retcode: bool = false,
+        /// The encoding of the output of git.
+        output_encoding: Option<String> = None,
     });
 
     /// Return all remote repositories that are configured.
     fn remotes(Remotes {
         /// The path of the local repository.
         cwd: String,
+        #[group] user: User,
         /// Whether to remove passwords from the addresses.
         redact_auth: bool = true,
-        ..kwargs
+        /// Accepted for Salt's sake: a failure of git is never logged here.
+        ignore_retcode: bool = false,
+        /// The encoding of the output of git.
+        output_encoding: Option<String> = None,
     });
 
     /// Manage submodules.
@@ -124,26 +150,123 @@ state::exec_module! {
         cwd: String,
         /// The command, such as `update`, `init` or `add`.
         command: String,
-        /// Options of the command.
-        opts: Value = "".into(),
+        #[group] options: Options,
+        #[group] server: Server,
+        #[group] https: Https,
         ..kwargs
     });
 }
 
-fn with_opts(kwargs: Map, opts: Value) -> Map {
-    kwargs.with("opts", opts)
+state::argument_group! {
+    /// The keys for the server.
+    pub(crate) struct Server {
+        #[group] user: User,
+        /// The ssh keys, which are tried one after the other: absolute paths, or files of the file
+        /// roots.
+        identity: Value = Value::Null,
+        /// Accepted for Salt's sake: a failure of git is never logged here.
+        ignore_retcode: bool = false,
+        /// The environment of the file roots that contains the keys.
+        saltenv: String = "base".into(),
+        /// The encoding of the output of git.
+        output_encoding: Option<String> = None,
+    }
+}
+
+state::argument_group! {
+    /// The login of an https server.
+    pub(crate) struct Https {
+        /// The user of the https server.
+        https_user: Option<String> = None,
+        /// The password of the https server.
+        https_pass: Option<String> = None,
+    }
+}
+
+state::argument_group! {
+    /// The keys for the server, or its login.
+    pub(crate) struct Remote {
+        #[group] user: User,
+        /// The ssh keys, which are tried one after the other: absolute paths, or files of the file
+        /// roots.
+        identity: Value = Value::Null,
+        #[group] https: Https,
+        /// Accepted for Salt's sake: a failure of git is never logged here.
+        ignore_retcode: bool = false,
+        /// The encoding of the output of git.
+        output_encoding: Option<String> = None,
+        /// The environment of the file roots that contains the keys.
+        saltenv: String = "base".into(),
+    }
+}
+
+impl Server {
+    /// Returns git in a folder, as this user with these keys.
+    fn git<'a>(self, cx: &'a Exec, cwd: Option<&str>) -> Git<'a> {
+        Git {
+            identity: keys(&self.identity),
+            saltenv: self.saltenv,
+            ..self.user.git(cx, cwd, self.output_encoding)
+        }
+    }
+}
+
+impl Remote {
+    /// Returns git in a folder, as this user with these keys, and the login.
+    fn git<'a>(self, cx: &'a Exec, cwd: Option<&str>) -> (Git<'a>, Https) {
+        let git = Git {
+            identity: keys(&self.identity),
+            saltenv: self.saltenv,
+            ..self.user.git(cx, cwd, self.output_encoding)
+        };
+        (git, self.https)
+    }
+}
+
+impl Https {
+    /// Returns a URL with its user, and stores the password for git.
+    fn url(&self, git: &mut Git<'_>, url: &str) -> Result<String, Error> {
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let (user, password) = (given(&self.https_user), given(&self.https_pass));
+        let (url, login) = with_login(url, user.as_deref(), password.as_deref())?;
+        git.login = login;
+        Ok(url)
+    }
+
+    /// Uses the password for the server of a configured remote repository: the named one, or else
+    /// the first.
+    fn log_in(&self, git: &mut Git<'_>, remote: Option<&str>) -> Result<(), Error> {
+        if self.https_pass.as_ref().is_none_or(String::is_empty) {
+            return Ok(());
+        }
+        let remotes = git.remotes(false)?;
+        let found = match remote {
+            Some(name) => remotes.get(name),
+            None => remotes.get("origin").or_else(|| remotes.values().next()),
+        };
+        let url = found
+            .and_then(|remote| remote.get("fetch"))
+            .map(Value::to_text);
+        let url = url.or_else(|| remote.map(str::to_owned));
+        self.url(
+            git,
+            &url.ok_or("No remote repository to use the password for")?,
+        )?;
+        Ok(())
+    }
 }
 
 fn clone(cx: &Exec, args: Clone) -> Result<Value, Error> {
-    let kwargs = with_opts(args.kwargs, args.opts);
-    let mut common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
-    if args.url.is_empty() {
-        return Err("Missing 'url' argument".into());
-    }
-    let url = common.url(&args.url)?;
-    let mut words = common.words(&["clone"]);
-    words.extend(["--".to_owned(), url]);
-    let mut git = common.git;
+    let mut git = Git {
+        identity: keys(&args.identity),
+        saltenv: args.saltenv,
+        ..args.user.git(cx, Some(&args.cwd), args.output_encoding)
+    };
+    let url = args.url.filter(|url| !url.is_empty());
+    let url = args
+        .https
+        .url(&mut git, &url.ok_or("Missing 'url' argument")?)?;
+    let mut words = args.options.words(&["clone"], &["--", &url])?;
     let cwd = git.cwd.take().unwrap_or_default();
     match args.name {
         Some(name) => {
@@ -166,19 +289,18 @@ fn clone(cx: &Exec, args: Clone) -> Result<Value, Error> {
 }
 
 fn fetch(cx: &Exec, args: Fetch) -> Result<Value, Error> {
-    let kwargs = with_opts(args.kwargs, args.opts);
-    let mut common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
-    common.log_in(args.remote.as_deref().filter(|remote| !remote.is_empty()))?;
-    let mut words = common.words(if args.force {
+    let remote = args.remote.as_deref().filter(|remote| !remote.is_empty());
+    let mut git = args.server.git(cx, Some(&args.cwd));
+    args.https.log_in(&mut git, remote)?;
+    let command: &[&str] = if args.force {
         &["fetch", "--force"]
     } else {
         &["fetch"]
-    });
-    if let Some(remote) = args.remote.filter(|remote| !remote.is_empty()) {
-        words.push(plain(&remote)?.to_owned());
-    }
+    };
+    let remote = remote.map(plain).transpose()?;
+    let mut words = args.options.words(command, remote.as_slice())?;
     words.extend(list_of(&args.refspecs));
-    common.git.fetched(&words).map(Value::from)
+    git.fetched(&words).map(Value::from)
 }
 
 impl Git<'_> {
@@ -284,46 +406,42 @@ fn note_update(line: &str, updates: &mut Map) {
 }
 
 fn pull(cx: &Exec, args: Pull) -> Result<Value, Error> {
-    let kwargs = with_opts(args.kwargs, args.opts);
-    let mut common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
-    common.log_in(None)?;
-    Ok(common.git.words(&common.words(&["pull"]))?.into())
+    let mut git = args.server.git(cx, Some(&args.cwd));
+    args.https.log_in(&mut git, None)?;
+    git.words(&args.options.words(&["pull"], &[])?)
+        .map(Value::from)
 }
 
 fn push(cx: &Exec, args: Push) -> Result<Value, Error> {
-    let kwargs = with_opts(args.kwargs, args.opts);
-    let mut common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
-    common.log_in(Some(&args.remote))?;
-    let mut words = common.words(&["push"]);
-    words.extend([
-        plain(&args.remote)?.to_owned(),
-        plain(&args.r#ref)?.to_owned(),
-    ]);
-    Ok(common.git.words(&words)?.into())
+    refuse_others(&args.kwargs)?;
+    let mut git = args.server.git(cx, Some(&args.cwd));
+    let (Some(remote), Some(name)) = (args.remote, args.r#ref) else {
+        return Err("'remote' and 'ref' are required: git cannot push without them".into());
+    };
+    args.https.log_in(&mut git, Some(&remote))?;
+    let more = [plain(&remote)?, plain(&name)?];
+    git.words(&args.options.words(&["push"], &more)?)
+        .map(Value::from)
 }
 
 fn ls_remote(cx: &Exec, args: LsRemote) -> Result<Value, Error> {
-    let kwargs = with_opts(args.kwargs, args.opts);
-    let mut common = Common::of(cx, args.cwd.as_deref(), &kwargs, &[])?;
-    let mut words = common.words(&["ls-remote"]);
-    words.push(plain(&common.url(&args.remote)?)?.to_owned());
+    let (mut git, https) = args.server.git(cx, args.cwd.as_deref());
+    let url = https.url(&mut git, &args.remote)?;
+    let mut words = args.options.words(&["ls-remote"], &[plain(&url)?])?;
     words.extend(args.r#ref.filter(|name| !name.is_empty()));
-    common.git.refs(&words).map(Value::from)
+    git.refs(&words).map(Value::from)
 }
 
-fn remote_refs(cx: &Exec, args: RemoteRefs) -> Result<Value, Error> {
-    let mut common = Common::of(cx, None, &args.kwargs, &["filter"])?;
+fn remote_refs(cx: &Exec, mut args: RemoteRefs) -> Result<Value, Error> {
+    let filter = args.kwargs.remove("filter").filter(Value::is_true);
+    refuse_others(&args.kwargs)?;
+    let (mut git, https) = args.server.git(cx, None);
     let mut words = line(&["ls-remote"]);
     words.extend(args.heads.then(|| "--heads".to_owned()));
     words.extend(args.tags.then(|| "--tags".to_owned()));
-    words.push(plain(&common.url(&args.url)?)?.to_owned());
-    words.extend(
-        args.kwargs
-            .get("filter")
-            .filter(|filter| filter.is_true())
-            .map(Value::to_text),
-    );
-    common.git.refs(&words).map(Value::from)
+    words.push(plain(&https.url(&mut git, &args.url)?)?.to_owned());
+    words.extend(filter.map(|filter| filter.to_text()));
+    git.refs(&words).map(Value::from)
 }
 
 fn remote_of(git: &Git<'_>, remote: &str, redact: bool) -> Result<Value, Error> {
@@ -337,46 +455,40 @@ fn remote_of(git: &Git<'_>, remote: &str, redact: bool) -> Result<Value, Error> 
 }
 
 fn remote_get(cx: &Exec, args: RemoteGet) -> Result<Value, Error> {
-    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
-    remote_of(&common.git, &args.remote, args.redact_auth)
+    let git = args.user.git(cx, Some(&args.cwd), args.output_encoding);
+    remote_of(&git, &args.remote, args.redact_auth)
 }
 
 fn remote_set(cx: &Exec, args: RemoteSet) -> Result<Value, Error> {
-    let mut common = Common::of(
-        cx,
-        Some(&args.cwd),
-        &args.kwargs,
-        &["push_https_user", "push_https_pass"],
-    )?;
-    let url = common.url(&args.url)?;
-    common.git.set_remote(&args.remote, &url)?;
+    let mut git = args.user.git(cx, Some(&args.cwd), args.output_encoding);
+    let url = args.https.url(&mut git, &args.url)?;
+    git.set_remote(&args.remote, &url)?;
     if let Some(url) = args.push_url.filter(|url| !url.is_empty()) {
-        let given = |name: &str| {
-            args.kwargs
-                .get(name)
-                .filter(|value| value.is_true())
-                .map(Value::to_text)
+        let https = Https {
+            https_user: args.push_https_user,
+            https_pass: args.push_https_pass,
         };
-        let (user, password) = (given("push_https_user"), given("push_https_pass"));
-        let (url, _not_kept) = super::with_login(&url, user.as_deref(), password.as_deref())?;
-        common
-            .git
-            .git(&["remote", "set-url", "--push", &args.remote, plain(&url)?])?;
+        let url = https.url(&mut git.clone(), &url)?;
+        git.git(&["remote", "set-url", "--push", &args.remote, plain(&url)?])?;
     }
-    remote_of(&common.git, &args.remote, true)
+    remote_of(&git, &args.remote, true)
 }
 
 fn remotes(cx: &Exec, args: Remotes) -> Result<Value, Error> {
-    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
-    common.git.remotes(args.redact_auth).map(Value::from)
+    let git = args.user.git(cx, Some(&args.cwd), args.output_encoding);
+    git.remotes(args.redact_auth).map(Value::from)
 }
 
-fn submodule(cx: &Exec, args: Submodule) -> Result<Value, Error> {
-    let mut common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
-    common.log_in(None)?;
-    let mut words = common.words(&["submodule", &args.command]);
-    words.extend(options(&args.opts)?);
-    Ok(common.git.words(&words)?.into())
+fn submodule(cx: &Exec, mut args: Submodule) -> Result<Value, Error> {
+    let init = args.kwargs.remove("init");
+    refuse_others(&args.kwargs)?;
+    if init.is_some_and(|init| init.is_true()) {
+        return Err("The 'init' argument is no longer supported. Either set 'command' to 'init', or include '--init' in the 'opts' argument and set 'command' to 'update'.".into());
+    }
+    let mut git = args.server.git(cx, Some(&args.cwd));
+    args.https.log_in(&mut git, None)?;
+    let words = args.options.words(&["submodule", &args.command], &[])?;
+    git.words(&words).map(Value::from)
 }
 
 #[cfg(test)]

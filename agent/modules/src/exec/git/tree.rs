@@ -7,7 +7,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use super::{Common, Git, line, options, plain};
+use super::{Caller, Git, Options, User, line, options, plain, refuse_others};
 
 state::exec_module! {
     /// Repositories of git and their work trees.
@@ -25,6 +25,9 @@ state::exec_module! {
         /// The folder that contains all files in the archive. The default is the name of the
         /// repository's folder.
         prefix: Option<String> = None,
+        /// Options of git itself, before the command.
+        git_opts: Value = "".into(),
+        #[group] caller: Caller,
         ..kwargs
     });
 
@@ -40,16 +43,17 @@ state::exec_module! {
         separate_git_dir: Option<String> = None,
         /// The permissions for other users: a value of git's option `--shared`.
         shared: Value = Value::Null,
-        /// Options of `git init`.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] caller: Caller,
     });
 
     /// Return True if a folder is a work tree that belongs to a repository elsewhere.
     fn is_worktree(IsWorktree {
         /// The folder.
         cwd: String,
-        ..kwargs
+        #[group] user: User,
+        /// The encoding of the output of git.
+        output_encoding: Option<String> = None,
     });
 
     /// Return the work trees.
@@ -58,6 +62,9 @@ state::exec_module! {
         cwd: String,
         /// Whether to return only the work trees whose folder is gone.
         stale: bool = false,
+        #[group] user: User,
+        /// The encoding of the output of git.
+        output_encoding: Option<String> = None,
         ..kwargs
     });
 
@@ -76,13 +83,13 @@ state::exec_module! {
         /// The branch or commit to check out.
         r#ref: Option<String> = None,
         /// Whether to reset a branch that exists already.
-        reset_branch: bool = false,
+        reset_branch: Option<bool> = None,
         /// Whether to allow a branch that is checked out elsewhere.
-        force: bool = false,
+        force: Option<bool> = None,
         /// Whether to check out the commit without a branch.
         detach: bool = false,
-        /// Options of `git worktree add`.
-        opts: Value = "".into(),
+        #[group] options: Options,
+        #[group] caller: Caller,
         ..kwargs
     });
 
@@ -96,52 +103,59 @@ state::exec_module! {
         verbose: bool = true,
         /// The minimum age of the entries to remove, as git reads it.
         expire: Option<String> = None,
-        /// Options of `git worktree prune`.
-        opts: Value = "".into(),
-        ..kwargs
+        #[group] options: Options,
+        #[group] caller: Caller,
     });
 
     /// Remove the folder of a work tree.
     fn worktree_rm(WorktreeRm {
         /// The folder of the work tree.
         cwd: String,
-        ..kwargs
+        /// The user who runs git.
+        user: Option<String> = None,
+        /// The encoding of the output of git.
+        output_encoding: Option<String> = None,
     });
 }
 
-fn archive(cx: &Exec, args: Archive) -> Result<Value, Error> {
-    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &["format"])?;
-    let cwd = common.git.cwd.clone().unwrap_or_default();
-    let mut words = common.words(&["archive"]);
+fn archive(cx: &Exec, mut args: Archive) -> Result<Value, Error> {
+    let format = args.kwargs.remove("format");
+    refuse_others(&args.kwargs)?;
+    let git = args.caller.git(cx, &args.cwd);
+    let cwd = git.cwd.clone().unwrap_or_default();
+    let mut words = line(&[]);
+    words.extend(options(&args.git_opts)?);
+    words.push("archive".into());
     let prefix = args
         .prefix
         .unwrap_or_else(|| format!("{}/", path::basename(&cwd)));
     if !prefix.is_empty() {
         words.extend(["--prefix".to_owned(), prefix]);
     }
-    if let Some(format) = args.kwargs.get("format").filter(|format| format.is_true()) {
+    if let Some(format) = format.filter(Value::is_true) {
         words.extend(["--format".to_owned(), format.to_text()]);
     }
     let output = path::join(&path::expanduser("~"), &args.output);
     words.extend(["--output".to_owned(), output, plain(&args.rev)?.to_owned()]);
-    common.git.words(&words)?;
+    git.words(&words)?;
     Ok(true.into())
 }
 
 fn init(cx: &Exec, args: Init) -> Result<Value, Error> {
-    let kwargs = args.kwargs;
-    let mut common = Common::of(cx, Some(&args.cwd), &kwargs, &[])?;
-    let folder = common.git.cwd.take().unwrap_or_default();
-    let mut words = common.words(&["init"]);
-    words.extend(init_options(
+    let mut git = args.caller.git(cx, &args.cwd);
+    let folder = git.cwd.take().unwrap_or_default();
+    let chosen = init_options(
         args.bare,
         args.template.as_deref(),
         args.separate_git_dir.as_deref(),
         &args.shared,
-    ));
-    words.extend(options(&args.opts)?);
-    words.push(folder);
-    common.git.words(&words).map(Value::from)
+    );
+    let chosen: Vec<&str> = ["init"]
+        .into_iter()
+        .chain(chosen.iter().map(String::as_str))
+        .collect();
+    let words = args.options.words(&chosen, &[&folder])?;
+    git.words(&words).map(Value::from)
 }
 
 /// Returns the options of `git init`.
@@ -189,17 +203,18 @@ impl Git<'_> {
 }
 
 fn is_worktree(cx: &Exec, args: IsWorktree) -> Result<Value, Error> {
-    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
-    common.git.is_worktree().map(Value::from)
+    let git = args.user.git(cx, Some(&args.cwd), args.output_encoding);
+    git.is_worktree().map(Value::from)
 }
 
 fn list_worktrees(cx: &Exec, mut args: ListWorktrees) -> Result<Value, Error> {
     let all = args.kwargs.remove("all").is_some_and(|all| all.is_true());
+    refuse_others(&args.kwargs)?;
     if all && args.stale {
         return Err("'all' and 'stale' cannot both be set to True".into());
     }
-    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
-    let out = common.git.git(&["worktree", "list", "--porcelain"])?;
+    let git = args.user.git(cx, Some(&args.cwd), args.output_encoding);
+    let out = git.git(&["worktree", "list", "--porcelain"])?;
     let mut trees = Map::new();
     for part in out.trim().split("\n\n") {
         let of = |key: &str| {
@@ -221,7 +236,7 @@ fn list_worktrees(cx: &Exec, mut args: ListWorktrees) -> Result<Value, Error> {
             .with("detached", branch.is_none())
             .with("branch", branch);
         if branch.is_none() {
-            let tags = common.git.lines(&["tag", "--points-at", head])?;
+            let tags = git.lines(&["tag", "--points-at", head])?;
             if !tags.is_empty() {
                 tree.insert("tags", tags);
             }
@@ -232,8 +247,11 @@ fn list_worktrees(cx: &Exec, mut args: ListWorktrees) -> Result<Value, Error> {
 }
 
 fn version(cx: &Exec, args: Version) -> Result<Value, Error> {
-    let common = Common::of(cx, None, &Map::new(), &[])?;
-    let out = common.git.words(&line(&["--version"]))?;
+    let user = User {
+        user: None,
+        password: None,
+    };
+    let out = user.git(cx, None, None).git(&["--version"])?;
     let out = out.split('(').next().unwrap_or_default();
     let version = out.split_whitespace().last().unwrap_or("unknown");
     if !args.versioninfo {
@@ -251,47 +269,55 @@ fn worktree_add(cx: &Exec, mut args: WorktreeAdd) -> Result<Value, Error> {
         .remove("branch")
         .filter(Value::is_true)
         .map(|branch| branch.to_text());
+    refuse_others(&args.kwargs)?;
     if branch.is_some() && args.detach {
         return Err("Only one of 'branch' and 'detach' is allowed".into());
     }
-    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
-    let mut words = common.words(&["worktree", "add"]);
+    let branch = branch.unwrap_or_else(|| path::basename(&args.worktree_path).to_owned());
+    let mut command = vec!["worktree", "add"];
     if args.detach {
-        words.push("--detach".into());
+        command.push("--detach");
     } else {
-        let branch = branch.unwrap_or_else(|| path::basename(&args.worktree_path).to_owned());
-        words.extend([
-            if args.reset_branch { "-B" } else { "-b" }.to_owned(),
-            branch,
-        ]);
-        words.extend(args.force.then(|| "--force".to_owned()));
+        let reset = args.reset_branch == Some(true);
+        command.extend([if reset { "-B" } else { "-b" }, &branch]);
+        command.extend((args.force == Some(true)).then_some("--force"));
     }
-    words.extend(options(&args.opts)?);
-    words.push(plain(&args.worktree_path)?.to_owned());
+    let mut words = args
+        .options
+        .words(&command, &[plain(&args.worktree_path)?])?;
     words.extend(args.r#ref.filter(|name| !name.is_empty()));
-    common.git.merged(&words).map(Value::from)
+    args.caller
+        .git(cx, &args.cwd)
+        .merged(&words)
+        .map(Value::from)
 }
 
 fn worktree_prune(cx: &Exec, args: WorktreePrune) -> Result<Value, Error> {
-    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
-    let mut words = common.words(&["worktree", "prune"]);
-    words.extend(args.dry_run.then(|| "--dry-run".to_owned()));
-    words.extend(args.verbose.then(|| "--verbose".to_owned()));
-    if let Some(expire) = args.expire.filter(|expire| !expire.is_empty()) {
-        words.extend(["--expire".to_owned(), expire]);
+    let mut command = vec!["worktree", "prune"];
+    command.extend(args.dry_run.then_some("--dry-run"));
+    command.extend(args.verbose.then_some("--verbose"));
+    if let Some(expire) = args.expire.as_deref().filter(|expire| !expire.is_empty()) {
+        command.extend(["--expire", expire]);
     }
-    words.extend(options(&args.opts)?);
+    let words = args.options.words(&command, &[])?;
     // Older versions of git write the list to one output stream, newer ones to the other.
-    common.git.merged(&words).map(Value::from)
+    args.caller
+        .git(cx, &args.cwd)
+        .merged(&words)
+        .map(Value::from)
 }
 
 fn worktree_rm(cx: &Exec, args: WorktreeRm) -> Result<Value, Error> {
-    let common = Common::of(cx, Some(&args.cwd), &args.kwargs, &[])?;
-    let cwd = common.git.cwd.clone().unwrap_or_default();
+    let user = User {
+        user: args.user,
+        password: None,
+    };
+    let git = user.git(cx, Some(&args.cwd), args.output_encoding);
+    let cwd = git.cwd.clone().unwrap_or_default();
     if !path::exists(&cwd) {
         return Err(format!("{cwd} does not exist").into());
     }
-    if !common.git.is_worktree()? {
+    if !git.is_worktree()? {
         return Err(format!("{cwd} is not a git worktree").into());
     }
     fs::remove(cx, std::path::Path::new(&cwd))

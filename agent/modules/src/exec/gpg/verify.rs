@@ -150,11 +150,7 @@ fn verify(cx: &Exec, args: Verify) -> Result<Value, Error> {
     if let Some(model) = &args.trustmodel {
         words.extend(["--trust-model", model]);
     }
-    let by = Signers {
-        any: args.signed_by_any,
-        all: args.signed_by_all,
-        ..Signers::default()
-    };
+    let by = Signers::new(args.signed_by_any, args.signed_by_all);
     if by.are_named() {
         // Without this option gpg stops at the first bad signature.
         words.push("--no-batch");
@@ -195,51 +191,51 @@ fn answer(last: Option<&Seen>) -> Value {
         .into()
 }
 
-/// The keys that must have signed a file, and where to find these keys: the arguments of the states
-/// that fetch files.
-#[derive(Clone, Debug)]
-pub(crate) struct Signers {
-    /// The argument `signed_by_any`.
-    pub(crate) any: Value,
-    /// The argument `signed_by_all`.
-    pub(crate) all: Value,
-    /// The argument `keyring`.
-    pub(crate) keyring: Value,
-    /// The argument `gnupghome`.
-    pub(crate) gnupghome: Value,
-    /// The argument `sig_backend`: the execution module that verifies signatures.
-    pub(crate) backend: String,
+state::argument_group! {
+    /// The keys that must have signed a file, and where to find them.
+    pub(crate) struct SigningKeys {
+        /// Fingerprints of keys. At least one of them must have signed.
+        signed_by_any: Value = Value::Null,
+        /// Fingerprints of keys. All of them must have signed.
+        signed_by_all: Value = Value::Null,
+        /// The file that contains the public keys.
+        keyring: Value = Value::Null,
+        /// The folder of GnuPG's files.
+        gnupghome: Value = Value::Null,
+    }
 }
 
-/// Returns the `Signers` that the arguments of a function name.
-macro_rules! signers {
-    ($args:expr) => {
-        $crate::exec::gpg::verify::Signers {
-            any: $args.signed_by_any.clone(),
-            all: $args.signed_by_all.clone(),
-            keyring: $args.keyring.clone(),
-            gnupghome: $args.gnupghome.clone(),
-            backend: $args.sig_backend.clone(),
-        }
-    };
+state::argument_group! {
+    /// The keys that must have signed a file, and the module that verifies it.
+    pub(crate) struct Signers {
+        #[group] keys: SigningKeys,
+        /// The execution module that verifies signatures.
+        sig_backend: String = "gpg".into(),
+    }
 }
-pub(crate) use signers;
 
 impl Default for Signers {
     fn default() -> Self {
-        Self {
-            any: Value::Null,
-            all: Value::Null,
-            keyring: Value::Null,
-            gnupghome: Value::Null,
-            backend: "gpg".to_owned(),
-        }
+        Self::new(Value::Null, Value::Null)
     }
 }
 
 impl Signers {
+    fn new(signed_by_any: Value, signed_by_all: Value) -> Self {
+        let (keyring, gnupghome) = (Value::Null, Value::Null);
+        Self {
+            keys: SigningKeys {
+                signed_by_any,
+                signed_by_all,
+                keyring,
+                gnupghome,
+            },
+            sig_backend: "gpg".to_owned(),
+        }
+    }
+
     fn are_named(&self) -> bool {
-        self.any.is_true() || self.all.is_true()
+        self.keys.signed_by_any.is_true() || self.keys.signed_by_all.is_true()
     }
 
     /// Returns the result if signers are required.
@@ -249,8 +245,9 @@ impl Signers {
             good.any(|seen| seen.fingerprint == *signer)
         };
         let lacks = |message: String| (false, message);
-        let lacking = names(&self.all).into_iter().find(|one| !has_signed(one));
-        let (res, message) = if self.any.is_true() && !names(&self.any).iter().any(has_signed) {
+        let (any, all) = (&self.keys.signed_by_any, &self.keys.signed_by_all);
+        let lacking = names(all).into_iter().find(|one| !has_signed(one));
+        let (res, message) = if any.is_true() && !names(any).iter().any(has_signed) {
             lacks(
                 "None of the public keys listed in signed_by_any provided a valid signature".into(),
             )
@@ -270,7 +267,7 @@ impl Signers {
 
     /// Returns whether the execution module that verifies signatures is available.
     pub(crate) fn are_able(&self, cx: &Exec) -> bool {
-        let name = format!("{}.verify", self.backend);
+        let name = format!("{}.verify", self.sig_backend);
         cx.function(&name).is_some() || cx.is_custom(&name)
     }
 }
@@ -303,7 +300,7 @@ impl<'a> Signed<'a> {
         if !by.are_able(cx) {
             return Err(format!(
                 "Signature verification requires the {} module, which could not be found. Make sure you have the necessary tools and libraries intalled",
-                by.backend
+                by.sig_backend
             )
             .into());
         }
@@ -320,11 +317,11 @@ impl<'a> Signed<'a> {
         let named = Map::new()
             .with("filename", file)
             .with("signature", beside.as_ref().map(|(_, path)| path.as_str()))
-            .with("keyring", by.keyring.clone())
-            .with("gnupghome", by.gnupghome.clone())
-            .with("signed_by_any", by.any.clone())
-            .with("signed_by_all", by.all.clone());
-        let told = cx.call_internal(&format!("{}.verify", by.backend), Vec::new(), named)?;
+            .with("keyring", by.keys.keyring.clone())
+            .with("gnupghome", by.keys.gnupghome.clone())
+            .with("signed_by_any", by.keys.signed_by_any.clone())
+            .with("signed_by_all", by.keys.signed_by_all.clone());
+        let told = cx.call_internal(&format!("{}.verify", by.sig_backend), Vec::new(), named)?;
         if told.get("res") == Some(&Value::Bool(true)) {
             return Ok(());
         }
@@ -392,11 +389,7 @@ mod tests {
     fn all_or_any_of_those_named_must_have_signed() {
         let told = |any: &[&str], all: &[&str]| {
             let list = |names: &[&str]| Value::list(names.iter().map(|name| Value::from(*name)));
-            let by = Signers {
-                any: list(any),
-                all: list(all),
-                ..Signers::default()
-            };
+            let by = Signers::new(list(any), list(all));
             by.answer(&seen(GOOD)).get("res").cloned()
         };
         let (yes, no) = (Some(Value::Bool(true)), Some(Value::Bool(false)));

@@ -23,54 +23,21 @@ state::exec_module! {
 
     /// Return True if a user has privileges.
     fn grant_exists(GrantExists {
-        /// The privileges, with commas between them.
-        grant: String,
-        /// The object of the privileges: `database.table`. Each part may be `*`.
-        database: String,
-        /// The user.
-        user: String,
-        /// The host that the user connects from.
-        host: String = "localhost".into(),
-        /// Whether the user may grant the privileges to others.
-        grant_option: bool = false,
-        /// Whether to quote the names of database and table.
-        escape: bool = true,
+        #[group] granted: Granted,
         ..kwargs
     });
 
     /// Grant privileges.
     fn grant_add(GrantAdd {
-        /// The privileges, with commas between them.
-        grant: String,
-        /// The object of the privileges: `database.table`. Each part may be `*`.
-        database: String,
-        /// The user.
-        user: String,
-        /// The host that the user connects from.
-        host: String = "localhost".into(),
-        /// Whether the user may grant the privileges to others.
-        grant_option: bool = false,
-        /// Whether to quote the names of database and table.
-        escape: bool = true,
+        #[group] granted: Granted,
         /// The requirements for encrypted connections of the user: a list of dictionaries.
-        ssl_option: Value = Value::Null,
+        ssl_option: Value = false.into(),
         ..kwargs
     });
 
     /// Revoke privileges.
     fn grant_revoke(GrantRevoke {
-        /// The privileges, with commas between them.
-        grant: String,
-        /// The object of the privileges: `database.table`. Each part may be `*`.
-        database: String,
-        /// The user.
-        user: String,
-        /// The host that the user connects from.
-        host: String = "localhost".into(),
-        /// Whether to revoke the right to grant the privileges to others too.
-        grant_option: bool = false,
-        /// Whether to quote the names of database and table.
-        escape: bool = true,
+        #[group] granted: Granted,
         ..kwargs
     });
 
@@ -96,6 +63,38 @@ const ALL_OF_MYSQL_8: &str = "ALTER|ALTER ROUTINE|BACKUP_ADMIN|BINLOG_ADMIN|CONN
     GROUP_REPLICATION_ADMIN|INDEX|INSERT|LOCK TABLES|PERSIST_RO_VARIABLES_ADMIN|PROCESS|REFERENCES|RELOAD|REPLICATION CLIENT|\
     REPLICATION SLAVE|REPLICATION_SLAVE_ADMIN|RESOURCE_GROUP_ADMIN|RESOURCE_GROUP_USER|ROLE_ADMIN|SELECT|SET_USER_ID|SHOW DATABASES|\
     SHOW VIEW|SHUTDOWN|SUPER|SYSTEM_VARIABLES_ADMIN|TRIGGER|UPDATE|XA_RECOVER_ADMIN";
+
+state::argument_group! {
+    /// The privileges, their object and the user.
+    pub(crate) struct Granted {
+        /// The privileges, with commas between them.
+        grant: String,
+        /// The object of the privileges: `database.table`. Each part may be `*`.
+        database: String,
+        /// The user.
+        user: String,
+        /// The host that the user connects from.
+        host: String = "localhost".into(),
+        /// Whether the user may grant the privileges to others.
+        grant_option: bool = false,
+        /// Whether to quote the names of database and table.
+        escape: bool = true,
+    }
+}
+
+impl From<Granted> for Asked {
+    fn from(granted: Granted) -> Self {
+        Self {
+            grant: granted.grant,
+            database: granted.database,
+            user: granted.user,
+            host: granted.host,
+            grant_option: granted.grant_option,
+            escape: granted.escape,
+            ..Self::default()
+        }
+    }
+}
 
 /// Requested privileges: their object and the user.
 #[derive(Clone, Default)]
@@ -393,21 +392,6 @@ pub(crate) fn revoke_all(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<(), Er
     Ok(())
 }
 
-/// Returns the `Asked` that the arguments of a function or state describe.
-macro_rules! asked {
-    ($args:ident) => {
-        $crate::exec::mysql::grants::Asked {
-            grant: $args.grant.into(),
-            database: $args.database.into(),
-            user: $args.user.into(),
-            host: $args.host,
-            grant_option: $args.grant_option,
-            escape: $args.escape,
-            ..$crate::exec::mysql::grants::Asked::default()
-        }
-    };
-}
-
 fn user_grants(cx: &Exec, args: UserGrants) -> Result<Value, Error> {
     let found = of_user(cx, &Conn::of(cx, &args.kwargs)?, &args.user, &args.host);
     or(
@@ -417,18 +401,20 @@ fn user_grants(cx: &Exec, args: UserGrants) -> Result<Value, Error> {
 }
 
 fn grant_exists(cx: &Exec, args: GrantExists) -> Result<Value, Error> {
-    let asked = asked!(args);
+    let asked = args.granted.into();
     or(exists(cx, &Conn::of(cx, &args.kwargs)?, &asked), false)
 }
 
 fn grant_add(cx: &Exec, args: GrantAdd) -> Result<Value, Error> {
-    let mut asked = asked!(args);
-    asked.ssl_option = args.ssl_option;
+    let asked = Asked {
+        ssl_option: args.ssl_option,
+        ..args.granted.into()
+    };
     or(add(cx, &Conn::of(cx, &args.kwargs)?, &asked), false)
 }
 
 fn grant_revoke(cx: &Exec, args: GrantRevoke) -> Result<Value, Error> {
-    let asked = asked!(args);
+    let asked = args.granted.into();
     or(revoke(cx, &Conn::of(cx, &args.kwargs)?, &asked), false)
 }
 

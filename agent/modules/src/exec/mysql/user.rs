@@ -79,7 +79,7 @@ state::exec_module! {
         /// Whether the user may have no password.
         allow_passwordless: bool = false,
         /// Whether the user is authenticated by the account on the machine (`unix_socket`).
-        unix_socket: bool = false,
+        unix_socket: Option<bool> = None,
         /// The column of `mysql.user` that contains the passwords.
         password_column: Option<String> = None,
         ..kwargs
@@ -444,7 +444,7 @@ fn user_chpass(cx: &Exec, args: UserChpass) -> Result<Value, Error> {
         password: args.password,
         password_hash: args.password_hash,
         passwordless: args.allow_passwordless,
-        unix_socket: args.unix_socket,
+        unix_socket: args.unix_socket == Some(true),
         password_column: args.password_column,
         ..Asked::default()
     };

@@ -22,7 +22,7 @@ state::exec_module! {
         /// True to include the packages of the groups that the group contains.
         expand: bool = false,
         /// The names of groups to leave out.
-        ignore_groups: Vec<String> = Vec::new(),
+        ignore_groups: Option<Vec<String>> = None,
         ..kwargs
     });
 
@@ -38,9 +38,9 @@ state::exec_module! {
         /// The name of a group, a list of names, or a text with commas.
         name: Value,
         /// The default packages that are not installed.
-        skip: Value = Value::Null,
+        skip: Value = Value::list([]),
         /// Additional packages to install.
-        include: Value = Value::Null,
+        include: Value = Value::list([]),
         ..kwargs
     });
 }
@@ -238,7 +238,7 @@ fn add(all: &mut Map, key: &str, line: &str) {
 }
 
 fn group_info(cx: &Exec, args: GroupInfo) -> Result<Value, Error> {
-    let mut done = args.ignore_groups;
+    let mut done = args.ignore_groups.unwrap_or_default();
     let done = args.expand.then_some(&mut done);
     let group = group(cx, &args.name, &args.kwargs, done, 0)?;
     let about = |keys: &[&str]| {

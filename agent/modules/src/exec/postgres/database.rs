@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use super::{Conn, cell, conn, ident, quoted};
+use super::{Conn, Connection, Login, Server, cell, ident, quoted};
 
 state::exec_module! {
     /// Manage PostgreSQL with `psql`.
@@ -12,52 +12,21 @@ state::exec_module! {
 
     /// Return the databases.
     fn db_list(DbList {
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Return whether a database exists.
     fn db_exists(DbExists {
         /// The name of the database.
         name: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Create a database.
     fn db_create(DbCreate {
         /// The name of the database.
         name: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
+        #[group] server: Server,
         /// The tablespace.
         tablespace: Option<String> = None,
         /// The encoding.
@@ -78,16 +47,7 @@ state::exec_module! {
     fn db_alter(DbAlter {
         /// The name of the database.
         name: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
+        #[group] server: Server,
         /// The tablespace.
         tablespace: Option<String> = None,
         /// The role that owns the database.
@@ -102,18 +62,7 @@ state::exec_module! {
     fn db_remove(DbRemove {
         /// The name of the database.
         name: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Make a role the owner of a database and of all objects in it.
@@ -122,50 +71,19 @@ state::exec_module! {
         dbname: String,
         /// The new owner.
         ownername: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] login: Login,
     });
 
     /// Return the tablespaces.
     fn tablespace_list(TablespaceList {
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Return whether a tablespace exists.
     fn tablespace_exists(TablespaceExists {
         /// The name of the tablespace.
         name: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Create a tablespace.
@@ -175,43 +93,23 @@ state::exec_module! {
         /// The path of the folder.
         location: String,
         /// The options of the tablespace.
-        options: Map = Map::new(),
+        options: Option<Map> = None,
         /// The role that owns the tablespace.
         owner: Option<String> = None,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Change a tablespace.
     fn tablespace_alter(TablespaceAlter {
         /// The name of the tablespace.
         name: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
+        #[group] server: Server,
         /// The new name.
         new_name: Option<String> = None,
         /// The new owner.
         new_owner: Option<String> = None,
         /// An option to set, with its value.
-        set_option: Map = Map::new(),
+        set_option: Option<Map> = None,
         /// The name of an option to reset.
         reset_option: Option<String> = None,
         /// The system account that runs the client.
@@ -222,18 +120,7 @@ state::exec_module! {
     fn tablespace_remove(TablespaceRemove {
         /// The name of the tablespace.
         name: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 }
 
@@ -419,11 +306,13 @@ pub(crate) fn drop_tablespace(cx: &Exec, conn: &Conn, name: &str) -> Result<bool
 }
 
 fn db_list(cx: &Exec, args: DbList) -> Result<Value, Error> {
-    Ok(databases(cx, &conn!(args))?.into())
+    Ok(databases(cx, &args.server.conn())?.into())
 }
 
 fn db_exists(cx: &Exec, args: DbExists) -> Result<Value, Error> {
-    Ok(databases(cx, &conn!(args))?.contains(&args.name).into())
+    Ok(databases(cx, &args.server.conn())?
+        .contains(&args.name)
+        .into())
 }
 
 fn db_create(cx: &Exec, args: DbCreate) -> Result<Value, Error> {
@@ -435,47 +324,49 @@ fn db_create(cx: &Exec, args: DbCreate) -> Result<Value, Error> {
         owner: args.owner,
         template: args.template,
     };
-    Ok(create(cx, &conn!(args), &args.name, &asked)?.into())
+    Ok(create(cx, &args.server.conn(args.runas), &args.name, &asked)?.into())
 }
 
 fn db_alter(cx: &Exec, args: DbAlter) -> Result<Value, Error> {
     let to = (args.tablespace.as_deref(), args.owner.as_deref());
-    let conn = conn!(args);
+    let conn = args.server.conn(args.runas);
     Ok(alter(cx, &conn, &args.name, to, args.owner_recurse)?.into())
 }
 
 fn db_remove(cx: &Exec, args: DbRemove) -> Result<Value, Error> {
-    Ok(remove(cx, &conn!(args), &args.name)?.into())
+    Ok(remove(cx, &args.server.conn(), &args.name)?.into())
 }
 
 fn owner_to(cx: &Exec, args: OwnerTo) -> Result<Value, Error> {
-    let conn = conn!(args, None);
+    let conn = args.login.conn(None);
     Ok(give(cx, &conn, &args.dbname, &args.ownername)?.into())
 }
 
 fn tablespace_list(cx: &Exec, args: TablespaceList) -> Result<Value, Error> {
-    Ok(tablespaces(cx, &conn!(args))?.into())
+    Ok(tablespaces(cx, &args.server.conn())?.into())
 }
 
 fn tablespace_exists(cx: &Exec, args: TablespaceExists) -> Result<Value, Error> {
-    Ok(tablespaces(cx, &conn!(args))?.contains(&args.name).into())
+    Ok(tablespaces(cx, &args.server.conn())?
+        .contains(&args.name)
+        .into())
 }
 
 fn tablespace_create(cx: &Exec, args: TablespaceCreate) -> Result<Value, Error> {
     let what = (args.name.as_str(), args.location.as_str());
-    let conn = conn!(args);
-    Ok(make_tablespace(cx, &conn, what, &args.options, args.owner.as_deref())?.into())
+    let (conn, options) = (args.server.conn(), args.options.unwrap_or_default());
+    Ok(make_tablespace(cx, &conn, what, &options, args.owner.as_deref())?.into())
 }
 
 fn tablespace_alter(cx: &Exec, args: TablespaceAlter) -> Result<Value, Error> {
-    let set = args.set_option.first();
+    let set = args.set_option.as_ref().and_then(Map::first);
     let ways = [
         args.new_name.map(|to| format!("RENAME TO {}", ident(&to))),
         args.new_owner.map(|to| format!("OWNER TO {}", ident(&to))),
         set.map(|(key, value)| setting(key, value)),
         args.reset_option.map(|key| format!("RESET ({key})")),
     ];
-    let conn = conn!(args);
+    let conn = args.server.conn(args.runas);
     for how in ways.iter().flatten() {
         if !alter_tablespace(cx, &conn, &args.name, how)? {
             return Ok(false.into());
@@ -485,5 +376,5 @@ fn tablespace_alter(cx: &Exec, args: TablespaceAlter) -> Result<Value, Error> {
 }
 
 fn tablespace_remove(cx: &Exec, args: TablespaceRemove) -> Result<Value, Error> {
-    Ok(drop_tablespace(cx, &conn!(args), &args.name)?.into())
+    Ok(drop_tablespace(cx, &args.server.conn(), &args.name)?.into())
 }

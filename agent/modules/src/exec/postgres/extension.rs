@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use super::{Conn, cell, conn, ident};
+use super::{Conn, Connection, cell, ident};
 use crate::exec::pkg::version;
 
 state::exec_module! {
@@ -13,106 +13,40 @@ state::exec_module! {
 
     /// Return the extensions that can be installed.
     fn available_extensions(AvailableExtensions {
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Return the installed extensions.
     fn installed_extensions(InstalledExtensions {
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Return an extension that can be installed, or None if it does not exist.
     fn get_available_extension(GetAvailableExtension {
         /// The name of the extension.
         name: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Return an installed extension, or None if it is not installed.
     fn get_installed_extension(GetInstalledExtension {
         /// The name of the extension.
         name: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Return whether an extension can be installed.
     fn is_available_extension(IsAvailableExtension {
         /// The name of the extension.
         name: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Return whether an extension is installed.
     fn is_installed_extension(IsInstalledExtension {
         /// The name of the extension.
         name: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Return the changes that an extension needs: whether it is installed, and whether it must be
@@ -124,18 +58,7 @@ state::exec_module! {
         ext_version: Option<String> = None,
         /// The schema of the extension.
         schema: Option<String> = None,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Install an extension, move it to another schema, or upgrade it.
@@ -150,18 +73,7 @@ state::exec_module! {
         ext_version: Option<String> = None,
         /// The version to upgrade from.
         from_version: Option<String> = None,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Remove an extension.
@@ -174,18 +86,7 @@ state::exec_module! {
         restrict: Option<bool> = None,
         /// True to remove the objects that depend on the extension too.
         cascade: Option<bool> = None,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 }
 
@@ -329,30 +230,34 @@ pub(crate) fn remove(
 }
 
 fn available_extensions(cx: &Exec, args: AvailableExtensions) -> Result<Value, Error> {
-    Ok(available(cx, &conn!(args))?.into())
+    Ok(available(cx, &args.server.conn())?.into())
 }
 
 fn installed_extensions(cx: &Exec, args: InstalledExtensions) -> Result<Value, Error> {
-    Ok(installed(cx, &conn!(args))?.into())
+    Ok(installed(cx, &args.server.conn())?.into())
 }
 
 fn get_available_extension(cx: &Exec, args: GetAvailableExtension) -> Result<Value, Error> {
-    Ok(available(cx, &conn!(args))?.remove(&args.name).into())
+    Ok(available(cx, &args.server.conn())?
+        .remove(&args.name)
+        .into())
 }
 
 fn get_installed_extension(cx: &Exec, args: GetInstalledExtension) -> Result<Value, Error> {
-    Ok(installed(cx, &conn!(args))?.remove(&args.name).into())
+    Ok(installed(cx, &args.server.conn())?
+        .remove(&args.name)
+        .into())
 }
 
 fn is_available_extension(cx: &Exec, args: IsAvailableExtension) -> Result<Value, Error> {
     let name = args.name.to_lowercase();
-    let known = available(cx, &conn!(args))?;
+    let known = available(cx, &args.server.conn())?;
     let is_known = known.keys().any(|one| one.to_text().to_lowercase() == name);
     Ok(is_known.into())
 }
 
 fn is_installed_extension(cx: &Exec, args: IsInstalledExtension) -> Result<Value, Error> {
-    Ok(is_installed(cx, &conn!(args), &args.name)?.into())
+    Ok(is_installed(cx, &args.server.conn(), &args.name)?.into())
 }
 
 fn create_metadata(cx: &Exec, args: CreateMetadata) -> Result<Value, Error> {
@@ -361,7 +266,7 @@ fn create_metadata(cx: &Exec, args: CreateMetadata) -> Result<Value, Error> {
         ext_version: args.ext_version,
         ..Asked::default()
     };
-    let found = metadata(cx, &conn!(args), &args.name, &asked)?;
+    let found = metadata(cx, &args.server.conn(), &args.name, &asked)?;
     let flags = [
         (!found.is_installed, "EXTENSION NOT INSTALLED"),
         (found.is_installed, "EXTENSION INSTALLED"),
@@ -379,10 +284,10 @@ fn create_extension(cx: &Exec, args: CreateExtension) -> Result<Value, Error> {
         ext_version: args.ext_version,
         from_version: args.from_version,
     };
-    Ok(create(cx, &conn!(args), &args.name, &asked)?.into())
+    Ok(create(cx, &args.server.conn(), &args.name, &asked)?.into())
 }
 
 fn drop_extension(cx: &Exec, args: DropExtension) -> Result<Value, Error> {
     let how = (args.if_exists, args.restrict, args.cascade);
-    Ok(remove(cx, &conn!(args), &args.name, how)?.into())
+    Ok(remove(cx, &args.server.conn(), &args.name, how)?.into())
 }

@@ -27,36 +27,14 @@ state::exec_module! {
     fn psql_query(PsqlQuery {
         /// The query.
         query: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
         /// True if the query changes data.
         write: bool = false,
     });
 
     /// Return the version of the server.
     fn version(Version {
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 }
 
@@ -73,41 +51,109 @@ pub(crate) struct Conn {
     pub runas: Option<String>,
 }
 
-/// Returns the connection that the arguments of an execution function describe.
-macro_rules! conn {
-    ($args:ident) => {
-        conn!($args, $args.maintenance_db)
-    };
-    ($args:ident, $database:expr) => {
-        $crate::exec::postgres::Conn {
-            user: $args.user,
-            host: $args.host,
-            port: $args.port,
-            maintenance_db: $database.into(),
-            password: $args.password,
-            runas: $args.runas,
-        }
-    };
+state::argument_group! {
+    /// The server, and the role that connects to it.
+    pub(crate) struct Server {
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The database to connect to.
+        maintenance_db: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+    }
 }
 
-/// Like `conn!`, but for the names that states use for the arguments.
-macro_rules! db_conn {
-    ($args:ident) => {
-        db_conn!($args, $args.maintenance_db)
-    };
-    ($args:ident, $database:expr) => {
-        $crate::exec::postgres::Conn {
-            user: $args.db_user,
-            host: $args.db_host,
-            port: $args.db_port,
-            maintenance_db: $database.into(),
-            password: $args.db_password,
-            runas: $args.user,
-        }
-    };
+state::argument_group! {
+    /// The server, and the accounts that connect to it.
+    pub(crate) struct Connection {
+        #[group] server: Server,
+        /// The system account that runs the client.
+        runas: Option<String> = None,
+    }
 }
 
-pub(crate) use {conn, db_conn};
+state::argument_group! {
+    /// The server, and the accounts that connect to a given database of it.
+    pub(crate) struct Login {
+        /// The role that connects.
+        user: Option<String> = None,
+        /// The host, or the folder of the socket.
+        host: Option<String> = None,
+        /// The port.
+        port: Option<String> = None,
+        /// The password of the role that connects.
+        password: Option<String> = None,
+        /// The system account that runs the client.
+        runas: Option<String> = None,
+    }
+}
+
+state::argument_group! {
+    /// The role that connects, and the server, with the names and order of the functions for schemas
+    /// and extensions.
+    pub(crate) struct DbLogin {
+        /// The role that connects.
+        db_user: Option<String> = None,
+        /// The password of the role that connects.
+        db_password: Option<String> = None,
+        /// The host, or the folder of the socket.
+        db_host: Option<String> = None,
+        /// The port.
+        db_port: Option<String> = None,
+    }
+}
+
+impl Server {
+    /// Returns the connection of a system account.
+    fn conn(self, runas: Option<String>) -> Conn {
+        Conn {
+            user: self.user,
+            host: self.host,
+            port: self.port,
+            maintenance_db: self.maintenance_db,
+            password: self.password,
+            runas,
+        }
+    }
+}
+
+impl Connection {
+    fn conn(self) -> Conn {
+        self.server.conn(self.runas)
+    }
+}
+
+impl Login {
+    /// Returns the connection to a database.
+    fn conn(self, maintenance_db: Option<String>) -> Conn {
+        Conn {
+            user: self.user,
+            host: self.host,
+            port: self.port,
+            maintenance_db,
+            password: self.password,
+            runas: self.runas,
+        }
+    }
+}
+
+impl DbLogin {
+    /// Returns the connection of a system account to a database.
+    pub(crate) fn conn(self, runas: Option<String>, maintenance_db: Option<String>) -> Conn {
+        Conn {
+            user: self.db_user,
+            host: self.db_host,
+            port: self.db_port,
+            maintenance_db,
+            password: self.db_password,
+            runas,
+        }
+    }
+}
 
 /// Returns whether a PostgreSQL program is installed.
 pub(crate) fn has_program(cx: &Exec, name: &str) -> bool {
@@ -333,7 +379,7 @@ pub(crate) fn csv(text: &str) -> Vec<Vec<String>> {
 }
 
 fn psql_query(cx: &Exec, args: PsqlQuery) -> Result<Value, Error> {
-    let conn = conn!(args);
+    let conn = args.server.conn();
     if !args.write {
         return Ok(listed(conn.query(cx, &args.query)?));
     }
@@ -354,7 +400,7 @@ fn listed(rows: Vec<Map>) -> Value {
 }
 
 fn version(cx: &Exec, args: Version) -> Result<Value, Error> {
-    Ok(conn!(args).version(cx)?.into())
+    Ok(args.server.conn().version(cx)?.into())
 }
 
 #[cfg(test)]

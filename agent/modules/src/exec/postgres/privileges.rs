@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use super::{Conn, cell, conn, ident, quoted};
+use super::{Conn, Login, cell, ident, quoted};
 
 state::exec_module! {
     /// Manage PostgreSQL with `psql`.
@@ -21,74 +21,23 @@ state::exec_module! {
         prepend: String = "public".into(),
         /// The database to connect to.
         maintenance_db: Option<String> = None,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] login: Login,
     });
 
     /// Return whether a role has privileges on an object.
     fn has_privileges(HasPrivileges {
-        /// The role.
-        name: String,
-        /// The name of the object; `ALL` for all objects in the schema.
-        object_name: String,
-        /// The kind of the object: `table`, `sequence`, `schema`, `tablespace`, `language`,
-        /// `database`, `group` or `function`.
-        object_type: String,
-        /// The privileges, separated by commas.
-        privileges: Option<String> = None,
-        /// True if the role may grant the privileges to other roles.
-        grant_option: Option<bool> = None,
-        /// The schema of the object.
-        prepend: String = "public".into(),
+        #[group] privilege: Asked,
         /// The database to connect to.
         maintenance_db: Option<String> = None,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] login: Login,
     });
 
     /// Grant privileges.
     fn privileges_grant(PrivilegesGrant {
-        /// The role.
-        name: String,
-        /// The name of the object; `ALL` for all objects in the schema.
-        object_name: String,
-        /// The kind of the object: `table`, `sequence`, `schema`, `tablespace`, `language`,
-        /// `database`, `group` or `function`.
-        object_type: String,
-        /// The privileges, separated by commas.
-        privileges: Option<String> = None,
-        /// True if the role may grant the privileges to other roles.
-        grant_option: Option<bool> = None,
-        /// The schema of the object.
-        prepend: String = "public".into(),
+        #[group] privilege: Asked,
         /// The database to connect to.
         maintenance_db: Option<String> = None,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] login: Login,
     });
 
     /// Revoke privileges.
@@ -106,16 +55,7 @@ state::exec_module! {
         prepend: String = "public".into(),
         /// The database to connect to.
         maintenance_db: Option<String> = None,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] login: Login,
     });
 }
 
@@ -204,14 +144,22 @@ const KINDS: [Kind; 8] = [
     },
 ];
 
-/// A request about privileges: the role, the object with its kind and schema, and the privileges.
-pub(crate) struct Asked {
-    pub name: String,
-    pub object_name: String,
-    pub object_type: String,
-    pub privileges: Option<String>,
-    pub grant_option: Option<bool>,
-    pub prepend: String,
+state::argument_group! {
+    /// The privileges of a role on an object.
+    pub(crate) struct Asked {
+        /// The name of the role.
+        name: String,
+        /// The name of the object.
+        object_name: String,
+        /// The type of the object, such as `table`.
+        object_type: String,
+        /// The privileges, separated by commas.
+        privileges: Option<String> = None,
+        /// True if the role may grant the privileges to others.
+        grant_option: Option<bool> = None,
+        /// The schema of the object.
+        prepend: String = "public".into(),
+    }
 }
 
 fn kind_of(object_type: &str) -> Result<&'static Kind, Error> {
@@ -412,47 +360,42 @@ pub(crate) fn revoke(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Erro
     conn.change(cx, &sql)
 }
 
-/// Returns the request that the arguments of a function or state describe.
-macro_rules! asked {
-    ($args:ident, $privileges:expr, $grant:expr) => {
-        $crate::exec::postgres::privileges::Asked {
-            name: $args.name,
-            object_name: $args.object_name,
-            object_type: $args.object_type,
-            privileges: $privileges,
-            grant_option: $grant,
-            prepend: $args.prepend,
-        }
-    };
-}
-
-pub(crate) use asked;
-
 fn privileges_list(cx: &Exec, args: PrivilegesList) -> Result<Value, Error> {
     let kind = kind_of(&args.object_type)?;
-    let conn = conn!(args);
+    let conn = args.login.conn(args.maintenance_db);
     Ok(kind.list(cx, &conn, (&args.name, &args.prepend))?.into())
 }
 
 fn has_privileges(cx: &Exec, args: HasPrivileges) -> Result<Value, Error> {
-    let asked = asked!(args, args.privileges, args.grant_option);
-    Ok(has(cx, &conn!(args), &asked)?.into())
+    let conn = args.login.conn(args.maintenance_db);
+    Ok(has(cx, &conn, &args.privilege)?.into())
 }
 
 fn privileges_grant(cx: &Exec, args: PrivilegesGrant) -> Result<Value, Error> {
-    let mut asked = asked!(args, args.privileges, None);
-    let conn = conn!(args);
+    let grant_option = args.privilege.grant_option;
+    let mut asked = Asked {
+        grant_option: None,
+        ..args.privilege
+    };
+    let conn = args.login.conn(args.maintenance_db);
     if has(cx, &conn, &asked)? {
         log::info("The privileges are set already");
         return Ok(false.into());
     }
-    asked.grant_option = args.grant_option;
+    asked.grant_option = grant_option;
     Ok(grant(cx, &conn, &asked)?.into())
 }
 
 fn privileges_revoke(cx: &Exec, args: PrivilegesRevoke) -> Result<Value, Error> {
-    let asked = asked!(args, args.privileges, None);
-    let conn = conn!(args);
+    let asked = Asked {
+        name: args.name,
+        object_name: args.object_name,
+        object_type: args.object_type,
+        privileges: args.privileges,
+        grant_option: None,
+        prepend: args.prepend,
+    };
+    let conn = args.login.conn(args.maintenance_db);
     Ok((has(cx, &conn, &asked)? && revoke(cx, &conn, &asked)?).into())
 }
 

@@ -6,7 +6,7 @@ use state::module::Error;
 use value::{Map, Value, log};
 
 use super::password::Method;
-use super::{Conn, cell, conn, csv, ident, quoted};
+use super::{Conn, Connection, Server, cell, csv, ident, quoted};
 use crate::exec::pkg::version;
 
 state::exec_module! {
@@ -15,18 +15,7 @@ state::exec_module! {
 
     /// Return the roles.
     fn user_list(UserList {
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
         /// True to include the hashes of the passwords.
         return_password: bool = false,
     });
@@ -35,18 +24,7 @@ state::exec_module! {
     fn role_get(RoleGet {
         /// The name of the role.
         name: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
         /// True to include the hashes of the passwords.
         return_password: bool = false,
     });
@@ -55,34 +33,14 @@ state::exec_module! {
     fn user_exists(UserExists {
         /// The name of the role.
         name: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Create a role that may log in.
     fn user_create(UserCreate {
         /// The name of the role.
         username: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
+        #[group] server: Server,
         /// True if the role may create databases.
         createdb: Option<bool> = None,
         /// True if the role may create roles.
@@ -114,16 +72,7 @@ state::exec_module! {
     fn user_update(UserUpdate {
         /// The name of the role.
         username: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
+        #[group] server: Server,
         /// True if the role may create databases.
         createdb: Option<bool> = None,
         /// True if the role may create roles.
@@ -155,34 +104,14 @@ state::exec_module! {
     fn user_remove(UserRemove {
         /// The name of the role.
         username: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 
     /// Create a role that may not log in.
     fn group_create(GroupCreate {
         /// The name of the role.
         groupname: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
+        #[group] server: Server,
         /// True if the role may create databases.
         createdb: Option<bool> = None,
         /// True if the role may create roles.
@@ -210,16 +139,7 @@ state::exec_module! {
     fn group_update(GroupUpdate {
         /// The name of the role.
         groupname: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
+        #[group] server: Server,
         /// True if the role may create databases.
         createdb: Option<bool> = None,
         /// True if the role may create roles.
@@ -247,18 +167,7 @@ state::exec_module! {
     fn group_remove(GroupRemove {
         /// The name of the role.
         groupname: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] server: Connection,
     });
 }
 
@@ -540,46 +449,58 @@ macro_rules! asked {
 }
 
 fn user_list(cx: &Exec, args: UserList) -> Result<Value, Error> {
-    let all = roles(cx, &conn!(args), args.return_password)?;
+    let all = roles(cx, &args.server.conn(), args.return_password)?;
     Ok(all.map_or(Value::Bool(false), Value::from))
 }
 
 fn role_get(cx: &Exec, args: RoleGet) -> Result<Value, Error> {
-    Ok(find(cx, &conn!(args), &args.name, args.return_password)?.into())
+    Ok(find(cx, &args.server.conn(), &args.name, args.return_password)?.into())
 }
 
 fn user_exists(cx: &Exec, args: UserExists) -> Result<Value, Error> {
-    Ok(find(cx, &conn!(args), &args.name, false)?.is_some().into())
+    Ok(find(cx, &args.server.conn(), &args.name, false)?
+        .is_some()
+        .into())
 }
 
 fn user_create(cx: &Exec, args: UserCreate) -> Result<Value, Error> {
     let mut asked = asked!(args);
     (asked.connlimit, asked.valid_until) = (args.connlimit, args.valid_until);
-    created(cx, &conn!(args), (&args.username, &asked), true)
+    created(
+        cx,
+        &args.server.conn(args.runas),
+        (&args.username, &asked),
+        true,
+    )
 }
 
 fn user_update(cx: &Exec, args: UserUpdate) -> Result<Value, Error> {
     let mut asked = asked!(args);
     (asked.connlimit, asked.valid_until) = (args.connlimit, args.valid_until);
-    updated(cx, &conn!(args), &args.username, &asked)
+    updated(cx, &args.server.conn(args.runas), &args.username, &asked)
 }
 
 fn user_remove(cx: &Exec, args: UserRemove) -> Result<Value, Error> {
-    removed(cx, &conn!(args), &args.username)
+    removed(cx, &args.server.conn(), &args.username)
 }
 
 fn group_create(cx: &Exec, args: GroupCreate) -> Result<Value, Error> {
     let asked = asked!(args);
-    created(cx, &conn!(args), (&args.groupname, &asked), false)
+    created(
+        cx,
+        &args.server.conn(args.runas),
+        (&args.groupname, &asked),
+        false,
+    )
 }
 
 fn group_update(cx: &Exec, args: GroupUpdate) -> Result<Value, Error> {
     let asked = asked!(args);
-    updated(cx, &conn!(args), &args.groupname, &asked)
+    updated(cx, &args.server.conn(args.runas), &args.groupname, &asked)
 }
 
 fn group_remove(cx: &Exec, args: GroupRemove) -> Result<Value, Error> {
-    removed(cx, &conn!(args), &args.groupname)
+    removed(cx, &args.server.conn(), &args.groupname)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use super::{Conn, conn, db_conn, ident};
+use super::{Conn, DbLogin, Login, ident};
 
 state::exec_module! {
     /// Manage PostgreSQL with `psql`.
@@ -20,14 +20,7 @@ state::exec_module! {
         owner: Option<String> = None,
         /// The system account that runs the client.
         user: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
+        #[group] login: DbLogin,
     });
 
     /// Remove a schema.
@@ -38,14 +31,7 @@ state::exec_module! {
         name: String,
         /// The system account that runs the client.
         user: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
+        #[group] login: DbLogin,
     });
 
     /// Return whether a schema exists.
@@ -56,14 +42,7 @@ state::exec_module! {
         name: String,
         /// The system account that runs the client.
         user: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
+        #[group] login: DbLogin,
     });
 
     /// Return a schema, or None if it does not exist.
@@ -74,14 +53,7 @@ state::exec_module! {
         name: String,
         /// The system account that runs the client.
         user: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
+        #[group] login: DbLogin,
     });
 
     /// Return the schemas of a database.
@@ -90,30 +62,14 @@ state::exec_module! {
         dbname: String,
         /// The system account that runs the client.
         user: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
+        #[group] login: DbLogin,
     });
 
     /// Return the languages of a database.
     fn language_list(LanguageList {
         /// The database to connect to.
         maintenance_db: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] login: Login,
     });
 
     /// Return whether a database has a language.
@@ -122,16 +78,7 @@ state::exec_module! {
         name: String,
         /// The database to connect to.
         maintenance_db: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] login: Login,
     });
 
     /// Install a language.
@@ -140,16 +87,7 @@ state::exec_module! {
         name: String,
         /// The database to connect to.
         maintenance_db: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] login: Login,
     });
 
     /// Remove a language.
@@ -158,16 +96,7 @@ state::exec_module! {
         name: String,
         /// The database to connect to.
         maintenance_db: String,
-        /// The role that connects.
-        user: Option<String> = None,
-        /// The host, or the folder of the socket.
-        host: Option<String> = None,
-        /// The port.
-        port: Option<String> = None,
-        /// The password of the role that connects.
-        password: Option<String> = None,
-        /// The system account that runs the client.
-        runas: Option<String> = None,
+        #[group] login: Login,
     });
 }
 
@@ -217,7 +146,7 @@ pub(crate) fn remove_language(cx: &Exec, conn: &Conn, name: &str) -> Result<bool
 }
 
 fn schema_create(cx: &Exec, args: SchemaCreate) -> Result<Value, Error> {
-    let conn = db_conn!(args, Some(args.dbname));
+    let conn = args.login.conn(args.user, Some(args.dbname));
     if schemas(cx, &conn)?.contains(&args.name) {
         log::info(format_args!("Schema '{}' already exists", args.name));
         return Ok(false.into());
@@ -226,7 +155,7 @@ fn schema_create(cx: &Exec, args: SchemaCreate) -> Result<Value, Error> {
 }
 
 fn schema_remove(cx: &Exec, args: SchemaRemove) -> Result<Value, Error> {
-    let conn = db_conn!(args, Some(args.dbname));
+    let conn = args.login.conn(args.user, Some(args.dbname));
     if !schemas(cx, &conn)?.contains(&args.name) {
         log::info(format_args!("Schema '{}' does not exist", args.name));
         return Ok(false.into());
@@ -235,36 +164,36 @@ fn schema_remove(cx: &Exec, args: SchemaRemove) -> Result<Value, Error> {
 }
 
 fn schema_exists(cx: &Exec, args: SchemaExists) -> Result<Value, Error> {
-    let all = schemas(cx, &db_conn!(args, Some(args.dbname)))?;
+    let all = schemas(cx, &args.login.conn(args.user, Some(args.dbname)))?;
     Ok(all.contains(&args.name).into())
 }
 
 fn schema_get(cx: &Exec, args: SchemaGet) -> Result<Value, Error> {
-    let mut all = schemas(cx, &db_conn!(args, Some(args.dbname)))?;
+    let mut all = schemas(cx, &args.login.conn(args.user, Some(args.dbname)))?;
     Ok(all.remove(&args.name).into())
 }
 
 fn schema_list(cx: &Exec, args: SchemaList) -> Result<Value, Error> {
-    Ok(schemas(cx, &db_conn!(args, Some(args.dbname)))?.into())
+    Ok(schemas(cx, &args.login.conn(args.user, Some(args.dbname)))?.into())
 }
 
 fn language_list(cx: &Exec, args: LanguageList) -> Result<Value, Error> {
-    Ok(languages(cx, &conn!(args, Some(args.maintenance_db)))?.into())
+    Ok(languages(cx, &args.login.conn(Some(args.maintenance_db)))?.into())
 }
 
 fn language_exists(cx: &Exec, args: LanguageExists) -> Result<Value, Error> {
-    let conn = conn!(args, Some(args.maintenance_db));
+    let conn = args.login.conn(Some(args.maintenance_db));
     Ok(has_language(cx, &conn, &args.name)?.into())
 }
 
 fn language_create(cx: &Exec, args: LanguageCreate) -> Result<Value, Error> {
-    let conn = conn!(args, Some(args.maintenance_db));
+    let conn = args.login.conn(Some(args.maintenance_db));
     let is_there = has_language(cx, &conn, &args.name)?;
     Ok((!is_there && create_language(cx, &conn, &args.name)?).into())
 }
 
 fn language_remove(cx: &Exec, args: LanguageRemove) -> Result<Value, Error> {
-    let conn = conn!(args, Some(args.maintenance_db));
+    let conn = args.login.conn(Some(args.maintenance_db));
     let is_there = has_language(cx, &conn, &args.name)?;
     Ok((is_there && remove_language(cx, &conn, &args.name)?).into())
 }

@@ -294,6 +294,23 @@ state::exec_module! {
 
     /// Create or change an upstream of the federation.
     fn set_upstream(SetUpstream {
+        #[group] upstream: UpstreamArgs,
+        /// The account that runs the program.
+        runas: Option<String> = None,
+    });
+
+    /// Remove an upstream.
+    fn delete_upstream(DeleteUpstream {
+        /// The name of the upstream.
+        name: String,
+        /// The account that runs the program.
+        runas: Option<String> = None,
+    });
+}
+
+state::argument_group! {
+    /// The name and the parameters of an upstream.
+    pub(crate) struct UpstreamArgs {
         /// The name of the upstream.
         name: String,
         /// The URI of the upstream.
@@ -322,42 +339,29 @@ state::exec_module! {
         ha_policy: Value = Value::Null,
         /// The server's parameter `queue`: the name of the upstream queue.
         queue: Value = Value::Null,
-        /// The account that runs the program.
-        runas: Option<String> = None,
-    });
-
-    /// Remove an upstream.
-    fn delete_upstream(DeleteUpstream {
-        /// The name of the upstream.
-        name: String,
-        /// The account that runs the program.
-        runas: Option<String> = None,
-    });
+    }
 }
 
-/// Returns the settings of an upstream that the arguments of a function or state describe.
-macro_rules! upstream {
-    ($args:ident) => {
-        $crate::exec::rabbitmq::Upstream {
-            name: $args.name,
+impl From<UpstreamArgs> for Upstream {
+    fn from(args: UpstreamArgs) -> Self {
+        Self {
+            name: args.name,
             settings: vec![
-                ("uri", $args.uri),
-                ("prefetch-count", $args.prefetch_count),
-                ("reconnect-delay", $args.reconnect_delay),
-                ("ack-mode", $args.ack_mode),
-                ("trust-user-id", $args.trust_user_id),
-                ("exchange", $args.exchange),
-                ("max-hops", $args.max_hops),
-                ("expires", $args.expires),
-                ("message-ttl", $args.message_ttl),
-                ("ha-policy", $args.ha_policy),
-                ("queue", $args.queue),
+                ("uri", args.uri),
+                ("prefetch-count", args.prefetch_count),
+                ("reconnect-delay", args.reconnect_delay),
+                ("ack-mode", args.ack_mode),
+                ("trust-user-id", args.trust_user_id),
+                ("exchange", args.exchange),
+                ("max-hops", args.max_hops),
+                ("expires", args.expires),
+                ("message-ttl", args.message_ttl),
+                ("ha-policy", args.ha_policy),
+                ("queue", args.queue),
             ],
         }
-    };
+    }
 }
-
-pub(crate) use upstream;
 
 /// Returns the output of the program under a key, as Salt does.
 fn told(word: &str, said: Result<String, Error>) -> Result<Value, Error> {
@@ -552,7 +556,7 @@ fn disable_plugin(cx: &Exec, args: DisablePlugin) -> Result<Value, Error> {
 
 fn set_upstream(cx: &Exec, args: SetUpstream) -> Result<Value, Error> {
     let rabbit = Rabbit::of(cx, args.runas);
-    rabbit.set_upstream(&upstream!(args))?;
+    rabbit.set_upstream(&args.upstream.into())?;
     Ok(true.into())
 }
 

@@ -22,8 +22,8 @@ state::exec_module! {
 
     /// Return the host keys of this machine.
     fn host_keys(HostKeys {
-        /// The folder of the keys.
-        keydir: String = "/etc/ssh".into(),
+        /// The folder of the keys. The default is `/etc/ssh`.
+        keydir: Option<String> = None,
         /// True to include private keys.
         private: bool = true,
         /// True to include certificates.
@@ -122,7 +122,9 @@ pub(super) fn lines(path: &str) -> Result<Vec<String>, Error> {
 }
 
 fn host_keys(_cx: &Exec, args: HostKeys) -> Result<Value, Error> {
-    let names = fs::list(&args.keydir)?
+    let keydir = args.keydir.filter(|keydir| !keydir.is_empty());
+    let keydir = keydir.unwrap_or_else(|| "/etc/ssh".into());
+    let names = fs::list(&keydir)?
         .into_iter()
         .map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names.collect();
@@ -143,7 +145,7 @@ fn host_keys(_cx: &Exec, args: HostKeys) -> Result<Value, Error> {
         if kind.is_empty() || skipped {
             continue;
         }
-        let bytes = fs::read(Path::new(&args.keydir).join(&name))?;
+        let bytes = fs::read(Path::new(&keydir).join(&name))?;
         let key = text::decoded(&bytes);
         keys.insert(format!("{kind}{}", suffix.unwrap_or_default()), key.trim());
     }

@@ -277,7 +277,7 @@ pub(super) fn create_pkcs12(cx: &Exec, args: CreatePkcs12) -> Result<Value, Erro
         return Ok(format!("There is no certificate that matches the CN \"{CN}\"").into());
     }
     let container = Pkcs12 {
-        passphrase: args.passphrase.filter(|passphrase| !passphrase.is_empty()),
+        passphrase: Some(args.passphrase).filter(|passphrase| !passphrase.is_empty()),
         is_older: false,
         friendlyname: Some(CN.clone()),
     };

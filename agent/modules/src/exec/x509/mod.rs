@@ -1,5 +1,7 @@
 //! The `x509` execution module: keys, certificates and requests, with the program `openssl`.
 
+#![allow(non_snake_case, reason = "`asObj` is Salt's name of an argument")]
+
 use std::path::Path;
 
 use machine::fs::{self, Owner};
@@ -76,7 +78,7 @@ state::exec_module! {
         /// True to include expired certificates.
         include_expired: bool = false,
         /// The number of days for which the list is valid.
-        days_valid: f64 = 100.0,
+        days_valid: Option<f64> = None,
         /// The hash algorithm of the signature.
         digest: String = "sha256".into(),
         /// The encoding: `pem` or `der`.
@@ -235,12 +237,14 @@ state::exec_module! {
         key: String,
         /// The passphrase of the key.
         passphrase: Option<String> = None,
+        /// Not supported: there is no object of Python that could be returned.
+        asObj: Option<bool> = None,
     });
 
     /// Return a signing policy of the pillar, the configuration, or another minion.
     fn get_signing_policy(GetSigningPolicy {
         /// The name of the signing policy.
-        signing_policy: Option<String> = None,
+        signing_policy: Option<String>,
         /// The ID of the other minion.
         ca_server: Option<String> = None,
     });
@@ -570,7 +574,7 @@ fn create_crl(cx: &Exec, args: CreateCrl) -> Result<Value, Error> {
             args.signing_private_key_passphrase,
         )
         .with("include_expired", args.include_expired)
-        .with("days_valid", args.days_valid)
+        .with("days_valid", args.days_valid.unwrap_or(100.0))
         .with("extensions", args.extensions);
     let der = crl::Draft::of(cx, &all)?.signed(cx, &args.digest)?;
     let delivery = Delivery {
@@ -687,6 +691,9 @@ fn get_private_key_size(cx: &Exec, args: GetPrivateKeySize) -> Result<Value, Err
 }
 
 fn get_public_key(cx: &Exec, args: GetPublicKey) -> Result<Value, Error> {
+    if args.asObj == Some(true) {
+        return Err("asObj: there is no object of Python that could be returned".into());
+    }
     let key = keys::public(cx, &args.key.into(), args.passphrase.as_deref())?;
     Ok(pem::text("PUBLIC KEY", &key).into())
 }

@@ -13,7 +13,7 @@ use value::{Map, Value};
 
 use crate::exec::archive::{self, Contents};
 use crate::exec::file::source::{self as sums, Sum};
-use crate::exec::gpg::verify::{Signed, Signers, signers};
+use crate::exec::gpg::verify::{Signed, Signers};
 use crate::fileserver::fetch::{self, Url, redacted};
 
 state::state_module! {
@@ -77,16 +77,7 @@ state::state_module! {
         signature: Value = Value::Null,
         /// A signature of the file of hashes: its address, or `True` if it is in the file itself.
         source_hash_sig: Value = Value::Null,
-        /// Fingerprints of keys. At least one of them must have signed.
-        signed_by_any: Value = Value::Null,
-        /// Fingerprints of keys. All of them must have signed.
-        signed_by_all: Value = Value::Null,
-        /// The file that contains the public keys.
-        keyring: Value = Value::Null,
-        /// The folder of GnuPG's files.
-        gnupghome: Value = Value::Null,
-        /// The execution module that verifies signatures.
-        sig_backend: String = "gpg".into(),
+        #[group] signers: Signers,
         ..kwargs
     });
 }
@@ -172,16 +163,16 @@ fn target(args: &Extracted) -> Result<String, Error> {
 
 /// Returns the keys that must have signed the archive.
 fn signed_by(cx: &Exec, args: &Extracted) -> Result<Signers, Error> {
-    let by = signers!(args);
+    let by = &args.signers;
     let is_signed = args.signature.is_true() || args.source_hash_sig.is_true();
     if is_signed && !by.are_able(cx) {
         return Err(format!(
             "Cannot verify signatures because the {} module was not loaded",
-            by.backend
+            by.sig_backend
         )
         .into());
     }
-    Ok(by)
+    Ok(by.clone())
 }
 
 fn checked<'a>(
@@ -424,11 +415,11 @@ impl Job<'_> {
                 .with("saltenv", self.cx.saltenv.as_str())
                 .with("use_etag", self.args.use_etag)
                 .with("source_hash_sig", self.args.source_hash_sig.clone())
-                .with("signed_by_any", self.by.any.clone())
-                .with("signed_by_all", self.by.all.clone())
-                .with("keyring", self.by.keyring.clone())
-                .with("gnupghome", self.by.gnupghome.clone())
-                .with("sig_backend", self.by.backend.as_str());
+                .with("signed_by_any", self.by.keys.signed_by_any.clone())
+                .with("signed_by_all", self.by.keys.signed_by_all.clone())
+                .with("keyring", self.by.keys.keyring.clone())
+                .with("gnupghome", self.by.keys.gnupghome.clone())
+                .with("sig_backend", self.by.sig_backend.as_str());
             call_state(self.cx, "file.cached", &self.source, kwargs)
         })?;
         if fetched.result != Some(true) {

@@ -7,7 +7,7 @@ use python::{shlex, text};
 use state::exec::Exec;
 use state::facts::Effects;
 use state::module::{Error, Ret};
-use value::{Map, Value};
+use value::Value;
 
 use super::texts::{self, Sources, named, shown_diff};
 use crate::exec::file::{edit, edit_replace};
@@ -26,20 +26,7 @@ state::state_module! {
         text: Value = Value::Null,
         /// True to create the parent folders.
         makedirs: bool = false,
-        /// The source of the text, instead of `text`.
-        source: Option<String> = None,
-        /// The hash of a source from the web.
-        source_hash: Value = Value::Null,
-        /// The template engine for the sources.
-        template: String = "jinja".into(),
-        /// Sources of the text, instead of `text`.
-        sources: Vec<String> = Vec::new(),
-        /// The hashes of `sources`.
-        source_hashes: Vec<String> = Vec::new(),
-        /// Default variables of the template; those in `context` take precedence.
-        defaults: Map = Map::new(),
-        /// Variables of the template.
-        context: Map = Map::new(),
+        #[group] sources: Sources,
         /// True to ignore white space when the text is searched in the file.
         ignore_whitespace: bool = true,
         /// True to include a diff in the changes.
@@ -55,22 +42,9 @@ state::state_module! {
         text: Value = Value::Null,
         /// True to create the parent folders.
         makedirs: bool = false,
-        /// The source of the text, instead of `text`.
-        source: Option<String> = None,
-        /// The hash of a source from the web.
-        source_hash: Value = Value::Null,
-        /// The template engine for the sources.
-        template: String = "jinja".into(),
-        /// Sources of the text, instead of `text`.
-        sources: Vec<String> = Vec::new(),
-        /// The hashes of `sources`.
-        source_hashes: Vec<String> = Vec::new(),
-        /// Default variables of the template; those in `context` take precedence.
-        defaults: Map = Map::new(),
-        /// Variables of the template.
-        context: Map = Map::new(),
+        #[group] sources: Sources,
         /// True if the text must be at the very beginning, even if the file contains it elsewhere.
-        header: bool = false,
+        header: Option<bool> = None,
         /// True to include a diff in the changes.
         show_changes: bool = true,
     });
@@ -81,16 +55,7 @@ fn append(cx: &Exec, args: Append) -> Result<Ret, Error> {
         return Err("Must provide name to file.append".into());
     }
     let name = texts::expanded(&args.name);
-    let sources = Sources {
-        source: args.source,
-        source_hash: args.source_hash,
-        sources: args.sources,
-        source_hashes: args.source_hashes,
-        template: args.template,
-        defaults: args.defaults,
-        context: args.context,
-    };
-    let chunks = match chunks(cx, &name, args.makedirs, &sources, &args.text)? {
+    let chunks = match chunks(cx, &name, args.makedirs, &args.sources, &args.text)? {
         Ok(chunks) => chunks,
         Err(ret) => return Ok(ret),
     };
@@ -128,29 +93,21 @@ fn prepend(cx: &Exec, args: Prepend) -> Result<Ret, Error> {
     if name.is_empty() {
         return Err("Must provide name to file.prepend".into());
     }
-    let sources = Sources {
-        source: args.source,
-        source_hash: args.source_hash,
-        sources: args.sources,
-        source_hashes: args.source_hashes,
-        template: args.template,
-        defaults: args.defaults,
-        context: args.context,
-    };
-    let chunks = match chunks(cx, &name, args.makedirs, &sources, &args.text)? {
+    let chunks = match chunks(cx, &name, args.makedirs, &args.sources, &args.text)? {
         Ok(chunks) => chunks,
         Err(ret) if ret.name.is_some() => return Ok(ret),
         Err(ret) => return Ok(named(ret, &name)),
     };
     let path = Path::new(&name);
     let old = edit::utf8(path, edit::read(path)?)?;
+    let header = args.header == Some(true);
     let mut preface = Vec::new();
     for chunk in &chunks {
-        if args.header || !edit_replace::found_in_lines(&name, &spaced_pattern(chunk)?)? {
+        if header || !edit_replace::found_in_lines(&name, &spaced_pattern(chunk)?)? {
             preface.extend(text::owned(text::bare_lines(chunk)));
         }
     }
-    let there = args.header && starts_with(&old, &preface);
+    let there = header && starts_with(&old, &preface);
     let ret = prepended(cx, &name, &old, &preface, there, args.show_changes)?;
     Ok(named(ret, &name))
 }

@@ -3,7 +3,7 @@
 use state::exec::Exec;
 use state::facts::Effects;
 use state::module::{Error, Ret};
-use value::{Map, Value};
+use value::Value;
 
 use super::texts::{self, Sources, named};
 use crate::exec::file::edit_block::{self, Wanted};
@@ -21,20 +21,7 @@ state::state_module! {
         marker_start: String = "#-- start managed zone --".into(),
         /// The text that marks the last line of the block.
         marker_end: String = "#-- end managed zone --".into(),
-        /// The source of a text for the block.
-        source: Option<String> = None,
-        /// The hash of a source from the web.
-        source_hash: Value = Value::Null,
-        /// The template engine for the sources.
-        template: String = "jinja".into(),
-        /// The sources of texts for the block.
-        sources: Vec<String> = Vec::new(),
-        /// The hashes of `sources`.
-        source_hashes: Vec<String> = Vec::new(),
-        /// Default variables of the template; those in `context` take precedence.
-        defaults: Map = Map::new(),
-        /// Variables of the template.
-        context: Map = Map::new(),
+        #[group] sources: Sources,
         /// The text of the block, before accumulated texts and sources.
         content: String = String::new(),
         /// True to append the block if the markers are not found.
@@ -62,16 +49,7 @@ fn blockreplace(cx: &Exec, args: Blockreplace) -> Result<Ret, Error> {
     if name.is_empty() {
         return Err("Must provide name to file.blockreplace".into());
     }
-    let sources = Sources {
-        source: args.source,
-        source_hash: args.source_hash,
-        sources: args.sources,
-        source_hashes: args.source_hashes,
-        template: args.template,
-        defaults: args.defaults,
-        context: args.context,
-    };
-    let list = sources.list()?;
+    let list = args.sources.list()?;
     if let Some(problem) = texts::unusable(&name) {
         return Ok(named(Ret::failed(problem), &name));
     }
@@ -82,7 +60,7 @@ fn blockreplace(cx: &Exec, args: Blockreplace) -> Result<Ret, Error> {
         }
         content.push_str(&line);
     }
-    match sources.rendered(cx, &list) {
+    match args.sources.rendered(cx, &list) {
         Ok(texts) => content.push_str(&texts.concat()),
         Err(ret) => return Ok(ret),
     }
@@ -153,6 +131,8 @@ mod tests {
     use std::sync::Arc;
 
     use state::low::Low;
+
+    use value::Map;
 
     use super::*;
 

@@ -12,7 +12,7 @@ use value::{Map, Value};
 
 use super::gate;
 use crate::exec::file::source::{self as sums, Sum};
-use crate::exec::gpg::verify::{Signed, signers};
+use crate::exec::gpg::verify::{Signed, Signers};
 use crate::fileserver::fetch::{self, How, Url, redacted};
 
 state::state_module! {
@@ -36,16 +36,7 @@ state::state_module! {
         use_etag: bool = false,
         /// A signature of the file of hashes: its address, or `True` if it is in the file itself.
         source_hash_sig: Value = Value::Null,
-        /// Fingerprints of keys. At least one of them must have signed.
-        signed_by_any: Value = Value::Null,
-        /// Fingerprints of keys. All of them must have signed.
-        signed_by_all: Value = Value::Null,
-        /// The file that contains the public keys.
-        keyring: Value = Value::Null,
-        /// The folder of GnuPG's files.
-        gnupghome: Value = Value::Null,
-        /// The execution module that verifies signatures.
-        sig_backend: String = "gpg".into(),
+        #[group] signers: Signers,
     });
 
     /// Remove a file from the cache.
@@ -67,7 +58,6 @@ fn cached(cx: &Exec, args: Cached) -> Result<Ret, Error> {
         )
         .into());
     }
-    let by = signers!(args);
     let sum = if args.source_hash.is_true() {
         let asked = sums::Asked {
             file_name: "",
@@ -76,7 +66,7 @@ fn cached(cx: &Exec, args: Cached) -> Result<Ret, Error> {
             name: args.source_hash_name.as_deref(),
             saltenv: &args.saltenv,
             verify_ssl: true,
-            signed: Signed::by(&args.source_hash_sig, &by),
+            signed: Signed::by(&args.source_hash_sig, &args.signers),
         };
         Some(sums::sum(cx, asked)?)
     } else {

@@ -15,7 +15,7 @@ use crate::exec::file::managed::{self as work, Found, Ignore, Request};
 use crate::exec::file::perms;
 use crate::exec::file::source as sums;
 use crate::exec::file::stat::{self, Stats, normalized};
-use crate::exec::gpg::verify::{Signers, signers};
+use crate::exec::gpg::verify::{Signers, SigningKeys};
 use crate::fileserver::fetch::Url;
 use crate::fileserver::template;
 
@@ -110,20 +110,8 @@ state::state_module! {
         signature: Value = Value::Null,
         /// A signature of the file of hashes: its address, or `True` if it is in the file itself.
         source_hash_sig: Value = Value::Null,
-        /// Fingerprints of keys. At least one of them must have signed.
-        signed_by_any: Value = Value::Null,
-        /// Fingerprints of keys. All of them must have signed.
-        signed_by_all: Value = Value::Null,
-        /// The file that contains the public keys.
-        keyring: Value = Value::Null,
-        /// The folder of GnuPG's files.
-        gnupghome: Value = Value::Null,
-        /// True if a different order of lines is no change for requisites.
-        ignore_ordering: bool = false,
-        /// True if different white space around lines is no change for requisites.
-        ignore_whitespace: bool = false,
-        /// Comment characters. Differences after one of them are no change for requisites.
-        ignore_comment_characters: Value = Value::Null,
+        #[group] keys: SigningKeys,
+        #[group] ignore: Ignore,
         /// True to include a diff for new files.
         new_file_diff: bool = false,
         /// The execution module that verifies signatures.
@@ -143,7 +131,6 @@ fn run(cx: &Exec, mut args: Managed, name: &str) -> Result<Ret, Error> {
     if name.is_empty() {
         return Err("Destination file name is required".into());
     }
-    let signers = signers!(args);
     if args.selinux.is_true() {
         return Err(perms::SELINUX.into());
     }
@@ -180,7 +167,6 @@ fn run(cx: &Exec, mut args: Managed, name: &str) -> Result<Ret, Error> {
     let place = (args.tmp_dir.clone(), args.tmp_ext.clone());
     let source = args.source.clone();
     let mut request = request(cx, args, name, contents)?;
-    request.signers = signers;
     if replace && has_source_hash(cx, &mut request, &source) {
         replace = false;
     }
@@ -338,18 +324,17 @@ fn request(
         use_etag: args.use_etag,
         no_verify_ssl: !args.verify_ssl,
         signatures: [args.signature, args.source_hash_sig],
-        signers: Signers::default(),
+        signers: Signers {
+            keys: args.keys,
+            sig_backend: args.sig_backend,
+        },
         backup: args.backup,
         makedirs: args.makedirs,
         dir_mode: args.dir_mode,
         show_changes: args.show_changes,
         follow: args.follow_symlinks,
         new_file_diff: args.new_file_diff,
-        ignore: Ignore {
-            ordering: args.ignore_ordering,
-            whitespace: args.ignore_whitespace,
-            comment_characters: args.ignore_comment_characters,
-        },
+        ignore: args.ignore,
     })
 }
 

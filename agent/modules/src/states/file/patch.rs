@@ -38,9 +38,9 @@ state::state_module! {
         /// The template engine for the patch.
         template: Option<String> = None,
         /// Variables of the template.
-        context: Map = Map::new(),
+        context: Option<Map> = None,
         /// Default variables of the template; those in `context` take precedence.
-        defaults: Map = Map::new(),
+        defaults: Option<Map> = None,
         /// Options for `patch`.
         options: String = String::new(),
         /// The file for hunks that cannot be applied.
@@ -191,8 +191,8 @@ fn fetched(
         source_hash: hash,
         source_hash_name: args.source_hash_name.clone(),
         template: args.template.clone(),
-        context: args.context.clone(),
-        defaults: args.defaults.clone(),
+        context: args.context.clone().unwrap_or_default(),
+        defaults: args.defaults.clone().unwrap_or_default(),
         saltenv: cx.saltenv.clone(),
         skip_verify: args.skip_verify,
         follow: true,

@@ -53,9 +53,9 @@ state::state_module! {
         /// The format: yaml, json, configparser or msgpack.
         serializer: Option<String> = None,
         /// Options for writing.
-        serializer_opts: Map = Map::new(),
+        serializer_opts: Option<Map> = None,
         /// Options for reading the existing file.
-        deserializer_opts: Map = Map::new(),
+        deserializer_opts: Option<Map> = None,
         /// A command that checks the new file before it is put in place. The file is its last
         /// argument.
         check_cmd: Option<String> = None,
@@ -90,7 +90,12 @@ fn stored(cx: &Exec, mut args: Serialize, name: &str) -> Result<Ret, Error> {
         ))
     })?;
     let mut start = Ret::ok("");
-    if !args.merge_if_exists && !args.deserializer_opts.is_empty() {
+    if !args.merge_if_exists
+        && args
+            .deserializer_opts
+            .as_ref()
+            .is_some_and(|opts| !opts.is_empty())
+    {
         start = start.warning(
             "The 'deserializer_opts' option is ignored unless merge_if_exists is set to True.",
         );
@@ -160,7 +165,7 @@ fn options(args: &Serialize, serializer: Serializer) -> Map {
             Serializer::Configparser | Serializer::Msgpack => {}
         }
     }
-    options.update(args.serializer_opts.clone());
+    options.update(args.serializer_opts.clone().unwrap_or_default());
     options
 }
 
@@ -177,7 +182,7 @@ fn merged(
     }
     let text = machine::fs::text(path)?;
     let old = serializer
-        .deserialize(&text, &args.deserializer_opts)
+        .deserialize(&text, &args.deserializer_opts.clone().unwrap_or_default())
         .map_err(|error| Error::refused(format!("Failed to deserialize existing data: {error}")))?;
     match (&old, dataset) {
         (Value::Null, _) => Ok(None),

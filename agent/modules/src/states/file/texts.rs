@@ -46,16 +46,24 @@ pub(super) fn texts(given: &Value) -> Vec<String> {
     }
 }
 
-/// The sources of a state's text, apart from the text that the state gives directly.
-#[derive(Debug)]
-pub(super) struct Sources {
-    pub(super) source: Option<String>,
-    pub(super) source_hash: Value,
-    pub(super) sources: Vec<String>,
-    pub(super) source_hashes: Vec<String>,
-    pub(super) template: String,
-    pub(super) defaults: Map,
-    pub(super) context: Map,
+state::argument_group! {
+    /// The sources of a state's text, apart from the text that the state gives directly.
+    pub(super) struct Sources {
+        /// The source of the text.
+        source: Option<String> = None,
+        /// The hash of a source from the web.
+        source_hash: Value = Value::Null,
+        /// The template engine for the sources.
+        template: String = "jinja".into(),
+        /// Several sources of the text, instead of `source`.
+        sources: Option<Vec<String>> = None,
+        /// The hashes of `sources`.
+        source_hashes: Option<Vec<String>> = None,
+        /// Default variables of the template; those in `context` take precedence.
+        defaults: Option<Map> = None,
+        /// Variables of the template.
+        context: Option<Map> = None,
+    }
 }
 
 impl Sources {
@@ -64,10 +72,12 @@ impl Sources {
     /// # Errors
     /// When `source` and `sources` are both given, or `source_hash` and `source_hashes`.
     pub(super) fn list(&self) -> Result<Vec<(String, Option<String>)>, Error> {
-        if self.source.is_some() && !self.sources.is_empty() {
+        let sources = self.sources.as_deref().unwrap_or_default();
+        let hashes = self.source_hashes.as_deref().unwrap_or_default();
+        if self.source.is_some() && !sources.is_empty() {
             return Err("source and sources are mutually exclusive".into());
         }
-        if self.source_hash.is_true() && !self.source_hashes.is_empty() {
+        if self.source_hash.is_true() && !hashes.is_empty() {
             return Err("source_hash and source_hashes are mutually exclusive".into());
         }
         if let Some(source) = &self.source {
@@ -77,9 +87,9 @@ impl Sources {
                 .then(|| self.source_hash.to_text());
             return Ok(vec![(source.clone(), hash)]);
         }
-        let hashes = self.source_hashes.iter().cloned().map(Some);
+        let hashes = hashes.iter().cloned().map(Some);
         let hashes = hashes.chain(std::iter::repeat(None));
-        Ok(self.sources.iter().cloned().zip(hashes).collect())
+        Ok(sources.iter().cloned().zip(hashes).collect())
     }
 
     /// Returns the rendered texts of the files.
@@ -112,8 +122,8 @@ impl Sources {
             .filter(|path| Path::new(path).is_file())
             .ok_or_else(failed)?;
         let text = fs::read(&path).map_err(|_| failed())?;
-        let mut variables = self.defaults.clone();
-        variables.update(self.context.clone());
+        let mut variables = self.defaults.clone().unwrap_or_default();
+        variables.update(self.context.clone().unwrap_or_default());
         if !template::is_supported(&self.template) {
             log::error(template::unsupported(&self.template));
             return Err(failed());

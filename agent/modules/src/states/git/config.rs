@@ -4,9 +4,9 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use super::{no_others, said};
+use super::said;
 use crate::exec::git::config::Config;
-use crate::exec::git::list_of;
+use crate::exec::git::{User, list_of, refuse_others};
 
 state::state_module! {
     /// Manage the configuration of git.
@@ -60,11 +60,12 @@ fn opened<'a>(
     if !global && repo.is_none_or(str::is_empty) {
         return Err("Non-global config options require the 'repo' argument to be set".into());
     }
-    let kwargs = Map::new()
-        .with("global", global)
-        .with("user", user.cloned())
-        .with("output_encoding", output_encoding.cloned());
-    Config::of(cx, repo, &kwargs, &[])
+    let user = User {
+        user: user.cloned(),
+        password: None,
+    };
+    let git = user.git(cx, repo, output_encoding.cloned());
+    Ok(Config::new(git, global))
 }
 
 fn take(kwargs: &mut Map, name: &str) -> bool {
@@ -76,7 +77,7 @@ fn config_set(cx: &Exec, mut args: ConfigSet) -> Result<Ret, Error> {
         return Err("Only one of 'value' and 'multivar' is permitted".into());
     }
     let global = take(&mut args.kwargs, "global");
-    no_others(&args.kwargs)?;
+    refuse_others(&args.kwargs)?;
     let config = opened(
         cx,
         args.repo.as_deref(),
@@ -148,7 +149,7 @@ fn config_unset(cx: &Exec, mut args: ConfigUnset) -> Result<Ret, Error> {
         take(&mut args.kwargs, "global"),
         take(&mut args.kwargs, "all"),
     );
-    no_others(&args.kwargs)?;
+    refuse_others(&args.kwargs)?;
     let config = opened(
         cx,
         args.repo.as_deref(),

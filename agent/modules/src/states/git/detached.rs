@@ -6,9 +6,9 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::clone::clone;
-use super::{Detached, Place, Work, identities, is_hash, joined, no_others, said};
+use super::{Detached, Place, Work, identities, is_hash, joined, said};
 use crate::exec::git::tree::is_repository;
-use crate::exec::git::{Git, line, plain, with_login};
+use crate::exec::git::{Git, line, plain, refuse_others, with_login};
 
 struct Job<'a> {
     cx: &'a Exec,
@@ -21,7 +21,7 @@ struct Job<'a> {
 }
 
 pub(super) fn detached(cx: &Exec, args: Detached) -> Result<Ret, Error> {
-    no_others(&args.kwargs)?;
+    refuse_others(&args.kwargs)?;
     let mut rev = args.rev.to_text();
     if !args.rev.is_true() {
         return Err(format!("'{rev}' is not a valid value for the 'rev' argument").into());

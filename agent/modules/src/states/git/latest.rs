@@ -6,9 +6,9 @@ use state::module::{Error, Ret};
 use value::Value;
 
 use super::remote::{Kind, Remote, Upstream};
-use super::{Latest, Work, identities, no_others, said};
+use super::{Latest, Work, identities, said};
 use crate::exec::git::tree::{is_repository, succeeds};
-use crate::exec::git::{Git, line, redacted, with_login};
+use crate::exec::git::{Git, line, redacted, refuse_others, with_login};
 
 /// The arguments and the repository of the state.
 pub(super) struct Job<'a> {
@@ -47,7 +47,7 @@ impl Reset {
 }
 
 pub(super) fn latest(cx: &Exec, args: Latest) -> Result<Ret, Error> {
-    no_others(&args.kwargs)?;
+    refuse_others(&args.kwargs)?;
     let job = Job::of(cx, &args)?;
     let existing = is_repository(&job.git, job.bare)?;
     let mut work = Work::new();

@@ -15,7 +15,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use crate::exec::git::{Git, refuse_unknown};
+use crate::exec::git::Git;
 
 use cloned::cloned;
 use detached::detached;
@@ -254,6 +254,7 @@ fn git<'a>(
         cwd: Some(target.to_owned()),
         user: user.filter(|user| !user.is_empty()).cloned(),
         identity: Vec::new(),
+        saltenv: cx.saltenv.clone(),
         login: None,
         output_encoding: output_encoding.cloned(),
     }
@@ -276,15 +277,6 @@ fn identities(given: &Value, word: &str) -> Result<Vec<String>, Error> {
         Some(key) => Err(format!("{word} '{key}' is not an absolute path").into()),
         None => Ok(keys),
     }
-}
-
-fn no_others(kwargs: &Map) -> Result<(), Error> {
-    let names: Vec<String> = kwargs
-        .keys()
-        .map(Value::to_text)
-        .filter(|name| !name.starts_with("__"))
-        .collect();
-    refuse_unknown(&names, kwargs)
 }
 
 /// Returns true if the text can be the beginning of a commit's hash.

@@ -55,9 +55,9 @@ state::state_module! {
         extra_mount_invisible_keys: Option<Vec<String>> = None,
         /// For each type of file system, the options that are not compared, so that they cause no
         /// remount.
-        extra_mount_ignore_fs_keys: Map = Map::new(),
+        extra_mount_ignore_fs_keys: Option<Map> = None,
         /// Options that the kernel shows under another name, with that name.
-        extra_mount_translate_options: Map = Map::new(),
+        extra_mount_translate_options: Option<Map> = None,
         /// Options that cause no remount.
         hidden_opts: Value = Value::Null,
         /// True if a bind mount uses the options of the file system that it shows.

@@ -98,7 +98,8 @@ pub(super) fn changed(args: &Mounted, opts: &[String], entry: &Value) -> Vec<Str
 
 /// Returns the options of this type of file system that cause no remount.
 fn ignored_keys(args: &Mounted) -> Vec<String> {
-    match args.extra_mount_ignore_fs_keys.get(&args.fstype) {
+    let ignored = args.extra_mount_ignore_fs_keys.as_ref();
+    match ignored.and_then(|keys| keys.get(&args.fstype)) {
         Some(keys) => option_list(keys),
         None if args.fstype == "ramfs" => vec!["size".to_owned()],
         None => Vec::new(),
@@ -107,7 +108,7 @@ fn ignored_keys(args: &Mounted) -> Vec<String> {
 
 /// Returns an option in the form in which the kernel shows it.
 fn as_shown(args: &Mounted, option: &str, ignored: &[String]) -> String {
-    let option = translated(&args.extra_mount_translate_options, option);
+    let option = translated(args.extra_mount_translate_options.as_ref(), option);
     let key = option.split('=').next().unwrap_or_default();
     let invisible = INVISIBLE_KEYS.contains(&key)
         || args
@@ -124,8 +125,8 @@ fn as_shown(args: &Mounted, option: &str, ignored: &[String]) -> String {
     }
 }
 
-fn translated(extra: &Map, option: &str) -> String {
-    match (extra.get(option), option) {
+fn translated(extra: Option<&Map>, option: &str) -> String {
+    match (extra.and_then(|extra| extra.get(option)), option) {
         (Some(other), _) => other.to_text(),
         (None, "tcp" | "udp") => format!("proto={option}"),
         _ => option.to_owned(),
@@ -141,6 +142,6 @@ mod tests {
         assert_eq!(size("size=2g").as_deref(), Some("size=2097152k"));
         assert_eq!(size("size=5m").as_deref(), Some("size=5120k"));
         assert_eq!(size("size=50%"), None);
-        assert_eq!(translated(&Map::new(), "tcp"), "proto=tcp");
+        assert_eq!(translated(None, "tcp"), "proto=tcp");
     }
 }

@@ -18,18 +18,7 @@ state::state_module! {
     fn present(Present {
         /// Any name for the privileges.
         name: String,
-        /// The privileges, separated by commas.
-        grant: Option<String> = None,
-        /// The object of the privileges, as `database.table`. Each part may be `*`.
-        database: Option<String> = None,
-        /// The user.
-        user: Option<String> = None,
-        /// The host of the user.
-        host: String = "localhost".into(),
-        /// True if the user may grant the privileges to others.
-        grant_option: bool = false,
-        /// True to quote the names of the database and table.
-        escape: bool = true,
+        #[group] granted: Granted,
         /// True to first revoke all privileges that the user has there.
         revoke_first: bool = false,
         /// The TLS requirements for the user's connections: a list of dictionaries.
@@ -41,6 +30,14 @@ state::state_module! {
     fn absent(Absent {
         /// Any name for the privileges.
         name: String,
+        #[group] granted: Granted,
+        ..kwargs
+    });
+}
+
+state::argument_group! {
+    /// The privileges, their object and the user.
+    pub(crate) struct Granted {
         /// The privileges, separated by commas.
         grant: Option<String> = None,
         /// The object of the privileges, as `database.table`. Each part may be `*`.
@@ -53,24 +50,22 @@ state::state_module! {
         grant_option: bool = false,
         /// True to quote the names of the database and table.
         escape: bool = true,
-        ..kwargs
-    });
+    }
 }
 
-/// Builds the request from the arguments. As in Salt's functions, `grant`, `database` and `user`
-/// are required.
-macro_rules! asked {
-    ($args:ident) => {
-        Asked {
-            grant: $args.grant.ok_or_else(|| Error::missing("grant"))?,
-            database: $args.database.ok_or_else(|| Error::missing("database"))?,
-            user: $args.user.ok_or_else(|| Error::missing("user"))?,
-            host: $args.host,
-            grant_option: $args.grant_option,
-            escape: $args.escape,
+impl Granted {
+    /// Returns the request. As in Salt's functions, `grant`, `database` and `user` are required.
+    fn asked(self) -> Result<Asked, Error> {
+        Ok(Asked {
+            grant: self.grant.ok_or_else(|| Error::missing("grant"))?,
+            database: self.database.ok_or_else(|| Error::missing("database"))?,
+            user: self.user.ok_or_else(|| Error::missing("user"))?,
+            host: self.host,
+            grant_option: self.grant_option,
+            escape: self.escape,
             ..Asked::default()
-        }
-    };
+        })
+    }
 }
 
 /// Returns the text `GRANT on DATABASE WORD USER@HOST` for comments.
@@ -88,7 +83,7 @@ fn told(asked: &Asked, word: &str) -> String {
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let conn = Conn::of(cx, &args.kwargs)?;
     let name = args.name;
-    let mut asked = asked!(args);
+    let mut asked = args.granted.asked()?;
     asked.ssl_option = args.ssl_option;
     let what = told(&asked, "to");
     if exists(cx, &conn, &asked)? {
@@ -115,7 +110,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     let conn = Conn::of(cx, &args.kwargs)?;
     let name = args.name;
-    let asked = asked!(args);
+    let asked = args.granted.asked()?;
     let is_there = exists(cx, &conn, &asked).map_err(|why| {
         let what = told(&asked, "for");
         Error::refused(format!(

@@ -172,8 +172,6 @@ state::state_module! {
     fn mod_watch(ModWatch {
         /// The package, as in the watching function, which also describes the other arguments.
         name: String,
-        /// The name of the watching function.
-        sfun: Option<String> = None,
         ..kwargs
     });
 }
@@ -239,8 +237,9 @@ fn group_installed(cx: &Exec, args: GroupInstalled) -> Result<Ret, Error> {
     group::run(cx, args)
 }
 
-fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
-    let sfun = args.sfun.unwrap_or_default();
+fn mod_watch(cx: &Exec, mut args: ModWatch) -> Result<Ret, Error> {
+    let sfun = args.kwargs.remove("sfun").map(|sfun| sfun.to_text());
+    let sfun = sfun.unwrap_or_default();
     if !["purged", "latest", "removed", "installed"].contains(&sfun.as_str()) {
         return Ok(Ret::failed(format!(
             "pkg.{sfun} does not work with the watch requisite"

@@ -4,8 +4,9 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
+use super::Server;
+use crate::exec::postgres::cell;
 use crate::exec::postgres::database::{self, Asked};
-use crate::exec::postgres::{cell, db_conn};
 
 state::state_module! {
     /// Manage databases of PostgreSQL.
@@ -30,36 +31,14 @@ state::state_module! {
         owner_recurse: bool = false,
         /// The template to copy the database from.
         template: Option<String> = None,
-        /// The account of the operating system that runs the client.
-        user: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
+        #[group] server: Server,
     });
 
     /// Make sure that a database does not exist.
     fn absent(Absent {
         /// The name of the database.
         name: String,
-        /// The account of the operating system that runs the client.
-        user: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
+        #[group] server: Server,
     });
 }
 
@@ -73,7 +52,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         owner: args.owner,
         template: args.template,
     };
-    let conn = db_conn!(args);
+    let conn = args.server.conn();
     let all = database::databases(cx, &conn)?;
     let Some(is) = all.get(&name).and_then(Value::as_map) else {
         let would = Ret::would(format!("Database {name} is set to be created"));
@@ -121,7 +100,7 @@ fn is_fixed(is: &Map, asked: &Asked) -> bool {
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let (name, conn) = (args.name, db_conn!(args));
+    let (name, conn) = (args.name, args.server.conn());
     let is_there = database::databases(cx, &conn)?.contains(&name);
     super::absent(cx, "Database", &name, is_there, || {
         database::remove(cx, &conn, &name)

@@ -3,7 +3,7 @@
 use state::exec::Exec;
 use state::module::{Error, Ret};
 
-use crate::exec::postgres::db_conn;
+use crate::exec::postgres::DbLogin;
 use crate::exec::postgres::extension::{self, Asked};
 
 state::state_module! {
@@ -27,14 +27,7 @@ state::state_module! {
         user: Option<String> = None,
         /// The database to connect to.
         maintenance_db: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
+        #[group] login: DbLogin,
     });
 
     /// Make sure that an extension is not installed.
@@ -51,14 +44,7 @@ state::state_module! {
         user: Option<String> = None,
         /// The database to connect to.
         maintenance_db: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
+        #[group] login: DbLogin,
     });
 }
 
@@ -70,7 +56,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         ext_version: args.ext_version,
         from_version: args.from_version,
     };
-    let conn = db_conn!(args);
+    let conn = args.login.conn(args.user, args.maintenance_db);
     let is = extension::metadata(cx, &conn, &name, &asked)?;
     let (mode, done) = if !is.is_installed {
         ("install", "Installed")
@@ -93,7 +79,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     let (name, how) = (args.name, (args.if_exists, args.restrict, args.cascade));
-    let conn = db_conn!(args);
+    let conn = args.login.conn(args.user, args.maintenance_db);
     let is_there = extension::is_installed(cx, &conn, &name)?;
     super::absent(cx, "Extension", &name, is_there, || {
         extension::remove(cx, &conn, &name, how)

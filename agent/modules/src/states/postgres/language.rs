@@ -3,7 +3,7 @@
 use state::exec::Exec;
 use state::module::{Error, Ret};
 
-use crate::exec::postgres::db_conn;
+use super::Access;
 use crate::exec::postgres::schema::{create_language, has_language, remove_language};
 
 state::state_module! {
@@ -19,14 +19,7 @@ state::state_module! {
         maintenance_db: String,
         /// The account of the operating system that runs the client.
         user: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
+        #[group] access: Access,
     });
 
     /// Make sure that a language is not installed.
@@ -37,20 +30,13 @@ state::state_module! {
         maintenance_db: String,
         /// The account of the operating system that runs the client.
         user: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
+        #[group] access: Access,
     });
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let name = args.name;
-    let conn = db_conn!(args, Some(args.maintenance_db));
+    let conn = args.access.conn(args.user, Some(args.maintenance_db));
     if has_language(cx, &conn, &name)? {
         return Ok(Ret::ok(format!("Language {name} is already installed")));
     }
@@ -65,7 +51,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     let name = args.name;
-    let conn = db_conn!(args, Some(args.maintenance_db));
+    let conn = args.access.conn(args.user, Some(args.maintenance_db));
     if !has_language(cx, &conn, &name)? {
         return Ok(Ret::ok(format!(
             "Language {name} is not present so it cannot be removed"

@@ -3,8 +3,8 @@
 use state::exec::Exec;
 use state::module::{Error, Ret};
 
-use crate::exec::postgres::db_conn;
-use crate::exec::postgres::privileges::{Asked, asked, grant, has, revoke};
+use super::Access;
+use crate::exec::postgres::privileges::{Asked, grant, has, revoke};
 
 state::state_module! {
     /// Manage privileges on objects of PostgreSQL.
@@ -21,7 +21,7 @@ state::state_module! {
         /// `database`, `group` or `function`.
         object_type: String,
         /// The privileges.
-        privileges: Vec<String> = Vec::new(),
+        privileges: Option<Vec<String>> = None,
         /// True if the role may grant the privileges to others.
         grant_option: Option<bool> = None,
         /// The schema of the object.
@@ -30,14 +30,7 @@ state::state_module! {
         maintenance_db: Option<String> = None,
         /// The account of the operating system that runs the client.
         user: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
+        #[group] access: Access,
     });
 
     /// Make sure that a role does not have privileges.
@@ -50,25 +43,19 @@ state::state_module! {
         /// `database`, `group` or `function`.
         object_type: String,
         /// The privileges.
-        privileges: Vec<String> = Vec::new(),
+        privileges: Option<Vec<String>> = None,
         /// The schema of the object.
         prepend: String = "public".into(),
         /// The database to connect to.
         maintenance_db: Option<String> = None,
         /// The account of the operating system that runs the client.
         user: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
+        #[group] access: Access,
     });
 }
 
-fn joined(privileges: &[String]) -> Option<String> {
+fn joined(privileges: Option<Vec<String>>) -> Option<String> {
+    let privileges = privileges.unwrap_or_default();
     (!privileges.is_empty()).then(|| privileges.join(","))
 }
 
@@ -81,8 +68,15 @@ fn shown(asked: &Asked) -> &str {
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
-    let asked = asked!(args, joined(&args.privileges), args.grant_option);
-    let conn = db_conn!(args);
+    let asked = Asked {
+        name: args.name,
+        object_name: args.object_name,
+        object_type: args.object_type,
+        privileges: joined(args.privileges),
+        grant_option: args.grant_option,
+        prepend: args.prepend,
+    };
+    let conn = args.access.conn(args.user, args.maintenance_db);
     if has(cx, &conn, &asked)? {
         return Ok(Ret::ok("The requested privilege(s) are already set"));
     }
@@ -100,8 +94,15 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let asked = asked!(args, joined(&args.privileges), None);
-    let conn = db_conn!(args);
+    let asked = Asked {
+        name: args.name,
+        object_name: args.object_name,
+        object_type: args.object_type,
+        privileges: joined(args.privileges),
+        grant_option: None,
+        prepend: args.prepend,
+    };
+    let conn = args.access.conn(args.user, args.maintenance_db);
     if !has(cx, &conn, &asked)? {
         return Ok(Ret::ok(
             "The requested privilege(s) are not set so cannot be revoked",

@@ -120,24 +120,3 @@ pub(super) fn absent(cx: &Exec, kind: &Kind, name: &str, conn: &Conn) -> Result<
         role::remove(cx, conn, name)
     })
 }
-
-/// Builds the wanted role from the arguments of `present`.
-macro_rules! asked {
-    ($args:ident $(, $more:ident)*) => {
-        $crate::exec::postgres::role::Asked {
-            createdb: $args.createdb,
-            createroles: $args.createroles,
-            encrypted: $args.encrypted,
-            superuser: $args.superuser,
-            replication: $args.replication,
-            inherit: $args.inherit,
-            login: $args.login,
-            rolepassword: $args.password,
-            groups: $args.groups,
-            $($more: $args.$more,)*
-            ..$crate::exec::postgres::role::Asked::default()
-        }
-    };
-}
-
-pub(super) use asked;

@@ -3,7 +3,7 @@
 use state::exec::Exec;
 use state::module::{Error, Ret};
 
-use crate::exec::postgres::{db_conn, schema};
+use crate::exec::postgres::{DbLogin, schema};
 
 state::state_module! {
     /// Manage schemas in a database of PostgreSQL.
@@ -20,14 +20,7 @@ state::state_module! {
         owner: Option<String> = None,
         /// The account of the operating system that runs the client.
         user: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
+        #[group] login: DbLogin,
     });
 
     /// Make sure that a schema does not exist.
@@ -38,20 +31,13 @@ state::state_module! {
         name: String,
         /// The account of the operating system that runs the client.
         user: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
+        #[group] login: DbLogin,
     });
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let (name, dbname) = (args.name, args.dbname);
-    let conn = db_conn!(args, Some(dbname.clone()));
+    let conn = args.login.conn(args.user, Some(dbname.clone()));
     let ret = if schema::schemas(cx, &conn)?.contains(&name) {
         Ret::ok(format!("Schema {name} already exists in database {dbname}"))
     } else {
@@ -75,7 +61,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     let (name, dbname) = (args.name, args.dbname);
-    let conn = db_conn!(args, Some(dbname.clone()));
+    let conn = args.login.conn(args.user, Some(dbname.clone()));
     let ret = if schema::schemas(cx, &conn)?.contains(&name) {
         let would = format!("Schema {name} is set to be removed from database {dbname}");
         cx.apply(Ret::would(would), || {

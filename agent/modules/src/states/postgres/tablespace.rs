@@ -4,10 +4,11 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
+use super::Server;
 use crate::exec::postgres::database::{
     alter_tablespace, drop_tablespace, make_tablespace, setting, tablespaces,
 };
-use crate::exec::postgres::{Conn, cell, db_conn, ident};
+use crate::exec::postgres::{Conn, DbLogin, cell, ident};
 
 state::state_module! {
     /// Manage tablespaces of PostgreSQL.
@@ -21,21 +22,10 @@ state::state_module! {
         /// The folder for the tablespace.
         directory: String,
         /// The options of the tablespace.
-        options: Map = Map::new(),
+        options: Option<Map> = None,
         /// The role that owns it.
         owner: Option<String> = None,
-        /// The account of the operating system that runs the client.
-        user: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
+        #[group] server: Server,
     });
 
     /// Make sure that a tablespace does not exist.
@@ -46,21 +36,15 @@ state::state_module! {
         user: Option<String> = None,
         /// The database to connect to.
         maintenance_db: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
+        #[group] login: DbLogin,
     });
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let (name, directory) = (args.name, args.directory);
-    let (options, owner) = (args.options, args.owner.filter(|owner| !owner.is_empty()));
-    let conn = db_conn!(args);
+    let owner = args.owner.filter(|owner| !owner.is_empty());
+    let options = args.options.unwrap_or_default();
+    let conn = args.server.conn();
     let all = tablespaces(cx, &conn)?;
     if let Some(is) = all.get(&name).and_then(Value::as_map) {
         if cell(is, "Location") != directory && !cx.test {
@@ -130,7 +114,7 @@ fn set(cx: &Exec, conn: &Conn, name: &str, how: &str, what: &str) -> Result<Ret,
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let (name, conn) = (args.name, db_conn!(args));
+    let (name, conn) = (args.name, args.login.conn(args.user, args.maintenance_db));
     let is_there = tablespaces(cx, &conn)?.contains(&name);
     super::absent(cx, "Tablespace", &name, is_there, || {
         drop_tablespace(cx, &conn, &name)

@@ -4,8 +4,9 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::Value;
 
-use super::role::{self, Kind, Passwords, asked};
-use crate::exec::postgres::db_conn;
+use super::Server;
+use super::role::{self, Kind, Passwords};
+use crate::exec::postgres::role::Asked;
 
 state::state_module! {
     /// Manage roles of PostgreSQL that may log in.
@@ -41,36 +42,14 @@ state::state_module! {
         valid_until: Option<String> = None,
         /// The groups that the role must be a member of: a list, or names separated by commas.
         groups: Value = Value::Null,
-        /// The account of the operating system that runs the client.
-        user: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
+        #[group] server: Server,
     });
 
     /// Make sure that a role does not exist.
     fn absent(Absent {
         /// The name of the role.
         name: String,
-        /// The account of the operating system that runs the client.
-        user: Option<String> = None,
-        /// The database to connect to.
-        maintenance_db: Option<String> = None,
-        /// The password of the role that connects.
-        db_password: Option<String> = None,
-        /// The host, or the folder of the socket.
-        db_host: Option<String> = None,
-        /// The port.
-        db_port: Option<String> = None,
-        /// The role that connects.
-        db_user: Option<String> = None,
+        #[group] server: Server,
     });
 }
 
@@ -84,10 +63,22 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         default: args.default_password,
         refresh: args.refresh_password.unwrap_or(false),
     };
-    let asked = asked!(args, valid_until);
-    role::present(cx, &USER, &args.name, asked, passwords, &db_conn!(args))
+    let asked = Asked {
+        createdb: args.createdb,
+        createroles: args.createroles,
+        encrypted: args.encrypted,
+        superuser: args.superuser,
+        replication: args.replication,
+        inherit: args.inherit,
+        login: args.login,
+        rolepassword: args.password,
+        valid_until: args.valid_until,
+        groups: args.groups,
+        ..Asked::default()
+    };
+    role::present(cx, &USER, &args.name, asked, passwords, &args.server.conn())
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    role::absent(cx, &USER, &args.name, &db_conn!(args))
+    role::absent(cx, &USER, &args.name, &args.server.conn())
 }

@@ -5,7 +5,7 @@ use state::module::{Error, Ret};
 use value::{Map, Value, json};
 
 use super::failed;
-use crate::exec::rabbitmq::{Rabbit, Upstream, upstream};
+use crate::exec::rabbitmq::{Rabbit, Upstream, UpstreamArgs};
 
 state::state_module! {
     /// Manage upstreams of RabbitMQ's federation.
@@ -14,30 +14,7 @@ state::state_module! {
 
     /// Make sure that an upstream exists with the given properties.
     fn present(Present {
-        /// The name of the upstream.
-        name: String,
-        /// The address of the upstream, or a list of addresses.
-        uri: Value,
-        /// The parameter `prefetch-count` of the upstream.
-        prefetch_count: Value = Value::Null,
-        /// The parameter `reconnect-delay` of the upstream.
-        reconnect_delay: Value = Value::Null,
-        /// The parameter `ack-mode` of the upstream.
-        ack_mode: Value = Value::Null,
-        /// The parameter `trust-user-id` of the upstream.
-        trust_user_id: Value = Value::Null,
-        /// The parameter `exchange` of the upstream.
-        exchange: Value = Value::Null,
-        /// The parameter `max-hops` of the upstream.
-        max_hops: Value = Value::Null,
-        /// The parameter `expires` of the upstream.
-        expires: Value = Value::Null,
-        /// The parameter `message-ttl` of the upstream.
-        message_ttl: Value = Value::Null,
-        /// The parameter `ha-policy` of the upstream.
-        ha_policy: Value = Value::Null,
-        /// The parameter `queue` of the upstream.
-        queue: Value = Value::Null,
+        #[group] upstream: UpstreamArgs,
         /// The account that runs the program.
         runas: Option<String> = None,
     });
@@ -53,7 +30,7 @@ state::state_module! {
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let rabbit = Rabbit::of(cx, args.runas.clone());
-    let asked = upstream!(args);
+    let asked = Upstream::from(args.upstream);
     let name = &asked.name;
     let all = rabbit.upstreams().map_err(failed)?;
     let (action, changes) = match all.get(name) {

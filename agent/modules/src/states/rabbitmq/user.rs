@@ -24,7 +24,7 @@ state::state_module! {
         tags: Value = Value::Null,
         /// The permissions of the user: a list of dictionaries. Each maps a virtual host to the
         /// patterns for what the user may configure, write and read.
-        perms: Value = Value::Null,
+        perms: Value = Value::list([]),
         /// The account that runs the program.
         runas: Option<String> = None,
     });

@@ -19,7 +19,9 @@ state::state_module! {
     /// Manage services: whether they run now, and whether they start with the system.
     mod service;
 
-    /// Make sure that a service runs.
+    /// Make sure that a service runs. For systemd, `no_block` does not wait until it has started,
+    /// `unmask` unmasks it first, and `unmask_runtime` removes a mask that lasts until the next start
+    /// of the system.
     fn running(Running {
         /// The name of the service.
         name: String,
@@ -30,12 +32,6 @@ state::state_module! {
         sig: Option<String> = None,
         /// The number of seconds to wait after the service was started.
         init_delay: Value = Value::Null,
-        /// True to not wait until the service has started. Only for systemd.
-        no_block: Value = Value::Null,
-        /// True to unmask the service first. Only for systemd.
-        unmask: Value = Value::Null,
-        /// True to remove a mask that lasts until the next start of the system. Only for systemd.
-        unmask_runtime: Value = Value::Null,
         ..kwargs
     });
 
@@ -301,18 +297,7 @@ fn with_warnings(ret: Ret, warnings: Vec<String>) -> Ret {
 
 fn running(cx: &Exec, args: Running) -> Result<Ret, Error> {
     let (name, enable) = (args.name.as_str(), args.enable);
-    let mut kwargs = args.kwargs;
-    let of_systemd = [
-        ("no_block", args.no_block),
-        ("unmask", args.unmask),
-        ("unmask_runtime", args.unmask_runtime),
-    ];
-    for (option, value) in of_systemd {
-        if !value.is_null() {
-            kwargs.insert(option, value);
-        }
-    }
-    let service = Service::new(cx, name, args.sig, kwargs)?;
+    let service = Service::new(cx, name, args.sig, args.kwargs)?;
     if let Some(ret) = service.stopped("started", false)? {
         return Ok(ret);
     }
