@@ -1,5 +1,5 @@
-//! Writes what is made from the tables of the programs. It is an example of the package `pinch`, so
-//! that the programs do not contain it.
+//! Writes what is made from the tables of the program. It is an example of the package `pinch`, so
+//! that the program does not contain it.
 //!
 //! - `docs` writes the reference pages, `packaging/docs/reference`. They are committed, and a test
 //!   below fails if they differ from the tables.

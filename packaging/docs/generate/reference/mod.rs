@@ -56,7 +56,7 @@ fn cell(text: &str) -> String {
 }
 
 /// Returns text with the characters escaped that Markdown would read as HTML or as emphasis. Code
-/// stays as it is: between backticks, and in lines with an indent of four.
+/// is left alone: between backticks, and in lines with an indent of four.
 fn prose(text: &str) -> String {
     let lines = text.lines().map(|line| match line.starts_with("    ") {
         true => line.to_owned(),
