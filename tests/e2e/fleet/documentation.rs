@@ -153,7 +153,7 @@ impl Documented {
         let etc = fleet.path("master/etc").display().to_string();
         let hub = networks.as_ref().map(|networks| networks.0[0].as_str());
         let words = ["salt-master", "-c", &etc];
-        fleet.master = Some(start(hub, &*PROGRAM, &words, &fleet.path("master/output")));
+        fleet.master = Some(start(hub, &PROGRAM, &words, &fleet.path("master/output")));
         fleet.soon("the master answers", || {
             fleet.path("master/run/master.sock").exists()
         });
@@ -197,7 +197,7 @@ impl Documented {
             let etc = self.fleet.path(id).join("etc").display().to_string();
             let log = self.fleet.path(id).join("output");
             let words = ["salt-minion", "-c", &etc];
-            let process = start(network, &*PROGRAM, &words, &log);
+            let process = start(network, &PROGRAM, &words, &log);
             self.fleet.minions.push(((*id).to_owned(), process));
         }
         self.fleet.soon("all minions are present", || {

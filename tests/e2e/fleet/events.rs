@@ -39,7 +39,7 @@ impl Fleet {
     fn listen(&self) -> Process {
         let etc = self.path("master/etc").display().to_string();
         let words = ["salt-run", "-c", &etc, "state.event"];
-        let listener = Process::start(&*PROGRAM, &words, &self.path("heard"));
+        let listener = Process::start(&PROGRAM, &words, &self.path("heard"));
         self.soon("the listener is connected", || {
             self.run(&["salt-run", "event.send", "probe/begin"]);
             !self.heard().is_empty()

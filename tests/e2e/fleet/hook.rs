@@ -435,7 +435,7 @@ fn said_by_a_master_with(config: &str) -> String {
     fs::write(dir.path().join("master"), text).unwrap();
     let (etc, output) = (root.to_string(), dir.path().join("output"));
     let words = ["salt-master", "-c", &etc];
-    let mut process = Process::start(&*PROGRAM, &words, &output);
+    let mut process = Process::start(&PROGRAM, &words, &output);
     assert!(!process.0.wait().unwrap().success());
     fs::read_to_string(output).unwrap()
 }
@@ -465,7 +465,10 @@ fn a_hook_that_makes_no_sense_keeps_the_master_from_starting() {
     );
     // No interface of this machine has this address.
     let said = said_by_a_master_with("metrics_listen: 192.0.2.1:9\n");
-    assert!(said.contains("`metrics_listen`: 192.0.2.1:9: "), "{said}");
+    assert!(
+        said.contains("`metrics_listen`: cannot listen on 192.0.2.1:9: "),
+        "{said}"
+    );
 }
 
 #[test]

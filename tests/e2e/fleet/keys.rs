@@ -183,7 +183,7 @@ fn a_token_lets_in_as_many_as_it_says_and_binds_their_keys() {
     let token = fleet.token(&words);
     let option = format!("enroll_token: {token}\n");
     fleet.start_minion("db1", &option);
-    fleet.soon_logged("is for web-*");
+    fleet.soon_logged("is for ids that match web-*");
     let all = ["web-1", "web-2", "web-3", "web-4"];
     for id in all {
         fleet.start_minion(id, &option);
@@ -411,7 +411,7 @@ fn a_policy_that_makes_no_sense_keeps_the_master_from_starting() {
     );
     fs::write(etc.join("master"), text).unwrap();
     let dir = etc.display().to_string();
-    let mut process = Process::start(&*PROGRAM, &["salt-master", "-c", &dir], &etc.join("output"));
+    let mut process = Process::start(&PROGRAM, &["salt-master", "-c", &dir], &etc.join("output"));
     let ended = process.0.wait().unwrap();
     assert!(!ended.success());
     let said = fs::read_to_string(etc.join("output")).unwrap();

@@ -159,7 +159,7 @@ impl Fleet {
         let etc = self.path("master/etc").display().to_string();
         let words = ["salt-master", "-c", &etc];
         self.master = Some(Process::start(
-            &*PROGRAM,
+            &PROGRAM,
             &words,
             &self.path("master/output"),
         ));
@@ -204,7 +204,7 @@ impl Fleet {
     pub(crate) fn start_minion_again(&mut self, id: &str) {
         let etc = self.path(id).join("etc").display().to_string();
         let words = ["salt-minion", "-c", &etc];
-        let process = Process::start(&*PROGRAM, &words, &self.path(id).join("output"));
+        let process = Process::start(&PROGRAM, &words, &self.path(id).join("output"));
         self.minions.push((id.to_owned(), process));
     }
 
@@ -222,7 +222,7 @@ impl Fleet {
     pub(crate) fn run_as_nobody(&self, words: &[&str]) -> Answer {
         let program = self.path("pinch");
         if !program.exists() {
-            copy_program(&*PROGRAM, &program);
+            copy_program(&PROGRAM, &program);
             fs::set_permissions(self.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         }
         self.called(Command::new(program).uid(NOBODY).gid(NOBODY), words)

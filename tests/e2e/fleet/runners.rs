@@ -144,7 +144,7 @@ fn an_interrupted_command_says_how_to_find_its_job() {
         let log = fleet.path("interrupted");
         let _ = fs::remove_file(&log);
         let words = [&[words[0], "-c", &etc], &words[1..]].concat();
-        let mut process = Process::start(&*PROGRAM, &words, &log);
+        let mut process = Process::start(&PROGRAM, &words, &log);
         fleet.soon("the command has begun", begun);
         let pid = process.0.id().to_string();
         let kill = Command::new("kill").args(["-INT", &pid]).status();

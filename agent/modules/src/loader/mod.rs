@@ -1,5 +1,5 @@
-//! What Salt's loader does: it finds the modules of users, decides which functions this machine has,
-//! and calls them.
+//! The work of Salt's loader: finding the modules of users, deciding which functions this machine
+//! has, and calling them.
 
 pub mod absent;
 pub mod call;

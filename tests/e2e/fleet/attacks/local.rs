@@ -115,7 +115,7 @@ fn a20_what_the_daemons_keep_is_theirs_alone_whatever_the_umask() {
     fleet.write("salt/x.sls", "x:\n  test.nop\n");
     let etc = fleet.path("master/etc").display().to_string();
     let log = fleet.path("master/output");
-    fleet.master = Some(start_open(&*PROGRAM, &["salt-master", "-c", &etc], &log));
+    fleet.master = Some(start_open(&PROGRAM, &["salt-master", "-c", &etc], &log));
     // Creates the configuration, and then starts the program with the open umask.
     fleet.start_minion("m1", "");
     fleet.kill_minion("m1");
@@ -125,7 +125,7 @@ fn a20_what_the_daemons_keep_is_theirs_alone_whatever_the_umask() {
     }
     let etc = fleet.path("m1/etc").display().to_string();
     let log = fleet.path("m1/output");
-    let minion = start_open(&*PROGRAM, &["salt-minion", "-c", &etc], &log);
+    let minion = start_open(&PROGRAM, &["salt-minion", "-c", &etc], &log);
     fleet.minions.push(("m1".into(), minion));
     fleet.soon("the minion answers", || {
         fleet.run(&["salt", "m1", "state.apply", "x"]).rc == Some(0)
@@ -274,8 +274,8 @@ fn a26_daemons_obey_no_configuration_that_others_can_change() {
     let of_master = "master/var/cache/salt/master/extmods/modules";
     let of_minion = "m1/var/cache/salt/minion/extmods/modules";
     let daemons = [
-        ("master", &*PROGRAM, "salt-master", of_master),
-        ("m1", &*PROGRAM, "salt-minion", of_minion),
+        ("master", &PROGRAM, "salt-master", of_master),
+        ("m1", &PROGRAM, "salt-minion", of_minion),
     ];
     for (who, program, applet, modules) in daemons {
         let etc = fleet.path(who).join("etc");
