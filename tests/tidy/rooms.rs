@@ -1,61 +1,158 @@
-//! The rooms of the master: the order in which its services are built, and in which they know each
-//! other.
+//! The rooms of the two large crates, in the order in which they know each other. For the master it
+//! is also the order in which its services are built.
 
 use std::path::Path;
 
 use super::none;
 use super::source::{Source, below};
 
-const FOLDER: &str = "master-lite/src";
-
-/// The rooms, each with its contents. A room knows itself and the rooms before it. A part of a room
-/// may have a separate place.
-const ORDER: &[(&str, &str)] = &[
-    ("store", "Store: all durable state"),
-    ("events", "Events: those that the master fires"),
-    ("refusals", "Refusals: their log"),
-    ("metrics", "Metrics: the counters"),
-    ("jobs::minions", "Minions: their connections"),
-    ("keys", "Keys: in the store, and as files"),
-    ("wheel", "Wheel: the functions about keys"),
-    ("jobs::waiting", "Waiting: the callers of jobs"),
-    ("jobs::targets", "Targets: who matches"),
-    ("jobs", "Jobs"),
-    ("access", "Access: what users and minions may request"),
-    ("data", "Data: files, pillar, mine"),
-    ("runs", "Runs: the context of runners; Runners calls them"),
-    ("admit", "Admission: decides on keys"),
-    ("reactor", "Reactor"),
-    ("runners", "the functions of runners"),
-    ("http", "the HTTP server"),
-    ("hook", "Hook: requests that become events"),
-    ("metrics::text", "the format of the page"),
-    ("metrics::page", "Page: the counters over HTTP"),
-    ("daemon::session", "Session: a minion's requests"),
-    ("daemon::local_requests", "LocalRequests: those of commands"),
-    ("daemon::maintenance", "Maintenance: the regular chores"),
-    ("daemon", "Master: builds the services"),
-    ("commands", "the programs of the command line"),
-    ("lib", "the crate's interface"),
-];
-
-/// A file, the room after it that it imports, and the reason.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[];
-
-/// The position of the room that a module, or an item in it, belongs to.
-fn room(path: &[String]) -> Option<usize> {
-    (1..=path.len()).rev().find_map(|length| {
-        let name = path[..length].join("::");
-        ORDER.iter().position(|(room, _)| *room == name)
-    })
+/// A crate with rooms.
+struct House {
+    /// The folder of its sources.
+    folder: &'static str,
+    /// The rooms, each with its contents. A room knows itself and the rooms before it. A part of a
+    /// room may have a separate place.
+    order: &'static [(&'static str, &'static str)],
+    /// A file, the room after it that it imports, and the reason.
+    exceptions: &'static [(&'static str, &'static str, &'static str)],
 }
 
-/// The path of the module that a file is.
-fn module(file: &Source) -> Vec<String> {
-    let inside = Path::new(&file.path).strip_prefix(FOLDER).unwrap();
-    let inside = inside.with_extension("").display().to_string();
-    let inside = inside.trim_end_matches("/mod");
-    inside.split('/').map(str::to_owned).collect()
+const MASTER: House = House {
+    folder: "master-lite/src",
+    order: [
+        ("store", "Store: all durable state"),
+        ("events", "Events: those that the master fires"),
+        ("refusals", "Refusals: their log"),
+        ("metrics", "Metrics: the counters"),
+        ("jobs::minions", "Minions: their connections"),
+        ("keys", "Keys: in the store, and as files"),
+        ("wheel", "Wheel: the functions about keys"),
+        ("jobs::waiting", "Waiting: the callers of jobs"),
+        ("jobs::targets", "Targets: who matches"),
+        ("jobs", "Jobs"),
+        ("access", "Access: what users and minions may request"),
+        ("data", "Data: files, pillar, mine"),
+        ("runs", "Runs: the context of runners; Runners calls them"),
+        ("admit", "Admission: decides on keys"),
+        ("reactor", "Reactor"),
+        ("runners", "the functions of runners"),
+        ("http", "the HTTP server"),
+        ("hook", "Hook: requests that become events"),
+        ("metrics::text", "the format of the page"),
+        ("metrics::page", "Page: the counters over HTTP"),
+        ("daemon::session", "Session: a minion's requests"),
+        ("daemon::local_requests", "LocalRequests: those of commands"),
+        ("daemon::maintenance", "Maintenance: the regular chores"),
+        ("daemon", "Master: builds the services"),
+        ("commands", "the programs of the command line"),
+        ("lib", "the crate's interface"),
+    ],
+    exceptions: &[],
+};
+
+const MODULES: House = House {
+    folder: "agent/modules/src",
+    order: &[
+        ("event_bus", "the events of this machine"),
+        ("fileserver", "files of SLS trees"),
+        ("serializers", "formats of data"),
+        ("returners", "returners"),
+        ("grains", "grains"),
+        (
+            "loader",
+            "custom modules; what is missing on this machine; calls",
+        ),
+        ("state_run", "the steps of a state run"),
+        ("exec", "execution modules"),
+        ("states", "state modules"),
+        ("runners", "runners that need no master"),
+        ("wheel", "wheel functions that need no master"),
+        ("testing", "the context of tests"),
+        ("lib", "the registry"),
+    ],
+    exceptions: &[
+        (
+            "agent/modules/src/loader/call.rs",
+            "exec",
+            "the outputter is a fact of the declared function",
+        ),
+        (
+            "agent/modules/src/loader/needs.rs",
+            "exec",
+            "pkg and service are available if one of their providers is",
+        ),
+        (
+            "agent/modules/src/loader/custom/answer.rs",
+            "state_run",
+            "a custom module may call runners",
+        ),
+    ],
+};
+
+impl House {
+    /// The position of the room that a module, or an item in it, belongs to.
+    fn room(&self, path: &[String]) -> Option<usize> {
+        (1..=path.len()).rev().find_map(|length| {
+            let name = path[..length].join("::");
+            self.order.iter().position(|(room, _)| *room == name)
+        })
+    }
+
+    /// The path of the module that a file is.
+    fn module(&self, file: &Source) -> Vec<String> {
+        let inside = Path::new(&file.path).strip_prefix(self.folder).unwrap();
+        let inside = inside.with_extension("").display().to_string();
+        let inside = inside.trim_end_matches("/mod");
+        inside.split('/').map(str::to_owned).collect()
+    }
+
+    /// The paths in the crate that a file's code names.
+    fn named(&self, file: &Source) -> Vec<Vec<String>> {
+        let code = file.code().join("\n");
+        let own = self.module(file);
+        let mut found = Vec::new();
+        for (word, before) in [("crate::", &[][..]), ("super::", &own), ("use ", &own)] {
+            for (at, _) in code.match_indices(word) {
+                let is_part = |letter| is_part_of_name(letter) || letter == ':';
+                let is_whole = !code[..at].ends_with(is_part);
+                match word {
+                    "crate::" if is_whole => paths(&code[at + word.len()..], before, &mut found),
+                    "super::" if is_whole => paths(&code[at..], before, &mut found),
+                    // A room names its own parts without `crate::`.
+                    "use " if is_whole => paths(&code[at + word.len()..], before, &mut found),
+                    _ => {}
+                }
+            }
+        }
+        found
+    }
+
+    /// The imports of rooms that come later, and the exceptions that nothing needs.
+    fn wrong(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut needed = vec![false; self.exceptions.len()];
+        for file in below(self.folder).iter().filter(|file| !file.is_test()) {
+            let Some(own) = self.room(&self.module(file)) else {
+                wrong.push(format!("{} has no place in the order", file.path));
+                continue;
+            };
+            for path in self.named(file) {
+                let Some(at) = self.room(&path).filter(|at| *at > own) else {
+                    continue;
+                };
+                let later = self.order[at].0;
+                let excepted = |(name, room, _): &_| *name == file.path && *room == later;
+                match self.exceptions.iter().position(excepted) {
+                    Some(at) => needed[at] = true,
+                    None => wrong.push(format!("{}: {}", file.path, path.join("::"))),
+                }
+            }
+        }
+        let needed = self.exceptions.iter().zip(needed);
+        let unneeded = needed.filter(|(_, needed)| !needed);
+        wrong.extend(unneeded.map(|((file, ..), _)| format!("{file} needs no exception")));
+        wrong
+    }
 }
 
 fn is_part_of_name(letter: char) -> bool {
@@ -94,61 +191,27 @@ fn paths(text: &str, before: &[String], found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// The paths in the crate that a file's code names.
-fn named(file: &Source) -> Vec<Vec<String>> {
-    let code = file.code().join("\n");
-    let own = module(file);
-    let mut found = Vec::new();
-    for (word, before) in [("crate::", &[][..]), ("super::", &own), ("use ", &own)] {
-        for (at, _) in code.match_indices(word) {
-            let is_whole = !code[..at].ends_with(|letter| is_part_of_name(letter) || letter == ':');
-            match word {
-                "crate::" if is_whole => paths(&code[at + word.len()..], before, &mut found),
-                "super::" if is_whole => paths(&code[at..], before, &mut found),
-                // A room names its own parts without `crate::`.
-                "use " if is_whole => paths(&code[at + word.len()..], before, &mut found),
-                _ => {}
-            }
-        }
-    }
-    found
-}
-
 #[test]
-fn a_room_of_the_master_knows_only_those_before_it() {
-    let mut wrong = Vec::new();
-    let mut needed = vec![false; EXCEPTIONS.len()];
-    for file in below(FOLDER).iter().filter(|file| !file.is_test()) {
-        let Some(own) = room(&module(file)) else {
-            wrong.push(format!("{} has no place in the order", file.path));
-            continue;
-        };
-        for path in named(file) {
-            let Some((later, _)) = room(&path).filter(|at| *at > own).map(|at| ORDER[at]) else {
-                continue;
-            };
-            let excepted = |(name, room, _): &_| *name == file.path && *room == later;
-            match EXCEPTIONS.iter().position(excepted) {
-                Some(at) => needed[at] = true,
-                None => wrong.push(format!("{}: {}", file.path, path.join("::"))),
-            }
-        }
+fn a_room_knows_only_those_before_it() {
+    for house in [MASTER, MODULES] {
+        let what = format!("{}: rooms that know one after them", house.folder);
+        none(&house.wrong(), &what);
     }
-    let needed = EXCEPTIONS.iter().zip(needed);
-    let unneeded = needed.filter(|(_, needed)| !needed);
-    wrong.extend(unneeded.map(|((file, ..), _)| format!("{file} needs no exception")));
-    none(&wrong, "rooms of the master that know one after them");
 }
 
 #[test]
 fn paths_in_code_are_read() {
     let source = Source {
-        path: format!("{FOLDER}/jobs/minions.rs"),
+        path: format!("{}/jobs/minions.rs", MASTER.folder),
         text:
             "use crate::{hook, store::{self, Error}};\nuse super::Jobs;\nlet a = crate::data::B;\n"
                 .into(),
     };
-    let mut found: Vec<String> = named(&source).iter().map(|path| path.join("::")).collect();
+    let mut found: Vec<String> = MASTER
+        .named(&source)
+        .iter()
+        .map(|path| path.join("::"))
+        .collect();
     found.retain(|path| !path.contains("crate"));
     let wanted = [
         "hook",
@@ -160,9 +223,14 @@ fn paths_in_code_are_read() {
     ];
     assert_eq!(found, wanted);
     assert_eq!(
-        room(&module(&source)).map(|at| ORDER[at].0),
+        MASTER
+            .room(&MASTER.module(&source))
+            .map(|at| MASTER.order[at].0),
         Some("jobs::minions")
     );
     let later = ["metrics", "page", "Page"].map(str::to_owned);
-    assert_eq!(room(&later).map(|at| ORDER[at].0), Some("metrics::page"));
+    assert_eq!(
+        MASTER.room(&later).map(|at| MASTER.order[at].0),
+        Some("metrics::page")
+    );
 }

@@ -17,7 +17,7 @@ pub(crate) enum Scope {
     Files(Vec<Place>),
     /// Unknown, because it runs something that the SLS names.
     Command,
-    /// What the states of an orchestration step change; these have scopes themselves.
+    /// The changes of the states of an orchestration step, which have scopes themselves.
     Step,
     /// A part of the machine that paths do not describe.
     Machine,

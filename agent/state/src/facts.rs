@@ -103,7 +103,7 @@ pub enum Effects {
     },
     /// Unknown, because the state runs something that its arguments name.
     Command,
-    /// What the states of an inner run change.
+    /// The changes of the states of an inner run.
     Runs,
     /// Unknown, or a part of the machine that paths do not describe.
     Unknown,

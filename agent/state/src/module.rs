@@ -594,14 +594,14 @@ pub fn shown<T: Typed>(default: T) -> Value {
 ///
 /// An argument without a default is required. `*rest` collects further positional arguments into
 /// `args.rest`; `..kwargs` collects further keyword arguments into `args.kwargs`. A name that is a
-/// Rust keyword is written `r#true`. `#[group] server: Server` stands for all arguments of an
+/// Rust keyword is written `r#true`. `#[group] server: Server` declares all arguments of an
 /// [`argument_group!`](crate::argument_group), which the function finds in `args.server`.
 ///
 /// After the docs of the module come, in this order and all optional: `#[needs("program",
 /// "sentence")]` for each program that it needs, `#[module(virtual_ = …, aggregate = …, inverses =
 /// […])]`, and `#[facts(pure = …, effects = …, …)]`, the [`Facts`] about all its functions. After
 /// the docs of a function comes its own `#[facts(…)]`. If the module has several parts, one of them
-/// states what is known of the module, but `#[facts]` are about the functions of their part.
+/// declares its needs and its `#[module(…)]`; `#[facts]` are about the functions of their part.
 #[macro_export]
 macro_rules! state_module {
     ($($body:tt)*) => { $crate::module! { @of $crate::module::Ret; $($body)* } };

@@ -494,7 +494,7 @@ fn what_is_no_key_is_not_taken_for_one() {
     assert!(
         keys(&SIGNER.text("ed.pub"))
             .unwrap_err()
-            .contains("number 1")
+            .contains("PEM section 1")
     );
     SIGNER.openssl("pkey -in good.key -pubout -out good.pub");
     assert_eq!(keys(&SIGNER.text("good.pub")), Ok(trusted("good")));

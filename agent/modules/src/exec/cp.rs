@@ -15,8 +15,8 @@ use value::{Map, Value, log};
 use crate::exec::file::makedirs;
 use crate::fileserver::fetch;
 use crate::fileserver::fetch::{How, Url, salt_path};
+use crate::fileserver::patterns::included;
 use crate::fileserver::template;
-use crate::states::file::clean::included;
 
 state::exec_module! {
     /// Copy files from the file roots and from the web.

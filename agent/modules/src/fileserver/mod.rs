@@ -1,5 +1,6 @@
 //! The files of SLS trees: where they come from, and how they are fetched and rendered.
 
 pub(crate) mod fetch;
+pub(crate) mod patterns;
 pub mod roots;
 pub(crate) mod template;

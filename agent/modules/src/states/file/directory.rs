@@ -12,11 +12,12 @@ use state::facts::Effects;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use super::clean::{self, excluded};
+use super::clean;
 use super::{absolute, check_user, gate, owner};
 use crate::exec::file::makedirs;
 use crate::exec::file::perms::{self, Spot, Wanted, note};
 use crate::exec::file::stat::{self, normalized};
+use crate::fileserver::patterns::excluded;
 
 state::state_module! {
     /// Operations on regular files, special files, directories, and symlinks.

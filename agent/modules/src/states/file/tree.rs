@@ -7,9 +7,9 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use super::clean::included;
 use crate::exec::cp;
 use crate::fileserver::fetch::salt_path;
+use crate::fileserver::patterns::included;
 
 /// The options for reading a tree.
 #[derive(Clone, Debug, Default)]
