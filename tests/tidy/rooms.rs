@@ -19,7 +19,7 @@ struct House {
 
 const MASTER: House = House {
     folder: "master-lite/src",
-    order: [
+    order: &[
         ("store", "Store: all durable state"),
         ("events", "Events: those that the master fires"),
         ("refusals", "Refusals: their log"),
