@@ -62,8 +62,8 @@ state::exec_module! {
         cert: String,
         /// The name of the CA.
         ca_name: String,
-        /// The path of the CA's certificate revocation list.
-        crl_file: Option<String>,
+        /// The path of the certificate revocation list; that of the CA's folder if not given.
+        crl_file: Option<String> = None,
     });
 
     /// Return the folder of the CAs.
