@@ -164,7 +164,7 @@ fn an_option_that_restricts_and_is_not_supported_stops_the_program() {
         let stderr = fs::read_to_string(scratch.path().join("stderr")).unwrap();
         let name = option.split(':').next().unwrap();
         assert!(
-            stderr.contains(&format!("option `{name}` restricts")),
+            stderr.contains(&format!("option `{name}` is a restriction")),
             "{stderr}"
         );
     }
