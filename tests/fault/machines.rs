@@ -271,7 +271,7 @@ fn a_machine_without_a_clock_is_told_so_by_a_run_that_works() {
     said(
         &told.good().err,
         &[
-            "The clock of this machine is wrong (1970, Jan 01 00:00:03)",
+            "The clock of this machine is wrong (1970, Jan 01 00:00:03.",
             "set it",
         ],
     );
