@@ -196,7 +196,7 @@ enable) echo enabled ;;
 start) start_service ;;
 esac
 END
-sed 's|@NAME@|pinch|' "$dir/procd" >/etc/init.d/pinch-minion
+sed 's|@PROGRAM@|pinch|' "$dir/procd" >/etc/init.d/pinch-minion
 chmod 755 /etc/init.d/pinch-minion
 mkdir -p /etc/uci-defaults /srv/tools
 filled openwrt-uci-defaults >/etc/uci-defaults/99-pinch-enrol
@@ -328,7 +328,7 @@ enrolled
 fn own_unit(unit: &str) {
     let ours = Path::new("packaging/services/pinch-minion/systemd.service");
     let ours = fs::read_to_string(workspace().join(ours)).unwrap();
-    let ours = ours.replace("/usr/bin/@NAME@", "/usr/local/bin/pinch");
+    let ours = ours.replace("/usr/bin/@PROGRAM@", "/usr/local/bin/pinch");
     let is_kept = |line: &&str| !line.starts_with('#') && !line.starts_with("Documentation=");
     let ours: Vec<&str> = ours.lines().filter(is_kept).collect();
     assert_eq!(unit.lines().collect::<Vec<_>>(), ours);
