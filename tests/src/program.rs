@@ -65,17 +65,15 @@ fn built_program() -> String {
 fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let target_dir = test.ancestors().nth(3).unwrap();
-    let profile = if name == "debug" { "dev" } else { name };
+    // Of a debug build, the tests have built all libraries, with the features of the whole workspace.
+    let (profile, what) = match name {
+        "debug" => ("dev", ["--workspace", "--bins"]),
+        other => (other, ["--package", "pinch"]),
+    };
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let built = Command::new(cargo)
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "pinch",
-            "--profile",
-            profile,
-        ])
+        .args(["build", "--quiet", "--profile", profile])
+        .args(what)
         .arg("--target-dir")
         .arg(target_dir)
         // Cargo sets this variable for tests; crates that read it would be rebuilt each time.
@@ -83,7 +81,7 @@ fn built(name: &str) -> PathBuf {
         .current_dir(workspace())
         .status()
         .unwrap();
-    assert!(built.success(), "cargo build --package pinch failed");
+    assert!(built.success(), "cargo build {what:?} failed");
     target_dir.join(name).join("pinch")
 }
 
