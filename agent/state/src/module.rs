@@ -210,7 +210,7 @@ impl Given {
     /// keywords, too.
     ///
     /// # Errors
-    /// Those of [`Given::finish`].
+    /// The errors of [`Given::finish`].
     pub fn group_from<T: Argument>(kwargs: Map) -> Result<(T, Map), Error> {
         let mut given = Self::new(Vec::new(), kwargs);
         given.declared = T::GROUP.unwrap_or_default();

@@ -74,7 +74,7 @@ impl Request {
     /// part of the outer one.
     ///
     /// # Errors
-    /// Those of `compile`, and when the lock, the pillar, the events or the record are not
+    /// The errors of `compile`, and when the lock, the pillar, the events or the record are not
     /// available.
     pub(crate) fn run(
         self,

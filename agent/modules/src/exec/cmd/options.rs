@@ -74,9 +74,8 @@ state::argument_group! {
 }
 
 state::argument_group! {
-    /// The options of `cmd.run`.
-    pub(crate) struct RunOptions(Map) {
-        #[group] start: Start,
+    /// The treatment of the output, and the limits of the run.
+    pub(crate) struct OutputAndLimits(Map) {
         #[group] text: Text,
         /// True to remove white space at the end of the output.
         rstrip: Value = true.into(),
@@ -86,6 +85,14 @@ state::argument_group! {
         /// True to return no output.
         hide_output: Value = false.into(),
         #[group] limits: Limits,
+    }
+}
+
+state::argument_group! {
+    /// The options of `cmd.run`.
+    pub(crate) struct RunOptions(Map) {
+        #[group] start: Start,
+        #[group] output: OutputAndLimits,
         /// True to merge the standard error into the standard output.
         redirect_stderr: Value = true.into(),
         /// True to run it in the background, without waiting for it.
@@ -117,15 +124,7 @@ state::argument_group! {
         shell: Value = Value::Null,
         /// Variables to add to its environment.
         env: Value = Value::Null,
-        #[group] text: Text,
-        /// True to remove white space at the end of the output.
-        rstrip: Value = true.into(),
-        /// The umask, in octal.
-        umask: Value = Value::Null,
-        #[group] log: Log,
-        /// True to return no output.
-        hide_output: Value = false.into(),
-        #[group] limits: Limits,
+        #[group] output: OutputAndLimits,
         /// True to run it in the background, without waiting for it.
         bg: Value = false.into(),
         /// Accepted for Salt's sake; without effect on Linux.
@@ -140,15 +139,7 @@ state::argument_group! {
     /// The options of `cmd.run_stdout` and `cmd.run_stderr`.
     pub(crate) struct OutputOptions(Map) {
         #[group] start: Start,
-        #[group] text: Text,
-        /// True to remove white space at the end of the output.
-        rstrip: Value = true.into(),
-        /// The umask, in octal.
-        umask: Value = Value::Null,
-        #[group] log: Log,
-        /// True to return no output.
-        hide_output: Value = false.into(),
-        #[group] limits: Limits,
+        #[group] output: OutputAndLimits,
         /// Accepted for Salt's sake; without effect on Linux.
         password: Value = Value::Null,
         /// The folders to put in front of `PATH`.
@@ -161,15 +152,7 @@ state::argument_group! {
     /// The options of `cmd.run_all`.
     pub(crate) struct RunAllOptions(Map) {
         #[group] start: Start,
-        #[group] text: Text,
-        /// True to remove white space at the end of the output.
-        rstrip: Value = true.into(),
-        /// The umask, in octal.
-        umask: Value = Value::Null,
-        #[group] log: Log,
-        /// True to return no output.
-        hide_output: Value = false.into(),
-        #[group] limits: Limits,
+        #[group] output: OutputAndLimits,
         /// True to merge the standard error into the standard output.
         redirect_stderr: Value = false.into(),
         /// Accepted for Salt's sake; without effect on Linux.
