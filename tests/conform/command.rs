@@ -14,7 +14,7 @@ use serde_json::Value;
 use tests::answer::{
     error_head, same_text, same_value, settled, sorted_list, trimmed, up_to_error, without_times,
 };
-use tests::corpus::{Case, check_all};
+use tests::corpus::{Case, Outcome, check_all};
 use tests::program::{Answer, salt_call};
 use tests::scratch::{Scratch, corpus};
 
@@ -89,8 +89,9 @@ impl Case for Command {
         format!("{}/{}/{}", self.kind, self.group, self.name)
     }
 
-    fn check(&self) -> Result<(), String> {
-        self.is_as(&self.recorded.out, self.recorded.rc)
+    fn check(&self) -> Result<Outcome, String> {
+        self.is_as(&self.recorded.out, self.recorded.rc)?;
+        Ok(Outcome::Agrees)
     }
 
     fn check_ours(&self) -> Result<(), String> {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tests::answer::{same_value, settled, without_times};
-use tests::corpus::{Case, check_all};
+use tests::corpus::{Case, Outcome, check_all};
 use tests::folder::{Entry, contents, watched};
 use tests::program::{boot, prepare, salt_call, salt_call_in_throwaway};
 use tests::scratch::{Scratch, corpus};
@@ -106,7 +106,7 @@ impl Case for State {
         self.name.clone()
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<Outcome, String> {
         self.is_as("json")
     }
 
@@ -114,7 +114,7 @@ impl Case for State {
         if std::env::var_os("PINCH_RECORD").is_some() {
             self.record()?;
         }
-        self.is_as("ours.json")
+        self.is_as("ours.json").map(drop)
     }
 }
 
@@ -124,7 +124,7 @@ impl State {
     }
 
     /// Compares each run with the one in the case's file that has this extension.
-    fn is_as(&self, extension: &str) -> Result<(), String> {
+    fn is_as(&self, extension: &str) -> Result<Outcome, String> {
         let recorded: Vec<Run> = serde_json::from_str(&self.read(extension))
             .map_err(|e| format!("CASE.{extension}: {e}"))?;
         let mut before = &Value::Null;
@@ -140,7 +140,7 @@ impl State {
 
     fn record(&self) -> Result<(), String> {
         let (mut runs, mut before) = (Vec::new(), None);
-        self.each_run(&mut |_, _, mut run| {
+        let outcome = self.each_run(&mut |_, _, mut run| {
             if run.tree == before {
                 run.tree = None;
             } else {
@@ -149,6 +149,9 @@ impl State {
             runs.push(run);
             Ok(())
         })?;
+        if let Outcome::NotRun(reason) = outcome {
+            return Err(format!("cannot record: {reason}"));
+        }
         let mut text = Vec::new();
         let pretty = serde_json::ser::PrettyFormatter::with_indent(b" ");
         runs.serialize(&mut serde_json::Serializer::with_formatter(
@@ -159,17 +162,17 @@ impl State {
         std::fs::write(self.path.with_extension("ours.json"), text).map_err(|e| e.to_string())
     }
 
-    fn each_run(&self, look: Look<'_>) -> Result<(), String> {
+    fn each_run(&self, look: Look<'_>) -> Result<Outcome, String> {
         let mut tree: Tree = toml::from_str(&self.read("toml")).map_err(|e| e.to_string())?;
         tree.throwaway |= tree.boot.is_some();
         if (tree.root || tree.throwaway) && !rustix::process::geteuid().is_root() {
-            return Ok(());
+            return Ok(Outcome::NotRun("no root"));
         }
         let scratch = tree.scratch();
         if let Some(init) = &tree.boot
             && !boot(scratch.path(), init)?
         {
-            return Ok(());
+            return Ok(Outcome::NotRun("no cgroups"));
         }
         if let Some(script) = &tree.prepare {
             prepare(scratch.path(), &scratch.filled(script), tree.throwaway)?;
@@ -177,7 +180,7 @@ impl State {
         for (number, words) in tree.runs.iter().enumerate() {
             look(number, words, tree.run(&scratch, words)?)?;
         }
-        Ok(())
+        Ok(Outcome::Agrees)
     }
 }
 

@@ -10,7 +10,7 @@ const SECRET: &str = "planted-secret";
 
 /// A machine with podman and an image; `None` without root.
 fn machine() -> Option<Scratch> {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return None;
     }
     let scratch = Scratch::new();

@@ -8,7 +8,7 @@ use tests::scratch::{Scratch, corpus};
 
 #[test]
 fn a_service_of_runit_that_is_not_to_start_is_disabled_once() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     let scratch = Scratch::new();

@@ -9,7 +9,7 @@ use tests::scratch::{Scratch, corpus};
 /// Runs `apt.sh` and then a script in a throw-away root, and returns the output. `pinch` in the
 /// script is the program with the minion's folder. `None` without root.
 fn in_throwaway(script: &str) -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return None;
     }
     let scratch = Scratch::new();

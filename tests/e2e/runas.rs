@@ -6,10 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use tests::program::{in_recorded_environment, program};
 use tests::scratch::Scratch;
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
+use tests::skip::is_root;
 
 /// Returns a `salt-call` command with other words in front of it.
 fn call(scratch: &Scratch, before: &[&str], words: &[&str]) -> Command {

@@ -106,7 +106,7 @@ fn apply(scratch: &Scratch) -> serde_json::Value {
 /// A machine like a router, whose busybox cannot create accounts either.
 #[test]
 fn accounts_are_managed_by_the_files_alone() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     let scratch = machine();
@@ -133,7 +133,7 @@ fn accounts_are_managed_by_the_files_alone() {
 
 #[test]
 fn accounts_are_managed_without_shadows_programs() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     let scratch = machine();

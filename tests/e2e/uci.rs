@@ -129,7 +129,7 @@ const AFTER: &str = "\nconfig interface 'loopback'\n\toption proto 'static'\n\to
 
 #[test]
 fn sections_and_options_are_made_changed_and_removed_once() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     let scratch = machine(SLS);
@@ -164,7 +164,7 @@ fn sections_and_options_are_made_changed_and_removed_once() {
 
 #[test]
 fn what_an_earlier_run_could_not_commit_is_committed() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     let scratch = machine("network.lan.proto:\n  uci.present:\n    - value: static\n");
@@ -194,7 +194,7 @@ fn what_an_earlier_run_could_not_commit_is_committed() {
 
 #[test]
 fn what_uci_cannot_hold_is_refused_and_nothing_is_changed() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     for (state, said) in [
@@ -361,7 +361,7 @@ fn router(sls: &str) -> Scratch {
 
 #[test]
 fn interfaces_and_routes_of_a_router_are_made_once_and_what_else_they_hold_stays() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     let scratch = router(INTERFACES);
@@ -389,7 +389,7 @@ fn interfaces_and_routes_of_a_router_are_made_once_and_what_else_they_hold_stays
 
 #[test]
 fn a_router_loses_what_is_not_wanted_any_more() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     let scratch = router(INTERFACES);
@@ -442,7 +442,7 @@ eth0.5:
 
 #[test]
 fn what_a_router_cannot_have_is_refused_and_what_others_have_begun_is_left_to_them() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     for (settings, said) in [

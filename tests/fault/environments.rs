@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use tests::program::pinch_program;
 use tests::scratch::Scratch;
+use tests::skip::is_root;
 
 /// A shell script that makes a root below `$1` from this machine's programs, and then runs the
 /// script `$3` for this root. `$2` is the path of `pinch`.
@@ -41,10 +42,6 @@ fn in_root(scratch: &Scratch, script: &str) -> Output {
 fn text(output: &Output) -> String {
     let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
     String::from_utf8_lossy(&both).into_owned()
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 /// Returns everything below a folder except the programs.

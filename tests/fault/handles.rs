@@ -11,12 +11,9 @@ use std::thread;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tests::program::{pinch_program, program};
 use tests::scratch::Scratch;
+use tests::skip::is_root;
 
 const NOBODY: u32 = 65534;
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
 
 fn call(scratch: &Scratch, words: &[&str]) -> Output {
     let mut command = Command::new(&program()[0]);

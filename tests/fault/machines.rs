@@ -166,7 +166,7 @@ const READ_ONLY: &str = "mount -o remount,ro /";
 
 #[test]
 fn a_read_only_root_keeps_a_run_from_nothing_that_needs_no_disk() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     let scratch = machine();
@@ -193,7 +193,7 @@ fn a_read_only_root_keeps_a_run_from_nothing_that_needs_no_disk() {
 
 #[test]
 fn a_full_var_keeps_a_run_from_nothing_that_needs_none() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     let scratch = machine();
@@ -222,7 +222,7 @@ fn a_full_var_keeps_a_run_from_nothing_that_needs_none() {
 /// The second run is refused although no lock file can be created.
 #[test]
 fn two_runs_at_once_are_kept_apart_where_no_lock_file_can_be_made() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     let scratch = machine();
@@ -292,7 +292,7 @@ fn a_machine_without_a_clock_is_told_so_by_a_run_that_works() {
 
 #[test]
 fn a_root_without_proc() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     let scratch = machine();
@@ -383,7 +383,7 @@ unset IFS";
 
 #[test]
 fn an_unknown_package_manager_and_init_system_are_named_with_what_was_looked_for() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     let scratch = machine();
@@ -435,7 +435,7 @@ const OWNED: &str = "\
 
 #[test]
 fn users_that_only_another_source_knows_are_asked_of_getent() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     let scratch = machine();
@@ -470,7 +470,7 @@ export PATH=/usr/local/bin:$PATH"
 
 #[test]
 fn a_getent_that_is_missing_is_named_once() {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return;
     }
     let scratch = machine();

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use tests::answer::{same_text, without_times};
-use tests::corpus::{Case, check_all};
+use tests::corpus::{Case, Outcome, check_all};
 use tests::program::salt_call;
 use tests::scratch::{Scratch, corpus};
 
@@ -34,7 +34,7 @@ impl Case for Mistake {
         format!("faults/{}", self.case())
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<Outcome, String> {
         let scratch = Scratch::new();
         let sls = fs::read_to_string(self.0.join("sls")).unwrap();
         scratch.write(format!("srv/salt/{}.sls", self.case()), &sls);
@@ -49,6 +49,7 @@ impl Case for Mistake {
         if std::env::var_os("PINCH_RECORD").is_some() {
             fs::write(&expected, &said).unwrap();
         }
-        same_text(&fs::read_to_string(expected).unwrap_or_default(), &said)
+        same_text(&fs::read_to_string(expected).unwrap_or_default(), &said)?;
+        Ok(Outcome::Agrees)
     }
 }

@@ -17,3 +17,4 @@ pub mod folder;
 pub mod program;
 pub mod scratch;
 pub mod server;
+pub mod skip;

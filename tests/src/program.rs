@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::skip::skip;
+
 /// The result of one call of the program.
 pub struct Answer {
     /// The text that it wrote to its standard output.
@@ -129,12 +131,8 @@ pub fn salt_call_in_throwaway(dir: &Path, words: &[String]) -> Result<Answer, St
     run(dir, command.arg(dir).args(PROGRAM.iter()), words)
 }
 
-/// Starts an init system in the throw-away root of `dir`; later programs there run under it. If it
-/// cannot run on this machine, prints a note and returns false.
-#[expect(
-    clippy::print_stderr,
-    reason = "the test output must name the tests that were skipped"
-)]
+/// Starts an init system in the throw-away root of `dir`; later programs there run under it. Returns
+/// false if it cannot run on this machine, and the test is skipped.
 pub fn boot(dir: &Path, init: &str) -> Result<bool, String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/boot.sh");
     let mut command = Command::new(script);
@@ -145,7 +143,9 @@ pub fn boot(dir: &Path, init: &str) -> Result<bool, String> {
     match booted.status.code() {
         Some(0) => Ok(true),
         Some(77) => {
-            eprintln!("not tested: {init} cannot run here; cgroups may not be mounted");
+            skip(&format!(
+                "{init} cannot run here; cgroups may not be mounted"
+            ));
             Ok(false)
         }
         _ => Err(String::from_utf8_lossy(&booted.stderr).into_owned()),

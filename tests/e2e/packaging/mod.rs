@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use tests::program::{in_recorded_environment, shipped_program};
 use tests::scratch::corpus;
+use tests::skip::is_root;
 
 mod bootstrap;
 mod daemons;
@@ -118,9 +119,4 @@ fn done(command: &mut Command) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}{stderr}");
     text
-}
-
-/// Returns whether the test is root, and so can create its own roots.
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }

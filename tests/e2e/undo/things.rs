@@ -9,7 +9,7 @@ use tests::scratch::{Scratch, corpus};
 /// Runs a script in a throw-away root and returns its output. `pinch` and `call` in the script are
 /// the program with the minion's folder. `None` without root.
 fn in_throwaway(init: Option<&str>, files: &[(&str, &str)], script: &str) -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
+    if !tests::skip::is_root() {
         return None;
     }
     let scratch = Scratch::new();

@@ -2,6 +2,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use tests::skip::is_root;
 
 use value::{Map, Value};
 use wire::{Answer, Frame, Grains, Limits, MineGet, MinePut, Pillar, Publish, Request};
@@ -12,11 +13,6 @@ use crate::fleet::{Fleet, NOBODY};
 /// A Python script that sends the hex bytes of its second argument to a socket, and prints the
 /// answer in hex.
 const CLIENT: &str = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.settimeout(60)\ns.connect(sys.argv[1])\ns.sendall(bytes.fromhex(sys.argv[2]))\ns.shutdown(socket.SHUT_WR)\nwhile True:\n    d = s.recv(65536)\n    if not d: break\n    print(d.hex(), end='')\n";
-
-/// Returns whether the test can switch to another user.
-fn can_be_nobody() -> bool {
-    rustix::process::geteuid().is_root()
-}
 
 fn job(tgt: &str, tgt_type: &str, fun: &str) -> Publish {
     Publish {
@@ -107,7 +103,7 @@ const DENIED: &str = "Authorization error occurred.";
 
 #[test]
 fn c1_a_job_that_says_it_is_no_preview_is_held_to_the_rules() {
-    if !can_be_nobody() {
+    if !is_root() {
         return;
     }
     let mut fleet = Fleet::with("publisher_acl:\n  nob*:\n    - test.ping\n");
@@ -137,7 +133,7 @@ fn c1_a_job_that_says_it_is_no_preview_is_held_to_the_rules() {
 
 #[test]
 fn h1_a_guest_names_no_returner_and_none_of_its_files() {
-    if !can_be_nobody() {
+    if !is_root() {
         return;
     }
     let mut fleet = Fleet::with("publisher_acl:\n  nob*:\n    - test.ping\n");
@@ -170,7 +166,7 @@ fn h1_a_guest_names_no_returner_and_none_of_its_files() {
 
 #[test]
 fn l9_a_guest_gives_no_option_that_is_not_for_guests() {
-    if !can_be_nobody() {
+    if !is_root() {
         return;
     }
     let mut fleet = Fleet::with("publisher_acl:\n  nob*:\n    - test.ping\n");
@@ -200,7 +196,7 @@ fn l9_a_guest_gives_no_option_that_is_not_for_guests() {
 
 #[test]
 fn l3_a_guests_target_of_nobody_makes_no_job() {
-    if !can_be_nobody() {
+    if !is_root() {
         return;
     }
     let mut fleet = Fleet::with("publisher_acl:\n  nob*:\n    - test.*\n");
@@ -224,7 +220,7 @@ fn l3_a_guests_target_of_nobody_makes_no_job() {
 
 #[test]
 fn m11_a_rule_on_arguments_binds_those_that_it_does_not_name() {
-    if !can_be_nobody() {
+    if !is_root() {
         return;
     }
     let acl = "publisher_acl:\n  nob*:\n    - m1:\n      - cmd.run:\n          args: ['id -u']\n      - test.arg:\n          args: [a, '...']\n          kwargs: {'x.*': '.*'}\n";
@@ -276,7 +272,7 @@ const PATTERNS: [(&str, &str); 3] = [
 
 #[test]
 fn m1_a_guest_reads_no_pillar_letter_by_letter() {
-    if !can_be_nobody() {
+    if !is_root() {
         return;
     }
     let fleet = with_secret(

@@ -11,14 +11,11 @@ use std::process::Command;
 
 use tests::program::{in_recorded_environment, salt_call};
 use tests::scratch::Scratch;
+use tests::skip::is_root;
 use wire::{Answer, Done, Frame, Ping, Request, Way};
 
 use crate::fleet::hostile::{bytes, golden};
 use crate::fleet::{Fleet, PATIENCE, PROGRAM, Process};
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
 
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
