@@ -16,7 +16,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tests::answer::{same_value, settled, without_times};
-use tests::corpus::{Case, check_all};
+use tests::corpus::{Case, Outcome, check_all};
 use tests::program::{program, salt_call};
 use tests::scratch::{Scratch, corpus};
 
@@ -102,7 +102,7 @@ impl Case for Folder {
         format!("orch/{}", self.name)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<Outcome, String> {
         let text = std::fs::read_to_string(self.path.join("case.toml")).unwrap();
         let case: Orch = toml::from_str(&text).map_err(|error| error.to_string())?;
         let scratch = case.scratch(&self.path);
@@ -123,7 +123,7 @@ impl Case for Folder {
         if answer.rc != Some(case.rc) {
             return Err(format!("exit code {} / {:?}", case.rc, answer.rc));
         }
-        Ok(())
+        Ok(Outcome::Agrees)
     }
 }
 
