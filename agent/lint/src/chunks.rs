@@ -155,7 +155,10 @@ pub(crate) fn judged(cx: &Exec, low: &Low, finding: Finding) -> Option<Finding> 
     let full = low.function();
     let salts = absent::STATE_FUNCTIONS.contains(&full.as_str());
     let misspelt = !salts && (cx.has_state_module(&low.state) || near_module(cx, low));
-    let hint = finding.hint.clone().filter(|_| misspelt);
+    let hint = match misspelt {
+        true => finding.hint.clone(),
+        false => absent::not_built(&low.state),
+    };
     let message = match misspelt || salts {
         true => format!("unknown state function {full}"),
         false => format!("unknown state module {} of {full}", low.state),

@@ -5,6 +5,7 @@
 //! [`Beacons::next`] or until one of [`Beacons::descriptors`] is readable. Beacons call functions
 //! of modules through [`Ask`].
 
+#[cfg(feature = "certificates")]
 mod cert_info;
 mod diskusage;
 mod follow;
@@ -58,6 +59,7 @@ type Make = fn(settings: &Settings) -> Result<Box<dyn Beacon>, String>;
 
 /// All kinds of beacons.
 const KINDS: &[(&str, Make)] = &[
+    #[cfg(feature = "certificates")]
     ("cert_info", cert_info::make),
     ("diskusage", diskusage::make),
     ("inotify", inotify::make),

@@ -7,6 +7,13 @@
         reason = "tests create their files in temporary directories"
     )
 )]
+#![cfg_attr(
+    not(feature = "full"),
+    allow(
+        dead_code,
+        reason = "helpers that only modules of a missing family use"
+    )
+)]
 
 pub mod event_bus;
 pub mod exec;

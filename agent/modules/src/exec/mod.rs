@@ -7,16 +7,22 @@ use value::Value;
 pub(crate) mod acl;
 pub(crate) mod aliases;
 pub(crate) mod alternatives;
+#[cfg(feature = "web-servers")]
 pub(crate) mod apache;
 pub(crate) mod archive;
+#[cfg(feature = "certificates")]
 mod asymmetric;
 pub(crate) mod at;
 mod beacons;
+#[cfg(feature = "languages")]
 pub(crate) mod bower;
+#[cfg(feature = "languages")]
 pub(crate) mod cabal;
 pub(crate) mod cmd;
+#[cfg(feature = "languages")]
 pub(crate) mod composer;
 mod config;
+#[cfg(feature = "stores")]
 pub(crate) mod consul;
 pub(crate) mod cp;
 pub(crate) mod cron;
@@ -28,28 +34,37 @@ mod dig;
 pub(crate) mod disk;
 mod disk_programs;
 mod dnsutil;
+#[cfg(feature = "containers")]
 pub(crate) mod docker;
 pub(crate) mod environ;
+#[cfg(feature = "stores")]
 pub(crate) mod etcd;
 mod event;
+#[cfg(feature = "disks")]
 mod extfs;
 pub(crate) mod file;
 pub(crate) mod filter_by;
+#[cfg(feature = "packet-filters")]
 pub(crate) mod firewalld;
+#[cfg(feature = "languages")]
 pub(crate) mod gem;
 pub(crate) mod git;
 pub(crate) mod gpg;
 pub(crate) mod grains;
 pub(crate) mod group;
 pub(crate) mod hashutil;
+#[cfg(feature = "containers")]
 mod helm;
+#[cfg(feature = "source-control")]
 pub(crate) mod hg;
 mod hosts;
 mod http;
 pub(crate) mod incron;
 pub(crate) mod ini;
 pub(crate) mod ip;
+#[cfg(feature = "packet-filters")]
 pub(crate) mod ipset;
+#[cfg(feature = "packet-filters")]
 pub(crate) mod iptables;
 mod jinja;
 pub(crate) mod json_api;
@@ -62,39 +77,55 @@ mod locate;
 mod log;
 pub(crate) mod logrotate;
 pub(crate) mod lowpkg;
+#[cfg(feature = "disks")]
 pub(crate) mod lvm;
+#[cfg(feature = "gentoo")]
 pub(crate) mod makeconf;
 mod r#match;
 mod mine;
 mod minion;
 pub(crate) mod monit;
 pub(crate) mod mount;
+#[cfg(feature = "databases")]
 pub(crate) mod mysql;
 mod network;
 mod network_around;
 mod network_programs;
+#[cfg(feature = "disks")]
 pub(crate) mod nfs3;
+#[cfg(feature = "packet-filters")]
 pub(crate) mod nftables;
+#[cfg(feature = "languages")]
 pub(crate) mod npm;
 mod pam;
+#[cfg(feature = "disks")]
 mod partition;
+#[cfg(feature = "languages")]
 pub(crate) mod pecl;
 mod pillar;
 pub(crate) mod pip;
 pub(crate) mod pkg;
 mod pkg_resource;
+#[cfg(feature = "gentoo")]
 pub(crate) mod portage_config;
+#[cfg(feature = "databases")]
 pub(crate) mod postgres;
 mod ps;
 mod ps_counters;
 mod ps_processes;
 mod publish;
+#[cfg(feature = "languages")]
 pub(crate) mod pyenv;
+#[cfg(feature = "disks")]
 mod quota;
+#[cfg(feature = "stores")]
 pub(crate) mod rabbitmq;
+#[cfg(feature = "disks")]
 pub(crate) mod raid;
 mod random;
+#[cfg(feature = "languages")]
 pub(crate) mod rbenv;
+#[cfg(feature = "databases")]
 pub(crate) mod redis;
 pub(crate) mod rsync;
 mod salt_version;
@@ -102,6 +133,7 @@ mod saltutil;
 mod saltutil_sync;
 pub mod schedule;
 mod sdb;
+#[cfg(feature = "selinux")]
 pub(crate) mod selinux;
 pub(crate) mod service;
 pub(crate) mod shadow;
@@ -114,6 +146,7 @@ mod state_show;
 pub(crate) mod status;
 mod status_tables;
 pub(crate) mod supervisord;
+#[cfg(feature = "source-control")]
 pub(crate) mod svn;
 mod sys;
 mod sysctl;
@@ -122,14 +155,18 @@ mod system;
 mod temp;
 mod test;
 mod timezone;
+#[cfg(feature = "certificates")]
 pub(crate) mod tls;
 pub(crate) mod tool;
 pub(crate) mod tuned;
 pub(crate) mod uci;
 pub(crate) mod user;
+#[cfg(feature = "stores")]
 pub(crate) mod vault;
 mod virtualenv;
+#[cfg(feature = "web-servers")]
 pub(crate) mod webutil;
+#[cfg(feature = "certificates")]
 pub mod x509;
 
 /// All execution modules. A module that is too large for one file is listed as several parts.
@@ -137,17 +174,23 @@ pub const MODULES: &[Module<Value>] = &[
     acl::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
+    #[cfg(feature = "web-servers")]
     apache::MODULE,
     archive::MODULE,
+    #[cfg(feature = "certificates")]
     asymmetric::MODULE,
     at::MODULE,
     beacons::MODULE,
+    #[cfg(feature = "languages")]
     bower::MODULE,
+    #[cfg(feature = "languages")]
     cabal::MODULE,
     cmd::MODULE,
     cmd::shell_info::MODULE,
+    #[cfg(feature = "languages")]
     composer::MODULE,
     config::MODULE,
+    #[cfg(feature = "stores")]
     consul::MODULE,
     cp::MODULE,
     cron::MODULE,
@@ -159,11 +202,15 @@ pub const MODULES: &[Module<Value>] = &[
     disk::MODULE,
     disk_programs::MODULE,
     dnsutil::MODULE,
+    #[cfg(feature = "containers")]
     docker::MODULE,
+    #[cfg(feature = "containers")]
     docker::image_functions::MODULE,
     environ::MODULE,
+    #[cfg(feature = "stores")]
     etcd::MODULE,
     event::MODULE,
+    #[cfg(feature = "disks")]
     extfs::MODULE,
     file::backup::MODULE,
     file::compare::MODULE,
@@ -183,8 +230,11 @@ pub const MODULES: &[Module<Value>] = &[
     file::source::MODULE,
     file::stat::MODULE,
     file::touch::MODULE,
+    #[cfg(feature = "packet-filters")]
     firewalld::MODULE,
+    #[cfg(feature = "packet-filters")]
     firewalld::services::MODULE,
+    #[cfg(feature = "languages")]
     gem::MODULE,
     git::config::MODULE,
     git::history::MODULE,
@@ -195,14 +245,18 @@ pub const MODULES: &[Module<Value>] = &[
     grains::MODULE,
     group::MODULE,
     hashutil::MODULE,
+    #[cfg(feature = "containers")]
     helm::MODULE,
+    #[cfg(feature = "source-control")]
     hg::MODULE,
     hosts::MODULE,
     http::MODULE,
     incron::MODULE,
     ini::MODULE,
     ip::MODULE,
+    #[cfg(feature = "packet-filters")]
     ipset::MODULE,
+    #[cfg(feature = "packet-filters")]
     iptables::MODULE,
     jinja::MODULE,
     kernelpkg::MODULE,
@@ -214,7 +268,9 @@ pub const MODULES: &[Module<Value>] = &[
     log::MODULE,
     logrotate::MODULE,
     lowpkg::MODULE,
+    #[cfg(feature = "disks")]
     lvm::MODULE,
+    #[cfg(feature = "gentoo")]
     makeconf::MODULE,
     r#match::MODULE,
     mine::MODULE,
@@ -222,18 +278,27 @@ pub const MODULES: &[Module<Value>] = &[
     monit::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
+    #[cfg(feature = "databases")]
     mysql::MODULE,
+    #[cfg(feature = "databases")]
     mysql::database::MODULE,
+    #[cfg(feature = "databases")]
     mysql::grants::MODULE,
+    #[cfg(feature = "databases")]
     mysql::user::MODULE,
     network::MODULE,
     network_around::MODULE,
     network_programs::MODULE,
+    #[cfg(feature = "disks")]
     nfs3::MODULE,
+    #[cfg(feature = "packet-filters")]
     nftables::MODULE,
+    #[cfg(feature = "languages")]
     npm::MODULE,
     pam::MODULE,
+    #[cfg(feature = "disks")]
     partition::MODULE,
+    #[cfg(feature = "languages")]
     pecl::MODULE,
     pillar::MODULE,
     pip::MODULE,
@@ -248,24 +313,38 @@ pub const MODULES: &[Module<Value>] = &[
     pkg::repos::MODULE,
     pkg::versions::MODULE,
     pkg_resource::MODULE,
+    #[cfg(feature = "gentoo")]
     portage_config::MODULE,
+    #[cfg(feature = "databases")]
     postgres::MODULE,
+    #[cfg(feature = "databases")]
     postgres::cluster::MODULE,
+    #[cfg(feature = "databases")]
     postgres::database::MODULE,
+    #[cfg(feature = "databases")]
     postgres::extension::MODULE,
+    #[cfg(feature = "databases")]
     postgres::privileges::MODULE,
+    #[cfg(feature = "databases")]
     postgres::role::MODULE,
+    #[cfg(feature = "databases")]
     postgres::schema::MODULE,
     ps::MODULE,
     ps_counters::MODULE,
     ps_processes::MODULE,
     publish::MODULE,
+    #[cfg(feature = "languages")]
     pyenv::MODULE,
+    #[cfg(feature = "disks")]
     quota::MODULE,
+    #[cfg(feature = "stores")]
     rabbitmq::MODULE,
+    #[cfg(feature = "disks")]
     raid::MODULE,
     random::MODULE,
+    #[cfg(feature = "languages")]
     rbenv::MODULE,
+    #[cfg(feature = "databases")]
     redis::MODULE,
     rsync::MODULE,
     salt_version::MODULE,
@@ -273,7 +352,9 @@ pub const MODULES: &[Module<Value>] = &[
     saltutil_sync::MODULE,
     schedule::MODULE,
     sdb::MODULE,
+    #[cfg(feature = "selinux")]
     selinux::MODULE,
+    #[cfg(feature = "selinux")]
     selinux::policy::MODULE,
     service::MODULE,
     shadow::MODULE,
@@ -288,6 +369,7 @@ pub const MODULES: &[Module<Value>] = &[
     status::MODULE,
     status_tables::MODULE,
     supervisord::MODULE,
+    #[cfg(feature = "source-control")]
     svn::MODULE,
     sys::MODULE,
     sysctl::MODULE,
@@ -296,13 +378,17 @@ pub const MODULES: &[Module<Value>] = &[
     temp::MODULE,
     test::MODULE,
     timezone::MODULE,
+    #[cfg(feature = "certificates")]
     tls::MODULE,
     tuned::MODULE,
     uci::MODULE,
     user::MODULE,
     user::change::MODULE,
+    #[cfg(feature = "stores")]
     vault::MODULE,
     virtualenv::MODULE,
+    #[cfg(feature = "web-servers")]
     webutil::MODULE,
+    #[cfg(feature = "certificates")]
     x509::MODULE,
 ];

@@ -9,6 +9,7 @@ use value::merge::{Strategy, merge};
 use value::{Map, Value, random, secret};
 
 use super::environ;
+#[cfg(feature = "stores")]
 use super::etcd::Etcd;
 
 state::exec_module! {
@@ -48,6 +49,13 @@ state::exec_module! {
         chars: String = "abcdefghijklmnopqrstuvwxyz0123456789!@#$%^&*(-_=+)".into(),
     });
 }
+
+/// The drivers of this build, for messages.
+const DRIVERS: &str = if cfg!(feature = "stores") {
+    "env, yaml, vault, etcd or consul"
+} else {
+    "env or yaml (this build has no feature `stores`)"
+};
 
 /// The location of a value: the driver, the profile with its settings, and the key.
 struct Place {
@@ -97,13 +105,17 @@ impl Place {
         match self.driver.as_str() {
             "env" => Ok(environ::all(cx).get(&self.key).cloned().into()),
             "yaml" => self.in_files(cx),
+            #[cfg(feature = "stores")]
             "vault" => super::vault::value_at(cx, &self.key),
+            #[cfg(feature = "stores")]
             "etcd" => self.etcd(cx)?.get(cx, &self.key),
+            #[cfg(feature = "stores")]
             "consul" => super::consul::value_at(cx, &self.profile, &self.key),
             _ => Err(self.unavailable()),
         }
     }
 
+    #[cfg(feature = "stores")]
     fn etcd(&self, cx: &Exec) -> Result<Etcd, Error> {
         Etcd::of_settings(cx, &self.profile)
     }
@@ -118,8 +130,11 @@ impl Place {
                 environ::set_all(cx, &wanted, false, false);
                 Ok(value.clone())
             }
+            #[cfg(feature = "stores")]
             "vault" => super::vault::set_value_at(cx, &self.key, value).map(|()| true.into()),
+            #[cfg(feature = "stores")]
             "etcd" => self.etcd(cx)?.set(cx, &self.key, value, None),
+            #[cfg(feature = "stores")]
             "consul" => super::consul::set_value_at(cx, &self.profile, &self.key, value),
             "yaml" => Err("the sdb driver yaml cannot set values: edit its files".into()),
             _ => Err(self.unavailable()),
@@ -128,7 +143,7 @@ impl Place {
 
     fn unavailable(&self) -> Error {
         Error::refused(format!(
-            "The sdb driver '{}' is not available: use env, yaml, vault, etcd or consul",
+            "The sdb driver '{}' is not available: use {DRIVERS}",
             self.driver
         ))
     }
@@ -181,6 +196,7 @@ fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
 
 fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
     match Place::of(cx, &args.uri)? {
+        #[cfg(feature = "stores")]
         Ok(place) if place.driver == "etcd" => place.etcd(cx)?.rm(cx, &place.key, false),
         Ok(place) => Err(Error::refused(format!(
             "The sdb driver '{}' cannot delete values",

@@ -40,6 +40,126 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("Solaris or SmartOS", &["imgadm", "smartos", "zone"]),
 ];
 
+/// Modules that a build for small devices leaves out.
+struct Family {
+    /// The cargo feature.
+    feature: &'static str,
+    /// True if this build has the modules.
+    built: bool,
+    modules: &'static [&'static str],
+}
+
+const FAMILIES: &[Family] = &[
+    Family {
+        feature: "certificates",
+        built: cfg!(feature = "certificates"),
+        modules: &["asymmetric", "tls", "x509"],
+    },
+    Family {
+        feature: "containers",
+        built: cfg!(feature = "containers"),
+        modules: &[
+            "docker",
+            "docker_container",
+            "docker_image",
+            "docker_network",
+            "docker_volume",
+            "helm",
+        ],
+    },
+    Family {
+        feature: "databases",
+        built: cfg!(feature = "databases"),
+        modules: &[
+            "mysql",
+            "mysql_database",
+            "mysql_grants",
+            "mysql_query",
+            "mysql_user",
+            "postgres",
+            "postgres_cluster",
+            "postgres_database",
+            "postgres_extension",
+            "postgres_group",
+            "postgres_initdb",
+            "postgres_language",
+            "postgres_privileges",
+            "postgres_schema",
+            "postgres_tablespace",
+            "postgres_user",
+            "redis",
+        ],
+    },
+    Family {
+        feature: "disks",
+        built: cfg!(feature = "disks"),
+        modules: &[
+            "blockdev",
+            "extfs",
+            "lvm",
+            "nfs3",
+            "nfs_export",
+            "partition",
+            "quota",
+            "raid",
+        ],
+    },
+    Family {
+        feature: "gentoo",
+        built: cfg!(feature = "gentoo"),
+        modules: &["makeconf", "portage_config"],
+    },
+    Family {
+        feature: "languages",
+        built: cfg!(feature = "languages"),
+        modules: &[
+            "bower", "cabal", "composer", "gem", "npm", "pecl", "pyenv", "rbenv",
+        ],
+    },
+    Family {
+        feature: "packet-filters",
+        built: cfg!(feature = "packet-filters"),
+        modules: &["firewalld", "ipset", "iptables", "nftables"],
+    },
+    Family {
+        feature: "selinux",
+        built: cfg!(feature = "selinux"),
+        modules: &["selinux"],
+    },
+    Family {
+        feature: "source-control",
+        built: cfg!(feature = "source-control"),
+        modules: &["hg", "svn"],
+    },
+    Family {
+        feature: "stores",
+        built: cfg!(feature = "stores"),
+        modules: &[
+            "consul",
+            "etcd",
+            "rabbitmq",
+            "rabbitmq_cluster",
+            "rabbitmq_plugin",
+            "rabbitmq_policy",
+            "rabbitmq_upstream",
+            "rabbitmq_user",
+            "rabbitmq_vhost",
+            "vault",
+        ],
+    },
+    Family {
+        feature: "web-servers",
+        built: cfg!(feature = "web-servers"),
+        modules: &[
+            "apache",
+            "apache_conf",
+            "apache_module",
+            "apache_site",
+            "webutil",
+        ],
+    },
+];
+
 /// The state modules of Salt that this program lacks.
 const STATES: &str = "\
     acme ansiblegate aptpkg artifactory augeas aws_sqs bigip bluecoat_sslv btrfs ceph chef chronos \
@@ -114,11 +234,30 @@ pub const REPLACED: &[(&str, &str, &str)] = &[
 /// Returns whether Salt has a state module of this name that this program lacks.
 #[must_use]
 pub fn is_state_module(name: &str) -> bool {
-    name.starts_with("boto") || STATES.split(' ').any(|known| known == name)
+    name.starts_with("boto")
+        || STATES.split(' ').any(|known| known == name)
+        || not_built(name).is_some()
+}
+
+/// Returns the reason why a module is not available if this build was made without it, or if it is
+/// for another system.
+pub(crate) fn reason(module: &str) -> Option<String> {
+    not_built(module).or_else(|| other_system(module))
+}
+
+/// Returns the reason why a module is not available if this build was made without it.
+#[must_use]
+pub fn not_built(module: &str) -> Option<String> {
+    let mut families = FAMILIES.iter().filter(|family| !family.built);
+    let family = families.find(|family| family.modules.contains(&module))?;
+    Some(format!(
+        "this build of pinch has no {} modules; install the full agent",
+        family.feature
+    ))
 }
 
 /// Returns the reason why a module is not available if it is for another system.
-pub(crate) fn other_system(module: &str) -> Option<String> {
+fn other_system(module: &str) -> Option<String> {
     let system = if module.starts_with("win_") {
         "Windows"
     } else if module.starts_with("mac_") {
@@ -146,6 +285,23 @@ mod tests {
         assert_eq!(other_system("reg").as_deref(), Some(windows));
         assert!(other_system("macpackage").is_some_and(|why| why.contains("macOS")));
         assert_eq!(other_system("no"), None);
+    }
+
+    #[test]
+    fn each_family_is_declared_if_it_is_built() {
+        for Family {
+            feature,
+            built,
+            modules,
+        } in FAMILIES
+        {
+            for name in *modules {
+                let state = REGISTRY.states.iter().any(|module| module.name == *name);
+                let function = REGISTRY.functions.iter().any(|module| module.name == *name);
+                assert_eq!(state || function, *built, "{name} of {feature}");
+                assert_eq!(not_built(name).is_none(), *built, "{name}");
+            }
+        }
     }
 
     #[test]
