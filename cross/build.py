@@ -4,9 +4,10 @@ TARGET is a name or a triple of sizes.toml. Missing Debian packages of toolchain
 At the end, a table shows target, build, size, budget and whether the program ran here. The exit status is 1 if a build failed, or if a
 program is too large or did not run.
 
+  --profile NAME    build core (the modules of 95 % of uses), agent or master only; may be repeated (default: all for which sizes.toml has a limit)
   --install         install the tools only
   --any-toolchain   accept other versions than those in toolchain.toml
-  --report          show the code size of each crate in each binary
+  --report          write the code size of each crate in each binary to bytes.toml
   --commit REV      set the commit that `--versions-report` shows (default: the checkout's)
 """
 import argparse, hashlib, json, os, re, shutil, subprocess, sys, tempfile, tomllib
@@ -14,8 +15,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-# The builds of the program, by the name of their package, with the features of each. A target has those for which sizes.toml has a budget.
-BUILDS = {"pinch": "store", "pinch-master": "master"}
+# The builds of the program by profile: the name of the binary, and the features. A target has those for which sizes.toml has a budget.
+BUILDS = {"core": ("pinch-core", "store"), "agent": ("pinch", "full,store"), "master": ("pinch-master", "full,master")}
+FEATURES = dict(BUILDS.values())
 PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 
 
@@ -35,6 +37,7 @@ def main():
 def arguments():
     parser = argparse.ArgumentParser(prog="cross/build", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", metavar="TARGET")
+    parser.add_argument("--profile", action="append", choices=BUILDS)
     parser.add_argument("--install", action="store_true")
     parser.add_argument("--any-toolchain", action="store_true")
     parser.add_argument("--report", action="store_true")
@@ -148,12 +151,13 @@ def zigbuild(target, about, build):
 
 def features(about, build):
     """Returns the options of cargo that select the features of a build."""
-    return ["--no-default-features", f"--features={about.get('features', BUILDS[build])}"]
+    chosen = FEATURES[build] if about.get("store", True) else FEATURES[build].replace("store", "")
+    return ["--no-default-features", f"--features={chosen}"]
 
 
-def builds(about):
-    """Returns the builds for which a target has a budget."""
-    return [build for build in BUILDS if build in about]
+def builds(about, profiles):
+    """Returns the chosen builds for which a target has a budget."""
+    return [build for profile, (build, _) in BUILDS.items() if build in about and profile in (profiles or BUILDS)]
 
 
 def built(target, about, args):
@@ -163,7 +167,7 @@ def built(target, about, args):
     folder = ROOT / "target" / "cross" / target
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
-    for build in builds(about):
+    for build in builds(about, args.profile):
         if subprocess.run(zigbuild(target, about, build), cwd=ROOT, env=env).returncode != 0:
             rows.append(row(about, build))
             continue
@@ -172,8 +176,8 @@ def built(target, about, args):
         (folder / f"{build}.sha256").write_text(f"{hashlib.sha256(made.read_bytes()).hexdigest()}  {build}\n")
         (folder / f"{build}.cdx.json").write_text(sbom(build, target, about, env))
         rows.append(row(about, build, made))
-    if args.report:
-        report(target, about, env)
+        if args.report:
+            report(target, about, build, env)
     return rows
 
 
@@ -195,6 +199,7 @@ def is_static(binary):
 
 # For each build, a command that is run in a temporary folder, and the expected output.
 QUESTIONS = {
+    "pinch-core": (["salt-call", "--local", "test.ping"], {"local": True}),
     "pinch": (["salt-call", "--local", "test.ping"], {"local": True}),
     "pinch-master": (["salt-key", "-L"], {"minions": [], "minions_pre": [], "minions_denied": [], "minions_rejected": []}),
 }
@@ -274,25 +279,44 @@ def sbom(build, target, about, env):
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def report(target, about, env):
-    """Prints the code size of each crate, from the symbols of the same build without stripping."""
+def report(target, about, build, env):
+    """Writes the sizes of a build to bytes.toml: of the code of each crate, from the symbols of the same build without stripping."""
     env = dict(env, CARGO_PROFILE_RELEASE_STRIP="none", CARGO_TARGET_DIR=env["CARGO_TARGET_DIR"] + "-symbols")
     env["CARGO_ENCODED_RUSTFLAGS"] += "\x1f-Csymbol-mangling-version=v0"
-    for build in builds(about):
-        run(zigbuild(target, about, build), cwd=ROOT, env=env)
-        print(f"{build}:")
-        weigh(Path(env["CARGO_TARGET_DIR"]) / target / "release" / "pinch")
+    run(zigbuild(target, about, build), cwd=ROOT, env=env)
+    path = HERE / "bytes.toml"
+    head, _, tables = path.read_text().partition("\n\n")
+    sizes = tomllib.loads(tables)
+    sizes.setdefault(about["name"], {})[build] = {"limit": about[build], **weigh(Path(env["CARGO_TARGET_DIR"]) / target / "release" / "pinch")}
+    lines = [head]
+    for name, of_target in sorted(sizes.items()):
+        for build, table in sorted(of_target.items()):
+            lines += ["", f"[{name}.{build}]", *(f"{key} = {value:_}" for key, value in table.items())]
+    path.write_text("\n".join(lines) + "\n")
+
+
+# The number of crates that are listed by name; the others are together.
+NAMED_CRATES = 24
 
 
 def weigh(binary):
-    totals = {}
+    """Returns the sizes of the read-only data and of the code of each crate, the largest first."""
+    crates = {}
     for line in output(["nm", "--print-size", "--radix=d", str(binary)]).splitlines():
         fields = line.split(maxsplit=3)
         if len(fields) == 4 and fields[2] in "tT":
             crate = crate_of(fields[3])
-            totals[crate] = totals.get(crate, 0) + int(fields[1])
-    for crate, size in sorted(totals.items(), key=lambda one: -one[1]):
-        print(f"{size:>10,}  {crate}")
+            crates[crate] = crates.get(crate, 0) + int(fields[1])
+    largest = sorted(crates.items(), key=lambda one: -one[1])
+    sections = (line.split() for line in output(["size", "-A", str(binary)]).splitlines())
+    data = {".rodata": int(fields[1]) for fields in sections if fields[:1] == [".rodata"]}
+    rest = {"other crates": sum(size for _, size in largest[NAMED_CRATES:])}
+    return {quoted(key): size for key, size in (data | dict(largest[:NAMED_CRATES]) | rest).items()}
+
+
+def quoted(key):
+    """Returns a key for TOML."""
+    return key if re.fullmatch(r"[\w-]+", key) else json.dumps(key)
 
 
 def crate_of(symbol):

@@ -1,0 +1,105 @@
+//! `cargo ci-long [STAGE…]`: what runs every night and before a release, because it is too long for
+//! each change: tests of which none may be skipped, more seeds, fuzzing, all static builds and
+//! their emulated cases. Runs all stages or those that are named, continues after a failure, and
+//! ends with the minutes of each. Exits with 1 if a stage failed, and with 64 for an unknown stage.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this is a program for a terminal"
+)]
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+/// A stage: a name, and a command for bash that runs in the top folder of the repository.
+struct Stage {
+    name: &'static str,
+    command: &'static str,
+}
+
+const STAGES: &[Stage] = &[
+    Stage {
+        name: "change",
+        command: "PINCH_ALL=1 .ci/run",
+    },
+    Stage {
+        name: "simulation",
+        command: "PINCH_SEEDS=50000 cargo test --locked --package tests --test simulation",
+    },
+    Stage {
+        name: "fuzz",
+        command: "tests/fuzz/run 600",
+    },
+    Stage {
+        name: "static",
+        command: "cross/build",
+    },
+    Stage {
+        name: "emulated",
+        command: "for target in aarch64-unknown-linux-musl arm-unknown-linux-musleabihf riscv64gc-unknown-linux-musl mipsel-unknown-linux-musl; do
+            PINCH_BIN=target/cross/$target/pinch cross/emulate cargo test --locked --package tests --test conform recorded || exit
+        done",
+    },
+    Stage {
+        name: "reproduce",
+        command: "cross/reproduce x86_64 armv7hf",
+    },
+];
+
+/// The result of a stage.
+struct Done {
+    name: &'static str,
+    passed: bool,
+    time: Duration,
+}
+
+fn main() -> ExitCode {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    for name in &names {
+        if STAGES.iter().all(|stage| stage.name != name) {
+            let known = STAGES.iter().map(|stage| stage.name);
+            let known = known.collect::<Vec<_>>().join(", ");
+            eprintln!("ci-long: unknown stage {name}; the stages are: {known}");
+            return ExitCode::from(64);
+        }
+    }
+    let chosen = STAGES
+        .iter()
+        .filter(|stage| names.is_empty() || names.iter().any(|name| name == stage.name));
+    let done: Vec<Done> = chosen.map(run).collect();
+    done.iter().for_each(print);
+    match done.iter().all(|stage| stage.passed) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Runs a stage. Its output goes to the terminal.
+fn run(stage: &Stage) -> Done {
+    println!("== {}: {}", stage.name, stage.command);
+    let start = Instant::now();
+    let status = Command::new("bash")
+        .args(["-c", stage.command])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+        .status();
+    if let Err(error) = &status {
+        eprintln!("ci-long: cannot run bash: {error}");
+    }
+    Done {
+        name: stage.name,
+        passed: status.is_ok_and(|status| status.success()),
+        time: start.elapsed(),
+    }
+}
+
+fn print(done: &Done) {
+    let result = if done.passed { "passed" } else { "FAILED" };
+    let seconds = done.time.as_secs();
+    println!(
+        "== {:<12} {result} {:>5} min {:>2} s",
+        done.name,
+        seconds / 60,
+        seconds % 60
+    );
+}
