@@ -82,8 +82,8 @@ class Job:
         """Returns the units that a user can enable with `systemctl enable`."""
         kinds = [("systemd.timer", "*.timer", 0), ("systemd.service", "*.service", 0)]
         names = [path for _, _, path, _ in self.service_files(*kinds)]
-        wanted = [path for _, _, path, _ in self.service_files(("systemd.wants", "*.service", 0))]
-        return [name for name in names if name not in wanted and (name.replace(".service", ".timer") not in names or name.endswith(".timer"))]
+        started = [path for _, _, path, _ in self.service_files(("systemd.wants", "*.service", 0))]
+        return [name for name in names if name not in started and (name.replace(".service", ".timer") not in names or name.endswith(".timer"))]
 
     def settings(self):
         """Returns the configuration files of the package."""

@@ -1,5 +1,5 @@
 #!/bin/sh
-# install.sh [--prefix DIR] [--root DIR] [--links] [--remove]: install the files beside this script to DIR (/usr/local), or remove them.
+# install.sh [--prefix DIR] [--root DIR] [--links] [--remove]: install the files next to this script to DIR (/usr/local), or remove them.
 # --root DIR   install below DIR, which is the root of another system
 # --links      also make links for @APPLETS@, if these names are free
 # Needs a POSIX shell, cp, mkdir, mv, chmod, rm, ln, readlink and dirname. /etc/salt is not changed.

@@ -23,31 +23,31 @@ EPILOG = """formats:
 
 
 def main():
-    asked = arguments()
+    options = arguments()
     table = tomllib.loads((HERE / "architectures.toml").read_text())
     packages = tomllib.loads((HERE / "packages.toml").read_text())
-    if asked.package not in packages:
-        fail(f"unknown package {asked.package}; packages.toml has {', '.join(packages)}")
-    names = table.get(asked.target.replace("-gnu", "-musl"))
+    if options.package not in packages:
+        fail(f"unknown package {options.package}; packages.toml has {', '.join(packages)}")
+    names = table.get(options.target.replace("-gnu", "-musl"))
     if names is None:
-        fail(f"unknown target {asked.target}; architectures.toml has {', '.join(table)}")
-    binary = pathlib.Path(asked.binary).read_bytes()
-    static = archives.is_static(binary, names["elf"], asked.target, fail)
-    if not static and not asked.dynamic:
-        fail(f"{asked.binary} is not statically linked, it needs the C library of the build machine (use --dynamic to package it anyway)")
+        fail(f"unknown target {options.target}; architectures.toml has {', '.join(table)}")
+    binary = pathlib.Path(options.binary).read_bytes()
+    static = archives.is_static(binary, names["elf"], options.target, fail)
+    if not static and not options.dynamic:
+        fail(f"{options.binary} is not statically linked, it needs the C library of the build machine (use --dynamic to package it anyway)")
     job = formats.Job(
-        name=asked.package, about=packages[asked.package], version=asked.version or version(), target=asked.target,
-        names=names | ({"ipk": asked.ipk_arch} if asked.ipk_arch else {}), binary=binary, static=static,
-        docs=pathlib.Path(asked.docs), out=pathlib.Path(asked.output).absolute(), epoch=epoch(),
-        apk_key=asked.apk_key, here=HERE,
+        name=options.package, about=packages[options.package], version=options.version or version(), target=options.target,
+        names=names | ({"ipk": options.ipk_arch} if options.ipk_arch else {}), binary=binary, static=static,
+        docs=pathlib.Path(options.docs), out=pathlib.Path(options.output).absolute(), epoch=epoch(),
+        apk_key=options.apk_key, here=HERE,
     )
-    for wanted in asked.format:
-        if wanted not in ("tar", "recipes") and wanted not in names:
-            fail(f"cannot write {wanted}: architectures.toml has no {wanted} name for {asked.target}")
+    for name in options.format:
+        if name not in ("tar", "recipes") and name not in names:
+            fail(f"cannot write {name}: architectures.toml has no {name} name for {options.target}")
     job.out.mkdir(parents=True, exist_ok=True)
-    for wanted in asked.format:
+    for name in options.format:
         with tempfile.TemporaryDirectory(prefix="packaging-") as scratch:
-            for path in getattr(formats, wanted)(job, pathlib.Path(scratch)):
+            for path in getattr(formats, name)(job, pathlib.Path(scratch)):
                 print(f"{path.stat().st_size:>10}  {path}")
 
 

@@ -9,7 +9,7 @@ links() {
 	echo "/usr/share/fish/vendor_completions.d/$1.fish $1.fish /usr/share/fish/vendor_completions.d/@PROGRAM@.fish"
 }
 
-# Succeeds if LINK does not exist or leads to us. Files and links of other programs are not touched.
+# Succeeds if LINK does not exist or leads to this program. Files and links of other programs are not changed.
 ours() {
 	case $(readlink "$1") in
 	"/etc/alternatives/$2" | "$3") return 0 ;;

@@ -1,4 +1,4 @@
-# Packages @TARBALL@, which must be in the folder `files` beside this recipe.
+# Packages @TARBALL@, which must be in the folder `files` next to this recipe.
 SUMMARY = "@SUMMARY@"
 LICENSE = "@LICENSE@"
 LIC_FILES_CHKSUM = "file://LICENSE;md5=@LICENSE_MD5@"

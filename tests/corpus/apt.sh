@@ -1,8 +1,8 @@
 #!/bin/sh
-# apt.sh: in a throw-away root, a dpkg that has nothing installed and an apt with one repository, /srv/repo.
-# For the `prepare` of cases, which may then install packages and add more: package NAME VERSION [FIELD...]; index.
+# apt.sh: sets up a dpkg with no installed packages, and an apt with one repository, /srv/repo, in a throw-away root. For the `prepare` of
+# cases, which can then install packages, and add more with `package NAME VERSION [FIELD...]` and `index`.
 set -eu
-export SOURCE_DATE_EPOCH=0 # packages are the same whenever they are built
+export SOURCE_DATE_EPOCH=0 # makes the packages reproducible
 repo=/srv/repo
 mkdir -p "$repo"
 

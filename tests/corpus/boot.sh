@@ -1,9 +1,9 @@
 #!/bin/sh
-# boot.sh DIR INIT: starts systemd, sysvinit, openrc or runit as process 1 of a throw-away copy of this machine's root, without
-# network, with Debian's packages of it (see tests/run) unpacked. throwaway.sh runs programs there from then on. Needs root.
-# Exits 77 where systemd cannot run, because control groups may not be mounted.
+# boot.sh DIR INIT: starts systemd, sysvinit, openrc or runit as process 1 of a throw-away copy of this machine's root, without a network.
+# The packages of the init system (see tests/run) are unpacked there. Afterwards throwaway.sh runs programs in this root. Needs root.
+# Exits with 77 if systemd cannot run because control groups cannot be mounted.
 #
-# The script calls itself: each step is one more of the layers in which the init system finds itself.
+# The script calls itself: each step enters another layer of namespaces around the init system.
 set -eu
 step=$1 dir=$2 init=${3-}
 
@@ -15,7 +15,7 @@ unpack() {
 
 case $step in
 
-# Keeps the namespaces until process 1 ends, then removes what systemd has made of control groups.
+# Keeps the namespaces until process 1 ends, then removes the control groups that systemd has created.
 hold)
 	group=
 	if [ "$init" = systemd ]; then
@@ -29,7 +29,7 @@ hold)
 	unshare=$!
 	until child=$(cat /proc/$unshare/task/$unshare/children) && [ -n "$child" ]; do sleep 0.02; done
 	echo "${child% }" >"$dir/over/init"
-	wait $unshare || echo "it ended with $?"
+	wait $unshare || echo "process 1 exited with $?"
 	for _ in $(seq 50); do
 		[ -n "$group" ] && [ -e "$group" ] || break
 		find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || sleep 0.1
@@ -38,7 +38,7 @@ hold)
 
 enter)
 	[ -z "$4" ] || echo $$ >"$4/cgroup.procs"
-	# The clock is the machine's own: timedated would turn it by the zone's hours.
+	# The clock is that of the real machine: without this limit timedated would change it by the offset of the time zone.
 	exec setpriv --bounding-set=-sys_time unshare --pid --fork --kill-child --mount --net --ipc --uts --cgroup "$0" root "$dir" "$init"
 	;;
 
@@ -60,7 +60,7 @@ root)
 	;;
 
 as-systemd)
-	# Nothing is started but what a case starts.
+	# Disable all services: only those that a case starts are running.
 	rm -rf /lib/systemd/system/*.wants /etc/systemd/system/*.wants
 	rm -f /etc/rc?.d/[SK]*
 	printf '[Service]\nType=oneshot\nExecStart=/bin/touch %s/over/booted\n' "$dir" >/etc/systemd/system/booted.service

@@ -1,4 +1,4 @@
-# box.sh: /tmp/box.tar, the files of an image that has busybox.
+# box.sh: writes /tmp/box.tar, the files of an image with busybox.
 image=$(mktemp -d)
 chmod 755 "$image"
 mkdir -p "$image/bin" "$image/tmp"

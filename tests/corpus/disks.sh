@@ -1,19 +1,20 @@
 #!/bin/sh
-# disks.sh: for the `prepare` of cases, in a throw-away root. `unpack PACKAGE...` puts there what tests/run has downloaded.
+# disks.sh: defines functions for the `prepare` of cases in a throw-away root.
+# unpack PACKAGE...: unpacks packages that tests/run has downloaded.
 set -eu
 unpack() {
     for package in "$@"; do
         dpkg-deb --fsys-tarfile "/var/cache/pinch-tests/$package.deb" | tar --extract --keep-directory-symlink --directory=/
     done
 }
-# lvm_without_mapper PATTERN: LVM that sees the loop devices with these numbers and no others, which other cases have at the same time.
-# The kernel that tests run under has no device mapper: LVM works on its disks without it, so volumes are there and cannot be mounted.
+# lvm_without_mapper PATTERN: sets up LVM for the loop devices with these numbers only, because other cases use others at the same time. The
+# kernel of the tests has no device mapper. LVM works without it, so volumes exist but cannot be mounted.
 lvm_without_mapper() {
     unpack lvm2 liblvm2cmd2.03 libdevmapper-event1.02.1
     mkdir -p /etc/lvm
     printf 'global { activation = 0 }\ndevices { global_filter = [ "a|^/dev/loop%s$|", "r|.*|" ] }\n' "$1" >/etc/lvm/lvm.conf
 }
-# disk NUMBER...: each number is a loop device of 64 MB below /srv.
+# disk NUMBER...: a program that attaches a loop device of 64 MB for each number, with its file in /srv.
 cat >/usr/local/bin/disk <<'END'
 #!/bin/sh
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
-# docker.sh, after corpus=@CORPUS@: in a throw-away root, docker of Debian's with the image localhost/box:1, which has busybox. For cases with `boot`, whose devices and
-# control groups are this root's own. What this machine does not have comes from the packages that tests/run keeps.
+# docker.sh: starts Debian's docker in a throw-away root, with the image localhost/box:1, which contains busybox. Set corpus=@CORPUS@ before.
+# For cases with `boot`, which have their own devices and control groups. Missing programs come from the packages that tests/run keeps.
 rm -f /usr/local/bin/docker
 cp -asn /var/cache/pinch-tests/docker/root/usr/. /usr/
 mkdir -p /dev/shm /dev/pts /dev/mqueue /var/lib/docker
@@ -8,7 +8,7 @@ mount -t tmpfs tmpfs /dev/shm
 mount -t tmpfs tmpfs /var/lib/docker
 mount -t devpts devpts /dev/pts
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
-# What earlier cases have left behind, empty.
+# Remove empty control groups of earlier cases.
 find /sys/fs/cgroup/docker -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null || true
 ip link set lo up
 setsid dockerd --storage-driver vfs --exec-opt native.cgroupdriver=cgroupfs >/tmp/dockerd.log 2>&1 </dev/null &

@@ -1,7 +1,7 @@
 #!/bin/sh
-# mariadb.sh: in a throw-away root, a server of MariaDB that listens on the socket $dir/run/mysql.sock; its root needs no password.
-# For the `prepare` of cases, which set dir=@ENV@ and whose configuration says `mysql.unix_socket: @ENV@/run/mysql.sock` and
-# `mysql.user: root`. sql is defined for what they prepare. What this machine does not have comes from the packages that tests/run keeps.
+# mariadb.sh: starts a MariaDB server in a throw-away root, which listens on the socket $dir/run/mysql.sock. Its root needs no password.
+# For the `prepare` of cases, which set dir=@ENV@ before, and whose configuration has `mysql.unix_socket: @ENV@/run/mysql.sock` and
+# `mysql.user: root`. It defines the function sql for them. Missing programs come from the packages that tests/run keeps.
 if [ ! -x /usr/sbin/mariadbd ]; then
     for part in usr lib; do cp -asn /var/cache/pinch-tests/mariadb/root/$part/. /$part/; done
     ldconfig

@@ -1,16 +1,16 @@
 #!/bin/sh
-# node.sh DIR ADDRESS HUB PROGRAM [WORD...]: runs PROGRAM in a throw-away copy of this machine's root, as throwaway.sh does, with processes,
-# a host name (DIR's) and a network of its own: ADDRESS on a wire to the bridge br0 of the namespace that the process HUB lives in.
-# What `tests/run` keeps of haproxy and nginx is unpacked there, with the files of init.d, and dpkg takes it for installed. Needs
-# root. Nothing of it is left when this process ends.
+# node.sh DIR ADDRESS HUB PROGRAM [WORD...]: runs PROGRAM in a throw-away copy of this machine's root, as throwaway.sh does, with its own
+# processes, host name (the name of DIR) and network: it has ADDRESS on a link to the bridge br0 in the namespace of the process HUB.
+# The packages of haproxy and nginx that `tests/run` keeps are unpacked there, with their init.d scripts, and dpkg lists them as installed.
+# Needs root. Everything is removed when this process ends.
 #
-# node.sh hub ADDRESS: makes such a namespace, says "ready", and keeps it.
+# node.sh hub ADDRESS: creates such a namespace, prints "ready", and keeps the namespace.
 #
-# The script calls itself: each step is one more of the layers that a node lives in.
+# The script calls itself: each step enters another layer of namespaces around a node.
 set -eu
 cache=/var/cache/pinch-tests/servers
 
-# What is there is started by init.d: a systemctl that finds no systemd would mean a root that nobody has booted.
+# Removes systemd, so that services are started with init.d: with systemctl but no running systemd the root would look as if it was not booted.
 install_servers() {
 	rm -rf "$1/lib/systemd" "$1/bin/systemctl"
 	for package in "$cache"/*.deb; do
@@ -58,7 +58,7 @@ rooted)
 	[ -e "$dir/over/installed" ] || install_servers "$root"
 	touch "$dir/over/installed"
 	mkdir -p "$root/run/haproxy"
-	# The shell is process 1: it waits for whatever is left without a parent.
+	# The shell is process 1: it reaps orphaned processes.
 	exec chroot "$root" sh -euc 'cd /; "$@" & wait' sh "$@"
 	;;
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""packages.py apk|ipk FILE [KEY.pub]: holds a package, byte by byte, to the description of its format, and lists what it installs.
+"""packages.py apk|ipk FILE [KEY.pub]: check every byte of a package against the description of its format, and list the files that it installs.
 
-Debian has neither program to ask. The descriptions, each read by its own and not by what writes packages here:
+Debian has neither apk nor opkg. This code was written from these descriptions, and shares no code with the program that writes packages:
   apk  "apk v2" in apk-tools' doc/apk-v2.5.scd, the fields in doc/apk-package.5.scd; how streams and checksums are made in abuild's
        create_apks and abuild-tar.c, how they are read in apk-tools' src/extract_v2.c (https://gitlab.alpinelinux.org/alpine)
   ipk  OpenWrt's scripts/ipkg-build (https://git.openwrt.org/openwrt/openwrt.git)
@@ -15,7 +15,7 @@ import zlib
 
 
 def streams(data):
-    """Each gzip stream of the file, packed and unpacked (RFC 1952)."""
+    """Yields each gzip stream of the file, packed and unpacked (RFC 1952)."""
     while data:
         assert data[:4] == b"\x1f\x8b\x08\x00", "a gzip stream without name or comment"
         assert data[4:8] == bytes(4), "and without a time"
@@ -27,7 +27,7 @@ def streams(data):
 
 
 def blocks(tar, ends):
-    """Name, kind, mode, link, extended header and content of each file of a tar archive (POSIX ustar, in octal)."""
+    """Yields name, kind, mode, date, link, extended header and content of each file of a tar archive (POSIX ustar, in octal)."""
     at, extended = 0, {}
     while at < len(tar) and tar[at]:
         header = tar[at:at + 512]
@@ -56,7 +56,7 @@ def blocks(tar, ends):
 
 
 def folders_first(names):
-    """Every folder is there before what lies in it."""
+    """Checks that every folder precedes its contents."""
     seen = {"", "."}
     for name in names:
         name = name.rstrip("/")
@@ -86,7 +86,7 @@ def apk(data, key):
     assert info["datahash"] == hashlib.sha256(packed).hexdigest(), "the hash of the packed data"
     assert re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9._+-]*", info["pkgname"])
     assert re.fullmatch(r"\d+(\.\d+)*(_(alpha|beta|pre|rc|cvs|svn|git|hg|p)\d*)*-r\d+", info["pkgver"])
-    # That abuild writes these, and that a script needs a shell.
+    # abuild writes these fields, and the script needs a shell.
     assert set(info) >= {"pkgname", "pkgver", "pkgdesc", "arch", "size", "builddate", "packager", "origin", "license"}
     assert info["depend"] == "/bin/sh"
     files = list(blocks(tree, ends=True))

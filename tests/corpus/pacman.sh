@@ -1,14 +1,14 @@
 #!/bin/sh
-# pacman.sh: in a throw-away root, a pacman that has only the package `base` installed, and two repositories, /srv/repo/main and
-# /srv/repo/older. For the `prepare` of cases, which may then install packages and add more:
-# package REPOSITORY NAME VERSION [LINE...]; index.
+# pacman.sh: sets up a pacman in a throw-away root, with only the package `base` installed and two repositories, /srv/repo/main and
+# /srv/repo/older. For the `prepare` of cases, which can then install packages, and add more with
+# `package REPOSITORY NAME VERSION [LINE...]` and `index`.
 set -eu
 repo=/srv/repo
 lists=/var/tmp/lists
 rm -rf /var/lib/pacman /var/cache/pacman "$repo"
 mkdir -p /var/lib/pacman /var/cache/pacman/pkg "$repo/main" "$repo/older"
 
-# package REPOSITORY NAME VERSION [LINE...]: the lines stand in .PKGINFO (depend = x); the file $install is its scriptlet.
+# package REPOSITORY NAME VERSION [LINE...]: builds a package with these lines in .PKGINFO (depend = x), and with the file $install as its scriptlet.
 package() {
     where=$1 name=$2 version=$3 file=$2-$3-any.pkg.tar
     shift 3
@@ -37,7 +37,7 @@ package() {
     rm -r "$build"
 }
 
-# index: writes the repositories' lists of packages; each is a minute newer, for pacman sees no difference within a second.
+# index: writes the repositories' lists of packages. Each list is dated a minute later, because pacman detects no change within a second.
 minutes=0
 index() {
     minutes=$((minutes + 1))

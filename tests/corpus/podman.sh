@@ -1,6 +1,7 @@
 #!/bin/sh
-# podman.sh, after corpus=@CORPUS@: in a throw-away root, podman of Debian's with the image localhost/box:1, which has busybox. For what runs under boot.sh, whose
-# devices and control groups are this root's own. What this machine does not have comes from the packages that tests/run keeps.
+# podman.sh: sets up Debian's podman in a throw-away root, with the image localhost/box:1, which contains busybox. Set corpus=@CORPUS@
+# before. For roots that boot.sh started, which have their own devices and control groups. Missing programs come from the packages that
+# tests/run keeps.
 cp -asn /var/cache/pinch-tests/podman/root/usr/. /usr/
 if [ -d /var/cache/pinch-tests/podman/root/lib ]; then cp -asn /var/cache/pinch-tests/podman/root/lib/. /usr/lib/; fi
 cp -rn /var/cache/pinch-tests/podman/root/etc/. /etc/
@@ -18,7 +19,7 @@ cgroup_manager = "cgroupfs"
 events_logger = "file"
 runtime = "crun"
 END
-# An overlay may not lie on an overlay everywhere.
+# Some kernels do not allow an overlay on an overlay, so use plain folders.
 printf '[storage]\ndriver = "vfs"\nrunroot = "/run/containers"\ngraphroot = "/var/lib/containers"\n' >/etc/containers/storage.conf
 . "$corpus/box.sh"
 podman import --quiet /tmp/box.tar localhost/box:1 >/dev/null

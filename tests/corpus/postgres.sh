@@ -1,7 +1,8 @@
 #!/bin/sh
-# postgres.sh: in a throw-away root, a server of PostgreSQL that listens on a socket in $dir/run, with the account `postgres`.
-# For the `prepare` of cases, which set dir=@ENV@ and whose configuration says `postgres.host: @ENV@/run` and `postgres.bins_dir: /usr/lib/postgresql/15/bin`.
-# psql is defined for what they prepare. What this machine does not have comes from the packages that tests/run keeps.
+# postgres.sh: starts a PostgreSQL server in a throw-away root, which listens on a socket in $dir/run and has the account `postgres`. For the
+# `prepare` of cases, which set dir=@ENV@ before, and whose configuration has `postgres.host: @ENV@/run` and
+# `postgres.bins_dir: /usr/lib/postgresql/15/bin`. It defines the function psql for them. Missing programs come from the packages that
+# tests/run keeps.
 bin=/usr/lib/postgresql/15/bin
 if [ ! -x $bin/postgres ]; then
     cp -asn /var/cache/pinch-tests/postgres/root/usr/. /usr/

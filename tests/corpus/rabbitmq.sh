@@ -1,6 +1,7 @@
 #!/bin/sh
-# rabbitmq.sh: in a throw-away root, `rabbitmq_servers HOST` starts two servers of RabbitMQ on the loopback: rabbit@HOST, which
-# rabbitmqctl asks, and other@HOST. For what runs under boot.sh, whose network is its own. What this machine does not have comes from the packages that tests/run keeps.
+# rabbitmq.sh: defines `rabbitmq_servers HOST`, which starts two RabbitMQ servers on the loopback of a throw-away root: rabbit@HOST, which
+# rabbitmqctl uses, and other@HOST. For roots that boot.sh started, which have their own network. Missing programs come from the packages
+# that tests/run keeps.
 if [ ! -x /usr/lib/rabbitmq/bin/rabbitmq-server ]; then
     for part in usr etc; do cp -asn /var/cache/pinch-tests/rabbitmq/root/$part/. /$part/; done
     if [ -d /var/cache/pinch-tests/rabbitmq/root/lib ]; then cp -asn /var/cache/pinch-tests/rabbitmq/root/lib/. /usr/lib/; fi
@@ -16,14 +17,14 @@ chown rabbitmq: /var/lib/rabbitmq/.erlang.cookie
 rabbitmq_servers() {
     printf '127.0.0.1 localhost %s\n' "$1" >/etc/hosts
     hostname "$1"
-    # Tables for all files that a process may have open would take hundreds of megabytes.
+    # With the default limit of open files, Erlang allocates tables of hundreds of megabytes.
     ulimit -n 4096
-    # Both would start it at once.
+    # Otherwise both servers would start it at the same time.
     epmd -daemon -address 127.0.0.1
     RABBITMQ_NODE_PORT=5672 RABBITMQ_DIST_PORT=25672 start "rabbit@$1"
     RABBITMQ_NODE_PORT=5673 RABBITMQ_DIST_PORT=25673 start "other@$1"
     for node in rabbit other; do
-        # It waits for a node that starts, and not for one that is not there yet.
+        # await_startup waits for a node that is starting, but fails for one that does not exist yet.
         for _ in $(seq 60); do
             (cd / && rabbitmqctl --quiet --node "$node@$1" await_startup --timeout 120) 2>/dev/null && break
             sleep 0.5

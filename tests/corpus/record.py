@@ -1,27 +1,27 @@
 #!/usr/bin/env python3
-"""record.py [CASE...]: ask real Salt for the answers that tests/conform holds the program to.
+"""record.py [CASE...]: record the answers of a real Salt, with which tests/conform compares Pinch.
 
     SALT_VENV=/path/to/venv tests/corpus/record.py                     # everything: states/ and cli/
-    SALT_VENV=... tests/corpus/record.py states/file.managed cli/test  # cases whose name starts so
+    SALT_VENV=... tests/corpus/record.py states/file.managed cli/test  # cases whose names begin with one of these
     SALT_VENV=... tests/corpus/record.py --new                         # cases that have no answer yet
 
-SALT_VENV is a virtual environment with Salt, as ../shared/salt/install.sh makes it. Run it as root, or the cases marked
-`root = true` keep the answers they have. JOBS (2) cases are recorded at a time; each has a scratch folder of its own.
+SALT_VENV is a virtual environment with Salt, which ../shared/salt/install.sh creates. Run this as root; otherwise cases with `root = true`,
+`throwaway` or `boot` keep their recorded answers. JOBS (default 2) cases are recorded at a time, each in its own scratch folder.
 
-states/MODULE.FUNCTION/CASE.toml (by hand) -> CASE.json: for each run the exit code, the return and the files. A case with
-`throwaway = true` runs in an overlay of this machine's root (throwaway.sh): its setup may name absolute paths, and the paths
-that `watch` lists are recorded too where they were changed. `boot = "INIT"` has an init system run there (boot.sh). `prepare` is a shell script that runs in the scratch folder before
-the first run: for what an entry of `setup` cannot make, such as an archive or a repository.
-cli/GROUP.json: {case: {"words": by hand, "out": recorded, "rc": recorded}}, run with the files of cli/tree. Beside them may stand
-CASE.ours.json and "ours", what we mean to answer where differences.toml lists the case: those are not asked of Salt.
-"out" is null where Salt shows a function's documentation: only the exit code counts.
-To add a case write the TOML file, or the words, and record it. (recorded/ has its own convert.py.)
+states/MODULE.FUNCTION/CASE.toml (written by hand) -> CASE.json: for each run the exit code, the return and the files. A case with
+`throwaway = true` runs in an overlay of this machine's root (throwaway.sh): its setup may have absolute paths, and changed paths that
+`watch` lists are recorded too. `boot = "INIT"` starts an init system there (boot.sh). `prepare` is a shell script that runs in the scratch
+folder before the first run: it creates what an entry of `setup` cannot create, such as an archive or a repository.
+cli/GROUP.json: {case: {"words": written by hand, "out": recorded, "rc": recorded}}, run with the files of cli/tree.
+CASE.ours.json and "ours" are Pinch's intended answers to the cases that differences.toml lists; they are not recorded here.
+"out" is null if Salt prints a function's documentation: then only the exit code is compared.
+To add a case, write the TOML file or the words, and record it. (recorded/ has its own convert.py.)
 """
 import atexit, ctypes, grp, json, multiprocessing, os, pwd, re, shutil, signal, stat, subprocess, sys, tempfile, tomllib
 
-os.environ.update(SHELL="/bin/bash", LANG="C.UTF-8")  # as tests/src/program.rs sets them: Salt takes its shell from SHELL
+os.environ.update(SHELL="/bin/bash", LANG="C.UTF-8")  # as tests/src/program.rs sets them; Salt reads its shell from SHELL
 
-try:  # what salt-call loads in any case is loaded once, then each call is a fork
+try:  # Modules that salt-call always loads are loaded once; each call is a fork.
     import salt.scripts, salt.cli.call, salt.cli.caller, salt.minion, salt.state, salt.output, salt.pillar
     import salt.grains.core, salt.renderers.jinja, salt.renderers.yaml, salt.states.file, salt.modules.config, salt.modules.file
     import salt.modules.cmdmod, salt.modules.saltutil, salt.modules.state, salt.utils.gitfs, salt.utils.napalm, salt.utils.templates
@@ -35,7 +35,7 @@ VOLATILE = {"__pub_pid", "__pub_jid", "__pub_fun", "duration", "start_time", "__
 
 
 class Scratch:
-    """A minion's folders; the same as tests/src/scratch.rs makes."""
+    """The folders of a minion, as tests/src/scratch.rs creates them."""
 
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="conform-")
@@ -66,11 +66,11 @@ class Scratch:
                     self.write(os.path.relpath(path, tree), f.read())
 
     def changed(self, path):
-        """Where the throw-away root keeps a file that a case has changed."""
+        """Returns the path of a changed file in the upper layer of the throw-away root."""
         return self.dir + "/over/changed" + path
 
     def place(self, path):
-        """A path of a case: below the scratch folder, or an absolute one in the throw-away root."""
+        """Returns the real path of a case's path, which is relative to the scratch folder or absolute in the throw-away root."""
         if not path.startswith("/"):
             return os.path.join(self.dir, path)
         below = ""
@@ -123,7 +123,7 @@ class Scratch:
             raise SystemExit(f"prepare failed: {script}")
 
     def enter_throwaway(self):
-        """What throwaway.sh does, for a process that has loaded Salt."""
+        """Does the same as throwaway.sh, for a process that has loaded Salt."""
         libc = ctypes.CDLL(None)
         libc.prctl(24, 25, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_SYS_TIME
         if os.path.exists(self.dir + "/over/init"):
@@ -153,12 +153,12 @@ class Scratch:
                 os._exit(99)
         os.fchdir(root)
         os.chroot(".")
-        child = os.fork()  # only a child is in the other space of processes
+        child = os.fork()  # only a child process is in the other PID namespace
         if child != 0:
             os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 255)
 
     def end_processes(self):
-        """Ends what a case has started in its throw-away root and left running."""
+        """Ends the processes that a case has started in its throw-away root."""
         for number in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{number}/mountinfo") as f:
@@ -193,15 +193,15 @@ def without_times(text):
     text = re.sub(r"""(pid['"]?:\s+)\d+""", r"\1N", text)
     text = re.sub(r"(\bduration'?:\s+)[\d.]+", r"\1T", text)
     text = re.sub(r"('lstchg': )2\d{4}", r"\1DAY", text)
-    text = re.sub(r"Last metadata expiration check: [^\n]*\n\s*", "", text)  # dnf, where its lists are a second old
-    text = re.sub(r"\b\w{6}(-\w{4}){5}-\w{6}\b", "VOLUME", text)  # what LVM calls a disk
+    text = re.sub(r"Last metadata expiration check: [^\n]*\n\s*", "", text)  # dnf prints this if its lists are a second old
+    text = re.sub(r"\b\w{6}(-\w{4}){5}-\w{6}\b", "VOLUME", text)  # LVM's id of a disk
     text = re.sub(r'[^\s"]*/__salt\.tmp\.[^\s"]+', "TMPFILE", text)
-    # of a Python traceback only its last line can matter
+    # Only the last line of a Python traceback is compared.
     return re.sub(r"(?s)(An exception occurred in this state: )Traceback.*\n(\S[^\n]*)\n?$", r"\1\2", text)
 
 
 def settled(value, text, key=None):
-    """The value without what changes from run to run and from machine to machine."""
+    """Returns the value without the parts that differ in each run or on each machine."""
     if isinstance(value, dict):
         return {text(k): settled(v, text, k) for k, v in value.items() if k not in VOLATILE}
     if isinstance(value, list):
@@ -215,7 +215,7 @@ def settled(value, text, key=None):
 
 
 def without_days(text):
-    """Shadow files and crontabs without the day on which a program has written them."""
+    """Returns the text of a shadow file or crontab without the day on which a program has written it."""
     text = re.sub(r"(?m)^# \(\S+ installed on [^)\n]*\)$", "# (TABLE installed on DAY)", text)
     return re.sub(r"(?m)^([^:\n]+:[^:\n]*:)2\d{4}((:\d*){6})$", r"\1DAY\2", text)
 
@@ -265,7 +265,7 @@ def contents(scratch, folder, below=""):
 
 
 def watched(scratch, paths):
-    """The files of the throw-away root that are to be looked at, where a run has changed them."""
+    """Returns those of the watched paths in the throw-away root that a run has changed."""
     found = {}
     for path in paths:
         changed = scratch.changed(path)
@@ -282,7 +282,7 @@ def record_state(path):
         case = tomllib.load(f)
     throwaway = case.get("throwaway", False) or "boot" in case
     if (throwaway or case.get("root")) and os.getuid() != 0:
-        return "kept, it needs root"
+        return "skipped, it needs root"
     scratch = Scratch()
     try:
         scratch.write("srv/salt/case.sls", case["sls"])
@@ -318,7 +318,7 @@ def record_state(path):
 
 
 def summary(runs):
-    """T, F, N for each state of each run: enough to see that a case does what it is meant to."""
+    """Returns T, F or N (the result) for each state of each run, to show that a case does what it should."""
     mark = {True: "T", False: "F", None: "N"}
     show = lambda ret: "".join(mark[r["result"]] for r in ret.values()) if isinstance(ret, dict) else "error"
     return " ".join(show(run["ret"]) for run in runs)
@@ -337,7 +337,7 @@ def record_command(words):
         if isinstance(doc, dict):
             out = settled(doc, text)
         elif rc != 0 and "--out=json" in words:
-            out = None  # nothing, or the function's documentation: its words are not held to Salt's
+            out = None  # no output, or the function's documentation, whose text is not compared
         else:
             out = scratch.masked(out)
         return {"words": words, "out": out, "rc": rc}

@@ -1,8 +1,8 @@
 #!/bin/sh
-# rpm.sh: in a throw-away root, an rpm that has only the package `base` installed, and one repository, /srv/repo, for dnf and
-# for zypper. For the `prepare` of cases, which may then install packages and add more: package NAME VERSION [LINE...]; index.
+# rpm.sh: sets up an rpm in a throw-away root, with only the package `base` installed and one repository, /srv/repo, for dnf and zypper. For
+# the `prepare` of cases, which can then install packages, and add more with `package NAME VERSION [LINE...]` and `index`.
 set -eu
-export SOURCE_DATE_EPOCH=0 # packages are the same whenever they are built
+export SOURCE_DATE_EPOCH=0 # makes the packages reproducible
 repo=/srv/repo built=/var/tmp/built
 rm -rf /var/lib/rpm "$repo" /etc/yum.repos.d /etc/zypp/repos.d /var/cache/dnf /var/lib/dnf /var/cache/zypp
 mkdir -p "$repo" "$built" /var/lib/rpm /etc/rpm /etc/products.d /etc/yum.repos.d /etc/zypp/repos.d /etc/dnf/vars
@@ -18,7 +18,7 @@ cat >/etc/rpm/macros <<'END'
 %debug_package %{nil}
 END
 
-# package NAME [EPOCH:]VERSION-RELEASE [LINE...]: the lines stand in the spec: first tags, then sections (%pre, exit 1).
+# package NAME [EPOCH:]VERSION-RELEASE [LINE...]: writes a spec with these lines: first tags, then sections (%pre, exit 1).
 package() {
     name=$1 version=${2%-*} release=${2##*-} epoch=0
     case $version in *:*) epoch=${version%%:*} version=${version#*:} ;; esac
@@ -38,16 +38,16 @@ package() {
     } >"$built/$name-$version.spec"
 }
 
-# index: builds what was asked for, and writes the repository's list of packages.
+# index: builds the packages, and writes the repository's list of packages.
 index() {
     rpmbuild --quiet -bb "$built"/*.spec >"$built/log" 2>&1 || { cat "$built/log" >&2; return 1; }
     rm "$built"/*.spec
     createrepo_c --quiet --no-database --simple-md-filenames "$repo"
 }
 
-# Without the time since the last look and without tables, which would differ from run to run.
+# This debug level omits tables and the age of the metadata, which would differ in each run.
 printf '[main]\ngpgcheck=0\ndebuglevel=1\n' >/etc/dnf/dnf.conf
-# The plugin that holds packages; Debian's package of it may not stand beside zypper (see tests/run).
+# The plugin that holds packages. Its Debian package conflicts with zypper (see tests/run).
 mkdir -p /usr/lib/python3/dist-packages/dnf-plugins
 cp -r /usr/local/lib/dnf-plugins-core/usr/lib/python3/dist-packages/dnfpluginscore /usr/lib/python3/dist-packages
 cp /usr/local/lib/dnf-plugins-core/usr/lib/python3/dist-packages/dnf-plugins/versionlock.py /usr/lib/python3/dist-packages/dnf-plugins
@@ -62,7 +62,7 @@ cat >/etc/products.d/tests.prod <<'END'
 <product schemeversion="0"><vendor>Nobody</vendor><name>tests</name><version>1</version><release>1</release><arch>noarch</arch></product>
 END
 ln -s tests.prod /etc/products.d/baseproduct
-# What a real system must not lose, as Debian's zypper has it: there is no glibc here.
+# Debian's zypper has a list of packages that a system must have, such as glibc. This root has none of them.
 rm -rf /etc/zypp/systemCheck /etc/zypp/systemCheck.d
 
 package base 1-1 'Provides: /bin/sh'

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """signatures.py SITE-PACKAGES/salt: writes signatures.json, the arguments of Salt's functions, for tests/tidy/signatures.rs.
 
-It reads Salt's sources and imports nothing of Salt. The file has every function of the modules that Pinch has, one a line. A function
+It reads Salt's sources and imports nothing of Salt. The file has every function of the modules that Pinch has, one per line. A function
 has several signatures where files share a virtual name (`pkg`, `service`). Files for systems on which Pinch does not run are left out.
 An argument is [NAME] if it is required, [NAME, DEFAULT] if its default is a literal, else [NAME, null, "the default in Python"].
 """
@@ -28,14 +28,14 @@ OTHER_SYSTEMS = re.compile(
 
 
 def our_modules(folders):
-    """The names of the modules that Pinch declares in these folders."""
+    """Returns the names of the modules that Pinch declares in these folders."""
     sources = [path for folder in folders for path in (WORKSPACE / folder).rglob("*.rs")]
     declared = re.compile(r"^    mod (?:r#)?(\w+);$", re.M)
     return {name for path in sources for name in declared.findall(path.read_text())}
 
 
 def statements(body):
-    """The statements of a file that define names, also those in `if` and `try`."""
+    """Yields the statements of a file that define names, also those in `if` and `try`."""
     for node in body:
         yield node
         if isinstance(node, (ast.If, ast.Try)):
@@ -43,7 +43,7 @@ def statements(body):
 
 
 def literal(node):
-    """The value of a literal; anything else is a ValueError."""
+    """Returns the value of a literal; raises ValueError for anything else."""
     value = ast.literal_eval(node)
     json.dumps(value)
     return value
@@ -59,36 +59,36 @@ def argument(arg, default):
 
 
 def signature(function):
-    """The arguments of a function; those whose names begin with `__` are filled by Salt itself."""
-    given = function.args
-    places = given.posonlyargs + given.args
-    defaults = [None] * (len(places) - len(given.defaults)) + given.defaults
-    found = {"args": [argument(*pair) for pair in zip(places, defaults) if not pair[0].arg.startswith("__")]}
-    if given.vararg:
+    """Returns the arguments of a function, without those that Salt fills itself (their names begin with `__`)."""
+    declared = function.args
+    positional = declared.posonlyargs + declared.args
+    defaults = [None] * (len(positional) - len(declared.defaults)) + declared.defaults
+    found = {"args": [argument(*pair) for pair in zip(positional, defaults) if not pair[0].arg.startswith("__")]}
+    if declared.vararg:
         found["varargs"] = True
-    if given.kwonlyargs:
-        found["keywords"] = [argument(*pair) for pair in zip(given.kwonlyargs, given.kw_defaults)]
-    if given.kwarg:
+    if declared.kwonlyargs:
+        found["keywords"] = [argument(*pair) for pair in zip(declared.kwonlyargs, declared.kw_defaults)]
+    if declared.kwarg:
         found["kwargs"] = True
     return found
 
 
 def aliased(value):
-    """The name of the function in `other` and in `alias_function(other, "name")`."""
+    """Returns the name of the function in `other` and in `alias_function(other, "name")`."""
     if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("alias_function"):
         value = value.args[0]
     return value.id if isinstance(value, ast.Name) else None
 
 
 def returned_text(function):
-    """The text that `__virtual__` returns: a module's other name."""
+    """Returns the text that `__virtual__` returns: the name under which the module is loaded."""
     values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
     texts = [node.value for node in values if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     return texts[0] if texts else None
 
 
 def read(path):
-    """The name of a module, and the signatures of its functions."""
+    """Returns the name of a module, and the signatures of its functions."""
     name, renamed, functions = path.stem, {}, {}
     for node in statements(ast.parse(path.read_text()).body):
         if isinstance(node, ast.FunctionDef):
@@ -108,7 +108,7 @@ def read(path):
 
 
 def collected(salt):
-    """Every function of our modules: `kind module.function` and its signatures."""
+    """Returns `kind module.function` and the signatures of every function of Pinch's modules."""
     found = {}
     for kind, (folder, ours) in KINDS.items():
         ours = our_modules(ours)
@@ -116,9 +116,9 @@ def collected(salt):
             if OTHER_SYSTEMS.match(path.name):
                 continue
             name, functions = read(path)
-            for function, taken in functions.items() if name in ours else ():
+            for function, arguments in functions.items() if name in ours else ():
                 full = f"{kind} {name}.{function}"
-                found.setdefault(full, []).append({"file": path.name, **taken})
+                found.setdefault(full, []).append({"file": path.name, **arguments})
     return found
 
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# throwaway.sh DIR PROGRAM [WORD...]: runs PROGRAM in a throw-away copy of this machine's root, without network. Only DIR is
-# the real one; what else changes is kept in DIR/over/changed, as an overlay keeps it. Needs root. Where boot.sh has started an
-# init system for DIR, PROGRAM runs under that. The clock cannot be set. A signal that nohup or the like ignores is not ignored there: a daemon that PROGRAM
-# starts could not trap it.
+# throwaway.sh DIR PROGRAM [WORD...]: runs PROGRAM in a throw-away copy of this machine's root, without a network. Only DIR is the real folder;
+# all other changes are stored in DIR/over/changed, the upper layer of an overlay. If boot.sh has started an init system for DIR, PROGRAM
+# runs under it. The clock cannot be set. All signals have their default action, also those that nohup or another program ignores, because
+# a daemon that PROGRAM starts could not trap an ignored signal. Needs root.
 set -eu
 dir=$1
 if [ -e "$dir/over/init" ]; then

@@ -1,4 +1,4 @@
-"""Makes the fuzzers' first inputs of tests/corpus: seeds.py FOLDER, which gets a folder a target."""
+"""seeds.py FOLDER: write the first inputs of the fuzzers, which are made from tests/corpus, to FOLDER/TARGET."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ def texts(name):
 
 
 def trees(folder):
-    """Each tree as one text: main.sls, then the other files behind a line with their name."""
+    """Yields each tree as one text: main.sls, then the other files, each after a line with its name."""
     for main in sorted(CORPUS.glob(f"{folder}/*/main.sls")):
         others = sorted(p for p in main.parent.rglob("*") if p.suffix in {".sls", ".jinja"} and p != main)
         parts = [f"\n### {p.relative_to(main.parent)}\n{p.read_text()}" for p in others]
@@ -23,7 +23,7 @@ def trees(folder):
 
 
 def yaml():
-    # A part says as much as all and is read in no time.
+    # A tenth of the mutants covers as much as all, and is read faster.
     yield from texts("yaml/docs.json")
     yield from texts("yaml/mutants.json")[::10]
 
@@ -42,7 +42,7 @@ def compiled():
 
 
 def wire():
-    """Frames as they are kept, whole ones in a stream and the value that each is."""
+    """Yields the recorded frames: twice in a stream, and the value of each."""
     for path in sorted((CORPUS / "wire").glob("v*/*.bin")):
         frame = path.read_bytes()
         yield b"\x40" + frame + frame
@@ -51,7 +51,7 @@ def wire():
 
 
 def identity():
-    """A certificate, a signed message in its least form with lengths and without, a token's claims, a key set."""
+    """Yields a certificate, a minimal signed message with definite and indefinite lengths, the claims of a token, and a key set."""
     pem = (CORPUS / "attacks/ca.pem").read_text().split("-----")[2]
     yield base64.b64decode(pem)
     signed, data = bytes.fromhex("06092a864886f70d010702"), bytes.fromhex("06092a864886f70d010701")
@@ -66,7 +66,7 @@ def identity():
 
 
 def kept():
-    """Rows as the master keeps them, without their order of keys, and a spool's records: frames behind their kind."""
+    """Yields rows of the master's store, whose keys are in any order, and records of a spool: frames after their kind."""
     rows = [
         {"state": "accepted", "key": b"k" * 32, "at_ms": 1, "bound": {"role": "web"}},
         {"tag": "salt/minion/m1/start", "stamp": "2026-01-02T03:04:05.000006", "at_ms": 1, "data": {"id": "m1"}},
@@ -83,7 +83,7 @@ def kept():
 
 
 def hook():
-    """Requests with each kind of body, signed in each way, and what is refused."""
+    """Yields requests with each kind of body and each kind of signature, and one that is refused."""
     heads = ["Content-Type: application/json", "Content-Type: application/x-www-form-urlencoded", "Content-Type: application/x-yaml; charset=utf-8"]
     bodies = ['{"a": [1, null]}', "arg=1&arg=%7ba: 1%7D&kwarg=x%3D1&name=a+b", "a: [1, {b: c}]\n"]
     mac = "ab" * 32
@@ -94,7 +94,7 @@ def hook():
 
 
 def record():
-    """The lines of a run: each kind of entry."""
+    """Yields the lines of a run record, with each kind of entry."""
     entries = [
         {"start": 1, "jid": "20260101000000000001", "fun": "state.apply", "args": ["web"], "plan": "ab", "pid": 1, "time": 1},
         {"begin": "cmd_|-a_|-a_|-run", "policy": "ask"},
@@ -113,7 +113,7 @@ def record():
 
 
 def plan():
-    """A plan with a state of each outcome."""
+    """Yields a plan with a state for each outcome."""
     outcomes = ["change", "keep", "depends", "fail", "skip"]
     states = [{"id": word, "function": "file.managed", "name": f"/{word}", "outcome": word, "changes": {"diff": "-a\n+b"}} for word in outcomes]
     basis = {"tree": {"hash": "ab", "parts": {"a.sls": "ab"}}, "pillar": {"hash": "cd", "parts": {}}, "grains": {"hash": "ef", "parts": {"os": "ab"}}}
@@ -122,7 +122,7 @@ def plan():
 
 
 def packed(value):
-    """msgpack of what stands in `kept`."""
+    """Returns the msgpack encoding of the types that occur in `kept`."""
     if isinstance(value, bool):
         return b"\xc3" if value else b"\xc2"
     if isinstance(value, int):

@@ -1,7 +1,7 @@
-"""A plugin of pytest that has Salt's functional tests call Pinch: their `Loaders` are replaced before they are imported.
+"""A pytest plugin that makes Salt's functional tests call Pinch: it replaces their `Loaders` before the tests are imported.
 
-A call of a module or a state becomes a command line of `salt-call --local`. A value that no word of a command line comes to (Salt reads
-words as YAML, unless they hold a `#`) goes by a file of states.
+A call of a module or a state becomes a command line of `salt-call --local`. Salt parses arguments as YAML unless they contain a `#`. A value
+that no argument can express is passed in an SLS file.
 """
 
 import collections.abc
@@ -17,20 +17,20 @@ import pytest
 import saltfactories.utils.functional as functional
 import yaml
 
-# Salt's functions that give back what one state, or several, returned.
-ONE = ("state.low", "state.single", "state.sls_id")
-SEVERAL = ("state.apply", "state.high", "state.highstate", "state.sls", "state.template", "state.template_str", "state.test", "state.top")
-# What of Salt's options is not for another program: what Salt computed, and where the tests' Salt keeps its own.
-NOT_GIVEN = {"conf_file", "grains", "pillar", "root_dir", "log_file", "extension_modules", "pidfile"}
-PATIENCE = 120
+# Salt's functions that return the result of one state, or of several states.
+ONE_STATE = ("state.low", "state.single", "state.sls_id")
+SEVERAL_STATES = ("state.apply", "state.high", "state.highstate", "state.sls", "state.template", "state.template_str", "state.test", "state.top")
+# Salt's options that must not be passed to another program: computed ones, and the paths of the tests' Salt.
+NOT_PASSED = {"conf_file", "grains", "pillar", "root_dir", "log_file", "extension_modules", "pidfile"}
+TIMEOUT = 120
 
 
-class NoWord(Exception):
-    """No word of a command line comes to the value."""
+class NoArgument(Exception):
+    """The value cannot be expressed as an argument of a command line."""
 
 
 def plain(value):
-    """The value in the types that JSON has."""
+    """Returns the value with JSON's types only."""
     if isinstance(value, collections.abc.Mapping):
         return {str(k) if isinstance(k, pathlib.PurePath) else k: plain(v) for k, v in value.items()}
     if isinstance(value, bytes):
@@ -42,8 +42,8 @@ def plain(value):
     return str(value)
 
 
-def word(value):
-    """The word that Salt's command line takes for the value."""
+def argument(value):
+    """Returns the argument that Salt's command line parses to the value."""
     from salt.utils.args import yamlify_arg
 
     value = plain(value)
@@ -58,7 +58,7 @@ def word(value):
             continue
         if read == value and type(read) is type(value):
             return form
-    raise NoWord(repr(value))
+    raise NoArgument(repr(value))
 
 
 class Functions:
@@ -84,7 +84,7 @@ class Functions:
 
 
 class Loaders:
-    """What the tests know of a Salt: its options, functions and grains."""
+    """The interface of the tests to Salt: its options, functions and grains."""
 
     def __init__(self, opts, loaded_base_name=None):
         self.opts, self._original, self.context = opts, copy.deepcopy(opts), {}
@@ -102,7 +102,7 @@ class Loaders:
         self.opts = copy.deepcopy(self._original)
 
     def refresh_pillar(self):
-        """Each call compiles it."""
+        """Does nothing, because each call compiles the pillar."""
 
     @property
     def grains(self):
@@ -115,18 +115,18 @@ class Loaders:
     def _configure(self):
         from salt.config import DEFAULT_MINION_OPTS as default
 
-        given = {
+        options = {
             key: value
             for key, value in self.opts.items()
-            if key not in NOT_GIVEN and not key.startswith("__") and (key not in default or default[key] != value)
+            if key not in NOT_PASSED and not key.startswith("__") and (key not in default or default[key] != value)
         }
-        (self._etc / "minion").write_text(json.dumps(plain({**given, "log_file": str(self._etc / "log")})))
+        (self._etc / "minion").write_text(json.dumps(plain({**options, "log_file": str(self._etc / "log")})))
 
     def state(self, name, args, kwargs):
-        """Calls a state, as the tests' own loader does, through `state.single`."""
+        """Calls a state through `state.single`, as the tests' own loader does."""
         try:
             return self.run("state.single", (name, *args), kwargs)
-        except NoWord:
+        except NoArgument:
             kwargs = dict(zip(("name",), args)) | kwargs
             test = {"test": kwargs.pop("test")} if "test" in kwargs else {}
             file = self._etc / "one.sls"
@@ -135,25 +135,25 @@ class Loaders:
             return functional.StateResult(self.run("state.template", (file,), test).raw)
 
     def run(self, name, args, kwargs):
-        """Calls a function. A failure is the exception that most of Salt's functions raise."""
+        """Calls a function. A failure raises the exception that most of Salt's functions raise."""
         from salt.exceptions import CommandExecutionError
 
-        words = [word(value) for value in args] + [f"{key}={word(value)}" for key, value in kwargs.items()]
+        words = [argument(value) for value in args] + [f"{key}={argument(value)}" for key, value in kwargs.items()]
         self._configure()
         line = [os.environ["PINCH"], "salt-call", "--local", f"-c{self._etc}", "--out=json", "--retcode-passthrough"]
         line += ["--show-secrets", name, *words]
-        done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(line, capture_output=True, text=True, timeout=TIMEOUT)
         print(name, words, done.returncode, done.stdout, done.stderr, sep="\n")
         try:
             answer = json.loads(done.stdout)["local"]
         except (ValueError, KeyError, TypeError):
             raise CommandExecutionError((done.stderr or done.stdout).strip()) from None
-        kind = functional.StateResult if name in ONE else functional.MultiStateResult if name in SEVERAL else lambda same: same
+        kind = functional.StateResult if name in ONE_STATE else functional.MultiStateResult if name in SEVERAL_STATES else lambda same: same
         return kind(answer)
 
 
 def warns(expected=Warning, *args, _original=pytest.warns, **kwargs):
-    """Python's warnings of what is old stay in Salt's process."""
+    """Accepts missing deprecation warnings, which Python would only raise in Salt's process."""
     return contextlib.nullcontext() if expected is DeprecationWarning else _original(expected, *args, **kwargs)
 
 

@@ -84,7 +84,7 @@ const DIFFERENCES: &[Difference] = &[
     row(
         &["salt.*"],
         &[],
-        "A failed masterless orchestration exits 1; Salt exits 0.",
+        "A failed masterless orchestration exits with 1; Salt exits with 0.",
     ),
     row(
         &[
@@ -95,7 +95,7 @@ const DIFFERENCES: &[Difference] = &[
             "salt.parallel_runners",
         ],
         &[],
-        "Masterless orchestration runs every step kind (salt.function, runner, wheel, wait_for_event, parallel_runners); Salt runs salt.state and plain states only.",
+        "A masterless orchestration runs every kind of step (salt.function, runner, wheel, wait_for_event, parallel_runners); Salt runs only salt.state and plain states.",
     ),
     row(
         &["salt.state", "salt.function"],
@@ -105,7 +105,7 @@ const DIFFERENCES: &[Difference] = &[
     row(
         &["salt.runner"],
         &[],
-        "A salt.runner step with wrong arguments fails; in Salt it is a success.",
+        "A salt.runner step with wrong arguments fails; in Salt it succeeds.",
     ),
     row(
         &["salt.*"],
@@ -115,17 +115,17 @@ const DIFFERENCES: &[Difference] = &[
     row(
         &["cmd.*"],
         &["runas:"],
-        "`cmd.run runas=` takes the user's environment from a login shell's `env -0`; `fib` stops at 184.",
+        "`cmd.run runas=` takes the user's environment from `env -0` in a login shell; `fib` is limited to 184.",
     ),
     row(
         &["module.run"],
         &[],
-        "`module.run` takes a dictionary as named arguments and a scalar as one argument; an error is reported in one sentence.",
+        "`module.run` accepts a dictionary as named arguments and a scalar as one argument; an error is reported in one sentence.",
     ),
     row(
         &["http.query"],
         &[],
-        "`http.query` turns certificate checks off only by an explicit `verify_ssl: False` in the call.",
+        "`http.query` disables certificate checks only if the call has an explicit `verify_ssl: False`.",
     ),
     row(
         &["file.*", "archive.*"],
@@ -138,47 +138,47 @@ const DIFFERENCES: &[Difference] = &[
             "serializer: python",
             "formatter: python",
         ],
-        "ftp, s3 and swift sources, SELinux arguments of file states, `file.serialize` with toml, plist and python are refused with a clear error.",
+        "ftp, s3 and swift sources, SELinux arguments of file states, and `file.serialize` with toml, plist and python are refused with a clear error.",
     ),
     row(
         &["file.replace"],
         &["append_if_not_found", "prepend_if_not_found"],
-        "The diff of `file.replace` counts each line of what is appended; Salt counts several as one.",
+        "The diff of `file.replace` counts every appended line; Salt counts several lines as one.",
     ),
     row(
         &["pip.*"],
         &[],
-        "`pip`: a requirements file of the roots may name others (`-r more.txt`); names are compared as indexes compare them; a removal that fails is a failure; without `bin_env` the pip is that of the machine's python3.",
+        "`pip`: a requirements file from the file roots may include others (`-r more.txt`); package names are compared as package indexes compare them; a removal that fails is a failure; without `bin_env`, pip is the one of the machine's python3.",
     ),
     row(
         &["virtualenv.*"],
         &["pip:"],
-        "`virtualenv.create pip=True` runs ensurepip; Salt fetches get-pip.py from the network.",
+        "`virtualenv.create pip=True` runs ensurepip; Salt downloads get-pip.py.",
     ),
     row(
         &["timezone.*"],
         &[],
-        "timezone: a zone that does not exist is a failure, `timedatectl` is used only if systemd runs, a machine without /etc/adjtime has its clock in UTC.",
+        "timezone: a zone that does not exist is a failure, `timedatectl` is used only if systemd runs, and the clock of a machine without /etc/adjtime is in UTC.",
     ),
     row(
         &["sysctl.*", "kmod.*", "host.absent"],
         &[],
-        "sysctl: a last line without a newline gets one before a setting is added; kmod reads /proc/modules where lsmod is missing, and names modules in the order of the SLS; host.absent in test mode returns None if any address would be removed.",
+        "sysctl: if the last line of the file has no newline, one is added before a new setting; kmod reads /proc/modules if lsmod is missing, and lists modules in the order of the SLS; host.absent in test mode returns None if any address would be removed.",
     ),
     row(
         &["pkg.removed", "pkg.purged"],
         &["version"],
-        "`pkg.removed` with a version removes that version alone;",
+        "`pkg.removed` with a version removes only that version;",
     ),
     row(
         &["alternatives.*"],
         &[],
-        "The `alternatives` state is there; Salt 3008 has dropped it.",
+        "The `alternatives` state is available; Salt 3008 has removed it.",
     ),
     row(
         &["pkgrepo.*"],
         &[],
-        "`pkgrepo.managed` finds a repository configured whatever the order of its options, and in files of either form; it writes only the files that change, and test mode shows the resulting contents.",
+        "`pkgrepo.managed` recognizes a configured repository whatever the order of its options, and in files of both formats. It writes only the files that change, and test mode shows the resulting contents.",
     ),
     row(
         &["ssh_auth.absent"],
@@ -188,7 +188,7 @@ const DIFFERENCES: &[Difference] = &[
     row(
         &["archive.extracted"],
         &[],
-        "archive.extracted: `.tar.zst` and `.tzst` are known by name, members outside of the target are refused, test mode stores no hash of the archive and predicts owners;",
+        "archive.extracted: `.tar.zst` and `.tzst` are recognized by name, members outside the target are rejected, test mode stores no hash of the archive and predicts owners;",
     ),
     row(
         &["git.*"],
@@ -198,7 +198,7 @@ const DIFFERENCES: &[Difference] = &[
     row(
         &["mount.*"],
         &[],
-        "mount: a swap space that could not be activated is not written to fstab, a tmpfs is remounted when its `size=` changes, `LABEL=` and `UUID=` find their device, spaces are escaped in fstab.",
+        "mount: a swap space that could not be activated is not written to fstab, a tmpfs is remounted when its `size=` changes, `LABEL=` and `UUID=` are resolved to their device, and spaces are escaped in fstab.",
     ),
     row(
         &["event.send"],
@@ -218,7 +218,7 @@ const DIFFERENCES: &[Difference] = &[
     row(
         &["*"],
         &["mine.get"],
-        "`mine.get` without a master calls a function of `mine_functions` that was never stored in the mine;",
+        "`mine.get` without a master also calls functions of `mine_functions` whose data was never stored in the mine;",
     ),
     row(
         &["*"],

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Records what Salt's beacons say, here, as JSON.  usage: PYTHONPATH=EXTRA SALT_VENV/bin/python tests/corpus/beacons/record.py
+"""Records the events of Salt's beacons as JSON in this folder. usage: PYTHONPATH=EXTRA SALT_VENV/bin/python tests/corpus/beacons/record.py
 
 EXTRA is a folder with watchdog, psutil and a pyOpenSSL that cert_info can use (pip install --target EXTRA watchdog psutil
-pyOpenSSL==24.2.1): with a newer one Salt's beacon does not load. The certificates are those of the record that is there.
+pyOpenSSL==24.2.1): with a newer version Salt's beacon does not load. The certificates are those of the existing cert_info.json.
 """
 
 import importlib
@@ -103,7 +103,7 @@ VALIDATED = [
     ("salt_monitor", [{"salt_fun": ["test.ping", {"test.echo": {"args": ["x"], "kwargs": [{"a": 1}]}}]}]),
 ]
 
-# What is written at the end of a file between two looks, and what is looked for.
+# The text that is appended to a file before each poll, and the patterns of the beacon.
 LOG_TAGS = {"in/door": {"regex": ".*hello"}, "start": {"regex": "ab+c"}, "wrong": {"regex": "("}, "none": {"regex": ""}, "bare": {}}
 LOG_STEPS = ["hello before\n", "hello\nx abc\nabbc hello\n", "", "nothing\n", "say hello\r\nabc\n"]
 
@@ -152,9 +152,9 @@ def cert_info():
             path = folder + "/" + case["name"] + ".pem"
             pathlib.Path(path).write_text(case["pem"])
             [event] = beacon("cert_info").beacon([{"files": [path]}, {"notify_days": -1}])
-            [case["told"]] = event["certificates"]
-            case["told"]["cert_path"] = case["name"]
-            case["told"]["serial_number"] = str(case["told"]["serial_number"])
+            [case["certificate"]] = event["certificates"]
+            case["certificate"]["cert_path"] = case["name"]
+            case["certificate"]["serial_number"] = str(case["certificate"]["serial_number"])
     write("cert_info.json", cases)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""record.py PYTHON ENV [CASE...]: what real Salt makes of each case here, into CASE/expected.json.
+"""record.py PYTHON ENV [CASE...]: record the answers of a real Salt to each case of this folder in CASE/expected.json.
 
-PYTHON: a Python that can import salt. ENV: a folder made by mkenv.sh. A case is a folder of SLS files; `main` is the one that is run.
+PYTHON is a Python that can import salt. ENV is a folder that ../shared/salt/mkenv.sh creates. A case is a folder of SLS files; `main` is the one that is run.
 """
 import json, os, shutil, subprocess, sys
 here = os.path.dirname(os.path.abspath(__file__))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Write Salt's answers into the cases of os-release/: record.py CASE…, run by the Python that Salt is installed for.
+"""record.py CASE…: write Salt's answers into the cases of os-release/. Run it with the Python in which Salt is installed.
 
-A case is a text file: a line `== path` before the contents of each file of the machine, `== grains` before the answer.
+A case is a text file with a line `== path` before the contents of each file of the machine, and `== grains` before the answer.
 """
 import json
 import os
@@ -12,11 +12,11 @@ import tempfile
 import distro
 import salt.grains.core as core
 
-sys.modules["lsb_release"] = None  # Salt's own package does not carry it
+sys.modules["lsb_release"] = None  # Salt's own package does not contain it
 
 
 def read(path):
-    """The files of a case."""
+    """Returns the files of a case."""
     files, name = {}, None
     with open(path, encoding="utf-8") as case:
         for line in case:
@@ -39,12 +39,12 @@ def lay_out(root, files):
 
 
 def below(root, path):
-    """An absolute path of the machine, below the folder."""
+    """Returns the path below the folder for a path of the machine in /etc; any other path is unchanged."""
     return os.path.join(root, path.lstrip("/")) if isinstance(path, str) and path.startswith("/etc") else path
 
 
 def answer(root):
-    """The grains that Salt makes of the files below the folder."""
+    """Returns the grains that Salt computes from the files below the folder."""
     info = distro.LinuxDistribution(include_lsb=False, include_uname=False, include_oslevel=False, root_dir=root)
     fopen, isfile = core.salt.utils.files.fopen, os.path.isfile
     platform._os_release_candidates = (f"{root}/etc/os-release", f"{root}/usr/lib/os-release")

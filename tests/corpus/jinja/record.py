@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Records what a Salt makes of the templates in NAME.jinja: PYTHON_OF_SALT tests/corpus/jinja/record.py NAME...
+"""Records how Salt renders the templates in NAME.jinja. usage: PYTHON_OF_SALT tests/corpus/jinja/record.py NAME...
 
-The templates of a file have a line of `=====` between them; NAME.salt.json holds the answers in their order. Imports come from `tree`.
+The templates of a file are separated by lines `=====`. NAME.salt.json has the answers in the same order. Imports come from `tree`.
 """
 
 import json

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""against-salt.py ENVDIR SALT-RUN [CASE...]: hold the returns of these cases against Salt with a master and a minion m1.
+"""against-salt.py ENVDIR SALT-RUN [CASE...]: compare the recorded returns of these cases with those of Salt with a master and a minion m1.
 
-A running salt-master and salt-minion of the configuration ENVDIR/etc are needed, with ENVDIR/srv/{salt,pillar} for their
-files. Cases whose case.toml says why they differ are left out.
+A salt-master and a salt-minion must be running with the configuration ENVDIR/etc and the file roots ENVDIR/srv/{salt,pillar}. Cases whose
+case.toml has a reason why they differ are skipped.
 """
 import json, os, re, shutil, subprocess, sys, tomllib
 
@@ -29,14 +29,14 @@ def first_difference(a, b, at="$"):
         return next((d for k in a if (d := first_difference(a[k], b[k], f"{at}.{k}"))), None)
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
         return next((d for i in range(len(a)) if (d := first_difference(a[i], b[i], f"{at}[{i}]"))), None)
-    return None if a == b else f"{at}: Salt {a!r:.300} / here {b!r:.300}"
+    return None if a == b else f"{at}: Salt {a!r:.300} / Pinch {b!r:.300}"
 
 
 def check(name, env, salt_run):
     folder = os.path.join(HERE, name)
     case = tomllib.load(open(f"{folder}/case.toml", "rb"))
     if "differs" in case or case.get("call", "state.orchestrate") != "state.orchestrate":
-        return "left out"
+        return "skipped"
     for part in ("srv/salt", "srv/pillar", "out"):
         shutil.rmtree(f"{env}/{part}", ignore_errors=True)
         os.makedirs(f"{env}/{part}")
@@ -52,15 +52,15 @@ def check(name, env, salt_run):
     words = [salt_run, "-c", f"{env}/etc", "--out=json", "state.orchestrate", *case.get("words", ["orch"])]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     try:
-        said = json.loads(done.stdout[done.stdout.index("{"):])
+        answer = json.loads(done.stdout[done.stdout.index("{"):])
     except ValueError:
         return f"no JSON: {done.stdout[-300:]} {done.stderr[-300:]}"
-    data = said.get("data", said)
+    data = answer.get("data", answer)
     data = {"m1": next(iter(data.values()))} if isinstance(data, dict) else data
-    wanted = json.load(open(f"{folder}/return.json"))["data"]
-    # A nested orchestration too is under the master's name.
+    expected = json.load(open(f"{folder}/return.json"))["data"]
+    # A nested orchestration is also under the master's name.
     text = re.sub(r'"[^"\s]*_master"', '"m1"', json.dumps(settled(data, env)))
-    return first_difference(json.loads(text), settled(wanted, env)) or "agrees"
+    return first_difference(json.loads(text), settled(expected, env)) or "agrees"
 
 
 def main():
@@ -69,10 +69,10 @@ def main():
     answers = []
     for name in names:
         answers.append(check(name, os.path.abspath(env), salt_run))
-        if answers[-1] != "left out":
+        if answers[-1] != "skipped":
             print(f"{name}: {answers[-1]}", flush=True)
-    counts = [answers.count(word) for word in ("agrees", "left out")]
-    print(f"{counts[0]} agree, {counts[1]} left out, {len(answers) - sum(counts)} differ")
+    counts = [answers.count(word) for word in ("agrees", "skipped")]
+    print(f"{counts[0]} agree, {counts[1]} skipped, {len(answers) - sum(counts)} differ")
     sys.exit(len(answers) > sum(counts))
 
 

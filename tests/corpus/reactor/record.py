@@ -1,4 +1,7 @@
-"""Salt's answers for the reactor's cases: the low chunks of a rule's SLS files, and what its clients are called with."""
+"""record.py FOLDER: record Salt's answers to the reactor's cases: the low chunks of a rule's SLS files, and the calls of its clients.
+
+FOLDER is this folder. Run it with the Python in which Salt is installed.
+"""
 import json, os, sys, logging, tempfile, types
 import salt.config, salt.utils.reactor, salt.client, salt.utils.args, salt.utils.event
 HERE = sys.argv[1]

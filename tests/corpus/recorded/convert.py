@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""convert.py SOURCE: bring Salt's recorded answers (SOURCE/recorded/GROUP/CASE.{cmd,out,rc}) into this folder.
+"""convert.py SOURCE: convert Salt's recorded answers (SOURCE/recorded/GROUP/CASE.{cmd,out,rc}) to the files of this folder.
 
-Writes tree/srv/{salt,pillar} (the SLS tree of the cases; @TMP@ stands for the case's scratch folder) and one GROUP.json a
-group: {case: {"words": [...], "out": answer, "rc": exit code}}. An answer that is a JSON object is kept as that object,
-without the fields that differ from run to run; any other is kept as text. Needs to be run again only when the recordings change.
+It writes tree/srv/{salt,pillar}, the SLS tree of the cases (@TMP@ is replaced by the case's scratch folder), and one GROUP.json for each
+group: {case: {"words": [...], "out": answer, "rc": exit code}}. An answer that is a JSON object is stored as an object, without the fields
+that differ in each run; any other answer is stored as text. Run it again only if the recordings change.
 """
 import json, os, re, shutil, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GROUPS = ["req", "err", "show", "fun", "orchlocal"]
-# Needs a master, is broken in Salt itself, or is Salt's own business.
+# Cases that need a master, that fail in Salt itself, or that only concern Salt.
 SKIP = re.compile(r"^(fun/(grains\.items|sys\.|mymod|test\.exception|test\.version|jinja\.load_map|state\.event|slsutil)"
                   r"|show/(mixed\.out_|mixed\.force|highstate)|orchlocal/(nominion|parallel|function|wheel|orch_show_sls|result\.test))")
 VOLATILE = {"__pub_pid", "__pub_jid", "__pub_fun", "duration", "start_time", "__jid__", "jid", "pid", "_stamp", "__orchestration__"}
@@ -30,7 +30,7 @@ def tree(source):
 
 
 def words(line):
-    """The recorded command lines are joined by spaces: an argument with spaces stands last."""
+    """Returns the words of a recorded command line. It is joined by spaces, so only the last argument can contain spaces."""
     rest = line.split(" --local ", 1)[1] if " --local " in line else line.split("/etc ", 1)[1]
     parts = rest.split(" ")
     out = [p for p in parts if p.startswith("--")]
@@ -57,7 +57,7 @@ def as_minion(value):
 
 
 def as_masterless(doc):
-    """What salt-run prints for its master, as salt-call prints it for this minion."""
+    """Returns the output of salt-run for its master in the form in which salt-call prints it for this minion."""
     doc = as_minion(doc)
     data = doc.get("data", doc)
     return {"local": {"data": {"m1": next(iter(data.values()))}, "outputter": doc.get("outputter"), "retcode": doc.get("retcode")}}

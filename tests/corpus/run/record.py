@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""record.py ENVDIR: ask a real Salt what the chunks of each SLS here return, and write it beside this file.
+"""record.py ENVDIR: record the returns of a real Salt for the chunks of each SLS in sls/, as NAME.json in this folder.
 
-Run it with the Python that Salt is installed for. ENVDIR holds etc/minion with file_roots ENVDIR/srv/salt. Each NAME.json has the
-chunks in the order in which they run, and the returns of an applied run and of a test run without their times.
+Run it with the Python in which Salt is installed. ENVDIR/etc/minion has the file_roots ENVDIR/srv/salt. Each NAME.json has the chunks in the
+order in which they run, and the returns of a run and of a test run, without their times.
 """
 import glob, json, os, shutil, sys
 
@@ -31,7 +31,7 @@ def chunks(sls):
         sys.exit(f"{sls}: {errors}")
     last = {}
     for chunk in low:
-        # The target of a prereq stands there twice: its test run comes first.
+        # The target of a prereq is in the list twice: its test run comes first.
         chunk = {k: v for k, v in chunk.items() if k not in ("__prereq__", "__prerequiring__")}
         tag = salt.state._gen_tag(chunk)
         last.pop(tag, None)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Records what Salt's minion answers to `schedule.*` while it runs, as manage.json.  usage: SALT_VENV=DIR DIR/bin/python tests/corpus/schedule/manage.py
+"""Records the returns of `schedule.*` on a running minion of Salt in manage.json. usage: SALT_VENV=DIR DIR/bin/python tests/corpus/schedule/manage.py
 
-A master and a minion of Salt run for it on loopback, in a folder of their own. Each step is a command line of `salt`; beside the
-return stands what `_schedule.conf` holds afterwards.
+It starts a master and a minion of Salt on loopback, in a temporary folder. Each step is a command line of `salt`. The record has its return
+and the contents of `_schedule.conf` after it.
 """
 
 import json
@@ -148,7 +148,7 @@ def start(program, folder, config):
     return subprocess.Popen([BIN / program, "-c", folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def called(folder, words, fun):
+def call(folder, words, fun):
     command = [BIN / "salt", "-c", folder / "master", "--out=json", "--static", "-t", "60", "m1"]
     if fun.startswith("state."):
         command.append("--log-level=quiet")
@@ -160,15 +160,15 @@ def called(folder, words, fun):
 
 
 def settled(answer):
-    """A state's return without what changes with each run."""
+    """Returns a state's return without the parts that differ in each run."""
     if not isinstance(answer, dict) or not any("_|-" in str(key) for key in answer):
         return answer
-    kept = ["result", "comment", "changes"]
-    return {key: {name: ret.get(name) for name in kept} for key, ret in answer.items()}
+    fields = ["result", "comment", "changes"]
+    return {key: {name: ret.get(name) for name in fields} for key, ret in answer.items()}
 
 
-def written(path):
-    """The file without what Salt's scheduler notes in a job for itself."""
+def saved_jobs(path):
+    """Returns the contents of the file without the internal data of Salt's scheduler."""
     data = salt.utils.yaml.safe_load(path.read_text())
     for job in data["schedule"].values():
         if isinstance(job, dict):
@@ -192,20 +192,20 @@ def record(folder):
         start("salt-minion", folder / "minion", f"id: m1\nmaster: 127.0.0.1\nmaster_port: 24606\nmine_enabled: False\n{ports}{CONFIG}"),
     ]
     try:
-        while called(folder, ["test.ping"], "test.ping") is not True:
+        while call(folder, ["test.ping"], "test.ping") is not True:
             time.sleep(1)
         time.sleep(5)
         saved = folder / "minion" / "minion.d" / "_schedule.conf"
         steps = []
         for step in STEPS:
             words = shlex.split(step)
-            answer = settled(called(folder, words, words[0]))
-            # What an event asks for is done a little later.
+            answer = settled(call(folder, words, words[0]))
+            # A change that an event requests is made a little later.
             time.sleep(1.5)
             steps.append({
                 "words": words,
                 "return": answer,
-                "saved": written(saved) if saved.exists() else None,
+                "saved": saved_jobs(saved) if saved.exists() else None,
             })
             print(step, json.dumps(answer), flush=True)
         return {"config": CONFIG, "pillar": PILLAR, "sls": SLS, "steps": steps}

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""record.py: ask real Salt when jobs of a schedule run (SALT_VENV=/path/to/venv, as ../record.py says).
+"""record.py: record when a real Salt runs the jobs of a schedule (SALT_VENV=/path/to/venv, as for ../record.py).
 
-jobs.json: {case: {schedule, pillar, grains, start, step, ticks, jumps: {tick: seconds}, running: {tick: {job: count}} by hand,
-  runs, errors recorded}}. Salt's Schedule.eval is called every `step` seconds, which is its loop_interval, with a clock of ours; every
-  random number is the largest. `runs` has a line a run: "TIME JOB FUNCTION". Where we mean something else, `ours` says what, and `why`.
-dates.json: {now, dates: {text: recorded}}: what dateutil makes of it, null where it refuses.
-cron.json: {expression: {from: by hand, next: recorded}}: the next five times, null where croniter refuses.
+jobs.json: {case: {schedule, pillar, grains, start, step, ticks, jumps: {tick: seconds}, running: {tick: {job: count}} written by hand,
+  runs, errors recorded}}. Salt's Schedule.eval is called every `step` seconds, which is its loop_interval, with a simulated clock; every
+  random number is the largest possible one. `runs` has a line for each run: "TIME JOB FUNCTION". If Pinch differs, `ours` has its runs, and
+  `why` the reason.
+dates.json: {now, dates: {text: recorded}}: the date that dateutil parses, or null if it rejects the text.
+cron.json: {expression: {from: written by hand, next: recorded}}: the next five times, or null if croniter rejects the expression.
 """
 import datetime, json, logging, os, sys
 

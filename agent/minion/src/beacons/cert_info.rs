@@ -151,7 +151,7 @@ mod tests {
         for case in cases {
             let pem = case.get("pem").and_then(Value::as_str).unwrap();
             let certificate = Certificate::read(&first_of(pem).unwrap()).unwrap();
-            let expected = case.get("told").and_then(Value::as_map).unwrap();
+            let expected = case.get("certificate").and_then(Value::as_map).unwrap();
             let path = expected.get("cert_path").unwrap().to_text();
             let mut found = told(&path, -1.0, &certificate, now).unwrap();
             // The recorded JSON has the number as text, because it is too large for an integer.

@@ -1,10 +1,10 @@
-# All that differs between one web server and the next stands here.
+# All settings of this web server.
 web:
   root: {{ grains.cwd }}/target/example/www
   fetched: {{ grains.cwd }}/target/example/fetched
   host: 127.0.0.1
   port: 18080
-  # The server stops by itself after so many seconds, should nobody stop it.
+  # The server stops after this number of seconds, even if no step stops it.
   lifetime: 60
   sites:
     - name: index

@@ -1,10 +1,10 @@
-"""Runs Salt's Python modules: requests and answers are lines of JSON (the protocol stands in PROTOCOL.md).
+"""Runs Salt's Python modules: requests and replies are lines of JSON (see PROTOCOL.md).
 
-Plain Python 3.6 without anything installed.
+Plain Python 3.6 without installed packages.
 """
 import sys
 
-# Neither the folder that we stand in nor a relative PYTHONPATH says what is loaded.
+# Neither the working directory nor a relative PYTHONPATH may decide which code is loaded.
 sys.path[:] = [path for path in sys.path if path.startswith("/")]
 import builtins
 import collections.abc
@@ -27,7 +27,7 @@ DATA = ("grains", "pillar", "opts")
 
 
 class Channel:
-    """The two ends that were the standard input and output; modules get others, so that a print() does no harm."""
+    """The original standard input and output. Modules get others, so that a print() cannot disturb the protocol."""
 
     def __init__(self):
         self.lines = os.fdopen(os.dup(0), "r", encoding="utf-8", newline="\n")
@@ -41,7 +41,7 @@ class Channel:
     def read(self):
         line = self.lines.readline()
         if not line:
-            # Threads that a module has left behind do not keep us.
+            # Threads that a module has started do not delay the exit.
             os._exit(0)
         return json.loads(line, object_hook=wire.thing)
 
@@ -58,7 +58,7 @@ class Channel:
 
 
 class ToLog(logging.Handler):
-    """Log records go the same way as replies, so that they keep their order."""
+    """Writes log records to the same stream as replies, so that they keep their order."""
 
     def __init__(self, channel):
         logging.Handler.__init__(self)
@@ -68,26 +68,26 @@ class ToLog(logging.Handler):
         try:
             text = self.format(record)
             self.channel.write({"log": record.levelname, "name": record.name, "text": text})
-        except Exception:  # a message that cannot be shown must not end the call
+        except Exception:  # a message that cannot be formatted must not end the call
             pass
 
 
 class Functions(collections.abc.Mapping):
-    """Functions of the program by their names: __salt__, __states__, and what runners call."""
+    """Functions of the program by name: __salt__, __states__, and the functions that runners call."""
 
     def __init__(self, host, call="call", has="has", names="names"):
-        self.host, self.asks = host, (call, has, names)
-        self.known = {}
+        self.host, self.requests = host, (call, has, names)
+        self.found = {}
 
     def __contains__(self, name):
-        return isinstance(name, str) and (name in self.known or self.host.answer({self.asks[1]: name}))
+        return isinstance(name, str) and (name in self.found or self.host.answer({self.requests[1]: name}))
 
     def __getitem__(self, name):
-        if name not in self.known:
+        if name not in self.found:
             if name not in self:
                 raise KeyError(name)
-            self.known[name] = self.caller(name)
-        return self.known[name]
+            self.found[name] = self.caller(name)
+        return self.found[name]
 
     def __getattr__(self, module):
         if module.startswith("__"):
@@ -96,21 +96,21 @@ class Functions(collections.abc.Mapping):
 
     def caller(self, name):
         def call(*args, **kwargs):
-            message = {self.asks[0]: name, "args": wire.plain(args)["__tuple__"], "kwargs": wire.plain(kwargs)}
+            message = {self.requests[0]: name, "args": wire.plain(args)["__tuple__"], "kwargs": wire.plain(kwargs)}
             return self.host.answer(message, args, kwargs)
 
         call.__name__ = call.__qualname__ = name.rpartition(".")[2]
         return call
 
     def __iter__(self):
-        return iter(self.host.answer({self.asks[2]: True}))
+        return iter(self.host.answer({self.requests[2]: True}))
 
     def __len__(self):
         return len(list(iter(self)))
 
 
 class Named:
-    """`__salt__.test.ping()`."""
+    """A module of `__salt__.test.ping()`."""
 
     def __init__(self, functions, module):
         self.functions, self.module = functions, module
@@ -143,7 +143,7 @@ class Utils(Functions):
             except ImportError:
                 return None
             return getattr(module, function, None)
-        self.host.refreshed(module)
+        self.host.refresh(module)
         return self.host.functions_of(module).get(function)
 
     def files(self):
@@ -174,7 +174,7 @@ class Utils(Functions):
 
 
 class Options(dict):
-    """__opts__: the grains and the pillar stand in it too."""
+    """__opts__, which also contains the grains and the pillar."""
 
     host = None
 
@@ -192,7 +192,7 @@ class Options(dict):
 
 
 class Arguments(TypeError):
-    """A function was called with arguments that it does not take."""
+    """A function was called with arguments that it does not accept."""
 
 
 class Host:
@@ -217,12 +217,12 @@ class Host:
         }
 
     def answer(self, message, args=(), kwargs=None):
-        """Asks the program, and raises what it raises."""
+        """Sends a request to the program. Raises the exception that the program reports."""
         reply = self.channel.ask(message)
         if "error" in reply:
             raise exception(reply["error"])
         if "yours" in reply:
-            # The function is one of this host's: no second child is needed.
+            # The function belongs to this host, so no second child is needed.
             module = self.module(reply["yours"])
             return self.call(module, message["call"], args, kwargs or {})
         return reply.get("return")
@@ -236,30 +236,30 @@ class Host:
 
     def module(self, path):
         if path not in self.modules:
-            self.modules[path] = self.loaded(path)
+            self.modules[path] = self.load(path)
         return self.modules[path]
 
-    def loaded(self, path):
+    def load(self, path):
         folder, file = os.path.split(path)
         package = file == "__init__.py"
         stem = os.path.basename(folder) if package else file[:-3]
         kind = os.path.basename(os.path.dirname(folder) if package else folder)
-        module = self.made(BASE % TAGS.get(kind, kind) + stem, path, package)
+        module = self.create(BASE % TAGS.get(kind, kind) + stem, path, package)
         module.__stem__ = stem
         dunders = dict(self.dunders)
         if kind == "runners":
             dunders["__salt__"] = self.runners
         elif kind == "states":
             dunders.update(__states__=self.states, __env__=self.env)
-        self.executed(module, dunders)
+        self.execute(module, dunders)
         init = module.__dict__.get("__init__")
         if inspect.isfunction(init):
             self.fresh("opts")
             init(self.data["opts"])
         return module
 
-    def made(self, name, path, whole=False):
-        """A module that is not executed yet. A package may use everything: its other files are not looked through."""
+    def create(self, name, path, whole=False):
+        """Returns a module that is not executed yet. A package may use all data, because its other files are not searched."""
         loader = importlib.machinery.SourceFileLoader(name, path)
         spec = importlib.util.spec_from_file_location(name, path, loader=loader)
         module = importlib.util.module_from_spec(spec)
@@ -270,10 +270,10 @@ class Host:
         module.__uses__ = [data for data in DATA if whole or data.encode() in text]
         return module
 
-    def executed(self, module, dunders):
+    def execute(self, module, dunders):
         sys.modules[module.__name__] = module
         module.__dict__.update(dunders)
-        self.refreshed(module)
+        self.refresh(module)
         try:
             module.__spec__.loader.exec_module(module)
         except BaseException:
@@ -284,14 +284,14 @@ class Host:
         if depends is not None and hasattr(depends, "unmet"):
             depends.enforce_dependencies()
 
-    def refreshed(self, module):
+    def refresh(self, module):
         if "__env__" in module.__dict__:
             module.__env__ = self.env
         for data in module.__uses__:
             self.fresh(data)
 
     def name_of(self, module):
-        """What a module is called, and why it is not to be used."""
+        """Returns the name of a module, and the reason why it cannot be used, if there is one."""
         name, virtual = module.__stem__, getattr(module, "__virtual__", None)
         if not inspect.isfunction(virtual):
             return name, None
@@ -302,10 +302,10 @@ class Host:
             return name, "" if reason is None else str(reason)
         return getattr(module, "__virtualname__", name) if answer is True else str(answer), None
 
-    def described(self, path):
-        """What a module is called and what it has, or why it is not to be used."""
+    def describe(self, path):
+        """Returns the name and the functions of a module, or the reason why it cannot be used."""
         module = self.module(path)
-        self.refreshed(module)
+        self.refresh(module)
         name, refusal = self.name_of(module)
         if refusal is not None:
             return {"name": name, "virtual": refusal or None}
@@ -333,12 +333,12 @@ class Host:
         func = self.functions_of(module).get(full.rpartition(".")[2])
         if func is None:
             raise exception("CommandExecutionError", "'%s' is not available." % full)
-        self.refreshed(module)
+        self.refresh(module)
         try:
             return func(*args, **kwargs)
         except TypeError as error:
             if error.__traceback__.tb_next is None:
-                # It did not come as far as the function: the arguments do not fit.
+                # The error is not from the function itself: the arguments do not match.
                 raise Arguments(*error.args)
             raise
 
@@ -355,27 +355,27 @@ class Host:
         return reply
 
     def jinja(self, request):
-        """One of Jinja's filters, tests or globals that a module has registered."""
-        self.refreshed(self.module(request["file"]))
+        """Calls or returns a Jinja filter, test or global that a module has registered."""
+        self.refresh(self.module(request["file"]))
         thing = jinja()[request["jinja"]][request["name"]]
         if callable(thing):
             thing = thing(*request["args"], **request["kwargs"])
         return {"return": wire.plain(thing)}
 
     def py(self, request):
-        """The renderer `py`: what the function run() of a file returns."""
-        path, given = request["py"], request["kwargs"]
+        """The renderer `py`: calls the function run() of a file."""
+        path, kwargs = request["py"], request["kwargs"]
         text = request.get("text")
-        module = self.made(os.path.basename(path).split(".")[0], path, text is not None)
+        module = self.create(os.path.basename(path).split(".")[0], path, text is not None)
         if text is not None:
             module.__spec__.loader.get_data = lambda _: text.encode("utf-8")
         names = {name[2:-2]: value for name, value in self.dunders.items()}
         names = {name: names[name] for name in ("salt", "grains", "pillar", "opts")}
-        env, sls = given.get("saltenv", ""), given.get("sls", "")
+        env, sls = kwargs.get("saltenv", ""), kwargs.get("sls", "")
         dunders = dict({"__%s__" % name: value for name, value in names.items()}, __env__=env, __sls__=sls)
         self.env = env
-        self.executed(module, {})
-        module.__dict__.update(dict(dunders, **dict(names, **given)))
+        self.execute(module, {})
+        module.__dict__.update(dict(dunders, **dict(names, **kwargs)))
         try:
             return {"return": wire.plain(module.run())}
         except Exception as error:
@@ -385,7 +385,7 @@ class Host:
 
     def reply(self, request):
         if "load" in request:
-            return {"return": self.described(request["load"])}
+            return {"return": self.describe(request["load"])}
         if "jinja" in request:
             return self.jinja(request)
         return self.py(request) if "py" in request else self.run(request)
@@ -397,20 +397,20 @@ class Host:
             try:
                 reply = self.reply(request)
             except (Exception, SystemExit) as error:
-                reply = {"error": told(error)}
+                reply = {"error": describe_error(error)}
             sys.stdout.flush()
             self.channel.write(reply)
 
 
 def jinja():
-    """What modules have registered with Jinja so far."""
+    """Returns the Jinja filters, tests and globals that modules have registered so far."""
     marks = sys.modules.get("salt.utils.decorators.jinja")
     kinds = {"filters": "JinjaFilter", "tests": "JinjaTest", "globals": "JinjaGlobal"}
     return {kind: getattr(getattr(marks, name, None), "salt_jinja_" + kind, {}) for kind, name in kinds.items()}
 
 
 def signature(func):
-    """What a function takes, and its documentation."""
+    """Returns the arguments of a function, and its documentation."""
     args, kinds = [], {"varargs": False, "kwargs": False}
     for parameter in inspect.signature(func).parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -424,18 +424,18 @@ def signature(func):
     return dict(kinds, args=args, doc=func.__doc__ or "")
 
 
-def told(error):
+def describe_error(error):
     kinds = [kind.__name__ for kind in type(error).__mro__]
-    told = {"type": type(error).__name__, "text": str(error)}
+    reply = {"type": type(error).__name__, "text": str(error)}
     if isinstance(error, ImportError) and error.name:
-        told["missing"] = error.name
-        told["python"] = sys.executable
-    told.update(trace=trace(error), salt="SaltException" in kinds)
-    return told
+        reply["missing"] = error.name
+        reply["python"] = sys.executable
+    reply.update(trace=trace(error), salt="SaltException" in kinds)
+    return reply
 
 
 def trace(error):
-    """Where it happened, without this file and Python's own loader."""
+    """Returns the traceback without this file and Python's own loader."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = ("<string>", "<salt/", "<frozen importlib")
     frames = [frame for frame in frames if not frame[0].startswith(ours)]
@@ -444,7 +444,7 @@ def trace(error):
 
 
 def exception(error):
-    """The exception that a function of the program says: one of Python's, else one of Salt's."""
+    """Returns the exception that the program reports: one of Python's, or else one of Salt's."""
     kind, text = error.get("type") or "", error.get("text", "")
     found = getattr(builtins, kind, None)
     if isinstance(found, type) and issubclass(found, Exception):
@@ -452,8 +452,8 @@ def exception(error):
     return wire.exception(kind, text)
 
 
-class Carried:
-    """Finds the modules of the package `salt` that the program carries."""
+class Included:
+    """Finds the modules of the package `salt` that the program contains."""
 
     def __init__(self, sources):
         self.sources = sources
@@ -476,19 +476,19 @@ class Carried:
 def main():
     global wire
     channel = Channel()
-    carried = json.loads(channel.lines.readline())
-    finder = Carried(carried["sources"])
-    # A Salt that is installed has more than we carry.
+    included = json.loads(channel.lines.readline())
+    finder = Included(included["sources"])
+    # An installed Salt takes precedence, because it is complete.
     if importlib.util.find_spec("salt") is None:
         sys.meta_path.append(finder)
     spec = importlib.machinery.ModuleSpec("salt._pinch", finder, origin="salt/_pinch.py")
     wire = importlib.util.module_from_spec(spec)
     finder.exec_module(wire)
     sys.modules["salt._pinch"] = wire
-    sys.path.append(os.path.join(carried["extmods"], "utils"))
-    host = Host(channel, carried["extmods"])
-    wire.ask, wire.path, wire.utils = host.answer, carried["program"], host.utils
-    # What was at work when it crashed or was ended.
+    sys.path.append(os.path.join(included["extmods"], "utils"))
+    host = Host(channel, included["extmods"])
+    wire.ask, wire.path, wire.utils = host.answer, included["program"], host.utils
+    # Print a traceback after a crash or a signal.
     faulthandler.enable(sys.stderr)
     faulthandler.register(signal.SIGUSR1, sys.stderr, all_threads=False)
     logging.basicConfig(level=logging.DEBUG, handlers=[ToLog(channel)], format="%(message)s")

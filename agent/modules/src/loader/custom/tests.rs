@@ -277,7 +277,7 @@ fn both_examples_of_the_protocol_work() {
     }
     assert_eq!(
         machine.call("shout.hello", &["".into()]),
-        "There is nobody to greet"
+        "There is no one to greet"
     );
     let signature = machine
         .cx

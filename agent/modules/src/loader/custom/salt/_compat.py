@@ -1,2 +1,2 @@
-"""Names that moved between Pythons."""
+"""Names that moved between versions of Python."""
 import ipaddress  # noqa: F401

@@ -1,4 +1,4 @@
-"""The way to the program: within a run its own (`ask` is set by the host), elsewhere a child that answers lines of JSON."""
+"""The connection to the program: in a run the program itself (the host sets `ask`), otherwise a child process that answers lines of JSON."""
 import collections.abc
 import json
 import os
@@ -18,7 +18,7 @@ MARKS = {
 
 
 def plain(value):
-    """A value as JSON has it; what JSON lacks is a dictionary with one marked key."""
+    """Returns a value with JSON's types. Other types become a dictionary with one marked key."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -43,7 +43,7 @@ def marked(mapping):
 
 
 def thing(mapping):
-    """The opposite of plain(), for one dictionary of what was read."""
+    """Reverses plain() for one dictionary that was read."""
     if marked(mapping):
         key, value = next(iter(mapping.items()))
         return MARKS[key](value)
@@ -56,7 +56,7 @@ def call(fun, *args, **kwargs):
 
 
 def request(message):
-    """Asks the program, and raises what it says that failed."""
+    """Sends a request to the program. Raises the error that the program reports."""
     if ask and "output" not in message:
         return ask(message)
     reply = _from_child(message)
@@ -66,7 +66,7 @@ def request(message):
 
 
 def exception(kind, text):
-    """An exception of Salt by its name."""
+    """Returns an exception of Salt by its name."""
     import salt.exceptions as known
 
     found = getattr(known, kind or "", None)
@@ -76,7 +76,7 @@ def exception(kind, text):
 
 
 def program():
-    """The path of the program: what PINCH names, else the one that installed this package."""
+    """Returns the path of the program: the one in PINCH, or else the one that installed this package."""
     if path or os.environ.get("PINCH"):
         return path or os.environ["PINCH"]
     with open(os.path.join(os.path.dirname(__file__), "_program")) as file:

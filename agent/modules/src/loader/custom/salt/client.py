@@ -1,9 +1,9 @@
-"""Calling functions on this machine."""
+"""Calls functions on this machine."""
 from salt import _pinch
 
 
 def _opts(path, mopts):
-    """What a caller has changed of its configuration goes along."""
+    """Returns the options of the caller, without grains and pillar."""
     if mopts is None:
         import salt.config
 
@@ -22,7 +22,7 @@ class Caller:
 
 
 class LocalClient:
-    """This machine is the only one there is."""
+    """Calls functions on this machine, which is the only one."""
 
     def __init__(self, c_path="/etc/salt/master", mopts=None, **kwargs):
         self.opts = mopts or {}

@@ -1,4 +1,4 @@
-"""Rendering files."""
+"""Renders files."""
 from salt import _pinch
 
 

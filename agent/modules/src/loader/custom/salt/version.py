@@ -1,4 +1,4 @@
-"""The version whose behaviour is offered."""
+"""The version of Salt whose behaviour Pinch has."""
 __version__ = "3008.5"
 __version_info__ = (3008, 5)
 

@@ -1,1 +1,1 @@
-"""What older Salts carried along."""
+"""Packages that older versions of Salt contained."""

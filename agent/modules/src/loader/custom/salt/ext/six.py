@@ -1,4 +1,4 @@
-"""The names of `six` that modules written for older Salts use; Salt 3008 has it no more."""
+"""The names of `six` that modules for older versions of Salt use; Salt 3008 no longer has it."""
 import builtins
 import http.client
 import io

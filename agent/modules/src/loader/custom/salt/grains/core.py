@@ -1,9 +1,9 @@
-"""Built-in grains, the program's."""
+"""The built-in grains of the program."""
 from salt import _pinch
 
 
 def __getattr__(name):
-    """Each function returns the grains that its name stands for."""
+    """Returns a function that returns the grain of this name."""
     if name.startswith("__"):
         raise AttributeError(name)
     names = {"hostname": ("localhost", "host", "fqdn", "domain"), "os_data": None, "id_": ("id",)}.get(name, (name,))

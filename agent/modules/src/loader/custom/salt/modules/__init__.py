@@ -1,4 +1,4 @@
-"""salt.modules.NAME, salt.states.NAME, salt.runners.NAME: their functions are the program's."""
+"""salt.modules.NAME, salt.states.NAME, salt.runners.NAME: the functions of the program."""
 import importlib.machinery
 import sys
 import types

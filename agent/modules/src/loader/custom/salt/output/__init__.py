@@ -1,4 +1,4 @@
-"""Outputters, those of the program."""
+"""The outputters of the program."""
 import sys
 
 from salt import _pinch

@@ -1,2 +1,2 @@
-"""Their functions are the program's."""
+"""The functions of the program."""
 import salt.modules  # noqa: F401

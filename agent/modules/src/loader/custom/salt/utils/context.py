@@ -1,4 +1,4 @@
-"""Values for a while."""
+"""Values that are set temporarily."""
 import contextlib
 
 

@@ -1,4 +1,4 @@
-"""Functions made of functions."""
+"""Functions that modify functions."""
 import types
 
 

@@ -1,4 +1,4 @@
-"""Walking through text."""
+"""Iterators over text."""
 import fnmatch
 import re
 

@@ -1,4 +1,4 @@
-"""What this machine is."""
+"""Checks of the kind of this machine."""
 import platform
 import sys
 

@@ -35,7 +35,7 @@ safe_dump = dump
 
 
 def __getattr__(name):
-    """What belongs to PyYAML itself comes from there."""
+    """Returns other names from PyYAML."""
     import yaml
 
     kind = yaml.SafeDumper if "Dumper" in name else yaml.SafeLoader

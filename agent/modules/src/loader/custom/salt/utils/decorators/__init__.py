@@ -16,7 +16,7 @@ def memoize(func):
 
 
 class Depends:
-    """Takes a function out of its module, or puts `fallback_function` in its place, where what it needs is missing."""
+    """Removes a function from its module, or replaces it by `fallback_function`, if a dependency is missing."""
 
     unmet = []
 
