@@ -1,6 +1,7 @@
 //! The rooms of the two large crates, in the order in which they know each other. For the master it
 //! is also the order in which its services are built.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::none;
@@ -98,45 +99,16 @@ impl House {
         })
     }
 
-    /// The path of the module that a file is.
-    fn module(&self, file: &Source) -> Vec<String> {
-        let inside = Path::new(&file.path).strip_prefix(self.folder).unwrap();
-        let inside = inside.with_extension("").display().to_string();
-        let inside = inside.trim_end_matches("/mod");
-        inside.split('/').map(str::to_owned).collect()
-    }
-
-    /// The paths in the crate that a file's code names.
-    fn named(&self, file: &Source) -> Vec<Vec<String>> {
-        let code = file.code().join("\n");
-        let own = self.module(file);
-        let mut found = Vec::new();
-        for (word, before) in [("crate::", &[][..]), ("super::", &own), ("use ", &own)] {
-            for (at, _) in code.match_indices(word) {
-                let is_part = |letter| is_part_of_name(letter) || letter == ':';
-                let is_whole = !code[..at].ends_with(is_part);
-                match word {
-                    "crate::" if is_whole => paths(&code[at + word.len()..], before, &mut found),
-                    "super::" if is_whole => paths(&code[at..], before, &mut found),
-                    // A room names its own parts without `crate::`.
-                    "use " if is_whole => paths(&code[at + word.len()..], before, &mut found),
-                    _ => {}
-                }
-            }
-        }
-        found
-    }
-
     /// The imports of rooms that come later, and the exceptions that nothing needs.
     fn wrong(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut needed = vec![false; self.exceptions.len()];
         for file in below(self.folder).iter().filter(|file| !file.is_test()) {
-            let Some(own) = self.room(&self.module(file)) else {
+            let Some(own) = self.room(&module(self.folder, file)) else {
                 wrong.push(format!("{} has no place in the order", file.path));
                 continue;
             };
-            for path in self.named(file) {
+            for path in named(self.folder, file) {
                 let Some(at) = self.room(&path).filter(|at| *at > own) else {
                     continue;
                 };
@@ -153,6 +125,35 @@ impl House {
         wrong.extend(unneeded.map(|((file, ..), _)| format!("{file} needs no exception")));
         wrong
     }
+}
+
+/// The path of the module that a file of a crate is.
+fn module(folder: &str, file: &Source) -> Vec<String> {
+    let inside = Path::new(&file.path).strip_prefix(folder).unwrap();
+    let inside = inside.with_extension("").display().to_string();
+    let inside = inside.trim_end_matches("/mod");
+    inside.split('/').map(str::to_owned).collect()
+}
+
+/// The paths in a crate that the code of one of its files names.
+fn named(folder: &str, file: &Source) -> Vec<Vec<String>> {
+    let code = file.code().join("\n");
+    let own = module(folder, file);
+    let mut found = Vec::new();
+    for (word, before) in [("crate::", &[][..]), ("super::", &own), ("use ", &own)] {
+        for (at, _) in code.match_indices(word) {
+            let is_part = |letter| is_part_of_name(letter) || letter == ':';
+            let is_whole = !code[..at].ends_with(is_part);
+            match word {
+                "crate::" if is_whole => paths(&code[at + word.len()..], before, &mut found),
+                "super::" if is_whole => paths(&code[at..], before, &mut found),
+                // A room names its own parts without `crate::`.
+                "use " if is_whole => paths(&code[at + word.len()..], before, &mut found),
+                _ => {}
+            }
+        }
+    }
+    found
 }
 
 fn is_part_of_name(letter: char) -> bool {
@@ -207,8 +208,7 @@ fn paths_in_code_are_read() {
             "use crate::{hook, store::{self, Error}};\nuse super::Jobs;\nlet a = crate::data::B;\n"
                 .into(),
     };
-    let mut found: Vec<String> = MASTER
-        .named(&source)
+    let mut found: Vec<String> = named(MASTER.folder, &source)
         .iter()
         .map(|path| path.join("::"))
         .collect();
@@ -224,7 +224,7 @@ fn paths_in_code_are_read() {
     assert_eq!(found, wanted);
     assert_eq!(
         MASTER
-            .room(&MASTER.module(&source))
+            .room(&module(MASTER.folder, &source))
             .map(|at| MASTER.order[at].0),
         Some("jobs::minions")
     );
@@ -233,4 +233,81 @@ fn paths_in_code_are_read() {
         MASTER.room(&later).map(|at| MASTER.order[at].0),
         Some("metrics::page")
     );
+}
+
+/// The sources of the crates besides those two.
+const CRATES: &[&str] = &[
+    "agent/src",
+    "agent/value/src",
+    "agent/python/src",
+    "agent/render/src",
+    "agent/state/src",
+    "agent/machine/src",
+    "agent/cli/src",
+    "agent/wire/src",
+    "agent/link/src",
+    "agent/reactor/src",
+    "agent/minion/src",
+    "agent/lint/src",
+    "agent/graph/src",
+    "agent/plan/src",
+    "agent/undo/src",
+    "master-lite/identity/src",
+];
+
+/// The folders that import each other in a circle, with the files that do so and the reason.
+const CIRCLES: &[(&str, &str)] = &[];
+
+/// The imports between the folders of a crate: the two folders, and the file that imports.
+fn imports_between_folders(folder: &str) -> Vec<(String, String, String)> {
+    let files = below(folder);
+    let folders: BTreeSet<String> = files
+        .iter()
+        .map(|file| module(folder, file))
+        .filter(|path| path.len() > 1)
+        .map(|path| path[0].clone())
+        .collect();
+    let mut imports = Vec::new();
+    for file in files.iter().filter(|file| !file.is_test()) {
+        let from = module(folder, file).swap_remove(0);
+        for path in named(folder, file) {
+            let to = path.first().filter(|to| **to != from);
+            if let Some(to) = to.filter(|to| folders.contains(*to) && folders.contains(&from)) {
+                imports.push((from.clone(), to.clone(), file.path.clone()));
+            }
+        }
+    }
+    imports
+}
+
+/// Whether imports lead from one folder to another.
+fn leads_to(imports: &[(String, String, String)], from: &str, to: &str) -> bool {
+    let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(folder) = next.pop() {
+        if folder == to {
+            return true;
+        }
+        if seen.insert(folder) {
+            let onward = imports.iter().filter(|(before, ..)| before == folder);
+            next.extend(onward.map(|(_, after, _)| after.as_str()));
+        }
+    }
+    false
+}
+
+#[test]
+fn folders_do_not_import_each_other_in_a_circle() {
+    let mut wrong = Vec::new();
+    for crate_folder in CRATES {
+        let imports = imports_between_folders(crate_folder);
+        for (from, to, file) in &imports {
+            let excepted = CIRCLES.iter().any(|(name, _)| name == file);
+            if leads_to(&imports, to, from) && !excepted {
+                wrong.push(format!("{file}: {from} -> {to}"));
+            }
+        }
+    }
+    wrong.sort();
+    wrong.dedup();
+    none(&wrong, "imports that close a circle of folders");
 }
