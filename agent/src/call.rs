@@ -162,7 +162,7 @@ fn refuse_custom(cx: &Exec) -> Result<(), Failure> {
 /// If the function compiles states and the master does not answer.
 pub(crate) fn context(opts: Opts, is_state: bool) -> Result<(Exec, Option<Uplink>), link::Error> {
     minion::know_token(&opts);
-    let custom = Box::new(CustomModules::of(&opts));
+    let custom = Box::new(CustomModules::new(&opts));
     let has_master =
         opts.text("file_client") == Some("remote") && opts.text("master_type") != Some("disable");
     let uplink = has_master.then(|| Uplink::here(&opts));

@@ -238,7 +238,7 @@ fn context(
     minion::know_token(&opts);
     let seen = Arc::new(Seen::default());
     let sources = Watched::new(Box::new(Roots::states(&opts)), Arc::clone(&seen));
-    let custom = Box::new(CustomModules::of(&opts));
+    let custom = Box::new(CustomModules::new(&opts));
     let foreseen = Arc::new(Preview::new(seen, planned));
     let mut cx = Exec::with_custom(
         opts,

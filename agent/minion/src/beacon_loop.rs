@@ -181,7 +181,7 @@ pub(crate) fn context(opts: &Opts) -> Exec {
         registry(),
         Box::new(Roots::states(opts)),
         Box::new(ThisMachine),
-        Box::new(CustomModules::of(opts)),
+        Box::new(CustomModules::new(opts)),
     )
 }
 

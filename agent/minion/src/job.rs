@@ -101,7 +101,7 @@ fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, local_socket:
         }
         Box::new(OfMaster::new(uplink.clone(), &opts))
     };
-    let custom = Box::new(CustomModules::of(&opts));
+    let custom = Box::new(CustomModules::new(&opts));
     let targets = Box::new(OfMinion::new(uplink.clone()));
     Ok(Exec::with_custom(
         opts,

@@ -20,7 +20,7 @@ pub(crate) enum Serializer {
 
 impl Serializer {
     /// Returns the format with this name.
-    pub(crate) fn of(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         match name {
             "configparser" => Some(Self::Configparser),
             "json" => Some(Self::Json),

@@ -457,7 +457,11 @@ fn moved_file(state: &Value, blind: &KeyedHash) -> Result<Option<String>, Error>
 
 impl Previewer for Preview {
     fn starts(&self, cx: &Exec, plan: &Plan) -> Result<(), Error> {
-        let step = cx.run.as_ref().and(cx.low.as_ref()).map(|step| step.tag());
+        let step = cx
+            .run
+            .as_ref()
+            .and(cx.chunk.as_ref())
+            .map(|step| step.tag());
         if self.inner().for_good {
             self.compare_chunks(plan, step)
         } else {
@@ -517,7 +521,7 @@ impl Previewer for Preview {
     }
 
     fn would_hold(&self, cx: &Exec, path: &Path, contents: &[u8]) {
-        let Some(low) = cx.low.as_ref().filter(|_| !self.inner().for_good) else {
+        let Some(low) = cx.chunk.as_ref().filter(|_| !self.inner().for_good) else {
             return;
         };
         let path = &by_its_folder(path);
@@ -543,7 +547,7 @@ impl Previewer for Preview {
 
     fn may_place(&self, cx: &Exec, path: &Path, new: &Path) -> std::io::Result<()> {
         let Some(low) = cx
-            .low
+            .chunk
             .as_ref()
             .filter(|_| self.inner().for_good && !cx.test)
         else {

@@ -150,7 +150,7 @@ struct Block {
 fn opcodes<T: Eq + Hash>(old: &[T], new: &[T]) -> Vec<Opcode> {
     let (mut i, mut j) = (0, 0);
     let mut codes = Vec::new();
-    for block in Matcher::of(old, new).blocks() {
+    for block in Matcher::new(old, new).blocks() {
         if i < block.old || j < block.new {
             codes.push(Opcode {
                 equal: false,
@@ -220,7 +220,7 @@ struct Window {
 }
 
 impl<'t, T: Eq + Hash> Matcher<'t, T> {
-    fn of(old: &'t [T], new: &'t [T]) -> Self {
+    fn new(old: &'t [T], new: &'t [T]) -> Self {
         let mut places: HashMap<&T, Vec<usize>> = HashMap::new();
         for (index, line) in new.iter().enumerate() {
             places.entry(line).or_default().push(index);

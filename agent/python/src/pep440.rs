@@ -37,7 +37,7 @@ const VERSION: &str = r"^\s*v?(?:(\d+)!)?(\d+(?:\.\d+)*)(?:[-_.]?(alpha|a|beta|b
 
 impl Version {
     /// Parses a version; `None` when it is not valid in Python.
-    pub fn of(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let text = text.to_lowercase();
         let found = Regex::new(VERSION, Flags::NONE).ok()?;
         let found = found.captures(&text, 0).ok()??;
@@ -94,7 +94,7 @@ impl Version {
 /// Returns true when the first version is not lower than the second. Returns false when one is
 /// invalid.
 pub fn at_least(version: &str, other: &str) -> bool {
-    matches!((Version::of(version), Version::of(other)), (Some(one), Some(other)) if one >= other)
+    matches!((Version::parse(version), Version::parse(other)), (Some(one), Some(other)) if one >= other)
 }
 
 /// A condition: an operator and a version.
@@ -116,16 +116,16 @@ impl Condition {
         let parts = text.split(',').map(str::trim);
         parts
             .filter(|part| !part.is_empty())
-            .map(Self::of)
+            .map(Self::parse)
             .collect()
     }
 
-    fn of(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let operators = ["===", "==", "~=", "!=", "<=", ">=", "<", ">"];
         let operator = operators.iter().find(|op| text.starts_with(**op))?;
         let version = text.strip_prefix(operator)?.trim();
         let plain = version.strip_suffix(".*").unwrap_or(version);
-        let known = *operator == "===" || Version::of(plain).is_some();
+        let known = *operator == "===" || Version::parse(plain).is_some();
         known.then(|| Self {
             operator: (*operator).to_owned(),
             version: version.to_owned(),
@@ -139,7 +139,7 @@ impl Condition {
         if let Some(start) = self.version.strip_suffix(".*") {
             return starts_with(version, start) != (self.operator == "!=");
         }
-        let Some(wanted) = Version::of(&self.version) else {
+        let Some(wanted) = Version::parse(&self.version) else {
             return false;
         };
         let same_base = version.base() == wanted.base();
@@ -188,12 +188,12 @@ pub fn fulfils(version: &str, conditions: &[Condition]) -> bool {
     if conditions.is_empty() {
         return true;
     }
-    let Some(parsed) = Version::of(version) else {
+    let Some(parsed) = Version::parse(version) else {
         return false;
     };
     let names_pre = conditions.iter().any(|condition| {
         !matches!(condition.operator.as_str(), "!=" | "<" | ">")
-            && Version::of(&condition.version).is_some_and(|wanted| wanted.is_prerelease())
+            && Version::parse(&condition.version).is_some_and(|wanted| wanted.is_prerelease())
     });
     (names_pre || !parsed.is_prerelease())
         && conditions.iter().all(|one| one.holds(version, &parsed))
@@ -262,7 +262,7 @@ impl Requirement {
         if let Some(wheel) = file.strip_suffix(".whl") {
             let mut parts = wheel.split('-');
             let (name, version) = (parts.next().unwrap_or_default(), parts.next());
-            let condition = version.and_then(|version| Condition::of(&format!("=={version}")));
+            let condition = version.and_then(|version| Condition::parse(&format!("=={version}")));
             return Self {
                 name: Some(normalized(name)),
                 conditions: condition.into_iter().collect(),
@@ -309,11 +309,11 @@ mod tests {
             "1.1",
             "1!0.1",
         ];
-        let versions: Vec<Version> = order.iter().map(|v| Version::of(v).unwrap()).collect();
+        let versions: Vec<Version> = order.iter().map(|v| Version::parse(v).unwrap()).collect();
         assert!(versions.windows(2).all(|two| two[0] < two[1]));
-        assert_eq!(Version::of("v1.0-1"), Version::of("1.0.post1"));
-        assert_eq!(Version::of("1.0.0"), Version::of("1"));
-        assert_eq!(Version::of("one"), None);
+        assert_eq!(Version::parse("v1.0-1"), Version::parse("1.0.post1"));
+        assert_eq!(Version::parse("1.0.0"), Version::parse("1"));
+        assert_eq!(Version::parse("one"), None);
     }
 
     #[test]

@@ -144,7 +144,7 @@ fn is_elsewhere(cx: &Exec, low: &Low) -> bool {
 /// # Errors
 /// When the returns cannot be looked up.
 pub fn wait_for_minions(cx: &Exec, returns: &mut [MinionReturn]) -> Result<(), Error> {
-    let patience = cx.low.as_deref().and_then(patience).unwrap_or_default();
+    let patience = cx.chunk.as_deref().and_then(patience).unwrap_or_default();
     let until = Instant::now() + patience;
     for one in returns.iter_mut().filter(|one| one.is_missing) {
         let _waiting =

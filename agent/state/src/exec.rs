@@ -107,7 +107,7 @@ pub struct Exec {
     /// `state_events`.
     pub state_events: Option<bool>,
     /// The chunk that the call is for, in a state run.
-    pub low: Option<Arc<Low>>,
+    pub chunk: Option<Arc<Low>>,
     /// The state run that the call belongs to.
     pub run: Option<Arc<RunState>>,
     /// The pillar of the run that the call belongs to.
@@ -172,7 +172,7 @@ impl Exec {
             test,
             saltenv,
             state_events: None,
-            low: None,
+            chunk: None,
             run: None,
             pillar: Arc::default(),
             templates: SharedVariables::default(),
@@ -464,7 +464,7 @@ impl Exec {
     #[must_use]
     pub fn provider(&self, module: &str) -> Option<String> {
         let named = |all: &Value| all.get(module).map(Value::to_text);
-        let low = self.low.as_deref();
+        let low = self.chunk.as_deref();
         let own = low.and_then(|low| match low.data.get("provider")? {
             Value::Str(name) if low.state == module => Some(name.to_string()),
             given => given.as_list()?.iter().find_map(named),

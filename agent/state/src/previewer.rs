@@ -17,7 +17,7 @@ pub type Call<'a> = &'a dyn Fn(&Exec) -> Result<Map, Error>;
 /// the plan.
 pub trait Previewer: Send + Sync {
     /// Called before the chunks of a plan run, in test mode or to apply changes. For a plan inside
-    /// another one, `cx.low` is the step that runs it.
+    /// another one, `cx.chunk` is the step that runs it.
     ///
     /// # Errors
     /// When the chunks are not the planned ones: none of them runs then.

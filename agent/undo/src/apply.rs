@@ -126,13 +126,13 @@ fn looks(cx: &Exec, path: &Path, goal: &Image) -> Result<(), Error> {
     if image::kind(goal) == "absent" {
         return Ok(());
     }
-    let now = image::of(path).map_err(io())?;
+    let now = image::read(path).map_err(io())?;
     let other = |key| number(goal, key).filter(|id| number(&now, key) != Some(*id));
     let (uid, gid) = (other("uid"), other("gid"));
     if uid.is_some() || gid.is_some() {
         fs::chown(cx, path, uid, gid, false).map_err(io())?;
     }
-    let now = image::of(path).map_err(io())?;
+    let now = image::read(path).map_err(io())?;
     if let Some(mode) = number(goal, "mode").filter(|mode| number(&now, "mode") != Some(*mode)) {
         fs::chmod(cx, path, mode, false).map_err(io())?;
     }

@@ -167,10 +167,10 @@ impl PathChange {
 /// a different place and counts as absent.
 pub(crate) fn now(path: &Path) -> std::io::Result<Image> {
     let Some(above) = path.parent() else {
-        return image::of(path);
+        return image::read(path);
     };
     match above.canonicalize() {
-        Ok(real) if real == above => image::of(path),
+        Ok(real) if real == above => image::read(path),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(error),
         _ => Ok(image::absent()),
     }

@@ -68,7 +68,7 @@ impl Pillars {
             &modules::REGISTRY,
             Box::new(Roots::states(&opts)),
             Box::new(ThisMachine),
-            Box::new(CustomModules::of(&opts)),
+            Box::new(CustomModules::new(&opts)),
         );
         let given = Some(asked.pillar_override.clone()).filter(|given| !given.is_empty());
         cx.set_grains(grains);

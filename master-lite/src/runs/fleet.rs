@@ -46,7 +46,7 @@ impl Targets for Fleet {
         args: Vec<Value>,
         kwargs: Map,
     ) -> Result<Vec<MinionReturn>, Error> {
-        let quiet = cx.low.as_ref().is_some_and(|low| low.options.no_log);
+        let quiet = cx.chunk.as_ref().is_some_and(|low| low.options.no_log);
         let mut options = Map::new();
         if quiet {
             options.insert(NO_LOG, true);

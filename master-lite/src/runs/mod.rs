@@ -118,7 +118,7 @@ impl Runners {
                 runners: self.clone(),
                 is_of_reactor,
             }),
-            Box::new(CustomModules::of(&opts)),
+            Box::new(CustomModules::new(&opts)),
         )
     }
 }

@@ -76,13 +76,13 @@ pub fn check() -> Result<(), Error> {
 /// Returns every user of the file below another root.
 #[must_use]
 pub fn users_below(root: &Path) -> Vec<User> {
-    below(root, "passwd", User::of)
+    below(root, "passwd", User::parse)
 }
 
 /// Returns every group of the file below another root.
 #[must_use]
 pub fn groups_below(root: &Path) -> Vec<Group> {
-    below(root, "group", Group::of)
+    below(root, "group", Group::parse)
 }
 
 fn below<T>(root: &Path, name: &str, parse: fn(&str) -> Option<T>) -> Vec<T> {
@@ -131,7 +131,7 @@ pub fn groups_of(user: &User) -> Vec<Group> {
 }
 
 impl User {
-    fn of(line: &str) -> Option<Self> {
+    fn parse(line: &str) -> Option<Self> {
         let mut fields = line.split(':').map(str::to_owned);
         Some(Self {
             name: fields.next().filter(|name| !name.is_empty())?,
@@ -146,7 +146,7 @@ impl User {
 }
 
 impl Group {
-    fn of(line: &str) -> Option<Self> {
+    fn parse(line: &str) -> Option<Self> {
         let mut fields = line.split(':').map(str::to_owned);
         Some(Self {
             name: fields.next().filter(|name| !name.is_empty())?,
@@ -178,8 +178,8 @@ fn stamp(path: &Path) -> Stamp {
     Some((found.modified().ok()?, found.ino(), found.len()))
 }
 
-static USERS: Database<User> = Database::new("passwd", User::of);
-static GROUPS: Database<Group> = Database::new("group", Group::of);
+static USERS: Database<User> = Database::new("passwd", User::parse);
+static GROUPS: Database<Group> = Database::new("group", Group::parse);
 
 impl<T: Clone> Database<T> {
     const fn new(name: &'static str, parse: fn(&str) -> Option<T>) -> Self {
@@ -274,16 +274,16 @@ mod tests {
 
     #[test]
     fn lines_that_are_no_accounts_are_passed_over() {
-        let user = User::of("www-data:x:33:34:web,,,:/var/www:/usr/sbin/nologin").unwrap();
+        let user = User::parse("www-data:x:33:34:web,,,:/var/www:/usr/sbin/nologin").unwrap();
         assert_eq!(
             (user.uid, user.gid, user.home.as_str()),
             (33, 34, "/var/www")
         );
-        assert_eq!(User::of("+::::::"), None);
-        assert_eq!(User::of("# a comment"), None);
-        let group = Group::of("adm:x:4:syslog,me").unwrap();
+        assert_eq!(User::parse("+::::::"), None);
+        assert_eq!(User::parse("# a comment"), None);
+        let group = Group::parse("adm:x:4:syslog,me").unwrap();
         assert_eq!(group.members, ["syslog", "me"]);
-        assert!(Group::of("empty:x:5:").unwrap().members.is_empty());
+        assert!(Group::parse("empty:x:5:").unwrap().members.is_empty());
     }
 
     #[test]

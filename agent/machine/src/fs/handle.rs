@@ -46,7 +46,7 @@ pub enum Links {
 impl Links {
     /// Returns the choice of the configuration.
     #[must_use]
-    pub fn of(cx: &Exec) -> Self {
+    pub fn from_config(cx: &Exec) -> Self {
         match cx.opts().get(OPTION).is_some_and(|given| !given.is_true()) {
             true => Self::Trusted,
             false => Self::Followed,
@@ -296,7 +296,7 @@ pub struct Place {
 }
 
 impl Place {
-    fn of(path: &Path, links: Links) -> io::Result<Self> {
+    fn open(path: &Path, links: Links) -> io::Result<Self> {
         let (above, name) = match (path.parent(), path.file_name()) {
             (Some(above), Some(name)) => (above, name.to_owned()),
             // The path is `/` or ends with `..`.
@@ -325,7 +325,7 @@ impl Place {
 
     /// Returns true if the name is used.
     #[must_use]
-    pub fn is_there(&self) -> bool {
+    pub fn exists(&self) -> bool {
         self.entry().is_ok()
     }
 
@@ -347,7 +347,7 @@ impl Place {
 /// # Errors
 /// When the folder does not exist, or a symlink in the path must not be followed.
 pub fn place(path: &Path, links: Links, last: Last) -> io::Result<Place> {
-    let mut place = Place::of(path, links)?;
+    let mut place = Place::open(path, links)?;
     if last == Last::Itself {
         return Ok(place);
     }
@@ -355,7 +355,7 @@ pub fn place(path: &Path, links: Links, last: Last) -> io::Result<Place> {
         let Some(target) = place.target(links)? else {
             return Ok(place);
         };
-        place = Place::of(&place.folder.path.join(target), links)?;
+        place = Place::open(&place.folder.path.join(target), links)?;
     }
     Err(Errno::LOOP.into())
 }

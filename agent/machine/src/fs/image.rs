@@ -25,9 +25,9 @@ pub fn absent() -> Image {
 ///
 /// # Errors
 /// When the path cannot be examined.
-pub fn of(path: &Path) -> std::io::Result<Image> {
+pub fn read(path: &Path) -> std::io::Result<Image> {
     match path.symlink_metadata() {
-        Ok(found) => of_found(path, &found),
+        Ok(found) => read_found(path, &found),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Ok(absent())
         }
@@ -35,8 +35,8 @@ pub fn of(path: &Path) -> std::io::Result<Image> {
     }
 }
 
-/// Like [`of`], from metadata that was read already.
-pub(super) fn of_found(path: &Path, found: &Metadata) -> std::io::Result<Image> {
+/// Like [`read`], from metadata that was read already.
+pub(super) fn read_found(path: &Path, found: &Metadata) -> std::io::Result<Image> {
     let owned = |kind: &str| {
         Map::new()
             .with("kind", kind)

@@ -117,7 +117,7 @@ pub(super) struct Hashed<'a> {
 
 impl<'a> Hashed<'a> {
     /// Wraps a reader. It computes the hash only if changes are recorded.
-    pub(super) fn of(contents: &'a mut dyn Read, is_noted: bool) -> Self {
+    pub(super) fn new(contents: &'a mut dyn Read, is_noted: bool) -> Self {
         let hash = is_noted.then(Sha256::new);
         Self { contents, hash }
     }
@@ -149,7 +149,7 @@ impl Keeper<'_> {
 
     /// Records that the new file, written under a temporary name, is about to replace a path.
     pub(super) fn becomes_file(self, path: &Path, new: &Path, hash: String) {
-        let is = image::of(new).unwrap_or_default();
+        let is = image::read(new).unwrap_or_default();
         let was = Was {
             whole: true,
             secret: holds_secret(new),
@@ -169,13 +169,13 @@ impl Keeper<'_> {
 
     /// Records that the copy, made under a temporary name, is about to replace a path.
     pub(super) fn becomes_copy(self, path: &Path, new: &Path) {
-        let is = self.whole(new);
+        let is = self.image_with_hash(new);
         self.becomes(path, is);
     }
 
     /// Records that a path was created that did not exist before.
     pub(super) fn was_made(self, path: &Path) {
-        let is = self.whole(path);
+        let is = self.image_with_hash(path);
         self.note_as(path, |place| {
             let noted = place.to_path_buf();
             self.record.keeping().places.insert(noted, Place::Whole);
@@ -196,7 +196,7 @@ impl Keeper<'_> {
 
     /// Records the present state of a path after a change.
     pub(super) fn is_now(self, path: &Path) {
-        let is = self.whole(path);
+        let is = self.image_with_hash(path);
         self.becomes(path, is);
     }
 
@@ -225,7 +225,7 @@ impl Keeper<'_> {
                 true => to.to_path_buf(),
                 false => to.join(rest),
             };
-            let is = self.whole(inside);
+            let is = self.image_with_hash(inside);
             self.becomes(&place, is);
             self.becomes(inside, absent());
         });
@@ -244,8 +244,8 @@ impl Keeper<'_> {
     }
 
     /// Returns the state of a path, with the hash of a file's contents.
-    fn whole(self, path: &Path) -> Image {
-        let is = image::of(path).unwrap_or_default();
+    fn image_with_hash(self, path: &Path) -> Image {
+        let is = image::read(path).unwrap_or_default();
         match image::hash(path) {
             Ok(hash) if image::kind(&is) == "file" => is.with("sha256", hash),
             _ => is,
@@ -280,7 +280,7 @@ impl Keeper<'_> {
     }
 
     fn tell(self, mut entry: Map) {
-        if let Some(low) = &self.cx.low {
+        if let Some(low) = &self.cx.chunk {
             entry.insert("by", low.tag());
         }
         // A value that the record masks as a secret cannot be restored from it.
@@ -330,7 +330,7 @@ impl Keeper<'_> {
         if known == Some(Place::Whole) || known == Some(wanted) {
             return Map::new();
         }
-        let mut was = match image::of(place) {
+        let mut was = match image::read(place) {
             Ok(was) => was,
             Err(error) => return Map::new().with("lost", error.to_string()),
         };
@@ -480,7 +480,7 @@ fn copied(from: &mut File, to: &Path) -> std::io::Result<String> {
         .truncate(true)
         .mode(0o600)
         .open(to)?;
-    let mut contents = Hashed::of(from, true);
+    let mut contents = Hashed::new(from, true);
     std::io::copy(&mut contents, &mut file)?;
     Ok(contents.hash())
 }

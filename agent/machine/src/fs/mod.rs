@@ -70,7 +70,7 @@ pub fn write_from(
     owner: Owner,
 ) -> Result<(), Error> {
     let led = at(cx, path, Last::Led).map_err(Error::io(path))?;
-    match led.is_there() {
+    match led.exists() {
         true => put(cx, &led, contents, owner),
         false => replace_from(cx, path, contents, owner),
     }
@@ -78,7 +78,7 @@ pub fn write_from(
 
 /// Opens the folder of a path. Follows only symlinks that the configuration permits.
 fn at(cx: &Exec, path: &Path, last: Last) -> std::io::Result<Place> {
-    handle::place(path, Links::of(cx), last)
+    handle::place(path, Links::from_config(cx), last)
 }
 
 /// Like [`write_from`], but replaces a link at `path` instead of the file that it points to.
@@ -112,7 +112,7 @@ fn put(cx: &Exec, place: &Place, contents: &mut dyn Read, owner: Owner) -> Resul
     let temporary = folder.path().join(&name);
     let sync = old.is_some() || cx.opts().text("file_sync") == Some("always");
     let keeper = keeper(cx);
-    let mut contents = Hashed::of(contents, keeper.is_some());
+    let mut contents = Hashed::new(contents, keeper.is_some());
     let placed = fill(folder, &name, &mut contents, owner, sync)
         .and_then(|()| as_foreseen(cx, &target, &temporary))
         .and_then(|()| {
@@ -308,7 +308,7 @@ pub fn mkdirs(cx: &Exec, path: &Path) -> std::io::Result<()> {
 
 fn make_all(cx: &Exec, path: &Path) -> std::io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
-        return handle::permitted(path, Links::of(cx));
+        return handle::permitted(path, Links::from_config(cx));
     }
     path.parent().map_or(Ok(()), |above| make_all(cx, above))?;
     let place = at(cx, path, Last::Itself)?;
@@ -584,7 +584,7 @@ pub fn touch(cx: &Exec, path: &Path, times: std::fs::FileTimes) -> std::io::Resu
     let led = at(cx, path, Last::Led)?;
     let place = led.path();
     let keeper = keeper(cx);
-    let file = if led.is_there() {
+    let file = if led.exists() {
         if let Some(keeper) = keeper {
             keeper.is_touched(&place);
         }

@@ -241,7 +241,7 @@ pub fn fetch(request: &Request) -> Result<Response, Error> {
     let mut body = Vec::new();
     let limit = request.max_body.unwrap_or(MAX_BODY).min(MAX_BODY);
     let response = run(request, &mut body, limit, true, &|source| Error::Body {
-        url: shown(&request.url),
+        url: redacted(&request.url),
         source,
     })?;
     Ok(Response { body, ..response })
@@ -274,10 +274,10 @@ fn run(
         .split_once("://")
         .map(|(scheme, _)| scheme.to_ascii_lowercase());
     if !matches!(scheme.as_deref(), Some("http" | "https")) {
-        return Err(Error::Scheme(shown(&request.url)));
+        return Err(Error::Scheme(redacted(&request.url)));
     }
     let refused = |source: ureq::Error| Error::Failed {
-        url: shown(&request.url),
+        url: redacted(&request.url),
         source: Box::new(source),
     };
     let agent = agent(request)?;
@@ -325,7 +325,7 @@ fn copy(
     let mut total = 0;
     loop {
         let length = from.read(&mut buffer).map_err(|source| Error::Body {
-            url: shown(&request.url),
+            url: redacted(&request.url),
             source,
         })?;
         if length == 0 {
@@ -334,7 +334,7 @@ fn copy(
         total += u64::try_from(length).unwrap_or(u64::MAX);
         if total > limit {
             return Err(Error::TooLarge {
-                url: shown(&request.url),
+                url: redacted(&request.url),
                 limit,
             });
         }
@@ -345,7 +345,7 @@ fn copy(
 
 fn agent(request: &Request) -> Result<ureq::Agent, Error> {
     let refused = |source: ureq::Error| Error::Failed {
-        url: shown(&request.url),
+        url: redacted(&request.url),
         source: Box::new(source),
     };
     let proxy = request
@@ -374,7 +374,7 @@ fn tls(request: &Request) -> Result<TlsConfig, Error> {
     }
     let certificates = trusted(request.ca_bundle.as_deref())?;
     if certificates.is_empty() && request.url.to_ascii_lowercase().starts_with("https:") {
-        return Err(Error::NoCertificates(shown(&request.url)));
+        return Err(Error::NoCertificates(redacted(&request.url)));
     }
     let roots = RootCerts::Specific(Arc::new(certificates));
     Ok(config.root_certs(roots).build())
@@ -398,7 +398,7 @@ fn trusted(named: Option<&Path>) -> Result<Vec<Certificate<'static>>, Error> {
 }
 
 /// Returns an address for messages, without its password.
-fn shown(url: &str) -> String {
+fn redacted(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.to_owned();
     };
@@ -506,8 +506,8 @@ mod tests {
 
     #[test]
     fn passwords_are_not_shown() {
-        assert_eq!(shown("https://u:p@h/x@y"), "https://<redacted>@h/x@y");
-        assert_eq!(shown("http://h/x"), "http://h/x");
+        assert_eq!(redacted("https://u:p@h/x@y"), "https://<redacted>@h/x@y");
+        assert_eq!(redacted("http://h/x"), "http://h/x");
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub(super) fn begin(
     identity: &Identity,
     stdin: BorrowedFd<'_>,
 ) -> Result<(Child, Beginning)> {
-    let request = Request::of(plan, identity)?.bytes();
+    let request = Request::new(plan, identity)?.bytes();
     let (ours, its) = UnixStream::pair()?;
     ours.set_read_timeout(Some(WAIT))?;
     ours.set_write_timeout(Some(WAIT))?;
@@ -118,7 +118,7 @@ struct Request {
 }
 
 impl Request {
-    fn of(plan: &Plan, identity: &Identity) -> Result<Self> {
+    fn new(plan: &Plan, identity: &Identity) -> Result<Self> {
         let words = plan.argv();
         if words.iter().any(|word| word.contains('\0')) {
             return Err(Error::new(

@@ -200,7 +200,7 @@ fn end(child: &mut Child, leads: bool) {
 
 fn timed_out(process: &Process, plan: &Plan, pid: u32) -> Output {
     let timeout = process.timeout.as_ref().map(Value::to_text);
-    let shown = process.shown(&plan.words);
+    let shown = process.display(&plan.words);
     Output {
         pid,
         retcode: Some(1),
@@ -283,8 +283,8 @@ fn unable(process: &Process, plan: &Plan, error: &std::io::Error) -> Error {
         .with("timeout", process.timeout.clone())
         .with("bg", process.bg)
         .with("close_fds", true);
-    let shown = if plan.shown {
-        process.shown(&plan.words)
+    let shown = if plan.is_visible {
+        process.display(&plan.words)
     } else {
         "REDACTED".into()
     };

@@ -89,7 +89,7 @@ pub(super) fn which(program: &str) -> Option<String> {
 }
 
 /// Returns all variables of the child.
-pub(super) fn of(cx: &Exec, process: &Process, runas: Option<&str>) -> Environment {
+pub(super) fn build(cx: &Exec, process: &Process, runas: Option<&str>) -> Environment {
     let mut added = match runas {
         Some(name) => login(cx, process, name),
         None => Environment::new(),
@@ -161,7 +161,7 @@ fn login(cx: &Exec, process: &Process, name: &str) -> Environment {
     };
     // This runs as our own user; `su` changes the user.
     let mut cx = cx.clone();
-    cx.low = None;
+    cx.chunk = None;
     let output = ask.run(&cx).unwrap_or_default();
     let mut pieces = output.stdout.split(MARK);
     match (pieces.next(), pieces.next(), pieces.next()) {

@@ -224,7 +224,7 @@ impl Process {
     /// Makes all checks that precede the start, in Salt's order.
     fn planned(&self, cx: &Exec) -> Result<Plan, Error> {
         let runas = self.runas.clone().or_else(|| chunk_runas(cx));
-        let quiet = cx.low.as_ref().is_some_and(|low| low.options.no_log);
+        let quiet = cx.chunk.as_ref().is_some_and(|low| low.options.no_log);
         let level = self.output_loglevel.filter(|_| !quiet);
         let cwd = self
             .cwd
@@ -240,8 +240,8 @@ impl Process {
         if level.is_some() {
             self.log_start(runas.as_deref(), &cwd);
         }
-        let identity = Identity::of(runas.as_deref(), self.group.as_deref())?;
-        let env = environment::of(cx, self, runas.as_deref());
+        let identity = Identity::find(runas.as_deref(), self.group.as_deref())?;
+        let env = environment::build(cx, self, runas.as_deref());
         if !Path::new(&cwd).is_absolute() || !Path::new(&cwd).is_dir() {
             return Err(Error::refused(format!(
                 "Specified cwd '{cwd}' either not absolute or does not exist"
@@ -254,7 +254,7 @@ impl Process {
             env,
             umask: self.umask.or_else(|| chunk_umask(cx)),
             deadline: self.deadline()?,
-            shown: level.is_some(),
+            is_visible: level.is_some(),
         })
     }
 
@@ -292,7 +292,7 @@ impl Process {
     }
 
     /// Returns the command for error messages, in the form in which Python prints its arguments.
-    fn shown(&self, words: &[String]) -> String {
+    fn display(&self, words: &[String]) -> String {
         match &self.line {
             Line::Text(text) if self.python_shell => text.clone(),
             Line::Words(words) => python::repr(&words.clone().into()),
@@ -375,7 +375,7 @@ struct Plan {
     env: environment::Environment,
     umask: Option<u32>,
     deadline: Option<Instant>,
-    shown: bool,
+    is_visible: bool,
 }
 
 /// A shell script that sets the umask given as `$0`, then becomes the rest. The umask can only be
@@ -414,7 +414,7 @@ struct Identity {
 }
 
 impl Identity {
-    fn of(runas: Option<&str>, group: Option<&str>) -> Result<Option<Self>, Error> {
+    fn find(runas: Option<&str>, group: Option<&str>) -> Result<Option<Self>, Error> {
         let me = rustix::process::getuid().as_raw();
         let user = match runas {
             Some(name) => Some(
@@ -447,12 +447,12 @@ impl Identity {
 }
 
 fn chunk_runas(cx: &Exec) -> Option<String> {
-    cx.low.as_ref()?.options.runas.clone()
+    cx.chunk.as_ref()?.options.runas.clone()
 }
 
 /// Returns the umask of the state. The engine has refused an invalid one before the state ran.
 fn chunk_umask(cx: &Exec) -> Option<u32> {
-    cx.low.as_ref()?.options.umask().ok().flatten()
+    cx.chunk.as_ref()?.options.umask().ok().flatten()
 }
 
 /// Returns the path of an executable program. It is searched in `PATH` unless it has a slash.

@@ -12,7 +12,7 @@ impl Process {
     ///
     /// # Errors
     /// When an option is invalid.
-    pub fn of(command: &Value, options: &Map) -> Result<Self, Error> {
+    pub fn with_options(command: &Value, options: &Map) -> Result<Self, Error> {
         let truth = |name, default| truth(options, name, default);
         let text = |name| given(options, name).map(Value::to_text);
         let bg = truth("bg", false);

@@ -141,7 +141,7 @@ fn options_are_read_as_salt_reads_them() {
         .with("umask", "027")
         .with("stdin", "a\\nb")
         .with("output_loglevel", "quiet");
-    let process = Process::of(&"ls -l".into(), &options).unwrap();
+    let process = Process::with_options(&"ls -l".into(), &options).unwrap();
     assert_eq!(process.env, Map::new().with("A", "1").with("B", "True"));
     assert_eq!(
         (process.umask, process.stdin.as_deref()),
@@ -150,7 +150,7 @@ fn options_are_read_as_salt_reads_them() {
     assert_eq!(process.success_retcodes, [3, 4]);
     assert_eq!(process.output_loglevel, None);
     let refused = |name: &str, value: &str| {
-        Process::of(&"x".into(), &Map::new().with(name, value))
+        Process::with_options(&"x".into(), &Map::new().with(name, value))
             .unwrap_err()
             .to_string()
     };

@@ -114,7 +114,7 @@ fn failed(output: &Output) -> bool {
 }
 
 /// Returns the output of the program, or its error output if it failed.
-fn said(output: Output) -> String {
+fn stdout_or_stderr(output: Output) -> String {
     match failed(&output) {
         true => output.stderr,
         false => output.stdout,
@@ -125,8 +125,8 @@ fn said(output: Output) -> String {
 ///
 /// # Errors
 /// When the program is missing.
-pub(crate) fn shown(cx: &Exec, name: &str) -> Result<String, Error> {
-    Ok(said(run(cx, &["--display", name], true)?))
+pub(crate) fn display_text(cx: &Exec, name: &str) -> Result<String, Error> {
+    Ok(stdout_or_stderr(run(cx, &["--display", name], true)?))
 }
 
 /// Reports whether a path is one of the alternatives of a name.
@@ -139,12 +139,12 @@ pub(crate) fn exists(cx: &Exec, name: &str, path: &str) -> Result<bool, Error> {
 }
 
 /// Reports whether the output of `--display` lists a path among the alternatives.
-pub(crate) fn is_listed(shown: &str, path: &str) -> bool {
+pub(crate) fn is_listed(output: &str, path: &str) -> bool {
     let listed = |line: &str| {
         let rest = line.strip_prefix(path);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
     };
-    shown.lines().any(listed)
+    output.lines().any(listed)
 }
 
 /// Returns the current target of an alternative, or `None` if it has no link.
@@ -157,11 +157,11 @@ pub(crate) fn current_of(name: &str) -> Result<Option<String>, Error> {
 /// # Errors
 /// When the program is missing.
 pub(crate) fn change(cx: &Exec, words: &[&str]) -> Result<String, Error> {
-    Ok(said(run(cx, words, false)?))
+    Ok(stdout_or_stderr(run(cx, words, false)?))
 }
 
 fn display(cx: &Exec, args: Display) -> Result<Value, Error> {
-    Ok(shown(cx, &args.name)?.into())
+    Ok(display_text(cx, &args.name)?.into())
 }
 
 fn show_link(cx: &Exec, args: ShowLink) -> Result<Value, Error> {
@@ -247,9 +247,9 @@ mod tests {
 
     #[test]
     fn the_answers_of_the_program_are_read() {
-        let shown =
+        let output =
             "editor - auto mode\n  link best version is /bin/nano\n/bin/nano - priority 40\n";
-        assert!(is_listed(shown, "/bin/nano") && !is_listed(shown, "/bin/nan"));
+        assert!(is_listed(output, "/bin/nano") && !is_listed(output, "/bin/nan"));
         let query = "Name: editor\nLink: /usr/bin/editor\nStatus: auto\n\nAlternative: /bin/nano\n";
         assert_eq!(queried(query).as_deref(), Some("/usr/bin/editor"));
     }

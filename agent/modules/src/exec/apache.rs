@@ -179,7 +179,7 @@ impl Kind {
 }
 
 /// Runs the server's control program and returns its output.
-fn said(cx: &Exec, option: &[&str]) -> Result<String, Error> {
+fn control_output(cx: &Exec, option: &[&str]) -> Result<String, Error> {
     let program = program(cx);
     let output = Process::words([program].iter().chain(option).copied()).run(cx)?;
     Ok(output.stdout)
@@ -193,7 +193,7 @@ fn program(cx: &Exec) -> &'static str {
 }
 
 fn version(cx: &Exec, _: Version) -> Result<Value, Error> {
-    let said = said(cx, &["-v"])?;
+    let said = control_output(cx, &["-v"])?;
     let version = said.lines().next().and_then(|line| line.split(": ").nth(1));
     let version = version.ok_or_else(|| {
         Error::refused(format!(
@@ -205,7 +205,7 @@ fn version(cx: &Exec, _: Version) -> Result<Value, Error> {
 }
 
 fn fullversion(cx: &Exec, _: Fullversion) -> Result<Value, Error> {
-    let said = said(cx, &["-V"])?;
+    let said = control_output(cx, &["-V"])?;
     let (mut all, mut compiled) = (Map::new().with("compiled_with", Value::Null), Vec::new());
     for line in said.lines() {
         if let Some((name, rest)) = line.split_once(": ") {
@@ -220,7 +220,7 @@ fn fullversion(cx: &Exec, _: Fullversion) -> Result<Value, Error> {
 }
 
 fn modules(cx: &Exec, _: Modules) -> Result<Value, Error> {
-    let said = said(cx, &["-M"])?;
+    let said = control_output(cx, &["-M"])?;
     let of = |kind: &str| {
         let lines = said.lines().filter(|line| line.contains(kind));
         Value::list(lines.filter_map(|line| line.split_whitespace().next().map(Value::from)))
@@ -230,13 +230,13 @@ fn modules(cx: &Exec, _: Modules) -> Result<Value, Error> {
 }
 
 fn servermods(cx: &Exec, _: Servermods) -> Result<Value, Error> {
-    let said = said(cx, &["-l"])?;
+    let said = control_output(cx, &["-l"])?;
     let lines = said.lines().filter(|line| line.contains(".c"));
     Ok(Value::list(lines.map(|line| line.trim().into())))
 }
 
 fn directives(cx: &Exec, _: Directives) -> Result<Value, Error> {
-    let said = said(cx, &["-L"])?.replace("\n\t", "\t");
+    let said = control_output(cx, &["-L"])?.replace("\n\t", "\t");
     let lines = said.lines().filter(|line| !line.is_empty());
     let split = |line: &str| -> (Value, Value) {
         match line.split_once('\t') {

@@ -134,7 +134,7 @@ fn sign(cx: &Exec, args: Sign) -> Result<Value, Error> {
         (None, None) => return Err("Either `text` or `filename` is required".into()),
     };
     let digest = digest(args.digest)?;
-    let key = Private::of(cx, &args.privkey, args.passphrase.as_deref())?;
+    let key = Private::load(cx, &args.privkey, args.passphrase.as_deref())?;
     let signature = key.sign_file(cx, &data.place(), &digest, &SIGNING)?;
     let path = args.path.filter(|path| !path.is_empty());
     let is_raw = args.raw.unwrap_or_else(|| path.is_some());

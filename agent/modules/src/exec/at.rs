@@ -55,7 +55,7 @@ fn run<const N: usize>(cx: &Exec, words: [&str; N]) -> Result<Output, Error> {
 
 /// Returns the day, time, queue and user of a job, parsed from the text after its number in the
 /// output of `atq`.
-fn told(spec: &str) -> Option<[String; 4]> {
+fn parse_spec(spec: &str) -> Option<[String; 4]> {
     let words: Vec<&str> = spec.split_whitespace().collect();
     let own = |text: &str| text.to_owned();
     match words[..] {
@@ -79,8 +79,9 @@ fn jobs(cx: &Exec) -> Result<Vec<Map>, Error> {
     let mut jobs = Vec::new();
     for line in run(cx, ["atq"])?.stdout.lines() {
         let parts = line.split_once('\t');
-        let known = parts
-            .and_then(|(number, spec)| Some((number.trim().parse::<i64>().ok()?, told(spec)?)));
+        let known = parts.and_then(|(number, spec)| {
+            Some((number.trim().parse::<i64>().ok()?, parse_spec(spec)?))
+        });
         let Some((number, [date, time, queue, user])) = known else {
             return Err(format!("cannot parse the atq line {line:?}").into());
         };
@@ -111,7 +112,7 @@ fn answer(jobs: Vec<Map>) -> Map {
 ///
 /// # Errors
 /// When the jobs cannot be listed.
-pub(crate) fn of(cx: &Exec, tag: &Value) -> Result<Vec<Map>, Error> {
+pub(crate) fn find(cx: &Exec, tag: &Value) -> Result<Vec<Map>, Error> {
     let mut jobs = jobs(cx)?;
     if tag.is_true() {
         let wanted = python::str(tag);
@@ -220,14 +221,14 @@ pub(crate) fn add(
             .ok()
     });
     match number {
-        Some(number) => of(cx, &number.into()).map(Ok),
+        Some(number) => find(cx, &number.into()).map(Ok),
         None if said.contains("Garbled time") => Ok(Err("invalid timespec")),
         None => Err(format!("at: {}", said.trim()).into()),
     }
 }
 
 fn atq(cx: &Exec, args: Atq) -> Result<Value, Error> {
-    Ok(answer(of(cx, &args.tag)?).into())
+    Ok(answer(find(cx, &args.tag)?).into())
 }
 
 fn atrm(cx: &Exec, args: Atrm) -> Result<Value, Error> {
@@ -236,7 +237,7 @@ fn atrm(cx: &Exec, args: Atrm) -> Result<Value, Error> {
         None => (Vec::new(), Value::Null),
         Some("all") => {
             let tag = args.args.get(1).cloned().unwrap_or_default();
-            (of(cx, &tag)?, tag)
+            (find(cx, &tag)?, tag)
         }
         Some(_) => {
             let mut all = jobs(cx)?;
@@ -318,10 +319,10 @@ mod tests {
     fn a_job_is_told_in_two_ways() {
         let wanted = ["2026-11-03", "05:10:00", "a", "root"].map(str::to_owned);
         assert_eq!(
-            told("Tue Nov  3 05:10:00 2026 a root"),
+            parse_spec("Tue Nov  3 05:10:00 2026 a root"),
             Some(wanted.clone())
         );
-        assert_eq!(told("2026-11-03 05:10:00 a root"), Some(wanted));
-        assert_eq!(told("soon"), None);
+        assert_eq!(parse_spec("2026-11-03 05:10:00 a root"), Some(wanted));
+        assert_eq!(parse_spec("soon"), None);
     }
 }

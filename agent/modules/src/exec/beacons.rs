@@ -86,7 +86,7 @@ state::exec_module! {
 }
 
 /// Sends a request about beacons to the daemon, and returns its answer.
-fn asked(
+fn send_to_minion(
     cx: &Exec,
     fun: &'static str,
     name: Option<&str>,
@@ -115,11 +115,11 @@ fn part(answer: &Map, key: &str) -> Map {
 }
 
 fn all(cx: &Exec) -> Result<Map, Error> {
-    Ok(part(&asked(cx, "list", None, None)?, "beacons"))
+    Ok(part(&send_to_minion(cx, "list", None, None)?, "beacons"))
 }
 
 fn available(cx: &Exec) -> Result<Value, Error> {
-    let answer = asked(cx, "list_available", None, None)?;
+    let answer = send_to_minion(cx, "list_available", None, None)?;
     Ok(answer.get("beacons").cloned().unwrap_or_default())
 }
 
@@ -142,7 +142,7 @@ fn dumped(beacons: Value) -> Result<String, Error> {
 }
 
 fn list(cx: &Exec, args: List) -> Result<Value, Error> {
-    let answer = asked(cx, "list", None, None)?;
+    let answer = send_to_minion(cx, "list", None, None)?;
     let beacons = match (args.include_pillar, args.include_opts) {
         (true, true) => part(&answer, "beacons"),
         (true, false) => part(&answer, "pillar"),
@@ -172,7 +172,7 @@ fn kind(name: &str, data: &Value) -> String {
 
 /// Returns what the daemon finds wrong with the settings, or `None` if they are valid.
 fn invalid(cx: &Exec, name: &str, data: &Value) -> Result<Option<String>, Error> {
-    let answer = asked(cx, "validate", Some(name), Some(data))?;
+    let answer = send_to_minion(cx, "validate", Some(name), Some(data))?;
     let comment = answer.get("vcomment").map(Value::to_text);
     Ok(match has(&answer, "valid") {
         true => None,
@@ -181,7 +181,7 @@ fn invalid(cx: &Exec, name: &str, data: &Value) -> Result<Option<String>, Error>
 }
 
 /// Returns the result of a call that the daemon has refused.
-fn refusal(changed: &Map) -> Map {
+fn rejection(changed: &Map) -> Map {
     let comment = changed.get("comment").cloned();
     answer(false, comment.unwrap_or_default())
 }
@@ -202,10 +202,10 @@ fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
         let comment = format!("Beacon {name} configuration invalid, not adding.\n{problem}");
         return Ok(answer(false, comment).into());
     }
-    let added = asked(cx, "add", Some(name), Some(data))?;
+    let added = send_to_minion(cx, "add", Some(name), Some(data))?;
     Ok(match has(&added, "complete") {
         true => answer(true, format!("Added beacon: {name}.")),
-        false => refusal(&added),
+        false => rejection(&added),
     }
     .into())
 }
@@ -237,10 +237,10 @@ fn modify(cx: &Exec, args: Modify) -> Result<Value, Error> {
     }
     let diff = difflib::unified(&lines(current), &lines(data), "", "").concat();
     let changes = Map::new().with("diff", diff);
-    let modified = asked(cx, "modify", Some(name), Some(data))?;
+    let modified = send_to_minion(cx, "modify", Some(name), Some(data))?;
     let answer = match has(&modified, "complete") {
         true => answer(true, format!("Modified beacon: {name}.")),
-        false => refusal(&modified),
+        false => rejection(&modified),
     };
     Ok(answer.with("changes", changes).into())
 }
@@ -250,10 +250,10 @@ fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
     if is_test(&args.kwargs) {
         return Ok(answer(true, format!("Beacon: {name} would be deleted.")).into());
     }
-    let deleted = asked(cx, "delete", Some(name), None)?;
+    let deleted = send_to_minion(cx, "delete", Some(name), None)?;
     Ok(match has(&deleted, "complete") {
         true => answer(true, format!("Deleted beacon: {name}.")),
-        false => refusal(&deleted),
+        false => rejection(&deleted),
     }
     .into())
 }
@@ -267,7 +267,7 @@ fn file(cx: &Exec) -> PathBuf {
 }
 
 fn save(cx: &Exec, _args: Save) -> Result<Value, Error> {
-    let own = part(&asked(cx, "list", None, None)?, "opts");
+    let own = part(&send_to_minion(cx, "list", None, None)?, "opts");
     let text = match own.is_empty() {
         true => String::new(),
         false => dumped(own.into())?,
@@ -300,10 +300,10 @@ fn together(
     if is_test(kwargs) {
         return Ok(answer(true, would).into());
     }
-    let changed = asked(cx, fun, None, None)?;
+    let changed = send_to_minion(cx, fun, None, None)?;
     Ok(match has(&changed, "complete") {
         true => answer(true, done),
-        false => refusal(&changed),
+        false => rejection(&changed),
     }
     .into())
 }
@@ -345,10 +345,10 @@ fn switch(
         let comment = format!("Beacon {name} is not currently configured.");
         return Ok(answer(false, comment).into());
     }
-    let switched = asked(cx, fun, Some(name), None)?;
+    let switched = send_to_minion(cx, fun, Some(name), None)?;
     Ok(match has(&switched, "complete") {
         true => answer(true, format!("{done} beacon {name} on minion.")),
-        false => refusal(&switched),
+        false => rejection(&switched),
     }
     .into())
 }

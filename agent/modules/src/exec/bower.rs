@@ -79,7 +79,7 @@ impl Bower<'_> {
             env: self.env.clone(),
             ..Process::words(words)
         };
-        let said = tool::said(process.run(self.cx)?)?;
+        let said = tool::stdout(process.run(self.cx)?)?;
         json::read(&said).map_err(|why| {
             Error::refused(format!("cannot parse the output of bower as JSON: {why}"))
         })

@@ -81,7 +81,7 @@ fn answer(res: bool, name: &str, what: impl Into<Value>) -> Value {
 }
 
 impl Consul {
-    fn of(
+    fn from_config(
         cx: &Exec,
         url: Option<String>,
         token: Option<String>,
@@ -203,7 +203,7 @@ fn key_of(key: Option<String>) -> Result<String, Error> {
 
 fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
     let key = key_of(args.key)?;
-    let consul = match Consul::of(cx, args.consul_url, args.token)? {
+    let consul = match Consul::from_config(cx, args.consul_url, args.token)? {
         Ok(consul) => consul,
         Err(why) => return Ok(why),
     };
@@ -231,7 +231,7 @@ fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
 }
 
 fn list(cx: &Exec, args: List) -> Result<Value, Error> {
-    let consul = match Consul::of(cx, args.consul_url, args.token)? {
+    let consul = match Consul::from_config(cx, args.consul_url, args.token)? {
         Ok(consul) => consul,
         Err(why) => return Ok(why),
     };
@@ -246,7 +246,7 @@ fn list(cx: &Exec, args: List) -> Result<Value, Error> {
 
 fn put(cx: &Exec, args: Put) -> Result<Value, Error> {
     let key = key_of(args.key)?;
-    let consul = match Consul::of(cx, args.consul_url, args.token)? {
+    let consul = match Consul::from_config(cx, args.consul_url, args.token)? {
         Ok(consul) => consul,
         Err(why) => return Ok(why),
     };
@@ -276,7 +276,7 @@ fn put(cx: &Exec, args: Put) -> Result<Value, Error> {
 
 fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
     let key = key_of(args.key)?;
-    let consul = match Consul::of(cx, args.consul_url, args.token)? {
+    let consul = match Consul::from_config(cx, args.consul_url, args.token)? {
         Ok(consul) => consul,
         Err(why) => return Ok(why),
     };

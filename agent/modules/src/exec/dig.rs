@@ -113,7 +113,7 @@ fn check_ip(_cx: &Exec, args: CheckIp) -> Result<Value, Error> {
 }
 
 /// Returns the lines that `dig +short` prints, or `None` if it fails.
-fn asked(
+fn query(
     cx: &Exec,
     question: &[&str],
     nameserver: Option<&str>,
@@ -158,7 +158,7 @@ pub(crate) fn addresses(
             .map_or_else(|| format!("Unable to resolve {host}").into(), Value::from));
     }
     let kind = if four { "A" } else { "AAAA" };
-    let mut found = asked(cx, &[host, kind], nameserver)?.unwrap_or_default();
+    let mut found = query(cx, &[host, kind], nameserver)?.unwrap_or_default();
     found.retain(|line| is_ip(line));
     Ok(found.into())
 }
@@ -193,7 +193,7 @@ fn lines(found: Option<Vec<String>>) -> Value {
 }
 
 fn CNAME(cx: &Exec, args: RecordCname) -> Result<Value, Error> {
-    let found = asked(cx, &[&args.host, "CNAME"], args.nameserver.as_deref())?;
+    let found = query(cx, &[&args.host, "CNAME"], args.nameserver.as_deref())?;
     Ok(found.map_or_else(|| Value::list([]), |lines| lines.join("\n").into()))
 }
 
@@ -205,7 +205,7 @@ pub(crate) fn mail(
     nameserver: Option<&str>,
 ) -> Result<Value, Error> {
     let mut hosts = Vec::new();
-    for line in asked(cx, &[domain, "MX"], nameserver)?.unwrap_or_default() {
+    for line in query(cx, &[domain, "MX"], nameserver)?.unwrap_or_default() {
         let mut words: Vec<Value> = line.split_whitespace().map(Value::from).collect();
         if resolve && let Some(host) = words.get_mut(1) {
             let found = addresses(cx, &host.to_text(), true, nameserver)?;
@@ -231,7 +231,7 @@ pub(crate) fn servers(
     resolve: bool,
     nameserver: Option<&str>,
 ) -> Result<Value, Error> {
-    let names = asked(cx, &[domain, "NS"], nameserver)?;
+    let names = query(cx, &[domain, "NS"], nameserver)?;
     if !resolve {
         return Ok(lines(names));
     }
@@ -252,7 +252,7 @@ fn NS(cx: &Exec, args: RecordNs) -> Result<Value, Error> {
 }
 
 fn PTR(cx: &Exec, args: RecordPtr) -> Result<Value, Error> {
-    Ok(lines(asked(
+    Ok(lines(query(
         cx,
         &["-x", &args.host],
         args.nameserver.as_deref(),
@@ -260,7 +260,7 @@ fn PTR(cx: &Exec, args: RecordPtr) -> Result<Value, Error> {
 }
 
 fn TXT(cx: &Exec, args: RecordTxt) -> Result<Value, Error> {
-    Ok(lines(asked(
+    Ok(lines(query(
         cx,
         &[&args.host, "TXT"],
         args.nameserver.as_deref(),
@@ -281,7 +281,7 @@ pub(crate) fn senders(
     if depth > MAX_SPF {
         return Ok(Vec::new());
     }
-    let Some(text) = asked(cx, &[domain, record], nameserver)?.map(|lines| lines.join("\n")) else {
+    let Some(text) = query(cx, &[domain, record], nameserver)?.map(|lines| lines.join("\n")) else {
         return Ok(Vec::new());
     };
     if text.is_empty() && record == "SPF" {

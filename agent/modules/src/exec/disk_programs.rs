@@ -70,7 +70,7 @@ fn plain(device: &str) -> Result<&str, Error> {
     }
 }
 
-fn said(cx: &Exec, words: &[&str]) -> Result<String, Error> {
+fn output(cx: &Exec, words: &[&str]) -> Result<String, Error> {
     let done = Process::words(words.iter().copied()).quiet().run(cx)?;
     match done.success() {
         true => Ok(done.stdout),
@@ -101,7 +101,7 @@ fn tune(cx: &Exec, args: Tune) -> Result<Value, Error> {
     }
     words.push(plain(&args.device)?.to_owned());
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    said(cx, &words)?;
+    output(cx, &words)?;
     cx.call_internal(
         "disk.dump",
         vec![args.device.into(), questions.into()],
@@ -110,7 +110,7 @@ fn tune(cx: &Exec, args: Tune) -> Result<Value, Error> {
 }
 
 /// Returns the parameters of a disk that hdparm reports.
-fn told(cx: &Exec, letters: &str, disk: &str) -> Result<Map, Error> {
+fn hdparm_parameters(cx: &Exec, letters: &str, disk: &str) -> Result<Map, Error> {
     let option = format!("-{letters}");
     let words = ["hdparm", option.as_str(), plain(disk)?];
     let done = Process::words(words).quiet().run(cx)?;
@@ -181,7 +181,7 @@ fn hdparms(cx: &Exec, args: Hdparms) -> Result<Value, Error> {
     };
     let mut all = Map::new();
     for disk in args.disks.iter().map(|disk| disk_of(disk)) {
-        let about = told(cx, &letters, &disk)?;
+        let about = hdparm_parameters(cx, &letters, &disk)?;
         all.insert(disk, about);
     }
     Ok(all.into())
@@ -190,7 +190,7 @@ fn hdparms(cx: &Exec, args: Hdparms) -> Result<Value, Error> {
 fn hpa(cx: &Exec, args: Hpa) -> Result<Value, Error> {
     let mut all = Map::new();
     for disk in args.disks.iter().map(|disk| disk_of(disk)) {
-        let about = told(cx, "N", &disk)?;
+        let about = hdparm_parameters(cx, "N", &disk)?;
         let values = about.first().and_then(|(_, values)| values.as_list());
         let Some([visible, total, status, ..]) = values else {
             return Err(format!("cannot parse the output of hdparm -N for {disk}").into());
@@ -200,7 +200,7 @@ fn hpa(cx: &Exec, args: Hpa) -> Result<Value, Error> {
         })?;
         if let Some(size) = &args.size {
             let size = sectors(size, whole)?;
-            said(
+            output(
                 cx,
                 &[
                     "hdparm",
@@ -245,7 +245,7 @@ fn sectors(size: &str, total: i64) -> Result<i64, Error> {
 
 fn smart_attributes(cx: &Exec, args: SmartAttributes) -> Result<Value, Error> {
     let disk = disk_of(&args.dev);
-    let said = said(cx, &["smartctl", "--attributes", plain(&disk)?])?;
+    let said = output(cx, &["smartctl", "--attributes", plain(&disk)?])?;
     let mut lines = said.lines();
     let head = lines
         .by_ref()
@@ -309,7 +309,7 @@ fn iostat(cx: &Exec, args: Iostat) -> Result<Value, Error> {
     for disk in args.disks.iter().flatten() {
         words.push(plain(disk)?);
     }
-    let said = said(cx, &words)?;
+    let said = output(cx, &words)?;
     Ok(averages(&said))
 }
 

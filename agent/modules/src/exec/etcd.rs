@@ -102,7 +102,11 @@ impl Etcd {
     ///
     /// # Errors
     /// When there is no such profile, or its settings are not supported.
-    pub(crate) fn of(cx: &Exec, profile: Option<&str>, given: &Map) -> Result<Self, Error> {
+    pub(crate) fn from_profile(
+        cx: &Exec,
+        profile: Option<&str>,
+        given: &Map,
+    ) -> Result<Self, Error> {
         let config = match profile {
             Some(name) => json_api::profile(cx, name)?.ok_or_else(|| {
                 Error::refused(format!("The etcd profile {name} is not configured"))
@@ -489,7 +493,7 @@ fn grown(node: &Value) -> Value {
 }
 
 fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
-    let etcd = Etcd::of(cx, args.profile.as_deref(), &args.kwargs)?;
+    let etcd = Etcd::from_profile(cx, args.profile.as_deref(), &args.kwargs)?;
     match args.recurse {
         true => etcd.tree(cx, &args.key),
         false => etcd.get(cx, &args.key),
@@ -497,7 +501,7 @@ fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
 }
 
 fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
-    let etcd = Etcd::of(cx, args.profile.as_deref(), &args.kwargs)?;
+    let etcd = Etcd::from_profile(cx, args.profile.as_deref(), &args.kwargs)?;
     match args.directory {
         true => etcd.directory(cx, &args.key, args.ttl),
         false => etcd.set(cx, &args.key, &args.value, args.ttl),
@@ -527,7 +531,7 @@ fn flat(fields: &Map, path: &str) -> Vec<(String, Value)> {
 }
 
 fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
-    let etcd = Etcd::of(cx, args.profile.as_deref(), &args.kwargs)?;
+    let etcd = Etcd::from_profile(cx, args.profile.as_deref(), &args.kwargs)?;
     let Some(fields) = args.fields.as_map() else {
         log::error("etcd.update: fields is not type dict");
         return Ok(Value::Null);
@@ -553,7 +557,7 @@ fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
 }
 
 fn ls(cx: &Exec, args: Ls) -> Result<Value, Error> {
-    let etcd = Etcd::of(cx, args.profile.as_deref(), &args.kwargs)?;
+    let etcd = Etcd::from_profile(cx, args.profile.as_deref(), &args.kwargs)?;
     let (path, mut all) = (&args.path, Map::new());
     if etcd.is_v3 {
         let tree = etcd.tree(cx, path)?;
@@ -590,12 +594,12 @@ fn ls(cx: &Exec, args: Ls) -> Result<Value, Error> {
 }
 
 fn rm(cx: &Exec, args: Rm) -> Result<Value, Error> {
-    let etcd = Etcd::of(cx, args.profile.as_deref(), &args.kwargs)?;
+    let etcd = Etcd::from_profile(cx, args.profile.as_deref(), &args.kwargs)?;
     etcd.rm(cx, &args.key, args.recurse)
 }
 
 fn tree(cx: &Exec, args: Tree) -> Result<Value, Error> {
-    Etcd::of(cx, args.profile.as_deref(), &args.kwargs)?.tree(cx, &args.path)
+    Etcd::from_profile(cx, args.profile.as_deref(), &args.kwargs)?.tree(cx, &args.path)
 }
 
 #[cfg(test)]

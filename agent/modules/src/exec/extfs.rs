@@ -139,7 +139,7 @@ fn done(
 
 /// Returns the output of a program without the lines that report its progress. With `full_return`,
 /// returns the full result.
-fn said(done: Output, full_return: bool, progress: &[&str]) -> Result<Value, Error> {
+fn without_progress(done: Output, full_return: bool, progress: &[&str]) -> Result<Value, Error> {
     if !done.success() && !full_return {
         return Err(done.stderr.into());
     }
@@ -166,12 +166,12 @@ fn mkfs(cx: &Exec, args: Mkfs) -> Result<Value, Error> {
         "Creating journal",
         "Writing superblocks",
     ];
-    said(done, args.full_return, &progress)
+    without_progress(done, args.full_return, &progress)
 }
 
 fn tune(cx: &Exec, args: Tune) -> Result<Value, Error> {
     let done = done(cx, &["tune2fs"], &args.kwargs, OF_TUNE, &args.device)?;
-    said(done, args.full_return, &[])
+    without_progress(done, args.full_return, &[])
 }
 
 /// Parses the output of dumpe2fs into the attributes of the file system and its block groups.

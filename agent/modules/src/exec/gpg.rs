@@ -314,7 +314,7 @@ fn answer(res: bool, comment: &str) -> Value {
     Map::new().with("res", res).with("comment", comment).into()
 }
 
-fn said(res: bool, message: impl Into<Value>) -> Value {
+fn reply(res: bool, message: impl Into<Value>) -> Value {
     Map::new().with("res", res).with("message", message).into()
 }
 
@@ -330,19 +330,19 @@ fn all(keys: Vec<Map>) -> Value {
 
 fn list_keys(cx: &Exec, args: ListKeys) -> Result<Value, Error> {
     let (user, home) = (args.user.as_deref(), args.gnupghome.as_deref());
-    let keyring = Keyring::of(cx, user, home, args.keyring.as_deref())?;
+    let keyring = Keyring::open(cx, user, home, args.keyring.as_deref())?;
     Ok(all(keyring.list(cx, false)?))
 }
 
 fn list_secret_keys(cx: &Exec, args: ListSecretKeys) -> Result<Value, Error> {
     let (user, home) = (args.user.as_deref(), args.gnupghome.as_deref());
-    let keyring = Keyring::of(cx, user, home, args.keyring.as_deref())?;
+    let keyring = Keyring::open(cx, user, home, args.keyring.as_deref())?;
     Ok(all(keyring.list(cx, true)?))
 }
 
 fn get_key(cx: &Exec, args: GetKey) -> Result<Value, Error> {
     let (user, home) = (args.user.as_deref(), args.gnupghome.as_deref());
-    let keyring = Keyring::of(cx, user, home, args.keyring.as_deref())?;
+    let keyring = Keyring::open(cx, user, home, args.keyring.as_deref())?;
     let key = named(args.keyid, args.fingerprint).unwrap_or_default();
     let found = keyring.find(cx, &key, false)?;
     Ok(found.map_or_else(|| false.into(), Value::from))
@@ -350,7 +350,7 @@ fn get_key(cx: &Exec, args: GetKey) -> Result<Value, Error> {
 
 fn get_secret_key(cx: &Exec, args: GetSecretKey) -> Result<Value, Error> {
     let (user, home) = (args.user.as_deref(), args.gnupghome.as_deref());
-    let keyring = Keyring::of(cx, user, home, args.keyring.as_deref())?;
+    let keyring = Keyring::open(cx, user, home, args.keyring.as_deref())?;
     let key = named(args.keyid, args.fingerprint).unwrap_or_default();
     let found = keyring.find(cx, &key, true)?;
     Ok(found.map_or_else(|| false.into(), Value::from))
@@ -374,7 +374,7 @@ fn source(path: Option<String>, text: Option<String>, names: [&str; 2]) -> Resul
 fn read_key(cx: &Exec, args: ReadKey) -> Result<Value, Error> {
     let names = ["`path` and `text`", "Either `path` or `text` is required."];
     let from = source(args.path, args.text, names)?;
-    let keyring = Keyring::of(cx, args.user.as_deref(), args.gnupghome.as_deref(), None)?;
+    let keyring = Keyring::open(cx, args.user.as_deref(), args.gnupghome.as_deref(), None)?;
     let mut keys = keyring.read(cx, &from)?;
     if let Some(name) = named(args.keyid, args.fingerprint) {
         keys.retain(|key| is_called(key, &name));
@@ -393,7 +393,7 @@ fn import_key(cx: &Exec, args: ImportKey) -> Result<Value, Error> {
     }
     let from = source(args.filename, args.text, names)?;
     let (user, home) = (args.user.as_deref(), args.gnupghome.as_deref());
-    let keyring = Keyring::of(cx, user, home, args.keyring.as_deref())?;
+    let keyring = Keyring::open(cx, user, home, args.keyring.as_deref())?;
     let import = keyring.import(cx, &from, &words(&args.select))?;
     Ok(Map::new()
         .with("res", import.is_done)
@@ -416,7 +416,7 @@ fn words(given: &Value) -> Vec<String> {
 fn export_key(cx: &Exec, args: ExportKey) -> Result<Value, Error> {
     let passphrase = passphrase(cx, args.secret && args.use_passphrase)?;
     let (user, home) = (args.user.as_deref(), args.gnupghome.as_deref());
-    let keyring = Keyring::of(cx, user, home, args.keyring.as_deref())?;
+    let keyring = Keyring::open(cx, user, home, args.keyring.as_deref())?;
     let keys = words(&args.keyids);
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let text = keyring.export(cx, &keys, args.secret, passphrase.as_deref())?;
@@ -449,11 +449,11 @@ const KEY_SERVER: &str = "keys.openpgp.org";
 
 fn receive_keys(cx: &Exec, args: ReceiveKeys) -> Result<Value, Error> {
     let (user, home) = (args.user.as_deref(), args.gnupghome.as_deref());
-    let keyring = Keyring::of(cx, user, home, args.keyring.as_deref())?;
+    let keyring = Keyring::open(cx, user, home, args.keyring.as_deref())?;
     let server = args.keyserver.as_deref().unwrap_or(KEY_SERVER);
     let (is_done, messages) = keyring.receive(cx, server, &words(&args.keys))?;
     let messages = Value::list(messages.into_iter().map(Value::from));
-    Ok(said(is_done, messages))
+    Ok(reply(is_done, messages))
 }
 
 fn trust_key(cx: &Exec, args: TrustKey) -> Result<Value, Error> {
@@ -469,10 +469,10 @@ fn trust_key(cx: &Exec, args: TrustKey) -> Result<Value, Error> {
         )));
     };
     let (user, home) = (args.user.as_deref(), args.gnupghome.as_deref());
-    let keyring = Keyring::of(cx, user, home, args.keyring.as_deref())?;
+    let keyring = Keyring::open(cx, user, home, args.keyring.as_deref())?;
     let name = named(args.keyid, args.fingerprint).unwrap_or_default();
     let Some(key) = keyring.find(cx, &name, false)? else {
-        return Ok(said(false, format!("Key {name} not in GPG keychain")));
+        return Ok(reply(false, format!("Key {name} not in GPG keychain")));
     };
     let print = key
         .get("fingerprint")
@@ -483,24 +483,24 @@ fn trust_key(cx: &Exec, args: TrustKey) -> Result<Value, Error> {
             .with("message", format!("Setting ownership trust to {shown}."))
             .with("fingerprint", print)
             .into(),
-        Err(error) => said(false, error.to_string()),
+        Err(error) => reply(false, error.to_string()),
     })
 }
 
 fn delete_key(cx: &Exec, args: DeleteKey) -> Result<Value, Error> {
     if args.keyid.is_some() && args.fingerprint.is_some() {
-        return Ok(said(
+        return Ok(reply(
             false,
             "Only specify one argument, fingerprint or keyid",
         ));
     }
     let Some(name) = named(args.keyid, args.fingerprint) else {
-        return Ok(said(false, "Required argument, fingerprint or keyid"));
+        return Ok(reply(false, "Required argument, fingerprint or keyid"));
     };
     let (user, home) = (args.user.as_deref(), args.gnupghome.as_deref());
-    let keyring = Keyring::of(cx, user, home, args.keyring.as_deref())?;
+    let keyring = Keyring::open(cx, user, home, args.keyring.as_deref())?;
     let Some(key) = keyring.find(cx, &name, false)? else {
-        return Ok(said(false, "Key not available in keychain."));
+        return Ok(reply(false, "Key not available in keychain."));
     };
     let print = key
         .get("fingerprint")
@@ -508,7 +508,7 @@ fn delete_key(cx: &Exec, args: DeleteKey) -> Result<Value, Error> {
     let mut message = String::new();
     if keyring.find(cx, &print, true)?.is_some() {
         if !args.delete_secret {
-            return Ok(said(
+            return Ok(reply(
                 false,
                 "Secret key exists, delete first or pass delete_secret=True.",
             ));
@@ -522,7 +522,7 @@ fn delete_key(cx: &Exec, args: DeleteKey) -> Result<Value, Error> {
                 .map(|error| error.to_string()),
         };
         if let Some(why) = why {
-            return Ok(said(
+            return Ok(reply(
                 false,
                 format!("Failed to delete secret key for {print}: {why}"),
             ));
@@ -530,8 +530,8 @@ fn delete_key(cx: &Exec, args: DeleteKey) -> Result<Value, Error> {
         message = format!("Secret key for {print} deleted\n");
     }
     Ok(match keyring.delete(cx, &print, false) {
-        Ok(()) => said(true, format!("{message}Public key for {print} deleted")),
-        Err(error) => said(
+        Ok(()) => reply(true, format!("{message}Public key for {print} deleted")),
+        Err(error) => reply(
             false,
             format!("{message}Failed to delete public key for {print}: {error}"),
         ),

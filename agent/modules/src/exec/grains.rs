@@ -431,7 +431,7 @@ impl Setting<'_> {
         if existing.as_ref() == Some(&val) && !(val.is_null() && self.destructive) {
             return Ok(answer("Grain is already set", Map::new(), true));
         }
-        if let Some(comment) = self.refusal(key, existing.as_ref(), &val) {
+        if let Some(comment) = self.rejection(key, existing.as_ref(), &val) {
             return Ok(answer(comment, Map::new(), false));
         }
         let (mut key, mut new) = (key, val);
@@ -459,7 +459,7 @@ impl Setting<'_> {
         })
     }
 
-    fn refusal(&self, key: &str, existing: Option<&Value>, val: &Value) -> Option<String> {
+    fn rejection(&self, key: &str, existing: Option<&Value>, val: &Value) -> Option<String> {
         let complex = |value: &Value| matches!(value, Value::Map(_) | Value::List(_));
         let existing = existing.filter(|existing| !existing.is_null() && !self.force)?;
         if complex(existing) {

@@ -115,14 +115,14 @@ pub(crate) static GROUP: Inverse = Inverse {
 
 /// Returns the properties of a group that are compared and restored; false if it does not exist.
 pub(crate) fn present(name: &str) -> Value {
-    user::compared(known(name, None), &["gid", "members"])
+    user::compared(find(name, None), &["gid", "members"])
 }
 
 /// Removes a group, or creates it again.
 fn restore(cx: &Exec, name: &str, was: &Value) -> Result<(), Error> {
     let Some(was) = was.as_map() else {
         // The removal of a user has removed the group of its name.
-        return match known(name, None) {
+        return match find(name, None) {
             Some(_) => succeed(cx, "group.delete", name, Map::new()),
             None => Ok(()),
         };
@@ -139,17 +139,17 @@ fn restore(cx: &Exec, name: &str, was: &Value) -> Result<(), Error> {
 }
 
 /// Returns information about a group, as `group.info` does; `None` if there is no such group.
-pub(crate) fn known(name: &str, root: Option<&str>) -> Option<Map> {
+pub(crate) fn find(name: &str, root: Option<&str>) -> Option<Map> {
     let group = match root {
         None => accounts::group(name),
         Some(root) => accounts::groups_below(Path::new(root))
             .into_iter()
             .find(|group| group.name == name),
     };
-    group.as_ref().map(of)
+    group.as_ref().map(info_map)
 }
 
-fn of(group: &Group) -> Map {
+fn info_map(group: &Group) -> Map {
     Map::new()
         .with("name", group.name.as_str())
         .with("passwd", group.passwd.as_str())
@@ -158,7 +158,7 @@ fn of(group: &Group) -> Map {
 }
 
 fn info(_cx: &Exec, args: Info) -> Result<Value, Error> {
-    let known = known(&args.name, args.root.as_deref());
+    let known = find(&args.name, args.root.as_deref());
     Ok(known.unwrap_or_default().into())
 }
 
@@ -167,7 +167,9 @@ fn getent(_cx: &Exec, args: Getent) -> Result<Value, Error> {
         None => accounts::groups(),
         Some(root) => accounts::groups_below(Path::new(&root)),
     };
-    Ok(Value::list(groups.iter().map(|group| of(group).into())))
+    Ok(Value::list(
+        groups.iter().map(|group| info_map(group).into()),
+    ))
 }
 
 fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
@@ -240,8 +242,8 @@ pub(crate) fn set_gid(
     root: Option<&str>,
     non_unique: bool,
 ) -> Result<bool, Error> {
-    let is_so = || known(name, root).is_some_and(|group| group.get("gid") == Some(gid));
-    if is_so() || known(name, root).is_none() {
+    let is_so = || find(name, root).is_some_and(|group| group.get("gid") == Some(gid));
+    if is_so() || find(name, root).is_none() {
         return Ok(is_so());
     }
     let number = gid.to_text();

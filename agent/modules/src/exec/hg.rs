@@ -138,7 +138,7 @@ impl Hg<'_> {
         let options = options.iter().map(String::as_str);
         let words = words.iter().copied().chain(options);
         let words: Vec<&str> = words.chain(names.iter().copied()).collect();
-        tool::said(self.run(&words, cwd)?)
+        tool::stdout(self.run(&words, cwd)?)
             .map_err(|why| Error::refused(format!("Hg command failed: {why}")))
     }
 
@@ -150,7 +150,7 @@ impl Hg<'_> {
         let long = (!short).then_some("--debug");
         let words: Vec<&str> = ["id", "-i"].into_iter().chain(long).collect();
         let output = self.run(&[&words[..], &["-r", rev]].concat(), Some(cwd))?;
-        Ok(tool::said(output).unwrap_or_default())
+        Ok(tool::stdout(output).unwrap_or_default())
     }
 
     /// Fetches changes from another repository.
@@ -220,7 +220,7 @@ const KINDS: [(&str, &str); 8] = [
     (" ", "origin of the previous file"),
 ];
 
-fn of(cx: &Exec, user: Option<String>, identity: Option<String>, opts: Option<String>) -> Hg<'_> {
+fn hg(cx: &Exec, user: Option<String>, identity: Option<String>, opts: Option<String>) -> Hg<'_> {
     Hg {
         cx,
         user,
@@ -230,12 +230,12 @@ fn of(cx: &Exec, user: Option<String>, identity: Option<String>, opts: Option<St
 }
 
 fn revision(cx: &Exec, args: Revision) -> Result<Value, Error> {
-    let hg = of(cx, args.user, None, None);
+    let hg = hg(cx, args.user, None, None);
     Ok(hg.revision(&args.cwd, &args.rev, args.short)?.into())
 }
 
 fn describe(cx: &Exec, args: Describe) -> Result<Value, Error> {
-    let hg = of(cx, args.user, None, None);
+    let hg = hg(cx, args.user, None, None);
     let template = "{latesttag}-{latesttagdistance}-{node|short}";
     let words = ["log", "-r", &args.rev, "--template", template];
     let said = hg.run(&words, Some(&args.cwd))?.stdout;
@@ -250,27 +250,27 @@ fn archive(cx: &Exec, args: Archive) -> Result<Value, Error> {
     let mut words = vec!["archive", args.output.as_str(), "--rev", &args.rev];
     words.extend(args.fmt.iter().flat_map(|fmt| ["--type", fmt]));
     words.extend(args.prefix.iter().flat_map(|prefix| ["--prefix", prefix]));
-    let hg = of(cx, args.user, None, None);
+    let hg = hg(cx, args.user, None, None);
     Ok(hg.run(&words, Some(&args.cwd))?.stdout.into())
 }
 
 fn pull(cx: &Exec, args: Pull) -> Result<Value, Error> {
-    let hg = of(cx, args.user, args.identity, args.opts);
+    let hg = hg(cx, args.user, args.identity, args.opts);
     Ok(hg.pull(&args.cwd, args.repository.as_deref())?.into())
 }
 
 fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
-    let hg = of(cx, args.user, None, None);
+    let hg = hg(cx, args.user, None, None);
     Ok(hg.update(&args.cwd, &args.rev, args.force)?.into())
 }
 
 fn clone(cx: &Exec, args: Clone_) -> Result<Value, Error> {
-    let hg = of(cx, args.user, args.identity, args.opts);
+    let hg = hg(cx, args.user, args.identity, args.opts);
     Ok(hg.clone_to(&args.cwd, &args.repository)?.into())
 }
 
 fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
-    let hg = of(cx, args.user, None, args.opts);
+    let hg = hg(cx, args.user, None, args.opts);
     if args.cwd.as_list().is_none() {
         return hg.status(&args.cwd.to_text());
     }

@@ -182,7 +182,7 @@ impl Table {
     ///
     /// # Errors
     /// When the program is missing.
-    pub(crate) fn of(cx: &Exec, user: &str) -> Result<Self, Error> {
+    pub(crate) fn read(cx: &Exec, user: &str) -> Result<Self, Error> {
         let text = match user {
             "system" => system()?,
             user => raw(cx, user)?,
@@ -241,7 +241,7 @@ pub(crate) fn set(cx: &Exec, user: &str, job: Job) -> Result<String, Error> {
         Ok(job) => job,
         Err(why) => return Ok(why),
     };
-    let mut table = Table::of(cx, user)?;
+    let mut table = Table::read(cx, user)?;
     let like = |one: Likeness| table.jobs.iter().any(|there| job.likeness(there) == one);
     if like(Likeness::Same) {
         return Ok("present".to_owned());
@@ -268,7 +268,7 @@ pub(crate) fn unset(cx: &Exec, user: &str, job: Job) -> Result<String, Error> {
         Ok(job) => job,
         Err(why) => return Ok(why),
     };
-    let mut table = Table::of(cx, user)?;
+    let mut table = Table::read(cx, user)?;
     let Some(at) = table.jobs.iter().position(|there| *there == job) else {
         return Ok("absent".to_owned());
     };
@@ -299,7 +299,7 @@ fn raw_incron(cx: &Exec, args: RawIncron) -> Result<Value, Error> {
 }
 
 fn listed(cx: &Exec, user: &str) -> Result<Value, Error> {
-    let table = Table::of(cx, user)?;
+    let table = Table::read(cx, user)?;
     let job = |job: &Job| {
         Map::new()
             .with("path", job.path.as_str())

@@ -169,7 +169,7 @@ fn run(cx: &Exec, command: &[&str], rest: &[String]) -> Result<Output, Error> {
 }
 
 /// Returns the output of the program; it is not empty if the program fails.
-fn said(done: Output) -> String {
+fn output_text(done: Output) -> String {
     let said = [done.stdout.as_str(), done.stderr.as_str()];
     let said = said.into_iter().filter(|text| !text.is_empty());
     let said: Vec<&str> = said.collect();
@@ -181,7 +181,7 @@ fn said(done: Output) -> String {
 
 /// Returns True, or the output of the program if there is any.
 fn true_or(done: Output) -> Value {
-    let said = said(done);
+    let said = output_text(done);
     match said.is_empty() {
         true => true.into(),
         false => said.into(),
@@ -189,7 +189,7 @@ fn true_or(done: Output) -> Value {
 }
 
 /// Returns information about a set; `None` if it does not exist.
-fn known(cx: &Exec, name: &str) -> Result<Option<Map>, Error> {
+fn find_set(cx: &Exec, name: &str) -> Result<Option<Map>, Error> {
     let done = run(cx, &["list", "-t"], &[name.to_owned()])?;
     let pair = |line: &str| {
         let (key, value) = line.split_once(':')?;
@@ -212,7 +212,7 @@ fn text(known: &Map, key: &str) -> String {
 /// # Errors
 /// When the program is missing.
 pub(crate) fn exists(cx: &Exec, name: &str) -> Result<bool, Error> {
-    Ok(known(cx, name)?.is_some())
+    Ok(find_set(cx, name)?.is_some())
 }
 
 /// Creates a set. Returns an error message if that fails.
@@ -257,7 +257,7 @@ pub(crate) fn make(
             (_, Some(value)) => words.extend([option.to_owned(), python::str(value)]),
         }
     }
-    let said = said(run(cx, &["create"], &words)?);
+    let said = output_text(run(cx, &["create"], &words)?);
     Ok(Some(said).filter(|said| !said.is_empty()))
 }
 
@@ -267,7 +267,7 @@ pub(crate) fn make(
 /// # Errors
 /// When the program is missing.
 pub(crate) fn run_on(cx: &Exec, command: &str, name: &str) -> Result<String, Error> {
-    Ok(said(run(cx, &[command], &[name.to_owned()])?))
+    Ok(output_text(run(cx, &[command], &[name.to_owned()])?))
 }
 
 /// Returns the options of an entry: each with its value, which is empty for a flag.
@@ -319,7 +319,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn of(text: &str, kind: &str) -> Result<Self, Error> {
+    fn parse(text: &str, kind: &str) -> Result<Self, Error> {
         let mut words = shlex::split(text)?.into_iter();
         let entry = words.next().unwrap_or_default();
         let kinds = kind.split_once(':').map_or("", |(_, kinds)| kinds);
@@ -363,14 +363,14 @@ fn covers(member: &Part, entry: &Part) -> bool {
 /// # Errors
 /// When the program is missing, or an entry is invalid.
 pub(crate) fn has(cx: &Exec, name: &str, wanted: &[String]) -> Result<Result<bool, String>, Error> {
-    let Some(known) = known(cx, name)? else {
+    let Some(known) = find_set(cx, name)? else {
         return Ok(Err(format!("Error: Set {name} does not exist")));
     };
     let kind = text(&known, "Type");
     let done = run(cx, &["list"], &[name.to_owned()])?;
     let members = done.stdout.split_once("Members:\n");
     let members = members.map_or("", |(_, members)| members);
-    let entry = |text: &str| Entry::of(text, &kind);
+    let entry = |text: &str| Entry::parse(text, &kind);
     let members: Vec<Entry> = members.lines().map(entry).collect::<Result<_, _>>()?;
     for wanted in wanted {
         let wanted = entry(wanted)?;
@@ -386,7 +386,7 @@ pub(crate) fn has(cx: &Exec, name: &str, wanted: &[String]) -> Result<Result<boo
 /// # Errors
 /// When the program is missing, or the entry is invalid.
 pub(crate) fn put(cx: &Exec, name: &str, entry: &str, given: &Map) -> Result<String, Error> {
-    let Some(known) = known(cx, name)? else {
+    let Some(known) = find_set(cx, name)? else {
         return Ok(format!("Error: Set {name} does not exist"));
     };
     let (header, words) = (text(&known, "Header"), shlex::split(entry)?);
@@ -422,7 +422,7 @@ pub(crate) fn take(cx: &Exec, name: &str, entry: &str) -> Result<String, Error> 
 }
 
 fn done(done: Output) -> Result<String, Error> {
-    let said = said(done);
+    let said = output_text(done);
     Ok(match said.is_empty() {
         true => "Success".to_owned(),
         false => format!("Error: {said}"),
@@ -563,5 +563,5 @@ fn flush(cx: &Exec, args: Flush) -> Result<Value, Error> {
         .filter(|name| !name.is_empty())
         .into_iter()
         .collect();
-    Ok(said(run(cx, &["flush"], &name)?).is_empty().into())
+    Ok(output_text(run(cx, &["flush"], &name)?).is_empty().into())
 }

@@ -244,7 +244,7 @@ fn removed(cx: &Exec, provider: &dyn Provider, release: &str) -> Result<Value, E
     Ok(target.into())
 }
 
-fn told(removed: Vec<Value>) -> Value {
+fn removed_map(removed: Vec<Value>) -> Value {
     Map::new().with("removed", removed).into()
 }
 
@@ -256,7 +256,7 @@ fn remove(cx: &Exec, args: Remove) -> Result<Value, Error> {
     if release == running(cx, provider) {
         return Err("Active kernel cannot be removed".into());
     }
-    Ok(told(vec![removed(cx, provider, &release)?]))
+    Ok(removed_map(vec![removed(cx, provider, &release)?]))
 }
 
 fn cleanup(cx: &Exec, args: Cleanup) -> Result<Value, Error> {
@@ -268,7 +268,7 @@ fn cleanup(cx: &Exec, args: Cleanup) -> Result<Value, Error> {
     let running = running(cx, provider);
     kernels.retain(|kernel| *kernel != running);
     let removed = kernels.iter().map(|kernel| removed(cx, provider, kernel));
-    Ok(told(removed.collect::<Result<_, _>>()?))
+    Ok(removed_map(removed.collect::<Result<_, _>>()?))
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(locale: &'a str) -> Self {
+    fn parse(locale: &'a str) -> Self {
         let cut = |text: &'a str, sign: char| text.split_once(sign).unwrap_or((text, ""));
         let (rest, charmap) = cut(locale, ' ');
         let (rest, modifier) = cut(rest, '@');
@@ -82,7 +82,7 @@ impl<'a> Parts<'a> {
 
 /// Returns the name in the spelling of `locale -a`.
 fn normalized(locale: &str) -> String {
-    let parts = Parts::of(locale);
+    let parts = Parts::parse(locale);
     let territory = parts.territory.to_uppercase();
     let codeset = parts.codeset.to_lowercase().replace('-', "");
     Parts {
@@ -304,7 +304,7 @@ fn gen_locale(cx: &Exec, args: GenLocale) -> Result<Value, Error> {
         check(&args.locale)?;
     }
     let is_ubuntu = cx.grain("os") == "Ubuntu";
-    let mut parts = Parts::of(&args.locale);
+    let mut parts = Parts::parse(&args.locale);
     if parts.charmap.is_empty() && !is_ubuntu {
         parts.charmap = parts.codeset;
     }
@@ -355,7 +355,7 @@ mod tests {
         assert_eq!(normalized("ca_ES.UTF-8@valencia"), "ca_ES.utf8@valencia");
         assert_eq!(normalized("C"), "C");
         assert_eq!(
-            Parts::of("de_DE@euro ISO-8859-15").joined(),
+            Parts::parse("de_DE@euro ISO-8859-15").joined(),
             "de_DE@euro ISO-8859-15"
         );
     }

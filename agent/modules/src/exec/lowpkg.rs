@@ -92,7 +92,7 @@ state::exec_module! {
 
 /// Returns the database of this machine, also if its package manager is not installed.
 fn database(cx: &Exec, function: &str) -> Result<&'static dyn Database, Error> {
-    let database = providers::known(cx).and_then(|provider| provider.database());
+    let database = providers::expected(cx).and_then(|provider| provider.database());
     database.ok_or_else(|| Error::not_available(format!("lowpkg.{function}")))
 }
 

@@ -256,7 +256,7 @@ fn process(words: &[&str], names: &[&str]) -> Result<Process, Error> {
 
 /// Runs a display program for one object or for all. Returns a row for each, with its first column
 /// as the key.
-fn shown(
+fn display_rows(
     cx: &Exec,
     program: &str,
     name: &str,
@@ -292,7 +292,7 @@ fn shown(
 /// # Errors
 /// When the program is missing.
 pub(crate) fn physical(cx: &Exec, name: &str, quiet: bool) -> Result<Map, Error> {
-    shown(cx, "pvdisplay", name, quiet, &PV)
+    display_rows(cx, "pvdisplay", name, quiet, &PV)
 }
 
 /// Returns information about volume groups.
@@ -300,7 +300,7 @@ pub(crate) fn physical(cx: &Exec, name: &str, quiet: bool) -> Result<Map, Error>
 /// # Errors
 /// When the program is missing.
 pub(crate) fn groups(cx: &Exec, name: &str, quiet: bool) -> Result<Map, Error> {
-    shown(cx, "vgdisplay", name, quiet, &VG)
+    display_rows(cx, "vgdisplay", name, quiet, &VG)
 }
 
 /// Returns information about logical volumes.
@@ -308,7 +308,7 @@ pub(crate) fn groups(cx: &Exec, name: &str, quiet: bool) -> Result<Map, Error> {
 /// # Errors
 /// When the program is missing.
 pub(crate) fn logical(cx: &Exec, name: &str, quiet: bool) -> Result<Map, Error> {
-    shown(cx, "lvdisplay", name, quiet, &LV)
+    display_rows(cx, "lvdisplay", name, quiet, &LV)
 }
 
 /// Returns the devices from a list, or from a text with commas between them.
@@ -343,7 +343,7 @@ fn strs(words: &[String]) -> Vec<&str> {
 }
 
 /// Returns the message for success, or the error message of the program.
-fn told(done: &Output, well: String) -> String {
+fn message(done: &Output, well: String) -> String {
     match done.success() {
         true => well,
         false => done.stderr.trim().to_owned(),
@@ -491,7 +491,7 @@ fn vgcreate(cx: &Exec, args: Vgcreate) -> Result<Value, Error> {
     let mut names = vec![name];
     names.extend(strs(&all));
     let done = run(cx, &words, &names)?;
-    let out = told(
+    let out = message(
         &done,
         format!("Volume group \"{name}\" successfully created"),
     );
@@ -509,7 +509,7 @@ fn vgextend(cx: &Exec, args: Vgextend) -> Result<Value, Error> {
     let mut names = vec![name];
     names.extend(strs(&all));
     let done = run(cx, &["vgextend", quietly(args.force)], &names)?;
-    let out = told(
+    let out = message(
         &done,
         format!("Volume group \"{name}\" successfully extended"),
     );
@@ -545,7 +545,7 @@ fn lvcreate(cx: &Exec, args: Lvcreate) -> Result<Value, Error> {
     let mut names = vec![origin.as_deref().unwrap_or(vg)];
     names.extend(args.pv.as_deref().filter(|pv| !pv.is_empty()));
     let done = run(cx, &words, &names)?;
-    let out = told(&done, format!("Logical volume \"{lv}\" created."));
+    let out = message(&done, format!("Logical volume \"{lv}\" created."));
     let volume = logical(cx, &format!("/dev/{vg}/{lv}"), false)?;
     Ok(volume.with("Output from lvcreate", out).into())
 }
@@ -553,7 +553,7 @@ fn lvcreate(cx: &Exec, args: Lvcreate) -> Result<Value, Error> {
 fn vgremove(cx: &Exec, args: Vgremove) -> Result<Value, Error> {
     let name = args.vgname.as_str();
     let done = run(cx, &["vgremove", quietly(args.force)], &[name])?;
-    Ok(told(
+    Ok(message(
         &done,
         format!("Volume group \"{name}\" successfully removed"),
     )
@@ -563,7 +563,7 @@ fn vgremove(cx: &Exec, args: Vgremove) -> Result<Value, Error> {
 fn lvremove(cx: &Exec, args: Lvremove) -> Result<Value, Error> {
     let volume = format!("{}/{}", args.vgname, args.lvname);
     let done = run(cx, &["lvremove", quietly(args.force)], &[&volume])?;
-    Ok(told(
+    Ok(message(
         &done,
         format!("Logical volume \"{}\" successfully removed", args.lvname),
     )
@@ -605,7 +605,7 @@ fn resized(
             "resized"
         }
     });
-    let out = told(
+    let out = message(
         &done,
         format!("Logical volume \"{path}\" successfully {verb}."),
     );

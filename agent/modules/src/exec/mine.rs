@@ -87,11 +87,11 @@ impl Definition {
                 }
             }
         }
-        Self::of(alias, args, kwargs)
+        Self::new(alias, args, kwargs)
     }
 
     /// Separates the arguments of the mine from the named arguments of the function.
-    fn of(alias: &str, args: Vec<Value>, mut kwargs: Map) -> Self {
+    fn new(alias: &str, args: Vec<Value>, mut kwargs: Map) -> Self {
         // The metadata of the job (`__pub_…`) is not meant for the function that produces the data.
         kwargs.retain(|key, _| !key.as_str().is_some_and(|key| key.starts_with("__pub_")));
         let function = kwargs.remove("mine_function");
@@ -211,7 +211,7 @@ fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
 }
 
 fn send(cx: &Exec, args: Send) -> Result<Value, Error> {
-    let definition = Definition::of(&args.name, args.rest, args.kwargs);
+    let definition = Definition::new(&args.name, args.rest, args.kwargs);
     let allowed = definition.allowed.clone();
     let Some(data) = definition.call(cx, "mine.send") else {
         return Ok(false.into());

@@ -73,7 +73,7 @@ fn run(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
 ///
 /// # Errors
 /// When the program is missing.
-pub(crate) fn told(cx: &Exec, verb: &str, name: &str) -> Result<bool, Error> {
+pub(crate) fn send_command(cx: &Exec, verb: &str, name: &str) -> Result<bool, Error> {
     tool::is_name("service", name)?;
     Ok(run(cx, &[verb, name])?.success())
 }
@@ -107,23 +107,23 @@ pub(crate) fn summed(cx: &Exec, service: &str) -> Result<Map, Error> {
 }
 
 fn start(cx: &Exec, args: Start) -> Result<Value, Error> {
-    Ok(told(cx, "start", &args.name)?.into())
+    Ok(send_command(cx, "start", &args.name)?.into())
 }
 
 fn stop(cx: &Exec, args: Stop) -> Result<Value, Error> {
-    Ok(told(cx, "stop", &args.name)?.into())
+    Ok(send_command(cx, "stop", &args.name)?.into())
 }
 
 fn restart(cx: &Exec, args: Restart) -> Result<Value, Error> {
-    Ok(told(cx, "restart", &args.name)?.into())
+    Ok(send_command(cx, "restart", &args.name)?.into())
 }
 
 fn monitor(cx: &Exec, args: Monitor) -> Result<Value, Error> {
-    Ok(told(cx, "monitor", &args.name)?.into())
+    Ok(send_command(cx, "monitor", &args.name)?.into())
 }
 
 fn unmonitor(cx: &Exec, args: Unmonitor) -> Result<Value, Error> {
-    Ok(told(cx, "unmonitor", &args.name)?.into())
+    Ok(send_command(cx, "unmonitor", &args.name)?.into())
 }
 
 fn summary(cx: &Exec, args: Summary) -> Result<Value, Error> {

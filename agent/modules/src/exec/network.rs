@@ -204,7 +204,7 @@ fn inet6(address: &Address) -> Map {
         .with("scope", address.scope)
 }
 
-fn shown(interface: &Interface) -> Map {
+fn interface_map(interface: &Interface) -> Map {
     let mut shown = Map::new().with("up", interface.up);
     if let Some(parent) = &interface.parent {
         shown.insert("parent", parent.as_str());
@@ -236,7 +236,7 @@ fn interfaces(_cx: &Exec, _args: Interfaces) -> Result<Value, Error> {
     let all = interfaces::all();
     Ok(all
         .iter()
-        .map(|one| (one.name.as_str(), shown(one)))
+        .map(|one| (one.name.as_str(), interface_map(one)))
         .collect())
 }
 
@@ -258,7 +258,9 @@ fn named(name: &str) -> Result<Interface, Value> {
 
 fn interface(_cx: &Exec, args: IfaceInfo) -> Result<Value, Error> {
     Ok(match named(&args.iface) {
-        Ok(found) => shown(&found).remove("inet").unwrap_or_else(|| "".into()),
+        Ok(found) => interface_map(&found)
+            .remove("inet")
+            .unwrap_or_else(|| "".into()),
         Err(sentence) => sentence,
     })
 }

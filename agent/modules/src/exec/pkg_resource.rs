@@ -162,7 +162,7 @@ fn parsed(cx: &Exec, args: &ParseTargets) -> Result<Option<(Value, &'static str)
         return Ok((!files.is_empty()).then(|| (files.into(), "file")));
     }
     let (provider, name) = (providers::provider(cx)?, args.name.as_deref());
-    let wanted = targets::of(cx, provider, name, &args.pkgs, args.normalize)?;
+    let wanted = targets::parse(cx, provider, name, &args.pkgs, args.normalize)?;
     if wanted.is_empty() && !has_pkgs {
         log::error("No package sources provided");
     }

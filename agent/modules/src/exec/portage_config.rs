@@ -199,7 +199,7 @@ impl<'a> Conf<'a> {
     ///
     /// # Errors
     /// When there is no such kind.
-    pub(crate) fn of(cx: &'a Exec, name: &'a str) -> Result<Self, Error> {
+    pub(crate) fn new(cx: &'a Exec, name: &'a str) -> Result<Self, Error> {
         match CONFS.contains(&name) {
             true => Ok(Self { cx, name }),
             false => Err(Error::refused(format!(
@@ -387,31 +387,31 @@ fn enforce_nice_config(cx: &Exec, _: EnforceNiceConfig) -> Result<Value, Error> 
 }
 
 fn get_flags_from_package_conf(cx: &Exec, args: GetFlagsFromPackageConf) -> Result<Value, Error> {
-    Ok(Conf::of(cx, &args.conf)?.flags(&args.atom)?.into())
+    Ok(Conf::new(cx, &args.conf)?.flags(&args.atom)?.into())
 }
 
 fn has_flag(cx: &Exec, args: HasFlag) -> Result<Value, Error> {
-    let flags = Conf::of(cx, &args.conf)?.flags(&args.atom)?;
+    let flags = Conf::new(cx, &args.conf)?.flags(&args.atom)?;
     Ok(flags.contains(&args.flag).into())
 }
 
 fn get_missing_flags(cx: &Exec, args: GetMissingFlags) -> Result<Value, Error> {
-    Ok(Conf::of(cx, &args.conf)?
+    Ok(Conf::new(cx, &args.conf)?
         .missing(&args.atom, &args.flags)?
         .into())
 }
 
 fn has_use(cx: &Exec, args: HasUse) -> Result<Value, Error> {
-    let flags = Conf::of(cx, "use")?.flags(&args.atom)?;
+    let flags = Conf::new(cx, "use")?.flags(&args.atom)?;
     Ok(flags.contains(&args.r#use).into())
 }
 
 fn is_present(cx: &Exec, args: IsPresent) -> Result<Value, Error> {
-    Ok(Conf::of(cx, &args.conf)?.names(&args.atom)?.into())
+    Ok(Conf::new(cx, &args.conf)?.names(&args.atom)?.into())
 }
 
 fn append_to_package_conf(cx: &Exec, args: AppendToPackageConf) -> Result<Value, Error> {
-    let conf = Conf::of(cx, &args.conf)?;
+    let conf = Conf::new(cx, &args.conf)?;
     match words(&args.string) {
         Some((atom, flags)) => conf.append(atom, &flags, args.overwrite)?,
         None => conf.append(&args.atom, &args.flags, args.overwrite)?,

@@ -102,7 +102,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn of(pid: u32) -> Option<Self> {
+    pub(super) fn find(pid: u32) -> Option<Self> {
         use std::os::unix::fs::MetadataExt;
         let folder = format!("/proc/{pid}");
         let owner = std::fs::metadata(&folder).ok()?.uid();
@@ -127,7 +127,7 @@ impl Running {
     }
 
     /// Returns the command line as ps shows it: a kernel process in brackets.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn command_line(&self) -> String {
         if self.words.is_empty() {
             format!("[{}]", self.name)
         } else {
@@ -166,7 +166,7 @@ pub(super) fn pids() -> Vec<u32> {
 
 /// Returns all processes.
 pub(super) fn all() -> Vec<Running> {
-    pids().into_iter().filter_map(Running::of).collect()
+    pids().into_iter().filter_map(Running::find).collect()
 }
 
 fn get_pid_list(_cx: &Exec, _args: GetPidList) -> Result<Value, Error> {
@@ -249,7 +249,7 @@ fn pgrep(_cx: &Exec, args: Pgrep) -> Result<Value, Error> {
     })
 }
 
-fn said(cx: &Exec, words: &[&str]) -> Result<String, Error> {
+fn output(cx: &Exec, words: &[&str]) -> Result<String, Error> {
     let program = words.first().copied().unwrap_or_default();
     if which(program).is_none() {
         return Err(format!("The '{program}' binary was not found in $PATH.").into());
@@ -263,7 +263,7 @@ fn said(cx: &Exec, words: &[&str]) -> Result<String, Error> {
 fn psaux(cx: &Exec, args: Psaux) -> Result<Value, Error> {
     let pattern = Regex::new(&args.name, Flags::default())?;
     let mut found = Vec::new();
-    for line in said(cx, &["ps", "aux"])?.lines() {
+    for line in output(cx, &["ps", "aux"])?.lines() {
         if pattern.is_match(line)? && !line.contains("ps.psaux ") {
             found.push(Value::from(line));
         }
@@ -278,7 +278,7 @@ fn psaux(cx: &Exec, args: Psaux) -> Result<Value, Error> {
 
 /// Returns the lines of a program's output that contain a text.
 fn lines_with(cx: &Exec, words: &[&str], name: String) -> Result<Value, Error> {
-    let out = said(cx, words)?;
+    let out = output(cx, words)?;
     let found = Value::list(
         out.lines()
             .filter(|line| line.contains(&name))
@@ -421,8 +421,11 @@ mod tests {
 
     #[test]
     fn processes_are_found() {
-        let own = Running::of(std::process::id()).unwrap();
-        assert!(own.shown().contains(python::path::basename(&own.name)));
+        let own = Running::find(std::process::id()).unwrap();
+        assert!(
+            own.command_line()
+                .contains(python::path::basename(&own.name))
+        );
         assert!(own.has(&own.name, Some(&own.user), false));
         assert!(!own.has(&own.name, Some("no such user"), false));
         assert!(pids().contains(&own.pid));

@@ -75,10 +75,10 @@ fn fields(stat: &str) -> Option<Vec<String>> {
 }
 
 impl Known {
-    fn of(pid: u32) -> Option<Self> {
+    fn find(pid: u32) -> Option<Self> {
         let stat = machine::procfs::text_or_none(format!("/proc/{pid}/stat"))?;
         Some(Self {
-            running: Running::of(pid)?,
+            running: Running::find(pid)?,
             stat: fields(&stat)?,
         })
     }
@@ -371,7 +371,7 @@ fn proc_info(_cx: &Exec, args: ProcInfo) -> Result<Value, Error> {
         }
     }
     let pid = args.pid;
-    let known = u32::try_from(pid).ok().and_then(Known::of);
+    let known = u32::try_from(pid).ok().and_then(Known::find);
     let known =
         known.ok_or_else(|| Error::refused(format!("process PID not found (pid={pid})")))?;
     let is_wanted = |name: &str| {
@@ -384,7 +384,7 @@ fn proc_info(_cx: &Exec, args: ProcInfo) -> Result<Value, Error> {
 }
 
 fn all() -> impl Iterator<Item = Known> {
-    ps::pids().into_iter().filter_map(Known::of)
+    ps::pids().into_iter().filter_map(Known::find)
 }
 
 fn status(_cx: &Exec, args: Status) -> Result<Value, Error> {

@@ -147,7 +147,11 @@ impl<'a> Versioned<'a> {
     ///
     /// # Errors
     /// When the pillar cannot be read.
-    pub(crate) fn of(cx: &'a Exec, kind: Kind, runas: Option<String>) -> Result<Self, Error> {
+    pub(crate) fn from_config(
+        cx: &'a Exec,
+        kind: Kind,
+        runas: Option<String>,
+    ) -> Result<Self, Error> {
         let name = kind.name;
         let root = config::found(cx, &format!("{name}.root"))?.to_text();
         let path = match (root.is_empty(), runas.as_deref()) {
@@ -198,7 +202,7 @@ impl<'a> Versioned<'a> {
     }
 
     /// Like [`Self::run`], but returns only standard output, and `None` if the program fails.
-    fn told(&self, words: &[&str]) -> Result<Option<String>, Error> {
+    fn stdout(&self, words: &[&str]) -> Result<Option<String>, Error> {
         let output = self.run(words, Map::new())?;
         Ok(output.filter(Output::success).map(|output| output.stdout))
     }
@@ -272,14 +276,14 @@ impl<'a> Versioned<'a> {
     }
 
     pub(crate) fn versions(&self) -> Result<Vec<String>, Error> {
-        let told = self.told(&["versions", "--bare"])?.unwrap_or_default();
+        let told = self.stdout(&["versions", "--bare"])?.unwrap_or_default();
         Ok(told.lines().map(str::to_owned).collect())
     }
 
     /// Returns the default version.
     pub(crate) fn default_version(&self) -> Result<String, Error> {
         Ok(self
-            .told(&["global"])?
+            .stdout(&["global"])?
             .unwrap_or_default()
             .trim()
             .to_owned())
@@ -299,7 +303,7 @@ impl<'a> Versioned<'a> {
     }
 
     pub(crate) fn list(&self) -> Result<Value, Error> {
-        let told = self.told(&["install", "--list"])?.unwrap_or_default();
+        let told = self.stdout(&["install", "--list"])?.unwrap_or_default();
         let lines = told.lines().filter(|line| *line != "Available versions:");
         Ok(Value::list(lines.map(|line| line.trim().into())))
     }
@@ -347,50 +351,56 @@ impl<'a> Versioned<'a> {
     }
 }
 
-fn of(cx: &Exec, runas: Option<String>) -> Result<Versioned<'_>, Error> {
-    Versioned::of(cx, PYENV, runas)
+fn pyenv(cx: &Exec, runas: Option<String>) -> Result<Versioned<'_>, Error> {
+    Versioned::from_config(cx, PYENV, runas)
 }
 
 fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
-    of(cx, args.runas)?.at(args.path).install().map(Value::from)
+    pyenv(cx, args.runas)?
+        .at(args.path)
+        .install()
+        .map(Value::from)
 }
 
 fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
-    of(cx, args.runas)?.at(args.path).update().map(Value::from)
+    pyenv(cx, args.runas)?
+        .at(args.path)
+        .update()
+        .map(Value::from)
 }
 
 fn is_installed(cx: &Exec, args: IsInstalled) -> Result<Value, Error> {
-    Ok(of(cx, args.runas)?.is_installed().into())
+    Ok(pyenv(cx, args.runas)?.is_installed().into())
 }
 
 fn install_python(cx: &Exec, args: InstallPython) -> Result<Value, Error> {
-    of(cx, args.runas)?.install_version(&args.python)
+    pyenv(cx, args.runas)?.install_version(&args.python)
 }
 
 fn uninstall_python(cx: &Exec, args: UninstallPython) -> Result<Value, Error> {
-    of(cx, args.runas)?.uninstall_version(&args.python)
+    pyenv(cx, args.runas)?.uninstall_version(&args.python)
 }
 
 fn versions(cx: &Exec, args: Versions) -> Result<Value, Error> {
-    of(cx, args.runas)?.versions().map(Value::from)
+    pyenv(cx, args.runas)?.versions().map(Value::from)
 }
 
 fn default(cx: &Exec, args: Default_) -> Result<Value, Error> {
-    of(cx, args.runas)?.default_or(args.python)
+    pyenv(cx, args.runas)?.default_or(args.python)
 }
 
 fn list(cx: &Exec, args: List) -> Result<Value, Error> {
-    of(cx, args.runas)?.list()
+    pyenv(cx, args.runas)?.list()
 }
 
 fn rehash(cx: &Exec, args: Rehash) -> Result<Value, Error> {
-    of(cx, args.runas)?.rehash()
+    pyenv(cx, args.runas)?.rehash()
 }
 
 fn r#do(cx: &Exec, args: Do) -> Result<Value, Error> {
-    of(cx, args.runas)?.run_with(None, &args.cmdline.unwrap_or_default(), Map::new())
+    pyenv(cx, args.runas)?.run_with(None, &args.cmdline.unwrap_or_default(), Map::new())
 }
 
 fn do_with_python(cx: &Exec, args: DoWithPython) -> Result<Value, Error> {
-    of(cx, args.runas)?.run_with(Some(&args.python), &args.cmdline, Map::new())
+    pyenv(cx, args.runas)?.run_with(Some(&args.python), &args.cmdline, Map::new())
 }

@@ -95,50 +95,56 @@ state::exec_module! {
     });
 }
 
-fn of(cx: &Exec, runas: Option<String>) -> Result<Versioned<'_>, Error> {
-    Versioned::of(cx, RBENV, runas)
+fn rbenv(cx: &Exec, runas: Option<String>) -> Result<Versioned<'_>, Error> {
+    Versioned::from_config(cx, RBENV, runas)
 }
 
 fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
-    of(cx, args.runas)?.at(args.path).install().map(Value::from)
+    rbenv(cx, args.runas)?
+        .at(args.path)
+        .install()
+        .map(Value::from)
 }
 
 fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
-    of(cx, args.runas)?.at(args.path).update().map(Value::from)
+    rbenv(cx, args.runas)?
+        .at(args.path)
+        .update()
+        .map(Value::from)
 }
 
 fn is_installed(cx: &Exec, args: IsInstalled) -> Result<Value, Error> {
-    Ok(of(cx, args.runas)?.is_installed().into())
+    Ok(rbenv(cx, args.runas)?.is_installed().into())
 }
 
 fn install_ruby(cx: &Exec, args: InstallRuby) -> Result<Value, Error> {
-    of(cx, args.runas)?.install_version(&args.ruby)
+    rbenv(cx, args.runas)?.install_version(&args.ruby)
 }
 
 fn uninstall_ruby(cx: &Exec, args: UninstallRuby) -> Result<Value, Error> {
-    of(cx, args.runas)?.uninstall_version(&args.ruby)
+    rbenv(cx, args.runas)?.uninstall_version(&args.ruby)
 }
 
 fn versions(cx: &Exec, args: Versions) -> Result<Value, Error> {
-    of(cx, args.runas)?.versions().map(Value::from)
+    rbenv(cx, args.runas)?.versions().map(Value::from)
 }
 
 fn default(cx: &Exec, args: Default_) -> Result<Value, Error> {
-    of(cx, args.runas)?.default_or(args.ruby)
+    rbenv(cx, args.runas)?.default_or(args.ruby)
 }
 
 fn list(cx: &Exec, args: List) -> Result<Value, Error> {
-    of(cx, args.runas)?.list()
+    rbenv(cx, args.runas)?.list()
 }
 
 fn rehash(cx: &Exec, args: Rehash) -> Result<Value, Error> {
-    of(cx, args.runas)?.rehash()
+    rbenv(cx, args.runas)?.rehash()
 }
 
 fn r#do(cx: &Exec, args: Do) -> Result<Value, Error> {
-    of(cx, args.runas)?.run_with(None, &args.cmdline, args.env)
+    rbenv(cx, args.runas)?.run_with(None, &args.cmdline, args.env)
 }
 
 fn do_with_ruby(cx: &Exec, args: DoWithRuby) -> Result<Value, Error> {
-    of(cx, args.runas)?.run_with(Some(&args.ruby), &args.cmdline, Map::new())
+    rbenv(cx, args.runas)?.run_with(Some(&args.ruby), &args.cmdline, Map::new())
 }

@@ -245,7 +245,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(cx: &Exec, given: &Map) -> Result<Self, Error> {
+    fn from_config(cx: &Exec, given: &Map) -> Result<Self, Error> {
         let setting = |name: &str, default: &str| -> Result<String, Error> {
             let own = given.get(name).filter(|value| value.is_true()).cloned();
             let found = match own {
@@ -375,7 +375,7 @@ impl Redis {
 /// # Errors
 /// When it does not answer, or refuses.
 pub(crate) fn run(cx: &Exec, given: &Map, words: &[&str]) -> Result<Value, Error> {
-    Redis::open(&Place::of(cx, given)?)?.ask(words)
+    Redis::open(&Place::from_config(cx, given)?)?.ask(words)
 }
 
 /// Like [`run`], but returns a Boolean for a command that answers `OK` or a number.
@@ -501,11 +501,11 @@ fn flushdb(cx: &Exec, args: Flushdb) -> Result<Value, Error> {
 }
 
 /// Parses a value as Python's client does: a number, or a dictionary of pairs that commas separate.
-fn told(text: &str) -> Value {
+fn parse_value(text: &str) -> Value {
     if text.contains(',') && text.contains('=') {
         let all = text.split(',').filter_map(|pair| pair.rsplit_once('='));
         return all
-            .map(|(name, value)| (name, told(value)))
+            .map(|(name, value)| (name, parse_value(value)))
             .collect::<Map>()
             .into();
     }
@@ -526,7 +526,9 @@ fn about(cx: &Exec, given: &Map) -> Result<Map, Error> {
     let said = run(cx, given, &["INFO"])?.to_text();
     let lines = said.lines().filter(|line| !line.starts_with('#'));
     let pairs = lines.filter_map(|line| line.split_once(':'));
-    Ok(pairs.map(|(name, value)| (name, told(value))).collect())
+    Ok(pairs
+        .map(|(name, value)| (name, parse_value(value)))
+        .collect())
 }
 
 fn info(cx: &Exec, args: Info) -> Result<Value, Error> {

@@ -67,7 +67,7 @@ struct Place {
 impl Place {
     /// Looks up the profile in the configuration, then in the pillar. The inner error is the reason
     /// why the URI is not valid.
-    fn of(cx: &Exec, uri: &Value) -> Result<Result<Self, String>, Error> {
+    fn resolve(cx: &Exec, uri: &Value) -> Result<Result<Self, String>, Error> {
         let Some(rest) = uri.as_str().and_then(|uri| uri.strip_prefix("sdb://")) else {
             return Ok(Err("SDB uri must start with \"sdb://\"".into()));
         };
@@ -180,7 +180,7 @@ impl Place {
 }
 
 fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
-    match Place::of(cx, &args.uri)? {
+    match Place::resolve(cx, &args.uri)? {
         Ok(place) => place.get(cx),
         Err(problem) if args.strict => Err(Error::refused(problem)),
         Err(_) => Ok(args.uri),
@@ -188,14 +188,14 @@ fn get(cx: &Exec, args: Get) -> Result<Value, Error> {
 }
 
 fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
-    match Place::of(cx, &args.uri)? {
+    match Place::resolve(cx, &args.uri)? {
         Ok(place) => place.set(cx, &args.value),
         Err(_) => Ok(false.into()),
     }
 }
 
 fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
-    match Place::of(cx, &args.uri)? {
+    match Place::resolve(cx, &args.uri)? {
         #[cfg(feature = "stores")]
         Ok(place) if place.driver == "etcd" => place.etcd(cx)?.rm(cx, &place.key, false),
         Ok(place) => Err(Error::refused(format!(
@@ -207,7 +207,7 @@ fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
 }
 
 fn get_or_set_hash(cx: &Exec, args: GetOrSetHash) -> Result<Value, Error> {
-    let Ok(place) = Place::of(cx, &args.uri)? else {
+    let Ok(place) = Place::resolve(cx, &args.uri)? else {
         let is_uri = args
             .uri
             .as_str()

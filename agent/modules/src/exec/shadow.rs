@@ -188,7 +188,7 @@ fn lines(root: Option<&str>) -> Result<Vec<Vec<String>>, Error> {
 ///
 /// # Errors
 /// When the shadow file exists and cannot be read.
-pub(crate) fn known(name: &str, root: Option<&str>) -> Result<Map, Error> {
+pub(crate) fn lookup(name: &str, root: Option<&str>) -> Result<Map, Error> {
     let line = lines(root)?.into_iter().find(|line| is_of(line, name));
     let field = |at: usize| line.as_ref()?.get(at).map(String::as_str);
     let info = Map::new()
@@ -205,11 +205,11 @@ pub(crate) fn known(name: &str, root: Option<&str>) -> Result<Map, Error> {
 }
 
 fn password_of(name: &str, root: Option<&str>) -> Result<String, Error> {
-    let info = known(name, root)?;
+    let info = lookup(name, root)?;
     Ok(info.get("passwd").map_or_else(String::new, Value::to_text))
 }
 
-fn is_there(name: &str, root: Option<&str>) -> Result<bool, Error> {
+fn exists(name: &str, root: Option<&str>) -> Result<bool, Error> {
     Ok(lines(root)?.iter().any(|line| is_of(line, name)))
 }
 
@@ -243,14 +243,14 @@ pub(crate) fn set_number(
     value: &Value,
     root: Option<&str>,
 ) -> Result<bool, Error> {
-    if !is_there(name, root)? {
+    if !exists(name, root)? {
         return Ok(false);
     }
     let value = &match number.key {
         "lstchg" | "expire" => day(number.key, value)?,
         _ => value.clone(),
     };
-    let is_so = || Ok::<bool, Error>(known(name, root)?.get(number.key) == Some(value));
+    let is_so = || Ok::<bool, Error>(lookup(name, root)?.get(number.key) == Some(value));
     if is_so()? {
         return Ok(true);
     }
@@ -326,7 +326,7 @@ fn check_hash(hash: &str) -> Result<(), Error> {
 /// Removes a user's password and returns whether it is empty now.
 pub(crate) fn delete_password(cx: &Exec, name: &str, root: Option<&str>) -> Result<bool, Error> {
     passwd(cx, name, "-d", root)?;
-    Ok(is_there(name, root)? && password_of(name, root)?.is_empty())
+    Ok(exists(name, root)? && password_of(name, root)?.is_empty())
 }
 
 /// Locks or unlocks a user's password and returns whether it is so now.
@@ -337,7 +337,7 @@ pub(crate) fn set_locked(
     root: Option<&str>,
 ) -> Result<bool, Error> {
     let is_so = || Ok::<bool, Error>(password_of(name, root)?.starts_with('!') == locked);
-    if !is_there(name, root)? {
+    if !exists(name, root)? {
         return Ok(false);
     }
     if !is_so()? {
@@ -357,7 +357,7 @@ fn default_hash(_cx: &Exec, _args: DefaultHash) -> Result<Value, Error> {
 }
 
 fn info(_cx: &Exec, args: Info) -> Result<Value, Error> {
-    Ok(known(&args.name, args.root.as_deref())?.into())
+    Ok(lookup(&args.name, args.root.as_deref())?.into())
 }
 
 fn list_users(_cx: &Exec, args: ListUsers) -> Result<Value, Error> {

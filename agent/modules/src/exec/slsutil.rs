@@ -237,8 +237,8 @@ fn variables(mut kwargs: Map, path: &str) -> Result<Map, Error> {
     Ok(variables)
 }
 
-fn known(serializer: &str) -> Result<Serializer, Error> {
-    Serializer::of(serializer)
+fn find_serializer(serializer: &str) -> Result<Serializer, Error> {
+    Serializer::from_name(serializer)
         .ok_or_else(|| Error::refused(format!("Serializer '{serializer}' not found.")))
 }
 
@@ -250,11 +250,11 @@ fn options(mut kwargs: Map) -> Map {
 }
 
 fn serialize(_cx: &Exec, args: Serialize) -> Result<Value, Error> {
-    known(&args.serializer)?.serialize(&args.obj, &options(args.kwargs))
+    find_serializer(&args.serializer)?.serialize(&args.obj, &options(args.kwargs))
 }
 
 fn deserialize(_cx: &Exec, args: Deserialize) -> Result<Value, Error> {
-    known(&args.serializer)?.deserialize(&args.stream_or_string, &options(args.kwargs))
+    find_serializer(&args.serializer)?.deserialize(&args.stream_or_string, &options(args.kwargs))
 }
 
 fn banner(_cx: &Exec, args: Banner) -> Result<Value, Error> {

@@ -188,7 +188,7 @@ fn request(fun: &'static str, kwargs: &Map, named: &[(&str, &Option<Value>)]) ->
 }
 
 /// Returns the stop of a run whose SLS do not compile.
-fn refusal(cx: &Exec) -> impl Fn(Vec<Fault>) -> Stop {
+fn rejection(cx: &Exec) -> impl Fn(Vec<Fault>) -> Stop {
     |faults| Stop::faults(cx, &faults)
 }
 
@@ -277,7 +277,7 @@ fn run_sls(cx: &Exec, request: Request, mods: &Value) -> Result<Value, Error> {
         sync_modules(own, request)?;
         compile::sls(own, &mods, &own.saltenv)
             .and_then(|high| request.without_excluded(high).plan(own))
-            .map_err(refusal(own))
+            .map_err(rejection(own))
     })
 }
 
@@ -337,7 +337,7 @@ fn run_highstate(cx: &Exec, request: Request, top: top::Request) -> Result<Value
         if high.map().is_empty() {
             return Err(no_states(own, "No states found for this minion"));
         }
-        high.plan(own).map_err(refusal(own))
+        high.plan(own).map_err(rejection(own))
     })
 }
 
@@ -357,7 +357,7 @@ fn high_of_top(cx: &Exec, request: &top::Request) -> Result<HighData, Stop> {
     }
     let envs: Vec<String> = matched.iter().map(|(env, _)| env.clone()).collect();
     load_dynamic(cx, &envs);
-    compile::matched(cx, &matched).map_err(refusal(cx))
+    compile::matched(cx, &matched).map_err(rejection(cx))
 }
 
 fn sls_id(cx: &Exec, args: SlsId) -> Result<Value, Error> {
@@ -371,7 +371,7 @@ fn sls_id(cx: &Exec, args: SlsId) -> Result<Value, Error> {
     request.with_mods(&what).run(cx, |own, _| {
         let plan = compile::shown(own, &args.mods.split_input(), &own.saltenv)
             .and_then(|high| high.plan_of_id(own))
-            .map_err(refusal(own))?
+            .map_err(rejection(own))?
             .of_id(&args.id_);
         if plan.chunks().is_empty() {
             return Err(Stop::Failed(Error::refused(format!(
@@ -462,7 +462,7 @@ fn run_high(
     request.run(cx, |own, _| {
         high(own)
             .and_then(|high| high.plan(own))
-            .map_err(refusal(own))
+            .map_err(rejection(own))
     })
 }
 

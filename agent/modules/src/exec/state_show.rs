@@ -372,7 +372,7 @@ fn keep(cx: &Exec, off: Vec<Value>) -> Result<(), Error> {
     Ok(())
 }
 
-fn told(messages: &[String]) -> Value {
+fn success_message(messages: &[String]) -> Value {
     Map::new()
         .with("res", true)
         .with("msg", messages.join("\n"))
@@ -393,7 +393,7 @@ fn disable(cx: &Exec, args: Disable) -> Result<Value, Error> {
     if off.len() != before {
         keep(cx, off)?;
     }
-    Ok(told(&messages))
+    Ok(success_message(&messages))
 }
 
 fn enable(cx: &Exec, args: Enable) -> Result<Value, Error> {
@@ -411,7 +411,7 @@ fn enable(cx: &Exec, args: Enable) -> Result<Value, Error> {
     if off.len() != before {
         keep(cx, off)?;
     }
-    Ok(told(&messages))
+    Ok(success_message(&messages))
 }
 
 fn list_disabled(cx: &Exec, _args: ListDisabled) -> Result<Value, Error> {

@@ -271,7 +271,7 @@ fn procs(_cx: &Exec, _args: Procs) -> Result<Value, Error> {
     let entry = |process: &ps::Running| {
         let entry = Map::new()
             .with("user", process.user.as_str())
-            .with("cmd", process.shown());
+            .with("cmd", process.command_line());
         (Value::from(process.pid.to_string()), Value::from(entry))
     };
     Ok(ps::all().iter().map(entry).collect::<Map>().into())

@@ -219,7 +219,7 @@ fn runner_doc(cx: &Exec, args: RunnerDoc) -> Result<Value, Error> {
 
 fn spec<R>(function: &Function<R>) -> Map {
     let args = function.args.iter();
-    shown(
+    argspec_map(
         args.clone().map(|arg| arg.name.into()).collect(),
         args.filter_map(|arg| Some(arg.default?())).collect(),
         function.varargs,
@@ -230,7 +230,7 @@ fn spec<R>(function: &Function<R>) -> Map {
 fn spec_of(signature: Signature) -> Map {
     let defaults = signature.args.iter();
     let defaults = defaults.filter_map(|(_, default)| default.clone());
-    shown(
+    argspec_map(
         signature
             .args
             .iter()
@@ -242,7 +242,7 @@ fn spec_of(signature: Signature) -> Map {
     )
 }
 
-fn shown(names: Vec<Value>, defaults: Vec<Value>, varargs: bool, kwargs: bool) -> Map {
+fn argspec_map(names: Vec<Value>, defaults: Vec<Value>, varargs: bool, kwargs: bool) -> Map {
     let yes = |truth: bool| {
         if truth {
             Value::Bool(true)

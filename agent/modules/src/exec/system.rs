@@ -93,7 +93,7 @@ fn get_system_time(_cx: &Exec, args: Time) -> Result<Value, Error> {
 }
 
 /// Runs a program of the machine and returns its output.
-fn told(cx: &Exec, words: &[&str]) -> Result<Value, Error> {
+fn output(cx: &Exec, words: &[&str]) -> Result<Value, Error> {
     let words = Value::list(words.iter().map(|word| (*word).into()));
     cx.call_internal(
         "cmd.run",
@@ -110,23 +110,23 @@ fn time(given: &Value) -> String {
 }
 
 fn halt(cx: &Exec, _: Halt) -> Result<Value, Error> {
-    told(cx, &["halt"])
+    output(cx, &["halt"])
 }
 
 fn init(cx: &Exec, args: Init) -> Result<Value, Error> {
-    told(cx, &["init", &args.runlevel.to_text()])
+    output(cx, &["init", &args.runlevel.to_text()])
 }
 
 fn poweroff(cx: &Exec, _: Poweroff) -> Result<Value, Error> {
-    told(cx, &["poweroff"])
+    output(cx, &["poweroff"])
 }
 
 fn reboot(cx: &Exec, args: Reboot) -> Result<Value, Error> {
-    told(cx, &["shutdown", "-r", &time(&args.at_time)])
+    output(cx, &["shutdown", "-r", &time(&args.at_time)])
 }
 
 fn shutdown(cx: &Exec, args: Shutdown) -> Result<Value, Error> {
-    told(cx, &["shutdown", "-h", &time(&args.at_time)])
+    output(cx, &["shutdown", "-h", &time(&args.at_time)])
 }
 
 #[cfg(test)]

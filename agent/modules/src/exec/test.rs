@@ -436,7 +436,7 @@ fn file_of(cx: &Exec, module: &str) -> String {
             "Arch" => "pacmanpkg",
             _ => module,
         },
-        "service" => crate::exec::service::providers::of(cx, "start")
+        "service" => crate::exec::service::providers::find(cx, "start")
             .map_or(module, |provider| provider.name()),
         _ => FILES
             .iter()

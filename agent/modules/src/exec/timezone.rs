@@ -55,7 +55,7 @@ fn timedatectl() -> Option<String> {
     which("timedatectl").filter(|_| booted())
 }
 
-fn asked(cx: &Exec, timedatectl: String) -> Result<Output, Error> {
+fn run_timedatectl(cx: &Exec, timedatectl: String) -> Result<Output, Error> {
     let out = Process::words([timedatectl]).run(cx)?;
     if out.success() {
         return Ok(out);
@@ -92,7 +92,7 @@ fn read(path: &str) -> Result<String, Error> {
 
 fn zone(cx: &Exec) -> Result<String, Error> {
     if let Some(timedatectl) = timedatectl() {
-        let out = asked(cx, timedatectl)?;
+        let out = run_timedatectl(cx, timedatectl)?;
         let pattern = Regex::new(r"^Time ?zone:\s+\S", Flags::default())?;
         for line in out.stdout.lines().map(str::trim) {
             if pattern.is_match(line)? {
@@ -254,7 +254,7 @@ fn value_in(text: &str, key: &str) -> Option<String> {
 
 fn get_hwclock(cx: &Exec, _args: GetHwclock) -> Result<Value, Error> {
     if let Some(timedatectl) = timedatectl() {
-        let out = asked(cx, timedatectl)?;
+        let out = run_timedatectl(cx, timedatectl)?;
         let lines = out.stdout.lines().map(str::to_lowercase);
         let line = lines
             .into_iter()

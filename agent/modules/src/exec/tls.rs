@@ -345,8 +345,8 @@ pub(crate) fn seconds(stamp: &str) -> Result<i64, Error> {
 /// When it is not a certificate, or the file cannot be read.
 pub(crate) fn read(cert: &str) -> Result<Parts, Error> {
     match cert.contains("-----BEGIN") {
-        true => Parts::of(&cert.into()),
-        false => Parts::of(&Value::Bytes(pem::file(Path::new(cert))?.into())),
+        true => Parts::load(&cert.into()),
+        false => Parts::load(&Value::Bytes(pem::file(Path::new(cert))?.into())),
     }
 }
 
@@ -402,7 +402,7 @@ fn validate(cx: &Exec, args: Validate) -> Result<Value, Error> {
     let parts = read(&args.cert)?;
     let certificate = keys::temporary(pem::text("CERTIFICATE", &parts.der).as_bytes())?;
     let place = certificate.path().display().to_string();
-    let authority = Authority::of(cx, &args.ca_name, None, None)?;
+    let authority = Authority::new(cx, &args.ca_name, None, None)?;
     if args.crl_file.is_none() && index::is_revoked(&authority.folder, &parts.serial)? {
         return Ok(invalid("certificate revoked"));
     }

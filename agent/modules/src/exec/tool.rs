@@ -38,7 +38,7 @@ pub(crate) fn is_name(what: &str, name: &str) -> Result<(), Error> {
 }
 
 /// Returns the standard output of a program, or its standard error as an error if it failed.
-pub(crate) fn said(output: Output) -> Result<String, Error> {
+pub(crate) fn stdout(output: Output) -> Result<String, Error> {
     match output.success() {
         true => Ok(output.stdout),
         false => Err(Error::refused(output.stderr)),

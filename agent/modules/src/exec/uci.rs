@@ -182,7 +182,7 @@ fn run(cx: &Exec, words: &[&str], stdin: Option<String>) -> Result<Output, Error
     process.run(cx)
 }
 
-fn said(output: Output) -> Result<String, Error> {
+fn stdout(output: Output) -> Result<String, Error> {
     match output.success() {
         true => Ok(output.stdout),
         false => Err(Error::refused(output.stderr)),
@@ -198,7 +198,7 @@ pub(crate) fn sections(cx: &Exec, config: &str) -> Result<Option<Vec<Section>>, 
     if !output.success() && output.stderr.trim_end().ends_with("Entry not found") {
         return Ok(None);
     }
-    said(output).map(|text| Some(parsed(&text)))
+    stdout(output).map(|text| Some(parsed(&text)))
 }
 
 /// Parses the output of `uci export`.
@@ -303,7 +303,7 @@ pub(crate) fn change(
 /// # Errors
 /// When the program is missing, or fails.
 pub(crate) fn make(cx: &Exec, config: &str) -> Result<(), Error> {
-    said(run(cx, &["import", config], Some("\n".to_owned()))?).map(drop)
+    stdout(run(cx, &["import", config], Some("\n".to_owned()))?).map(drop)
 }
 
 /// Returns the uncommitted changes.
@@ -312,7 +312,7 @@ pub(crate) fn make(cx: &Exec, config: &str) -> Result<(), Error> {
 /// When the program is missing, or cannot read it.
 pub(crate) fn pending(cx: &Exec, config: Option<&str>) -> Result<String, Error> {
     let words: Vec<&str> = ["changes"].into_iter().chain(config).collect();
-    said(run(cx, &words, None)?)
+    stdout(run(cx, &words, None)?)
 }
 
 /// Commits changes.
@@ -321,7 +321,7 @@ pub(crate) fn pending(cx: &Exec, config: Option<&str>) -> Result<String, Error> 
 /// When the program is missing, or cannot write.
 pub(crate) fn committed(cx: &Exec, config: Option<&str>) -> Result<(), Error> {
     let words: Vec<&str> = ["commit"].into_iter().chain(config).collect();
-    said(run(cx, &words, None)?).map(drop)
+    stdout(run(cx, &words, None)?).map(drop)
 }
 
 /// Discards uncommitted changes.
@@ -329,7 +329,7 @@ pub(crate) fn committed(cx: &Exec, config: Option<&str>) -> Result<(), Error> {
 /// # Errors
 /// When the program is missing, or fails.
 pub(crate) fn reverted(cx: &Exec, key: &str) -> Result<(), Error> {
-    said(run(cx, &["revert", key], None)?).map(drop)
+    stdout(run(cx, &["revert", key], None)?).map(drop)
 }
 
 fn get(cx: &Exec, args: Get) -> Result<Value, Error> {

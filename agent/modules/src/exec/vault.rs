@@ -135,7 +135,7 @@ struct Place {
 impl Vault {
     /// Returns the Vault of the configuration: `vault:server:url` and `vault:auth`, or the older
     /// `vault:url`.
-    fn of(cx: &Exec) -> Result<Self, Error> {
+    fn from_config(cx: &Exec) -> Result<Self, Error> {
         let config = cx.opts().get("vault").cloned().unwrap_or_default();
         let server = config.get("server").cloned().unwrap_or_default();
         let setting = |name: &str| {
@@ -276,7 +276,7 @@ impl Vault {
 impl Place {
     /// Returns the path for one of `data`, `metadata`, `delete` and `destroy`, if the engine has
     /// such paths.
-    fn of(&self, kind: &str) -> String {
+    fn path_for(&self, kind: &str) -> String {
         let rest = self.path.strip_prefix(&self.mount).unwrap_or(&self.path);
         let rest = rest.trim_start_matches('/');
         if !self.is_v2 {
@@ -328,11 +328,11 @@ fn read_secret(cx: &Exec, args: ReadSecret) -> Result<Value, Error> {
 }
 
 fn found(cx: &Exec, args: &ReadSecret) -> Result<Value, String> {
-    let vault = Vault::of(cx).map_err(|error| error.to_string())?;
+    let vault = Vault::from_config(cx).map_err(|error| error.to_string())?;
     let place = vault
         .place(cx, &args.path)
         .map_err(|error| error.to_string())?;
-    let told = data(vault.ask(cx, ("GET", &place.of("data")), None))?;
+    let told = data(vault.ask(cx, ("GET", &place.path_for("data")), None))?;
     let values = match place.is_v2 {
         true => told.get("data").cloned().unwrap_or_default(),
         false => told.clone(),
@@ -353,10 +353,10 @@ fn found(cx: &Exec, args: &ReadSecret) -> Result<Value, String> {
 /// # Errors
 /// When the Vault does not answer, or refuses the request.
 pub(crate) fn value_at(cx: &Exec, key: &str) -> Result<Value, Error> {
-    let vault = Vault::of(cx)?;
+    let vault = Vault::from_config(cx)?;
     let (path, key) = split(key)?;
     let place = vault.place(cx, path)?;
-    let answer = vault.ask(cx, ("GET", &place.of("data")), None)?;
+    let answer = vault.ask(cx, ("GET", &place.path_for("data")), None)?;
     if answer.status == 404 {
         return Ok(Value::Null);
     }
@@ -387,9 +387,9 @@ pub(crate) fn set_value_at(cx: &Exec, key: &str, value: &Value) -> Result<(), Er
 }
 
 fn list_secrets(cx: &Exec, args: ListSecrets) -> Result<Value, Error> {
-    let vault = Vault::of(cx)?;
+    let vault = Vault::from_config(cx)?;
     let place = vault.place(cx, &args.path)?;
-    let found = data(vault.ask(cx, ("LIST", &place.of("metadata")), None));
+    let found = data(vault.ask(cx, ("LIST", &place.path_for("metadata")), None));
     let found = found.map(|told| match args.keys_only {
         true => told.get("keys").cloned().unwrap_or_default(),
         false => told,
@@ -400,14 +400,14 @@ fn list_secrets(cx: &Exec, args: ListSecrets) -> Result<Value, Error> {
 /// Writes a secret. Returns the Vault's answer, or true if it is empty.
 fn write(cx: &Exec, path: &str, values: &Value) -> Result<Value, Error> {
     secret::keep(&[], values);
-    let vault = Vault::of(cx)?;
+    let vault = Vault::from_config(cx)?;
     let place = vault.place(cx, path)?;
     let body = match place.is_v2 {
         true => Map::new().with("data", values.clone()).into(),
         false => values.clone(),
     };
     let told = vault
-        .ask(cx, ("POST", &place.of("data")), Some(body))?
+        .ask(cx, ("POST", &place.path_for("data")), Some(body))?
         .accepted()?;
     Ok(told.get("data").cloned().unwrap_or_else(|| true.into()))
 }
@@ -459,13 +459,13 @@ fn versions(args: &[Value]) -> Value {
 
 fn delete_secret(cx: &Exec, args: DeleteSecret) -> Result<Value, Error> {
     let deleted = || {
-        let vault = Vault::of(cx)?;
+        let vault = Vault::from_config(cx)?;
         let place = vault.place(cx, &args.path)?;
         let answer = match args.versions.is_empty() || !place.is_v2 {
-            true => vault.ask(cx, ("DELETE", &place.of("data")), None),
+            true => vault.ask(cx, ("DELETE", &place.path_for("data")), None),
             false => vault.ask(
                 cx,
-                ("POST", &place.of("delete")),
+                ("POST", &place.path_for("delete")),
                 Some(versions(&args.versions)),
             ),
         };
@@ -476,14 +476,14 @@ fn delete_secret(cx: &Exec, args: DeleteSecret) -> Result<Value, Error> {
 
 fn destroy_secret(cx: &Exec, args: DestroySecret) -> Result<Value, Error> {
     let destroyed = || {
-        let vault = Vault::of(cx)?;
+        let vault = Vault::from_config(cx)?;
         let place = vault.place(cx, &args.path)?;
         if !place.is_v2 {
             return Err("Destroy operation is only supported on KV version 2".into());
         }
         let answer = vault.ask(
             cx,
-            ("POST", &place.of("destroy")),
+            ("POST", &place.path_for("destroy")),
             Some(versions(&args.versions)),
         );
         answer?.accepted().map(|_| true.into())
@@ -498,7 +498,7 @@ fn clear_token_cache(cx: &Exec, _: ClearTokenCache) -> Result<Value, Error> {
 fn query(cx: &Exec, args: Query) -> Result<Value, Error> {
     let body = Some(args.payload).filter(|payload| !payload.is_null());
     let endpoint = args.endpoint.trim_start_matches('/');
-    let answer = Vault::of(cx)?.ask(cx, (&args.method.to_uppercase(), endpoint), body)?;
+    let answer = Vault::from_config(cx)?.ask(cx, (&args.method.to_uppercase(), endpoint), body)?;
     let told = answer.accepted()?;
     if let Some(data) = told.get("data") {
         secret::keep(&[], data);
@@ -514,7 +514,7 @@ fn policy(name: &str) -> String {
 }
 
 fn policy_fetch(cx: &Exec, args: PolicyFetch) -> Result<Value, Error> {
-    let answer = Vault::of(cx)?.ask(cx, ("GET", &policy(&args.policy)), None)?;
+    let answer = Vault::from_config(cx)?.ask(cx, ("GET", &policy(&args.policy)), None)?;
     if answer.status == 404 {
         return Ok(Value::Null);
     }
@@ -527,12 +527,13 @@ fn policy_fetch(cx: &Exec, args: PolicyFetch) -> Result<Value, Error> {
 
 fn policy_write(cx: &Exec, args: PolicyWrite) -> Result<Value, Error> {
     let body = Map::new().with("policy", args.rules);
-    let answer = Vault::of(cx)?.ask(cx, ("POST", &policy(&args.policy)), Some(body.into()))?;
+    let answer =
+        Vault::from_config(cx)?.ask(cx, ("POST", &policy(&args.policy)), Some(body.into()))?;
     answer.accepted().map(|_| true.into())
 }
 
 fn policy_delete(cx: &Exec, args: PolicyDelete) -> Result<Value, Error> {
-    let answer = Vault::of(cx)?.ask(cx, ("DELETE", &policy(&args.policy)), None)?;
+    let answer = Vault::from_config(cx)?.ask(cx, ("DELETE", &policy(&args.policy)), None)?;
     match answer.status {
         404 => Ok(false.into()),
         _ => answer.accepted().map(|_| true.into()),
@@ -540,7 +541,7 @@ fn policy_delete(cx: &Exec, args: PolicyDelete) -> Result<Value, Error> {
 }
 
 fn policies_list(cx: &Exec, _: PoliciesList) -> Result<Value, Error> {
-    let told = Vault::of(cx)?
+    let told = Vault::from_config(cx)?
         .ask(cx, ("GET", "sys/policy"), None)?
         .accepted()?;
     Ok(told.get("policies").cloned().unwrap_or_default())

@@ -133,7 +133,7 @@ fn missing(python: &str) -> Error {
 }
 
 impl Maker {
-    fn of(name: String, python: Option<&str>) -> Result<Self, Error> {
+    fn find(name: String, python: Option<&str>) -> Result<Self, Error> {
         let module = |python: &str| vec![python.to_owned(), "-m".into(), "venv".into()];
         let words = if name == "venv" {
             let python = python.unwrap_or("python3");
@@ -262,7 +262,7 @@ fn create(cx: &Exec, args: Create) -> Result<Value, Error> {
         return Err(Error::refused(format!("'{}' is not a path", args.path)));
     }
     let python = filled(&args.python);
-    let mut maker = Maker::of(named(cx, args.venv_bin.clone())?, python)?;
+    let mut maker = Maker::find(named(cx, args.venv_bin.clone())?, python)?;
     if maker.is_venv {
         maker.venv(&args, python)?;
     } else {

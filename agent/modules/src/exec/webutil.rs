@@ -68,7 +68,7 @@ pub(crate) struct File<'a> {
 }
 
 impl File<'_> {
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn exists(&self) -> bool {
         Path::new(self.path).exists()
     }
 
@@ -91,7 +91,7 @@ impl File<'_> {
     /// # Errors
     /// When the program is missing.
     pub(crate) fn add(&self, user: &str, password: &str) -> Result<Output, Error> {
-        let new = if self.is_there() { "" } else { "c" };
+        let new = if self.exists() { "" } else { "c" };
         self.run(&format!("i{}{new}", self.opts), user, Some(password))
     }
 
@@ -109,7 +109,7 @@ impl File<'_> {
     /// When the program is missing.
     pub(crate) fn verify(&self, user: &str, password: &str) -> Result<bool, Error> {
         let letters = format!("iv{}", self.opts);
-        Ok(self.is_there() && self.run(&letters, user, Some(password))?.success())
+        Ok(self.exists() && self.run(&letters, user, Some(password))?.success())
     }
 }
 
@@ -130,7 +130,7 @@ fn userdel(cx: &Exec, args: Userdel) -> Result<Value, Error> {
         opts: "",
         runas: args.runas.as_deref(),
     };
-    if !file.is_there() {
+    if !file.exists() {
         return Ok("Error: The specified htpasswd file does not exist".into());
     }
     let output = file.remove(&args.user)?;

@@ -25,7 +25,7 @@ const FILES_MAX: usize = 1_000_000;
 const DEPTH_MAX: usize = 64;
 
 /// The maximum number of refused links that the log names.
-const TOLD_MAX: usize = 1000;
+const LOGGED_MAX: usize = 1000;
 
 /// The permitted targets of a tree's symbolic links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ enum Links {
 impl Links {
     /// Reads `fileserver_followsymlinks`. A master serves minions, so links may leave its roots
     /// only if the administrator sets the option explicitly.
-    fn of(opts: &Opts, option: &str) -> Self {
+    fn from_opts(opts: &Opts, option: &str) -> Self {
         let is_masters = opts.text("__role") == Some("master") && option == "file_roots";
         match opts.get("fileserver_followsymlinks") {
             Some(follow) if !follow.is_true() => Self::ToOwnFiles,
@@ -62,23 +62,23 @@ pub struct Roots {
     ignore_regexes: Vec<Regex>,
     links: Links,
     /// The links that the log has named.
-    told: Mutex<HashSet<PathBuf>>,
+    logged: Mutex<HashSet<PathBuf>>,
 }
 
 impl Roots {
     /// Creates the tree of states.
     #[must_use]
     pub fn states(opts: &Opts) -> Self {
-        Self::of(opts, "file_roots")
+        Self::new(opts, "file_roots")
     }
 
     /// Creates the tree of pillar.
     #[must_use]
     pub fn pillar(opts: &Opts) -> Self {
-        Self::of(opts, "pillar_roots")
+        Self::new(opts, "pillar_roots")
     }
 
-    fn of(opts: &Opts, option: &'static str) -> Self {
+    fn new(opts: &Opts, option: &'static str) -> Self {
         let regexes = opts.texts("file_ignore_regex").into_iter();
         Self {
             opts: opts.clone(),
@@ -87,8 +87,8 @@ impl Roots {
             ignore_regexes: regexes
                 .filter_map(|regex| Regex::new(&regex, Flags::NONE).ok())
                 .collect(),
-            links: Links::of(opts, option),
-            told: Mutex::default(),
+            links: Links::from_opts(opts, option),
+            logged: Mutex::default(),
         }
     }
 
@@ -125,8 +125,11 @@ impl Roots {
         let Some((link, target)) = self.outward(root, path) else {
             return;
         };
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.links == Links::IntoRoots && told.len() < TOLD_MAX && told.insert(link.clone()) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.links == Links::IntoRoots
+            && logged.len() < LOGGED_MAX
+            && logged.insert(link.clone())
+        {
             log::warning(format_args!(
                 "not serving {}: it links to {}, which is outside of {}. Set `fileserver_followsymlinks: True` to serve the targets of such links",
                 link.display(),
@@ -386,9 +389,9 @@ mod tests {
         }
         let links: Vec<String> = default.links("base").unwrap().into_keys().collect();
         assert_eq!(links, ["within"]);
-        let told = default.told.lock().unwrap().clone();
+        let logged = default.logged.lock().unwrap().clone();
         assert_eq!(
-            told,
+            logged,
             HashSet::from([root.join("file"), root.join("folder")])
         );
         // If the other root belongs to the tree too, a link into it is served.

@@ -31,7 +31,7 @@ impl Root {
         // A sandbox may hide files of the kernel. Their contents then count as unknown.
         let bytes = match path.split('/').next() {
             Some("proc" | "sys") => read.ok().flatten()?,
-            _ => known(read)?,
+            _ => ok_or_log(read)?,
         };
         Some(match String::from_utf8(bytes) {
             Ok(text) => text,
@@ -56,7 +56,7 @@ impl Root {
 }
 
 /// Returns what was read for a grain. A failure is logged, and the grain is left out.
-pub(super) fn known<T>(read: Result<Option<T>, Error>) -> Option<T> {
+pub(super) fn ok_or_log<T>(read: Result<Option<T>, Error>) -> Option<T> {
     read.unwrap_or_else(|error| {
         log::warning(format_args!("cannot determine a grain: {error}"));
         None

@@ -97,7 +97,7 @@ fn systemd_version(root: &Root) -> Option<String> {
         "usr/lib64/systemd".to_owned(),
     ];
     folders.iter().find_map(|folder| {
-        let entries = super::files::known(machine::fs::list_or_none(root.path(folder)))?;
+        let entries = super::files::ok_or_log(machine::fs::list_or_none(root.path(folder)))?;
         entries.into_iter().find_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let version = name.strip_prefix("libsystemd-shared-")?;

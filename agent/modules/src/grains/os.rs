@@ -3,7 +3,7 @@
 use machine::fs;
 use value::{Map, Value};
 
-use super::files::{Root, known};
+use super::files::{Root, ok_or_log};
 use super::release;
 
 /// Short forms of `osfullname` (lower case, no spaces, ten letters) with the `os` that Salt uses
@@ -301,11 +301,11 @@ fn rpm_arch(root: &Root) -> Option<String> {
 /// Returns all architectures of opkg, the preferred first.
 fn opkg_archs(root: &Root) -> Value {
     let mut archs: Vec<(String, i64)> = Vec::new();
-    let folder = known(fs::list_or_none(root.path("etc/opkg"))).unwrap_or_default();
+    let folder = ok_or_log(fs::list_or_none(root.path("etc/opkg"))).unwrap_or_default();
     let files = folder.into_iter().map(|entry| entry.path());
     let files = files.filter(|path| path.extension().is_some_and(|ending| ending == "conf"));
     for file in files.chain([root.path("etc/opkg.conf")]) {
-        let text = known(fs::text_or_none(file)).unwrap_or_default();
+        let text = ok_or_log(fs::text_or_none(file)).unwrap_or_default();
         for line in text.lines() {
             let mut words = line.split_whitespace();
             if let (Some("arch"), Some(arch), Some(priority)) =

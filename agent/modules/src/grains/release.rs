@@ -484,7 +484,7 @@ const IGNORED: &[&str] = &[
 
 /// Returns the data of the first of `/etc/*-release` and `/etc/*-version`, by name, that has any.
 fn release_file(root: &Root) -> Option<ReleaseLine> {
-    let folder = super::files::known(machine::fs::list_or_none(root.path("etc")))?;
+    let folder = super::files::ok_or_log(machine::fs::list_or_none(root.path("etc")))?;
     let mut names: Vec<String> = folder
         .into_iter()
         .filter_map(|entry| entry.file_name().into_string().ok())

@@ -21,7 +21,7 @@ use crate::loader::absent;
 pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
     let (module, function) = full.split_once('.')?;
     let reason = match (kind, module) {
-        (Kind::Module | Kind::State, "service") if services::of(cx, "start").is_err() => {
+        (Kind::Module | Kind::State, "service") if services::find(cx, "start").is_err() => {
             no_service(cx)
         }
         (Kind::Module, _) if is_lacking(cx, module, function) => {
@@ -49,9 +49,9 @@ pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
 /// Returns true if the machine's own provider of a virtual module lacks a function.
 fn is_lacking(cx: &Exec, module: &str, function: &str) -> bool {
     match module {
-        "pkg" => capabilities::lacks(packages::known(cx), function),
-        "lowpkg" => capabilities::lacks_low(packages::known(cx), function),
-        "service" => services::of(cx, function).is_err(),
+        "pkg" => capabilities::lacks(packages::expected(cx), function),
+        "lowpkg" => capabilities::lacks_low(packages::expected(cx), function),
+        "service" => services::find(cx, function).is_err(),
         _ => false,
     }
 }
@@ -101,13 +101,13 @@ fn lacking<R>(
     function: &str,
 ) -> Option<Missing> {
     parts(modules, module).find_map(|part| {
-        let need = part.needs.iter().find(|need| !is_there(need));
+        let need = part.needs.iter().find(|need| !is_met(need));
         let reason = need.map(|need| Missing::Module(need.sentence.to_owned()));
         reason.or_else(|| part.virtual_?(cx, function))
     })
 }
 
-fn is_there(need: &Need) -> bool {
+fn is_met(need: &Need) -> bool {
     if need.program.starts_with('/') {
         return Path::new(need.program).is_dir();
     }

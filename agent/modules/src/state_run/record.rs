@@ -126,7 +126,7 @@ impl Prepared {
 
     fn part_of_outer(&self, plan: &Plan) -> RunRecord {
         let cx = &self.cx;
-        let (Some(outer), Some(low)) = (cx.run.as_ref().map(|run| &run.record), &cx.low) else {
+        let (Some(outer), Some(low)) = (cx.run.as_ref().map(|run| &run.record), &cx.chunk) else {
             return RunRecord::default();
         };
         let record = outer.record.clone().filter(|_| !cx.test);

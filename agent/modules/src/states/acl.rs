@@ -200,7 +200,7 @@ struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    fn told(&self, perms: impl Into<Value>) -> Map {
+    fn to_map(&self, perms: impl Into<Value>) -> Map {
         let about = Map::new().with("acl_name", self.names.join(", "));
         about.with("acl_type", self.acl_type).with("perms", perms)
     }
@@ -259,7 +259,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         force: args.force,
     };
     let searched = lists.searched(who);
-    let new = Map::new().with("new", entry.told(perms));
+    let new = Map::new().with("new", entry.to_map(perms));
     let Some(now) = lists.octal(&args.name, &searched) else {
         let would = format!("New permissions will be applied for {who}: {perms}");
         return entry.apply(
@@ -280,7 +280,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     }
     let old = letters(now);
     let would = format!("Updated permissions will be applied for {who}: {old} -> {perms}");
-    let changes = new.with("old", entry.told(old));
+    let changes = new.with("old", entry.to_map(old));
     entry.apply(
         cx,
         would,
@@ -318,15 +318,15 @@ fn list_present(cx: &Exec, args: ListPresent) -> Result<Ret, Error> {
     if found.iter().any(Option::is_none) {
         let would = format!("New permissions will be applied for {shown}: {perms}");
         let done = format!("Applied new permissions for {}", names.join(", "));
-        let new = Map::new().with("new", entry.told(perms));
+        let new = Map::new().with("new", entry.to_map(perms));
         return entry.apply(cx, would, done, &shown, new);
     }
     let Some(wrong) = wrong else {
         return Ok(Ret::ok(RIGHT));
     };
     let would = format!("Updated permissions will be applied for {shown}: {wrong} -> {perms}");
-    let changes = Map::new().with("new", entry.told(wanted));
-    let changes = changes.with("old", entry.told(wrong.to_string()));
+    let changes = Map::new().with("new", entry.to_map(wanted));
+    let changes = changes.with("old", entry.to_map(wrong.to_string()));
     entry.apply(
         cx,
         would,

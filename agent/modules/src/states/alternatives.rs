@@ -4,7 +4,7 @@
 use state::exec::Exec;
 use state::module::{Error, Ret};
 
-use crate::exec::alternatives::{change, current_of, exists, is_listed, shown};
+use crate::exec::alternatives::{change, current_of, display_text, exists, is_listed};
 
 state::state_module! {
     /// The alternatives of commands (`update-alternatives`).
@@ -119,7 +119,7 @@ fn removed(cx: &Exec, name: &str, path: &str) -> Result<Ret, Error> {
 
 fn auto(cx: &Exec, args: Auto) -> Result<Ret, Error> {
     let name = &args.name;
-    let before = shown(cx, name)?;
+    let before = display_text(cx, name)?;
     let first = before.lines().next().unwrap_or_default();
     if first.ends_with(" auto mode") {
         return Ok(Ret::ok(format!("{name} already in auto mode")));
@@ -145,7 +145,7 @@ fn chosen(cx: &Exec, name: &str, path: &str) -> Result<Ret, Error> {
             "Alternative for {name} already set to {path}"
         )));
     }
-    if !is_listed(&shown(cx, name)?, path) {
+    if !is_listed(&display_text(cx, name)?, path) {
         return Ok(Ret::failed(format!(
             "Alternative {path} for {name} doesn't exist"
         )));

@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value, python};
 
-use crate::exec::at::{add, matching, of, remove};
+use crate::exec::at::{add, find, matching, remove};
 
 state::state_module! {
     /// Manage commands that run once at a later time (`at`).
@@ -113,7 +113,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     cx.apply(Ret::would("removed ? job(s)"), || {
         let number = python::str(&args.jobid);
         if args.jobid.is_true() {
-            let jobs = of(cx, &args.jobid)?;
+            let jobs = find(cx, &args.jobid)?;
             return Ok(match jobs.len() {
                 0 => Ret::ok(format!("job with id {number} not present")),
                 1 => {
@@ -126,7 +126,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
             });
         }
         let jobs = match args.kwargs.is_empty() {
-            true => of(cx, &Value::Null)?,
+            true => find(cx, &Value::Null)?,
             false => matching(cx, &args.kwargs)?,
         };
         let removed = remove(cx, &jobs)?;

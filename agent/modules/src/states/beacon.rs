@@ -52,7 +52,7 @@ fn current(cx: &Exec, name: &str, kwargs: &Map) -> Result<Option<Value>, Error> 
 
 /// Calls a function of the `beacons` module. The comment of the return is the function's own if it
 /// fails or in test mode, and `done` otherwise.
-fn asked(
+fn call_beacons(
     cx: &Exec,
     fun: &str,
     name: &str,
@@ -100,11 +100,11 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         Some(current) if current == data => Ret::ok(format!("Job {name} in correct state")),
         Some(_) => {
             let done = format!("Modifying {name} in beacons");
-            asked(cx, "modify", name, Some(data), kwargs, done)?
+            call_beacons(cx, "modify", name, Some(data), kwargs, done)?
         }
         None => {
             let done = format!("Adding {name} to beacons");
-            asked(cx, "add", name, Some(data), kwargs, done)?
+            call_beacons(cx, "add", name, Some(data), kwargs, done)?
         }
     };
     saved(cx, name, args.save, ret)
@@ -115,7 +115,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     let ret = match current(cx, name, kwargs)? {
         Some(_) => {
             let done = format!("Removed {name} from beacons");
-            asked(cx, "delete", name, None, kwargs, done)?
+            call_beacons(cx, "delete", name, None, kwargs, done)?
         }
         None => Ret::ok(format!("{name} not configured in beacons")),
     };
@@ -128,7 +128,7 @@ fn enabled(cx: &Exec, args: Enabled) -> Result<Ret, Error> {
         return Ok(Ret::ok(format!("{name} not a configured beacon")));
     }
     let done = format!("Enabled {name} from beacons");
-    asked(cx, "enable_beacon", name, None, kwargs, done)
+    call_beacons(cx, "enable_beacon", name, None, kwargs, done)
 }
 
 fn disabled(cx: &Exec, args: Disabled) -> Result<Ret, Error> {
@@ -137,5 +137,5 @@ fn disabled(cx: &Exec, args: Disabled) -> Result<Ret, Error> {
         return Ok(Ret::ok(format!("Job {name} is not configured.")));
     }
     let done = format!("Disabled beacon {name}.");
-    asked(cx, "disable_beacon", name, None, kwargs, done)
+    call_beacons(cx, "disable_beacon", name, None, kwargs, done)
 }

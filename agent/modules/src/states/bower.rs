@@ -109,7 +109,7 @@ fn sorted(installed: &Map, wanted: &[String]) -> Sorted {
     Sorted { there, missing }
 }
 
-fn of(cx: &Exec, dir: String, runas: Option<String>, env: Map) -> Bower<'_> {
+fn bower(cx: &Exec, dir: String, runas: Option<String>, env: Map) -> Bower<'_> {
     Bower {
         cx,
         dir,
@@ -119,7 +119,7 @@ fn of(cx: &Exec, dir: String, runas: Option<String>, env: Map) -> Bower<'_> {
 }
 
 fn installed(cx: &Exec, args: Installed) -> Result<Ret, Error> {
-    let bower = of(cx, args.dir, args.user, args.env);
+    let bower = bower(cx, args.dir, args.user, args.env);
     let known = match bower.list() {
         Ok(known) => known,
         Err(why) => {
@@ -159,7 +159,7 @@ fn installed(cx: &Exec, args: Installed) -> Result<Ret, Error> {
 
 fn removed(cx: &Exec, args: Removed) -> Result<Ret, Error> {
     let name = args.name.as_str();
-    let bower = of(cx, args.dir, args.user, Map::new());
+    let bower = bower(cx, args.dir, args.user, Map::new());
     let failed = |why: Error| Ok(Ret::failed(format!("Error removing '{name}': {why}")));
     let known = match bower.list() {
         Ok(known) => known,
@@ -180,7 +180,7 @@ fn removed(cx: &Exec, args: Removed) -> Result<Ret, Error> {
 
 fn bootstrap(cx: &Exec, args: Bootstrap) -> Result<Ret, Error> {
     let name = args.name.as_str();
-    let bower = of(cx, args.name.clone(), args.user, Map::new());
+    let bower = bower(cx, args.name.clone(), args.user, Map::new());
     let would = Ret::would(format!("Directory '{name}' is set to be bootstrapped"));
     cx.apply(would, || {
         Ok(match bower.install(&[]) {
@@ -195,7 +195,7 @@ fn bootstrap(cx: &Exec, args: Bootstrap) -> Result<Ret, Error> {
 
 fn pruned(cx: &Exec, args: Pruned) -> Result<Ret, Error> {
     let name = args.name.as_str();
-    let bower = of(cx, args.name.clone(), args.user, args.env);
+    let bower = bower(cx, args.name.clone(), args.user, args.env);
     let would = Ret::would(format!("Directory '{name}' is set to be pruned"));
     cx.apply(would, || {
         Ok(match bower.prune() {

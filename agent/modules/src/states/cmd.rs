@@ -219,7 +219,7 @@ struct Stateful {
 }
 
 impl Stateful {
-    fn of(given: &Value) -> Self {
+    fn parse(given: &Value) -> Self {
         match given.as_list() {
             Some(items) => Self {
                 on: !items.is_empty(),
@@ -245,7 +245,7 @@ impl Stateful {
 }
 
 fn run(cx: &Exec, args: Run) -> Result<Ret, Error> {
-    let stateful = Stateful::of(&args.stateful);
+    let stateful = Stateful::parse(&args.stateful);
     let name = stateful.name(cx, args.name);
     if wrong_env(&args.env) {
         return Ok(Ret::failed(WRONG_ENV));
@@ -452,7 +452,7 @@ fn call(_cx: &Exec, _args: Call) -> Result<Ret, Error> {
 }
 
 fn script(cx: &Exec, args: Script) -> Result<Ret, Error> {
-    let stateful = Stateful::of(&args.stateful);
+    let stateful = Stateful::parse(&args.stateful);
     let name = stateful.name(cx, args.name.clone());
     if let Some(comment) = wrong_script(&args) {
         return Ok(Ret::failed(comment));

@@ -85,7 +85,7 @@ fn set(cx: &Exec, args: Set) -> Result<Ret, Error> {
         .iter()
         .fold(Ret::would(unchanged.as_str()), |ret, answer| {
             let [question, _, _] = answer;
-            ret.change(question, format!("New value: {}", shown(answer)))
+            ret.change(question, format!("New value: {}", redacted(answer)))
         });
     cx.apply(would, || {
         let mut ret = Ret::ok(unchanged);
@@ -93,7 +93,7 @@ fn set(cx: &Exec, args: Set) -> Result<Ret, Error> {
             let [question, kind, value] = answer;
             let line = format!("{} {question} {kind} {value}", args.name);
             ret = match give(cx, &line)? {
-                Ok(()) => ret.change(question, shown(answer)),
+                Ok(()) => ret.change(question, redacted(answer)),
                 Err(why) => {
                     log::error(format_args!(
                         "cannot set debconf question {question}: {why}"
@@ -130,7 +130,7 @@ fn answer_of(question: &Value, given: &Value) -> Result<[String; 3], Error> {
 }
 
 /// Returns the form of an answer that may be displayed.
-fn shown([_, kind, value]: &[String; 3]) -> &str {
+fn redacted([_, kind, value]: &[String; 3]) -> &str {
     match kind.as_str() {
         "password" => "(password hidden)",
         _ => value,

@@ -39,7 +39,7 @@ fn limit(name: &str, given: &Value, absolute: bool) -> Result<Option<i64>, Strin
         Some(text) => text.trim_matches(unit).parse().ok(),
         None => given
             .as_int()
-            .or_else(|| given.to_text().parse::<f64>().ok().map(whole)),
+            .or_else(|| given.to_text().parse::<f64>().ok().map(truncated)),
     };
     match number {
         None => Err(format!("{name} must be an integer ")),
@@ -54,7 +54,7 @@ fn limit(name: &str, given: &Value, absolute: bool) -> Result<Option<i64>, Strin
     clippy::cast_possible_truncation,
     reason = "truncates as Python's int does; a limit beyond i64 has no effect"
 )]
-fn whole(number: f64) -> i64 {
+fn truncated(number: f64) -> i64 {
     number as i64
 }
 
@@ -135,7 +135,7 @@ fn of_mount(data: &Value, absolute: bool) -> Result<(Value, Value, Value), Error
             (used, 100.0 - used)
         }
     };
-    Ok((whole(used).into(), whole(free).into(), data.clone()))
+    Ok((truncated(used).into(), truncated(free).into(), data.clone()))
 }
 
 /// Like [`of_mount`], for the file system of a folder.
@@ -147,7 +147,7 @@ fn of_folder(cx: &Exec, name: &str, absolute: bool) -> Result<(Value, Value, Val
     let (total, free) = (field(data, "total")?, field(data, "available")?);
     let percent = |part: f64| Value::from((part / total * 1000.0).round_ties_even() / 10.0);
     Ok(match (absolute, total == 0.0) {
-        (true, _) => (whole(total - free).into(), whole(free).into(), all),
+        (true, _) => (truncated(total - free).into(), truncated(free).into(), all),
         (_, true) => (0.into(), 0.into(), all),
         _ => (percent(total - free), percent(free), all),
     })

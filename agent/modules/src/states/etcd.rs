@@ -75,7 +75,7 @@ const NO_PROFILE: &str = "No profile found, using a profile is always recommende
 
 fn set(cx: &Exec, args: Set) -> Result<Ret, Error> {
     let (name, profile) = (&args.name, args.profile.as_deref());
-    let etcd = Etcd::of(cx, profile, &args.kwargs)?;
+    let etcd = Etcd::from_profile(cx, profile, &args.kwargs)?;
     let current = etcd.get(cx, name)?;
     if current.is_null() && profile.is_none() {
         return Ok(Ret::failed(NO_PROFILE));
@@ -109,7 +109,7 @@ fn wait_set(_: &Exec, _: WaitSet) -> Result<Ret, Error> {
 
 fn directory(cx: &Exec, args: Directory) -> Result<Ret, Error> {
     let (name, profile) = (&args.name, args.profile.as_deref());
-    let etcd = Etcd::of(cx, profile, &args.kwargs)?;
+    let etcd = Etcd::from_profile(cx, profile, &args.kwargs)?;
     let current = etcd.tree(cx, name)?;
     if current.is_null() && profile.is_none() {
         return Ok(Ret::failed(NO_PROFILE));
@@ -130,7 +130,7 @@ fn directory(cx: &Exec, args: Directory) -> Result<Ret, Error> {
 
 fn rm(cx: &Exec, args: Rm) -> Result<Ret, Error> {
     let (name, profile) = (&args.name, args.profile.as_deref());
-    let etcd = Etcd::of(cx, profile, &args.kwargs)?;
+    let etcd = Etcd::from_profile(cx, profile, &args.kwargs)?;
     let current = etcd.tree(cx, name)?;
     if current.is_null() && profile.is_none() {
         return Ok(Ret::failed(NO_PROFILE));

@@ -119,7 +119,7 @@ impl Work<'_> {
             true => wanted,
             false => current.iter().chain(lacks).cloned().collect(),
         };
-        let shown = |all: Vec<String>| Value::list(all.into_iter().map(|one| kind.shown(one)));
+        let shown = |all: Vec<String>| Value::list(all.into_iter().map(|one| kind.to_value(one)));
         let (old, new) = (shown(current), shown(new));
         self.changed(kind.key, old, new);
         Ok(())
@@ -137,11 +137,11 @@ struct Kind {
 }
 
 impl Kind {
-    const fn of(key: &'static str, list: &'static str, item: &'static str) -> Self {
+    const fn new(key: &'static str, list: &'static str, item: &'static str) -> Self {
         Self { key, list, item }
     }
 
-    fn shown(&self, item: String) -> Value {
+    fn to_value(&self, item: String) -> Value {
         match self.item {
             "forward-port" => forward_shown(&item).into(),
             _ => item.into(),
@@ -149,13 +149,13 @@ impl Kind {
     }
 }
 
-const ICMP: Kind = Kind::of("icmp_types", "--list-icmp-blocks", "icmp-block");
-const PORTS: Kind = Kind::of("ports", "--list-ports", "port");
-const FORWARDS: Kind = Kind::of("port_fwd", "--list-forward-ports", "forward-port");
-const SERVICES: Kind = Kind::of("services", "--list-services", "service");
-const INTERFACES: Kind = Kind::of("interfaces", "--list-interfaces", "interface");
-const SOURCES: Kind = Kind::of("sources", "--list-sources", "source");
-const RICH_RULES: Kind = Kind::of("rich_rules", "--list-rich-rules", "rich-rule");
+const ICMP: Kind = Kind::new("icmp_types", "--list-icmp-blocks", "icmp-block");
+const PORTS: Kind = Kind::new("ports", "--list-ports", "port");
+const FORWARDS: Kind = Kind::new("port_fwd", "--list-forward-ports", "forward-port");
+const SERVICES: Kind = Kind::new("services", "--list-services", "service");
+const INTERFACES: Kind = Kind::new("interfaces", "--list-interfaces", "interface");
+const SOURCES: Kind = Kind::new("sources", "--list-sources", "source");
+const RICH_RULES: Kind = Kind::new("rich_rules", "--list-rich-rules", "rich-rule");
 
 /// Applies all changes in one step. The changes are known only after everything was examined, so
 /// test mode also runs `fill` as a whole.

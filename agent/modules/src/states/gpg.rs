@@ -109,13 +109,13 @@ struct Work<'a> {
     /// The `changes` of the return, by key.
     changes: Map,
     /// The lines of the comment, by key.
-    told: Vec<(String, Vec<String>)>,
+    comments: Vec<(String, Vec<String>)>,
     is_wrong: bool,
 }
 
 impl Work<'_> {
     fn tell(&mut self, key: &str, line: impl Into<String>) {
-        if let Some((_, lines)) = self.told.iter_mut().find(|(known, _)| known == key) {
+        if let Some((_, lines)) = self.comments.iter_mut().find(|(known, _)| known == key) {
             lines.push(line.into());
         }
     }
@@ -261,7 +261,7 @@ impl Work<'_> {
     fn imported(&self, name: &str, refresh: bool, expired: bool) -> Result<String, Error> {
         let args = self.args;
         if let Some(given) = args.text.as_ref().filter(|text| !text.is_empty()) {
-            return said(self.data(name, refresh, &Source::Text(given.clone()))?);
+            return import_message(self.data(name, refresh, &Source::Text(given.clone()))?);
         }
         let mut message = String::new();
         if !args.skip_keyserver {
@@ -288,7 +288,7 @@ impl Work<'_> {
                 continue;
             };
             if let Ok(import) = self.data(name, refresh, &Source::File(path.to_owned())) {
-                return said(import);
+                return import_message(import);
             }
         }
         Err(Error::refused(format!(
@@ -343,7 +343,7 @@ impl Work<'_> {
     }
 }
 
-fn said(import: Import) -> Result<String, Error> {
+fn import_message(import: Import) -> Result<String, Error> {
     match import.is_done {
         true => Ok(import.message),
         false => Err(Error::refused(import.message)),
@@ -365,7 +365,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         return Ok(Ret::failed(format!("Invalid trust level {trust}")));
     }
     let (user, home) = (args.user.as_deref(), args.gnupghome.as_deref());
-    let keyring = Keyring::of(cx, user, home, args.keyring.as_deref())?;
+    let keyring = Keyring::open(cx, user, home, args.keyring.as_deref())?;
     let current = keyring.list(cx, false)?;
     let names = names(&args.name, &args.keys);
     let mut work = Work {
@@ -373,7 +373,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         args: &args,
         keyring,
         changes: Map::new(),
-        told: names
+        comments: names
             .iter()
             .map(|name| (name.clone(), Vec::new()))
             .collect(),
@@ -392,9 +392,9 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
             work.tell(name, error.to_string());
         }
     }
-    let told = work.told.iter().filter(|(_, lines)| !lines.is_empty());
-    let told = told.map(|(key, lines)| format!("Key {key}:\n  * {}", lines.join("\n  * ")));
-    let comment = told.collect::<Vec<_>>().join("\n");
+    let comments = work.comments.iter().filter(|(_, lines)| !lines.is_empty());
+    let comments = comments.map(|(key, lines)| format!("Key {key}:\n  * {}", lines.join("\n  * ")));
+    let comment = comments.collect::<Vec<_>>().join("\n");
     let ret = match (work.is_wrong, cx.test && !work.changes.is_empty()) {
         (true, _) => Ret::failed(comment),
         (_, true) => Ret::would(comment),
@@ -405,7 +405,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     let (user, home) = (args.user.as_deref(), args.gnupghome.as_deref());
-    let keyring = Keyring::of(cx, user, home, args.keyring.as_deref())?;
+    let keyring = Keyring::open(cx, user, home, args.keyring.as_deref())?;
     let current = keyring.list(cx, false)?;
     let names = names(&args.name, &args.keys);
     let is_there = |all: &[Map], name: &str| all.iter().any(|key| text(key, "keyid") == name);

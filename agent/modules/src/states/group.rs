@@ -66,8 +66,8 @@ impl Present {
 
 impl Changes {
     /// Returns the differences, or `None` if the group does not exist.
-    fn of(args: &Present, gid: Option<i64>) -> Option<Self> {
-        let now = group::known(&args.name, root(args.local))?;
+    fn compare(args: &Present, gid: Option<i64>) -> Option<Self> {
+        let now = group::find(&args.name, root(args.local))?;
         let current = now.get("members").and_then(Value::as_list);
         let current: Vec<String> = current
             .unwrap_or_default()
@@ -147,7 +147,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         return Ok(Ret::would(why));
     }
     let gid = args.gid();
-    let Some(changes) = Changes::of(&args, gid.unwrap_or(None)) else {
+    let Some(changes) = Changes::compare(&args, gid.unwrap_or(None)) else {
         return add(cx, &args);
     };
     if gid.is_err() {
@@ -187,7 +187,7 @@ fn conflict(args: &Present) -> Option<&'static str> {
 
 /// Returns the changes that are still to be made, or `None` if there are none.
 fn left(args: &Present) -> Option<Map> {
-    let changes = Changes::of(args, args.gid().unwrap_or(None))?.to_map(args);
+    let changes = Changes::compare(args, args.gid().unwrap_or(None))?.to_map(args);
     Some(changes).filter(|changes| !changes.is_empty())
 }
 
@@ -220,7 +220,7 @@ fn add(cx: &Exec, args: &Present) -> Result<Ret, Error> {
             ))
             .change("Failed", left),
             None => Ret::ok(format!("New group {name} created"))
-                .changes(group::known(name, root(args.local)).unwrap_or_default()),
+                .changes(group::find(name, root(args.local)).unwrap_or_default()),
         })
     })
 }
@@ -241,7 +241,7 @@ fn creation(args: &Present) -> Add {
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     accounts::check()?;
     let name = &args.name;
-    if group::known(name, root(args.local)).is_none() {
+    if group::find(name, root(args.local)).is_none() {
         return Ok(Ret::ok("Group not present"));
     }
     let would = Ret::would(format!("Group {name} is set for removal"));

@@ -43,7 +43,7 @@ state::state_module! {
     });
 }
 
-/// One change of the hosts file. Its text for the comment comes from [`Step::said`].
+/// One change of the hosts file. Its text for the comment comes from [`Step::describe`].
 struct Step {
     function: &'static str,
     ip: String,
@@ -68,7 +68,7 @@ impl Step {
         }
     }
 
-    fn said(&self, before: &str, after: &str) -> String {
+    fn describe(&self, before: &str, after: &str) -> String {
         let (ip, what) = (&self.ip, &self.what);
         match (self.kind, before) {
             ("comment_added", "would") => format!("Comment for {ip} ({what}) would be added"),
@@ -95,7 +95,7 @@ impl Step {
             "Removed"
         };
         let before = if done { "" } else { "Failed to" };
-        Ok((done, self.said(before, after)))
+        Ok((done, self.describe(before, after)))
     }
 }
 
@@ -105,7 +105,7 @@ struct Found {
     add: Vec<Step>,
     comment: Vec<Step>,
     remove: Vec<Step>,
-    said: Vec<String>,
+    messages: Vec<String>,
     warnings: Vec<String>,
     failed: bool,
 }
@@ -135,7 +135,7 @@ fn looked(all: &Map, args: &Present) -> Found {
                 "Host {name} present for IP address {ip}. To get rid of this warning, either run this state with 'clean' set to True to remove {name} from {ip}, or add {ip} to the 'ip' argument."
             )),
             (true, true) if wants_comment => found.comment.push(commented(&ip)),
-            (true, true) => found.said.push(format!("Host {name} ({ip}) already present")),
+            (true, true) => found.messages.push(format!("Host {name} ({ip}) already present")),
             (true, false) if ip.parse::<IpAddr>().is_ok() => {
                 found.add.push(Step::new("hosts.add_host", &ip, name));
                 if !args.comment.is_empty() {
@@ -144,7 +144,7 @@ fn looked(all: &Map, args: &Present) -> Found {
             }
             (true, false) => {
                 found.failed = true;
-                found.said.push(format!("Invalid IP Address for {name} ({ip})"));
+                found.messages.push(format!("Invalid IP Address for {name} ({ip})"));
             }
         }
     }
@@ -166,11 +166,11 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let all = cx.call_internal("hosts.list_hosts", Vec::new(), Map::new())?;
     let all = all.as_map().cloned().unwrap_or_default();
     let found = looked(&all, &args);
-    let (mut said, mut changes) = (found.said, Map::new());
+    let (mut messages, mut changes) = (found.messages, Map::new());
     let steps = || found.add.iter().chain(&found.comment).chain(&found.remove);
     let mut result = Some(!found.failed);
     for step in steps().filter(|_| cx.test) {
-        said.push(step.said("would", ""));
+        messages.push(step.describe("would", ""));
         noted(&mut changes, step);
         // In Salt's test mode a comment alone does not count as a change.
         if step.kind != "comment_added" {
@@ -180,7 +180,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let ret = Ret {
         result,
         warnings: found.warnings.clone(),
-        ..Ret::ok(said.join("\n")).changes(changes.clone())
+        ..Ret::ok(messages.join("\n")).changes(changes.clone())
     };
     if cx.test || steps().next().is_none() {
         return Ok(ret);
@@ -188,14 +188,14 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     cx.apply(ret.clone(), || {
         for step in steps() {
             let (done, sentence) = step.take(cx)?;
-            said.push(sentence);
+            messages.push(sentence);
             if done {
                 noted(&mut changes, step);
             } else {
                 result = Some(false);
             }
         }
-        let comment = said.join("\n");
+        let comment = messages.join("\n");
         Ok(Ret {
             result,
             comment,
@@ -206,14 +206,14 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     let name = args.name.as_str();
-    let (mut said, mut ret) = (Vec::new(), Ret::ok(""));
+    let (mut messages, mut ret) = (Vec::new(), Ret::ok(""));
     for ip in &args.ip {
         let pair = || vec![ip.as_str().into(), name.into()];
         if !cx
             .call_internal("hosts.has_pair", pair(), Map::new())?
             .is_true()
         {
-            said.push(format!("Host {name} ({ip}) already absent"));
+            messages.push(format!("Host {name} ({ip}) already absent"));
             continue;
         }
         let would = Ret::would(format!("Host {name} ({ip}) needs to be removed"));
@@ -226,10 +226,10 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
                 false => Ret::failed("Failed to remove host"),
             })
         })?;
-        said.push(one.comment.clone());
+        messages.push(one.comment.clone());
         ret = one;
     }
-    let comment = said.join("\n");
+    let comment = messages.join("\n");
     Ok(Ret { comment, ..ret })
 }
 

@@ -43,7 +43,7 @@ state::state_module! {
 fn found(cx: &Exec, user: &str, job: &Job) -> Result<Likeness, Error> {
     let cmd = job.cmd.strip_suffix('\n').unwrap_or(&job.cmd).to_owned();
     let job = Job { cmd, ..job.clone() };
-    let table = Table::of(cx, user)?;
+    let table = Table::read(cx, user)?;
     let mut all = table.jobs.iter().map(|there| job.likeness(there));
     let like = all.find(|likeness| *likeness != Likeness::Other);
     Ok(like.unwrap_or(Likeness::Other))

@@ -278,7 +278,7 @@ fn options_absent(cx: &Exec, args: OptionsAbsent) -> Result<Ret, Error> {
     if cx.test {
         return Ok(said.ret("No changes detected."));
     }
-    if file.is_there() {
+    if file.existed() {
         file.write(cx)?;
     }
     Ok(done(changes))

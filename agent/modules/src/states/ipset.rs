@@ -140,7 +140,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn of(text: &str, given: &Map) -> Self {
+    fn parse(text: &str, given: &Map) -> Self {
         let (bare, options) = text.split_once(' ').unwrap_or((text, ""));
         let mut options = options.to_owned();
         let value = |name: &str| given.get(name).map(python::str);
@@ -169,7 +169,10 @@ impl Entry {
             Some(_) => entry.texts(),
             None => vec![python::str(entry)],
         };
-        let entries = entries.iter().map(|text| Self::of(text, given)).collect();
+        let entries = entries
+            .iter()
+            .map(|text| Self::parse(text, given))
+            .collect();
         Ok(Some((entries, python::str(set))))
     }
 }

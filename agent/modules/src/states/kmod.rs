@@ -35,7 +35,7 @@ state::state_module! {
     });
 }
 
-fn asked(name: &str, mods: &Value) -> Vec<String> {
+fn requested_modules(name: &str, mods: &Value) -> Vec<String> {
     match mods.as_list() {
         Some(_) => names(mods),
         None => vec![name.to_owned()],
@@ -66,7 +66,7 @@ fn about(modules: &[String], one: (&str, &str), many: (&str, &str)) -> Option<St
 struct Outcome {
     done: Vec<String>,
     not: Vec<String>,
-    said: Vec<String>,
+    messages: Vec<String>,
     changes: Map,
     failed: bool,
 }
@@ -90,26 +90,26 @@ impl Outcome {
                 self.failed = true;
                 let why = answer.to_text();
                 let sentence = format!("Failed to {verb} kernel module {module}: {why}");
-                self.said.push(sentence);
+                self.messages.push(sentence);
             }
         }
     }
 
-    fn ret(self, mut said: Vec<String>, done: &str, verb: &str) -> Ret {
+    fn ret(self, mut messages: Vec<String>, done: &str, verb: &str) -> Ret {
         let (one, many) = (
             format!("{done} kernel module"),
             format!("{done} kernel modules"),
         );
-        said.extend(about(&self.done, (&one, ""), (&many, "")));
+        messages.extend(about(&self.done, (&one, ""), (&many, "")));
         let (one, many) = (
             format!("Failed to {verb} kernel module"),
             format!("Failed to {verb} kernel modules"),
         );
-        said.extend(about(&self.not, (&one, ""), (&many, "")));
-        said.extend(self.said);
+        messages.extend(about(&self.not, (&one, ""), (&many, "")));
+        messages.extend(self.messages);
         Ret {
             result: Some(!self.failed),
-            ..Ret::ok(said.join("\n")).changes(self.changes)
+            ..Ret::ok(messages.join("\n")).changes(self.changes)
         }
     }
 }
@@ -118,7 +118,7 @@ const ONE: &str = "Kernel module";
 const MANY: &str = "Kernel modules";
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
-    let asked = asked(&args.name, &args.mods);
+    let asked = requested_modules(&args.name, &args.mods);
     let mut loaded = listed(cx, false)?;
     if args.persist {
         let kept = listed(cx, true)?;
@@ -168,7 +168,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let asked = asked(&args.name, &args.mods);
+    let asked = requested_modules(&args.name, &args.mods);
     let mut loaded = listed(cx, false)?;
     if args.persist {
         loaded.extend(listed(cx, true)?);

@@ -100,12 +100,12 @@ fn newer(cx: &Exec, calls: &Map) -> Result<Ret, Error> {
             Err(error) if error.is_of_command() => return Err(error),
             Err(error) => failures.push(format!("'{name}' failed: {error}")),
             Ok(ret) if succeeded(&ret) => {
-                successes.push(format!("{name}: {}", told(&ret, "Success")));
+                successes.push(format!("{name}: {}", comment_or(&ret, "Success")));
                 changes.insert(name.as_str(), ret);
             }
             Ok(Value::Bool(_)) => failures.push(format!("'{name}': False")),
             Ok(ret) => {
-                let why = told(&ret, "(error message N/A)");
+                let why = comment_or(&ret, "(error message N/A)");
                 failures.push(format!("'{name}' failed: {why}"));
             }
         }
@@ -139,7 +139,7 @@ fn announced(missing: &[&str], tests: &[&str]) -> String {
     sentences.join(" ")
 }
 
-fn told(ret: &Value, without: &str) -> String {
+fn comment_or(ret: &Value, without: &str) -> String {
     match ret {
         Value::Map(map) => map
             .get("comment")

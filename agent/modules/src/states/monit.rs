@@ -5,7 +5,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::Value;
 
-use crate::exec::monit::{summed, told};
+use crate::exec::monit::{send_command, summed};
 
 state::state_module! {
     /// Manage the services that `monit` monitors.
@@ -50,7 +50,7 @@ fn changed(
     }
     let would = Ret::would(format!("Service {name} is set to be {state}."));
     cx.apply(would, || {
-        Ok(match told(cx, verb, name)? {
+        Ok(match send_command(cx, verb, name)? {
             true => Ret::ok(format!("{name} {done} monitored.")).change(name, status_wanted),
             // Salt does not check the result.
             false => Ret::failed(format!("monit does not {verb} {name}")),

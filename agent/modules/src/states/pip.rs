@@ -202,11 +202,11 @@ fn ensured(cx: &Exec, args: Installed, packages: Vec<String>) -> Result<Ret, Err
         return Ok(Ret::failed(problem));
     }
     let by_files = args.requirements.is_true() || args.editable.is_true();
-    let asked = if by_files {
+    let requested = if by_files {
         Vec::new()
     } else {
         match parsed(packages) {
-            Ok(asked) => asked,
+            Ok(requested) => requested,
             Err(problems) => return Ok(Ret::failed(problems)),
         }
     };
@@ -218,15 +218,15 @@ fn ensured(cx: &Exec, args: Installed, packages: Vec<String>) -> Result<Ret, Err
     if by_files {
         return from_files(cx, &pip, args);
     }
-    from_index(cx, &pip, args, &asked)
+    from_index(cx, &pip, args, &requested)
 }
 
 /// Parses the packages. Returns an error text that names all that are not valid.
 fn parsed(packages: Vec<String>) -> Result<Vec<Asked>, String> {
-    let (mut asked, mut problems) = (Vec::new(), Vec::new());
+    let (mut requested, mut problems) = (Vec::new(), Vec::new());
     for text in packages {
         match Requirement::parse(&text) {
-            Ok(requirement) => asked.push(Asked { text, requirement }),
+            Ok(requirement) => requested.push(Asked { text, requirement }),
             Err(_) if text.contains('=') && !text.contains("==") => problems.push(format!(
                 "Invalid version specification in package {text}. '=' is not supported, use '==' instead."
             )),
@@ -236,7 +236,7 @@ fn parsed(packages: Vec<String>) -> Result<Vec<Asked>, String> {
         }
     }
     if problems.is_empty() {
-        Ok(asked)
+        Ok(requested)
     } else {
         Err(problems.join("\n"))
     }
@@ -385,11 +385,11 @@ fn processed(done: &Map, requirements: &Value, editable: &Value) -> Ret {
     Ret::ok(comments.join(" ")).changes(changes)
 }
 
-fn from_index(cx: &Exec, pip: &Pip, args: Installed, asked: &[Asked]) -> Result<Ret, Error> {
+fn from_index(cx: &Exec, pip: &Pip, args: Installed, requested: &[Asked]) -> Result<Ret, Error> {
     let now = pip.list(cx, None)?;
     let (mut missing, mut there) = (Vec::new(), String::new());
-    for package in asked {
-        match is_there(cx, pip, &args, &now, package)? {
+    for package in requested {
+        match already_installed(cx, pip, &args, &now, package)? {
             Some(comment) => there.push_str(&format!("{comment}\n")),
             None => missing.push(package),
         }
@@ -400,10 +400,13 @@ fn from_index(cx: &Exec, pip: &Pip, args: Installed, asked: &[Asked]) -> Result<
             "{there}All specified packages are already installed{and}"
         )));
     }
-    let would = match (asked, missing.first()) {
+    let would = match (requested, missing.first()) {
         ([_], Some(one)) => format!("Python package {} is set to be installed", one.text),
         _ => {
-            let names: Vec<&str> = asked.iter().map(|package| package.text.as_str()).collect();
+            let names: Vec<&str> = requested
+                .iter()
+                .map(|package| package.text.as_str())
+                .collect();
             let names = names.join("\n");
             format!("Python package(s) set to be installed:\n{names}")
         }
@@ -424,7 +427,7 @@ fn from_index(cx: &Exec, pip: &Pip, args: Installed, asked: &[Asked]) -> Result<
 }
 
 /// Returns the comment that a package is installed already, or `None` if it must be installed.
-fn is_there(
+fn already_installed(
     cx: &Exec,
     pip: &Pip,
     args: &Installed,
@@ -457,7 +460,7 @@ fn is_there(
         None => Some(format!(
             "Python package {name} was already installed and\nthe available upgrade doesn't fulfills the version requirements"
         )),
-        Some(newest) if Version::of(newest) == Version::of(&version) => already(),
+        Some(newest) if Version::parse(newest) == Version::parse(&version) => already(),
         Some(_) => None,
     })
 }

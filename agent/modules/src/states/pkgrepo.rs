@@ -51,15 +51,15 @@ fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
     let Some(kind) = repositories::kind(cx) else {
         return Err("Repo management not implemented on this platform".into());
     };
-    let (repo, kwargs) = asked(kind, &args)?;
-    let asked = Request {
+    let (repo, kwargs) = repo_arguments(kind, &args)?;
+    let request = Request {
         repo: &repo,
         saltenv: &cx.saltenv,
         apt_key: args.aptkey,
         kwargs: &kwargs,
     };
     let name = &args.name;
-    let (before, wanted) = compared(cx, kind, &asked)
+    let (before, wanted) = compared(cx, kind, &request)
         .map_err(|error| format!("Failed to configure repo '{name}': {error}"))?;
     let changes = differences(&wanted, &before);
     let there = !before.is_empty();
@@ -81,13 +81,13 @@ fn managed(cx: &Exec, args: Managed) -> Result<Ret, Error> {
         });
     }
     cx.apply(would, || {
-        configured(cx, kind, name, &asked, &before, &wanted)
+        configured(cx, kind, name, &request, &before, &wanted)
     })
 }
 
 /// Returns the repository's name for the package manager, and the arguments in the package
 /// manager's terms.
-fn asked(kind: Kind, args: &Managed) -> Result<(String, Map), Error> {
+fn repo_arguments(kind: Kind, args: &Managed) -> Result<(String, Map), Error> {
     let mut kwargs = args.kwargs.clone();
     if kwargs.contains("repo") {
         return Err("'repo' is not a supported argument for this state. The 'name' argument is probably what was intended.".into());
@@ -136,10 +136,10 @@ fn check_key(kwargs: &mut Map) -> Result<(), Error> {
 
 /// Returns the current and the wanted settings of a repository. The file with the definition is not
 /// compared.
-fn compared(cx: &Exec, kind: Kind, asked: &Request<'_>) -> Result<(Map, Map), Error> {
-    let manager = repositories::of(kind);
-    let mut before = manager.get(cx, asked.repo, asked.kwargs)?;
-    let mut wanted = manager.wanted(cx, asked)?;
+fn compared(cx: &Exec, kind: Kind, request: &Request<'_>) -> Result<(Map, Map), Error> {
+    let manager = repositories::for_kind(kind);
+    let mut before = manager.get(cx, request.repo, request.kwargs)?;
+    let mut wanted = manager.wanted(cx, request)?;
     before.remove("file");
     wanted.remove("file");
     Ok((before, wanted))
@@ -179,23 +179,23 @@ fn configured(
     cx: &Exec,
     kind: Kind,
     name: &str,
-    asked: &Request<'_>,
+    request: &Request<'_>,
     before: &Map,
     wanted: &Map,
 ) -> Result<Ret, Error> {
-    let manager = repositories::of(kind);
-    if let (Some(file), true) = (clean_file(asked.kwargs), kind != Kind::Apt) {
+    let manager = repositories::for_kind(kind);
+    if let (Some(file), true) = (clean_file(request.kwargs), kind != Kind::Apt) {
         fs::write(cx, Path::new(&file), b"", fs::Owner::default())?;
     }
     manager
-        .modify(cx, asked)
+        .modify(cx, request)
         .map_err(|error| format!("Failed to configure repo '{name}': {error}"))?;
     let after = manager
-        .get(cx, asked.repo, asked.kwargs)
+        .get(cx, request.repo, request.kwargs)
         .map_err(|error| format!("Failed to confirm config of repo '{name}': {error}"))?;
     let done = Ret::ok(format!("Configured package repo '{name}'"));
     if before.is_empty() {
-        return Ok(done.change("repo", asked.repo));
+        return Ok(done.change("repo", request.repo));
     }
     let looked_at = |key: &Value| after.get_value(key).cloned().unwrap_or_default();
     let now = wanted.keys().map(|key| (key.clone(), looked_at(key)));
@@ -219,7 +219,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
         Kind::Apt => without_slash(&name),
         _ => name.clone(),
     };
-    let manager = repositories::of(kind);
+    let manager = repositories::for_kind(kind);
     let found = manager
         .get(cx, &repo, &kwargs)
         .map_err(|error| format!("Failed to configure repo '{name}': {error}"))?;

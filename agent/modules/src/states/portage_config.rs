@@ -53,7 +53,7 @@ fn flags(cx: &Exec, args: Flags) -> Result<Ret, Error> {
         ("license", args.license),
         ("properties", args.properties),
     ] {
-        let conf = Conf::of(cx, name)?;
+        let conf = Conf::new(cx, name)?;
         let missing = match flags.is_empty() {
             true => continue,
             false => conf.missing(atom, &flags)?,
@@ -71,7 +71,7 @@ fn flags(cx: &Exec, args: Flags) -> Result<Ret, Error> {
         ("mask", args.mask, "masked"),
         ("unmask", args.unmask, "unmasked"),
     ] {
-        let conf = Conf::of(cx, name)?;
+        let conf = Conf::new(cx, name)?;
         if is && !conf.names(atom)? {
             if !cx.test {
                 conf.append(atom, &[], false)?;

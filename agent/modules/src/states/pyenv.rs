@@ -176,15 +176,15 @@ pub(super) fn program_installed(
 }
 
 fn installed(cx: &Exec, args: Installed) -> Result<Ret, Error> {
-    let one = Versioned::of(cx, PYENV, args.user)?;
+    let one = Versioned::from_config(cx, PYENV, args.user)?;
     version_installed(&one, &WORDS, cx, &args.name, args.default)
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let one = Versioned::of(cx, PYENV, args.user)?;
+    let one = Versioned::from_config(cx, PYENV, args.user)?;
     version_absent(&one, &WORDS, cx, &args.name)
 }
 
 fn install_pyenv(cx: &Exec, args: InstallPyenv) -> Result<Ret, Error> {
-    program_installed(&Versioned::of(cx, PYENV, args.user)?, &WORDS, cx)
+    program_installed(&Versioned::from_config(cx, PYENV, args.user)?, &WORDS, cx)
 }

@@ -47,15 +47,15 @@ const WORDS: Words = Words {
 };
 
 fn installed(cx: &Exec, args: Installed) -> Result<Ret, Error> {
-    let one = Versioned::of(cx, RBENV, args.user)?;
+    let one = Versioned::from_config(cx, RBENV, args.user)?;
     version_installed(&one, &WORDS, cx, &args.name, args.default)
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let one = Versioned::of(cx, RBENV, args.user)?;
+    let one = Versioned::from_config(cx, RBENV, args.user)?;
     version_absent(&one, &WORDS, cx, &args.name)
 }
 
 fn install_rbenv(cx: &Exec, args: InstallRbenv) -> Result<Ret, Error> {
-    program_installed(&Versioned::of(cx, RBENV, args.user)?, &WORDS, cx)
+    program_installed(&Versioned::from_config(cx, RBENV, args.user)?, &WORDS, cx)
 }

@@ -583,7 +583,7 @@ fn waited(cx: &Exec, args: WaitForEvent) -> Result<Ret, Error> {
     };
     let own = cx.run.as_ref().and_then(|run| run.record.events.clone());
     let events = own.map_or_else(|| EventLog::of_step(cx, name).map(Arc::new), Ok)?;
-    let step = cx.low.as_ref().map(|low| low.tag()).unwrap_or_default();
+    let step = cx.chunk.as_ref().map(|low| low.tag()).unwrap_or_default();
     let complete = events.wait(&step, started + timeout, &mut look)?;
     let ret = if complete {
         Ret::ok(format!(
@@ -737,7 +737,7 @@ fn parallel_runners(cx: &Exec, args: ParallelRunners) -> Result<Ret, Error> {
 /// this runner runs from what the others run.
 fn as_part(cx: &Exec, id: &str) -> Exec {
     let mut own = cx.clone();
-    own.low = cx.low.as_deref().map(|low| {
+    own.chunk = cx.chunk.as_deref().map(|low| {
         let fun = format!("{}/{id}", low.fun);
         Arc::new(Low { fun, ..low.clone() })
     });

@@ -68,7 +68,7 @@ fn text(answer: &Value) -> String {
 
 /// Returns the state's result for an answer of the `schedule` module. The comment is the answer's
 /// own if it failed or in test mode, and `done` otherwise.
-fn told(cx: &Exec, answer: &Value, done: String) -> Ret {
+fn ret_from_answer(cx: &Exec, answer: &Value, done: String) -> Ret {
     let failed = answer.get("result") != Some(&true.into());
     let changes = answer.get("changes").cloned();
     let changes = changes.unwrap_or_else(|| Map::new().into());
@@ -83,7 +83,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let (name, kwargs) = (args.name.as_str(), &args.kwargs);
     let Some(current) = current(cx, name, kwargs)? else {
         let answer = ask(cx, "add", name, kwargs)?;
-        let ret = told(cx, &answer, format!("Adding new job {name} to schedule"));
+        let ret = ret_from_answer(cx, &answer, format!("Adding new job {name} to schedule"));
         return Ok(if cx.test && ret.result == Some(true) {
             ret.change(name, "added")
         } else {
@@ -102,7 +102,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         return Ok(Ret::ok(format!("Job {name} in correct state")));
     }
     let answer = ask(cx, "modify", name, kwargs)?;
-    Ok(told(
+    Ok(ret_from_answer(
         cx,
         &answer,
         format!("Modifying job {name} in schedule"),
@@ -116,7 +116,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     }
     let answer = ask(cx, "delete", name, kwargs)?;
     let done = format!("Removed job {name} from schedule");
-    Ok(told(cx, &answer, done))
+    Ok(ret_from_answer(cx, &answer, done))
 }
 
 fn missing(name: &str) -> Ret {
@@ -141,7 +141,7 @@ fn switched(cx: &Exec, name: &str, kwargs: &Map, on: bool) -> Result<Ret, Error>
         false => ("disable_job", "Disabled"),
     };
     let answer = ask(cx, fun, name, kwargs)?;
-    let ret = told(cx, &answer, format!("{past} job {name} from schedule"));
+    let ret = ret_from_answer(cx, &answer, format!("{past} job {name} from schedule"));
     let is_so = current.get("enabled") == Some(&on.into());
     Ok(if is_so { ret.changes(Map::new()) } else { ret })
 }

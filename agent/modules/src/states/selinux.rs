@@ -478,11 +478,11 @@ struct Port {
     kwargs: Map,
     kind: Option<String>,
     /// The description of the rule for comments.
-    told: String,
+    description: String,
 }
 
 impl Port {
-    fn of(
+    fn new(
         name: &str,
         kind: Option<String>,
         protocol: Option<String>,
@@ -490,7 +490,7 @@ impl Port {
     ) -> Self {
         let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "None".to_owned());
         Self {
-            told: format!(
+            description: format!(
                 "with specified sel_type \"{}\", protocol \"{}\" and port \"{}\".",
                 shown(&kind),
                 shown(&protocol),
@@ -523,11 +523,11 @@ impl Port {
 
 fn port_policy_present(cx: &Exec, args: PortPolicyPresent) -> Result<Ret, Error> {
     let name = args.name.as_str();
-    let port = Port::of(name, Some(args.sel_type.clone()), args.protocol, args.port);
+    let port = Port::new(name, Some(args.sel_type.clone()), args.protocol, args.port);
     if port.find(cx)?.is_true() {
         return Ok(Ret::ok(format!(
             "SELinux policy for \"{name}\" already present {}",
-            port.told
+            port.description
         )));
     }
     cx.apply(Ret::would(""), || {
@@ -545,12 +545,12 @@ fn port_policy_present(cx: &Exec, args: PortPolicyPresent) -> Result<Ret, Error>
 
 fn port_policy_absent(cx: &Exec, args: PortPolicyAbsent) -> Result<Ret, Error> {
     let name = args.name.as_str();
-    let port = Port::of(name, args.sel_type, args.protocol, args.port);
+    let port = Port::new(name, args.sel_type, args.protocol, args.port);
     let old = port.find(cx)?;
     if !old.is_true() {
         return Ok(Ret::ok(format!(
             "SELinux policy for \"{name}\" already absent {}",
-            port.told
+            port.description
         )));
     }
     cx.apply(Ret::would(""), || {

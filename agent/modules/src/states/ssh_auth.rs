@@ -102,14 +102,14 @@ fn one(cx: &Exec, place: &Place<'_>, key: &Key) -> Result<Ret, Error> {
     }
     let what = if status == "add" { "added" } else { "updated" };
     let would = Ret::would(format!("Key {name} for user {user} is set to be {what}"));
-    cx.apply(would, || Ok(told(place.set(cx, key)?, name, user, "")))
+    cx.apply(would, || Ok(report(place.set(cx, key)?, name, user, "")))
 }
 
 fn already(name: &str, user: &str) -> String {
     format!("The authorized host key {name} is already present for user {user}")
 }
 
-fn told(done: Done, name: &str, user: &str, source: &str) -> Ret {
+fn report(done: Done, name: &str, user: &str, source: &str) -> Ret {
     let key = format!("The authorized host key {name} for user {user}");
     match done {
         Done::New => Ret::ok(format!("{key} was added")).change(name, "New"),
@@ -146,7 +146,7 @@ fn from_file(
         let would = Ret::would("");
         return cx.apply(would, || {
             let done = place.set_all(cx, &keys, options)?;
-            Ok(told(done, name, place.user, source))
+            Ok(report(done, name, place.user, source))
         });
     }
     let mut would = String::new();

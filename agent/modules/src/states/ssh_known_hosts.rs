@@ -149,7 +149,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     };
     let name = &args.name;
     let would = Ret::would(format!("Key for {name} is set to be removed from {config}"));
-    let place = match Place::of(args.user.as_deref(), Some(&config)) {
+    let place = match Place::resolve(args.user.as_deref(), Some(&config)) {
         Ok(place) => place,
         // In test mode a missing user is no failure: an earlier state of the same run may create
         // it.

@@ -66,7 +66,7 @@ enum Known {
 }
 
 impl Known {
-    fn of(programs: &[Program], name: &str) -> Self {
+    fn find(programs: &[Program], name: &str) -> Self {
         let is_group = |one: &Program| name.ends_with(':') && one.name.starts_with(name);
         if programs.iter().any(is_group) {
             Self::Group
@@ -123,7 +123,7 @@ fn running(cx: &Exec, args: Running) -> Result<Ret, Error> {
         bin_env: args.bin_env,
     };
     let programs = daemon.programs(None)?;
-    let known = Known::of(&programs, name);
+    let known = Known::find(&programs, name);
     let among = known.among(&programs, name);
     let ret = match cx.test {
         true => foretold(name, &among),
@@ -228,7 +228,7 @@ fn dead(cx: &Exec, args: Dead) -> Result<Ret, Error> {
             bin_env: args.bin_env,
         };
         let programs = daemon.programs(None)?;
-        let among = Known::of(&programs, name).among(&programs, name);
+        let among = Known::find(&programs, name).among(&programs, name);
         if among.is_empty() {
             return Ok(Ret::ok(format!("Service {name} doesn't exist")));
         }

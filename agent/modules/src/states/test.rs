@@ -209,7 +209,7 @@ fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
 
 /// Returns the watched chunks that changed something.
 fn watched(cx: &Exec) -> Value {
-    let (Some(low), Some(run)) = (&cx.low, &cx.run) else {
+    let (Some(low), Some(run)) = (&cx.chunk, &cx.run) else {
         return Value::list([]);
     };
     let running = run.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -277,11 +277,11 @@ fn check_pillar(cx: &Exec, args: CheckPillar) -> Result<Ret, Error> {
     }
     Ok(Ret {
         result: Some(failed.is_empty()),
-        ..Ret::ok(told(&fine, &failed))
+        ..Ret::ok(pillar_comment(&fine, &failed))
     })
 }
 
-fn told(fine: &Map, failed: &Map) -> String {
+fn pillar_comment(fine: &Map, failed: &Map) -> String {
     let mut comment = String::new();
     for (key, kind) in failed {
         comment += &match kind.as_str() {

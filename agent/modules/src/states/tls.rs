@@ -31,7 +31,7 @@ state::state_module! {
 const DAY_S: i64 = 24 * 60 * 60;
 
 /// Returns a time in Python's format: `2 days, 3:04:05.000006`.
-fn shown(microseconds: i128) -> String {
+fn format_timedelta(microseconds: i128) -> String {
     let (all, rest) = (
         microseconds.div_euclid(1_000_000) as i64,
         microseconds.rem_euclid(1_000_000),
@@ -72,11 +72,11 @@ fn valid_certificate(_: &Exec, args: ValidCertificate) -> Result<Ret, Error> {
     let hours = (args.weeks * 7.0 + args.days) * 24.0 + args.hours;
     let wanted = (hours * 60.0 + args.minutes) * 60.0 + args.seconds;
     let wanted = (wanted * 1e6) as i128;
-    let left_shown = shown(left);
+    let left_shown = format_timedelta(left);
     Ok(match left < wanted {
         true => Ret::failed(format!(
             "Certificate will expire in {left_shown}, which is less than {}",
-            shown(wanted)
+            format_timedelta(wanted)
         )),
         false => Ret::ok(format!("Certificate is valid for {left_shown}")),
     })
@@ -88,11 +88,11 @@ mod tests {
 
     #[test]
     fn times_are_shown_as_python_does() {
-        assert_eq!(shown(0), "0:00:00");
+        assert_eq!(format_timedelta(0), "0:00:00");
         assert_eq!(
-            shown(86_400_000_000 + 3_661_000_001),
+            format_timedelta(86_400_000_000 + 3_661_000_001),
             "1 day, 1:01:01.000001"
         );
-        assert_eq!(shown(30 * 86_400_000_000), "30 days, 0:00:00");
+        assert_eq!(format_timedelta(30 * 86_400_000_000), "30 days, 0:00:00");
     }
 }

@@ -108,7 +108,7 @@ impl<'a> Wanted<'a> {
         let kind = section.map(|section| section.kind.as_str());
         let mut changes = Vec::new();
         if let Some(wanted) = self.kind.as_deref().filter(|wanted| kind != Some(wanted)) {
-            changes.push(Change::of(
+            changes.push(Change::new(
                 title.clone(),
                 kind.map(Value::from).as_ref(),
                 &wanted.into(),
@@ -117,7 +117,7 @@ impl<'a> Wanted<'a> {
         for (option, new) in &self.options {
             let old = there.get_value(option);
             if old.unwrap_or(&Value::Null) != new {
-                changes.push(Change::of(
+                changes.push(Change::new(
                     format!("{title}.{}", option.to_text()),
                     old,
                     new,
@@ -128,7 +128,7 @@ impl<'a> Wanted<'a> {
             .iter()
             .filter(|(option, _)| self.replace && !self.options.contains_value(option));
         changes.extend(others.map(|(option, old)| {
-            Change::of(
+            Change::new(
                 format!("{title}.{}", option.to_text()),
                 Some(old),
                 &Value::Null,
@@ -162,7 +162,7 @@ impl<'a> Wanted<'a> {
 }
 
 impl Change {
-    fn of(key: String, old: Option<&Value>, new: &Value) -> Self {
+    fn new(key: String, old: Option<&Value>, new: &Value) -> Self {
         Self {
             key,
             old: old.cloned().unwrap_or_default(),
@@ -239,12 +239,12 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     if changes.is_empty() {
         return settled(cx, config, format!("{title} is in the correct state"));
     }
-    let would = told(Ret::would(format!("{title} would be changed")), &changes);
+    let would = with_changes(Ret::would(format!("{title} would be changed")), &changes);
     cx.apply(would, || {
         if !is_config {
             make(cx, config)?;
         }
-        let ret = told(Ret::ok(format!("{title} was changed")), &changes);
+        let ret = with_changes(Ret::ok(format!("{title} was changed")), &changes);
         let lines = wanted.lines(section, &changes);
         changed(cx, config, &title, &lines, ret, |all| {
             wanted
@@ -254,7 +254,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     })
 }
 
-fn told(ret: Ret, changes: &[Change]) -> Ret {
+fn with_changes(ret: Ret, changes: &[Change]) -> Ret {
     changes.iter().fold(ret, |ret, change| {
         let about = Map::new().with("old", change.old.clone());
         ret.change(&change.key, about.with("new", change.new.clone()))
@@ -308,9 +308,9 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
             false => Ok(Ret::ok(comment)),
         };
     }
-    let would = told(Ret::would(format!("{name} would be removed")), &going);
+    let would = with_changes(Ret::would(format!("{name} would be removed")), &going);
     cx.apply(would, || {
-        let ret = told(Ret::ok(format!("{name} was removed")), &going);
+        let ret = with_changes(Ret::ok(format!("{name} was removed")), &going);
         // The last section is deleted first: uci numbers a section without a name by its position
         // after the others.
         let lines: Vec<String> = going
@@ -344,14 +344,14 @@ fn removals(key: &Key<'_>, kind: Option<&str>, by: &Map, all: &[Section]) -> Vec
     let going = found.into_iter().filter_map(|section| {
         let place = format!("{}.{}", key.config, section.id);
         match key.option {
-            None => Some(Change::of(
+            None => Some(Change::new(
                 place,
                 Some(&section.kind.as_str().into()),
                 &Value::Null,
             )),
             Some(option) => {
                 let old = section.options.get(option)?;
-                Some(Change::of(
+                Some(Change::new(
                     format!("{place}.{option}"),
                     Some(old),
                     &Value::Null,

@@ -209,7 +209,7 @@ struct Plan<'a> {
 impl<'a> File<'a> {
     /// Moves the arguments of `file.managed` out of `kwargs`, and removes those of the state
     /// engine.
-    fn of(cx: &'a Exec, name: &'a str, what: &'static str, kwargs: &mut Map) -> Self {
+    fn from_kwargs(cx: &'a Exec, name: &'a str, what: &'static str, kwargs: &mut Map) -> Self {
         let mut args = Map::new().with("show_changes", false);
         for name in OF_FILES {
             if let Some(value) = kwargs.remove(name) {
@@ -248,14 +248,14 @@ impl<'a> File<'a> {
             args.insert("contents", contents);
         }
         let ret = function.invoke("file.managed", cx, Given::new(Vec::new(), args));
-        told(ret)
+        error_as_failure(ret)
     }
 
     /// Adds the return of `file.managed` to this state's return, as a sub-state run.
     fn with_part(&self, ret: Ret, part: Ret) -> Ret {
         let id = self
             .cx
-            .low
+            .chunk
             .as_ref()
             .map_or_else(|| self.name.to_owned(), |low| low.id.clone());
         let low = Map::new()
@@ -348,7 +348,7 @@ impl<'a> File<'a> {
 }
 
 /// Converts an error to a failed return without changes, as in Salt.
-fn told(ret: Result<Ret, Error>) -> Result<Ret, Error> {
+fn error_as_failure(ret: Result<Ret, Error>) -> Result<Ret, Error> {
     ret.or_else(|error| Ok(Ret::failed(error.to_string())))
 }
 
@@ -369,7 +369,7 @@ fn private_key_managed(cx: &Exec, mut args: PrivateKeyManaged) -> Result<Ret, Er
     }
     let mut kwargs = std::mem::take(&mut args.kwargs);
     let name = args.name.clone();
-    let mut file = File::of(cx, &name, "private key", &mut kwargs);
+    let mut file = File::from_kwargs(cx, &name, "private key", &mut kwargs);
     unknown(&kwargs)?;
     if !file.args.get("mode").is_some_and(Value::is_true) {
         file.args.insert("mode", "0400");
@@ -380,7 +380,7 @@ fn private_key_managed(cx: &Exec, mut args: PrivateKeyManaged) -> Result<Ret, Er
             "keysize is an invalid parameter for {algo}"
         )));
     }
-    told(file.run(|there| key_plan(cx, &args, there)))
+    error_as_failure(file.run(|there| key_plan(cx, &args, there)))
 }
 
 fn key_plan<'a>(
@@ -388,7 +388,7 @@ fn key_plan<'a>(
     args: &PrivateKeyManaged,
     file: Option<&Path>,
 ) -> Result<Plan<'a>, Error> {
-    let encoding = Encoding::of(&args.encoding, OF_KEYS)?;
+    let encoding = Encoding::parse(&args.encoding, OF_KEYS)?;
     let mut changes = Map::new();
     let current = match file.filter(|_| !args.new) {
         Some(path) => current_key(cx, args, path, &mut changes)?,
@@ -424,11 +424,11 @@ fn current_key(
     changes: &mut Map,
 ) -> Result<Option<Private>, Error> {
     let place = Value::from(path.display().to_string());
-    let refusal = match Private::load(cx, &place, args.passphrase.as_deref()) {
+    let refusal = match Private::load_or_refusal(cx, &place, args.passphrase.as_deref()) {
         Ok(private) => return Ok(Some(private)),
         Err(Refusal::NotEncrypted) => {
             changes.insert("passphrase", true);
-            return Private::of(cx, &place, None).map(Some);
+            return Private::load(cx, &place, None).map(Some);
         }
         Err(Refusal::Other(error)) => return Err(error),
         Err(refusal) => refusal,
@@ -465,7 +465,7 @@ fn key_changes(
         Kind::Ec => Some(256),
         _ => None,
     });
-    if Kind::of(&args.algo) != Some(kind) {
+    if Kind::from_name(&args.algo) != Some(kind) {
         changes.insert("algo", args.algo.as_str());
     } else if kind.hashes() && size != wanted {
         changes.insert("keysize", wanted);
@@ -478,7 +478,7 @@ fn key_changes(
 
 fn pem_managed(cx: &Exec, mut args: PemManaged) -> Result<Ret, Error> {
     let name = args.name;
-    let file = File::of(cx, &name, "PEM text", &mut args.kwargs);
+    let file = File::from_kwargs(cx, &name, "PEM text", &mut args.kwargs);
     unknown(&args.kwargs)?;
     match pem::entry(&args.text, None) {
         Ok(text) => file.managed(cx, true, Some(&text)),
@@ -488,14 +488,14 @@ fn pem_managed(cx: &Exec, mut args: PemManaged) -> Result<Ret, Error> {
 
 fn csr_managed(cx: &Exec, args: CsrManaged) -> Result<Ret, Error> {
     let mut all = args.kwargs;
-    let file = File::of(cx, &args.name, "certificate signing request", &mut all);
+    let file = File::from_kwargs(cx, &args.name, "certificate signing request", &mut all);
     all.insert("private_key", args.private_key);
     all.insert("private_key_passphrase", args.private_key_passphrase);
     all.insert("digest", args.digest);
     all.insert("subject", args.subject);
     renamed(&mut all);
     let (name, encoding) = (args.name.as_str(), args.encoding.as_str());
-    told(file.run(|there| request_plan(cx, name, encoding, all, there)))
+    error_as_failure(file.run(|there| request_plan(cx, name, encoding, all, there)))
 }
 
 fn request_plan<'a>(
@@ -505,7 +505,7 @@ fn request_plan<'a>(
     all: Map,
     file: Option<&Path>,
 ) -> Result<Plan<'a>, Error> {
-    let encoding = Encoding::of(encoding_name, OF_REQUESTS)?;
+    let encoding = Encoding::parse(encoding_name, OF_REQUESTS)?;
     let mut changes = Map::new();
     let current = match file {
         Some(path) => Request::of_bytes(&pem::file(path)?),
@@ -515,7 +515,7 @@ fn request_plan<'a>(
         None if file.is_some() => drop(changes.insert("replaced", name)),
         None => drop(changes.insert("created", name)),
         Some((current, is_pem)) => {
-            changes = Asking::of(cx, &all)?.changes(current, &all);
+            changes = Asking::from_arguments(cx, &all)?.changes(current, &all);
             if *is_pem != (encoding == Encoding::Pem) {
                 changes.insert("encoding", encoding_name);
             }
@@ -531,7 +531,7 @@ fn request_plan<'a>(
 
 fn certificate_managed(cx: &Exec, args: CertificateManaged) -> Result<Ret, Error> {
     let mut all = args.kwargs;
-    let file = File::of(cx, &args.name, "certificate", &mut all);
+    let file = File::from_kwargs(cx, &args.name, "certificate", &mut all);
     let days = args.days_valid;
     let defaults = match days.is_null() && args.not_after.is_null() {
         true => 365.into(),
@@ -575,7 +575,7 @@ fn certificate_managed(cx: &Exec, args: CertificateManaged) -> Result<Ret, Error
         },
         all,
     };
-    told(file.run(|there| wanted.plan(cx, there)))
+    error_as_failure(file.run(|there| wanted.plan(cx, there)))
 }
 
 /// The wanted properties of a certificate.
@@ -593,7 +593,7 @@ struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     fn plan(self, cx: &'a Exec, file: Option<&Path>) -> Result<Plan<'a>, Error> {
-        let encoding = Encoding::of(self.encoding_name, OF_CERTIFICATES)?;
+        let encoding = Encoding::parse(self.encoding_name, OF_CERTIFICATES)?;
         let mut changes = Map::new();
         let current = match file {
             Some(path) => {
@@ -665,7 +665,7 @@ impl<'a> Wanted<'a> {
         let mut all = self.all.clone();
         let server = self.ca_server.as_deref();
         merge(&mut all, policy(cx, self.policy.as_deref(), server)?);
-        let draft = Draft::of(cx, &all, server.is_some())?;
+        let draft = Draft::from_arguments(cx, &all, server.is_some())?;
         changes.update(draft.changes(cx, &found.certificate, &self.all)?);
         Ok(changes)
     }

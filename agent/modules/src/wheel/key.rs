@@ -113,7 +113,7 @@ impl Status {
         }
     }
 
-    fn of(folder: &str) -> Option<Self> {
+    fn from_folder(folder: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|status| status.folder() == folder)
@@ -196,7 +196,7 @@ fn matching(
     Ok(found)
 }
 
-fn shown(found: Vec<(Status, Vec<String>)>) -> Value {
+fn ids_by_folder(found: Vec<(Status, Vec<String>)>) -> Value {
     found
         .into_iter()
         .map(|(status, ids)| (status.folder(), ids))
@@ -204,18 +204,19 @@ fn shown(found: Vec<(Status, Vec<String>)>) -> Value {
 }
 
 fn glob_match(cx: &Exec, args: GlobMatch) -> Result<Value, Error> {
-    matching(cx, &args.r#match, &Status::ALL).map(shown)
+    matching(cx, &args.r#match, &Status::ALL).map(ids_by_folder)
 }
 
 fn name_match(cx: &Exec, args: NameMatch) -> Result<Value, Error> {
-    matching(cx, &args.r#match, &Status::ALL).map(shown)
+    matching(cx, &args.r#match, &Status::ALL).map(ids_by_folder)
 }
 
 /// Returns the ids in a dictionary whose keys exist, by status.
 fn named(cx: &Exec, given: &Map, statuses: &[Status]) -> Result<Vec<(Status, Vec<String>)>, Error> {
     let mut found = Vec::new();
     for (folder, ids) in given {
-        let Some(status) = Status::of(&folder.to_text()).filter(|status| statuses.contains(status))
+        let Some(status) =
+            Status::from_folder(&folder.to_text()).filter(|status| statuses.contains(status))
         else {
             continue;
         };

@@ -110,7 +110,7 @@ fn context(cx: &Exec, low: &Arc<Low>, test: bool) -> Exec {
         _ => low.saltenv.clone(),
     };
     let mut cx = cx.clone();
-    (cx.test, cx.saltenv, cx.low) = (test, saltenv, Some(Arc::clone(low)));
+    (cx.test, cx.saltenv, cx.chunk) = (test, saltenv, Some(Arc::clone(low)));
     cx
 }
 

@@ -109,7 +109,11 @@ impl<'a> Run<'a> {
         let before: Vec<Value> = earlier.keys().cloned().collect();
         let state = Arc::new(RunState {
             jid: jid.to_owned(),
-            within: cx.run.as_ref().and(cx.low.as_ref()).map(|step| step.tag()),
+            within: cx
+                .run
+                .as_ref()
+                .and(cx.chunk.as_ref())
+                .map(|step| step.tag()),
             lowstate: lows.iter().map(|low| low.data.clone()).collect(),
             // A chunk that has a return is not called.
             running: Mutex::new(earlier),

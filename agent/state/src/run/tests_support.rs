@@ -154,7 +154,7 @@ mod states {
     }
 
     fn mod_watch(cx: &Exec, args: Watch) -> Result<Ret, Error> {
-        let (low, run) = (cx.low.as_ref().unwrap(), cx.run.as_ref().unwrap());
+        let (low, run) = (cx.chunk.as_ref().unwrap(), cx.run.as_ref().unwrap());
         let watched = low.data.get("__reqs__").and_then(|reqs| reqs.get("watch"));
         let running = run.running.lock().unwrap();
         let changed = |chunk: &&Value| {

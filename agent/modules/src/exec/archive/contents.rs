@@ -56,7 +56,7 @@ pub(crate) fn guessed(name: &str) -> Option<&'static str> {
 
 impl Contents {
     /// Lists an archive. Error messages refer to the archive by `name`.
-    pub(crate) fn of(
+    pub(crate) fn read(
         cx: &Exec,
         name: &str,
         path: &str,
@@ -64,14 +64,14 @@ impl Contents {
         options: Option<&str>,
     ) -> Result<Self, Error> {
         match format {
-            "tar" => Self::of_tar(cx, name, path, options),
-            "zip" => Self::of_zip(name, path),
-            "rar" => Self::of_rar(cx, name),
+            "tar" => Self::read_tar(cx, name, path, options),
+            "zip" => Self::read_zip(name, path),
+            "rar" => Self::read_rar(cx, name),
             other => Err(format!("Unsupported archive format '{other}'").into()),
         }
     }
 
-    fn of_tar(cx: &Exec, name: &str, path: &str, options: Option<&str>) -> Result<Self, Error> {
+    fn read_tar(cx: &Exec, name: &str, path: &str, options: Option<&str>) -> Result<Self, Error> {
         if which("tar").is_none() {
             return Err("'tar' command not available".into());
         }
@@ -108,7 +108,7 @@ impl Contents {
         Ok(Self { members })
     }
 
-    fn of_zip(name: &str, path: &str) -> Result<Self, Error> {
+    fn read_zip(name: &str, path: &str) -> Result<Self, Error> {
         let members = zipped::members(path)
             .map_err(|_| Error::refused(format!("{name} is not a ZIP file")))?;
         let members = members
@@ -139,7 +139,7 @@ impl Contents {
         Ok(contents)
     }
 
-    fn of_rar(cx: &Exec, name: &str) -> Result<Self, Error> {
+    fn read_rar(cx: &Exec, name: &str) -> Result<Self, Error> {
         if which("rar").is_none() {
             return Err("rar command not available, is it installed?".into());
         }

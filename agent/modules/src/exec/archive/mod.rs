@@ -389,14 +389,14 @@ impl Unpack {
             process = process.quiet();
         }
         let done = process.run(cx)?;
-        said(&done)?;
+        check_success(&done)?;
         Ok(done.stdout.lines().map(str::to_owned).collect())
     }
 }
 
 /// Returns an error with the output of a program that failed. With `-q`, unzip prints nothing about
 /// a wrong password, so its exit status decides.
-fn said(done: &Output) -> Result<(), Error> {
+fn check_success(done: &Output) -> Result<(), Error> {
     match done.retcode {
         Some(0) => Ok(()),
         // unzip exits with 1 instead of 82 if it has at least created the folders.
@@ -496,7 +496,7 @@ fn list(cx: &Exec, args: List) -> Result<Value, Error> {
             .map_err(|text| located(&cached)(text.into()))?
             .to_owned(),
     };
-    let contents = Contents::of(cx, &args.name, &cached, &format, args.options.as_deref());
+    let contents = Contents::read(cx, &args.name, &cached, &format, args.options.as_deref());
     let contents = contents.map_err(located(&cached))?.stripped(strip);
     if args.clean {
         cleaned(cx, &cached);

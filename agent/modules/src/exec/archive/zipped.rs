@@ -13,7 +13,7 @@ use state::umask;
 use value::Value;
 
 use super::contents::{Contents, Kind};
-use super::{Unpack, plain_names, said};
+use super::{Unpack, check_success, plain_names};
 
 /// An entry of a zip archive's central directory.
 #[derive(Debug)]
@@ -190,7 +190,7 @@ pub(super) fn zip(
     process.stdin = Some(names.join("\n"));
     process.stderr = machine::process::Stderr::Merged;
     let done = process.run(cx)?;
-    said(&done).map_err(|error| {
+    check_success(&done).map_err(|error| {
         Error::refused(format!("Exception encountered creating zipfile: {error}"))
     })?;
     cx.changed(Path::new(&zip_file));

@@ -204,7 +204,7 @@ fn run_with(cx: &Exec, cmd: &Value, options: Map) -> Result<Value, Error> {
         if apart { Stderr::Apart } else { Stderr::Merged },
     )?;
     log_run(&process, &output, &options)?;
-    Ok(shown(&options, &output.stdout))
+    Ok(visible_output(&options, &output.stdout))
 }
 
 /// Logs the output and, a second time as in Salt, a failure. Returns an error for a failure if
@@ -221,14 +221,16 @@ fn log_run(process: &Process, output: &Output, options: &Map) -> Result<(), Erro
             process.first_word()
         ));
         if options.get("raise_err").is_some_and(Value::is_true) {
-            return Err(Error::refused(shown(options, &output.stdout).to_text()));
+            return Err(Error::refused(
+                visible_output(options, &output.stdout).to_text(),
+            ));
         }
     }
     log::write(level, format_args!("output: {}", output.stdout));
     Ok(())
 }
 
-fn shown(options: &Map, text: &str) -> Value {
+fn visible_output(options: &Map, text: &str) -> Value {
     if hidden(options) {
         "".into()
     } else {
@@ -243,13 +245,13 @@ fn hidden(options: &Map) -> bool {
 fn run_stdout(cx: &Exec, args: RunStdout) -> Result<Value, Error> {
     let options = merged(args.kwargs, [args.options.0]);
     let (_, output) = execute(cx, &args.cmd, &options, Stderr::Apart)?;
-    Ok(shown(&options, &output.stdout))
+    Ok(visible_output(&options, &output.stdout))
 }
 
 fn run_stderr(cx: &Exec, args: RunStderr) -> Result<Value, Error> {
     let options = merged(args.kwargs, [args.options.0]);
     let (_, output) = execute(cx, &args.cmd, &options, Stderr::Apart)?;
-    Ok(shown(&options, &output.stderr))
+    Ok(visible_output(&options, &output.stderr))
 }
 
 fn run_all(cx: &Exec, args: RunAll) -> Result<Value, Error> {
@@ -300,7 +302,7 @@ fn execute(
     options: &Map,
     stderr: Stderr,
 ) -> Result<(Process, Output), Error> {
-    let mut process = Process::of(cmd, options)?;
+    let mut process = Process::with_options(cmd, options)?;
     process.stderr = stderr;
     process.python_shell = python_shell(cx, options);
     render(cx, &mut process, options)?;

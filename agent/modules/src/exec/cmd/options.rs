@@ -344,7 +344,7 @@ state::argument_group! {
     }
 }
 
-/// Merges the declared options into the other keywords, as `Process::of` reads them.
+/// Merges the declared options into the other keywords, as `Process::with_options` reads them.
 pub(super) fn merged<const N: usize>(mut kwargs: Map, declared: [Map; N]) -> Map {
     kwargs.extend(declared.into_iter().flatten());
     kwargs

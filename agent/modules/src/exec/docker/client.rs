@@ -51,17 +51,19 @@ impl Kind {
 
     /// Reports whether an error message means that the object does not exist, rather than that the
     /// lookup failed.
-    fn is_absent(self, said: &str) -> bool {
-        let (said, word) = (said.to_lowercase(), self.word());
+    fn is_absent(self, error: &str) -> bool {
+        let (error, word) = (error.to_lowercase(), self.word());
         [
             "no such object",
             &format!("no such {word}"),
             &format!("{word} not found"),
         ]
         .iter()
-        .any(|text| said.contains(text))
-            || (self == Self::Image && said.contains("image not known"))
-            || (self == Self::Network && said.contains("network ") && said.ends_with(" not found"))
+        .any(|text| error.contains(text))
+            || (self == Self::Image && error.contains("image not known"))
+            || (self == Self::Network
+                && error.contains("network ")
+                && error.ends_with(" not found"))
     }
 }
 
@@ -99,7 +101,7 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// When no program is installed.
-    pub(crate) fn of(cx: &'a Exec) -> Result<Self, Error> {
+    pub(crate) fn detect(cx: &'a Exec) -> Result<Self, Error> {
         let program = program(cx)?;
         let podman = is_podman(cx, &program)?;
         let url = config::found(cx, "docker.url")?;
@@ -177,7 +179,7 @@ impl<'a> Client<'a> {
         let output = self.run(&process, &words.join(" "))?;
         match output.success() {
             true => Ok(output.stdout),
-            false => Err(complaint(&output)),
+            false => Err(program_error(&output)),
         }
     }
 
@@ -193,7 +195,7 @@ impl<'a> Client<'a> {
             let found = self.read(kind, &output.stdout)?.into_iter().next();
             return found.map(|found| self.completed(kind, found)).transpose();
         }
-        match complaint(&output) {
+        match program_error(&output) {
             error if kind.is_absent(&error.to_string()) => Ok(None),
             error => Err(error),
         }
@@ -235,14 +237,14 @@ impl<'a> Client<'a> {
         // The command fails if an object was removed in the meantime. It still prints the other
         // objects.
         let all = self.read(kind, &output.stdout);
-        match output.success() || kind.is_absent(&complaint(&output).to_string()) {
+        match output.success() || kind.is_absent(&program_error(&output).to_string()) {
             true => all,
-            false => Err(complaint(&output)),
+            false => Err(program_error(&output)),
         }
     }
 
-    fn read(&self, kind: Kind, said: &str) -> Result<Vec<Map>, Error> {
-        let all = read(said)?;
+    fn read(&self, kind: Kind, output: &str) -> Result<Vec<Map>, Error> {
+        let all = read(output)?;
         let all = all.as_list().unwrap_or_default().iter();
         let all = all.filter_map(Value::as_map).cloned();
         Ok(all.map(|one| self.in_dockers_form(kind, one)).collect())
@@ -307,14 +309,14 @@ fn is_podman(cx: &Exec, program: &str) -> Result<bool, Error> {
 ///
 /// # Errors
 /// When the output is not JSON.
-pub(crate) fn read(said: &str) -> Result<Value, Error> {
-    json::read(said)
+pub(crate) fn read(output: &str) -> Result<Value, Error> {
+    json::read(output)
         .map_err(|why| Error::refused(format!("Cannot parse the output of the program: {why}")))
 }
 
 /// Returns the error message of the program, without the prefix that it puts in front of each
 /// message.
-pub(crate) fn complaint(output: &Output) -> Error {
+pub(crate) fn program_error(output: &Output) -> Error {
     let said = match output.stderr.trim() {
         "" => output.stdout.trim(),
         said => said,

@@ -215,7 +215,7 @@ pub(crate) fn nets(container: &Map) -> Map {
 
 /// Returns a property of a container's network connection, without the entries that every container
 /// has.
-fn told(container: &Map, net: &Map, key: &str) -> Value {
+fn connection_property(container: &Map, net: &Map, key: &str) -> Value {
     let value = net.get(key).cloned().unwrap_or_default();
     let Some(items) = value.as_list() else {
         return value;
@@ -249,7 +249,7 @@ pub(crate) fn networks(first: &Map, second: &Map) -> Map {
         for key in STATIC {
             let value = |container: &Map, net: &Option<Map>| {
                 net.as_ref()
-                    .map(|net| told(container, net, key))
+                    .map(|net| connection_property(container, net, key))
                     .unwrap_or_default()
             };
             let values = (value(first, &old), value(second, &new));

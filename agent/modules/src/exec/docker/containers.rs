@@ -6,7 +6,7 @@ use machine::process::{Process, Stderr};
 use state::module::Error;
 use value::{Map, Value};
 
-use super::client::{Client, Kind, WORK_SECONDS_MAX, complaint};
+use super::client::{Client, Kind, WORK_SECONDS_MAX, program_error};
 use super::compare::{self, from_to};
 use super::create::{self, Asked, Wanted};
 use super::images;
@@ -79,7 +79,7 @@ pub(crate) fn change(
 ) -> Result<Map, Error> {
     let before = state(client, name)?;
     if verb != "restart" && before == expected {
-        return Ok(refusal(
+        return Ok(rejection(
             before,
             format!("Container '{name}' already {expected}"),
         ));
@@ -91,7 +91,7 @@ pub(crate) fn change(
         .with("state", from_to(before, after)))
 }
 
-fn refusal(state: &str, comment: String) -> Map {
+fn rejection(state: &str, comment: String) -> Map {
     Map::new()
         .with("result", false)
         .with("state", from_to(state, state))
@@ -109,7 +109,7 @@ pub(crate) fn change_unless(
     forbidden: &str,
 ) -> Result<Map, Error> {
     match state(client, name)? {
-        before if before == forbidden => Ok(refusal(
+        before if before == forbidden => Ok(rejection(
             before,
             format!("Container '{name}' is {before}, cannot {verb}"),
         )),
@@ -145,7 +145,7 @@ pub(crate) fn stop(
     let before = state_of(&found);
     if before == "paused" {
         if !unpause {
-            return Ok(refusal(
+            return Ok(rejection(
                 before,
                 format!(
                     "Container '{name}' is paused, run with unpause=True to unpause before stopping"
@@ -195,7 +195,7 @@ pub(crate) fn rm(client: &Client<'_>, name: &str, how: Removal) -> Result<Vec<St
     let host = found.get("HostConfig");
     let mut goes = false;
     if how.stop && !how.force {
-        stop(Client::of(client.cx)?, name, how.timeout, false)?;
+        stop(Client::detect(client.cx)?, name, how.timeout, false)?;
         goes = host
             .and_then(|host| host.get("AutoRemove"))
             .is_some_and(Value::is_true)
@@ -230,15 +230,19 @@ pub(crate) fn rename(client: &Client<'_>, name: &str, new_name: &str) -> Result<
 ///
 /// # Errors
 /// The invalid arguments, or the message of the program when it fails.
-pub(crate) fn create(client: &Client<'_>, image: &str, asked: &Asked<'_>) -> Result<Map, Error> {
-    let wanted = Wanted::of(asked)?;
-    fetched(client, image, asked.given)?;
+pub(crate) fn create(
+    client: &Client<'_>,
+    image: &str,
+    arguments: &Asked<'_>,
+) -> Result<Map, Error> {
+    let wanted = Wanted::parse(arguments)?;
+    fetched(client, image, arguments.given)?;
     let began = Instant::now();
-    let made = wanted.make(client, image, asked.name)?;
+    let made = wanted.make(client, image, arguments.name)?;
     named(
         client,
         made.with("Time_Elapsed", began.elapsed().as_secs_f64()),
-        asked.name,
+        arguments.name,
     )
 }
 
@@ -301,23 +305,23 @@ fn replaced(client: &Client<'_>, name: &str, how: Running) -> Result<Option<Vec<
 pub(crate) fn run(
     client: &Client<'_>,
     image: &str,
-    asked: &Asked<'_>,
+    arguments: &Asked<'_>,
     how: Running,
 ) -> Result<Map, Error> {
-    let wanted = Wanted::of(asked)?;
-    fetched(client, image, asked.given)?;
-    let removed = match asked.name {
+    let wanted = Wanted::parse(arguments)?;
+    fetched(client, image, arguments.given)?;
+    let removed = match arguments.name {
         Some(name) => replaced(client, name, how)?,
         None => None,
     };
     let began = Instant::now();
-    let mut made = wanted.make(client, image, asked.name)?;
+    let mut made = wanted.make(client, image, arguments.name)?;
     if let Some(removed) = removed {
         made.insert("Replaces", removed);
     }
     let id = made.get("Id").map(Value::to_text).unwrap_or_default();
-    let mut made = named(client, made, asked.name)?;
-    for (net, config) in networks(asked.given.get("networks"))? {
+    let mut made = named(client, made, arguments.name)?;
+    for (net, config) in networks(arguments.given.get("networks"))? {
         if let Err(why) = connect(client, &id, &net, &config) {
             if wanted.auto_remove() {
                 rm(client, &id, Removal::default())?;
@@ -372,7 +376,7 @@ fn attached(client: &Client<'_>, id: &str) -> Result<String, Error> {
         )
     });
     match never {
-        true => Err(complaint(&output)),
+        true => Err(program_error(&output)),
         false => Ok(output.stdout),
     }
 }

@@ -6,7 +6,7 @@ use state::module::Error;
 use value::log;
 use value::{Map, Value};
 
-use super::client::{CLIENT_SECONDS, Client, complaint};
+use super::client::{CLIENT_SECONDS, Client, program_error};
 use super::translate::{self, Kind, Table};
 
 /// The arguments of a container. In an option that ends in a colon, a colon separates name and
@@ -154,8 +154,8 @@ impl Wanted {
     ///
     /// # Errors
     /// When an argument is invalid, or the program has no option for it.
-    pub(crate) fn of(asked: &Asked<'_>) -> Result<Self, Error> {
-        let given = asked.given;
+    pub(crate) fn parse(arguments: &Asked<'_>) -> Result<Self, Error> {
+        let given = arguments.given;
         let without = WITHOUT_OPTION
             .iter()
             .find(|name| given.get(name).is_some_and(|value| !value.is_null()));
@@ -179,7 +179,7 @@ impl Wanted {
                 unknown.join(", ")
             ));
         }
-        let checks = (asked.ignore_collisions, asked.validate_ip_addrs);
+        let checks = (arguments.ignore_collisions, arguments.validate_ip_addrs);
         let known = translate::input(&CONTAINER, given, checks)?;
         let mode = known.get("network_mode").map(Value::to_text);
         let network = mode.and_then(|mode| given.get("networks")?.get(&mode)?.as_map().cloned());
@@ -337,7 +337,7 @@ impl Wanted {
     ) -> Result<Map, Error> {
         let output = client.run(&self.command(client, image, name)?, "create")?;
         if !output.success() {
-            return Err(complaint(&output));
+            return Err(program_error(&output));
         }
         let id = output.stdout.lines().next_back().unwrap_or_default().trim();
         let warnings = output.stderr.lines().filter(|line| !line.trim().is_empty());

@@ -142,11 +142,11 @@ fn build(cx: &Exec, args: Build) -> Result<Value, Error> {
         dockerfile: args.dockerfile.as_deref(),
         buildargs: args.buildargs,
     };
-    images::build(&Client::of(cx)?, &wanted).map(Value::from)
+    images::build(&Client::detect(cx)?, &wanted).map(Value::from)
 }
 
 fn depends(cx: &Exec, args: Depends) -> Result<Value, Error> {
-    let client = Client::of(cx)?;
+    let client = Client::detect(cx)?;
     let image = client.inspect(Kind::Image, &args.name)?;
     let id = image.get("Id").map(Value::to_text).unwrap_or_default();
     let (containers, images) = images::depends(&client, &id)?;
@@ -157,15 +157,20 @@ fn depends(cx: &Exec, args: Depends) -> Result<Value, Error> {
 }
 
 fn images(cx: &Exec, args: Images) -> Result<Value, Error> {
-    lists::images(&Client::of(cx)?, args.verbose, flag(&args.kwargs, "all")).map(Value::from)
+    lists::images(
+        &Client::detect(cx)?,
+        args.verbose,
+        flag(&args.kwargs, "all"),
+    )
+    .map(Value::from)
 }
 
 fn inspect_image(cx: &Exec, args: InspectImage) -> Result<Value, Error> {
-    images::inspect(&Client::of(cx)?, &args.name).map(Value::from)
+    images::inspect(&Client::detect(cx)?, &args.name).map(Value::from)
 }
 
 fn list_tags(cx: &Exec, _: ListTags) -> Result<Value, Error> {
-    images::all_tags(&Client::of(cx)?).map(Value::from)
+    images::all_tags(&Client::detect(cx)?).map(Value::from)
 }
 
 fn load(cx: &Exec, args: Load) -> Result<Value, Error> {
@@ -174,24 +179,24 @@ fn load(cx: &Exec, args: Load) -> Result<Value, Error> {
         (Some(repository), Some(tag)) => Some((repository, tag)),
         _ => return Err("If tagging, both a repository and tag are required".into()),
     };
-    images::load(&Client::of(cx)?, &args.path, name).map(Value::from)
+    images::load(&Client::detect(cx)?, &args.path, name).map(Value::from)
 }
 
 fn login(cx: &Exec, args: Login) -> Result<Value, Error> {
-    registries::login(&Client::of(cx)?, &args.registries).map(Value::from)
+    registries::login(&Client::detect(cx)?, &args.registries).map(Value::from)
 }
 
 fn pull(cx: &Exec, args: Pull) -> Result<Value, Error> {
-    images::pull(&Client::of(cx)?, &args.image).map(Value::from)
+    images::pull(&Client::detect(cx)?, &args.image).map(Value::from)
 }
 
 fn resolve_image_id(cx: &Exec, args: ResolveImageId) -> Result<Value, Error> {
-    let id = images::id(&Client::of(cx)?, &args.name)?;
+    let id = images::id(&Client::detect(cx)?, &args.name)?;
     Ok(id.map_or(Value::Bool(false), Value::from))
 }
 
 fn resolve_tag(cx: &Exec, args: ResolveTag) -> Result<Value, Error> {
-    let client = Client::of(cx)?;
+    let client = Client::detect(cx)?;
     if !flag(&args.kwargs, "all") {
         let tag = images::tag_of(&client, &args.name)?;
         return Ok(tag.map_or(Value::Bool(false), Value::from));
@@ -210,14 +215,19 @@ fn rmi(cx: &Exec, args: Rmi) -> Result<Value, Error> {
     let names: Vec<String> = args.names.iter().map(Value::to_text).collect();
     let (force, prune) = (flag(&args.kwargs, "force"), args.kwargs.get("prune"));
     let prune = prune.is_none_or(Value::is_true);
-    images::rmi(&Client::of(cx)?, &names, force, prune).map(Value::from)
+    images::rmi(&Client::detect(cx)?, &names, force, prune).map(Value::from)
 }
 
 fn save(cx: &Exec, args: Save) -> Result<Value, Error> {
-    lists::save(&Client::of(cx)?, &args.name, &args.path, args.overwrite).map(Value::from)
+    lists::save(&Client::detect(cx)?, &args.name, &args.path, args.overwrite).map(Value::from)
 }
 
 fn tag(cx: &Exec, args: Tag) -> Result<Value, Error> {
-    images::tag(&Client::of(cx)?, &args.name, &args.repository, &args.tag)?;
+    images::tag(
+        &Client::detect(cx)?,
+        &args.name,
+        &args.repository,
+        &args.tag,
+    )?;
     Ok(true.into())
 }

@@ -7,7 +7,7 @@ use machine::process::{Output, Process};
 use state::module::Error;
 use value::{Map, Value};
 
-use super::client::{Client, Kind, WORK_SECONDS_MAX, complaint};
+use super::client::{Client, Kind, WORK_SECONDS_MAX, program_error};
 use crate::fileserver::fetch;
 
 /// Returns a size in Salt's readable format.
@@ -110,7 +110,7 @@ pub(crate) fn pull(client: &Client<'_>, name: &str) -> Result<Map, Error> {
         output = fetch(&fetched)?;
     }
     if !output.success() {
-        return Err(complaint(&output));
+        return Err(program_error(&output));
     }
     let after = id(client, &fetched)?;
     let mut told = Map::new()
@@ -207,7 +207,7 @@ pub(crate) fn build(client: &Client<'_>, wanted: &Build<'_>) -> Result<Map, Erro
         return Err(Error::refused(format!(
             "Build failed for {}. Error(s) follow:\n\n{}",
             wanted.path,
-            complaint(&output)
+            program_error(&output)
         )));
     }
     let tags = tags(&inspect(client, id)?);
@@ -247,7 +247,7 @@ pub(crate) fn load(
     if !output.success() {
         return Err(Error::refused(format!(
             "Failed to load image(s) from {path}: {}",
-            complaint(&output)
+            program_error(&output)
         )));
     }
     let elapsed = began.elapsed().as_secs_f64();

@@ -7,7 +7,7 @@ use machine::process::{Process, Stderr};
 use state::module::Error;
 use value::{Map, Value};
 
-use super::client::{Client, Kind, WORK_SECONDS_MAX, complaint, read};
+use super::client::{Client, Kind, WORK_SECONDS_MAX, program_error, read};
 use super::{compare, containers, images as image};
 
 fn text(of: &Map, key: &str) -> String {
@@ -262,7 +262,7 @@ pub(super) fn logs(client: &Client<'_>, name: &str, kwargs: &Map) -> Result<Stri
     };
     let output = client.run(&process, "logs")?;
     match output.success() {
-        false => Err(complaint(&output)),
+        false => Err(program_error(&output)),
         true if asked("stdout") => Ok(output.stdout),
         true => Ok(output.stderr),
     }
@@ -302,7 +302,7 @@ pub(super) fn save(
     };
     let output = client.run(&process, "save")?;
     if !output.success() {
-        let why = complaint(&output);
+        let why = program_error(&output);
         return Err(Error::refused(format!(
             "Failed to save image(s) to {path}: {why}"
         )));
@@ -357,7 +357,7 @@ pub(super) fn wait(
     };
     let output = client.run(&process, "wait")?;
     if !output.success() {
-        return Err(complaint(&output));
+        return Err(program_error(&output));
     }
     let code = output.stdout.trim().parse::<i64>().ok();
     let after = client.found(Kind::Container, name)?;

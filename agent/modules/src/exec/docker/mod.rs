@@ -378,21 +378,21 @@ fn flag(kwargs: &Map, key: &str) -> bool {
 }
 
 fn compare_containers(cx: &Exec, args: CompareContainers) -> Result<Value, Error> {
-    let client = Client::of(cx)?;
+    let client = Client::detect(cx)?;
     let first = client.inspect(Kind::Container, &args.first)?;
     let second = client.inspect(Kind::Container, &args.second)?;
     Ok(compare::containers(&first, &second, &words(&args.ignore)).into())
 }
 
 fn compare_container_networks(cx: &Exec, args: CompareContainerNetworks) -> Result<Value, Error> {
-    let client = Client::of(cx)?;
+    let client = Client::detect(cx)?;
     let first = client.inspect(Kind::Container, &args.first)?;
     let second = client.inspect(Kind::Container, &args.second)?;
     Ok(compare::networks(&first, &second).into())
 }
 
 fn compare_networks(cx: &Exec, args: CompareNetworks) -> Result<Value, Error> {
-    let client = Client::of(cx)?;
+    let client = Client::detect(cx)?;
     let first = client.inspect(Kind::Network, &args.first)?;
     let second = client.inspect(Kind::Network, &args.second)?;
     Ok(compare::two_networks(&first, &second, &words(&args.ignore)).into())
@@ -409,13 +409,13 @@ fn connect_container_to_network(
     cx: &Exec,
     args: ConnectContainerToNetwork,
 ) -> Result<Value, Error> {
-    let client = Client::of(cx)?;
+    let client = Client::detect(cx)?;
     containers::connect(&client, &args.container, &args.net_id, &args.kwargs)?;
     Ok(true.into())
 }
 
 fn connected(cx: &Exec, args: Connected) -> Result<Value, Error> {
-    let all = containers::connected(&Client::of(cx)?, &args.name)?;
+    let all = containers::connected(&Client::detect(cx)?, &args.name)?;
     Ok(match args.verbose {
         true => all.into(),
         false => Value::list(all.keys().cloned()),
@@ -423,7 +423,7 @@ fn connected(cx: &Exec, args: Connected) -> Result<Value, Error> {
 }
 
 fn create(cx: &Exec, args: Create) -> Result<Value, Error> {
-    let client = Client::of(cx)?.patient(patience(Some(args.client_timeout)));
+    let client = Client::detect(cx)?.patient(patience(Some(args.client_timeout)));
     let asked = Asked {
         name: args.name.as_deref(),
         ignore_collisions: args.ignore_collisions,
@@ -442,7 +442,7 @@ fn create(cx: &Exec, args: Create) -> Result<Value, Error> {
 }
 
 fn create_network(cx: &Exec, args: CreateNetwork) -> Result<Value, Error> {
-    let client = Client::of(cx)?.patient(patience(Some(args.client_timeout)));
+    let client = Client::detect(cx)?.patient(patience(Some(args.client_timeout)));
     let checks = (args.ignore_collisions, args.validate_ip_addrs);
     let known = create::network(&args.kwargs, checks)?;
     create::make_network(&client, &args.name, &known)?;
@@ -453,7 +453,7 @@ fn create_network(cx: &Exec, args: CreateNetwork) -> Result<Value, Error> {
 
 fn create_volume(cx: &Exec, args: CreateVolume) -> Result<Value, Error> {
     lists::create_volume(
-        &Client::of(cx)?,
+        &Client::detect(cx)?,
         &args.name,
         args.driver.as_deref(),
         &args.driver_opts,
@@ -465,21 +465,21 @@ fn disconnect_container_from_network(
     cx: &Exec,
     args: DisconnectContainerFromNetwork,
 ) -> Result<Value, Error> {
-    containers::disconnect(&Client::of(cx)?, &args.container, &args.network_id)?;
+    containers::disconnect(&Client::detect(cx)?, &args.container, &args.network_id)?;
     Ok(true.into())
 }
 
 fn exists(cx: &Exec, args: Exists) -> Result<Value, Error> {
-    let found = Client::of(cx)?.found(Kind::Container, &args.name)?;
+    let found = Client::detect(cx)?.found(Kind::Container, &args.name)?;
     Ok(found.is_some().into())
 }
 
 fn info(cx: &Exec, _: Info) -> Result<Value, Error> {
-    client::read(&Client::of(cx)?.tell(&["info"], &["--format={{json .}}".into()], &[])?)
+    client::read(&Client::detect(cx)?.tell(&["info"], &["--format={{json .}}".into()], &[])?)
 }
 
 fn inspect(cx: &Exec, args: Inspect) -> Result<Value, Error> {
-    let client = Client::of(cx)?;
+    let client = Client::detect(cx)?;
     for kind in [Kind::Container, Kind::Image, Kind::Volume, Kind::Network] {
         if let Some(found) = client.found(kind, &args.name)? {
             return Ok(found.into());
@@ -490,50 +490,50 @@ fn inspect(cx: &Exec, args: Inspect) -> Result<Value, Error> {
 }
 
 fn inspect_container(cx: &Exec, args: InspectContainer) -> Result<Value, Error> {
-    Client::of(cx)?
+    Client::detect(cx)?
         .inspect(Kind::Container, &args.name)
         .map(Value::from)
 }
 
 fn inspect_network(cx: &Exec, args: InspectNetwork) -> Result<Value, Error> {
-    Client::of(cx)?
+    Client::detect(cx)?
         .inspect(Kind::Network, &args.network_id)
         .map(Value::from)
 }
 
 fn inspect_volume(cx: &Exec, args: InspectVolume) -> Result<Value, Error> {
-    Client::of(cx)?
+    Client::detect(cx)?
         .inspect(Kind::Volume, &args.name)
         .map(Value::from)
 }
 
 fn kill(cx: &Exec, args: Kill) -> Result<Value, Error> {
-    containers::change(&Client::of(cx)?, &args.name, ("kill", "stopped"), &[]).map(Value::from)
+    containers::change(&Client::detect(cx)?, &args.name, ("kill", "stopped"), &[]).map(Value::from)
 }
 
 fn list_containers(cx: &Exec, args: ListContainers) -> Result<Value, Error> {
-    containers::names(&Client::of(cx)?, flag(&args.kwargs, "all")).map(Value::from)
+    containers::names(&Client::detect(cx)?, flag(&args.kwargs, "all")).map(Value::from)
 }
 
 fn logs(cx: &Exec, args: Logs) -> Result<Value, Error> {
-    lists::logs(&Client::of(cx)?, &args.name, &args.kwargs).map(Value::from)
+    lists::logs(&Client::detect(cx)?, &args.name, &args.kwargs).map(Value::from)
 }
 
 fn networks(cx: &Exec, args: Networks) -> Result<Value, Error> {
-    lists::networks(&Client::of(cx)?, &words(&args.names), &words(&args.ids)).map(Value::from)
+    lists::networks(&Client::detect(cx)?, &words(&args.names), &words(&args.ids)).map(Value::from)
 }
 
 fn pause(cx: &Exec, args: Pause) -> Result<Value, Error> {
-    let client = Client::of(cx)?;
+    let client = Client::detect(cx)?;
     containers::change_unless(&client, &args.name, ("pause", "paused"), "stopped").map(Value::from)
 }
 
 fn ps(cx: &Exec, args: Ps) -> Result<Value, Error> {
-    lists::ps(&Client::of(cx)?, &args.filters, &args.kwargs).map(Value::from)
+    lists::ps(&Client::detect(cx)?, &args.filters, &args.kwargs).map(Value::from)
 }
 
 fn remove_network(cx: &Exec, args: RemoveNetwork) -> Result<Value, Error> {
-    drop_network(&Client::of(cx)?, &args.network_id)?;
+    drop_network(&Client::detect(cx)?, &args.network_id)?;
     Ok(true.into())
 }
 
@@ -546,7 +546,7 @@ pub(crate) fn drop_network(client: &Client<'_>, name: &str) -> Result<(), Error>
 }
 
 fn remove_volume(cx: &Exec, args: RemoveVolume) -> Result<Value, Error> {
-    drop_volume(&Client::of(cx)?, &args.name)?;
+    drop_volume(&Client::detect(cx)?, &args.name)?;
     Ok(true.into())
 }
 
@@ -559,12 +559,12 @@ pub(crate) fn drop_volume(client: &Client<'_>, name: &str) -> Result<(), Error> 
 }
 
 fn rename(cx: &Exec, args: Rename) -> Result<Value, Error> {
-    containers::rename(&Client::of(cx)?, &args.name, &args.new_name).map(Value::from)
+    containers::rename(&Client::detect(cx)?, &args.name, &args.new_name).map(Value::from)
 }
 
 fn restart(cx: &Exec, args: Restart) -> Result<Value, Error> {
     let seconds = args.timeout.max(0);
-    let client = Client::of(cx)?.patient(seconds.saturating_add(CLIENT_SECONDS));
+    let client = Client::detect(cx)?.patient(seconds.saturating_add(CLIENT_SECONDS));
     let options = [format!("-t={seconds}")];
     let done = containers::change(&client, &args.name, ("restart", "running"), &options)?;
     Ok(match flag(&done, "result") {
@@ -574,7 +574,7 @@ fn restart(cx: &Exec, args: Restart) -> Result<Value, Error> {
 }
 
 fn retcode(cx: &Exec, args: Retcode) -> Result<Value, Error> {
-    let output = inside::run(&Client::of(cx)?, &args.name, &args.cmd, &args.kwargs)?;
+    let output = inside::run(&Client::detect(cx)?, &args.name, &args.cmd, &args.kwargs)?;
     Ok(output.retcode.into())
 }
 
@@ -585,11 +585,11 @@ fn rm(cx: &Exec, args: Rm) -> Result<Value, Error> {
         stop: flag(&args.kwargs, "stop"),
         timeout: args.kwargs.get("timeout").and_then(Value::as_int),
     };
-    containers::rm(&Client::of(cx)?, &args.name, how).map(Value::from)
+    containers::rm(&Client::detect(cx)?, &args.name, how).map(Value::from)
 }
 
 fn run(cx: &Exec, args: Run) -> Result<Value, Error> {
-    let output = inside::run(&Client::of(cx)?, &args.name, &args.cmd, &args.kwargs)?;
+    let output = inside::run(&Client::detect(cx)?, &args.name, &args.cmd, &args.kwargs)?;
     let mut said = output.stdout;
     if !said.is_empty() && !output.stderr.is_empty() {
         said.push('\n');
@@ -598,12 +598,12 @@ fn run(cx: &Exec, args: Run) -> Result<Value, Error> {
 }
 
 fn run_all(cx: &Exec, args: RunAll) -> Result<Value, Error> {
-    let output = inside::run(&Client::of(cx)?, &args.name, &args.cmd, &args.kwargs)?;
+    let output = inside::run(&Client::detect(cx)?, &args.name, &args.cmd, &args.kwargs)?;
     Ok(output.to_map().into())
 }
 
 fn run_container(cx: &Exec, args: RunContainer) -> Result<Value, Error> {
-    let client = Client::of(cx)?.patient(patience(Some(args.client_timeout)));
+    let client = Client::detect(cx)?.patient(patience(Some(args.client_timeout)));
     let mut given = args.kwargs;
     given.insert("networks", args.networks);
     let asked = Asked {
@@ -618,17 +618,17 @@ fn run_container(cx: &Exec, args: RunContainer) -> Result<Value, Error> {
 }
 
 fn run_stderr(cx: &Exec, args: RunStderr) -> Result<Value, Error> {
-    let output = inside::run(&Client::of(cx)?, &args.name, &args.cmd, &args.kwargs)?;
+    let output = inside::run(&Client::detect(cx)?, &args.name, &args.cmd, &args.kwargs)?;
     Ok(output.stderr.into())
 }
 
 fn run_stdout(cx: &Exec, args: RunStdout) -> Result<Value, Error> {
-    let output = inside::run(&Client::of(cx)?, &args.name, &args.cmd, &args.kwargs)?;
+    let output = inside::run(&Client::detect(cx)?, &args.name, &args.cmd, &args.kwargs)?;
     Ok(output.stdout.into())
 }
 
 fn signal(cx: &Exec, args: Signal) -> Result<Value, Error> {
-    send(&Client::of(cx)?, &args.name, &args.signal)?;
+    send(&Client::detect(cx)?, &args.name, &args.signal)?;
     Ok(true.into())
 }
 
@@ -643,34 +643,38 @@ pub(crate) fn send(client: &Client<'_>, name: &str, signal: &str) -> Result<(), 
 }
 
 fn start(cx: &Exec, args: Start) -> Result<Value, Error> {
-    containers::start(&Client::of(cx)?, &args.name).map(Value::from)
+    containers::start(&Client::detect(cx)?, &args.name).map(Value::from)
 }
 
 fn state(cx: &Exec, args: State) -> Result<Value, Error> {
-    containers::state(&Client::of(cx)?, &args.name).map(Value::from)
+    containers::state(&Client::detect(cx)?, &args.name).map(Value::from)
 }
 
 fn stop(cx: &Exec, args: Stop) -> Result<Value, Error> {
     let unpause = flag(&args.kwargs, "unpause");
-    containers::stop(Client::of(cx)?, &args.name, args.timeout, unpause).map(Value::from)
+    containers::stop(Client::detect(cx)?, &args.name, args.timeout, unpause).map(Value::from)
 }
 
 fn unpause(cx: &Exec, args: Unpause) -> Result<Value, Error> {
-    let client = Client::of(cx)?;
+    let client = Client::detect(cx)?;
     containers::change_unless(&client, &args.name, ("unpause", "running"), "stopped")
         .map(Value::from)
 }
 
 fn version(cx: &Exec, _: Version) -> Result<Value, Error> {
-    lists::version(&Client::of(cx)?).map(Value::from)
+    lists::version(&Client::detect(cx)?).map(Value::from)
 }
 
 fn volumes(cx: &Exec, args: Volumes) -> Result<Value, Error> {
-    lists::volumes(&Client::of(cx)?, &args.filters).map(Value::from)
+    lists::volumes(&Client::detect(cx)?, &args.filters).map(Value::from)
 }
 
 fn wait(cx: &Exec, args: Wait) -> Result<Value, Error> {
-    let told = lists::wait(&Client::of(cx)?, &args.name, args.ignore_already_stopped)?;
+    let told = lists::wait(
+        &Client::detect(cx)?,
+        &args.name,
+        args.ignore_already_stopped,
+    )?;
     let code = told.get("exit_status").and_then(Value::as_int);
     let is_wrong = args.fail_on_exit_status && flag(&told, "result") && code != Some(0);
     Ok(match is_wrong {

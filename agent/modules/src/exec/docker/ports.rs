@@ -37,7 +37,7 @@ struct Binding {
 }
 
 impl Binding {
-    fn shown(&self) -> String {
+    fn to_text(&self) -> String {
         let host = self.host.map(|host| host.to_string()).unwrap_or_default();
         let colon = match self.ip.is_empty() && self.host.is_none() {
             true => "",
@@ -79,7 +79,7 @@ pub(crate) fn bindings(value: &Value, validate: bool) -> Said<Value> {
             one.host = Some(one.port);
         }
     }
-    Ok(Value::list(all.iter().map(|one| one.shown().into())))
+    Ok(Value::list(all.iter().map(|one| one.to_text().into())))
 }
 
 fn parted(text: &str) -> (&str, String) {
@@ -195,7 +195,7 @@ fn of_dict(all: &mut Vec<Binding>, port: &str, bound: &Value) -> Said<()> {
 mod tests {
     use super::*;
 
-    fn told(given: &str) -> Said<String> {
+    fn bindings_text(given: &str) -> Said<String> {
         let given = value::json::read(given).unwrap();
         bindings(&given, true).map(|all| all.texts().join(" "))
     }
@@ -219,7 +219,7 @@ mod tests {
                 "90:80/tcp 91:80/tcp",
             ),
         ] {
-            assert_eq!(told(given).unwrap(), wanted, "{given}");
+            assert_eq!(bindings_text(given).unwrap(), wanted, "{given}");
         }
         for given in [
             "\"\"",
@@ -230,7 +230,7 @@ mod tests {
             "\"2-1\"",
             "\"1-2:3\"",
         ] {
-            assert!(told(given).is_err(), "{given}");
+            assert!(bindings_text(given).is_err(), "{given}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use state::module::Error;
 use value::{Map, Value};
 
-use super::client::{CLIENT_SECONDS, Client, complaint};
+use super::client::{CLIENT_SECONDS, Client, program_error};
 use super::with_input;
 
 /// Logs in to the named registries, or to all registries of the configuration and the pillar.
@@ -12,7 +12,7 @@ use super::with_input;
 /// When the pillar is not available.
 pub(super) fn login(client: &Client<'_>, names: &[Value]) -> Result<Map, Error> {
     let mut errors = Vec::new();
-    let known = known(client, &mut errors)?;
+    let known = configured(client, &mut errors)?;
     let names: Vec<String> = match names {
         [] => known.keys().map(Value::to_text).collect(),
         names => names.iter().map(Value::to_text).collect(),
@@ -37,7 +37,7 @@ pub(super) fn login(client: &Client<'_>, names: &[Value]) -> Result<Map, Error> 
     Ok(told.with("Results", results))
 }
 
-fn known(client: &Client<'_>, errors: &mut Vec<String>) -> Result<Map, Error> {
+fn configured(client: &Client<'_>, errors: &mut Vec<String>) -> Result<Map, Error> {
     let own =
         client
             .cx
@@ -95,5 +95,5 @@ fn one(
     let options = [format!("--username={user}"), "--password-stdin".to_owned()];
     let process = client.command(&["login"], options, &server);
     let output = client.run(&with_input(process, password, CLIENT_SECONDS), "login")?;
-    Ok((!output.success()).then(|| complaint(&output).to_string()))
+    Ok((!output.success()).then(|| program_error(&output).to_string()))
 }

@@ -115,7 +115,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn shown(&self) -> Map {
+    fn to_map(&self) -> Map {
         let time = self.time.strftime("%a %b %d %Y %H:%M:%S.%6f").to_string();
         Map::new()
             .with("Backup Time", time)
@@ -173,7 +173,7 @@ fn most(limit: Option<i64>) -> usize {
 }
 
 fn numbered<'a>(kept: impl Iterator<Item = &'a Kept>, limit: Option<i64>) -> Map {
-    let shown = kept.take(most(limit)).map(Kept::shown);
+    let shown = kept.take(most(limit)).map(Kept::to_map);
     (0_i64..).zip(shown).collect()
 }
 

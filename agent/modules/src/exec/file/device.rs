@@ -164,7 +164,7 @@ pub(crate) fn make(cx: &Exec, node: &Node) -> Result<Ret, Error> {
     Ok(ret)
 }
 
-fn shown(name: &str, ret: Ret) -> Value {
+fn return_value(name: &str, ret: Ret) -> Value {
     Map::new()
         .with("name", path::expanduser(name))
         .with("changes", ret.changes)
@@ -174,7 +174,7 @@ fn shown(name: &str, ret: Ret) -> Value {
 }
 
 fn made(cx: &Exec, node: Node) -> Result<Value, Error> {
-    Ok(shown(&node.name, make(cx, &node)?))
+    Ok(return_value(&node.name, make(cx, &node)?))
 }
 
 fn mknod(cx: &Exec, args: MknodArgs) -> Result<Value, Error> {

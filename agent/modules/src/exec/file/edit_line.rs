@@ -86,7 +86,7 @@ pub(crate) fn run(cx: &Exec, path: &str, wanted: &Wanted) -> Result<Value, Error
             "File \"{path}\" does not exists or is not a file."
         )));
     }
-    let mode = Mode::of(wanted.mode.as_deref())?;
+    let mode = Mode::parse(wanted.mode.as_deref())?;
     if mode != Mode::Delete && wanted.content.is_none() {
         return Err("Content can only be empty if mode is \"delete\"".into());
     }
@@ -125,7 +125,7 @@ enum Mode {
 }
 
 impl Mode {
-    fn of(word: Option<&str>) -> Result<Self, Error> {
+    fn parse(word: Option<&str>) -> Result<Self, Error> {
         match word.map(str::to_lowercase).as_deref() {
             Some("insert") => Ok(Self::Insert),
             Some("ensure") => Ok(Self::Ensure),

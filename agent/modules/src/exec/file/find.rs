@@ -163,7 +163,7 @@ fn changed(value: &str) -> Result<Test, String> {
 }
 
 impl Finder {
-    fn of(options: &Map) -> Result<Self, String> {
+    fn from_options(options: &Map) -> Result<Self, String> {
         let mut finder = Self::default();
         for (key, value) in options.iter() {
             let (key, given) = (key.to_text(), value.to_text());
@@ -304,7 +304,7 @@ impl Action {
             Self::Print(what) => {
                 let mut shown: Vec<Value> = what
                     .iter()
-                    .filter_map(|what| shown(what, path, found))
+                    .filter_map(|what| property(what, path, found))
                     .collect();
                 match shown.len() {
                     1 => shown.pop(),
@@ -318,7 +318,7 @@ impl Action {
     }
 }
 
-fn shown(what: &str, path: &str, found: &std::fs::Metadata) -> Option<Value> {
+fn property(what: &str, path: &str, found: &std::fs::Metadata) -> Option<Value> {
     Some(match what {
         "path" => path.into(),
         "name" => path::basename(path).into(),
@@ -359,7 +359,7 @@ fn find(cx: &Exec, mut args: Find) -> Result<Value, Error> {
     } else if args.words.iter().any(|word| word.as_str() == Some("print")) {
         args.kwargs.insert("print", "path");
     }
-    let finder = match Finder::of(&args.kwargs) {
+    let finder = match Finder::from_options(&args.kwargs) {
         Ok(finder) => finder,
         Err(problem) => return Ok(format!("error: {problem}").into()),
     };

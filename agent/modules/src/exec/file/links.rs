@@ -219,7 +219,7 @@ fn copy(cx: &Exec, args: Copy) -> Result<Value, Error> {
     if !path::exists(&src) {
         return Err(format!("No such file or directory '{src}'").into());
     }
-    let before = stat::of(&src, true)?;
+    let before = stat::read(&src, true)?;
     if (path::isdir(&dst) || path::isdir(&src)) && !args.recurse {
         return Err("Cannot copy overwriting a directory without recurse flag set to true!".into());
     }
@@ -266,7 +266,7 @@ pub(crate) struct Pruned {
 
 impl Pruned {
     /// Returns both lists as Salt does.
-    pub(crate) fn shown(&self) -> Map {
+    pub(crate) fn to_map(&self) -> Map {
         let pair = |(path, why): &(String, String)| Value::from(vec![path.as_str(), why.as_str()]);
         Map::new()
             .with("deleted", self.deleted.clone())
@@ -288,7 +288,9 @@ pub(crate) fn prune(
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now = now.map_or(0.0, |now| now.as_secs_f64());
     let old = |path: &str| match days {
-        Some(days) => stat::of(path, true).is_ok_and(|s| s.times[1] < now - days as f64 * 86400.0),
+        Some(days) => {
+            stat::read(path, true).is_ok_and(|s| s.times[1] < now - days as f64 * 86400.0)
+        }
         None => true,
     };
     let mut out = Pruned::default();
@@ -356,7 +358,7 @@ fn rmdir(cx: &Exec, args: Rmdir) -> Result<Value, Error> {
     }
     let pruned = prune(cx, &path, args.recurse, &args.older_than)?;
     if args.verbose {
-        return Ok(pruned.shown().with("result", pruned.result).into());
+        return Ok(pruned.to_map().with("result", pruned.result).into());
     }
     Ok(pruned.result.into())
 }

@@ -156,7 +156,7 @@ pub(crate) struct Found {
 
 impl Request {
     /// Returns the arguments that determine the hash of the source.
-    pub(crate) fn asked<'a>(&'a self, source: &'a str) -> sums::Asked<'a> {
+    pub(crate) fn hash_request<'a>(&'a self, source: &'a str) -> sums::Asked<'a> {
         sums::Asked {
             file_name: &self.name,
             source,
@@ -281,7 +281,7 @@ fn expected(cx: &Exec, request: &Request, url: &str, parts: &Url) -> Result<Opti
         return Ok(None);
     }
     if request.source_hash.is_true() {
-        return sums::sum(cx, request.asked(url))
+        return sums::sum(cx, request.hash_request(url))
             .map(Some)
             .map_err(|error| Error::refused(format!("Unable to manage file: {error}")));
     }
@@ -367,7 +367,7 @@ pub(crate) fn changes(cx: &Exec, request: &Request) -> Result<(Map, bool), Error
     let mut request = request.clone();
     let found = find(cx, &request)?;
     request.keep_mode(cx)?;
-    let now = stat::of(&request.name, request.follow).ok();
+    let now = stat::read(&request.name, request.follow).ok();
     let mut changes = Map::new();
     if let (Some(body), Some(_)) = (&found.body, &cx.previewer)
         && !body.is_in(&request.name)
@@ -519,7 +519,7 @@ fn replace(cx: &Exec, request: &Request, found: &Found, mut ret: Ret) -> Result<
         if replaced && text.is_empty() {
             text = "Replace symbolic link with regular file".into();
         }
-        before = stat::of(&real, true).ok();
+        before = stat::read(&real, true).ok();
         let mode = backup::mode(cx, &request.backup);
         committed(backup::keep(cx, &real, &mode))?;
         committed(body.write(cx, &real, request.mode.as_deref(), !replaced))?;
@@ -597,7 +597,7 @@ fn create(cx: &Exec, request: &Request, found: &Found, mut ret: Ret) -> Result<R
 fn new_stats(name: &str, mode: String) -> Result<Stats, Error> {
     Ok(Stats {
         mode,
-        ..stat::of(name, false)?
+        ..stat::read(name, false)?
     })
 }
 

@@ -224,7 +224,7 @@ pub(crate) fn check_spot(
     let path = spot.path();
     let now = match before {
         Some(before) => before,
-        None => stat::of(path, wanted.follow)?,
+        None => stat::read(path, wanted.follow)?,
     };
     // A path that was not a symbolic link is not followed, since it may have become one since the
     // check.
@@ -242,7 +242,7 @@ pub(crate) fn check_spot(
     {
         let _ = spot.chmod(cx, bits, wanted.follow);
     }
-    let post = stat::of(path, wanted.follow).unwrap_or_else(|_| now.clone());
+    let post = stat::read(path, wanted.follow).unwrap_or_else(|_| now.clone());
     let mut outcome = |key: &str, wanted: &Value, changed: bool, still: bool| {
         if still && !cx.test {
             ret.result = Some(false);
@@ -400,7 +400,7 @@ fn set_mode(cx: &Exec, args: SetMode) -> Result<Value, Error> {
         let digits = mode.trim_start_matches(['0', 'O', 'o']);
         return Ok(format!("Invalid Mode {digits}").into());
     }
-    Ok(stat::of(&path, true)?.mode.into())
+    Ok(stat::read(&path, true)?.mode.into())
 }
 
 fn chown(cx: &Exec, args: Chown) -> Result<Value, Error> {
@@ -454,7 +454,7 @@ fn check_perms(cx: &Exec, args: CheckPerms) -> Result<Value, Error> {
         ..Wanted::new(&args.user, &args.group, normalized(&args.mode))
     };
     let path = path::expanduser(&args.name);
-    let now = stat::of(&path, args.follow_symlinks)?;
+    let now = stat::read(&path, args.follow_symlinks)?;
     check(
         cx,
         &path,

@@ -96,7 +96,7 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    fn shown(&self) -> Map {
+    fn to_map(&self) -> Map {
         Map::new()
             .with("hsum", self.hash.as_str())
             .with("hash_type", self.kind.as_str())
@@ -125,14 +125,14 @@ pub(crate) fn first(
             other => (other, source_hash),
         };
         let text = name.as_str().unwrap_or_default();
-        if is_there(cx, text, saltenv)? {
+        if exists(cx, text, saltenv)? {
             return Ok((name.clone(), hash.clone()));
         }
     }
     Err("none of the specified sources were found".into())
 }
 
-fn is_there(cx: &Exec, url: &str, saltenv: &str) -> Result<bool, Error> {
+fn exists(cx: &Exec, url: &str, saltenv: &str) -> Result<bool, Error> {
     let parts = Url::parse(url);
     Ok(match parts.scheme.as_str() {
         "salt" => {
@@ -183,21 +183,21 @@ pub(crate) struct Asked<'a> {
 }
 
 /// Returns the hash from a `source_hash` argument in any form.
-pub(crate) fn sum(cx: &Exec, asked: Asked<'_>) -> Result<Sum, Error> {
-    let text = asked.hash.to_text();
+pub(crate) fn sum(cx: &Exec, argument: Asked<'_>) -> Result<Sum, Error> {
+    let text = argument.hash.to_text();
     let parts = Url::parse(&text);
     let file = if path::isabs(&text) {
         Some(text.clone())
     } else if parts.scheme == "salt" || parts.scheme == "file" || parts.is_remote() {
         let how = How {
-            verify_ssl: asked.verify_ssl,
+            verify_ssl: argument.verify_ssl,
             ..How::default()
         };
-        let found = fetch::cached(cx, &text, asked.saltenv, how)?;
+        let found = fetch::cached(cx, &text, argument.saltenv, how)?;
         let missing = || Error::refused(format!("Source hash file {} not found", redacted(&text)));
         let found = found.ok_or_else(missing)?;
-        if let Some(signed) = asked.signed {
-            signed.check(cx, (&text, &found), (asked.saltenv, asked.verify_ssl))?;
+        if let Some(signed) = argument.signed {
+            signed.check(cx, (&text, &found), (argument.saltenv, argument.verify_ssl))?;
         }
         Some(found)
     } else if parts.scheme.is_empty() {
@@ -207,8 +207,8 @@ pub(crate) fn sum(cx: &Exec, asked: Asked<'_>) -> Result<Sum, Error> {
     };
     match file {
         Some(file) => {
-            let (file_name, source) = (asked.file_name, asked.source);
-            extract(&file, "", file_name, source, asked.name)?.ok_or_else(|| invalid(&text))
+            let (file_name, source) = (argument.file_name, argument.source);
+            extract(&file, "", file_name, source, argument.name)?.ok_or_else(|| invalid(&text))
         }
         None => written(&text),
     }
@@ -320,7 +320,7 @@ fn source_list(cx: &Exec, args: SourceList) -> Result<Value, Error> {
 }
 
 fn get_source_sum(cx: &Exec, args: GetSourceSum) -> Result<Value, Error> {
-    let asked = Asked {
+    let argument = Asked {
         file_name: &args.file_name,
         source: &args.source,
         hash: &args.source_hash,
@@ -329,8 +329,8 @@ fn get_source_sum(cx: &Exec, args: GetSourceSum) -> Result<Value, Error> {
         verify_ssl: args.verify_ssl,
         signed: Signed::by(&args.source_hash_sig, &args.signers),
     };
-    let found = sum(cx, asked)?;
-    Ok(found.shown().into())
+    let found = sum(cx, argument)?;
+    Ok(found.to_map().into())
 }
 
 fn extract_hash(_cx: &Exec, args: ExtractHash) -> Result<Value, Error> {
@@ -341,7 +341,7 @@ fn extract_hash(_cx: &Exec, args: ExtractHash) -> Result<Value, Error> {
         &args.source,
         args.source_hash_name.as_deref(),
     )?;
-    Ok(found.map(|sum| sum.shown()).into())
+    Ok(found.map(|sum| sum.to_map()).into())
 }
 
 fn get_sum(_cx: &Exec, args: GetSum) -> Result<Value, Error> {

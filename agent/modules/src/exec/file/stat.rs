@@ -142,7 +142,7 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    fn of(found: &Metadata) -> Self {
+    fn from_metadata(found: &Metadata) -> Self {
         let time = |seconds: i64, nanoseconds: i64| seconds as f64 + nanoseconds as f64 * 1e-9;
         Self {
             inode: found.ino(),
@@ -184,14 +184,14 @@ impl Stats {
 
 /// Reads the properties of a file. If `follow` is set and a symbolic link is dangling, describes
 /// the link itself, as Salt does.
-pub(crate) fn of(path: &str, follow: bool) -> Result<Stats, Error> {
+pub(crate) fn read(path: &str, follow: bool) -> Result<Stats, Error> {
     let path = path::expanduser(path);
     let file = Path::new(&path);
     let found = if follow { file.metadata().ok() } else { None };
     let found = found
         .or_else(|| file.symlink_metadata().ok())
         .ok_or_else(|| Error::refused(format!("Path not found: {path}")))?;
-    Ok(Stats::of(&found))
+    Ok(Stats::from_metadata(&found))
 }
 
 /// The properties of a file and its handle. A symbolic link is not followed.
@@ -211,11 +211,11 @@ pub(crate) fn look(path: &str) -> Option<Looked> {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(_) => {
-            let stats = of(path, false).ok()?;
+            let stats = read(path, false).ok()?;
             return Some(Looked { stats, file: None });
         }
     };
-    let stats = Stats::of(&file.metadata().ok()?);
+    let stats = Stats::from_metadata(&file.metadata().ok()?);
     let file = (stats.kind == "file").then(|| Arc::new(file));
     Some(Looked { stats, file })
 }
@@ -266,7 +266,7 @@ pub(crate) fn normalized(mode: &Value) -> Option<String> {
 }
 
 fn stats(_cx: &Exec, args: StatsArgs) -> Result<Value, Error> {
-    let found = of(&args.path, args.follow_symlinks)?;
+    let found = read(&args.path, args.follow_symlinks)?;
     let path = path::expanduser(&args.path);
     let [atime, mtime, ctime] = found.times;
     let mut out = Map::new()
@@ -297,7 +297,7 @@ fn lstat(_cx: &Exec, args: LstatArgs) -> Result<Value, Error> {
     let Ok(found) = Path::new(&path).symlink_metadata() else {
         return Ok(Map::new().into());
     };
-    let [atime, mtime, ctime] = of(&path, false)?.times;
+    let [atime, mtime, ctime] = read(&path, false)?.times;
     Ok(Map::new()
         .with("st_atime", atime)
         .with("st_ctime", ctime)
@@ -339,23 +339,23 @@ fn statvfs(_cx: &Exec, args: StatvfsArgs) -> Result<Value, Error> {
 }
 
 fn get_mode(_cx: &Exec, args: GetMode) -> Result<Value, Error> {
-    Ok(of(&args.path, args.follow_symlinks)?.mode.into())
+    Ok(read(&args.path, args.follow_symlinks)?.mode.into())
 }
 
 fn get_user(_cx: &Exec, args: GetUser) -> Result<Value, Error> {
-    Ok(of(&args.path, args.follow_symlinks)?.user())
+    Ok(read(&args.path, args.follow_symlinks)?.user())
 }
 
 fn get_uid(_cx: &Exec, args: GetUid) -> Result<Value, Error> {
-    Ok(of(&args.path, args.follow_symlinks)?.uid.into())
+    Ok(read(&args.path, args.follow_symlinks)?.uid.into())
 }
 
 fn get_group(_cx: &Exec, args: GetGroup) -> Result<Value, Error> {
-    Ok(of(&args.path, args.follow_symlinks)?.group())
+    Ok(read(&args.path, args.follow_symlinks)?.group())
 }
 
 fn get_gid(_cx: &Exec, args: GetGid) -> Result<Value, Error> {
-    Ok(of(&args.path, args.follow_symlinks)?.gid.into())
+    Ok(read(&args.path, args.follow_symlinks)?.gid.into())
 }
 
 fn uid_to_user(_cx: &Exec, args: UidToUser) -> Result<Value, Error> {

@@ -126,7 +126,7 @@ fn truncate(cx: &Exec, args: Truncate) -> Result<Value, Error> {
 }
 
 /// Returns bytes as text if they are UTF-8, else as bytes.
-fn shown(bytes: Vec<u8>) -> Value {
+fn text_or_bytes(bytes: Vec<u8>) -> Value {
     match String::from_utf8(bytes) {
         Ok(text) => text.into(),
         Err(binary) => Value::Bytes(binary.into_bytes().into()),
@@ -144,7 +144,7 @@ fn seek_read(_cx: &Exec, args: SeekRead) -> Result<Value, Error> {
     file.seek(SeekFrom::Start(offset))
         .and_then(|_| file.take(size).read_to_end(&mut data))
         .map_err(Error::io(&path))?;
-    Ok(shown(data))
+    Ok(text_or_bytes(data))
 }
 
 fn seek_write(cx: &Exec, args: SeekWrite) -> Result<Value, Error> {

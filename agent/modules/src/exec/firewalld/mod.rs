@@ -377,7 +377,7 @@ pub(crate) fn words(cx: &Exec, option: &str, permanent: bool) -> Result<Vec<Stri
     Ok(said.split_whitespace().map(str::to_owned).collect())
 }
 
-fn said(cx: &Exec, option: &str) -> Result<Value, Error> {
+fn output(cx: &Exec, option: &str) -> Result<Value, Error> {
     Ok(run(cx, &[option.to_owned()])?.into())
 }
 
@@ -425,23 +425,23 @@ pub(crate) fn masquerades(cx: &Exec, zone: Option<&str>, permanent: bool) -> Res
 }
 
 fn version(cx: &Exec, _: Version) -> Result<Value, Error> {
-    said(cx, "--version")
+    output(cx, "--version")
 }
 
 fn reload_rules(cx: &Exec, _: ReloadRules) -> Result<Value, Error> {
-    said(cx, "--reload")
+    output(cx, "--reload")
 }
 
 fn default_zone(cx: &Exec, _: DefaultZone) -> Result<Value, Error> {
-    said(cx, "--get-default-zone")
+    output(cx, "--get-default-zone")
 }
 
 fn make_permanent(cx: &Exec, _: MakePermanent) -> Result<Value, Error> {
-    said(cx, "--runtime-to-permanent")
+    output(cx, "--runtime-to-permanent")
 }
 
 fn set_default_zone(cx: &Exec, args: SetDefaultZone) -> Result<Value, Error> {
-    said(cx, &format!("--set-default-zone={}", args.zone))
+    output(cx, &format!("--set-default-zone={}", args.zone))
 }
 
 fn list_zones(cx: &Exec, args: ListZones) -> Result<Value, Error> {

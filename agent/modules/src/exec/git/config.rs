@@ -102,7 +102,7 @@ impl<'a> Config<'a> {
         Ok(Self::new(git, global))
     }
 
-    fn asked(&self, words: &[&str]) -> Result<Output, Error> {
+    fn run(&self, words: &[&str]) -> Result<Output, Error> {
         let mut all = vec!["config", self.place];
         all.extend(words);
         self.git.run(&line(&all), Stderr::Apart)
@@ -110,7 +110,7 @@ impl<'a> Config<'a> {
 
     /// Returns the values of a key; `None` if the key is not set.
     pub(crate) fn values(&self, key: &str) -> Result<Option<Vec<String>>, Error> {
-        let found = self.asked(&["--get-all", plain(key)?])?;
+        let found = self.run(&["--get-all", plain(key)?])?;
         let lines = || found.stdout.lines().map(str::to_owned).collect();
         Ok((found.retcode != Some(1)).then(lines))
     }
@@ -119,7 +119,7 @@ impl<'a> Config<'a> {
     pub(crate) fn matching(&self, key: &str, value_regex: Option<&str>) -> Result<Map, Error> {
         let mut words = vec!["--get-regexp", plain(key)?];
         words.extend(value_regex);
-        let found = self.asked(&words)?;
+        let found = self.run(&words)?;
         let mut keys = Map::new();
         for (key, value) in found
             .stdout
@@ -160,7 +160,7 @@ impl<'a> Config<'a> {
     ) -> Result<(), Error> {
         let mut words = vec![if all { "--unset-all" } else { "--unset" }, plain(key)?];
         words.extend(value_regex);
-        let done = self.asked(&words)?;
+        let done = self.run(&words)?;
         Err(match done.retcode {
             Some(0) => return Ok(()),
             Some(1) => "Section or key is invalid".to_owned(),

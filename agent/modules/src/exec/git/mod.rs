@@ -225,7 +225,7 @@ impl Git<'_> {
     fn with_keys(&self, words: &[String], stderr: Stderr) -> Result<Output, Error> {
         let (mut errors, mut missing) = (Vec::new(), Vec::new());
         for identity in &self.identity {
-            let Some(key) = Key::of(self, identity)? else {
+            let Some(key) = Key::find(self, identity)? else {
                 missing.push(identity.clone());
                 continue;
             };
@@ -312,7 +312,7 @@ struct Key {
 }
 
 impl Key {
-    fn of(git: &Git<'_>, identity: &str) -> Result<Option<Self>, Error> {
+    fn find(git: &Git<'_>, identity: &str) -> Result<Option<Self>, Error> {
         let path = path::expanduser(identity);
         if !path.starts_with("salt://") {
             return Ok(path::isfile(&path).then_some(Self { path, _copy: None }));

@@ -44,7 +44,7 @@ impl Keyring {
     ///
     /// # Errors
     /// When there is no such user, or the folder cannot be created.
-    pub(crate) fn of(
+    pub(crate) fn open(
         cx: &Exec,
         user: Option<&str>,
         gnupghome: Option<&str>,
@@ -145,10 +145,10 @@ impl Keyring {
             "--fingerprint",
             what,
         ];
-        let said = self.gpg(cx, &words, None)?;
-        match said.success() || said.stdout.contains(':') {
-            true => Ok(told(&said.stdout)),
-            false => Err(failed(&said)),
+        let output = self.gpg(cx, &words, None)?;
+        match output.success() || output.stdout.contains(':') {
+            true => Ok(parse_keys(&output.stdout)),
+            false => Err(failed(&output)),
         }
     }
 
@@ -174,7 +174,7 @@ impl Keyring {
             "--fingerprint",
             "--import",
         ];
-        Ok(told(&self.with(cx, &words, from)?.stdout))
+        Ok(parse_keys(&self.with(cx, &words, from)?.stdout))
     }
 
     fn with(&self, cx: &Exec, words: &[&str], from: &Source) -> Result<Output, Error> {
@@ -275,10 +275,10 @@ impl Keyring {
             keys.as_slice(),
         ]
         .concat();
-        let said = self.gpg(cx, &words, None)?;
-        let import = imported(&said);
+        let output = self.gpg(cx, &words, None)?;
+        let import = imported(&output);
         let mut messages = Vec::new();
-        for line in statuses(&said) {
+        for line in statuses(&output) {
             let mut words = line.split(' ');
             let (kind, first) = (
                 words.next().unwrap_or_default(),
@@ -310,7 +310,7 @@ impl Keyring {
         }
         let is_done = import.is_done && !import.fingerprints.is_empty();
         if !is_done {
-            messages.push(format!("GPG reported failure: {}", said.stderr));
+            messages.push(format!("GPG reported failure: {}", output.stderr));
         }
         Ok((is_done, messages))
     }
@@ -321,10 +321,10 @@ impl Keyring {
     /// The error message of `gpg`.
     pub(crate) fn trust(&self, cx: &Exec, fingerprint: &str, number: &str) -> Result<(), Error> {
         let line = format!("{fingerprint}:{number}:\n");
-        let said = self.gpg(cx, &["--import-ownertrust"], Some(line))?;
-        match said.success() {
+        let output = self.gpg(cx, &["--import-ownertrust"], Some(line))?;
+        match output.success() {
             true => Ok(()),
-            false => Err(failed(&said)),
+            false => Err(failed(&output)),
         }
     }
 
@@ -343,10 +343,10 @@ impl Keyring {
         } else {
             "--delete-keys"
         };
-        let said = self.gpg(cx, &["--yes", what, "--", fingerprint], None)?;
-        match said.success() {
+        let output = self.gpg(cx, &["--yes", what, "--", fingerprint], None)?;
+        match output.success() {
             true => Ok(()),
-            false => Err(failed(&said)),
+            false => Err(failed(&output)),
         }
     }
 }
@@ -376,25 +376,26 @@ pub(crate) fn is_called(one: &Map, key: &str) -> bool {
 }
 
 /// Returns the status lines of `gpg`, without their prefix `[GNUPG:]`.
-pub(super) fn statuses(said: &Output) -> impl Iterator<Item = &str> {
-    said.stderr
+pub(super) fn statuses(output: &Output) -> impl Iterator<Item = &str> {
+    output
+        .stderr
         .lines()
         .filter_map(|line| line.strip_prefix("[GNUPG:] "))
 }
 
 /// Returns the messages of `gpg`, without its status lines, as an error.
-pub(super) fn failed(said: &Output) -> Error {
-    let lines = said
+pub(super) fn failed(output: &Output) -> Error {
+    let lines = output
         .stderr
         .lines()
         .filter(|line| !line.starts_with("[GNUPG:]"));
     Error::refused(lines.collect::<Vec<_>>().join("\n"))
 }
 
-fn imported(said: &Output) -> Import {
+fn imported(output: &Output) -> Import {
     let mut fingerprints = Vec::new();
     let mut counts: Vec<u64> = Vec::new();
-    for line in statuses(said) {
+    for line in statuses(output) {
         let words: Vec<&str> = line.split(' ').collect();
         match words.as_slice() {
             ["IMPORT_OK", _, print, ..] => fingerprints.push((*print).to_owned()),
@@ -422,7 +423,7 @@ fn imported(said: &Output) -> Import {
 }
 
 /// Returns Salt's text for a trust letter of `gpg`.
-fn shown(letter: &str) -> &'static str {
+fn trust_text(letter: &str) -> &'static str {
     match letter {
         "m" => "Marginally Trusted",
         "r" => "Revoked",
@@ -452,7 +453,7 @@ struct Key<'a> {
 }
 
 impl Key<'_> {
-    fn told(self) -> Map {
+    fn into_map(self) -> Map {
         let field = |at: usize| self.fields.get(at).copied().filter(|text| !text.is_empty());
         let mut told = Map::new().with("keyid", field(4).unwrap_or_default());
         if !self.is_subkey {
@@ -472,10 +473,10 @@ impl Key<'_> {
             told.insert("keyLength", length);
         }
         if let Some(trust) = field(8) {
-            told.insert("ownerTrust", shown(trust));
+            told.insert("ownerTrust", trust_text(trust));
         }
         if let Some(trust) = field(1) {
-            told.insert("trust", shown(trust));
+            told.insert("trust", trust_text(trust));
         }
         if !self.subkeys.is_empty() {
             told.insert("subkeys", Value::list(self.subkeys));
@@ -507,7 +508,7 @@ fn unescaped(text: &str) -> String {
 }
 
 /// Parses the keys from the output of `gpg --with-colons`.
-fn told(listing: &str) -> Vec<Map> {
+fn parse_keys(listing: &str) -> Vec<Map> {
     let mut all: Vec<Map> = Vec::new();
     let (mut key, mut sub): (Option<Key<'_>>, Option<Key<'_>>) = (None, None);
     for line in listing.lines().chain(["end:"]) {
@@ -516,7 +517,7 @@ fn told(listing: &str) -> Vec<Map> {
         if matches!(first, "pub" | "sec" | "sub" | "ssb" | "end")
             && let (Some(key), Some(sub)) = (&mut key, sub.take())
         {
-            key.subkeys.push(sub.told().into());
+            key.subkeys.push(sub.into_map().into());
         }
         let start = |is_subkey: bool| {
             Some(Key {
@@ -529,10 +530,10 @@ fn told(listing: &str) -> Vec<Map> {
         };
         match first {
             "pub" | "sec" => {
-                all.extend(key.take().map(Key::told));
+                all.extend(key.take().map(Key::into_map));
                 key = start(false);
             }
-            "end" => all.extend(key.take().map(Key::told)),
+            "end" => all.extend(key.take().map(Key::into_map)),
             "sub" | "ssb" => sub = start(true),
             "fpr" => {
                 if let Some(of) = sub.as_mut().or(key.as_mut()) {
@@ -573,7 +574,7 @@ pub(super) fn searched(text: &str) -> Vec<Map> {
             _ => {}
         }
     }
-    all.into_iter().map(Key::told).collect()
+    all.into_iter().map(Key::into_map).collect()
 }
 
 #[cfg(test)]
@@ -583,7 +584,7 @@ mod tests {
     #[test]
     fn a_listing_is_read() {
         let listing = "tru::1:0:0:3:1:5\npub:u:255:22:0123456789ABCDEF:1700000000:1800000000::u:::scESC:::::ed25519:::0:\nfpr:::::::::AA0123456789ABCDEF:\nuid:u::::1700000000::X::A\\x3aB <a@b.c>::::::::::0:\nsub:e:255:18:FEDCBA9876543210:1700000000:1700000001:::::e:::::cv25519::\nfpr:::::::::BBFEDCBA9876543210:\n";
-        let keys = told(listing);
+        let keys = parse_keys(listing);
         let key = keys.first().unwrap();
         assert_eq!(keys.len(), 1);
         assert!(is_called(key, "89ABCDEF") && !is_called(key, "BBFEDCBA9876543210"));

@@ -47,7 +47,7 @@ pub(super) fn create_key(cx: &Exec, args: CreateKey) -> Result<Value, Error> {
         Err(error) => return Ok(told("", &error.to_string())),
     };
     let (user, home) = (args.user.as_deref(), args.gnupghome.as_deref());
-    let keyring = Keyring::of(cx, user, home, args.keyring.as_deref())?;
+    let keyring = Keyring::open(cx, user, home, args.keyring.as_deref())?;
     let given = |name: Option<String>, or: &str| name.unwrap_or_else(|| or.to_owned());
     let line = |value: &Value| {
         if value.is_true() {
@@ -90,7 +90,7 @@ const NOTHING: [u32; 2] = [27, 58];
 
 pub(super) fn search_keys(cx: &Exec, args: SearchKeys) -> Result<Value, Error> {
     let (user, home) = (args.user.as_deref(), args.gnupghome.as_deref());
-    let keyring = Keyring::of(cx, user, home, None)?;
+    let keyring = Keyring::open(cx, user, home, None)?;
     let server = args.keyserver.filter(|server| !server.is_empty());
     let server = server.unwrap_or_else(|| KEY_SERVER.to_owned());
     let mut query = args.text.trim().to_owned();

@@ -20,7 +20,7 @@ struct Message {
 }
 
 impl Message {
-    fn of(
+    fn new(
         text: Option<String>,
         filename: Option<String>,
         output: Option<String>,
@@ -62,13 +62,13 @@ impl Message {
     }
 
     /// Returns the result of `encrypt` and `decrypt`. `done` is the word for the successful action.
-    fn told(&self, said: Output, done: &str, bare: bool) -> Value {
-        if !said.success() {
-            log::error(&said.stderr);
+    fn result(&self, output: Output, done: &str, bare: bool) -> Value {
+        if !output.success() {
+            log::error(&output.stderr);
             return match bare {
                 true => false.into(),
                 false => {
-                    let status = status(&said);
+                    let status = status(&output);
                     answer(
                         false,
                         &format!("{status}.\nPlease check the salt-minion log."),
@@ -77,18 +77,18 @@ impl Message {
             };
         }
         match &self.output {
-            _ if bare => said.stdout.into(),
-            Some(output) => answer(true, &format!("{done} data has been written to {output}")),
-            None => answer(true, &said.stdout),
+            _ if bare => output.stdout.into(),
+            Some(file) => answer(true, &format!("{done} data has been written to {file}")),
+            None => answer(true, &output.stdout),
         }
     }
 }
 
 /// Returns the status of `gpg` in the words of the Python library that Salt uses; in other words
 /// where the library has none.
-fn status(said: &Output) -> String {
+fn status(output: &Output) -> String {
     let mut status = String::new();
-    for line in statuses(said) {
+    for line in statuses(output) {
         let word = line.split(' ').next().unwrap_or_default();
         let new = match word {
             "NODATA" if status != "decryption failed" => "no data was provided",
@@ -110,7 +110,7 @@ fn status(said: &Output) -> String {
         new.clone_into(&mut status);
     }
     match status.is_empty() {
-        true => failed(said).to_string(),
+        true => failed(output).to_string(),
         false => status,
     }
 }
@@ -121,20 +121,20 @@ fn keyring(
     home: Option<String>,
     keyring: Option<String>,
 ) -> Result<Keyring, Error> {
-    Keyring::of(cx, user.as_deref(), home.as_deref(), keyring.as_deref())
+    Keyring::open(cx, user.as_deref(), home.as_deref(), keyring.as_deref())
 }
 
 pub(super) fn decrypt(cx: &Exec, args: Decrypt) -> Result<Value, Error> {
     let passphrase = passphrase(cx, args.use_passphrase)?;
-    let message = Message::of(args.text, args.filename, args.output, passphrase)?;
+    let message = Message::new(args.text, args.filename, args.output, passphrase)?;
     let keyring = keyring(cx, args.user, args.gnupghome, args.keyring)?;
     let said = message.through(cx, &keyring, &["--decrypt"])?;
-    Ok(message.told(said, "Decrypted", args.bare))
+    Ok(message.result(said, "Decrypted", args.bare))
 }
 
 pub(super) fn encrypt(cx: &Exec, args: Encrypt) -> Result<Value, Error> {
     let passphrase = passphrase(cx, args.sign.is_true() && args.use_passphrase)?;
-    let message = Message::of(args.text, args.filename, args.output, passphrase)?;
+    let message = Message::new(args.text, args.filename, args.output, passphrase)?;
     let recipients = args.recipients.texts();
     if recipients.is_empty() {
         return Err("No recipients specified: name them with recipients".into());
@@ -155,12 +155,12 @@ pub(super) fn encrypt(cx: &Exec, args: Encrypt) -> Result<Value, Error> {
         words.extend(["--trust-model", "always"]);
     }
     let said = message.through(cx, &keyring, &words)?;
-    Ok(message.told(said, "Encrypted", args.bare))
+    Ok(message.result(said, "Encrypted", args.bare))
 }
 
 pub(super) fn sign(cx: &Exec, args: Sign) -> Result<Value, Error> {
     let passphrase = passphrase(cx, args.use_passphrase)?;
-    let message = Message::of(args.text, args.filename, None, passphrase)?;
+    let message = Message::new(args.text, args.filename, None, passphrase)?;
     let keyring = keyring(cx, args.user, args.gnupghome, args.keyring)?;
     let mut words = vec!["--clearsign"];
     if let Some(key) = args.keyid.as_deref().filter(|key| !key.is_empty()) {

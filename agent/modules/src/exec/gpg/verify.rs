@@ -68,7 +68,7 @@ impl Seen {
         self.trust.is_some() && self.status != REVOKED
     }
 
-    fn shown(&self) -> Value {
+    fn to_value(&self) -> Value {
         Map::new()
             .with("username", self.username.clone())
             .with("key_id", self.key_id.as_str())
@@ -142,10 +142,10 @@ fn verify(cx: &Exec, args: Verify) -> Result<Value, Error> {
     {
         let known = TRUST_MODELS.join(", ");
         let text = format!("Invalid trustmodel defined: {model}. Use one of: {known}");
-        return Ok(super::said(false, text));
+        return Ok(super::reply(false, text));
     }
     let (user, home) = (args.user.as_deref(), args.gnupghome.as_deref());
-    let keyring = Keyring::of(cx, user, home, args.keyring.as_deref())?;
+    let keyring = Keyring::open(cx, user, home, args.keyring.as_deref())?;
     let mut words = vec!["--verify"];
     if let Some(model) = &args.trustmodel {
         words.extend(["--trust-model", model]);
@@ -180,7 +180,7 @@ fn verify(cx: &Exec, args: Verify) -> Result<Value, Error> {
 /// Returns the result if no signers are required.
 fn answer(last: Option<&Seen>) -> Value {
     let Some(good) = last.filter(|seen| seen.is_good()) else {
-        return super::said(false, "The signature could not be verified.");
+        return super::reply(false, "The signature could not be verified.");
     };
     Map::new()
         .with("res", true)
@@ -261,7 +261,7 @@ impl Signers {
         Map::new()
             .with("res", res)
             .with("message", message)
-            .with("signatures", Value::list(seen.iter().map(Seen::shown)))
+            .with("signatures", Value::list(seen.iter().map(Seen::to_value)))
             .into()
     }
 

@@ -57,7 +57,7 @@ impl<'a> File<'a> {
     }
 
     /// Returns true if the file existed.
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn existed(&self) -> bool {
         self.old.is_some()
     }
 

@@ -127,7 +127,7 @@ fn remove_option(cx: &Exec, args: RemoveOption) -> Result<Value, Error> {
     let mut file = File::read(&args.file_name, &layout)?;
     let section = args.section.unwrap_or_default();
     let value = file.contents.remove_option(&section, &args.option);
-    if file.is_there() {
+    if file.existed() {
         file.write(cx)?;
     }
     Ok(value.into())

@@ -110,7 +110,7 @@ fn compared(text: &str) -> Vec<String> {
 }
 
 /// Returns the lines of these files.
-pub(super) fn shown(paths: &[&str]) -> Result<Vec<String>, Error> {
+pub(super) fn current_lines(paths: &[&str]) -> Result<Vec<String>, Error> {
     let mut all = Vec::new();
     for path in paths {
         all.extend(compared(&read(path)?));

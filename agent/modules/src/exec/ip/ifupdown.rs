@@ -225,7 +225,7 @@ impl Adapter {
             out += &format!("allow-hotplug {name}\n");
         }
         for (family, block) in ["inet", "inet6"].iter().zip(&self.families) {
-            if let Some((block, proto)) = block.as_ref().zip(told(block.as_ref(), "proto")) {
+            if let Some((block, proto)) = block.as_ref().zip(option_text(block.as_ref(), "proto")) {
                 out += &format!("iface {name} {family} {proto}\n");
                 write_block(&mut out, block);
             }
@@ -234,7 +234,7 @@ impl Adapter {
     }
 }
 
-fn told(block: Option<&Map>, option: &str) -> Option<String> {
+fn option_text(block: Option<&Map>, option: &str) -> Option<String> {
     let value = block?.get(option).filter(|value| value.is_true());
     value.map(python::str)
 }
@@ -416,7 +416,7 @@ fn compared(text: &str) -> Vec<String> {
 }
 
 /// Returns the lines of an interface in the files.
-pub(super) fn shown(iface: &str) -> Result<Vec<String>, Error> {
+pub(super) fn current_lines(iface: &str) -> Result<Vec<String>, Error> {
     let adapters = parsed()?;
     let mut adapters = adapters.iter();
     let found = adapters.find(|adapter| adapter.name == iface);
@@ -474,7 +474,7 @@ pub(super) fn interface(
     files.push(match settings.get("filename").map(python::str) {
         Some(path) if path.starts_with('/') => File::new(path, text),
         Some(path) => File::new(format!("{FOLDER}/{path}"), text),
-        None => File::new(FILE, whole(adapter)?),
+        None => File::new(FILE, full_text(adapter)?),
     });
     let packages = match kind {
         "vlan" => vec!["vlan"],
@@ -493,7 +493,7 @@ pub(super) fn interface(
 /// Returns the text of the whole configuration with this interface in its new state. As in Salt,
 /// the contents of the files in `interfaces.d` become part of the one file, which no longer sources
 /// them.
-fn whole(adapter: Adapter) -> Result<String, Error> {
+fn full_text(adapter: Adapter) -> Result<String, Error> {
     let mut adapters = parsed()?;
     match adapters.iter_mut().find(|it| it.name == adapter.name) {
         Some(found) => *found = adapter,

@@ -148,7 +148,7 @@ pub(super) fn interface(
     given: &Map,
 ) -> Result<Plan, Error> {
     let options = Options { iface, given };
-    let wanted = Wanted::of(options, kind, "NetworkManager")?;
+    let wanted = Wanted::parse(options, kind, "NetworkManager")?;
     let file = match (&wanted.master, kind) {
         (Some(master), _) => {
             let kind = options
@@ -259,7 +259,7 @@ fn routes_of(text: &str) -> [Vec<String>; 2] {
 }
 
 /// Returns the lines for these routes.
-fn told(routes: &[Vec<String>; 2]) -> Vec<String> {
+fn route_lines(routes: &[Vec<String>; 2]) -> Vec<String> {
     let mut file = Keyfile(String::new());
     for (name, routes) in ["ipv4", "ipv6"]
         .iter()
@@ -276,7 +276,7 @@ fn told(routes: &[Vec<String>; 2]) -> Vec<String> {
 
 /// Returns the lines of the routes in the keyfile of an interface.
 pub(super) fn shown_routes(iface: &str) -> Result<Vec<String>, Error> {
-    Ok(told(&routes_of(&read(&path(iface))?)))
+    Ok(route_lines(&routes_of(&read(&path(iface))?)))
 }
 
 /// Returns the changes that apply these routes to an interface. Its keyfile must exist.
@@ -333,7 +333,7 @@ pub(super) fn routes(cx: &Exec, iface: &str, given: &[Value]) -> Result<Plan, Er
         }
     }
     Ok(Plan {
-        new: told(&wanted),
+        new: route_lines(&wanted),
         files: vec![File::new(path, out).with_mode(0o600)],
         ..Plan::default()
     })

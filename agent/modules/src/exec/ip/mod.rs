@@ -193,22 +193,22 @@ impl Plan {
             }
         }
         if let Some(name) = self.kmod {
-            asked(cx, "kmod.load", name)?;
+            call_is_true(cx, "kmod.load", name)?;
         }
         let Some(on) = self.services else {
             return Ok(());
         };
         let verb = if on { "enable" } else { "disable" };
         for service in ["NetworkManager", "networking"] {
-            if asked(cx, "service.available", service)? {
-                asked(cx, &format!("service.{verb}"), service)?;
+            if call_is_true(cx, "service.available", service)? {
+                call_is_true(cx, &format!("service.{verb}"), service)?;
             }
         }
         Ok(())
     }
 }
 
-fn asked(cx: &Exec, function: &str, name: &str) -> Result<bool, Error> {
+fn call_is_true(cx: &Exec, function: &str, name: &str) -> Result<bool, Error> {
     Ok(cx
         .call_internal(function, vec![name.into()], Map::new())?
         .is_true())
@@ -244,7 +244,7 @@ enum Way {
 impl Way {
     /// Returns the software that Salt would choose. On a machine without ifupdown it is the one
     /// that runs there.
-    fn of(cx: &Exec) -> Result<Self, Error> {
+    fn detect(cx: &Exec) -> Result<Self, Error> {
         let has_ifup = which("ifup").is_some();
         let is_dir = |path: &str| Path::new(path).is_dir();
         let runs = |program: &str, folder: &str| which(program).is_some() && is_dir(folder);
@@ -298,7 +298,7 @@ pub(crate) fn interface(
     settings: &Map,
 ) -> Result<Plan, Error> {
     let (iface, kind) = (named(iface)?, kind.to_lowercase());
-    let build = match Way::of(cx)? {
+    let build = match Way::detect(cx)? {
         Way::Ifupdown => ifupdown::interface,
         Way::Ifcfg => ifcfg::interface,
         Way::Netplan => netplan::interface,
@@ -307,19 +307,19 @@ pub(crate) fn interface(
         Way::OpenWrt => openwrt::interface,
     };
     Ok(Plan {
-        old: shown(cx, iface)?,
+        old: current_lines(cx, iface)?,
         ..build(cx, iface, &kind, enabled, settings)?
     })
 }
 
-fn shown(cx: &Exec, iface: &str) -> Result<Vec<String>, Error> {
-    match Way::of(cx)? {
-        Way::Ifupdown => ifupdown::shown(iface),
-        Way::Ifcfg => ifcfg::shown(&[&ifcfg::path("ifcfg", iface)]),
+fn current_lines(cx: &Exec, iface: &str) -> Result<Vec<String>, Error> {
+    match Way::detect(cx)? {
+        Way::Ifupdown => ifupdown::current_lines(iface),
+        Way::Ifcfg => ifcfg::current_lines(&[&ifcfg::path("ifcfg", iface)]),
         Way::Netplan => Ok(lines(&read(&netplan::path(iface))?)),
         Way::Manager => Ok(lines(&read(&keyfile::path(iface))?)),
-        Way::Networkd => networkd::shown(iface),
-        Way::OpenWrt => openwrt::shown(cx, iface),
+        Way::Networkd => networkd::current_lines(iface),
+        Way::OpenWrt => openwrt::current_lines(cx, iface),
     }
 }
 
@@ -337,7 +337,7 @@ pub(crate) fn routes(cx: &Exec, iface: &str, settings: &Map) -> Result<Plan, Err
         format!("Invalid option -- Route interface: {iface}, Option: routes, {expected}")
     })?;
     let iface = named(iface)?;
-    let build = match Way::of(cx)? {
+    let build = match Way::detect(cx)? {
         Way::Ifupdown => ifupdown::routes,
         Way::Ifcfg => ifcfg::routes,
         Way::Netplan => netplan::routes,
@@ -352,12 +352,14 @@ pub(crate) fn routes(cx: &Exec, iface: &str, settings: &Map) -> Result<Plan, Err
 }
 
 fn shown_routes(cx: &Exec, iface: &str) -> Result<Vec<String>, Error> {
-    match Way::of(cx)? {
+    match Way::detect(cx)? {
         Way::Ifupdown => {
             let paths = ifupdown::route_paths(iface);
             Ok([lines(&read(&paths[0])?), lines(&read(&paths[1])?)].concat())
         }
-        Way::Ifcfg => ifcfg::shown(&[&ifcfg::path("route", iface), &ifcfg::path("route6", iface)]),
+        Way::Ifcfg => {
+            ifcfg::current_lines(&[&ifcfg::path("route", iface), &ifcfg::path("route6", iface)])
+        }
         Way::Netplan => Ok(lines(&read(&netplan::route_path(iface))?)),
         Way::Manager => keyfile::shown_routes(iface),
         Way::Networkd => Ok(lines(&read(&networkd::route_path(iface))?)),
@@ -371,7 +373,7 @@ fn shown_routes(cx: &Exec, iface: &str) -> Result<Vec<String>, Error> {
 /// As for [`interface`].
 pub(crate) fn bond(cx: &Exec, iface: &str, settings: &Map) -> Result<Option<Plan>, Error> {
     let iface = named(iface)?;
-    match Way::of(cx)? {
+    match Way::detect(cx)? {
         Way::Ifupdown => ifupdown::module(cx, iface, settings).map(Some),
         _ => Ok(None),
     }
@@ -382,7 +384,7 @@ pub(crate) fn bond(cx: &Exec, iface: &str, settings: &Map) -> Result<Option<Plan
 /// # Errors
 /// When the configuration cannot be read.
 pub(crate) fn device(cx: &Exec, iface: &str) -> Result<String, Error> {
-    match Way::of(cx) {
+    match Way::detect(cx) {
         Ok(Way::OpenWrt) => openwrt::device(cx, iface),
         _ => Ok(iface.to_owned()),
     }
@@ -420,7 +422,7 @@ pub(crate) fn switch(
         return Ok(None);
     }
     let verb = if up { "up" } else { "down" };
-    let done = match Way::of(cx) {
+    let done = match Way::detect(cx) {
         Ok(Way::Ifupdown | Way::Ifcfg) => run(cx, [if up { "ifup" } else { "ifdown" }, iface])?,
         Ok(Way::OpenWrt) => {
             let program = if up { "ifup" } else { "ifdown" };
@@ -461,7 +463,7 @@ fn built(cx: &Exec, plan: &Plan, settings: &Map) -> Result<Value, Error> {
 }
 
 fn get_interface(cx: &Exec, args: GetInterface) -> Result<Value, Error> {
-    Ok(shown(cx, named(&args.iface)?)?.into())
+    Ok(current_lines(cx, named(&args.iface)?)?.into())
 }
 
 fn build_interface(cx: &Exec, args: BuildInterface) -> Result<Value, Error> {

@@ -84,7 +84,7 @@ pub(super) fn interface(
     enabled: bool,
     given: &Map,
 ) -> Result<Plan, Error> {
-    let wanted = Wanted::of(Options { iface, given }, kind, "netplan")?;
+    let wanted = Wanted::parse(Options { iface, given }, kind, "netplan")?;
     let mut ethernets = Map::new();
     let parent = wanted.vlan.as_ref().map(|(_, parent)| parent);
     for member in wanted.members.iter().chain(parent) {

@@ -50,7 +50,7 @@ pub(super) fn route_path(iface: &str) -> String {
 }
 
 /// Returns the lines of the current files of an interface.
-pub(super) fn shown(iface: &str) -> Result<Vec<String>, Error> {
+pub(super) fn current_lines(iface: &str) -> Result<Vec<String>, Error> {
     let texts = [
         read(&path(iface, "netdev"))?,
         read(&path(iface, "network"))?,
@@ -68,7 +68,7 @@ pub(super) fn interface(
     given: &Map,
 ) -> Result<Plan, Error> {
     let options = Options { iface, given };
-    let wanted = Wanted::of(options, kind, "systemd-networkd")?;
+    let wanted = Wanted::parse(options, kind, "systemd-networkd")?;
     let netdev = netdev(options, &wanted);
     let network = network(options, &wanted, enabled)?;
     let new = lines(&(netdev.clone() + &network));

@@ -204,7 +204,7 @@ pub(super) fn carry_out(cx: &Exec, lines: &[String]) -> Result<(), Error> {
 }
 
 /// Returns the current sections of an interface as lines, one for each option.
-pub(super) fn shown(cx: &Exec, iface: &str) -> Result<Vec<String>, Error> {
+pub(super) fn current_lines(cx: &Exec, iface: &str) -> Result<Vec<String>, Error> {
     Ok(lines(&of_interface(&sections(cx)?, iface)))
 }
 
@@ -220,7 +220,7 @@ pub(super) fn interface(
         return Err(format!("OpenWrt supports interface types bridge, eth, vlan; got '{kind}' (a bridge names its members in `ports`)").into());
     }
     let options = Options { iface, given };
-    let wanted = Wanted::of(options, kind, "OpenWrt")?;
+    let wanted = Wanted::parse(options, kind, "OpenWrt")?;
     let (all, id) = (sections(cx)?, id(iface));
     let own = find(&all, &id);
     let device = match options.text("device").filter(|_| kind == "eth") {

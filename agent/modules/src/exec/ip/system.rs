@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use super::{File, Plan, Way, asked, read, reloaded};
+use super::{File, Plan, Way, call_is_true, read, reloaded};
 
 const DEFAULT: &str = "/etc/default/networking";
 const HOSTNAME: &str = "/etc/hostname";
@@ -125,8 +125,8 @@ fn current(cx: &Exec, kind: Kind) -> Result<Settings, Error> {
     let host = read(HOSTNAME)?;
     let networking = match kind {
         Kind::Ubuntu => {
-            let up = asked(cx, "service.available", "networking")?
-                && asked(cx, "service.status", "networking")?;
+            let up = call_is_true(cx, "service.available", "networking")?
+                && call_is_true(cx, "service.status", "networking")?;
             yes_or_no(up).to_owned()
         }
         _ => configured(&read(DEFAULT)?),
@@ -302,7 +302,7 @@ pub(crate) fn apply(cx: &Exec, kwargs: &Map) -> Result<bool, Error> {
         switch(name, given).unwrap_or(false)
     };
     let named = match option(&options, "hostname").filter(|_| is_on("apply_hostname")) {
-        Some(host) => asked(cx, "network.mod_hostname", host)?,
+        Some(host) => call_is_true(cx, "network.mod_hostname", host)?,
         None if is_on("apply_hostname") => {
             log::warning("apply_hostname is set, but no hostname is given");
             false
@@ -318,7 +318,7 @@ pub(crate) fn apply(cx: &Exec, kwargs: &Map) -> Result<bool, Error> {
 
 /// Restarts the network service of this machine. Returns whether that succeeded.
 fn restarted(cx: &Exec) -> Result<bool, Error> {
-    let way = Way::of(cx);
+    let way = Way::detect(cx);
     let is_reloaded = matches!(
         way,
         Ok(Way::Netplan | Way::Manager | Way::Networkd | Way::OpenWrt)
@@ -332,9 +332,9 @@ fn restarted(cx: &Exec) -> Result<bool, Error> {
         Err(_) if is_reloaded => ("", &[]),
         Err(error) => return Err(error),
     };
-    if !service.is_empty() && asked(cx, "service.available", service)? {
+    if !service.is_empty() && call_is_true(cx, "service.available", service)? {
         for verb in verbs {
-            if !asked(cx, verb, service)? {
+            if !call_is_true(cx, verb, service)? {
                 return Ok(false);
             }
         }

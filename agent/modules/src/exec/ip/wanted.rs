@@ -74,7 +74,7 @@ fn listed(options: Options<'_>, names: &[&str]) -> Vec<String> {
 }
 
 impl Wanted {
-    pub(super) fn of(options: Options<'_>, kind: &str, program: &str) -> Result<Self, Error> {
+    pub(super) fn parse(options: Options<'_>, kind: &str, program: &str) -> Result<Self, Error> {
         if !["bond", "bridge", "eth", "slave", "vlan"].contains(&kind) {
             return Err(format!(
                 "{program} supports interface types bond, bridge, eth, slave, vlan; got '{kind}'"
@@ -170,10 +170,10 @@ pub(super) fn is_on(value: &Value) -> bool {
 
 impl Route {
     pub(super) fn all(given: &[Value]) -> Result<Vec<Self>, Error> {
-        given.iter().map(Self::of).collect()
+        given.iter().map(Self::parse).collect()
     }
 
-    fn of(route: &Value) -> Result<Self, Error> {
+    fn parse(route: &Value) -> Result<Self, Error> {
         let told = |name: &str| {
             let value = route.get(name).filter(|value| value.is_true());
             value.map(python::str)

@@ -351,7 +351,7 @@ fn file(cx: &Exec, given: Option<&str>, family: &str) -> Result<String, Error> {
 }
 
 /// Returns the output of `iptables-save`.
-fn shown(cx: &Exec, family: &str) -> Result<String, Error> {
+fn iptables_save(cx: &Exec, family: &str) -> Result<String, Error> {
     let done = Process::words([program(family)? + "-save"]).run(cx)?;
     match done.success() {
         true => Ok(done.stdout),
@@ -364,7 +364,7 @@ fn shown(cx: &Exec, family: &str) -> Result<String, Error> {
 /// # Errors
 /// When they cannot be read.
 pub(crate) fn in_force(cx: &Exec, family: &str) -> Result<Map, Error> {
-    saved::parsed(&shown(cx, family)?)
+    saved::parsed(&iptables_save(cx, family)?)
 }
 
 fn in_file(cx: &Exec, given: Option<&str>, family: &str) -> Result<Map, Error> {
@@ -399,7 +399,7 @@ pub(crate) fn write(cx: &Exec, given: Option<&str>, family: &str) -> Result<Stri
     if let Some(folder) = target.parent().filter(|folder| !folder.is_dir()) {
         fs::mkdirs(cx, folder).map_err(Error::io(folder))?;
     }
-    let mut rules = shown(cx, family)?;
+    let mut rules = iptables_save(cx, family)?;
     let filters = vec!["iptables.save_filters".into(), Vec::<Value>::new().into()];
     let filters = cx.call_internal("config.option", filters, Map::new())?;
     for filter in filters.as_list().unwrap_or_default() {

@@ -83,7 +83,7 @@ impl Entry {
         ])
     }
 
-    fn of(line: &str) -> Option<Self> {
+    fn parse(line: &str) -> Option<Self> {
         if line.starts_with('#') {
             return None;
         }
@@ -153,7 +153,8 @@ fn criteria(match_on: &Value, fstype: &str) -> Result<Vec<usize>, Error> {
 pub(crate) fn entries(config: &str) -> Map {
     let mut found = Map::new();
     let text = file_text(config).unwrap_or_default();
-    for Entry([device, mut name, fstype, opts, dump, pass]) in text.lines().filter_map(Entry::of) {
+    for Entry([device, mut name, fstype, opts, dump, pass]) in text.lines().filter_map(Entry::parse)
+    {
         while found.contains(&name) {
             name.push('_');
         }
@@ -183,7 +184,7 @@ pub(crate) fn remove(
     let text = fs::text(config)
         .map_err(|error| Error::refused(format!("Couldn't read from {config}: {error}")))?;
     let matches = |line: &&str| {
-        Entry::of(line).is_some_and(|Entry([other, place, ..])| {
+        Entry::parse(line).is_some_and(|Entry([other, place, ..])| {
             place == name && device.is_none_or(|device| other == device)
         })
     };
@@ -217,7 +218,7 @@ pub(crate) fn set(cx: &Exec, entry: &Entry, how: &Writing<'_>) -> Result<&'stati
     let text = file_text(how.config)?;
     let (mut done, mut new) = (None, String::new());
     for line in text.split_inclusive('\n') {
-        let found = Entry::of(line).filter(|found| found.matches(entry, &columns));
+        let found = Entry::parse(line).filter(|found| found.matches(entry, &columns));
         match found {
             Some(found) if !how.not_change && !found.matches(entry, &[0, 1, 2, 3, 4, 5]) => {
                 done = Some("change");

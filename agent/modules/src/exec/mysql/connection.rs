@@ -72,7 +72,7 @@ pub(crate) fn quoted(text: &str) -> String {
 impl Conn {
     /// Returns the connection from the arguments of a function; missing ones come from the options
     /// of the minion.
-    pub(crate) fn of(cx: &Exec, kwargs: &Map) -> Result<Self, Error> {
+    pub(crate) fn from_kwargs(cx: &Exec, kwargs: &Map) -> Result<Self, Error> {
         let has_file = kwargs.contains("connection_default_file");
         let argument = |argument: &str, name: &str, always: bool| match kwargs.get(argument) {
             Some(given) => Ok(given.clone()),

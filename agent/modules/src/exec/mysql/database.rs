@@ -122,7 +122,7 @@ pub(crate) fn get(cx: &Exec, conn: &Conn, name: &str) -> Result<Option<Map>, Err
     }))
 }
 
-fn like(asked: Option<&str>, word: &str) -> String {
+fn clause(asked: Option<&str>, word: &str) -> String {
     let asked = asked.filter(|value| !value.is_empty());
     asked.map_or_else(String::new, |value| format!(" {word} {}", quoted(value)))
 }
@@ -135,8 +135,8 @@ pub(crate) fn create(
     (character_set, collate): (Option<&str>, Option<&str>),
 ) -> Result<(), Error> {
     let (set, collate) = (
-        like(character_set, "CHARACTER SET"),
-        like(collate, "COLLATE"),
+        clause(character_set, "CHARACTER SET"),
+        clause(collate, "COLLATE"),
     );
     let sql = format!(
         "CREATE DATABASE IF NOT EXISTS {}{set}{collate}",
@@ -153,8 +153,8 @@ pub(crate) fn alter(
     (character_set, collate): (Option<&str>, Option<&str>),
 ) -> Result<(), Error> {
     let (set, collate) = (
-        like(character_set, "CHARACTER SET"),
-        like(collate, "COLLATE"),
+        clause(character_set, "CHARACTER SET"),
+        clause(collate, "COLLATE"),
     );
     conn.ask(cx, &format!("ALTER DATABASE {}{set}{collate}", ident(name)))
         .map(|_| ())
@@ -171,16 +171,19 @@ pub(crate) fn remove(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> 
 }
 
 fn db_list(cx: &Exec, args: DbList) -> Result<Value, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
     or(names(cx, &conn, "SHOW DATABASES"), Value::list([]))
 }
 
 fn db_exists(cx: &Exec, args: DbExists) -> Result<Value, Error> {
-    or(exists(cx, &Conn::of(cx, &args.kwargs)?, &args.name), false)
+    or(
+        exists(cx, &Conn::from_kwargs(cx, &args.kwargs)?, &args.name),
+        false,
+    )
 }
 
 fn db_get(cx: &Exec, args: DbGet) -> Result<Value, Error> {
-    let found = get(cx, &Conn::of(cx, &args.kwargs)?, &args.name);
+    let found = get(cx, &Conn::from_kwargs(cx, &args.kwargs)?, &args.name);
     or(found.map(Option::unwrap_or_default), Value::list([]))
 }
 
@@ -189,7 +192,7 @@ fn tables(cx: &Exec, conn: &Conn, name: &str) -> Result<Vec<String>, Error> {
 }
 
 fn db_tables(cx: &Exec, args: DbTables) -> Result<Value, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
     match exists(cx, &conn, &args.name) {
         Ok(true) => or(tables(cx, &conn, &args.name), Value::list([])),
         found => or(found, false),
@@ -197,7 +200,7 @@ fn db_tables(cx: &Exec, args: DbTables) -> Result<Value, Error> {
 }
 
 fn db_create(cx: &Exec, args: DbCreate) -> Result<Value, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
     let with = (args.character_set.as_deref(), args.collate.as_deref());
     let created = || {
         let is_new = !exists(cx, &conn, &args.name)?;
@@ -210,13 +213,13 @@ fn db_create(cx: &Exec, args: DbCreate) -> Result<Value, Error> {
 }
 
 fn alter_db(cx: &Exec, args: AlterDb) -> Result<Value, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
     let with = (args.character_set.as_deref(), args.collate.as_deref());
     or(alter(cx, &conn, &args.name, with).map(|()| true), false)
 }
 
 fn db_remove(cx: &Exec, args: DbRemove) -> Result<Value, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
     let removed = || Ok(exists(cx, &conn, &args.name)? && remove(cx, &conn, &args.name)?);
     or(removed(), false)
 }
@@ -229,7 +232,7 @@ fn each(
     name: &str,
     table: Option<String>,
 ) -> Result<Value, Error> {
-    let conn = Conn::of(cx, kwargs)?;
+    let conn = Conn::from_kwargs(cx, kwargs)?;
     let one = |table: &str| {
         conn.table(
             cx,

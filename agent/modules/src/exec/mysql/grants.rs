@@ -302,12 +302,12 @@ pub(crate) fn of_user(
     name: &str,
     host: &str,
 ) -> Result<Option<Vec<String>>, Error> {
-    let asked = User::user(name, host);
-    if !user::exists(cx, conn, &asked)? {
-        log::info(format_args!("User {} does not exist", asked.account()));
+    let requested = User::user(name, host);
+    if !user::exists(cx, conn, &requested)? {
+        log::info(format_args!("User {} does not exist", requested.account()));
         return Ok(None);
     }
-    let table = conn.table(cx, &format!("SHOW GRANTS FOR {}", asked.account()))?;
+    let table = conn.table(cx, &format!("SHOW GRANTS FOR {}", requested.account()))?;
     let cells = table.rows.iter().filter_map(|row| row.values().next());
     let line = |cell: &Value| {
         let whole = cell.to_text();
@@ -319,23 +319,27 @@ pub(crate) fn of_user(
 }
 
 /// Returns whether a user has the privileges.
-pub(crate) fn exists(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
+pub(crate) fn exists(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
     let server = conn.version(cx)?;
-    let Some(lines) = of_user(cx, conn, &asked.user, &asked.host)? else {
+    let Some(lines) = of_user(cx, conn, &requested.user, &requested.host)? else {
         return Ok(false);
     };
-    let wanted = match asked.wanted(&server) {
+    let wanted = match requested.wanted(&server) {
         Ok(wanted) => wanted,
         Err(problem) => {
             log::error(format_args!("Error during grant generation. {problem}"));
             return Ok(false);
         }
     };
-    let place = bare(&asked.object(asked.escape));
+    let place = bare(&requested.object(requested.escape));
     let given = lines.iter().filter_map(|line| Tokens::read(line));
     let given = given.filter(|tokens| {
         let here = (bare(&tokens.database), &tokens.user, &tokens.host);
-        here == (place.clone(), &bare(&asked.user), &bare(&asked.host))
+        here == (
+            place.clone(),
+            &bare(&requested.user),
+            &bare(&requested.host),
+        )
     });
     let given: Vec<String> = given
         .flat_map(|tokens| tokens.grant)
@@ -346,37 +350,37 @@ pub(crate) fn exists(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Erro
 }
 
 /// Grants the privileges. Returns true if the user has them afterwards.
-pub(crate) fn add(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
-    match asked.statement() {
+pub(crate) fn add(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+    match requested.statement() {
         Ok(sql) => conn.ask(cx, &sql)?,
         Err(problem) => {
             log::error(format_args!("Error during grant generation: {problem}"));
             return Ok(false);
         }
     };
-    exists(cx, conn, asked)
+    exists(cx, conn, requested)
 }
 
 /// Revokes the privileges. Returns true if the user does not have them afterwards.
-pub(crate) fn revoke(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
-    let option = if asked.grant_option {
+pub(crate) fn revoke(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+    let option = if requested.grant_option {
         ", GRANT OPTION"
     } else {
         ""
     };
-    let grant = Asked::checked(&asked.grant)?;
-    let (object, account) = (asked.object(true), asked.account());
+    let grant = Asked::checked(&requested.grant)?;
+    let (object, account) = (requested.object(true), requested.account());
     conn.ask(
         cx,
         &format!("REVOKE {grant}{option} ON {object} FROM {account}"),
     )?;
-    Ok(!exists(cx, conn, asked)?)
+    Ok(!exists(cx, conn, requested)?)
 }
 
 /// Revokes all privileges that a user has on the requested object.
-pub(crate) fn revoke_all(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<(), Error> {
-    let lines = of_user(cx, conn, &asked.user, &asked.host)?.unwrap_or_default();
-    let place = bare(&asked.object(true));
+pub(crate) fn revoke_all(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<(), Error> {
+    let lines = of_user(cx, conn, &requested.user, &requested.host)?.unwrap_or_default();
+    let place = bare(&requested.object(true));
     for tokens in lines.iter().filter_map(|line| Tokens::read(line)) {
         if bare(&tokens.database) != place {
             continue;
@@ -385,7 +389,7 @@ pub(crate) fn revoke_all(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<(), Er
         let words: Vec<&str> = words.map(String::as_str).collect();
         let there = Asked {
             grant: words.join(","),
-            ..asked.clone()
+            ..requested.clone()
         };
         revoke(cx, conn, &there)?;
     }
@@ -393,7 +397,12 @@ pub(crate) fn revoke_all(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<(), Er
 }
 
 fn user_grants(cx: &Exec, args: UserGrants) -> Result<Value, Error> {
-    let found = of_user(cx, &Conn::of(cx, &args.kwargs)?, &args.user, &args.host);
+    let found = of_user(
+        cx,
+        &Conn::from_kwargs(cx, &args.kwargs)?,
+        &args.user,
+        &args.host,
+    );
     or(
         found.map(|lines| lines.map_or(Value::Bool(false), Value::from)),
         false,
@@ -401,21 +410,30 @@ fn user_grants(cx: &Exec, args: UserGrants) -> Result<Value, Error> {
 }
 
 fn grant_exists(cx: &Exec, args: GrantExists) -> Result<Value, Error> {
-    let asked = args.granted.into();
-    or(exists(cx, &Conn::of(cx, &args.kwargs)?, &asked), false)
+    let requested = args.granted.into();
+    or(
+        exists(cx, &Conn::from_kwargs(cx, &args.kwargs)?, &requested),
+        false,
+    )
 }
 
 fn grant_add(cx: &Exec, args: GrantAdd) -> Result<Value, Error> {
-    let asked = Asked {
+    let requested = Asked {
         ssl_option: args.ssl_option,
         ..args.granted.into()
     };
-    or(add(cx, &Conn::of(cx, &args.kwargs)?, &asked), false)
+    or(
+        add(cx, &Conn::from_kwargs(cx, &args.kwargs)?, &requested),
+        false,
+    )
 }
 
 fn grant_revoke(cx: &Exec, args: GrantRevoke) -> Result<Value, Error> {
-    let asked = args.granted.into();
-    or(revoke(cx, &Conn::of(cx, &args.kwargs)?, &asked), false)
+    let requested = args.granted.into();
+    or(
+        revoke(cx, &Conn::from_kwargs(cx, &args.kwargs)?, &requested),
+        false,
+    )
 }
 
 fn tokenize_grant(_cx: &Exec, args: TokenizeGrant) -> Result<Value, Error> {
@@ -456,7 +474,7 @@ mod tests {
 
     #[test]
     fn a_statement_names_what_is_meant() {
-        let asked = Asked {
+        let requested = Asked {
             grant: "select (a_b), insert".to_owned(),
             database: "d_b.*".to_owned(),
             user: "it's".to_owned(),
@@ -466,7 +484,7 @@ mod tests {
             ssl_option: Value::list([Value::from(Map::new().with("issuer", "me"))]),
         };
         assert_eq!(
-            asked.statement().unwrap(),
+            requested.statement().unwrap(),
             "GRANT SELECT (A_B), INSERT ON `d\\_b`.* TO 'it''s'@'%' REQUIRE ISSUER 'me' WITH GRANT OPTION"
         );
         assert!(Asked::checked("FLY").is_err() && Asked::checked("all").is_ok());

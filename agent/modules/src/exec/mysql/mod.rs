@@ -228,7 +228,7 @@ fn statements(text: &str) -> Vec<String> {
 }
 
 fn query(cx: &Exec, args: Query) -> Result<Value, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?.within(&args.database);
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?.within(&args.database);
     or(ask(cx, &conn, &args.query), false)
 }
 
@@ -239,12 +239,12 @@ fn file_query(cx: &Exec, args: FileQuery) -> Result<Value, Error> {
             .to_text(),
         false => args.file_name,
     };
-    let conn = Conn::of(cx, &args.kwargs)?.within(&args.database);
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?.within(&args.database);
     or(ask_file(cx, &conn, &file), false)
 }
 
 fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
-    let found = Conn::of(cx, &args.kwargs)?.table(cx, "SHOW STATUS");
+    let found = Conn::from_kwargs(cx, &args.kwargs)?.table(cx, "SHOW STATUS");
     let pair = |row: Map| {
         let mut cells = row.values().cloned();
         Some((cells.next()?, cells.next()?))
@@ -254,11 +254,11 @@ fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
 }
 
 fn version(cx: &Exec, args: Version) -> Result<Value, Error> {
-    or(Conn::of(cx, &args.kwargs)?.version(cx), "")
+    or(Conn::from_kwargs(cx, &args.kwargs)?.version(cx), "")
 }
 
 fn slave_lag(cx: &Exec, args: SlaveLag) -> Result<Value, Error> {
-    let found = Conn::of(cx, &args.kwargs)?.table(cx, "SHOW SLAVE STATUS");
+    let found = Conn::from_kwargs(cx, &args.kwargs)?.table(cx, "SHOW SLAVE STATUS");
     let lag = found.map(|table| match table.rows.first() {
         None => Value::from(-1),
         Some(row) if row.get("Slave_IO_Running") == Some(&"Yes".into()) => {
@@ -278,12 +278,15 @@ fn slave_lag(cx: &Exec, args: SlaveLag) -> Result<Value, Error> {
 
 /// Returns the rows of a query.
 fn rows(cx: &Exec, kwargs: &Map, sql: &str) -> Result<Value, Error> {
-    or(Conn::of(cx, kwargs)?.table(cx, sql), Value::list([]))
+    or(
+        Conn::from_kwargs(cx, kwargs)?.table(cx, sql),
+        Value::list([]),
+    )
 }
 
 /// Returns the first row of a query.
 fn row(cx: &Exec, kwargs: &Map, sql: &str) -> Result<Value, Error> {
-    let found = Conn::of(cx, kwargs)?.table(cx, sql);
+    let found = Conn::from_kwargs(cx, kwargs)?.table(cx, sql);
     let first = found.map(|table| table.rows.into_iter().next());
     let first = first.map(|row| row.map_or_else(|| Value::list([]), Value::from));
     or(first, Value::list([]))
@@ -310,7 +313,7 @@ fn showglobal(cx: &Exec, args: Showglobal) -> Result<Value, Error> {
 }
 
 fn plugins_list(cx: &Exec, args: PluginsList) -> Result<Value, Error> {
-    let found = Conn::of(cx, &args.kwargs)?.table(cx, "SHOW PLUGINS");
+    let found = Conn::from_kwargs(cx, &args.kwargs)?.table(cx, "SHOW PLUGINS");
     let plugin = |row: Map| {
         let cell = |name: &str| row.get(name).cloned().unwrap_or_default();
         let plugin = Map::new().with("name", cell("Name"));
@@ -321,11 +324,14 @@ fn plugins_list(cx: &Exec, args: PluginsList) -> Result<Value, Error> {
 }
 
 fn plugin_status(cx: &Exec, args: PluginStatus) -> Result<Value, Error> {
-    or(Conn::of(cx, &args.kwargs)?.plugin(cx, &args.name), "")
+    or(
+        Conn::from_kwargs(cx, &args.kwargs)?.plugin(cx, &args.name),
+        "",
+    )
 }
 
 fn plugin_add(cx: &Exec, args: PluginAdd) -> Result<Value, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
     let added = || {
         if conn.plugin(cx, &args.name)?.is_empty() {
             let file = args.soname.unwrap_or_else(|| format!("{}.so", args.name));
@@ -338,7 +344,7 @@ fn plugin_add(cx: &Exec, args: PluginAdd) -> Result<Value, Error> {
 }
 
 fn plugin_remove(cx: &Exec, args: PluginRemove) -> Result<Value, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
     let removed = || {
         if !conn.plugin(cx, &args.name)?.is_empty() {
             conn.ask(cx, &format!("UNINSTALL PLUGIN {}", ident(&args.name)))?;

@@ -140,9 +140,9 @@ impl Server {
 
 /// Returns a connection and the properties of its server. If the given connection fails, it uses
 /// the password of the user.
-fn reached(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<(Conn, Server), Error> {
+fn reached(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<(Conn, Server), Error> {
     let found = conn.version(cx).map(|version| (conn.clone(), version));
-    let (conn, version) = match (found, &asked.password) {
+    let (conn, version) = match (found, &requested.password) {
         (Err(_), Some(password)) => {
             let own = conn.with("password", password);
             let version = own.version(cx)?;
@@ -340,49 +340,49 @@ fn hash_of(password: &str) -> String {
 }
 
 /// Returns whether a user exists and has the given password, if there is one.
-pub(crate) fn exists(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
-    let (conn, server) = reached(cx, conn, asked)?;
-    let condition = asked.condition(cx, &conn, &server)?;
+pub(crate) fn exists(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+    let (conn, server) = reached(cx, conn, requested)?;
+    let condition = requested.condition(cx, &conn, &server)?;
     conn.has(
         cx,
         &format!(
             "SELECT User,Host FROM mysql.user WHERE {}{condition}",
-            asked.is_this()
+            requested.is_this()
         ),
     )
 }
 
 /// Creates a user. Returns true if the user exists afterwards.
-pub(crate) fn create(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
-    let (conn, server) = reached(cx, conn, asked)?;
-    let how = asked.identified(cx, &conn, &server)?;
-    conn.ask(cx, &format!("CREATE USER {}{how}", asked.account()))?;
+pub(crate) fn create(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+    let (conn, server) = reached(cx, conn, requested)?;
+    let how = requested.identified(cx, &conn, &server)?;
+    conn.ask(cx, &format!("CREATE USER {}{how}", requested.account()))?;
     let plain = Asked {
         passwordless: false,
-        ..asked.clone()
+        ..requested.clone()
     };
-    match server.is_mariadb || asked.auth_plugin == "mysql_native_password" {
+    match server.is_mariadb || requested.auth_plugin == "mysql_native_password" {
         true => exists(cx, &conn, &plain),
-        false => exists(cx, &conn, &Asked::user(&asked.user, &asked.host)),
+        false => exists(cx, &conn, &Asked::user(&requested.user, &requested.host)),
     }
 }
 
 /// Changes the password of an existing user.
-pub(crate) fn change(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<(), Error> {
-    let (conn, server) = reached(cx, conn, asked)?;
-    let sql = asked.change(cx, &conn, &server)?;
+pub(crate) fn change(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<(), Error> {
+    let (conn, server) = reached(cx, conn, requested)?;
+    let sql = requested.change(cx, &conn, &server)?;
     conn.ask(cx, &format!("{sql};\nFLUSH PRIVILEGES"))?;
     Ok(())
 }
 
 /// Removes an existing user. Returns true if the user is gone afterwards.
-pub(crate) fn remove(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
-    conn.ask(cx, &format!("DROP USER {}", asked.account()))?;
-    Ok(!exists(cx, conn, asked)?)
+pub(crate) fn remove(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+    conn.ask(cx, &format!("DROP USER {}", requested.account()))?;
+    Ok(!exists(cx, conn, requested)?)
 }
 
 fn user_list(cx: &Exec, args: UserList) -> Result<Value, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
     or(
         conn.table(cx, "SELECT User,Host FROM mysql.user"),
         Value::list([]),
@@ -390,8 +390,8 @@ fn user_list(cx: &Exec, args: UserList) -> Result<Value, Error> {
 }
 
 fn user_exists(cx: &Exec, args: UserExists) -> Result<Value, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
-    let asked = Asked {
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
+    let requested = Asked {
         user: args.user,
         host: args.host,
         password: args.password,
@@ -401,13 +401,13 @@ fn user_exists(cx: &Exec, args: UserExists) -> Result<Value, Error> {
         password_column: args.password_column,
         ..Asked::default()
     };
-    or(exists(cx, &conn, &asked), false)
+    or(exists(cx, &conn, &requested), false)
 }
 
 fn user_info(cx: &Exec, args: UserInfo) -> Result<Value, Error> {
     let is_this = Asked::user(&args.user, &args.host).is_this();
     let sql = format!("SELECT * FROM mysql.user WHERE {is_this}");
-    let found = Conn::of(cx, &args.kwargs)?.table(cx, &sql);
+    let found = Conn::from_kwargs(cx, &args.kwargs)?.table(cx, &sql);
     or(
         found.map(|table| Value::from(table.rows.into_iter().next())),
         false,
@@ -415,8 +415,8 @@ fn user_info(cx: &Exec, args: UserInfo) -> Result<Value, Error> {
 }
 
 fn user_create(cx: &Exec, args: UserCreate) -> Result<Value, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
-    let asked = Asked {
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
+    let requested = Asked {
         user: args.user,
         host: args.host,
         password: args.password,
@@ -427,18 +427,18 @@ fn user_create(cx: &Exec, args: UserCreate) -> Result<Value, Error> {
         auth_plugin: args.auth_plugin,
     };
     let created = || {
-        if exists(cx, &conn, &Asked::user(&asked.user, &asked.host))? {
-            log::info(format_args!("User {} already exists", asked.account()));
+        if exists(cx, &conn, &Asked::user(&requested.user, &requested.host))? {
+            log::info(format_args!("User {} already exists", requested.account()));
             return Ok(false);
         }
-        create(cx, &conn, &asked)
+        create(cx, &conn, &requested)
     };
     or(created(), false)
 }
 
 fn user_chpass(cx: &Exec, args: UserChpass) -> Result<Value, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
-    let asked = Asked {
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
+    let requested = Asked {
         user: args.user,
         host: args.host,
         password: args.password,
@@ -449,9 +449,9 @@ fn user_chpass(cx: &Exec, args: UserChpass) -> Result<Value, Error> {
         ..Asked::default()
     };
     let changed = || {
-        let is_there = exists(cx, &conn, &Asked::user(&asked.user, &asked.host))?;
+        let is_there = exists(cx, &conn, &Asked::user(&requested.user, &requested.host))?;
         if is_there {
-            change(cx, &conn, &asked)?;
+            change(cx, &conn, &requested)?;
         }
         Ok(is_there)
     };
@@ -459,9 +459,9 @@ fn user_chpass(cx: &Exec, args: UserChpass) -> Result<Value, Error> {
 }
 
 fn user_remove(cx: &Exec, args: UserRemove) -> Result<Value, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
-    let asked = Asked::user(&args.user, &args.host);
-    let removed = || Ok(exists(cx, &conn, &asked)? && remove(cx, &conn, &asked)?);
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
+    let requested = Asked::user(&args.user, &args.host);
+    let removed = || Ok(exists(cx, &conn, &requested)? && remove(cx, &conn, &requested)?);
     or(removed(), false)
 }
 
@@ -470,7 +470,7 @@ fn verify_login(cx: &Exec, args: VerifyLogin) -> Result<Value, Error> {
         .kwargs
         .with("connection_user", args.user)
         .with("connection_pass", args.password);
-    Ok(Conn::of(cx, &kwargs)?.version(cx).is_ok().into())
+    Ok(Conn::from_kwargs(cx, &kwargs)?.version(cx).is_ok().into())
 }
 
 #[cfg(test)]

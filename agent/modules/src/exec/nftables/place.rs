@@ -371,7 +371,7 @@ impl Place<'_> {
     }
 
     /// Returns the chain from the program's JSON output; `None` if it does not exist.
-    fn told(&self, cx: &Exec) -> Result<Option<Map>, Error> {
+    fn find_chain(&self, cx: &Exec) -> Result<Option<Map>, Error> {
         let all = in_json(cx, self.family)?;
         let mut chains = all.iter().filter_map(|item| item.get("chain")?.as_map());
         let is = |chain: &Map, key: &str, name: &str| {
@@ -384,7 +384,7 @@ impl Place<'_> {
 
     /// Returns the policy of the chain; null if the chain does not exist or is not a base chain.
     pub(crate) fn policy(&self, cx: &Exec) -> Result<Value, Error> {
-        let told = self.told(cx)?;
+        let told = self.find_chain(cx)?;
         Ok(told
             .and_then(|mut chain| chain.remove("policy"))
             .unwrap_or_default())
@@ -392,7 +392,7 @@ impl Place<'_> {
 
     /// Sets the policy. Returns whether that succeeded.
     pub(crate) fn set_policy(&self, cx: &Exec, policy: &str) -> Result<bool, Error> {
-        let told = self.told(cx)?.unwrap_or_default();
+        let told = self.find_chain(cx)?.unwrap_or_default();
         let text = |key: &str| told.get(key).map(Value::to_text);
         let (Some(kind), Some(hook), Some(prio)) = (text("type"), text("hook"), text("prio"))
         else {

@@ -159,7 +159,7 @@ state::exec_module! {
 struct Words(Vec<String>);
 
 impl Words {
-    fn of(words: &[&str]) -> Self {
+    fn new(words: &[&str]) -> Self {
         Self(words.iter().map(|word| (*word).to_owned()).collect())
     }
 
@@ -223,13 +223,13 @@ fn install(cx: &Exec, args: Install) -> Result<Value, Error> {
     let pip = Pip {
         env_vars: variables(&args.env_vars)?,
         options: args.kwargs.clone(),
-        ..Pip::of(args.bin_env.clone(), args.user.clone(), args.cwd.clone())
+        ..Pip::new(args.bin_env.clone(), args.user.clone(), args.cwd.clone())
     };
-    let files = match Files::of(cx, &args.requirements, &args.saltenv, &pip)? {
+    let files = match Files::fetch(cx, &args.requirements, &args.saltenv, &pip)? {
         Ok(files) => files,
         Err(not_found) => return Ok(not_found.into()),
     };
-    let mut words = Words::of(&["install"]);
+    let mut words = Words::new(&["install"]);
     words.0.extend(files.words());
     let version = pip.version(cx)?;
     old_wheels(&args, &version, &mut words);
@@ -487,12 +487,12 @@ fn last(args: &Install, words: &mut Words) -> Result<(), Error> {
 }
 
 fn uninstall(cx: &Exec, args: Uninstall) -> Result<Value, Error> {
-    let pip = Pip::of(args.bin_env.clone(), args.user.clone(), args.cwd.clone());
-    let files = match Files::of(cx, &args.requirements, &args.saltenv, &pip)? {
+    let pip = Pip::new(args.bin_env.clone(), args.user.clone(), args.cwd.clone());
+    let files = match Files::fetch(cx, &args.requirements, &args.saltenv, &pip)? {
         Ok(files) => files,
         Err(not_found) => return Ok(not_found.into()),
     };
-    let mut words = Words::of(&["uninstall", "-y"]);
+    let mut words = Words::new(&["uninstall", "-y"]);
     words.0.extend(files.words());
     connection(
         cx,
@@ -513,11 +513,11 @@ fn uninstall(cx: &Exec, args: Uninstall) -> Result<Value, Error> {
 }
 
 fn upgrade(cx: &Exec, args: Upgrade) -> Result<Value, Error> {
-    let pip = Pip::of(args.bin_env, args.user, args.cwd);
+    let pip = Pip::new(args.bin_env, args.user, args.cwd);
     let old = pip.list(cx, None)?;
     let (mut comment, mut result) = (String::new(), true);
     for name in pip.upgrades(cx)?.keys() {
-        let mut words = Words::of(&["install", "-U", NO_CHECK]);
+        let mut words = Words::new(&["install", "-U", NO_CHECK]);
         words.0.push(name.to_text());
         let out = pip.run(cx, words.0)?;
         result &= out.get("retcode").and_then(Value::as_int) == Some(0);
@@ -554,7 +554,7 @@ struct Files {
 
 impl Files {
     /// Returns the files, or Salt's answer if one of them is not found.
-    fn of(
+    fn fetch(
         cx: &Exec,
         requirements: &Value,
         saltenv: &str,

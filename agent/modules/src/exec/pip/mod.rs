@@ -155,7 +155,7 @@ pub(crate) struct Pip {
 }
 
 impl Pip {
-    fn of(bin_env: Option<String>, user: Option<String>, cwd: Option<String>) -> Self {
+    fn new(bin_env: Option<String>, user: Option<String>, cwd: Option<String>) -> Self {
         Self {
             bin_env: bin_env.filter(|bin_env| !bin_env.is_empty()),
             user,
@@ -408,7 +408,7 @@ fn freeze(cx: &Exec, args: Freeze) -> Result<Value, Error> {
     let pip = Pip {
         env_vars: args.env_vars.unwrap_or_default(),
         options: args.kwargs,
-        ..Pip::of(args.bin_env, args.user, args.cwd)
+        ..Pip::new(args.bin_env, args.user, args.cwd)
     };
     Ok(pip.freeze(cx)?.into())
 }
@@ -417,7 +417,7 @@ fn list_freeze_parse(cx: &Exec, args: ListFreezeParse) -> Result<Value, Error> {
     let pip = Pip {
         env_vars: args.env_vars.unwrap_or_default(),
         options: args.kwargs,
-        ..Pip::of(args.bin_env, args.user, args.cwd)
+        ..Pip::new(args.bin_env, args.user, args.cwd)
     };
     Ok(pip.list_frozen(cx, args.prefix.as_deref())?.into())
 }
@@ -426,37 +426,37 @@ fn list(cx: &Exec, args: List) -> Result<Value, Error> {
     let pip = Pip {
         env_vars: args.env_vars.unwrap_or_default(),
         options: args.kwargs,
-        ..Pip::of(args.bin_env, args.user, args.cwd)
+        ..Pip::new(args.bin_env, args.user, args.cwd)
     };
     Ok(pip.list(cx, args.prefix.as_deref())?.into())
 }
 
 fn version(cx: &Exec, args: VersionOf) -> Result<Value, Error> {
-    Ok(Pip::of(args.bin_env, args.user, args.cwd)
+    Ok(Pip::new(args.bin_env, args.user, args.cwd)
         .version(cx)?
         .into())
 }
 
 fn list_upgrades(cx: &Exec, args: ListUpgrades) -> Result<Value, Error> {
-    Ok(Pip::of(args.bin_env, args.user, args.cwd)
+    Ok(Pip::new(args.bin_env, args.user, args.cwd)
         .upgrades(cx)?
         .into())
 }
 
 fn is_installed(cx: &Exec, args: IsInstalled) -> Result<Value, Error> {
-    let packages = Pip::of(args.bin_env, args.user, args.cwd).list(cx, None)?;
+    let packages = Pip::new(args.bin_env, args.user, args.cwd).list(cx, None)?;
     Ok(packages.contains(&normalized(&args.pkgname)).into())
 }
 
 fn upgrade_available(cx: &Exec, args: UpgradeAvailable) -> Result<Value, Error> {
-    let packages = Pip::of(args.bin_env, args.user, args.cwd).upgrades(cx)?;
+    let packages = Pip::new(args.bin_env, args.user, args.cwd).upgrades(cx)?;
     let wanted = normalized(&args.pkg);
     let mut names = packages.keys().map(|name| normalized(&name.to_text()));
     Ok(names.any(|name| name == wanted).into())
 }
 
 fn list_all_versions(cx: &Exec, args: ListAllVersions) -> Result<Value, Error> {
-    let pip = Pip::of(args.bin_env, args.user, args.cwd);
+    let pip = Pip::new(args.bin_env, args.user, args.cwd);
     let left_out = [
         (args.include_alpha, "a"),
         (args.include_beta, "b"),
@@ -535,7 +535,7 @@ impl Pip {
             .filter(|version| !left_out.iter().any(|letter| version.contains(letter)))
             .map(str::to_owned)
             .collect();
-        sorted::sort_by_key(&mut versions, |version| Version::of(version));
+        sorted::sort_by_key(&mut versions, |version| Version::parse(version));
         Ok(versions)
     }
 }

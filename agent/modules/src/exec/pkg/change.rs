@@ -115,7 +115,7 @@ fn removed(
     kwargs: &Map,
 ) -> Result<Value, Error> {
     let provider = providers::provider(cx)?;
-    let wanted: Vec<Wanted> = targets::of(cx, provider, name.as_deref(), pkgs, true)?;
+    let wanted: Vec<Wanted> = targets::parse(cx, provider, name.as_deref(), pkgs, true)?;
     Ok(transaction::remove(cx, provider, &wanted, purge, kwargs)?.into())
 }
 

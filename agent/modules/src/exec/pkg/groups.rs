@@ -119,7 +119,7 @@ fn options(kwargs: &Map) -> Vec<String> {
 }
 
 /// Runs the package manager and returns its output. The name of the program depends on its version.
-fn said(cx: &Exec, words: &[String]) -> Result<String, Error> {
+fn output(cx: &Exec, words: &[String]) -> Result<String, Error> {
     let program = providers::provider(cx)?.about().program;
     let words: Vec<&str> = [program]
         .into_iter()
@@ -134,7 +134,7 @@ fn commands(cx: &Exec, function: &str) -> Result<Groups, Error> {
     provider.require(provider.groups(), function)
 }
 
-fn asked(cx: &Exec, name: &str, kwargs: &Map) -> Result<Group, Error> {
+fn find_group(cx: &Exec, name: &str, kwargs: &Map) -> Result<Group, Error> {
     tool::is_name("group", name)?;
     let mut words = vec!["--quiet".to_owned()];
     words.extend(options(kwargs));
@@ -142,7 +142,7 @@ fn asked(cx: &Exec, name: &str, kwargs: &Map) -> Result<Group, Error> {
         Groups::Dnf5 => words.extend(["group", "info", name].map(str::to_owned)),
         Groups::Yum => words.extend(["groupinfo", name].map(str::to_owned)),
     }
-    let group = parsed(&said(cx, &words)?);
+    let group = parsed(&output(cx, &words)?);
     let is_known = ["environment group", "group", "name"];
     match is_known.iter().any(|key| group.about.contains(key)) {
         true => Ok(group),
@@ -158,7 +158,7 @@ fn group(
     done: Option<&mut Vec<String>>,
     depth: usize,
 ) -> Result<Group, Error> {
-    let mut all = asked(cx, name, kwargs)?;
+    let mut all = find_group(cx, name, kwargs)?;
     let is_environment = all.about.contains("environment group");
     if let Some(done) = done.filter(|_| is_environment && depth < DEPTH_MAX) {
         let groups = std::mem::take(&mut all.members);
@@ -191,7 +191,7 @@ fn group_list(cx: &Exec, _: GroupList) -> Result<Value, Error> {
         .collect();
     all.insert("available languages", Map::new());
     if commands(cx, "group_list")? == Groups::Dnf5 {
-        let text = said(cx, &["group", "list", "--hidden"].map(str::to_owned))?;
+        let text = output(cx, &["group", "list", "--hidden"].map(str::to_owned))?;
         for line in text.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             let key = match words.as_slice() {
@@ -203,7 +203,7 @@ fn group_list(cx: &Exec, _: GroupList) -> Result<Value, Error> {
         }
         return Ok(all.into());
     }
-    let text = said(cx, &["grouplist", "hidden"].map(str::to_owned))?;
+    let text = output(cx, &["grouplist", "hidden"].map(str::to_owned))?;
     let mut key = None;
     for line in text.lines() {
         let lower = line.to_lowercase();

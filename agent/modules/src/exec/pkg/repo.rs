@@ -115,7 +115,7 @@ fn get_repo_keys(cx: &Exec, args: GetRepoKeys) -> Result<Value, Error> {
         ));
         return Ok(false.into());
     }
-    Ok(keys::known(cx, apt_key, &folder)?.into())
+    Ok(keys::list(cx, apt_key, &folder)?.into())
 }
 
 fn add_repo_key(cx: &Exec, args: AddRepoKey) -> Result<Value, Error> {

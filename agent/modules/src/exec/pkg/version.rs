@@ -266,7 +266,7 @@ mod tests {
         lines.collect()
     }
 
-    fn shown(order: Option<Ordering>) -> &'static str {
+    fn order_text(order: Option<Ordering>) -> &'static str {
         match order {
             None => "none",
             Some(Ordering::Less) => "-1",
@@ -278,14 +278,14 @@ mod tests {
     #[test]
     fn versions_of_debian_stand_in_the_order_of_dpkg() {
         for (one, other, order) in recorded("debian") {
-            assert_eq!(shown(debian(&one, &other)), order, "{one} {other}");
+            assert_eq!(order_text(debian(&one, &other)), order, "{one} {other}");
         }
     }
 
     #[test]
     fn versions_of_rpm_stand_in_the_order_of_salt() {
         for (one, other, order) in recorded("rpm") {
-            assert_eq!(shown(Some(rpm(&one, &other))), order, "{one} {other}");
+            assert_eq!(order_text(Some(rpm(&one, &other))), order, "{one} {other}");
         }
     }
 }

@@ -110,26 +110,26 @@ pub(crate) fn is_datadir(name: &str) -> bool {
 }
 
 /// Creates a data directory as the account that will run the server.
-pub(crate) fn init(cx: &Exec, asked: Init) -> Result<bool, Error> {
-    let runas = asked.runas.unwrap_or_else(|| owner(cx).to_owned());
+pub(crate) fn init(cx: &Exec, options: Init) -> Result<bool, Error> {
+    let runas = options.runas.unwrap_or_else(|| owner(cx).to_owned());
     let initdb = program(cx, "initdb").ok_or("initdb executable not found.")?;
     let mut words = vec![
         initdb,
-        format!("--pgdata={}", asked.name),
-        format!("--username={}", asked.user.as_ref().unwrap_or(&runas)),
-        format!("--auth={}", asked.auth),
-        format!("--encoding={}", asked.encoding),
+        format!("--pgdata={}", options.name),
+        format!("--username={}", options.user.as_ref().unwrap_or(&runas)),
+        format!("--auth={}", options.auth),
+        format!("--encoding={}", options.encoding),
     ];
-    words.extend(asked.locale.map(|locale| format!("--locale={locale}")));
-    words.extend(asked.waldir.map(|folder| format!("--waldir={folder}")));
-    if asked.checksums {
+    words.extend(options.locale.map(|locale| format!("--locale={locale}")));
+    words.extend(options.waldir.map(|folder| format!("--waldir={folder}")));
+    if options.checksums {
         words.push("--data-checksums".to_owned());
     }
     // The password is not passed as an argument: initdb reads it from a file that is removed
     // afterwards.
     let account = Value::from(runas.as_str());
     let keep = |text: String| Temporary::written("", text.as_bytes(), Some(&account));
-    let file = asked.password.map(keep).transpose()?;
+    let file = options.password.map(keep).transpose()?;
     words.extend(
         file.as_ref()
             .map(|file| format!("--pwfile={}", file.path().display())),
@@ -235,7 +235,7 @@ fn datadir_init(cx: &Exec, args: DatadirInit) -> Result<Value, Error> {
         log::info(format_args!("{} already exists", args.name));
         return Ok(false.into());
     }
-    let asked = Init {
+    let options = Init {
         name: args.name,
         auth: args.auth,
         user: args.user,
@@ -246,7 +246,7 @@ fn datadir_init(cx: &Exec, args: DatadirInit) -> Result<Value, Error> {
         checksums: args.checksums,
         runas: args.runas,
     };
-    Ok(init(cx, asked)?.into())
+    Ok(init(cx, options)?.into())
 }
 
 fn datadir_exists(_cx: &Exec, args: DatadirExists) -> Result<Value, Error> {

@@ -147,14 +147,14 @@ pub(crate) fn databases(cx: &Exec, conn: &Conn) -> Result<Map, Error> {
     conn.by(cx, DATABASES, "Name")
 }
 
-pub(crate) fn create(cx: &Exec, conn: &Conn, name: &str, asked: &Asked) -> Result<bool, Error> {
+pub(crate) fn create(cx: &Exec, conn: &Conn, name: &str, options: &Asked) -> Result<bool, Error> {
     let with = [
-        ("TABLESPACE", asked.tablespace.as_deref().map(ident)),
-        ("OWNER", asked.owner.as_deref().map(ident)),
-        ("TEMPLATE", asked.template.clone()),
-        ("ENCODING", asked.encoding.as_deref().map(quoted)),
-        ("LC_COLLATE", asked.lc_collate.as_deref().map(quoted)),
-        ("LC_CTYPE", asked.lc_ctype.as_deref().map(quoted)),
+        ("TABLESPACE", options.tablespace.as_deref().map(ident)),
+        ("OWNER", options.owner.as_deref().map(ident)),
+        ("TEMPLATE", options.template.clone()),
+        ("ENCODING", options.encoding.as_deref().map(quoted)),
+        ("LC_COLLATE", options.lc_collate.as_deref().map(quoted)),
+        ("LC_CTYPE", options.lc_ctype.as_deref().map(quoted)),
     ];
     let with = with
         .into_iter()
@@ -316,7 +316,7 @@ fn db_exists(cx: &Exec, args: DbExists) -> Result<Value, Error> {
 }
 
 fn db_create(cx: &Exec, args: DbCreate) -> Result<Value, Error> {
-    let asked = Asked {
+    let options = Asked {
         tablespace: args.tablespace,
         encoding: args.encoding,
         lc_collate: args.lc_collate,
@@ -324,7 +324,7 @@ fn db_create(cx: &Exec, args: DbCreate) -> Result<Value, Error> {
         owner: args.owner,
         template: args.template,
     };
-    Ok(create(cx, &args.server.conn(args.runas), &args.name, &asked)?.into())
+    Ok(create(cx, &args.server.conn(args.runas), &args.name, &options)?.into())
 }
 
 fn db_alter(cx: &Exec, args: DbAlter) -> Result<Value, Error> {

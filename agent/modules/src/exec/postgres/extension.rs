@@ -130,7 +130,7 @@ pub(crate) fn metadata(
     cx: &Exec,
     conn: &Conn,
     name: &str,
-    asked: &Asked,
+    options: &Asked,
 ) -> Result<Metadata, Error> {
     let all = installed(cx, conn)?;
     let Some(found) = all.get(name).and_then(Value::as_map) else {
@@ -141,8 +141,8 @@ pub(crate) fn metadata(
     let can_move = cell(found, "extrelocatable") == "t";
     Ok(Metadata {
         is_installed: true,
-        to_upgrade: asked.ext_version.as_ref().is_some_and(is_older),
-        to_move: can_move && asked.schema.as_ref().is_some_and(is_elsewhere),
+        to_upgrade: options.ext_version.as_ref().is_some_and(is_older),
+        to_move: can_move && options.schema.as_ref().is_some_and(is_elsewhere),
     })
 }
 
@@ -154,10 +154,10 @@ fn version_word(version: &str) -> String {
     }
 }
 
-fn statement(name: &str, asked: &Asked, metadata: Metadata) -> String {
+fn statement(name: &str, options: &Asked, metadata: Metadata) -> String {
     let name = ident(name);
-    let schema = asked.schema.as_deref().map(ident);
-    let version = asked.ext_version.as_deref().map(version_word);
+    let schema = options.schema.as_deref().map(ident);
+    let version = options.ext_version.as_deref().map(version_word);
     let mut sql = String::new();
     if metadata.is_installed {
         if let Some(schema) = schema.filter(|_| metadata.to_move) {
@@ -168,12 +168,12 @@ fn statement(name: &str, asked: &Asked, metadata: Metadata) -> String {
         }
         return sql;
     }
-    let unless = match asked.if_not_exists {
+    let unless = match options.if_not_exists {
         Some(false) => "",
         _ => "IF NOT EXISTS ",
     };
     sql.push_str(&format!("CREATE EXTENSION {unless}{name}"));
-    let from = asked.from_version.as_deref().map(version_word);
+    let from = options.from_version.as_deref().map(version_word);
     for (word, value) in [("SCHEMA", schema), ("VERSION", version), ("FROM", from)] {
         if let Some(value) = value {
             sql.push_str(&format!(" {word} {value}"));
@@ -184,19 +184,19 @@ fn statement(name: &str, asked: &Asked, metadata: Metadata) -> String {
 }
 
 /// Installs, moves or upgrades an extension and returns whether it is as requested.
-pub(crate) fn create(cx: &Exec, conn: &Conn, name: &str, asked: &Asked) -> Result<bool, Error> {
+pub(crate) fn create(cx: &Exec, conn: &Conn, name: &str, options: &Asked) -> Result<bool, Error> {
     let lower = name.to_lowercase();
     let known = available(cx, conn)?;
     if known
         .keys()
         .any(|one| one.to_text().to_lowercase() == lower)
     {
-        let sql = statement(name, asked, metadata(cx, conn, name, asked)?);
+        let sql = statement(name, options, metadata(cx, conn, name, options)?);
         if !sql.is_empty() {
             conn.change(cx, &sql)?;
         }
     }
-    let done = metadata(cx, conn, name, asked)?;
+    let done = metadata(cx, conn, name, options)?;
     let is_done = done.is_installed && !done.to_move && !done.to_upgrade;
     if !is_done {
         log::info(format_args!("Failed to create ext: {name}"));
@@ -261,12 +261,12 @@ fn is_installed_extension(cx: &Exec, args: IsInstalledExtension) -> Result<Value
 }
 
 fn create_metadata(cx: &Exec, args: CreateMetadata) -> Result<Value, Error> {
-    let asked = Asked {
+    let options = Asked {
         schema: args.schema,
         ext_version: args.ext_version,
         ..Asked::default()
     };
-    let found = metadata(cx, &args.server.conn(), &args.name, &asked)?;
+    let found = metadata(cx, &args.server.conn(), &args.name, &options)?;
     let flags = [
         (!found.is_installed, "EXTENSION NOT INSTALLED"),
         (found.is_installed, "EXTENSION INSTALLED"),
@@ -278,13 +278,13 @@ fn create_metadata(cx: &Exec, args: CreateMetadata) -> Result<Value, Error> {
 }
 
 fn create_extension(cx: &Exec, args: CreateExtension) -> Result<Value, Error> {
-    let asked = Asked {
+    let options = Asked {
         if_not_exists: args.if_not_exists,
         schema: args.schema,
         ext_version: args.ext_version,
         from_version: args.from_version,
     };
-    Ok(create(cx, &args.server.conn(), &args.name, &asked)?.into())
+    Ok(create(cx, &args.server.conn(), &args.name, &options)?.into())
 }
 
 fn drop_extension(cx: &Exec, args: DropExtension) -> Result<Value, Error> {

@@ -26,7 +26,7 @@ const ITERATIONS_MAX: u32 = 10_000_000;
 
 impl Method {
     /// Returns the method that the argument `encrypted` names.
-    pub(crate) fn of(encrypted: &Value) -> Result<Self, Error> {
+    pub(crate) fn parse(encrypted: &Value) -> Result<Self, Error> {
         match encrypted {
             Value::Null | Value::Bool(true) => Ok(Self::Md5),
             Value::Bool(false) => Ok(Self::Clear),
@@ -125,6 +125,6 @@ mod tests {
         let made = Method::Scram.encrypt("pinch", "secret").unwrap();
         assert!(Method::Scram.verify("pinch", "secret", &made), "{made}");
         assert_eq!(Method::Md5.encrypt("pinch", "md5ab").unwrap(), "md5ab");
-        assert!(Method::of(&"rot13".into()).is_err());
+        assert!(Method::parse(&"rot13".into()).is_err());
     }
 }

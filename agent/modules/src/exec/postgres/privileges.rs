@@ -204,8 +204,8 @@ impl Kind {
         Ok(all)
     }
 
-    fn owner(&self, cx: &Exec, conn: &Conn, asked: &Asked) -> Result<Option<String>, Error> {
-        let query = filled(self.owner, &asked.object_name, &asked.prepend);
+    fn owner(&self, cx: &Exec, conn: &Conn, requested: &Asked) -> Result<Option<String>, Error> {
+        let query = filled(self.owner, &requested.object_name, &requested.prepend);
         let rows = conn.query(cx, &query)?;
         Ok(rows.first().map(|row| cell(row, "name")))
     }
@@ -301,16 +301,16 @@ impl Asked {
 }
 
 /// Returns whether a role has the privileges.
-pub(crate) fn has(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
-    let (kind, words) = asked.checked()?;
-    if !kind.is_group() && kind.owner(cx, conn, asked)?.as_ref() == Some(&asked.name) {
+pub(crate) fn has(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+    let (kind, words) = requested.checked()?;
+    if !kind.is_group() && kind.owner(cx, conn, requested)?.as_ref() == Some(&requested.name) {
         return Ok(true);
     }
-    let all = kind.list(cx, conn, (&asked.object_name, &asked.prepend))?;
-    let Some(found) = all.get(&asked.name) else {
+    let all = kind.list(cx, conn, (&requested.object_name, &requested.prepend))?;
+    let Some(found) = all.get(&requested.name) else {
         return Ok(false);
     };
-    let may_grant = asked.grant_option.unwrap_or(false);
+    let may_grant = requested.grant_option.unwrap_or(false);
     let Some(found) = found.as_map() else {
         return Ok(!may_grant || found.is_true());
     };
@@ -328,33 +328,33 @@ pub(crate) fn has(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> 
 }
 
 /// Grants the privileges.
-pub(crate) fn grant(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
-    let (kind, words) = asked.checked()?;
-    let name = ident(&asked.name);
+pub(crate) fn grant(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+    let (kind, words) = requested.checked()?;
+    let name = ident(&requested.name);
     let (mut sql, option) = if kind.is_group() {
-        let sql = format!("GRANT {} TO {name}", asked.object_name);
+        let sql = format!("GRANT {} TO {name}", requested.object_name);
         (sql, " WITH ADMIN OPTION")
     } else {
-        let object = asked.object(kind);
+        let object = requested.object(kind);
         let sql = format!("GRANT {} ON {object} TO {name}", words.join(","));
         (sql, " WITH GRANT OPTION")
     };
-    if asked.grant_option == Some(true) {
+    if requested.grant_option == Some(true) {
         sql.push_str(option);
     }
     conn.change(cx, &sql)
 }
 
 /// Revokes the privileges.
-pub(crate) fn revoke(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<bool, Error> {
-    let (kind, words) = asked.checked()?;
-    let name = ident(&asked.name);
+pub(crate) fn revoke(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+    let (kind, words) = requested.checked()?;
+    let name = ident(&requested.name);
     let sql = match kind.is_group() {
-        true => format!("REVOKE {} FROM {name}", asked.object_name),
+        true => format!("REVOKE {} FROM {name}", requested.object_name),
         false => format!(
             "REVOKE {} ON {} FROM {name}",
             words.join(","),
-            asked.object(kind)
+            requested.object(kind)
         ),
     };
     conn.change(cx, &sql)
@@ -373,21 +373,21 @@ fn has_privileges(cx: &Exec, args: HasPrivileges) -> Result<Value, Error> {
 
 fn privileges_grant(cx: &Exec, args: PrivilegesGrant) -> Result<Value, Error> {
     let grant_option = args.privilege.grant_option;
-    let mut asked = Asked {
+    let mut requested = Asked {
         grant_option: None,
         ..args.privilege
     };
     let conn = args.login.conn(args.maintenance_db);
-    if has(cx, &conn, &asked)? {
+    if has(cx, &conn, &requested)? {
         log::info("The privileges are set already");
         return Ok(false.into());
     }
-    asked.grant_option = grant_option;
-    Ok(grant(cx, &conn, &asked)?.into())
+    requested.grant_option = grant_option;
+    Ok(grant(cx, &conn, &requested)?.into())
 }
 
 fn privileges_revoke(cx: &Exec, args: PrivilegesRevoke) -> Result<Value, Error> {
-    let asked = Asked {
+    let requested = Asked {
         name: args.name,
         object_name: args.object_name,
         object_type: args.object_type,
@@ -396,14 +396,14 @@ fn privileges_revoke(cx: &Exec, args: PrivilegesRevoke) -> Result<Value, Error> 
         prepend: args.prepend,
     };
     let conn = args.login.conn(args.maintenance_db);
-    Ok((has(cx, &conn, &asked)? && revoke(cx, &conn, &asked)?).into())
+    Ok((has(cx, &conn, &requested)? && revoke(cx, &conn, &requested)?).into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn asked(object_type: &str, object_name: &str, privileges: &str) -> Asked {
+    fn options(object_type: &str, object_name: &str, privileges: &str) -> Asked {
         Asked {
             name: "me".to_owned(),
             object_name: object_name.to_owned(),
@@ -427,8 +427,8 @@ mod tests {
     #[test]
     fn an_object_is_named_as_its_kind_wants() {
         let object = |kind: &str, name: &str| {
-            let asked = asked(kind, name, "ALL");
-            asked.object(asked.checked().unwrap().0)
+            let requested = options(kind, name, "ALL");
+            requested.object(requested.checked().unwrap().0)
         };
         assert_eq!(object("Table", "t\""), "TABLE public.\"t\"\"\"");
         assert_eq!(object("sequence", "all"), "ALL SEQUENCES IN SCHEMA public");
@@ -441,7 +441,7 @@ mod tests {
 
     #[test]
     fn privileges_that_an_object_has_not_are_refused() {
-        let refused = |kind: &str, words: &str| asked(kind, "x", words).checked().is_err();
+        let refused = |kind: &str, words: &str| options(kind, "x", words).checked().is_err();
         assert!(refused("table", "CONNECT") && refused("table", "") && refused("group", "ALL"));
         assert!(refused("view", "SELECT") && !refused("group", ""));
         assert!(!refused("table", "select, insert"));

@@ -231,7 +231,7 @@ impl Asked {
         let mut words = self.flags(is_superuser);
         let password = self.rolepassword.as_deref();
         if let Some(password) = password.filter(|password| !password.is_empty()) {
-            let method = Method::of(&self.encrypted)?;
+            let method = Method::parse(&self.encrypted)?;
             let word = match method {
                 Method::Clear => "UNENCRYPTED",
                 _ => "ENCRYPTED",
@@ -353,19 +353,19 @@ pub(crate) fn create(
     cx: &Exec,
     conn: &Conn,
     name: &str,
-    asked: &Asked,
+    options: &Asked,
     may_login: bool,
 ) -> Result<bool, Error> {
-    let asked = Asked {
-        inherit: asked.inherit.or(Some(true)),
-        login: asked.login.or(Some(may_login)),
-        ..asked.clone()
+    let options = Asked {
+        inherit: options.inherit.or(Some(true)),
+        login: options.login.or(Some(may_login)),
+        ..options.clone()
     };
-    let clauses = asked.clauses(name, None)?;
+    let clauses = options.clauses(name, None)?;
     write(
         cx,
         conn,
-        &asked,
+        &options,
         format!("CREATE ROLE {} WITH{clauses};", ident(name)),
     )
 }
@@ -375,21 +375,21 @@ pub(crate) fn update(
     cx: &Exec,
     conn: &Conn,
     name: &str,
-    asked: &Asked,
+    options: &Asked,
     role: &Map,
 ) -> Result<bool, Error> {
     let is_superuser = role.get("superuser").is_some_and(Value::is_true);
-    let clauses = asked.clauses(name, Some(is_superuser))?;
+    let clauses = options.clauses(name, Some(is_superuser))?;
     write(
         cx,
         conn,
-        asked,
+        options,
         format!("ALTER ROLE {} WITH{clauses};", ident(name)),
     )
 }
 
-fn write(cx: &Exec, conn: &Conn, asked: &Asked, sql: String) -> Result<bool, Error> {
-    match asked.rolepassword {
+fn write(cx: &Exec, conn: &Conn, options: &Asked, sql: String) -> Result<bool, Error> {
+    match options.rolepassword {
         Some(_) => conn.change_unseen(cx, sql),
         None => conn.change(cx, &sql),
     }
@@ -404,22 +404,22 @@ pub(crate) fn remove(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> 
 fn created(
     cx: &Exec,
     conn: &Conn,
-    (name, asked): (&str, &Asked),
+    (name, options): (&str, &Asked),
     login: bool,
 ) -> Result<Value, Error> {
     if find(cx, conn, name, false)?.is_some() {
         log::info(format_args!("Role '{name}' already exists"));
         return Ok(false.into());
     }
-    Ok(create(cx, conn, name, asked, login)?.into())
+    Ok(create(cx, conn, name, options, login)?.into())
 }
 
-fn updated(cx: &Exec, conn: &Conn, name: &str, asked: &Asked) -> Result<Value, Error> {
+fn updated(cx: &Exec, conn: &Conn, name: &str, options: &Asked) -> Result<Value, Error> {
     let Some(role) = find(cx, conn, name, false)? else {
         log::info(format_args!("Role '{name}' could not be found"));
         return Ok(false.into());
     };
-    Ok(update(cx, conn, name, asked, &role)?.into())
+    Ok(update(cx, conn, name, options, &role)?.into())
 }
 
 fn removed(cx: &Exec, conn: &Conn, name: &str) -> Result<Value, Error> {
@@ -431,7 +431,7 @@ fn removed(cx: &Exec, conn: &Conn, name: &str) -> Result<Value, Error> {
 }
 
 /// Returns the attributes of a role that the arguments of a function request.
-macro_rules! asked {
+macro_rules! options {
     ($args:ident) => {
         Asked {
             createdb: $args.createdb,
@@ -464,20 +464,20 @@ fn user_exists(cx: &Exec, args: UserExists) -> Result<Value, Error> {
 }
 
 fn user_create(cx: &Exec, args: UserCreate) -> Result<Value, Error> {
-    let mut asked = asked!(args);
-    (asked.connlimit, asked.valid_until) = (args.connlimit, args.valid_until);
+    let mut options = options!(args);
+    (options.connlimit, options.valid_until) = (args.connlimit, args.valid_until);
     created(
         cx,
         &args.server.conn(args.runas),
-        (&args.username, &asked),
+        (&args.username, &options),
         true,
     )
 }
 
 fn user_update(cx: &Exec, args: UserUpdate) -> Result<Value, Error> {
-    let mut asked = asked!(args);
-    (asked.connlimit, asked.valid_until) = (args.connlimit, args.valid_until);
-    updated(cx, &args.server.conn(args.runas), &args.username, &asked)
+    let mut options = options!(args);
+    (options.connlimit, options.valid_until) = (args.connlimit, args.valid_until);
+    updated(cx, &args.server.conn(args.runas), &args.username, &options)
 }
 
 fn user_remove(cx: &Exec, args: UserRemove) -> Result<Value, Error> {
@@ -485,18 +485,18 @@ fn user_remove(cx: &Exec, args: UserRemove) -> Result<Value, Error> {
 }
 
 fn group_create(cx: &Exec, args: GroupCreate) -> Result<Value, Error> {
-    let asked = asked!(args);
+    let options = options!(args);
     created(
         cx,
         &args.server.conn(args.runas),
-        (&args.groupname, &asked),
+        (&args.groupname, &options),
         false,
     )
 }
 
 fn group_update(cx: &Exec, args: GroupUpdate) -> Result<Value, Error> {
-    let asked = asked!(args);
-    updated(cx, &args.server.conn(args.runas), &args.groupname, &asked)
+    let options = options!(args);
+    updated(cx, &args.server.conn(args.runas), &args.groupname, &options)
 }
 
 fn group_remove(cx: &Exec, args: GroupRemove) -> Result<Value, Error> {
@@ -509,7 +509,7 @@ mod tests {
 
     #[test]
     fn a_statement_says_what_is_asked_and_nothing_else() {
-        let asked = Asked {
+        let options = Asked {
             createdb: Some(true),
             superuser: Some(false),
             encrypted: false.into(),
@@ -519,10 +519,10 @@ mod tests {
             ..Asked::default()
         };
         assert_eq!(
-            asked.clauses("x", Some(false)).unwrap(),
+            options.clauses("x", Some(false)).unwrap(),
             " CREATEDB UNENCRYPTED PASSWORD 'it''s' VALID UNTIL 'infinity'; GRANT \"a\" TO \"x\"; GRANT \"b\"\"\" TO \"x\""
         );
-        assert!(asked.clauses("x", None).unwrap().contains("NOSUPERUSER"));
+        assert!(options.clauses("x", None).unwrap().contains("NOSUPERUSER"));
         assert_eq!(Asked::default().clauses("x", None).unwrap(), "");
     }
 }

@@ -98,7 +98,7 @@ fn policy_of(line: &str) -> Option<(String, Map)> {
 
 impl<'a> Rabbit<'a> {
     /// Returns the server of this machine. `runas` is the account that runs the programs.
-    pub(crate) fn of(cx: &'a Exec, runas: Option<String>) -> Self {
+    pub(crate) fn new(cx: &'a Exec, runas: Option<String>) -> Self {
         Self { cx, runas }
     }
 
@@ -118,7 +118,7 @@ impl<'a> Rabbit<'a> {
         }
     }
 
-    fn said(output: Output) -> Result<String, Error> {
+    fn checked_stdout(output: Output) -> Result<String, Error> {
         if !output.success() || !output.stderr.is_empty() {
             return Err(Error::refused(format!(
                 "RabbitMQ command failed: {}",
@@ -130,7 +130,7 @@ impl<'a> Rabbit<'a> {
 
     /// Runs `rabbitmqctl` and returns its output.
     pub(crate) fn ask(&self, words: &[&str]) -> Result<String, Error> {
-        Self::said(self.run("rabbitmqctl", words, None)?)
+        Self::checked_stdout(self.run("rabbitmqctl", words, None)?)
     }
 
     /// Like [`Self::ask`], for commands with names from the user: a name that would be read as an
@@ -142,7 +142,7 @@ impl<'a> Rabbit<'a> {
 
     /// Like [`Self::change`], for a command that reads a password from standard input.
     pub(crate) fn with_password(&self, words: &[&str], password: &str) -> Result<String, Error> {
-        Self::said(self.ask_password(words, password)?)
+        Self::checked_stdout(self.ask_password(words, password)?)
     }
 
     fn ask_password(&self, words: &[&str], password: &str) -> Result<Output, Error> {
@@ -280,7 +280,7 @@ impl<'a> Rabbit<'a> {
     /// Returns the available plugins or, with `-e`, the enabled ones.
     pub(crate) fn plugins(&self, more: &[&str]) -> Result<Vec<String>, Error> {
         let words = [&["list", "-m"], more].concat();
-        let text = Self::said(self.run("rabbitmq-plugins", &words, None)?)?;
+        let text = Self::checked_stdout(self.run("rabbitmq-plugins", &words, None)?)?;
         let words = rows(&text, "").flat_map(str::split_whitespace);
         Ok(words.map(str::to_owned).collect())
     }
@@ -288,7 +288,7 @@ impl<'a> Rabbit<'a> {
     /// Enables or disables a plugin.
     pub(crate) fn plugin(&self, how: &str, name: &str) -> Result<String, Error> {
         checked(&[name])?;
-        Self::said(self.run("rabbitmq-plugins", &[how, name], None)?)
+        Self::checked_stdout(self.run("rabbitmq-plugins", &[how, name], None)?)
     }
 
     /// Creates or changes an upstream. If the address contains a password it is not passed as an

@@ -364,96 +364,96 @@ impl From<UpstreamArgs> for Upstream {
 }
 
 /// Returns the output of the program under a key, as Salt does.
-fn told(word: &str, said: Result<String, Error>) -> Result<Value, Error> {
-    Ok(Map::new().with(word, said?).into())
+fn under_key(word: &str, output: Result<String, Error>) -> Result<Value, Error> {
+    Ok(Map::new().with(word, output?).into())
 }
 
 fn list_users(cx: &Exec, args: ListUsers) -> Result<Value, Error> {
-    Ok(Rabbit::of(cx, args.runas).users()?.into())
+    Ok(Rabbit::new(cx, args.runas).users()?.into())
 }
 
 fn list_vhosts(cx: &Exec, args: ListVhosts) -> Result<Value, Error> {
-    Ok(Rabbit::of(cx, args.runas).vhosts()?.into())
+    Ok(Rabbit::new(cx, args.runas).vhosts()?.into())
 }
 
 fn list_upstreams(cx: &Exec, args: ListUpstreams) -> Result<Value, Error> {
-    Ok(Rabbit::of(cx, args.runas).upstreams()?.into())
+    Ok(Rabbit::new(cx, args.runas).upstreams()?.into())
 }
 
 fn user_exists(cx: &Exec, args: UserExists) -> Result<Value, Error> {
-    let users = Rabbit::of(cx, args.runas).users()?;
+    let users = Rabbit::new(cx, args.runas).users()?;
     Ok(users.contains(&args.name).into())
 }
 
 fn vhost_exists(cx: &Exec, args: VhostExists) -> Result<Value, Error> {
-    let vhosts = Rabbit::of(cx, args.runas).vhosts()?;
+    let vhosts = Rabbit::new(cx, args.runas).vhosts()?;
     Ok(vhosts.contains(&args.name).into())
 }
 
 fn upstream_exists(cx: &Exec, args: UpstreamExists) -> Result<Value, Error> {
-    let upstreams = Rabbit::of(cx, args.runas).upstreams()?;
+    let upstreams = Rabbit::new(cx, args.runas).upstreams()?;
     Ok(upstreams.contains(&args.name).into())
 }
 
 fn add_user(cx: &Exec, args: AddUser) -> Result<Value, Error> {
-    let rabbit = Rabbit::of(cx, args.runas);
-    told(
+    let rabbit = Rabbit::new(cx, args.runas);
+    under_key(
         "Added",
         rabbit.add_user(&args.name, args.password.as_deref()),
     )
 }
 
 fn delete_user(cx: &Exec, args: DeleteUser) -> Result<Value, Error> {
-    let rabbit = Rabbit::of(cx, args.runas);
-    told("Deleted", rabbit.change(&["delete_user", &args.name]))
+    let rabbit = Rabbit::new(cx, args.runas);
+    under_key("Deleted", rabbit.change(&["delete_user", &args.name]))
 }
 
 fn change_password(cx: &Exec, args: ChangePassword) -> Result<Value, Error> {
-    let rabbit = Rabbit::of(cx, args.runas);
-    let said = rabbit.with_password(&["change_password", &args.name], &args.password);
-    told("Password Changed", said)
+    let rabbit = Rabbit::new(cx, args.runas);
+    let output = rabbit.with_password(&["change_password", &args.name], &args.password);
+    under_key("Password Changed", output)
 }
 
 fn clear_password(cx: &Exec, args: ClearPassword) -> Result<Value, Error> {
-    let rabbit = Rabbit::of(cx, args.runas);
-    told(
+    let rabbit = Rabbit::new(cx, args.runas);
+    under_key(
         "Password Cleared",
         rabbit.change(&["clear_password", &args.name]),
     )
 }
 
 fn check_password(cx: &Exec, args: CheckPassword) -> Result<Value, Error> {
-    let rabbit = Rabbit::of(cx, args.runas);
+    let rabbit = Rabbit::new(cx, args.runas);
     Ok(rabbit.has_password(&args.name, &args.password)?.into())
 }
 
 fn add_vhost(cx: &Exec, args: AddVhost) -> Result<Value, Error> {
-    let rabbit = Rabbit::of(cx, args.runas);
-    told("Added", rabbit.change(&["add_vhost", &args.vhost]))
+    let rabbit = Rabbit::new(cx, args.runas);
+    under_key("Added", rabbit.change(&["add_vhost", &args.vhost]))
 }
 
 fn delete_vhost(cx: &Exec, args: DeleteVhost) -> Result<Value, Error> {
-    let rabbit = Rabbit::of(cx, args.runas);
-    told("Deleted", rabbit.change(&["delete_vhost", &args.vhost]))
+    let rabbit = Rabbit::new(cx, args.runas);
+    under_key("Deleted", rabbit.change(&["delete_vhost", &args.vhost]))
 }
 
 fn set_permissions(cx: &Exec, args: SetPermissions) -> Result<Value, Error> {
-    let rabbit = Rabbit::of(cx, args.runas);
+    let rabbit = Rabbit::new(cx, args.runas);
     let what = [args.conf.as_str(), &args.write, &args.read];
-    told(
+    under_key(
         "Permissions Set",
         rabbit.permit(&args.vhost, &args.user, what),
     )
 }
 
 fn list_permissions(cx: &Exec, args: ListPermissions) -> Result<Value, Error> {
-    let rabbit = Rabbit::of(cx, args.runas);
+    let rabbit = Rabbit::new(cx, args.runas);
     let words = ["list_permissions", "--formatter=json", "-p", &args.vhost];
     Ok(rabbit.by(&words, "user")?.into())
 }
 
 fn list_user_permissions(cx: &Exec, args: ListUserPermissions) -> Result<Value, Error> {
-    Ok(Rabbit::of(cx, args.runas).permissions(&args.name)?.into())
+    Ok(Rabbit::new(cx, args.runas).permissions(&args.name)?.into())
 }
 
 fn set_user_tags(cx: &Exec, args: SetUserTags) -> Result<Value, Error> {
@@ -461,44 +461,44 @@ fn set_user_tags(cx: &Exec, args: SetUserTags) -> Result<Value, Error> {
         Value::Str(tag) => vec![tag.to_string()],
         tags => tags.texts(),
     };
-    told(
+    under_key(
         "Tag(s) set",
-        Rabbit::of(cx, args.runas).tag(&args.name, &tags),
+        Rabbit::new(cx, args.runas).tag(&args.name, &tags),
     )
 }
 
 fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
-    Ok(Rabbit::of(cx, args.runas).ask(&["status"])?.into())
+    Ok(Rabbit::new(cx, args.runas).ask(&["status"])?.into())
 }
 
 fn cluster_status(cx: &Exec, args: ClusterStatus) -> Result<Value, Error> {
-    Ok(Rabbit::of(cx, args.runas).ask(&["cluster_status"])?.into())
+    Ok(Rabbit::new(cx, args.runas).ask(&["cluster_status"])?.into())
 }
 
 fn join_cluster(cx: &Exec, args: JoinCluster) -> Result<Value, Error> {
-    let rabbit = Rabbit::of(cx, args.runas);
+    let rabbit = Rabbit::new(cx, args.runas);
     let node = format!("{}@{}", args.user, args.host);
-    told("Join", rabbit.join(&node, args.ram_node.unwrap_or(false)))
+    under_key("Join", rabbit.join(&node, args.ram_node.unwrap_or(false)))
 }
 
 fn stop_app(cx: &Exec, args: StopApp) -> Result<Value, Error> {
-    Ok(Rabbit::of(cx, args.runas).change(&["stop_app"])?.into())
+    Ok(Rabbit::new(cx, args.runas).change(&["stop_app"])?.into())
 }
 
 fn start_app(cx: &Exec, args: StartApp) -> Result<Value, Error> {
-    Ok(Rabbit::of(cx, args.runas).change(&["start_app"])?.into())
+    Ok(Rabbit::new(cx, args.runas).change(&["start_app"])?.into())
 }
 
 fn reset(cx: &Exec, args: Reset) -> Result<Value, Error> {
-    Ok(Rabbit::of(cx, args.runas).change(&["reset"])?.into())
+    Ok(Rabbit::new(cx, args.runas).change(&["reset"])?.into())
 }
 
 fn force_reset(cx: &Exec, args: ForceReset) -> Result<Value, Error> {
-    Ok(Rabbit::of(cx, args.runas).change(&["force_reset"])?.into())
+    Ok(Rabbit::new(cx, args.runas).change(&["force_reset"])?.into())
 }
 
 fn list_policies(cx: &Exec, args: ListPolicies) -> Result<Value, Error> {
-    let policies = Rabbit::of(cx, args.runas).policies(&args.vhost)?;
+    let policies = Rabbit::new(cx, args.runas).policies(&args.vhost)?;
     Ok(match policies.is_empty() {
         true => Map::new().into(),
         false => Map::new().with(&args.vhost, policies).into(),
@@ -514,53 +514,53 @@ fn set_policy(cx: &Exec, args: SetPolicy) -> Result<Value, Error> {
         priority: args.priority.unwrap_or(0),
         apply_to: args.apply_to,
     };
-    told("Set", Rabbit::of(cx, args.runas).set_policy(&policy))
+    under_key("Set", Rabbit::new(cx, args.runas).set_policy(&policy))
 }
 
 fn delete_policy(cx: &Exec, args: DeletePolicy) -> Result<Value, Error> {
     let words = ["clear_policy", "-p", &args.vhost, &args.name];
-    told("Deleted", Rabbit::of(cx, args.runas).change(&words))
+    under_key("Deleted", Rabbit::new(cx, args.runas).change(&words))
 }
 
 fn policy_exists(cx: &Exec, args: PolicyExists) -> Result<Value, Error> {
-    let policies = Rabbit::of(cx, args.runas).policies(&args.vhost)?;
+    let policies = Rabbit::new(cx, args.runas).policies(&args.vhost)?;
     Ok(policies.contains(&args.name).into())
 }
 
 fn list_available_plugins(cx: &Exec, args: ListAvailablePlugins) -> Result<Value, Error> {
-    Ok(Rabbit::of(cx, args.runas).plugins(&[])?.into())
+    Ok(Rabbit::new(cx, args.runas).plugins(&[])?.into())
 }
 
 fn list_enabled_plugins(cx: &Exec, args: ListEnabledPlugins) -> Result<Value, Error> {
-    Ok(Rabbit::of(cx, args.runas).plugins(&["-e"])?.into())
+    Ok(Rabbit::new(cx, args.runas).plugins(&["-e"])?.into())
 }
 
 fn plugin_is_enabled(cx: &Exec, args: PluginIsEnabled) -> Result<Value, Error> {
-    let plugins = Rabbit::of(cx, args.runas).plugins(&["-e"])?;
+    let plugins = Rabbit::new(cx, args.runas).plugins(&["-e"])?;
     Ok(plugins.contains(&args.name).into())
 }
 
 fn enable_plugin(cx: &Exec, args: EnablePlugin) -> Result<Value, Error> {
-    told(
+    under_key(
         "Enabled",
-        Rabbit::of(cx, args.runas).plugin("enable", &args.name),
+        Rabbit::new(cx, args.runas).plugin("enable", &args.name),
     )
 }
 
 fn disable_plugin(cx: &Exec, args: DisablePlugin) -> Result<Value, Error> {
-    told(
+    under_key(
         "Disabled",
-        Rabbit::of(cx, args.runas).plugin("disable", &args.name),
+        Rabbit::new(cx, args.runas).plugin("disable", &args.name),
     )
 }
 
 fn set_upstream(cx: &Exec, args: SetUpstream) -> Result<Value, Error> {
-    let rabbit = Rabbit::of(cx, args.runas);
+    let rabbit = Rabbit::new(cx, args.runas);
     rabbit.set_upstream(&args.upstream.into())?;
     Ok(true.into())
 }
 
 fn delete_upstream(cx: &Exec, args: DeleteUpstream) -> Result<Value, Error> {
-    Rabbit::of(cx, args.runas).delete_upstream(&args.name)?;
+    Rabbit::new(cx, args.runas).delete_upstream(&args.name)?;
     Ok(true.into())
 }

@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-use super::{BuildScheduleItem, asked, has};
+use super::{BuildScheduleItem, has, send_to_minion};
 
 const INTERVALS: [&str; 4] = ["seconds", "minutes", "hours", "days"];
 
@@ -40,7 +40,8 @@ pub(super) fn both(kwargs: &Map) -> Option<&'static str> {
 /// running minion checks its times.
 pub(super) fn item(cx: &Exec, name: &str, kwargs: &Map) -> Result<Result<Map, String>, Error> {
     if let Some(when) = kwargs.get("when")
-        && let Some(checked) = asked(cx, "validate", None, Map::new().with("when", when.clone()))?
+        && let Some(checked) =
+            send_to_minion(cx, "validate", None, Map::new().with("when", when.clone()))?
         && !has(&checked, "complete")
     {
         let comment = checked.get("comment").map(Value::to_text);

@@ -212,7 +212,7 @@ fn has(map: &Map, key: &str) -> bool {
 }
 
 /// Returns the answer of the running minion, or `None` if no minion runs.
-fn asked(
+fn send_to_minion(
     cx: &Exec,
     fun: &'static str,
     name: Option<&str>,
@@ -228,7 +228,7 @@ fn asked(
 /// Makes the running minion do something and returns its answer if it succeeds. The reason of a
 /// failure is logged.
 fn done(cx: &Exec, fun: &'static str, name: Option<&str>, data: Map) -> Result<Option<Map>, Error> {
-    let Some(answer) = asked(cx, fun, name, data)? else {
+    let Some(answer) = send_to_minion(cx, fun, name, data)? else {
         log::warning("No minion is running: use offline=True to work on its configuration");
         return Ok(None);
     };
@@ -247,7 +247,7 @@ fn jobs(cx: &Exec, place: Option<&str>, offline: bool) -> Result<Map, Error> {
         return file::read(cx.opts());
     }
     let data = Map::new().with("where", place);
-    let answer = asked(cx, "list", None, data)?.unwrap_or_default();
+    let answer = send_to_minion(cx, "list", None, data)?.unwrap_or_default();
     let jobs = answer.get("schedule").and_then(Value::as_map);
     Ok(jobs.cloned().unwrap_or_default())
 }

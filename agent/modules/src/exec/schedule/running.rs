@@ -13,7 +13,7 @@ use super::{
 const FMT: &str = "%Y-%m-%dT%H:%M:%S";
 
 /// Returns an answer without changes.
-fn told(result: bool, comment: impl Into<Value>) -> Value {
+fn reply(result: bool, comment: impl Into<Value>) -> Value {
     Map::new()
         .with("comment", comment)
         .with("result", result)
@@ -21,7 +21,7 @@ fn told(result: bool, comment: impl Into<Value>) -> Value {
 }
 
 fn missing(name: &str) -> Value {
-    told(false, format!("Job {name} does not exist."))
+    reply(false, format!("Job {name} does not exist."))
 }
 
 pub(super) fn run_job(cx: &Exec, args: RunJob) -> Result<Value, Error> {
@@ -31,11 +31,11 @@ pub(super) fn run_job(cx: &Exec, args: RunJob) -> Result<Value, Error> {
         return Ok(missing(name));
     };
     if job.get("enabled") == Some(&false.into()) && !args.force {
-        return Ok(told(true, format!("Job {name} is disabled.")));
+        return Ok(reply(true, format!("Job {name} is disabled.")));
     }
     Ok(match done(cx, "run_job", Some(name), Map::new())? {
-        Some(_) => told(true, format!("Scheduling Job {name} on minion.")),
-        None => told(false, format!("Failed to run job {name} on minion.")),
+        Some(_) => reply(true, format!("Scheduling Job {name} on minion.")),
+        None => reply(false, format!("Failed to run job {name} on minion.")),
     })
 }
 
@@ -68,11 +68,11 @@ fn switch(
 
 pub(super) fn save(cx: &Exec, args: Save) -> Result<Value, Error> {
     if is_test(&args.kwargs) {
-        return Ok(told(true, "Schedule would be saved."));
+        return Ok(reply(true, "Schedule would be saved."));
     }
     Ok(match done(cx, "save", None, Map::new())? {
-        Some(_) => told(true, "Schedule (non-pillar items) saved."),
-        None => told(false, "Failed to save schedule."),
+        Some(_) => reply(true, "Schedule (non-pillar items) saved."),
+        None => reply(false, "Failed to save schedule."),
     })
 }
 
@@ -93,7 +93,7 @@ pub(super) fn reload(cx: &Exec, _args: Reload) -> Result<Value, Error> {
         })?;
         comments.push("Reloaded schedule on minion from schedule.conf.".into());
     }
-    Ok(told(true, comments))
+    Ok(reply(true, comments))
 }
 
 /// Makes the minion store times for a job. Returns whether it did, or an answer with the error.
@@ -108,7 +108,7 @@ fn note(
     let fmt = fmt.map_or_else(|| FMT.to_owned(), Value::to_text);
     for time in times.into_iter().flatten() {
         if jiff::fmt::strtime::parse(&fmt, time).is_err() {
-            return Ok(Err(told(false, "Date string could not be parsed.")));
+            return Ok(Err(reply(false, "Date string could not be parsed.")));
         }
     }
     if !listed(cx, true, None, false)?.contains(name) {
@@ -125,7 +125,7 @@ fn note(
 pub(super) fn postpone_job(cx: &Exec, args: PostponeJob) -> Result<Value, Error> {
     let name = &args.name;
     if cx.test {
-        return Ok(told(
+        return Ok(reply(
             true,
             format!("Job: {name} would be postponed in schedule."),
         ));
@@ -134,15 +134,15 @@ pub(super) fn postpone_job(cx: &Exec, args: PostponeJob) -> Result<Value, Error>
     let noted = note(cx, "postpone_job", name, times, &args.kwargs)?;
     Ok(match noted {
         Err(problem) => problem,
-        Ok(true) => told(true, format!("Postponed Job {name} in schedule.")),
-        Ok(false) => told(false, format!("Failed to postpone job {name} in schedule.")),
+        Ok(true) => reply(true, format!("Postponed Job {name} in schedule.")),
+        Ok(false) => reply(false, format!("Failed to postpone job {name} in schedule.")),
     })
 }
 
 pub(super) fn skip_job(cx: &Exec, args: SkipJob) -> Result<Value, Error> {
     let name = &args.name;
     if cx.test {
-        return Ok(told(
+        return Ok(reply(
             true,
             format!("Job: {name} would be skipped in schedule."),
         ));
@@ -151,8 +151,8 @@ pub(super) fn skip_job(cx: &Exec, args: SkipJob) -> Result<Value, Error> {
     let noted = note(cx, "skip_job", name, times, &args.kwargs)?;
     Ok(match noted {
         Err(problem) => problem,
-        Ok(true) => told(true, format!("Added Skip Job {name} in schedule.")),
-        Ok(false) => told(false, format!("Failed to skip job {name} in schedule.")),
+        Ok(true) => reply(true, format!("Added Skip Job {name} in schedule.")),
+        Ok(false) => reply(false, format!("Failed to skip job {name} in schedule.")),
     })
 }
 
@@ -193,7 +193,7 @@ fn written(time: &str, fmt: &str) -> String {
 pub(super) fn r#move(cx: &Exec, args: Move) -> Result<Value, Error> {
     let (name, target) = (&args.name, &args.target);
     if is_test(&args.kwargs) {
-        return Ok(told(
+        return Ok(reply(
             true,
             format!("Job: {name} would be moved from schedule."),
         ));
@@ -216,7 +216,7 @@ pub(super) fn r#move(cx: &Exec, args: Move) -> Result<Value, Error> {
 pub(super) fn copy(cx: &Exec, args: Copy) -> Result<Value, Error> {
     let (name, target) = (&args.name, &args.target);
     if is_test(&args.kwargs) {
-        return Ok(told(
+        return Ok(reply(
             true,
             format!("Job: {name} would be copied from schedule."),
         ));
@@ -253,7 +253,7 @@ fn sent(cx: &Exec, name: &str, target: &str) -> Result<Result<Vec<Value>, Value>
     let answered = answered.as_map().cloned().unwrap_or_default();
     if answered.is_empty() {
         let comment = "no servers answered the published schedule.add command";
-        return Ok(Err(told(false, comment)));
+        return Ok(Err(reply(false, comment)));
     }
     let has_it = |ret: &Value| ret.as_map().is_some_and(|ret| has(ret, "result"));
     let (mut minions, mut refused) = (Vec::new(), Vec::new());

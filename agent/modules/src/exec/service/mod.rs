@@ -282,7 +282,7 @@ fn act(
     name: &str,
     given: &[(&str, Value)],
 ) -> Result<Value, Error> {
-    let provider = providers::of(cx, function)?;
+    let provider = providers::find(cx, function)?;
     if provider.units().is_none() {
         let set = given.iter().filter(|(_, value)| value.is_true());
         let set: Vec<String> = set.map(|(name, _)| (*name).to_owned()).collect();
@@ -353,7 +353,7 @@ fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
 }
 
 fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
-    let provider = providers::of(cx, "status")?;
+    let provider = providers::find(cx, "status")?;
     if let Some(sig) = args.sig.filter(|sig| !sig.is_empty())
         && provider.units().is_none()
     {
@@ -376,12 +376,12 @@ fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
 }
 
 fn available(cx: &Exec, args: Available) -> Result<Value, Error> {
-    let found = providers::of(cx, "available")?.available(cx, &args.name)?;
+    let found = providers::find(cx, "available")?.available(cx, &args.name)?;
     Ok(found.into())
 }
 
 fn missing(cx: &Exec, args: Missing) -> Result<Value, Error> {
-    let found = providers::of(cx, "missing")?.available(cx, &args.name)?;
+    let found = providers::find(cx, "missing")?.available(cx, &args.name)?;
     Ok((!found).into())
 }
 
@@ -418,7 +418,7 @@ fn disabled(cx: &Exec, args: Disabled) -> Result<Value, Error> {
 }
 
 fn listed(cx: &Exec, function: &str, which: Which, root: Option<String>) -> Result<Value, Error> {
-    providers::of(cx, function)?.list(cx, which, &Map::new().with("root", root))
+    providers::find(cx, function)?.list(cx, which, &Map::new().with("root", root))
 }
 
 fn get_all(cx: &Exec, args: GetAll) -> Result<Value, Error> {
@@ -448,7 +448,10 @@ fn show(cx: &Exec, args: Show) -> Result<Value, Error> {
 }
 
 fn execs(cx: &Exec, args: Execs) -> Result<Value, Error> {
-    let (provider, units) = (providers::of(cx, "execs")?, providers::units(cx, "execs")?);
+    let (provider, units) = (
+        providers::find(cx, "execs")?,
+        providers::units(cx, "execs")?,
+    );
     let options = Map::new().with("root", args.root.clone());
     let mut found = Map::new();
     for name in names(&provider.list(cx, Which::All, &options)?) {

@@ -486,7 +486,7 @@ pub(crate) fn no_keys(source: &str) -> String {
     format!("No keys detected in {source}. Is file properly formatted?")
 }
 
-fn shown(keys: &[Key], kind: Option<&str>) -> Result<Map, Error> {
+fn key_map(keys: &[Key], kind: Option<&str>) -> Result<Map, Error> {
     let mut map = Map::new();
     for key in keys {
         let about = Map::new()
@@ -508,7 +508,7 @@ fn auth_keys(_cx: &Exec, args: AuthKeys) -> Result<Value, Error> {
             fingerprint: kind,
         };
         let is_there = place.file().is_ok_and(|file| path::isfile(&file));
-        Ok::<_, Error>((is_there, shown(&place.keys()?, kind)?))
+        Ok::<_, Error>((is_there, key_map(&place.keys()?, kind)?))
     };
     let users: Vec<String> = match &args.user {
         user if !user.is_true() => accounts::users()

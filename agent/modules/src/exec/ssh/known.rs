@@ -124,7 +124,7 @@ pub(crate) type Said<T> = Result<T, String>;
 
 impl Place {
     /// Returns the file that the arguments describe.
-    pub(crate) fn of(user: Option<&str>, config: Option<&str>) -> Said<Self> {
+    pub(crate) fn resolve(user: Option<&str>, config: Option<&str>) -> Said<Self> {
         let user = user.filter(|user| !user.is_empty());
         let config = config.filter(|config| !config.is_empty());
         let usual = user.map_or("/etc/ssh/ssh_known_hosts", |_| ".ssh/known_hosts");
@@ -367,7 +367,7 @@ pub(crate) fn set(cx: &Exec, wanted: &SetKnownHost) -> Result<Said<Done>, Error>
             "argument port can not be used in conjunction with argument hash_known_hosts".into(),
         ));
     }
-    let place = match Place::of(wanted.user.as_deref(), wanted.config.as_deref()) {
+    let place = match Place::resolve(wanted.user.as_deref(), wanted.config.as_deref()) {
         Ok(place) => place,
         Err(said) => return Ok(Err(said)),
     };
@@ -461,7 +461,7 @@ fn fault(said: String) -> Value {
 fn get_known_host_entries(cx: &Exec, args: GetKnownHostEntries) -> Result<Value, Error> {
     let kind = args.fingerprint_hash_type.as_deref();
     Ok(
-        match Place::of(args.user.as_deref(), args.config.as_deref()) {
+        match Place::resolve(args.user.as_deref(), args.config.as_deref()) {
             Ok(place) => listed(place.entries(cx, &args.hostname, args.port, kind)?),
             Err(said) => fault(said),
         },
@@ -477,7 +477,7 @@ pub(crate) fn check(cx: &Exec, wanted: &CheckKnownHost) -> Result<Said<&'static 
     let Some(host) = wanted.hostname.as_deref().filter(|host| !host.is_empty()) else {
         return Ok(Err("hostname argument required".into()));
     };
-    let place = match Place::of(wanted.user.as_deref(), wanted.config.as_deref()) {
+    let place = match Place::resolve(wanted.user.as_deref(), wanted.config.as_deref()) {
         Ok(place) => place,
         Err(said) => return Ok(Err(said)),
     };
@@ -497,7 +497,7 @@ fn check_known_host(cx: &Exec, args: CheckKnownHost) -> Result<Value, Error> {
 }
 
 /// Returns the output of a program in the form that Salt returns.
-fn told(status: &str, done: Said<String>) -> Value {
+fn status_map(status: &str, done: Said<String>) -> Value {
     match done {
         Ok(comment) => Map::new()
             .with("status", status)
@@ -512,8 +512,8 @@ fn rm_known_host(cx: &Exec, args: RmKnownHost) -> Result<Value, Error> {
         return Ok(fault("hostname argument required".into()));
     };
     Ok(
-        match Place::of(args.user.as_deref(), args.config.as_deref()) {
-            Ok(place) => told("removed", place.remove(cx, &host, args.port)?),
+        match Place::resolve(args.user.as_deref(), args.config.as_deref()) {
+            Ok(place) => status_map("removed", place.remove(cx, &host, args.port)?),
             Err(said) => fault(said),
         },
     )
@@ -536,8 +536,8 @@ fn set_known_host(cx: &Exec, args: SetKnownHost) -> Result<Value, Error> {
 
 fn hash_known_hosts(cx: &Exec, args: HashKnownHosts) -> Result<Value, Error> {
     Ok(
-        match Place::of(args.user.as_deref(), args.config.as_deref()) {
-            Ok(place) => told("updated", place.hash(cx)?),
+        match Place::resolve(args.user.as_deref(), args.config.as_deref()) {
+            Ok(place) => status_map("updated", place.hash(cx)?),
             Err(said) => fault(said),
         },
     )

@@ -37,7 +37,7 @@ pub(super) fn exists(
     base: Option<&str>,
     file: Option<String>,
 ) -> Result<bool, Error> {
-    let authority = Authority::of(cx, name, base, file)?;
+    let authority = Authority::new(cx, name, base, file)?;
     if !is(&authority.certificate()) {
         return Ok(false);
     }
@@ -47,7 +47,7 @@ pub(super) fn exists(
 
 pub(super) fn maybe_fix_ssl_version(cx: &Exec, args: MaybeFixSslVersion) -> Result<Value, Error> {
     let base = args.cacert_path.as_deref();
-    let authority = Authority::of(cx, &args.ca_name, base, args.ca_filename)?;
+    let authority = Authority::new(cx, &args.ca_name, base, args.ca_filename)?;
     fix(cx, &args.ca_name, &authority)?;
     Ok(Value::Null)
 }
@@ -85,7 +85,7 @@ pub(super) fn fix(cx: &Exec, name: &str, authority: &Authority) -> Result<(), Er
 }
 
 pub(super) fn get_ca(cx: &Exec, args: GetCa) -> Result<Value, Error> {
-    let authority = Authority::of(cx, &args.ca_name, args.cacert_path.as_deref(), None)?;
+    let authority = Authority::new(cx, &args.ca_name, args.cacert_path.as_deref(), None)?;
     let missing = format!("Certificate does not exist for {}", args.ca_name);
     path_or_text(authority.certificate(), args.as_text, missing)
 }
@@ -124,7 +124,7 @@ pub(super) fn create_ca(cx: &Exec, args: CreateCa) -> Result<Value, Error> {
         return Ok(Value::Null);
     }
     let (name, base) = (&args.ca_name, args.cacert_path.as_deref());
-    let authority = Authority::of(cx, name, base, args.ca_filename.clone())?;
+    let authority = Authority::new(cx, name, base, args.ca_filename.clone())?;
     let (path, key_path) = (authority.certificate(), authority.key());
     if !args.replace && !args.fixmode && exists(cx, name, base, args.ca_filename)? {
         return Ok(format!("Certificate for CA named \"{name}\" already exists").into());
@@ -154,7 +154,7 @@ pub(super) fn create_ca(cx: &Exec, args: CreateCa) -> Result<Value, Error> {
         .with("authorityKeyIdentifier", "keyid:always");
     made(cx, &authority.folder)?;
     key_is_there(cx, &key_path, args.bits)?;
-    let der = Draft::of(cx, &all, false)?.signed(cx)?;
+    let der = Draft::from_arguments(cx, &all, false)?.signed(cx)?;
     public(cx, &path, "CERTIFICATE", &der)?;
     index::add(cx, &authority.folder, &issued(&der)?)?;
     Ok(format!("Created Private Key: \"{key_path}\" Created CA \"{name}\": \"{path}\"").into())
@@ -168,7 +168,7 @@ pub(super) fn issued(der: &[u8]) -> Result<Parts, Error> {
 /// Creates a key if it does not exist. An existing file that contains no key is renamed.
 fn key_is_there(cx: &Exec, path: &str, bits: i64) -> Result<(), Error> {
     if is(path) {
-        match Private::load(cx, &path.into(), None) {
+        match Private::load_or_refusal(cx, &path.into(), None) {
             Ok(_) => return Ok(()),
             Err(Refusal::NoKey) => {}
             Err(other) => return Err(other.into()),

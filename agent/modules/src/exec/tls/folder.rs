@@ -50,7 +50,7 @@ pub(super) struct Authority {
 impl Authority {
     /// Returns the authority with this name. `named` overrides the folder, and `file` overrides the
     /// base name of the files.
-    pub(super) fn of(
+    pub(super) fn new(
         cx: &Exec,
         name: &str,
         named: Option<&str>,

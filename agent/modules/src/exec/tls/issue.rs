@@ -18,14 +18,14 @@ use crate::exec::x509::format::names::Name;
 use crate::exec::x509::format::parts::Request;
 
 pub(super) fn get_ca_signed_cert(cx: &Exec, args: GetCaSignedCert) -> Result<Value, Error> {
-    let authority = Authority::of(cx, &args.ca_name, args.cacert_path.as_deref(), None)?;
+    let authority = Authority::new(cx, &args.ca_name, args.cacert_path.as_deref(), None)?;
     let name = file_name(args.cert_filename, &args.CN)?;
     let path = format!("{}/{name}.crt", authority.certificates());
     path_or_text(path, args.as_text, missing(&args.CN))
 }
 
 pub(super) fn get_ca_signed_key(cx: &Exec, args: GetCaSignedKey) -> Result<Value, Error> {
-    let authority = Authority::of(cx, &args.ca_name, args.cacert_path.as_deref(), None)?;
+    let authority = Authority::new(cx, &args.ca_name, args.cacert_path.as_deref(), None)?;
     let name = file_name(args.key_filename, &args.CN)?;
     let path = format!("{}/{name}.key", authority.certificates());
     let told = path_or_text(path, args.as_text, missing(&args.CN))?;
@@ -123,7 +123,7 @@ pub(super) fn create_csr(cx: &Exec, args: CreateCsr) -> Result<Value, Error> {
         )
         .into());
     }
-    let authority = Authority::of(cx, name, base, args.ca_filename)?;
+    let authority = Authority::new(cx, name, base, args.ca_filename)?;
     let folder = args.csr_path.filter(|path| !path.is_empty());
     let folder = folder.unwrap_or_else(|| authority.certificates() + "/");
     made(cx, &folder)?;
@@ -156,7 +156,7 @@ pub(super) fn create_csr(cx: &Exec, args: CreateCsr) -> Result<Value, Error> {
     if args.subjectAltName.is_true() {
         all.insert("subjectAltName", args.subjectAltName);
     }
-    let der = Asking::of(cx, &all)?.signed(cx)?;
+    let der = Asking::from_arguments(cx, &all)?.signed(cx)?;
     hidden(cx, &format!("{folder}/{file}.key"), key.as_bytes())?;
     public(cx, &path, "CERTIFICATE REQUEST", &der)?;
     let shown = python::path::join(&folder, &file);
@@ -170,7 +170,7 @@ pub(super) fn create_self_signed_cert(
     cx: &Exec,
     args: CreateSelfSignedCert,
 ) -> Result<Value, Error> {
-    let place = Authority::of(cx, &args.tls_dir, args.cacert_path.as_deref(), None)?;
+    let place = Authority::new(cx, &args.tls_dir, args.cacert_path.as_deref(), None)?;
     let folder = place.certificates();
     let name = file_name(args.cert_filename, args.CN.as_deref().unwrap_or_default())?;
     let (key_path, path) = (
@@ -198,7 +198,7 @@ pub(super) fn create_self_signed_cert(
         .with("serial_number", serial()?)
         .with("days_valid", args.days.trunc())
         .with("digest", args.digest);
-    let der = Draft::of(cx, &all, false)?.signed(cx)?;
+    let der = Draft::from_arguments(cx, &all, false)?.signed(cx)?;
     made(cx, &folder)?;
     hidden(cx, &key_path, key.as_bytes())?;
     public(cx, &path, "CERTIFICATE", &der)?;
@@ -207,7 +207,7 @@ pub(super) fn create_self_signed_cert(
 }
 
 /// Returns Salt's answer for something that does not exist.
-fn told(comment: String) -> Value {
+fn not_found(comment: String) -> Value {
     Map::new()
         .with("retcode", 1)
         .with("comment", comment)
@@ -216,7 +216,7 @@ fn told(comment: String) -> Value {
 
 pub(super) fn create_ca_signed_cert(cx: &Exec, args: CreateCaSignedCert) -> Result<Value, Error> {
     let (name, base) = (&args.ca_name, args.cacert_path.as_deref());
-    let authority = Authority::of(cx, name, base, args.ca_filename)?;
+    let authority = Authority::new(cx, name, base, args.ca_filename)?;
     let folder = args.cert_path.filter(|path| !path.is_empty());
     let folder = folder.unwrap_or_else(|| authority.certificates());
     let kind = args.cert_type.filter(|kind| !kind.is_empty());
@@ -234,27 +234,27 @@ pub(super) fn create_ca_signed_cert(cx: &Exec, args: CreateCaSignedCert) -> Resu
         return Ok(format!("Certificate \"{file}\" already exists").into());
     }
     if !authority.is_whole() {
-        return Ok(told(format!("There is no CA named \"{name}\"")));
+        return Ok(not_found(format!("There is no CA named \"{name}\"")));
     }
     fix(cx, name, &authority)?;
     let request = format!("{folder}/{asked}.csr");
     if !is(&request) {
-        return Ok(told(format!(
+        return Ok(not_found(format!(
             "There is no CSR that matches the CN \"{file}\""
         )));
     }
-    let subject = Name::read(&Request::of(&request.as_str().into())?.subject);
+    let subject = Name::read(&Request::load(&request.as_str().into())?.subject);
     // Salt names these extensions but does not write them. Without them, OpenSSL's strict checks
     // reject the certificate.
     let all = extensions_for(cx, kind.as_deref().unwrap_or("server"), "cert")?
         .with("signing_private_key", authority.key())
         .with("signing_cert", authority.certificate())
         .with("csr", request)
-        .with("subject", subject.unwrap_or_default().shown())
+        .with("subject", subject.unwrap_or_default().to_rfc4514())
         .with("serial_number", serial()?)
         .with("days_valid", args.days.trunc())
         .with("digest", args.digest);
-    let der = Draft::of(cx, &all, false)?.signed(cx)?;
+    let der = Draft::from_arguments(cx, &all, false)?.signed(cx)?;
     let path = format!("{folder}/{file}.crt");
     public(cx, &path, "CERTIFICATE", &der)?;
     index::add(cx, &authority.folder, &issued(&der)?)?;
@@ -263,7 +263,7 @@ pub(super) fn create_ca_signed_cert(cx: &Exec, args: CreateCaSignedCert) -> Resu
 
 pub(super) fn create_pkcs12(cx: &Exec, args: CreatePkcs12) -> Result<Value, Error> {
     let (name, CN) = (&args.ca_name, &args.CN);
-    let authority = Authority::of(cx, name, args.cacert_path.as_deref(), None)?;
+    let authority = Authority::new(cx, name, args.cacert_path.as_deref(), None)?;
     let stem = format!("{}/{}", authority.certificates(), file_name(None, CN)?);
     let path = format!("{stem}.p12");
     if !args.replace && is(&path) {
@@ -281,7 +281,7 @@ pub(super) fn create_pkcs12(cx: &Exec, args: CreatePkcs12) -> Result<Value, Erro
         is_older: false,
         friendlyname: Some(CN.clone()),
     };
-    let key = Private::of(cx, &key.into(), None)?;
+    let key = Private::load(cx, &key.into(), None)?;
     let (own, chain) = (read(&certificate)?, [read(&authority.certificate())?]);
     let bytes = containers::encoded(cx, Encoding::Pkcs12, (&own, &chain), Some(&key), &container)?;
     hidden(cx, &path, &bytes)?;

@@ -34,7 +34,7 @@ fn write(
         .with("signing_cert", authority.certificate())
         .with("revoked", revoked)
         .with("days_valid", DAYS);
-    let der = crl::Draft::of(cx, &all)?.signed(cx, digest)?;
+    let der = crl::Draft::from_arguments(cx, &all)?.signed(cx, digest)?;
     written(cx, path, pem::text("X509 CRL", &der).as_bytes(), None)
 }
 
@@ -44,7 +44,7 @@ fn no_authority(name: &str) -> Value {
 
 pub(super) fn create_empty_crl(cx: &Exec, args: CreateEmptyCrl) -> Result<Value, Error> {
     let (name, base) = (&args.ca_name, args.cacert_path.as_deref());
-    let authority = Authority::of(cx, name, base, args.ca_filename)?;
+    let authority = Authority::new(cx, name, base, args.ca_filename)?;
     let path = place(&authority, args.crl_file);
     if is(&path) {
         return Ok(format!("CRL \"{path}\" already exists").into());
@@ -59,7 +59,7 @@ pub(super) fn create_empty_crl(cx: &Exec, args: CreateEmptyCrl) -> Result<Value,
 
 pub(super) fn revoke_cert(cx: &Exec, args: RevokeCert) -> Result<Value, Error> {
     let (name, base) = (&args.ca_name, args.cacert_path.as_deref());
-    let authority = Authority::of(cx, name, base, args.ca_filename)?;
+    let authority = Authority::new(cx, name, base, args.ca_filename)?;
     let folder = args.cert_path.unwrap_or_else(|| authority.certificates());
     let file = file_name(args.cert_filename, &args.CN)?;
     if !authority.is_whole() {

@@ -8,7 +8,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Value, log};
 
-use super::{groups_of, known};
+use super::{find, groups_of};
 
 state::exec_module! {
     /// Manage the users of this machine.
@@ -443,7 +443,7 @@ fn usermod_small(
 }
 
 fn move_home(cx: &Exec, root: Option<&str>, name: &str, new: &str) -> Result<(), Error> {
-    let old = known(name, root).and_then(|user| Some(user.get("home")?.to_text()));
+    let old = find(name, root).and_then(|user| Some(user.get("home")?.to_text()));
     let below = |home: &str| format!("{}{home}", root.unwrap_or_default());
     match old.map(|old| below(&old)) {
         Some(old) if std::path::Path::new(&old).is_dir() => {
@@ -477,7 +477,7 @@ pub(crate) fn set(
     root: Option<&str>,
 ) -> Result<bool, Error> {
     let user =
-        known(name, root).ok_or_else(|| Error::refused(format!("User '{name}' does not exist")))?;
+        find(name, root).ok_or_else(|| Error::refused(format!("User '{name}' does not exist")))?;
     if user.get(key) == Some(value) {
         return Ok(true);
     }
@@ -487,7 +487,7 @@ pub(crate) fn set(
     } else {
         name.to_owned()
     };
-    let user = known(&name, root).unwrap_or_default();
+    let user = find(&name, root).unwrap_or_default();
     Ok(user.get(key) == Some(value))
 }
 
@@ -500,7 +500,7 @@ pub(crate) fn set_gecos(
     root: Option<&str>,
 ) -> Result<bool, Error> {
     let user =
-        known(name, root).ok_or_else(|| Error::refused(format!("User '{name}' does not exist")))?;
+        find(name, root).ok_or_else(|| Error::refused(format!("User '{name}' does not exist")))?;
     if user.get(key) == Some(&value.into()) {
         return Ok(true);
     }
@@ -508,7 +508,7 @@ pub(crate) fn set_gecos(
     let parts = GECOS.map(|key| user.get(key).map_or_else(String::new, Value::to_text));
     let whole = parts.join(",");
     usermod(cx, root, "-c", whole.trim_end_matches(','), false, name)?;
-    let user = known(name, root).unwrap_or_default();
+    let user = find(name, root).unwrap_or_default();
     Ok(user.get(key) == Some(&value.into()))
 }
 
@@ -652,7 +652,7 @@ fn chloginclass(_cx: &Exec, _args: Chloginclass) -> Result<Value, Error> {
 fn rename(cx: &Exec, args: Rename) -> Result<Value, Error> {
     let root = args.root.as_deref();
     let new = args.new_name;
-    if known(&new, root).is_some() {
+    if find(&new, root).is_some() {
         return Err(Error::refused(format!("User '{new}' already exists")));
     }
     tools::check_name(&new)?;

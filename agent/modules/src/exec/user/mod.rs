@@ -70,7 +70,7 @@ pub(crate) static USER: Inverse = Inverse {
 /// Returns the properties of a user that are compared and restored; false if it does not exist.
 pub(crate) fn present(name: &str) -> Value {
     let keys = ["uid", "gid", "home", "shell", "fullname"];
-    compared(known(name, None), &keys)
+    compared(find(name, None), &keys)
 }
 
 /// Returns the properties of an account that are compared and restored; false without an account.
@@ -99,14 +99,14 @@ fn restore(cx: &Exec, name: &str, was: &Value) -> Result<(), Error> {
 
 /// Returns information about a user in the form of `user.info`, or `None` if the user does not
 /// exist.
-pub(crate) fn known(name: &str, root: Option<&str>) -> Option<Map> {
+pub(crate) fn find(name: &str, root: Option<&str>) -> Option<Map> {
     let user = match root {
         None => accounts::user(name),
         Some(root) => accounts::users_below(Path::new(root))
             .into_iter()
             .find(|user| user.name == name),
     };
-    user.as_ref().map(of)
+    user.as_ref().map(info_map)
 }
 
 fn all(root: Option<&str>) -> Vec<User> {
@@ -115,7 +115,7 @@ fn all(root: Option<&str>) -> Vec<User> {
     })
 }
 
-fn of(user: &User) -> Map {
+fn info_map(user: &User) -> Map {
     let mut gecos = user.gecos.splitn(5, ',');
     let mut part = || gecos.next().unwrap_or_default();
     Map::new()
@@ -166,7 +166,7 @@ pub(crate) fn groups_of(name: &str) -> Vec<String> {
 }
 
 fn info(_cx: &Exec, args: Info) -> Result<Value, Error> {
-    let known = known(&args.name, args.root.as_deref());
+    let known = find(&args.name, args.root.as_deref());
     Ok(known.unwrap_or_default().into())
 }
 
@@ -195,7 +195,7 @@ fn primary_group(_cx: &Exec, args: PrimaryGroup) -> Result<Value, Error> {
 
 fn getent(_cx: &Exec, args: Getent) -> Result<Value, Error> {
     let users = all(args.root.as_deref());
-    Ok(Value::list(users.iter().map(|user| of(user).into())))
+    Ok(Value::list(users.iter().map(|user| info_map(user).into())))
 }
 
 /// Returns False, as Salt does on all systems except OpenBSD.

@@ -47,11 +47,11 @@ impl Delivery<'_> {
 /// The name of the file is the serial number, after the common name if `prepend_cn` is true. The
 /// common name may come from the request of another machine, so a name with a `/` is an error; Salt
 /// would write to any such path.
-pub(super) fn keep_copy(cx: &Exec, certificate: &Parts, told: &Map) -> Result<(), Error> {
-    let Some(folder) = told.get("copypath").filter(|folder| folder.is_true()) else {
+pub(super) fn keep_copy(cx: &Exec, certificate: &Parts, settings: &Map) -> Result<(), Error> {
+    let Some(folder) = settings.get("copypath").filter(|folder| folder.is_true()) else {
         return Ok(());
     };
-    let prepend_cn = told.get("prepend_cn").is_some_and(Value::is_true);
+    let prepend_cn = settings.get("prepend_cn").is_some_and(Value::is_true);
     let names = certificate.subject_name().map();
     let name = names.get("CN").filter(|_| prepend_cn).map(Value::to_text);
     if let Some(name) = name.as_deref().filter(|name| name.contains(['/', '\0'])) {
@@ -83,11 +83,11 @@ fn binary(bytes: &[u8], is_raw: bool) -> Value {
 }
 
 pub(super) fn encode_certificate(cx: &Exec, args: EncodeCertificate) -> Result<Value, Error> {
-    let encoding = Encoding::of(&args.encoding, OF_CERTIFICATES)?;
+    let encoding = Encoding::parse(&args.encoding, OF_CERTIFICATES)?;
     let key = match (encoding, args.private_key.is_true()) {
         (Encoding::Pkcs12, true) => {
             let passphrase = args.private_key_passphrase.as_deref();
-            Some(Private::of(cx, &args.private_key, passphrase)?)
+            Some(Private::load(cx, &args.private_key, passphrase)?)
         }
         (_, true) => {
             return Err("Embedding private keys is only supported for pkcs12 encoding".into());
@@ -95,7 +95,7 @@ pub(super) fn encode_certificate(cx: &Exec, args: EncodeCertificate) -> Result<V
         _ => None,
     };
     let chain = appended(&args.append_certs)?;
-    let certificate = Parts::of(&args.certificate)?;
+    let certificate = Parts::load(&args.certificate)?;
     let container = Pkcs12 {
         passphrase: args.pkcs12_passphrase,
         is_older: args.pkcs12_encryption_compat,
@@ -121,20 +121,20 @@ fn returned(cx: &Exec, encoding: Encoding, is_raw: bool, bytes: Vec<u8>) -> Resu
 }
 
 pub(super) fn encode_crl(cx: &Exec, args: EncodeCrl) -> Result<Value, Error> {
-    let encoding = Encoding::of(&args.encoding, OF_REQUESTS)?;
-    let bytes = encoding.bytes("X509 CRL", crl::List::of(&args.crl)?.der);
+    let encoding = Encoding::parse(&args.encoding, OF_REQUESTS)?;
+    let bytes = encoding.bytes("X509 CRL", crl::List::load(&args.crl)?.der);
     returned(cx, encoding, args.raw, bytes)
 }
 
 pub(super) fn encode_csr(cx: &Exec, args: EncodeCsr) -> Result<Value, Error> {
-    let encoding = Encoding::of(&args.encoding, OF_REQUESTS)?;
+    let encoding = Encoding::parse(&args.encoding, OF_REQUESTS)?;
     let bytes = encoding.bytes("CERTIFICATE REQUEST", Request::der(&args.csr)?);
     returned(cx, encoding, args.raw, bytes)
 }
 
 pub(super) fn encode_private_key(cx: &Exec, args: EncodePrivateKey) -> Result<Value, Error> {
-    let encoding = Encoding::of(&args.encoding, OF_KEYS)?;
-    let key = Private::of(
+    let encoding = Encoding::parse(&args.encoding, OF_KEYS)?;
+    let key = Private::load(
         cx,
         &args.private_key,
         args.private_key_passphrase.as_deref(),

@@ -332,8 +332,8 @@ state::exec_module! {
 pub(crate) fn appended(given: &Value) -> Result<Vec<Parts>, Error> {
     match given {
         Value::Null => Ok(Vec::new()),
-        Value::List(items) => items.iter().map(Parts::of).collect(),
-        one => Ok(vec![Parts::of(one)?]),
+        Value::List(items) => items.iter().map(Parts::load).collect(),
+        one => Ok(vec![Parts::load(one)?]),
     }
 }
 
@@ -363,7 +363,7 @@ pub(crate) fn made(
     match ca_server {
         None => {
             merge(&mut args, own_policy(cx, policy)?);
-            let der = Draft::of(cx, &args, false)?.signed(cx)?;
+            let der = Draft::from_arguments(cx, &args, false)?.signed(cx)?;
             let made = Parts::read(&der).ok_or("openssl returned no certificate")?;
             keep_copy(cx, &made, &args)?;
             Ok(made)
@@ -384,7 +384,7 @@ fn remote(cx: &Exec, server: &str, policy: &str, mut args: Map) -> Result<Parts,
         .filter(Value::is_true)
         .map(|text| text.to_text());
     let key = match args.remove("private_key").filter(Value::is_true) {
-        Some(private) => Some(Private::of(cx, &private, passphrase.as_deref())?.key),
+        Some(private) => Some(Private::load(cx, &private, passphrase.as_deref())?.key),
         None => {
             let public = given(&args, "public_key").filter(|key| key.is_true());
             public
@@ -400,8 +400,8 @@ fn remote(cx: &Exec, server: &str, policy: &str, mut args: Map) -> Result<Parts,
         args.insert("csr", pem::text("CERTIFICATE REQUEST", &der));
     }
     args.retain(|_, value| !value.is_null());
-    let told = asked(cx, server, policy, args, false)?;
-    Parts::of(&told).map_err(|_| {
+    let told = call_ca_server(cx, server, policy, args, false)?;
+    Parts::load(&told).map_err(|_| {
         Error::refused(format!(
             "ca_server did not return a certificate: {}",
             told.to_text()
@@ -409,7 +409,7 @@ fn remote(cx: &Exec, server: &str, policy: &str, mut args: Map) -> Result<Parts,
     })
 }
 
-fn asked(
+fn call_ca_server(
     cx: &Exec,
     server: &str,
     policy: &str,
@@ -480,7 +480,7 @@ pub(crate) fn own_policy(cx: &Exec, name: Option<&str>) -> Result<Map, Error> {
 pub(crate) fn policy(cx: &Exec, name: Option<&str>, ca_server: Option<&str>) -> Result<Map, Error> {
     let mut policy = match (ca_server, name) {
         (Some(server), Some(name)) => {
-            let told = asked(cx, server, name, Map::new(), true)?;
+            let told = call_ca_server(cx, server, name, Map::new(), true)?;
             told.as_map().cloned().unwrap_or_default()
         }
         _ => own_policy(cx, name)?,
@@ -490,7 +490,7 @@ pub(crate) fn policy(cx: &Exec, name: Option<&str>, ca_server: Option<&str>) -> 
 }
 
 fn create_certificate(cx: &Exec, args: CreateCertificate) -> Result<Value, Error> {
-    let encoding = Encoding::of(&args.encoding, OF_CERTIFICATES)?;
+    let encoding = Encoding::parse(&args.encoding, OF_CERTIFICATES)?;
     let mut all = args.kwargs;
     let chain = appended(&args.append_certs)?;
     let has_policy = args.signing_policy.is_some();
@@ -558,11 +558,11 @@ pub(crate) fn embedded(
         ),
         _ => return Ok(None),
     };
-    Private::of(cx, key, passphrase.as_deref()).map(Some)
+    Private::load(cx, key, passphrase.as_deref()).map(Some)
 }
 
 fn create_crl(cx: &Exec, args: CreateCrl) -> Result<Value, Error> {
-    let encoding = Encoding::of(&args.encoding, OF_REQUESTS)?;
+    let encoding = Encoding::parse(&args.encoding, OF_REQUESTS)?;
     check_digest(&args.digest)?;
     let all = args
         .kwargs
@@ -576,7 +576,7 @@ fn create_crl(cx: &Exec, args: CreateCrl) -> Result<Value, Error> {
         .with("include_expired", args.include_expired)
         .with("days_valid", args.days_valid.unwrap_or(100.0))
         .with("extensions", args.extensions);
-    let der = crl::Draft::of(cx, &all)?.signed(cx, &args.digest)?;
+    let der = crl::Draft::from_arguments(cx, &all)?.signed(cx, &args.digest)?;
     let delivery = Delivery {
         encoding,
         path: args.path.as_deref(),
@@ -586,7 +586,7 @@ fn create_crl(cx: &Exec, args: CreateCrl) -> Result<Value, Error> {
 }
 
 fn create_private_key(cx: &Exec, mut args: CreatePrivateKey) -> Result<Value, Error> {
-    let encoding = Encoding::of(&args.encoding, OF_KEYS)?;
+    let encoding = Encoding::parse(&args.encoding, OF_KEYS)?;
     let size = match args.kwargs.remove("bits") {
         Some(bits) => bits.as_int(),
         None => args.keysize,
@@ -619,7 +619,7 @@ pub(crate) fn new_key(
     let text = keys::generate(cx, algo, size, inside)?;
     match encoding {
         Encoding::Pkcs12 => {
-            let key = Private::of(cx, &text.into(), None)?;
+            let key = Private::load(cx, &text.into(), None)?;
             as_written(cx, &key, passphrase, encoding, is_older)
         }
         _ => of_pem(text, encoding),
@@ -661,7 +661,7 @@ fn of_pem(text: String, encoding: Encoding) -> Result<Vec<u8>, Error> {
 }
 
 fn create_csr(cx: &Exec, args: CreateCsr) -> Result<Value, Error> {
-    let encoding = Encoding::of(&args.encoding, OF_REQUESTS)?;
+    let encoding = Encoding::parse(&args.encoding, OF_REQUESTS)?;
     let mut all = args.kwargs;
     all.insert("private_key", args.private_key);
     all.insert("private_key_passphrase", args.private_key_passphrase);
@@ -682,11 +682,11 @@ fn create_csr(cx: &Exec, args: CreateCsr) -> Result<Value, Error> {
 pub(crate) fn request(cx: &Exec, mut args: Map) -> Result<Vec<u8>, Error> {
     renamed(&mut args);
     check_digest(&given(&args, "digest").map_or_else(|| "sha256".into(), Value::to_text))?;
-    Asking::of(cx, &args)?.signed(cx)
+    Asking::from_arguments(cx, &args)?.signed(cx)
 }
 
 fn get_private_key_size(cx: &Exec, args: GetPrivateKeySize) -> Result<Value, Error> {
-    let private = Private::of(cx, &args.private_key.into(), args.passphrase.as_deref())?;
+    let private = Private::load(cx, &args.private_key.into(), args.passphrase.as_deref())?;
     Ok(keys::kind(&private.key)?.1.into())
 }
 
@@ -735,7 +735,7 @@ fn signed_for(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
         if let Some(certificate) = given(&policy, "signing_cert").cloned() {
             policy.insert(
                 "signing_cert",
-                pem::text("CERTIFICATE", &Parts::of(&certificate)?.der),
+                pem::text("CERTIFICATE", &Parts::load(&certificate)?.der),
             );
         }
         return Ok(policy.into());
@@ -743,7 +743,7 @@ fn signed_for(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
     let mut all = args.kwargs;
     all.remove("ca_server");
     merge(&mut all, policy.clone());
-    let der = Draft::of(cx, &all, false)?.signed(cx)?;
+    let der = Draft::from_arguments(cx, &all, false)?.signed(cx)?;
     // The settings of the requesting minion must not decide where this machine stores copies.
     let made = Parts::read(&der).ok_or("openssl returned no certificate")?;
     keep_copy(cx, &made, &policy)?;

@@ -19,7 +19,7 @@ use crate::exec::x509::format::read::{self, colons};
 use crate::exec::x509::format::{crl, pem};
 
 pub(super) fn expires(_: &Exec, args: Expires) -> Result<Value, Error> {
-    Ok(is_over(&Parts::of(&args.certificate.into())?, args.days)?.into())
+    Ok(is_over(&Parts::load(&args.certificate.into())?, args.days)?.into())
 }
 
 /// Returns the path and the common name of a certificate.
@@ -35,14 +35,14 @@ fn about(certificate: &str, parts: &Parts) -> Map {
 }
 
 pub(super) fn expired(_: &Exec, args: Expired) -> Result<Value, Error> {
-    let parts = Parts::of(&args.certificate.as_str().into())?;
+    let parts = Parts::load(&args.certificate.as_str().into())?;
     Ok(about(&args.certificate, &parts)
         .with("expired", is_over(&parts, 0.0)?)
         .into())
 }
 
 pub(super) fn will_expire(_: &Exec, args: WillExpire) -> Result<Value, Error> {
-    let parts = Parts::of(&args.certificate.as_str().into())?;
+    let parts = Parts::load(&args.certificate.as_str().into())?;
     let mut all = Map::new().with("check_days", args.days as i64);
     all.update(about(&args.certificate, &parts));
     Ok(all.with("will_expire", is_over(&parts, args.days)?).into())
@@ -85,7 +85,7 @@ pub(super) fn read_certificate(_: &Exec, args: ReadCertificate) -> Result<Value,
 }
 
 fn certificate(given: &str) -> Result<Value, Error> {
-    let parts = Parts::of(&given.into())?;
+    let parts = Parts::load(&given.into())?;
     let (kind, size) = keys::kind(&parts.key)?;
     let print = |kind: &str| -> Result<String, Error> {
         Ok(colons(
@@ -105,10 +105,10 @@ fn certificate(given: &str) -> Result<Value, Error> {
         .with("fingerprints", prints)
         .with("subject", subject.map())
         .with("subject_hash", name_hash(&parts.subject)?)
-        .with("subject_str", subject.shown())
+        .with("subject_str", subject.to_rfc4514())
         .with("issuer", issuer.map())
         .with("issuer_hash", name_hash(&parts.issuer)?)
-        .with("issuer_str", issuer.shown())
+        .with("issuer_str", issuer.to_rfc4514())
         .with("not_before", read::moment(&parts.not_before))
         .with("not_after", read::moment(&parts.not_after))
         .with("public_key", pem::text("PUBLIC KEY", &parts.key))
@@ -118,11 +118,11 @@ fn certificate(given: &str) -> Result<Value, Error> {
 }
 
 pub(super) fn read_crl(_: &Exec, args: ReadCrl) -> Result<Value, Error> {
-    Ok(crl::List::of(&args.crl.into())?.told().into())
+    Ok(crl::List::load(&args.crl.into())?.to_map().into())
 }
 
 pub(super) fn read_csr(_: &Exec, args: ReadCsr) -> Result<Value, Error> {
-    let request = Request::of(&args.csr.into())?;
+    let request = Request::load(&args.csr.into())?;
     let (kind, size) = keys::kind(&request.key)?;
     let subject = Name::read(&request.subject).unwrap_or_default();
     Ok(Map::new()
@@ -130,7 +130,7 @@ pub(super) fn read_csr(_: &Exec, args: ReadCsr) -> Result<Value, Error> {
         .with("key_type", kind.name())
         .with("subject", subject.map())
         .with("subject_hash", name_hash(&request.subject)?)
-        .with("subject_str", subject.shown())
+        .with("subject_str", subject.to_rfc4514())
         .with("public_key_hash", colons(&keys::identifier(&request.key)?))
         .with("extensions", read::all(&request.extensions))
         .into())
@@ -138,18 +138,18 @@ pub(super) fn read_csr(_: &Exec, args: ReadCsr) -> Result<Value, Error> {
 
 pub(super) fn verify_crl(cx: &Exec, args: VerifyCrl) -> Result<Value, Error> {
     let key = keys::public(cx, &args.cert.into(), None)?;
-    Ok(crl::List::of(&args.crl.into())?
+    Ok(crl::List::load(&args.crl.into())?
         .is_signed_by(cx, &key)?
         .into())
 }
 
 pub(super) fn verify_private_key(cx: &Exec, args: VerifyPrivateKey) -> Result<Value, Error> {
-    let private = Private::of(cx, &args.private_key.into(), args.passphrase.as_deref())?;
+    let private = Private::load(cx, &args.private_key.into(), args.passphrase.as_deref())?;
     Ok((keys::public(cx, &args.public_key.into(), None)? == private.key).into())
 }
 
 pub(super) fn verify_signature(cx: &Exec, args: VerifySignature) -> Result<Value, Error> {
-    let parts = Parts::of(&args.certificate.into())?;
+    let parts = Parts::load(&args.certificate.into())?;
     let key = match args.signing_pub_key {
         Some(key) => keys::public(cx, &key.into(), args.signing_pub_key_passphrase.as_deref())?,
         None => parts.key.clone(),

@@ -9,8 +9,8 @@ use super::CustomModules;
 use crate::state_run::orchestrate;
 
 /// Answers a request that a child sends while it works.
-pub(super) fn within(custom: &CustomModules, cx: &Exec, asked: &Map, python: bool) -> Map {
-    if let Some(function) = asked.get("call").and_then(Value::as_str)
+pub(super) fn within(custom: &CustomModules, cx: &Exec, request: &Map, python: bool) -> Map {
+    if let Some(function) = request.get("call").and_then(Value::as_str)
         && python
         && cx.is_custom(function)
     {
@@ -19,13 +19,13 @@ pub(super) fn within(custom: &CustomModules, cx: &Exec, asked: &Map, python: boo
             return Map::new().with("yours", file.path.display().to_string());
         }
     }
-    outside(cx, asked)
+    outside(cx, request)
 }
 
 /// Answers another program that uses the protocol of the children.
 #[must_use]
-pub fn outside(cx: &Exec, asked: &Map) -> Map {
-    match answered(cx, asked) {
+pub fn outside(cx: &Exec, request: &Map) -> Map {
+    match answered(cx, request) {
         Ok(value) => Map::new().with("return", value),
         Err(error) => {
             let kind = match error.problem() {
@@ -42,14 +42,14 @@ pub fn outside(cx: &Exec, asked: &Map) -> Map {
     }
 }
 
-fn answered(cx: &Exec, asked: &Map) -> Result<Value, Error> {
-    let Some((verb, of)) = asked.first() else {
+fn answered(cx: &Exec, request: &Map) -> Result<Value, Error> {
+    let Some((verb, of)) = request.first() else {
         return Err("the request is empty".into());
     };
     let name = of.as_str().unwrap_or_default();
-    let args = asked.get("args").and_then(Value::as_list);
+    let args = request.get("args").and_then(Value::as_list);
     let args = args.unwrap_or_default().to_vec();
-    let kwargs = asked.get("kwargs").and_then(Value::as_map);
+    let kwargs = request.get("kwargs").and_then(Value::as_map);
     let kwargs = kwargs.cloned().unwrap_or_default();
     match verb.as_str().unwrap_or_default() {
         "call" => cx.call_internal(name, args, kwargs),
@@ -66,7 +66,7 @@ fn answered(cx: &Exec, asked: &Map) -> Result<Value, Error> {
         "config" => data(cx, "opts"),
         "get" => data(cx, name),
         _ => {
-            let line = Value::Map(asked.clone()).to_text();
+            let line = Value::Map(request.clone()).to_text();
             Err(Error::refused(format!("unknown request: {line}")))
         }
     }
@@ -111,13 +111,13 @@ fn state(cx: &Exec, full: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, 
         return Err(Error::not_available(full.to_owned()));
     };
     let mut cx = cx.clone();
-    if let Some(low) = &cx.low
+    if let Some(low) = &cx.chunk
         && let Some((state, fun)) = full.split_once('.')
     {
         // A custom function reads its own name from the chunk.
         let mut low = (**low).clone();
         (low.state, low.fun) = (state.to_owned(), fun.to_owned());
-        cx.low = Some(std::sync::Arc::new(low));
+        cx.chunk = Some(std::sync::Arc::new(low));
     }
     let ret = function.invoke(full, &cx, Given::new(args, kwargs.clone()))?;
     Ok(laid_out(ret, &kwargs).into())

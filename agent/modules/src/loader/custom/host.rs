@@ -100,7 +100,7 @@ impl LastWords {
     }
 
     /// Returns the lines as the end of a sentence, without the frames of our own host.
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let ours =
             |line: &str| line.contains("File \"<string>\"") || line.contains("File \"<salt/");
@@ -180,7 +180,7 @@ impl Host {
                 )
             })?;
             if let Some(error) = message.get("error") {
-                return Ok(Err(Failed::of(error)));
+                return Ok(Err(Failed::from_value(error)));
             }
             if message.contains("return") {
                 return Ok(Ok(message));
@@ -249,7 +249,7 @@ impl Host {
     fn refuse(&mut self, what: &str, how: &str) -> Error {
         let _ = self.child.kill();
         self.let_log_end();
-        let (program, words) = (self.program.path().display(), self.words.told());
+        let (program, words) = (self.program.path().display(), self.words.describe());
         Error::refused(format!("{what}: the process {program} {how}{words}"))
     }
 
@@ -301,7 +301,7 @@ impl Failed {
         })
     }
 
-    fn of(error: &Value) -> Self {
+    fn from_value(error: &Value) -> Self {
         let text = |key: &str| error.get(key).map(Value::to_text);
         match error {
             Value::Map(_) => Self {

@@ -76,20 +76,20 @@ type Found = (File, Arc<Module>);
 
 impl Index {
     /// Creates the index of the files in a folder. Nothing is read yet.
-    pub(super) fn of(folder: PathBuf) -> Self {
+    pub(super) fn new(folder: PathBuf) -> Self {
         Self {
             folder,
             known: Mutex::default(),
         }
     }
 
-    fn known<T>(&self, work: impl FnOnce(&mut Known) -> T) -> T {
+    fn with_known<T>(&self, work: impl FnOnce(&mut Known) -> T) -> T {
         work(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Forgets every file and module.
     pub(super) fn forget(&self) {
-        self.known(|known| {
+        self.with_known(|known| {
             known.files = None;
             known.modules.clear();
         });
@@ -172,7 +172,7 @@ impl Index {
     }
 
     pub(super) fn files(&self) -> Arc<Vec<File>> {
-        self.known(|known| {
+        self.with_known(|known| {
             let read = || {
                 let files = folder::files(&self.folder).unwrap_or_else(|refusal| {
                     log::error(refusal);
@@ -194,7 +194,7 @@ impl Index {
     ) -> Option<Arc<Module>> {
         let us = std::thread::current().id();
         loop {
-            let other = self.known(|known| {
+            let other = self.with_known(|known| {
                 let slot = known.modules.iter().find(|(path, _)| *path == file.path);
                 match slot {
                     Some((_, Slot::Loaded(module))) => Some(Ok(module.clone())),
@@ -214,7 +214,7 @@ impl Index {
             }
         }
         let module = Arc::new(load(custom, cx, file));
-        self.known(|known| {
+        self.with_known(|known| {
             known.modules.retain(|(path, _)| *path != file.path);
             known
                 .modules

@@ -71,9 +71,9 @@ impl CustomModules {
     /// Creates the set of modules for a configuration. Nothing is read until the first search for a
     /// function.
     #[must_use]
-    pub fn of(opts: &Opts) -> Self {
+    pub fn new(opts: &Opts) -> Self {
         let folder = opts.path("extension_modules");
-        let index = |kind: Kind, name: &str| (kind, Index::of(folder.join(name)));
+        let index = |kind: Kind, name: &str| (kind, Index::new(folder.join(name)));
         Self {
             indexes: [
                 index(Kind::Module, "modules"),

@@ -56,7 +56,7 @@ fn declaration(full: &str, signature: &Signature) -> &'static Function<Ret> {
 
 /// Calls a custom state function. The chunk that is being run contains its name.
 fn call(cx: &Exec, given: &mut Given) -> Result<Ret, Error> {
-    let Some(low) = &cx.low else {
+    let Some(low) = &cx.chunk else {
         return Err("a custom state can only be called by a state run".into());
     };
     cx.shared

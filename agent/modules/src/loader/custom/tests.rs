@@ -36,7 +36,7 @@ impl Machine {
                 .with("grains", Map::new().with("static", "configured"))
                 .with("custom_module_timeout", 1),
         );
-        let custom = Box::new(CustomModules::of(&opts));
+        let custom = Box::new(CustomModules::new(&opts));
         let sources = Box::new(Roots::states(&opts));
         let cx = Exec::with_custom(opts, &REGISTRY, sources, Box::new(ThisMachine), custom);
         let machine = Self { folder, cx };
@@ -255,7 +255,7 @@ fn example(number: usize) -> &'static str {
 }
 
 /// Returns a part of a chunk's return.
-fn told(ret: &Value, tag: &str, key: &str) -> String {
+fn return_text(ret: &Value, tag: &str, key: &str) -> String {
     let found = ret.get(tag).and_then(|ret| ret.get(key));
     found.map_or_else(|| ret.to_text(), Value::to_text)
 }
@@ -476,10 +476,13 @@ fn a_program_serves_states_too() {
     machine.sync_kind("states");
     let ret = machine.apply("x");
     let tag = format!("marker_|-{file}_|-{file}_|-present");
-    assert_eq!(told(&ret, &tag, "changes"), format!("{{'new': '{file}'}}"));
-    let bad = told(&ret, "marker_|-bad_|-bad_|-present", "comment");
+    assert_eq!(
+        return_text(&ret, &tag, "changes"),
+        format!("{{'new': '{file}'}}")
+    );
+    let bad = return_text(&ret, "marker_|-bad_|-bad_|-present", "comment");
     assert!(bad.contains("unexpected keyword argument 'what'"), "{bad}");
-    assert_eq!(told(&machine.apply("x"), &tag, "changes"), "{}");
+    assert_eq!(return_text(&machine.apply("x"), &tag, "changes"), "{}");
 }
 
 #[test]
@@ -530,8 +533,11 @@ def f(name):
         "[4, {'a': 1, 'b': 2}, {'a': [1, 'b']}, 22, 'x', False, 'y', {1: 2}]"
     );
     let ret = machine.apply("x");
-    assert_eq!(told(&ret, "outer_|-a_|-a_|-f", "comment"), "baseFalse");
-    assert!(told(&ret, "outer_|-a_|-a_|-f", "changes").contains("testing"));
+    assert_eq!(
+        return_text(&ret, "outer_|-a_|-a_|-f", "comment"),
+        "baseFalse"
+    );
+    assert!(return_text(&ret, "outer_|-a_|-a_|-f", "changes").contains("testing"));
 }
 
 #[test]
@@ -748,7 +754,7 @@ def changes(name):
 fn without_python_a_call_says_what_to_do() {
     let machine = Machine::with(&[("_modules/mymod.py", "")]);
     machine.sync();
-    let custom = CustomModules::of(machine.cx.opts());
+    let custom = CustomModules::new(machine.cx.opts());
     custom.python.set(None).unwrap();
     let refused = custom.call(&machine.cx, "mymod.f", Vec::new(), Map::new());
     let text = refused.unwrap_err().to_string();

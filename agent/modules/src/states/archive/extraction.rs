@@ -67,18 +67,18 @@ impl Job<'_> {
         };
         let comment = format!(
             "Archive {} would be extracted to {}{cleaning}{reason}",
-            self.shown(),
+            self.redacted_source(),
             self.name
         );
         let would = Ret::would(comment).changes(ret.changes.clone());
         self.cx.apply(would, || {
             let ret = self.unpack(cached, contents, ret)?;
-            Ok(self.told(contents, ret, reason))
+            Ok(self.finish(contents, ret, reason))
         })
     }
 
     /// Returns the result after the extraction, and sets the owners.
-    fn told(&self, contents: &Contents, mut ret: Ret, reason: &str) -> Ret {
+    fn finish(&self, contents: &Contents, mut ret: Ret, reason: &str) -> Ret {
         let (Some(true), Some(files)) = (ret.result, ret.changes.get("extracted_files")) else {
             return ret;
         };
@@ -88,12 +88,15 @@ impl Job<'_> {
                 .map(|count| format!(". Output was trimmed to {count} number of lines"));
             ret.comment = format!(
                 "{} extracted to {}{reason}{}",
-                self.shown(),
+                self.redacted_source(),
                 self.name,
                 trimmed.unwrap_or_default()
             );
         } else {
-            ret = Ret::failed(format!("No files were extracted from {}", self.shown()));
+            ret = Ret::failed(format!(
+                "No files were extracted from {}",
+                self.redacted_source()
+            ));
         }
         let files = ret
             .changes
@@ -215,7 +218,7 @@ impl Job<'_> {
         }
         Err(format!(
             "{} does not match the desired source_hash {}",
-            self.shown(),
+            self.redacted_source(),
             sum.hash
         )
         .into())

@@ -327,7 +327,7 @@ fn trim(given: &Value) -> Result<Option<usize>, Error> {
 }
 
 impl Job<'_> {
-    fn shown(&self) -> String {
+    fn redacted_source(&self) -> String {
         redacted(&self.source)
     }
 
@@ -336,7 +336,7 @@ impl Job<'_> {
             let comment = format!(
                 "Archive {} existing source sum is the same as the expected one and skip_files_list_verify argument was set \
                  to True. Extraction is not needed",
-                self.shown()
+                self.redacted_source()
             );
             return Ok(if self.cx.test {
                 Ret::would(comment)
@@ -368,7 +368,7 @@ impl Job<'_> {
         if self.format == "zip" && !self.args.password.is_true() && self.needs_password(&cached) {
             return Err(format!(
                 "Archive {} is password-protected, but no password was specified. Please set the 'password' argument.",
-                self.shown()
+                self.redacted_source()
             )
             .into());
         }
@@ -405,7 +405,7 @@ impl Job<'_> {
         }
         let would = Ret::would(format!(
             "Archive {} would be cached (if necessary) and checked to discover if extraction is needed",
-            self.shown()
+            self.redacted_source()
         ));
         let fetched = self.cx.apply(would, || {
             let kwargs = Map::new()
@@ -426,8 +426,8 @@ impl Job<'_> {
             return Ok(Step::Done(fetched));
         }
         let found = fetch::is_cached(self.cx, &self.source, &self.cx.saltenv);
-        let found =
-            found.ok_or_else(|| Error::refused(format!("Failed to cache {}", self.shown())))?;
+        let found = found
+            .ok_or_else(|| Error::refused(format!("Failed to cache {}", self.redacted_source())))?;
         Ok(Step::Next(found))
     }
 
@@ -464,7 +464,7 @@ impl Job<'_> {
 
     fn contents(&self, cached: &str) -> Result<Contents, Error> {
         let options = self.args.list_options.as_deref();
-        let found = Contents::of(self.cx, cached, cached, &self.format, options);
+        let found = Contents::read(self.cx, cached, cached, &self.format, options);
         let found = found.map_err(|error| self.unlisted(&archive::located(cached)(error)))?;
         Ok(found.stripped(self.strip_components()))
     }

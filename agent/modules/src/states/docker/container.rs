@@ -5,7 +5,7 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::running::{self, Request};
-use super::{not_watched, told};
+use super::{not_watched, ret_with_comments};
 use crate::exec::docker::containers::{self, Removal, Running as Run};
 use crate::exec::docker::create::Asked;
 use crate::exec::docker::{CLIENT_SECONDS, Client, Kind};
@@ -165,7 +165,7 @@ fn run(cx: &Exec, args: RunOnce) -> Result<Ret, Error> {
     let Some(image) = args.image else {
         return Ok(Ret::failed(NO_IMAGE));
     };
-    let client = Client::of(cx)?.patient(args.client_timeout);
+    let client = Client::detect(cx)?.patient(args.client_timeout);
     let networks = given.remove("networks").unwrap_or_default();
     let networks = match running::networks(&client, &networks) {
         Ok(networks) => networks,
@@ -191,7 +191,7 @@ fn run(cx: &Exec, args: RunOnce) -> Result<Ret, Error> {
             Err(ret) => return Ok(ret),
         },
     };
-    let asked = Asked {
+    let arguments = Asked {
         name: Some(&args.name),
         ignore_collisions: args.ignore_collisions,
         validate_ip_addrs: args.validate_ip_addrs,
@@ -199,7 +199,7 @@ fn run(cx: &Exec, args: RunOnce) -> Result<Ret, Error> {
     };
     let (bg, replace, force) = (args.bg, args.replace, args.force);
     let how = Run { bg, replace, force };
-    let done = match containers::run(&client, &image, &asked, how) {
+    let done = match containers::run(&client, &image, &arguments, how) {
         Ok(done) => done,
         Err(why) => {
             return Ok(Ret::failed(format!(
@@ -223,7 +223,7 @@ fn run(cx: &Exec, args: RunOnce) -> Result<Ret, Error> {
 struct Found(Vec<(String, &'static str)>);
 
 impl Found {
-    fn of(client: &Client<'_>, targets: &[String]) -> Result<Self, Error> {
+    fn query(client: &Client<'_>, targets: &[String]) -> Result<Self, Error> {
         let one = |name: &String| {
             let found = client.found(Kind::Container, name)?;
             Ok((
@@ -252,8 +252,8 @@ fn stopped(cx: &Exec, args: Stopped) -> Result<Ret, Error> {
         (Value::Null, Some(name)) => vec![name],
         _ => return Ok(Ret::failed("containers must be a list")),
     };
-    let client = Client::of(cx)?;
-    let found = Found::of(&client, &targets)?;
+    let client = Client::detect(cx)?;
+    let found = Found::query(&client, &targets)?;
     let (absent, paused) = (found.within("absent"), found.within("paused"));
     let mut errors = Vec::new();
     if args.error_on_absent && !absent.is_empty() {
@@ -289,7 +289,7 @@ fn stopped(cx: &Exec, args: Stopped) -> Result<Ret, Error> {
         let (mut changes, mut failed) = (Map::new(), Vec::new());
         for target in &to_stop {
             let timeout = args.shutdown_timeout.filter(|seconds| *seconds != 0);
-            let done = containers::stop(Client::of(cx)?, target, timeout, args.unpause)?;
+            let done = containers::stop(Client::detect(cx)?, target, timeout, args.unpause)?;
             match done.get("result").is_some_and(Value::is_true) {
                 true => {
                     changes.insert(*target, done);
@@ -309,7 +309,7 @@ fn stopped(cx: &Exec, args: Stopped) -> Result<Ret, Error> {
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let (client, name) = (Client::of(cx)?, args.name);
+    let (client, name) = (Client::detect(cx)?, args.name);
     if !containers::names(&client, true)?.contains(&name) {
         return Ok(Ret::ok(format!("Container '{name}' does not exist")));
     }
@@ -363,6 +363,6 @@ fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
     let full = format!("docker_container.{function}");
     match MODULE.function(function) {
         Some(found) => found.invoke(&full, cx, given),
-        None => Ok(told(Some(false), &[], Map::new())),
+        None => Ok(ret_with_comments(Some(false), &[], Map::new())),
     }
 }

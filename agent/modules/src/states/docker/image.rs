@@ -111,7 +111,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         Err(problem) => return Ok(Ret::failed(problem)),
     };
     let full = tag.map_or_else(|| args.name.clone(), |tag| format!("{}:{tag}", args.name));
-    let client = Client::of(cx)?;
+    let client = Client::detect(cx)?;
     let there = match client.found(Kind::Image, &full) {
         Ok(there) => there,
         Err(why) => return Ok(Ret::failed(why.to_string())),
@@ -235,7 +235,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
         }
         None => vec![name.clone()],
     };
-    let client = Client::of(cx)?;
+    let client = Client::detect(cx)?;
     let mut gone = Vec::new();
     for target in &targets {
         gone.extend(images::tag_of(&client, target)?);

@@ -23,7 +23,7 @@ fn missing(cx: &Exec, _: &str) -> Option<Missing> {
 }
 
 /// Returns a result with the comments joined in the same way as in Salt.
-fn told(result: Option<bool>, comments: &[String], changes: Map) -> Ret {
+fn ret_with_comments(result: Option<bool>, comments: &[String], changes: Map) -> Ret {
     let end = if comments.len() > 1 { "." } else { "" };
     Ret {
         result,

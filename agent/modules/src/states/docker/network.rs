@@ -70,7 +70,7 @@ fn wanted(client: &Client<'_>, given: &Value) -> Result<(Map, Vec<String>), Erro
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
-    let client = Client::of(cx)?;
+    let client = Client::detect(cx)?;
     let there = match client.found(Kind::Network, &args.name) {
         Ok(there) => there,
         Err(why) => return Ok(Ret::failed(why.to_string())),
@@ -352,7 +352,7 @@ fn is_first(subnet: Option<&Value>, address: Option<&Value>) -> bool {
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let (client, name) = (Client::of(cx)?, args.name);
+    let (client, name) = (Client::detect(cx)?, args.name);
     let there = match client.found(Kind::Network, &name) {
         Ok(there) => there,
         Err(why) => return Ok(Ret::failed(why.to_string())),

@@ -5,7 +5,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value, sorted};
 
-use super::told;
+use super::ret_with_comments;
 use crate::exec::docker::compare::{self, AUTOMATIC, from_to};
 use crate::exec::docker::containers::{self, Removal, WANTED};
 use crate::exec::docker::create::Asked;
@@ -62,7 +62,7 @@ pub(super) fn networks(client: &Client<'_>, given: &Value) -> Result<Map, Ret> {
         nets.insert(name, config);
     }
     if !errors.is_empty() {
-        return Err(told(Some(false), &errors, Map::new()));
+        return Err(ret_with_comments(Some(false), &errors, Map::new()));
     }
     let mut missing = Vec::new();
     for name in nets.keys().map(Value::to_text) {
@@ -160,7 +160,7 @@ struct Stop;
 type Step<T> = Result<Result<T, Stop>, Error>;
 
 pub(super) fn running(cx: &Exec, request: Request<'_>) -> Result<Ret, Error> {
-    let client = Client::of(cx)?.patient(request.client_timeout.max(1));
+    let client = Client::detect(cx)?.patient(request.client_timeout.max(1));
     let nets = match networks(&client, request.networks) {
         Ok(nets) => nets,
         Err(ret) => return Ok(ret),
@@ -185,10 +185,10 @@ pub(super) fn running(cx: &Exec, request: Request<'_>) -> Result<Ret, Error> {
 
 impl Work<'_> {
     fn done(mut self, image_id: Option<String>) -> Result<Ret, Error> {
-        if self.whole(image_id)?.is_err() && self.result == Some(true) {
+        if self.apply(image_id)?.is_err() && self.result == Some(true) {
             self.result = Some(false);
         }
-        let mut ret = told(self.result, &self.comments, self.changes);
+        let mut ret = ret_with_comments(self.result, &self.comments, self.changes);
         ret.warnings = self.warnings;
         Ok(ret)
     }
@@ -199,7 +199,7 @@ impl Work<'_> {
         Err(Stop)
     }
 
-    fn whole(&mut self, image_id: Option<String>) -> Step<()> {
+    fn apply(&mut self, image_id: Option<String>) -> Step<()> {
         let name = self.request.name.to_owned();
         let there = self.client.found(Kind::Container, &name)?;
         let current = there
@@ -274,14 +274,14 @@ impl Work<'_> {
         if !self.nets.is_empty() {
             given.insert("networks", self.nets.clone());
         }
-        let asked = Asked {
+        let arguments = Asked {
             name: Some(&name),
             ignore_collisions: self.request.ignore_collisions,
             validate_ip_addrs: self.request.validate_ip_addrs,
             given: &given,
         };
         Ok(
-            match containers::create(&self.client, self.request.image, &asked) {
+            match containers::create(&self.client, self.request.image, &arguments) {
                 Ok(made) => Ok(Temp {
                     id: made.get("Id").cloned().unwrap_or_default(),
                     name,

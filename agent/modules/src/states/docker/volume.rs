@@ -33,7 +33,7 @@ state::state_module! {
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
-    let (client, name) = (Client::of(cx)?, args.name);
+    let (client, name) = (Client::detect(cx)?, args.name);
     let made = |ret: Ret| {
         Ok(
             match make_volume(&client, &name, args.driver.as_deref(), &args.driver_opts) {
@@ -75,7 +75,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let (client, name) = (Client::of(cx)?, args.name);
+    let (client, name) = (Client::detect(cx)?, args.name);
     if client.found(Kind::Volume, &name)?.is_none() {
         return Ok(Ret::ok(format!("Volume '{name}' already absent")));
     }

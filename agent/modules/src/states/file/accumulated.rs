@@ -31,7 +31,7 @@ fn accumulated(cx: &Exec, args: Accumulated) -> Result<Ret, Error> {
         return Err("No text supplied for accumulator".into());
     }
     if !serves_a_file(cx) {
-        let low = cx.low.as_deref();
+        let low = cx.chunk.as_deref();
         let (sls, id) = low.map_or(("", ""), |low| (&low.sls, &low.id));
         return Err(format!("Orphaned accumulator {name} in {sls}:{id}").into());
     }
@@ -53,7 +53,7 @@ fn accumulated(cx: &Exec, args: Accumulated) -> Result<Ret, Error> {
 /// Records the states that the texts are meant for: `file.blockreplace` uses only the texts that
 /// name it.
 fn note_dependants(cx: &Exec, filename: &str, name: &str) {
-    let Some(low) = &cx.low else {
+    let Some(low) = &cx.chunk else {
         return;
     };
     let items = ["require_in", "watch_in"]
@@ -76,7 +76,7 @@ fn note_dependants(cx: &Exec, filename: &str, name: &str) {
 /// Returns true if a state of the file module requires or watches the chunk, by `require_in` or
 /// `watch_in`.
 fn serves_a_file(cx: &Exec) -> bool {
-    let Some(low) = &cx.low else {
+    let Some(low) = &cx.chunk else {
         return false;
     };
     ["require_in", "watch_in"].iter().any(|key| {

@@ -106,7 +106,7 @@ fn accumulated(cx: &Exec, name: &str) -> Vec<String> {
         (of("file.accumulators"), of("file.accumulators_deps"))
     });
     let id = cx
-        .low
+        .chunk
         .as_ref()
         .map(|low| low.id.clone())
         .unwrap_or_default();
@@ -144,7 +144,7 @@ mod tests {
 
     fn accumulate(cx: &Exec, name: &str, for_id: &str) {
         let mut cx = cx.clone();
-        cx.low = chunk("acc", for_id);
+        cx.chunk = chunk("acc", for_id);
         let given = Map::new()
             .with("name", name)
             .with("filename", "/f")
@@ -159,9 +159,9 @@ mod tests {
         let mut cx = crate::testing::exec();
         accumulate(&cx, "a", "mine");
         accumulate(&cx, "b", "other");
-        cx.low = chunk("mine", "");
+        cx.chunk = chunk("mine", "");
         assert_eq!(accumulated(&cx, "/f"), ["a1", "a2"]);
-        cx.low = chunk("third", "");
+        cx.chunk = chunk("third", "");
         assert_eq!(accumulated(&cx, "/f"), ["a1", "a2", "b1", "b2"]);
         assert!(accumulated(&cx, "/g").is_empty());
     }

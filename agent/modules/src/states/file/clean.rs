@@ -109,7 +109,7 @@ pub(crate) fn remove(
     let mut removed = Vec::new();
     // A folder that cannot be opened is listed nevertheless, so that its contents are named, as in
     // Salt.
-    let top = Folder::open(Path::new(root), Links::of(cx)).ok();
+    let top = Folder::open(Path::new(root), Links::from_config(cx)).ok();
     let sweep = Sweep {
         cx,
         top,

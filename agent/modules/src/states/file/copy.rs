@@ -94,7 +94,7 @@ fn copy(cx: &Exec, args: Copy) -> Result<Ret, Error> {
     if !path::exists(&source) {
         return Err(format!("Source file \"{source}\" is not present").into());
     }
-    let like = like(cx, &args, &source)?;
+    let like = owner_and_mode(cx, &args, &source)?;
     if path::isdir(&name) && args.subdir {
         name = path::join(&name, path::basename(&source));
     }
@@ -127,8 +127,8 @@ fn named(name: String, ret: Ret) -> Ret {
     }
 }
 
-fn like(cx: &Exec, args: &Copy, source: &str) -> Result<Like, Error> {
-    let of_source = stat::of(source, true)?;
+fn owner_and_mode(cx: &Exec, args: &Copy, source: &str) -> Result<Like, Error> {
+    let of_source = stat::read(source, true)?;
     if args.preserve {
         return Ok(Like {
             user: of_source.user(),
@@ -271,7 +271,7 @@ fn touch_would(name: &str, args: &Touch) -> Result<Ret, Error> {
         let text = format!("File {name} is set to be created");
         return Ok(Ret::would(text).change("new", name));
     }
-    let [atime, mtime, _] = stat::of(name, false)?.times;
+    let [atime, mtime, _] = stat::read(name, false)?.times;
     let differs = |wanted: &Value, now: f64| {
         !wanted.is_null() && wanted.to_text() != value::python::float(now)
     };

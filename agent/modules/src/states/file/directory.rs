@@ -116,7 +116,7 @@ fn directory(cx: &Exec, mut args: Directory) -> Result<Ret, Error> {
     absolute(cx, &name)?;
     let mut start = Ret::ok("");
     start.name = Some(shown);
-    let way = In::of(&name, args.force, args.allow_symlink);
+    let way = In::detect(&name, args.force, args.allow_symlink);
     if let Some(done) = way.cleared(
         cx,
         &name,
@@ -155,7 +155,7 @@ enum In {
 }
 
 impl In {
-    fn of(name: &str, force: bool, allow_symlink: bool) -> Self {
+    fn detect(name: &str, force: bool, allow_symlink: bool) -> Self {
         let link = path::islink(name);
         if path::isfile(name) {
             Self::File
@@ -251,7 +251,7 @@ const RECURSE_TYPES: [&str; 6] = [
 ];
 
 impl Recurse {
-    fn of(value: &Value) -> Result<Self, String> {
+    fn parse(value: &Value) -> Result<Self, String> {
         if !value.is_true() {
             return Ok(Self::default());
         }
@@ -312,7 +312,7 @@ impl Plan {
     /// Returns the result without a change: correct, failed, or the changes to be made.
     fn checked(&self, cx: &Exec, mut ret: Ret) -> Result<Ret, Error> {
         let walked = self.walked()?;
-        let recurse = match Recurse::of(&self.recurse) {
+        let recurse = match Recurse::parse(&self.recurse) {
             Ok(recurse) => recurse,
             Err(problem) => {
                 return Ok(Ret {
@@ -397,7 +397,7 @@ impl Plan {
     /// Records the differences between a path and its wanted state.
     fn difference(&self, path: &str, wanted: &Wanted, new: bool, changes: &mut Map) {
         let mut here = Map::new();
-        match stat::of(path, self.follow) {
+        match stat::read(path, self.follow) {
             Ok(now) => {
                 if now.user_differs(&wanted.user) {
                     here.insert("user", wanted.user.clone());
@@ -447,7 +447,7 @@ impl Plan {
         }
         let walked = self.walked()?;
         let mut errors = Vec::new();
-        if let Ok(recurse) = Recurse::of(&self.recurse)
+        if let Ok(recurse) = Recurse::parse(&self.recurse)
             && !recurse.0.is_empty()
         {
             self.set_below(cx, &walked, &recurse, &mut ret, &mut errors);
@@ -460,10 +460,10 @@ impl Plan {
                 ret.comment = format!("Files cleaned from directory {}", self.name);
             }
         }
-        Ok(self.said(ret, &errors))
+        Ok(self.with_comment(ret, &errors))
     }
 
-    fn said(&self, mut ret: Ret, errors: &[String]) -> Ret {
+    fn with_comment(&self, mut ret: Ret, errors: &[String]) -> Ret {
         let name = &self.name;
         if ret.comment.is_empty() {
             if self.children_only {
@@ -556,7 +556,7 @@ impl Plan {
 
     /// Opens the folder. It follows a symlink only if the path was one when it was examined.
     fn top(&self, cx: &Exec) -> Result<Folder, Error> {
-        let (path, links) = (Path::new(&self.name), Links::of(cx));
+        let (path, links) = (Path::new(&self.name), Links::from_config(cx));
         let opened = match path::islink(&self.name) {
             true => Folder::open(path, links),
             false => Folder::open_itself(path, links),

@@ -79,7 +79,7 @@ fn keyvalue(cx: &Exec, mut args: Keyvalue) -> Result<Ret, Error> {
             return Ok(named(ret, &name));
         }
     };
-    let mut editing = Editing::of(&args, pairs);
+    let mut editing = Editing::new(&args, pairs);
     for line in text::file_lines(&old) {
         editing.line(line);
     }
@@ -132,7 +132,7 @@ struct Editing<'a> {
 }
 
 impl<'a> Editing<'a> {
-    fn of(args: &'a Keyvalue, pairs: Vec<(String, Value)>) -> Self {
+    fn new(args: &'a Keyvalue, pairs: Vec<(String, Value)>) -> Self {
         let key = |(name, value): (String, Value)| Key {
             folded: folded(&name, args.key_ignore_case),
             name,

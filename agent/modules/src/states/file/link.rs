@@ -164,7 +164,7 @@ impl Link {
             return Err("Must provide name to file.symlink".into());
         }
         if self.inherit && path::islink(&self.name) {
-            let now = stat::of(&self.name, false)?;
+            let now = stat::read(&self.name, false)?;
             if self.user.is_null() {
                 self.user = now.user();
             }
@@ -193,7 +193,7 @@ impl Link {
     }
 
     fn owned(&self) -> bool {
-        stat::of(&self.name, false).is_ok_and(|now| {
+        stat::read(&self.name, false).is_ok_and(|now| {
             (now.user() == self.user || users::uid(&self.user) == Some(now.uid))
                 && (now.group() == self.group || users::gid(&self.group) == Some(now.gid))
         })
@@ -241,7 +241,7 @@ impl Link {
         if self.owned() {
             return Ok(Ret::ok(text));
         }
-        let now = stat::of(name, false)?;
+        let now = stat::read(name, false)?;
         let now = format!("{}:{}", now.user().to_text(), now.group().to_text());
         let owners = self.owners();
         Ok(Ret::would(format!(

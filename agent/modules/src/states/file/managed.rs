@@ -356,7 +356,7 @@ fn has_source_hash(cx: &Exec, request: &mut Request, source: &Value) -> bool {
     if !request.source_hash.is_true() || parts.scheme == "salt" || parts.is_local() {
         return false;
     }
-    sums::sum(cx, request.asked(&url)).is_ok_and(|sum| {
+    sums::sum(cx, request.hash_request(&url)).is_ok_and(|sum| {
         hashes::of_file(&request.name, &sum.kind).is_ok_and(|hash| hash == sum.hash)
     })
 }

@@ -84,7 +84,7 @@ pub(crate) fn owner(user: Value, kwargs: &Map) -> Value {
 /// Rejects a path that is not absolute, or that contains a symlink that must not be followed.
 pub(crate) fn absolute(cx: &Exec, name: &str) -> Result<(), Error> {
     itself_absolute(cx, name)?;
-    let permitted = handle::permitted(Path::new(name), Links::of(cx));
+    let permitted = handle::permitted(Path::new(name), Links::from_config(cx));
     permitted.map_err(|error| Error::refused(error.to_string()))
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn absolute(cx: &Exec, name: &str) -> Result<(), Error> {
 pub(crate) fn itself_absolute(cx: &Exec, name: &str) -> Result<(), Error> {
     if name.starts_with('/') {
         let above = Path::new(name).parent().unwrap_or_else(|| Path::new(name));
-        let permitted = handle::permitted(above, Links::of(cx));
+        let permitted = handle::permitted(above, Links::from_config(cx));
         permitted.map_err(|error| Error::refused(error.to_string()))
     } else {
         Err(format!("Specified file {name} is not an absolute path").into())

@@ -84,7 +84,7 @@ fn stored(cx: &Exec, mut args: Serialize, name: &str) -> Result<Ret, Error> {
     }
     let format = format(&mut args)?;
     let dataset = dataset(cx, &args)?;
-    let serializer = Serializer::of(&format).ok_or_else(|| {
+    let serializer = Serializer::from_name(&format).ok_or_else(|| {
         Error::refused(format!(
             "The {format} serializer could not be found. It either does not exist or its prerequisites are not installed."
         ))

@@ -97,7 +97,7 @@ fn pruned(cx: &Exec, args: Pruned) -> Result<Ret, Error> {
         let excused = args.ignore_errors && !deleted.is_empty();
         if !done.result && !excused {
             let text = format!("Failed to remove directory {name}");
-            return Ok(Ret::failed(text).changes(done.shown()));
+            return Ok(Ret::failed(text).changes(done.to_map()));
         }
         Ok(if !done.result || (recurse && !deleted.is_empty()) {
             below.change("deleted", deleted)
@@ -170,7 +170,7 @@ fn compiled(patterns: &[String]) -> Result<Vec<Regex>, Error> {
 }
 
 impl Search {
-    fn of(args: &Tidied) -> Result<Self, Error> {
+    fn new(args: &Tidied) -> Result<Self, Error> {
         let every = [".*".to_owned()];
         let time = args.time_comparison.to_text().to_ascii_lowercase();
         Ok(Self {
@@ -196,7 +196,7 @@ impl Search {
 
     fn takes(&self, args: &Tidied, path: &str) -> bool {
         let link = path::islink(path);
-        let Ok(found) = stat::of(path, !link) else {
+        let Ok(found) = stat::read(path, !link) else {
             return false;
         };
         if (link && !args.rmlinks) || (found.kind == "dir" && !args.rmdirs) {
@@ -268,7 +268,7 @@ fn tidied(cx: &Exec, args: Tidied) -> Result<Ret, Error> {
     if !path::isdir(&name) {
         return Err(format!("{name} does not exist or is not a directory.").into());
     }
-    let search = Search::of(&args)?;
+    let search = Search::new(&args)?;
     let mut paths = Vec::new();
     bottom_up(&name, args.followlinks, 64, &mut paths)?;
     paths.retain(|path| search.takes(&args, path));
@@ -443,7 +443,7 @@ fn changed_time(folder: &str, name: &str, zone: &TimeZone) -> Option<(DateTime, 
     if matches!(name, "." | "..") {
         return None;
     }
-    let [_, changed, _] = stat::of(&path::join(folder, name), false).ok()?.times;
+    let [_, changed, _] = stat::read(&path::join(folder, name), false).ok()?.times;
     Some((zoned(changed, zone)?, (changed * 1e6) as i64))
 }
 

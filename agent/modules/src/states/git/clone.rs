@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 use super::latest::Job;
 use super::remote::{Kind, Upstream};
-use super::{Place, Work, joined, said};
+use super::{Place, Work, error_text, joined};
 use crate::exec::git::{Git, plain};
 
 /// Clones a repository with these options.
@@ -42,7 +42,7 @@ impl Job<'_> {
             .change("new", new.as_str());
         self.cx.apply(would, || {
             if let Err(error) = self.cloned() {
-                return Ok(work.failed(format!("Clone failed: {}", said(&error))));
+                return Ok(work.failed(format!("Clone failed: {}", error_text(&error))));
             }
             work.change("new", new);
             let kind = match (self.args.mirror, self.bare) {
@@ -52,7 +52,7 @@ impl Job<'_> {
             };
             work.did(format!("{name} cloned to {target}{kind}"));
             let done = self.checked_out(work);
-            Ok(done.unwrap_or_else(|error| work.failed(said(&error))))
+            Ok(done.unwrap_or_else(|error| work.failed(error_text(&error))))
         })
     }
 

@@ -6,7 +6,7 @@ use state::module::{Error, Ret};
 use value::Map;
 
 use super::clone::clone;
-use super::{Cloned, identities, said};
+use super::{Cloned, error_text, identities};
 use crate::exec::git::{Git, plain, with_login};
 
 pub(super) fn cloned(cx: &Exec, args: Cloned) -> Result<Ret, Error> {
@@ -79,7 +79,7 @@ fn anew(git: &Git<'_>, args: &Cloned, target: &str) -> Result<Ret, Error> {
         let net = net.with_login(login);
         Ok(match clone(&net, target, &url, &opts) {
             Ok(()) => Ret::ok(format!("{name} cloned to {target}{with}")).change("new", new),
-            Err(error) => Ret::failed(format!("Clone failed: {}", said(&error))),
+            Err(error) => Ret::failed(format!("Clone failed: {}", error_text(&error))),
         })
     })
 }

@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use super::said;
+use super::error_text;
 use crate::exec::git::config::Config;
 use crate::exec::git::{User, list_of, refuse_others};
 
@@ -120,7 +120,7 @@ fn config_set(cx: &Exec, mut args: ConfigSet) -> Result<Ret, Error> {
             key.replacen("Global", "global", 1)
         );
         if let Err(error) = config.set(name, &desired, false) {
-            return Ok(Ret::failed(format!("{failed}: {}", said(&error))));
+            return Ok(Ret::failed(format!("{failed}: {}", error_text(&error))));
         }
         let after = config.values(name)?;
         let mut changes = Map::new();

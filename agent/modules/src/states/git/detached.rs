@@ -6,7 +6,7 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use super::clone::clone;
-use super::{Detached, Place, Work, identities, is_hash, joined, said};
+use super::{Detached, Place, Work, error_text, identities, is_hash, joined};
 use crate::exec::git::tree::is_repository;
 use crate::exec::git::{Git, line, plain, refuse_others, with_login};
 
@@ -66,7 +66,7 @@ pub(super) fn detached(cx: &Exec, args: Detached) -> Result<Ret, Error> {
     };
     let mut work = Work::new();
     let done = job.run(&mut work);
-    Ok(done.unwrap_or_else(|error| work.failed(said(&error))))
+    Ok(done.unwrap_or_else(|error| work.failed(error_text(&error))))
 }
 
 impl Job<'_> {
@@ -212,7 +212,7 @@ impl Job<'_> {
             Error::refused(format!(
                 "Failed to list refs for {}: {}",
                 self.args.remote,
-                said(&error)
+                error_text(&error)
             ))
         })?;
         let branch = format!("refs/remotes/{}/{}", self.args.remote, self.rev);

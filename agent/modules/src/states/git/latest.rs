@@ -6,7 +6,7 @@ use state::module::{Error, Ret};
 use value::Value;
 
 use super::remote::{Kind, Remote, Upstream};
-use super::{Latest, Work, identities, said};
+use super::{Latest, Work, error_text, identities};
 use crate::exec::git::tree::{is_repository, succeeds};
 use crate::exec::git::{Git, line, redacted, refuse_others, with_login};
 
@@ -36,7 +36,7 @@ pub(super) enum Reset {
 }
 
 impl Reset {
-    fn of(given: &Value) -> Result<Self, Error> {
+    fn parse(given: &Value) -> Result<Self, Error> {
         match given {
             Value::Bool(true) | Value::Int(1) => Ok(Self::Always),
             Value::Bool(false) | Value::Int(0) => Ok(Self::Never),
@@ -48,7 +48,7 @@ impl Reset {
 
 pub(super) fn latest(cx: &Exec, args: Latest) -> Result<Ret, Error> {
     refuse_others(&args.kwargs)?;
-    let job = Job::of(cx, &args)?;
+    let job = Job::prepare(cx, &args)?;
     let existing = is_repository(&job.git, job.bare)?;
     let mut work = Work::new();
     let done = if existing {
@@ -56,11 +56,11 @@ pub(super) fn latest(cx: &Exec, args: Latest) -> Result<Ret, Error> {
     } else {
         job.clone_anew(&mut work)
     };
-    Ok(done.unwrap_or_else(|error| work.failed(said(&error))))
+    Ok(done.unwrap_or_else(|error| work.failed(error_text(&error))))
 }
 
 impl<'a> Job<'a> {
-    fn of(cx: &'a Exec, args: &'a Latest) -> Result<Self, Error> {
+    fn prepare(cx: &'a Exec, args: &'a Latest) -> Result<Self, Error> {
         if args.remote.is_empty() {
             return Err("'remote' argument is required".into());
         }
@@ -71,7 +71,7 @@ impl<'a> Job<'a> {
         if !args.rev.is_true() {
             return Err(format!("'{rev}' is not a valid value for the 'rev' argument").into());
         }
-        Reset::of(&args.force_reset)?;
+        Reset::parse(&args.force_reset)?;
         if !path::isabs(target) {
             return Err(format!("target '{target}' is not an absolute path").into());
         }
@@ -97,8 +97,11 @@ impl<'a> Job<'a> {
             args.output_encoding.as_ref(),
         );
         let net = git.with_identity(&keys).with_login(login);
-        let remote = Remote::of(&net, &url, &args.remote, &mut rev, bare).map_err(|error| {
-            Error::refused(format!("Failed to check remote refs: {}", said(&error)))
+        let remote = Remote::query(&net, &url, &args.remote, &mut rev, bare).map_err(|error| {
+            Error::refused(format!(
+                "Failed to check remote refs: {}",
+                error_text(&error)
+            ))
         })?;
         if args.depth.is_some() && remote.kind == Kind::Commit {
             return Err("When 'depth' is used, 'rev' must be set to the name of a branch or tag on the remote repository".into());
@@ -124,7 +127,7 @@ impl<'a> Job<'a> {
     }
 
     pub(super) fn reset(&self) -> Reset {
-        Reset::of(&self.args.force_reset).unwrap_or(Reset::Never)
+        Reset::parse(&self.args.force_reset).unwrap_or(Reset::Never)
     }
 
     /// Returns true if the state names a branch that is not the current one.
@@ -229,8 +232,12 @@ impl<'a> Job<'a> {
         let done = self
             .net
             .git(&["submodule", "update", "--init", "--recursive"]);
-        done.err()
-            .map(|error| work.failed(format!("Failed to update submodules: {}", said(&error))))
+        done.err().map(|error| {
+            work.failed(format!(
+                "Failed to update submodules: {}",
+                error_text(&error)
+            ))
+        })
     }
 
     /// Fetches into the references that the arguments name.
@@ -256,7 +263,7 @@ impl<'a> Job<'a> {
             work.failed(format!(
                 "Fetch failed. Set 'force_fetch' to True to force the fetch if the failure was due to not being able to \
                  fast-forward. Output of the fetch command follows:\n\n{}",
-                said(&error)
+                error_text(&error)
             ))
         })
     }

@@ -168,7 +168,7 @@ fn joined(comments: &[String]) -> String {
 }
 
 /// Returns git's error message without the failed command.
-fn said(error: &Error) -> String {
+fn error_text(error: &Error) -> String {
     let text = error.to_string();
     let said = text
         .strip_prefix("Command '")

@@ -41,7 +41,7 @@ pub(super) struct Remote {
 
 impl Remote {
     /// Queries the remote repository. A `rev` that is a hash is converted to lower case.
-    pub(super) fn of(
+    pub(super) fn query(
         git: &Git<'_>,
         url: &str,
         remote: &str,

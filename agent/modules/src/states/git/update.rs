@@ -97,7 +97,7 @@ impl Job<'_> {
                 let position = self.commit(wanted).map_err(|error| {
                     work.failed(format!(
                         "Unable to get position of local branch '{wanted}': {}",
-                        super::said(&error)
+                        super::error_text(&error)
                     ))
                 });
                 base = Some(position?);

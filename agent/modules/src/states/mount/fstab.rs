@@ -93,7 +93,7 @@ fn place(path: &str) -> &str {
 }
 
 /// Joins comments to one per line. Salt's states return a list here.
-fn said(lines: &[String]) -> String {
+fn join_lines(lines: &[String]) -> String {
     lines.join("\n")
 }
 
@@ -128,7 +128,7 @@ fn fstab_present(cx: &Exec, args: FstabPresent) -> Result<Ret, Error> {
         lines.push(format!("Will mount {name} on {file}"));
     }
     how.test = false;
-    cx.apply(Ret::would(said(&lines)), || {
+    cx.apply(Ret::would(join_lines(&lines)), || {
         let done = fstab::set(cx, &entry, &how)?;
         let verb = if done == "new" { "added" } else { "updated" };
         let mut ret = Ret::ok("").change("persist", done);
@@ -154,7 +154,7 @@ fn fstab_present(cx: &Exec, args: FstabPresent) -> Result<Ret, Error> {
             });
         }
         Ok(Ret {
-            comment: said(&lines),
+            comment: join_lines(&lines),
             ..ret
         })
     })

@@ -36,7 +36,7 @@ pub(super) fn mounted(cx: &Exec, args: Mounted) -> Result<Ret, Error> {
             return Err(format!("Must provide {what} to mount.mounted").into());
         }
     }
-    let mut job = Job::of(cx, &args)?;
+    let mut job = Job::prepare(cx, &args)?;
     let mut ret = Ret::ok("");
     if job.active.is_some()
         && args.mount
@@ -57,7 +57,7 @@ pub(super) fn mounted(cx: &Exec, args: Mounted) -> Result<Ret, Error> {
 }
 
 impl<'a> Job<'a> {
-    fn of(cx: &'a Exec, args: &'a Mounted) -> Result<Self, Error> {
+    fn prepare(cx: &'a Exec, args: &'a Mounted) -> Result<Self, Error> {
         let name = if args.name == "/" {
             &args.name
         } else {

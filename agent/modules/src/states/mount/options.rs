@@ -45,7 +45,7 @@ const INVISIBLE_KEYS: [&str; 8] = [
 ];
 
 /// Returns the options under a key of an entry in the kernel's list.
-fn shown(entry: &Value, key: &str) -> Vec<String> {
+fn kernel_options(entry: &Value, key: &str) -> Vec<String> {
     entry.get(key).map(option_list).unwrap_or_default()
 }
 
@@ -68,7 +68,10 @@ fn size(option: &str) -> Option<String> {
 
 /// Returns the wanted options that the current mount does not have.
 pub(super) fn changed(args: &Mounted, opts: &[String], entry: &Value) -> Vec<String> {
-    let (active, superopts) = (shown(entry, "opts"), shown(entry, "superopts"));
+    let (active, superopts) = (
+        kernel_options(entry, "opts"),
+        kernel_options(entry, "superopts"),
+    );
     let hidden = option_list(&args.hidden_opts);
     let ignored = ignored_keys(args);
     let listed = |list: &Option<Vec<String>>, option: &str| {

@@ -34,7 +34,7 @@ state::state_module! {
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
     let name = &args.name;
     let with = (args.character_set.as_deref(), args.collate.as_deref());
     if let Some(is) = get(cx, &conn, name)? {
@@ -99,7 +99,7 @@ fn altered(
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
     let name = &args.name;
     if !exists(cx, &conn, name)? {
         return Ok(Ret::ok(format!(

@@ -55,7 +55,7 @@ state::argument_group! {
 
 impl Granted {
     /// Returns the request. As in Salt's functions, `grant`, `database` and `user` are required.
-    fn asked(self) -> Result<Asked, Error> {
+    fn into_options(self) -> Result<Asked, Error> {
         Ok(Asked {
             grant: self.grant.ok_or_else(|| Error::missing("grant"))?,
             database: self.database.ok_or_else(|| Error::missing("database"))?,
@@ -69,37 +69,37 @@ impl Granted {
 }
 
 /// Returns the text `GRANT on DATABASE WORD USER@HOST` for comments.
-fn told(asked: &Asked, word: &str) -> String {
+fn describe(requested: &Asked, word: &str) -> String {
     let Asked {
         grant,
         database,
         user,
         host,
         ..
-    } = asked;
+    } = requested;
     format!("{grant} on {database} {word} {user}@{host}")
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
     let name = args.name;
-    let mut asked = args.granted.asked()?;
-    asked.ssl_option = args.ssl_option;
-    let what = told(&asked, "to");
-    if exists(cx, &conn, &asked)? {
+    let mut requested = args.granted.into_options()?;
+    requested.ssl_option = args.ssl_option;
+    let what = describe(&requested, "to");
+    if exists(cx, &conn, &requested)? {
         return Ok(Ret::ok(format!("Grant {what} is already present")));
     }
     let would = Ret::would(format!("MySQL grant {name} is set to be created"));
     cx.apply(would, || {
         if args.revoke_first {
-            revoke_all(cx, &conn, &asked)?;
+            revoke_all(cx, &conn, &requested)?;
         }
         let failed = || {
-            let (grant, on) = (&asked.grant, &asked.database);
-            let who = format!("{}@{}", asked.user, asked.host);
+            let (grant, on) = (&requested.grant, &requested.database);
+            let who = format!("{}@{}", requested.user, requested.host);
             format!("Failed to execute: \"GRANT {grant} ON {on} TO {who}\"")
         };
-        Ok(match add(cx, &conn, &asked) {
+        Ok(match add(cx, &conn, &requested) {
             Ok(true) => Ret::ok(format!("Grant {what} has been added")).change(&name, "Present"),
             Ok(false) => Ret::failed(failed()),
             Err(why) => super::failed(failed(), Err(why)),
@@ -108,26 +108,26 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
     let name = args.name;
-    let asked = args.granted.asked()?;
-    let is_there = exists(cx, &conn, &asked).map_err(|why| {
-        let what = told(&asked, "for");
+    let requested = args.granted.into_options()?;
+    let is_there = exists(cx, &conn, &requested).map_err(|why| {
+        let what = describe(&requested, "for");
         Error::refused(format!(
             "Unable to determine if grant {what} exists ({why})"
         ))
     })?;
     if !is_there {
-        let what = told(&asked, "to");
+        let what = describe(&requested, "to");
         return Ok(Ret::ok(format!(
             "Grant {what} is not present, so it cannot be revoked"
         )));
     }
     let would = Ret::would(format!("MySQL grant {name} is set to be revoked"));
     cx.apply(would, || {
-        let what = told(&asked, "for");
+        let what = describe(&requested, "for");
         let failed = format!("Unable to revoke grant {what}");
-        Ok(match revoke(cx, &conn, &asked) {
+        Ok(match revoke(cx, &conn, &requested) {
             Ok(true) => Ret::ok(format!("Grant {what} has been revoked")).change(&name, "Absent"),
             Ok(false) => Ret::failed(failed),
             Err(why) => super::failed(failed, Err(why)),

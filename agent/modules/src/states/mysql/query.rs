@@ -74,7 +74,7 @@ enum Output {
 }
 
 impl Output {
-    fn of(
+    fn parse(
         output: Option<String>,
         grain: Option<String>,
         key: Option<String>,
@@ -90,7 +90,7 @@ impl Output {
     }
 
     /// Returns the name of the destination for comments.
-    fn shown(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::Nowhere => String::new(),
             Self::Grain(grain, None) => format!("grain: {grain}"),
@@ -110,7 +110,7 @@ impl Output {
                     None => found.is_some(),
                     Some(key) => found.is_some_and(|value| value.get(key).is_some()),
                 };
-                (is_set, self.shown().replacen("grain: ", "Grain ", 1))
+                (is_set, self.describe().replacen("grain: ", "Grain ", 1))
             }
             Self::File(file) => (Path::new(file).is_file(), format!("File {file}")),
         };
@@ -138,7 +138,7 @@ impl Output {
                 return Ok(format!("Executed. Output into {file}"));
             }
         }
-        Ok(format!("Executed. Output into {}", self.shown()))
+        Ok(format!("Executed. Output into {}", self.describe()))
     }
 }
 
@@ -183,25 +183,28 @@ struct Asked {
 fn done(
     cx: &Exec,
     conn: &Conn,
-    asked: &Asked,
+    arguments: &Asked,
     ask: impl FnOnce(&Conn) -> Result<Map, Error>,
 ) -> Result<Ret, Error> {
-    if asked.must_exist && !database::exists(cx, conn, &asked.database)? {
+    if arguments.must_exist && !database::exists(cx, conn, &arguments.database)? {
         return Ok(Ret::would(format!(
             "Database {} is not present",
-            asked.called
+            arguments.called
         )));
     }
-    if let Some(comment) = asked.output.is_set(cx).filter(|_| !asked.overwrite) {
+    if let Some(comment) = arguments.output.is_set(cx).filter(|_| !arguments.overwrite) {
         return Ok(Ret::ok(comment));
     }
-    let would = match &asked.output {
+    let would = match &arguments.output {
         Output::Nowhere => "Query would execute, not storing result".to_owned(),
-        output => format!("Query would execute, storing result in {}", output.shown()),
+        output => format!(
+            "Query would execute, storing result in {}",
+            output.describe()
+        ),
     };
     cx.apply(Ret::would(would), || {
-        let answer = by_column(ask(&conn.within(&asked.database))?);
-        let change = asked.output.keep(cx, &answer)?;
+        let answer = by_column(ask(&conn.within(&arguments.database))?);
+        let change = arguments.output.keep(cx, &answer)?;
         Ok(Ret::ok(python::repr(&answer.into())).change("query", change))
     })
 }
@@ -215,15 +218,15 @@ fn checked(client_flags: &Value) -> Result<(), Error> {
 
 fn run(cx: &Exec, args: Run) -> Result<Ret, Error> {
     checked(&args.client_flags)?;
-    let asked = Asked {
+    let arguments = Asked {
         database: args.database,
         called: args.name,
-        output: Output::of(args.output, args.grain, args.key)?,
+        output: Output::parse(args.output, args.grain, args.key)?,
         overwrite: args.overwrite,
         must_exist: args.check_db_exists,
     };
-    let conn = Conn::of(cx, &args.kwargs)?;
-    done(cx, &conn, &asked, |conn| ask(cx, conn, &args.query))
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
+    done(cx, &conn, &arguments, |conn| ask(cx, conn, &args.query))
 }
 
 fn run_file(cx: &Exec, args: RunFile) -> Result<Ret, Error> {
@@ -243,13 +246,13 @@ fn run_file(cx: &Exec, args: RunFile) -> Result<Ret, Error> {
     if !Path::new(&file).exists() {
         return Ok(Ret::failed(format!("File {file} does not exist")));
     }
-    let asked = Asked {
+    let arguments = Asked {
         called: args.database.clone(),
         database: args.database,
-        output: Output::of(args.output, args.grain, args.key)?,
+        output: Output::parse(args.output, args.grain, args.key)?,
         overwrite: args.overwrite,
         must_exist: args.check_db_exists,
     };
-    let conn = Conn::of(cx, &args.kwargs)?;
-    done(cx, &conn, &asked, |conn| ask_file(cx, conn, &file))
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
+    done(cx, &conn, &arguments, |conn| ask_file(cx, conn, &file))
 }

@@ -45,9 +45,9 @@ state::state_module! {
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
     let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
-    let asked = Asked {
+    let requested = Asked {
         user: args.name,
         host: args.host,
         password: filled(args.password),
@@ -57,36 +57,39 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         password_column: args.password_column,
         auth_plugin: args.auth_plugin,
     };
-    let is_open = asked.password.is_none() && asked.password_hash.is_none();
-    if is_open && !asked.passwordless && !asked.unix_socket {
+    let is_open = requested.password.is_none() && requested.password_hash.is_none();
+    if is_open && !requested.passwordless && !requested.unix_socket {
         return Ok(Ret::failed(
             "Either password or password_hash must be specified, unless allow_passwordless is True",
         ));
     }
     let exact = Asked {
         passwordless: is_open,
-        ..asked.clone()
+        ..requested.clone()
     };
     if exists(cx, &conn, &exact)? {
-        return Ok(Ret::ok(already(&asked, is_open)));
+        return Ok(Ret::ok(already(&requested, is_open)));
     }
-    match exists(cx, &conn, &Asked::user(&asked.user, &asked.host))? {
-        true => changed(cx, &conn, &asked, is_open),
-        false => added(cx, &conn, &asked),
+    match exists(cx, &conn, &Asked::user(&requested.user, &requested.host))? {
+        true => changed(cx, &conn, &requested, is_open),
+        false => added(cx, &conn, &requested),
     }
 }
 
-fn already(asked: &Asked, is_open: bool) -> String {
-    let comment = format!("User {}@{} is already present", asked.user, asked.host);
+fn already(requested: &Asked, is_open: bool) -> String {
+    let comment = format!(
+        "User {}@{} is already present",
+        requested.user, requested.host
+    );
     let more = if is_open {
-        if asked.passwordless {
+        if requested.passwordless {
             " with passwordless login"
         } else {
             ""
         }
-    } else if asked.auth_plugin != "mysql_native_password" {
+    } else if requested.auth_plugin != "mysql_native_password" {
         ". Unable to verify password."
-    } else if asked.password.is_some() {
+    } else if requested.password.is_some() {
         " with the desired password"
     } else {
         " with the desired password hash"
@@ -94,26 +97,29 @@ fn already(asked: &Asked, is_open: bool) -> String {
     comment + more
 }
 
-fn changed(cx: &Exec, conn: &Conn, asked: &Asked, is_open: bool) -> Result<Ret, Error> {
-    let (user, who) = (&asked.user, format!("{}@{}", asked.user, asked.host));
+fn changed(cx: &Exec, conn: &Conn, requested: &Asked, is_open: bool) -> Result<Ret, Error> {
+    let (user, who) = (
+        &requested.user,
+        format!("{}@{}", requested.user, requested.host),
+    );
     let (verb, done) = match is_open {
         true => ("clear", "cleared"),
         false => ("change", "changed"),
     };
     let comment = format!("Password for user {who} is set to be {done}");
-    if cx.test && is_open && !asked.passwordless {
+    if cx.test && is_open && !requested.passwordless {
         return Ok(Ret::failed(format!(
             "{comment}, but allow_passwordless != True"
         )));
     }
     cx.apply(Ret::would(comment), || {
-        let why = change(cx, conn, asked);
+        let why = change(cx, conn, requested);
         if why.is_ok() {
             let comment = format!("Password for user {who} has been {done}");
             return Ok(Ret::ok(comment).change(user, "Updated"));
         }
         let mut ret = super::failed(format!("Failed to {verb} password for user {who}"), why);
-        if is_open && !asked.passwordless {
+        if is_open && !requested.passwordless {
             ret.comment
                 .push_str(". Note: allow_passwordless must be True to permit passwordless login.");
         }
@@ -121,14 +127,14 @@ fn changed(cx: &Exec, conn: &Conn, asked: &Asked, is_open: bool) -> Result<Ret, 
     })
 }
 
-fn added(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<Ret, Error> {
-    let who = format!("{}@{}", asked.user, asked.host);
-    let open = if asked.passwordless {
+fn added(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<Ret, Error> {
+    let who = format!("{}@{}", requested.user, requested.host);
+    let open = if requested.passwordless {
         " with passwordless login"
     } else {
         ""
     };
-    let socket = if asked.unix_socket {
+    let socket = if requested.unix_socket {
         " using unix_socket"
     } else {
         ""
@@ -136,9 +142,9 @@ fn added(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<Ret, Error> {
     let would = format!("User {who} is set to be added{open}{socket}");
     cx.apply(Ret::would(would), || {
         let failed = format!("Failed to create user {who}");
-        Ok(match create(cx, conn, asked) {
+        Ok(match create(cx, conn, requested) {
             Ok(true) => Ret::ok(format!("The user {who} has been added{open}{socket}"))
-                .change(&asked.user, "Present"),
+                .change(&requested.user, "Present"),
             Ok(false) => Ret::failed(failed),
             Err(why) => super::failed(failed, Err(why)),
         })
@@ -146,16 +152,16 @@ fn added(cx: &Exec, conn: &Conn, asked: &Asked) -> Result<Ret, Error> {
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let conn = Conn::of(cx, &args.kwargs)?;
-    let asked = Asked::user(&args.name, &args.host);
+    let conn = Conn::from_kwargs(cx, &args.kwargs)?;
+    let requested = Asked::user(&args.name, &args.host);
     let who = format!("User {}@{}", args.name, args.host);
-    if !exists(cx, &conn, &asked)? {
+    if !exists(cx, &conn, &requested)? {
         return Ok(Ret::ok(format!(
             "{who} is not present, so it cannot be removed"
         )));
     }
     cx.apply(Ret::would(format!("{who} is set to be removed")), || {
-        Ok(match remove(cx, &conn, &asked)? {
+        Ok(match remove(cx, &conn, &requested)? {
             true => Ret::ok(format!("{who} has been removed")).change(&args.name, "Absent"),
             false => Ret::failed(format!("{who} failed to be removed")),
         })

@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::Value;
 
-use super::installed::is_there;
+use super::installed::is_installed;
 use super::{Downloaded, Named, alone, is_empty_list, names, pinned_all, text};
 use crate::exec::pkg::providers::transaction::{self, Install};
 use crate::exec::pkg::providers::{Packages, Provider, downloads, listing, spec, targets};
@@ -95,8 +95,9 @@ fn fetched(
         Err(failed) => return Ok(failed.ret("downloading package(s)")),
     };
     let there = there(cx, provider)?;
-    let is_missing =
-        |one: &&(String, Option<String>)| !is_there(cx, provider, one, &there, args.ignore_epoch);
+    let is_missing = |one: &&(String, Option<String>)| {
+        !is_installed(cx, provider, one, &there, args.ignore_epoch)
+    };
     let missing: Named = targets.iter().filter(is_missing).cloned().collect();
     Ok(match missing.is_empty() {
         true => Ret::ok(format!("Packages downloaded: {}", names(targets))),

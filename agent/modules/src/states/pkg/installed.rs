@@ -145,7 +145,7 @@ fn predicted(
             .for_each(|name| note(&mut changes, name));
     }
     if args.reinstall && !found.to_reinstall.is_empty() {
-        let shown = shown(args, &found.to_reinstall);
+        let shown = display_names(args, &found.to_reinstall);
         shown.iter().for_each(|name| note(&mut changes, name));
         let shown = shown.join(", ");
         comment.push(format!(
@@ -155,7 +155,7 @@ fn predicted(
         for one in &found.to_reinstall {
             comment.push(format!(
                 "Package '{}' would be reinstalled because the following files have been altered:",
-                shown_one(args, one)
+                display_name(args, one)
             ));
             changes.insert(one.0.as_str(), Map::new());
             comment.push(files(&found.altered, &one.0));
@@ -165,15 +165,15 @@ fn predicted(
 }
 
 /// Returns a package in the form for comments. Package files have no version.
-fn shown_one(args: &Installed, one: &(String, Option<String>)) -> String {
+fn display_name(args: &Installed, one: &(String, Option<String>)) -> String {
     match args.sources.is_true() {
         true => one.0.clone(),
         false => pinned(one),
     }
 }
 
-fn shown(args: &Installed, named: &Named) -> Vec<String> {
-    named.iter().map(|one| shown_one(args, one)).collect()
+fn display_names(args: &Installed, named: &Named) -> Vec<String> {
+    named.iter().map(|one| display_name(args, one)).collect()
 }
 
 fn files(altered: &Map, name: &str) -> String {
@@ -321,7 +321,7 @@ impl<'a> Work<'a> {
         let mut became = Became::default();
         for one in &self.found.desired {
             let ignore_epoch = self.args.ignore_epoch;
-            let fine = is_there(self.cx, self.provider, one, &here, ignore_epoch);
+            let fine = is_installed(self.cx, self.provider, one, &here, ignore_epoch);
             let list = match (fine, is_in(&self.found.targets, &one.0)) {
                 (true, true) => &mut became.modified,
                 (false, true) => &mut became.failed,
@@ -407,7 +407,7 @@ impl<'a> Work<'a> {
     fn tell_reinstalled(&mut self, installed: &Map) {
         let (mut done, mut not): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
         for one in std::mem::take(&mut self.found.to_reinstall) {
-            let package = shown_one(self.args, &one);
+            let package = display_name(self.args, &one);
             let altered = match self.args.reinstall {
                 true => Map::new(),
                 // A package that cannot be verified again counts as altered.
@@ -449,7 +449,7 @@ impl<'a> Work<'a> {
 }
 
 /// Returns whether a package is installed in the wanted version.
-pub(super) fn is_there(
+pub(super) fn is_installed(
     cx: &Exec,
     provider: &dyn Provider,
     (name, version): &(String, Option<String>),

@@ -167,7 +167,7 @@ fn installed(
     };
     Ok(match changes.is_empty() {
         true => Ret::failed(none_updated(targets) + &already(&current)),
-        false => told(targets, &current, changes),
+        false => report(targets, &current, changes),
     })
 }
 
@@ -197,7 +197,7 @@ fn already(current: &[String]) -> String {
     }
 }
 
-fn told(targets: &Named, current: &[String], changes: Map) -> Ret {
+fn report(targets: &Named, current: &[String], changes: Map) -> Ret {
     let is_done = |(name, version): &&(String, Option<String>)| {
         let change = changes.get(name).filter(|change| change.is_true());
         change.is_some_and(

@@ -28,16 +28,16 @@ impl Asked {
     }
 }
 
-pub(super) fn run(cx: &Exec, provider: &dyn Provider, asked: &Asked) -> Result<Ret, Error> {
-    let wanted = wanted(cx, provider, asked)?;
-    if wanted.is_empty() && !is_empty_list(&asked.pkgs) {
+pub(super) fn run(cx: &Exec, provider: &dyn Provider, arguments: &Asked) -> Result<Ret, Error> {
+    let wanted = wanted(cx, provider, arguments)?;
+    if wanted.is_empty() && !is_empty_list(&arguments.pkgs) {
         return Ok(Ret::failed(
             "Invalidly formatted pkgs parameter. See minion log.",
         ));
     }
     let listed = listing::listed(cx, provider)?;
-    let (mut found, version_spec) = installed(provider, asked, &wanted, &listed.here());
-    if found.is_empty() && !asked.purge {
+    let (mut found, version_spec) = installed(provider, arguments, &wanted, &listed.here());
+    if found.is_empty() && !arguments.purge {
         let matching = if version_spec {
             " (matching specified versions)"
         } else {
@@ -47,7 +47,7 @@ pub(super) fn run(cx: &Exec, provider: &dyn Provider, asked: &Asked) -> Result<R
             "All specified packages{matching} are already absent"
         )));
     }
-    if asked.purge {
+    if arguments.purge {
         let left = wanted
             .iter()
             .filter(|one| listed.removed.contains(&one.name));
@@ -59,7 +59,7 @@ pub(super) fn run(cx: &Exec, provider: &dyn Provider, asked: &Asked) -> Result<R
         let comment = "None of the targeted packages are installed or partially installed";
         return Ok(Ret::ok(comment));
     }
-    let done = asked.done();
+    let done = arguments.done();
     let changes = found
         .iter()
         .map(|name| (Value::from(name), Value::from(change("", done))));
@@ -68,15 +68,15 @@ pub(super) fn run(cx: &Exec, provider: &dyn Provider, asked: &Asked) -> Result<R
         found.join(", ")
     );
     let would = Ret::would(would).changes(changes.collect::<Map>());
-    cx.apply(would, || remove(cx, provider, asked, &wanted, &found))
+    cx.apply(would, || remove(cx, provider, arguments, &wanted, &found))
 }
 
-fn wanted(cx: &Exec, provider: &dyn Provider, asked: &Asked) -> Result<Vec<Wanted>, Error> {
-    let name = Some(asked.name.as_str());
-    let mut wanted = targets::of(cx, provider, name, &asked.pkgs, asked.normalize)?;
-    if !asked.pkgs.is_true() {
+fn wanted(cx: &Exec, provider: &dyn Provider, arguments: &Asked) -> Result<Vec<Wanted>, Error> {
+    let name = Some(arguments.name.as_str());
+    let mut wanted = targets::parse(cx, provider, name, &arguments.pkgs, arguments.normalize)?;
+    if !arguments.pkgs.is_true() {
         for one in &mut wanted {
-            one.version.clone_from(&asked.version);
+            one.version.clone_from(&arguments.version);
         }
     }
     Ok(wanted)
@@ -85,7 +85,7 @@ fn wanted(cx: &Exec, provider: &dyn Provider, asked: &Asked) -> Result<Vec<Wante
 /// Returns the packages that are installed in the given version, and whether a version was given.
 fn installed(
     provider: &dyn Provider,
-    asked: &Asked,
+    arguments: &Asked,
     wanted: &[Wanted],
     here: &Map,
 ) -> (Vec<String>, bool) {
@@ -97,7 +97,7 @@ fn installed(
         }
         version_spec |= one.version.is_some();
         let is_meant = one.version.as_deref().is_none_or(|version| {
-            spec::is_met(provider, &versions, version, asked.ignore_epoch, false)
+            spec::is_met(provider, &versions, version, arguments.ignore_epoch, false)
         });
         if is_meant {
             found.push(one.name.clone());
@@ -109,24 +109,29 @@ fn installed(
 fn remove(
     cx: &Exec,
     provider: &dyn Provider,
-    asked: &Asked,
+    arguments: &Asked,
     wanted: &[Wanted],
     found: &[String],
 ) -> Result<Ret, Error> {
     let chosen = wanted.iter().filter(|one| found.contains(&one.name));
     let chosen: Vec<Wanted> = chosen.cloned().collect();
-    let (verb, done) = (asked.verb(), asked.done());
-    let changes = match transaction::remove(cx, provider, &chosen, asked.purge, &asked.kwargs) {
-        Ok(changes) => changes,
-        Err(failed) => {
-            let verbing = if asked.purge { "purging" } else { "removing" };
-            return Ok(failed.ret(&format!("{verbing} package(s)")));
-        }
-    };
+    let (verb, done) = (arguments.verb(), arguments.done());
+    let changes =
+        match transaction::remove(cx, provider, &chosen, arguments.purge, &arguments.kwargs) {
+            Ok(changes) => changes,
+            Err(failed) => {
+                let verbing = if arguments.purge {
+                    "purging"
+                } else {
+                    "removing"
+                };
+                return Ok(failed.ret(&format!("{verbing} package(s)")));
+            }
+        };
     let listed = listing::listed(cx, provider)?;
     let here = listed.here();
     let is_left = |one: &&Wanted| {
-        here.contains(&one.name) || asked.purge && listed.removed.contains(&one.name)
+        here.contains(&one.name) || arguments.purge && listed.removed.contains(&one.name)
     };
     let mut failed: Vec<String> = chosen
         .iter()

@@ -44,7 +44,7 @@ state::state_module! {
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let (name, recurse) = (args.name, args.owner_recurse);
-    let asked = Asked {
+    let options = Asked {
         tablespace: args.tablespace,
         encoding: args.encoding,
         lc_collate: args.lc_collate,
@@ -57,26 +57,26 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let Some(is) = all.get(&name).and_then(Value::as_map) else {
         let would = Ret::would(format!("Database {name} is set to be created"));
         return cx.apply(would, || {
-            Ok(match database::create(cx, &conn, &name, &asked)? {
+            Ok(match database::create(cx, &conn, &name, &options)? {
                 true => Ret::ok(format!("The database {name} has been created"))
                     .change(&name, "Present"),
                 false => Ret::failed(format!("Failed to create database {name}")),
             })
         });
     };
-    if is_fixed(is, &asked) {
+    if is_fixed(is, &options) {
         return Ok(Ret::failed(format!(
             "Database {name} has wrong parameters which couldn't be changed on fly."
         )));
     }
-    let space = other(is, "Tablespace", asked.tablespace.as_ref());
-    let owner = other(is, "Owner", asked.owner.as_ref());
+    let space = other(is, "Tablespace", options.tablespace.as_ref());
+    let owner = other(is, "Owner", options.owner.as_ref());
     if !space && !owner {
         return Ok(Ret::ok(format!("Database {name} is already present")));
     }
     let would = format!("Database {name} exists, but parameters need to be changed");
     cx.apply(Ret::would(would), || {
-        let to = (asked.tablespace.as_deref(), asked.owner.as_deref());
+        let to = (options.tablespace.as_deref(), options.owner.as_deref());
         Ok(match database::alter(cx, &conn, &name, to, recurse)? {
             true => Ret::ok(format!("Parameters for database {name} have been changed"))
                 .change(&name, "Parameters changed"),
@@ -91,12 +91,12 @@ fn other(is: &Map, column: &str, wanted: Option<&String>) -> bool {
 }
 
 /// Returns whether a property differs that can be set only when the database is created.
-fn is_fixed(is: &Map, asked: &Asked) -> bool {
+fn is_fixed(is: &Map, options: &Asked) -> bool {
     let encoding = cell(is, "Encoding");
     let is_other = |wanted: &String| !wanted.eq_ignore_ascii_case(&encoding);
-    asked.encoding.as_ref().is_some_and(is_other)
-        || other(is, "Collate", asked.lc_collate.as_ref())
-        || other(is, "Ctype", asked.lc_ctype.as_ref())
+    options.encoding.as_ref().is_some_and(is_other)
+        || other(is, "Collate", options.lc_collate.as_ref())
+        || other(is, "Ctype", options.lc_ctype.as_ref())
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {

@@ -50,14 +50,14 @@ state::state_module! {
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let name = args.name;
-    let asked = Asked {
+    let options = Asked {
         if_not_exists: args.if_not_exists,
         schema: args.schema,
         ext_version: args.ext_version,
         from_version: args.from_version,
     };
     let conn = args.login.conn(args.user, args.maintenance_db);
-    let is = extension::metadata(cx, &conn, &name, &asked)?;
+    let is = extension::metadata(cx, &conn, &name, &options)?;
     let (mode, done) = if !is.is_installed {
         ("install", "Installed")
     } else if is.to_move || is.to_upgrade {
@@ -68,7 +68,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let participle = done.to_lowercase();
     let would = Ret::would(format!("Extension {name} is set to be {participle}"));
     cx.apply(would, || {
-        Ok(match extension::create(cx, &conn, &name, &asked)? {
+        Ok(match extension::create(cx, &conn, &name, &options)? {
             true => {
                 Ret::ok(format!("The extension {name} has been {participle}")).change(&name, done)
             }

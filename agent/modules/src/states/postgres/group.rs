@@ -59,7 +59,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         default: None,
         refresh: args.refresh_password.unwrap_or(false),
     };
-    let asked = Asked {
+    let options = Asked {
         createdb: args.createdb,
         createroles: args.createroles,
         encrypted: args.encrypted,
@@ -75,7 +75,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         cx,
         &GROUP,
         &args.name,
-        asked,
+        options,
         passwords,
         &args.server.conn(),
     )

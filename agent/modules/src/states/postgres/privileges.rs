@@ -60,15 +60,15 @@ fn joined(privileges: Option<Vec<String>>) -> Option<String> {
 }
 
 /// Returns the privileges for comments. The privilege of a group is the group itself.
-fn shown(asked: &Asked) -> &str {
-    match asked.object_type.as_str() {
-        "group" => &asked.object_name,
-        _ => asked.privileges.as_deref().unwrap_or("None"),
+fn privilege_text(requested: &Asked) -> &str {
+    match requested.object_type.as_str() {
+        "group" => &requested.object_name,
+        _ => requested.privileges.as_deref().unwrap_or("None"),
     }
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
-    let asked = Asked {
+    let requested = Asked {
         name: args.name,
         object_name: args.object_name,
         object_type: args.object_type,
@@ -77,13 +77,13 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         prepend: args.prepend,
     };
     let conn = args.access.conn(args.user, args.maintenance_db);
-    if has(cx, &conn, &asked)? {
+    if has(cx, &conn, &requested)? {
         return Ok(Ret::ok("The requested privilege(s) are already set"));
     }
-    let (what, name) = (shown(&asked), &asked.name);
+    let (what, name) = (privilege_text(&requested), &requested.name);
     let would = format!("The privilege(s): {what} are set to be granted to {name}");
     cx.apply(Ret::would(would), || {
-        Ok(match grant(cx, &conn, &asked)? {
+        Ok(match grant(cx, &conn, &requested)? {
             true => Ret::ok(format!(
                 "The privilege(s): {what} have been granted to {name}"
             ))
@@ -94,7 +94,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let asked = Asked {
+    let requested = Asked {
         name: args.name,
         object_name: args.object_name,
         object_type: args.object_type,
@@ -103,15 +103,15 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
         prepend: args.prepend,
     };
     let conn = args.access.conn(args.user, args.maintenance_db);
-    if !has(cx, &conn, &asked)? {
+    if !has(cx, &conn, &requested)? {
         return Ok(Ret::ok(
             "The requested privilege(s) are not set so cannot be revoked",
         ));
     }
-    let (what, name) = (shown(&asked), &asked.name);
+    let (what, name) = (privilege_text(&requested), &requested.name);
     let would = format!("The privilege(s): {what} are set to be revoked from {name}");
     cx.apply(Ret::would(would), || {
-        Ok(match revoke(cx, &conn, &asked)? {
+        Ok(match revoke(cx, &conn, &requested)? {
             true => Ret::ok(format!(
                 "The privilege(s): {what} have been revoked from {name}"
             ))

@@ -28,22 +28,22 @@ pub(super) fn present(
     cx: &Exec,
     kind: &Kind,
     name: &str,
-    mut asked: Asked,
+    mut options: Asked,
     passwords: Passwords,
     conn: &Conn,
 ) -> Result<Ret, Error> {
-    let method = Method::of(&asked.encrypted)?;
+    let method = Method::parse(&options.encrypted)?;
     let is = role::find(cx, conn, name, !passwords.refresh)?;
-    if is.is_none() && asked.rolepassword.is_none() {
-        asked.rolepassword = passwords.default;
+    if is.is_none() && options.rolepassword.is_none() {
+        options.rolepassword = passwords.default;
     }
     if let (Some(is), false) = (&is, passwords.refresh) {
         let kept = cell(is, "password");
         let differs = |password: &String| !method.verify(name, password, &kept);
-        asked.rolepassword = asked.rolepassword.filter(differs);
+        options.rolepassword = options.rolepassword.filter(differs);
     }
     let update = match &is {
-        Some(is) => changes(cx, &asked, is, conn)?,
+        Some(is) => changes(cx, &options, is, conn)?,
         None => Map::new(),
     };
     let (what, lower) = (kind.name, kind.name.to_lowercase());
@@ -58,8 +58,8 @@ pub(super) fn present(
     let would = Ret::would(format!("{what} {name} is set to be {mode}d"));
     cx.apply(changed(would), || {
         let is_done = match &is {
-            Some(is) => role::update(cx, conn, name, &asked, is)?,
-            None => role::create(cx, conn, name, &asked, kind.may_login)?,
+            Some(is) => role::update(cx, conn, name, &options, is)?,
+            None => role::create(cx, conn, name, &options, kind.may_login)?,
         };
         if !is_done {
             return Ok(Ret::failed(format!("Failed to {mode} {lower} {name}")));
@@ -70,29 +70,29 @@ pub(super) fn present(
 }
 
 /// Returns the properties of a role that differ from the wanted ones.
-fn changes(cx: &Exec, asked: &Asked, is: &Map, conn: &Conn) -> Result<Map, Error> {
+fn changes(cx: &Exec, options: &Asked, is: &Map, conn: &Conn) -> Result<Map, Error> {
     let mut update = Map::new();
     for (key, wanted, column) in [
-        ("createdb", asked.createdb, "can create databases"),
-        ("inherit", asked.inherit, "inherits privileges"),
-        ("login", asked.login, "can login"),
-        ("createroles", asked.createroles, "can create roles"),
-        ("replication", asked.replication, "replication"),
-        ("superuser", asked.superuser, "superuser"),
+        ("createdb", options.createdb, "can create databases"),
+        ("inherit", options.inherit, "inherits privileges"),
+        ("login", options.login, "can login"),
+        ("createroles", options.createroles, "can create roles"),
+        ("replication", options.replication, "replication"),
+        ("superuser", options.superuser, "superuser"),
     ] {
         if let Some(wanted) = wanted.filter(|wanted| is.get(column) != Some(&(*wanted).into())) {
             update.insert(key, wanted);
         }
     }
-    if asked.rolepassword.is_some() {
+    if options.rolepassword.is_some() {
         update.insert("password", true);
     }
-    if let Some(until) = &asked.valid_until
+    if let Some(until) = &options.valid_until
         && is.get("expiry time") != Some(&stamp(cx, until, conn)?)
     {
         update.insert("valid_until", until.as_str());
     }
-    let mut missing = asked.groups();
+    let mut missing = options.groups();
     let groups = is.get("groups").map(Value::texts).unwrap_or_default();
     missing.retain(|group| !groups.contains(group));
     if !missing.is_empty() {

@@ -63,7 +63,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         default: args.default_password,
         refresh: args.refresh_password.unwrap_or(false),
     };
-    let asked = Asked {
+    let options = Asked {
         createdb: args.createdb,
         createroles: args.createroles,
         encrypted: args.encrypted,
@@ -76,7 +76,14 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         groups: args.groups,
         ..Asked::default()
     };
-    role::present(cx, &USER, &args.name, asked, passwords, &args.server.conn())
+    role::present(
+        cx,
+        &USER,
+        &args.name,
+        options,
+        passwords,
+        &args.server.conn(),
+    )
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {

@@ -53,7 +53,7 @@ fn join(cx: &Exec, args: Join) -> Result<Ret, Error> {
 
 fn joined(cx: &Exec, args: Joined) -> Result<Ret, Error> {
     let node = format!("{}@{}", args.user, args.host);
-    if Rabbit::of(cx, None)
+    if Rabbit::new(cx, None)
         .ask(&["cluster_status"])?
         .contains(&node)
     {
@@ -62,6 +62,6 @@ fn joined(cx: &Exec, args: Joined) -> Result<Ret, Error> {
     let told = (format!("Node is set to join cluster {node}"), None);
     let is_ram = args.ram_node.unwrap_or(false);
     done(cx, told, ("", &node), || {
-        Rabbit::of(cx, args.runas).join(&node, is_ram)
+        Rabbit::new(cx, args.runas).join(&node, is_ram)
     })
 }

@@ -41,7 +41,7 @@ fn set(cx: &Exec, name: &str, runas: Option<String>, on: bool) -> Result<Ret, Er
         true => ("enable", "enabled"),
         false => ("disable", "disabled"),
     };
-    let rabbit = Rabbit::of(cx, runas);
+    let rabbit = Rabbit::new(cx, runas);
     let all = rabbit.plugins(&["-e"]).map_err(failed)?;
     if all.iter().any(|one| one == name) == on {
         return Ok(Ret::ok(format!("Plugin '{name}' is already {what}.")));

@@ -41,7 +41,7 @@ state::state_module! {
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
-    let rabbit = Rabbit::of(cx, args.runas);
+    let rabbit = Rabbit::new(cx, args.runas);
     let policy = Policy {
         vhost: args.vhost,
         name: args.name,
@@ -115,7 +115,7 @@ fn updates(is: &Map, policy: &Policy) -> Result<Vec<String>, Error> {
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let rabbit = Rabbit::of(cx, args.runas);
+    let rabbit = Rabbit::new(cx, args.runas);
     let (name, vhost) = (args.name, args.vhost);
     if !policies(cx, &rabbit, &vhost)?.contains(&name) {
         return Ok(Ret::ok(format!("Policy '{vhost} {name}' is not present.")));

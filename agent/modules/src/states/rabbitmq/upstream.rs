@@ -29,19 +29,19 @@ state::state_module! {
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
-    let rabbit = Rabbit::of(cx, args.runas.clone());
-    let asked = Upstream::from(args.upstream);
-    let name = &asked.name;
+    let rabbit = Rabbit::new(cx, args.runas.clone());
+    let requested = Upstream::from(args.upstream);
+    let name = &requested.name;
     let all = rabbit.upstreams().map_err(failed)?;
     let (action, changes) = match all.get(name) {
         None => (
             "create",
             Map::new()
                 .with("old", Value::Null)
-                .with("new", shown(&asked.map())),
+                .with("new", redacted_settings(&requested.map())),
         ),
         Some(is) => {
-            let changes = difference(&read(&is.to_text())?, &asked);
+            let changes = difference(&read(&is.to_text())?, &requested);
             if changes.is_empty() {
                 return Ok(Ret::ok(format!(
                     "Upstream \"{name}\" already present as specified."
@@ -53,7 +53,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let would = format!("Upstream \"{name}\" would have been {action}d.");
     cx.apply(Ret::would(would), || {
         rabbit
-            .set_upstream(&asked)
+            .set_upstream(&requested)
             .map_err(|why| Error::refused(format!("Error trying to {action} upstream: {why}")))?;
         Ok(Ret::ok(format!("Upstream \"{name}\" {action}d.")).changes(changes))
     })
@@ -70,7 +70,7 @@ fn read(definition: &str) -> Result<Map, Error> {
 }
 
 /// Returns the settings with the passwords in addresses redacted.
-fn shown(settings: &Map) -> Map {
+fn redacted_settings(settings: &Map) -> Map {
     let mut settings = settings.clone();
     let uri = settings.get("uri").cloned().unwrap_or_default();
     let hidden = match uri.as_list() {
@@ -92,8 +92,8 @@ fn redacted(uri: &str) -> String {
 }
 
 /// Returns the settings that differ from the wanted ones, with their old and new values.
-fn difference(is: &Map, asked: &Upstream) -> Map {
-    let wanted = asked.map();
+fn difference(is: &Map, requested: &Upstream) -> Map {
+    let wanted = requested.map();
     let apart = |one: &Map, other: &Map| -> Map {
         let apart = one
             .iter()
@@ -106,14 +106,14 @@ fn difference(is: &Map, asked: &Upstream) -> Map {
     let mut changes = Map::new();
     for (key, side) in [("old", old), ("new", new)] {
         if !side.is_empty() {
-            changes.insert(key, shown(&side));
+            changes.insert(key, redacted_settings(&side));
         }
     }
     changes
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let (rabbit, name) = (Rabbit::of(cx, args.runas), args.name);
+    let (rabbit, name) = (Rabbit::new(cx, args.runas), args.name);
     if !rabbit.upstreams().map_err(failed)?.contains(&name) {
         return Ok(Ret::ok(format!(
             "The upstream \"{name}\" is already absent."

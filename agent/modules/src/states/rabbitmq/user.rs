@@ -39,7 +39,7 @@ state::state_module! {
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
-    let rabbit = Rabbit::of(cx, args.runas.clone());
+    let rabbit = Rabbit::new(cx, args.runas.clone());
     let name = &args.name;
     let users = rabbit.users().map_err(failed)?;
     let is = users.get(name);
@@ -173,7 +173,7 @@ fn permit(cx: &Exec, rabbit: &Rabbit<'_>, args: &Present, changes: &mut Map) -> 
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let (rabbit, name) = (Rabbit::of(cx, args.runas), args.name);
+    let (rabbit, name) = (Rabbit::new(cx, args.runas), args.name);
     if !rabbit.users().map_err(failed)?.contains(&name) {
         return Ok(Ret::ok(format!("The user '{name}' is not present.")));
     }

@@ -25,7 +25,7 @@ state::state_module! {
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
-    let (rabbit, name) = (Rabbit::of(cx, None), args.name);
+    let (rabbit, name) = (Rabbit::new(cx, None), args.name);
     if rabbit.vhosts()?.contains(&name) {
         return Ok(Ret::ok(format!("Virtual Host '{name}' already exists.")));
     }
@@ -36,7 +36,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let (rabbit, name) = (Rabbit::of(cx, None), args.name);
+    let (rabbit, name) = (Rabbit::new(cx, None), args.name);
     if !rabbit.vhosts()?.contains(&name) {
         return Ok(Ret::ok(format!("Virtual Host '{name}' is not present.")));
     }

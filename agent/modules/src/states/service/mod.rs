@@ -124,7 +124,7 @@ impl<'a> Service<'a> {
         if found.has("start") {
             return Ok(found);
         }
-        let low = cx.low.as_ref();
+        let low = cx.chunk.as_ref();
         Err(Error::refused(format!(
             "State '{}' was not found in SLS '{}'\nReason: 'service' __virtual__ returned False: {}\n",
             low.map(|low| low.function()).unwrap_or_default(),
@@ -135,7 +135,7 @@ impl<'a> Service<'a> {
 
     fn has(&self, function: &str) -> bool {
         self.cx.is_custom(&format!("service.{function}"))
-            || providers::of(self.cx, function).is_ok()
+            || providers::find(self.cx, function).is_ok()
     }
 
     fn call(&self, function: &str, kwargs: Map) -> Result<Value, Error> {
@@ -171,7 +171,7 @@ impl<'a> Service<'a> {
     fn systemd_only(&self, function: &str) -> (Map, Vec<String>) {
         let (mut passed, mut warnings) = (Map::new(), Vec::new());
         let is_systemd =
-            providers::of(self.cx, function).is_ok_and(|provider| provider.units().is_some());
+            providers::find(self.cx, function).is_ok_and(|provider| provider.units().is_some());
         let names: &[&str] = match function {
             _ if !is_systemd => &[],
             "start" | "restart" | "reload" | "force_reload" => {

@@ -22,8 +22,8 @@ pub(super) struct Wanted<'a> {
 
 impl Wanted<'_> {
     /// Returns the reason why the changes are not made, if the state does not allow them.
-    pub(super) fn refusal(&self, changes: &Map) -> Option<String> {
-        let user = user::known(&self.args.name, self.args.root()).unwrap_or_default();
+    pub(super) fn rejection(&self, changes: &Map) -> Option<String> {
+        let user = user::find(&self.args.name, self.args.root()).unwrap_or_default();
         let allowed = [
             ("uid", self.args.allow_uid_change),
             ("gid", self.args.allow_gid_change),
@@ -56,7 +56,7 @@ impl Wanted<'_> {
 /// When the shadow file cannot be read.
 pub(super) fn difference(wanted: &Wanted<'_>) -> Result<Option<Map>, Error> {
     let args = wanted.args;
-    let Some(user) = user::known(&args.name, args.root()) else {
+    let Some(user) = user::find(&args.name, args.root()) else {
         return Ok(None);
     };
     let mut change = Map::new();
@@ -104,7 +104,7 @@ fn places(args: &Present, user: &Map, change: &mut Map) {
 }
 
 fn passwords(args: &Present, change: &mut Map) -> Result<(), Error> {
-    let info = shadow::known(&args.name, None)?;
+    let info = shadow::lookup(&args.name, None)?;
     let hash = info
         .get("passwd")
         .and_then(Value::as_str)

@@ -182,9 +182,9 @@ fn present(cx: &Exec, mut args: Present) -> Result<Ret, Error> {
         groups.retain(|group| !missing.contains(group));
     }
     if let Some(groups) = &mut args.optional_groups {
-        groups.retain(|name| group::known(name, None).is_some());
+        groups.retain(|name| group::find(name, None).is_some());
     }
-    let own_group = args.usergroup == Some(true) && group::known(&args.name, None).is_some();
+    let own_group = args.usergroup == Some(true) && group::find(&args.name, None).is_some();
     let gid = if own_group {
         args.name.as_str().into()
     } else {
@@ -194,7 +194,7 @@ fn present(cx: &Exec, mut args: Present) -> Result<Ret, Error> {
     match difference(&wanted)? {
         None => add(cx, &args, &missing),
         Some(changes) => {
-            if let Some(why) = wanted.refusal(&changes) {
+            if let Some(why) = wanted.rejection(&changes) {
                 return Ok(Ret::failed(why));
             }
             if changes.is_empty() {
@@ -213,7 +213,7 @@ fn hashed(args: &Present) -> Result<Option<String>, Error> {
     let Some(password) = args.password.as_deref().filter(|text| !text.is_empty()) else {
         return Ok(args.password.clone());
     };
-    let now = shadow::known(&args.name, None)?;
+    let now = shadow::lookup(&args.name, None)?;
     let now = now
         .get("passwd")
         .and_then(Value::as_str)
@@ -230,14 +230,14 @@ fn hashed(args: &Present) -> Result<Option<String>, Error> {
 fn missing_groups(args: &Present) -> Vec<String> {
     let groups = args.groups.iter().flatten();
     groups
-        .filter(|name| group::known(name, None).is_none())
+        .filter(|name| group::find(name, None).is_none())
         .cloned()
         .collect()
 }
 
 fn announced(changes: &Map, missing: &[String]) -> String {
     let mut text = "The following user attributes are set to be changed:\n".to_owned();
-    for (key, value) in &shown(changes) {
+    for (key, value) in &redacted_changes(changes) {
         text.push_str(&format!("{}: {}\n", key.to_text(), python::str(value)));
     }
     if !missing.is_empty() {
@@ -250,7 +250,7 @@ fn announced(changes: &Map, missing: &[String]) -> String {
 }
 
 /// Returns the changes with the password redacted.
-fn shown(changes: &Map) -> Map {
+fn redacted_changes(changes: &Map) -> Map {
     let mut changes = changes.clone();
     if let Some(password) = changes.get_mut("passwd") {
         *password = REDACTED.into();
@@ -260,8 +260,8 @@ fn shown(changes: &Map) -> Map {
 
 fn update(cx: &Exec, args: &Present, mut changes: Map) -> Result<Ret, Error> {
     let (name, root) = (args.name.as_str(), args.root());
-    let before_shadow = shadow::known(name, None)?;
-    let before = user::known(name, root).unwrap_or_default();
+    let before_shadow = shadow::lookup(name, None)?;
+    let before = user::find(name, root).unwrap_or_default();
     change_password(cx, args, &mut changes)?;
     change_home(cx, args, &mut changes, &before)?;
     for ((key, number, _), value) in NUMBERS.iter().zip(args.numbers()) {
@@ -292,7 +292,7 @@ fn update(cx: &Exec, args: &Present, mut changes: Map) -> Result<Ret, Error> {
     let gid = args.gid.clone();
     let left = difference(&Wanted { args, gid })?.unwrap_or_default();
     if !left.is_empty() {
-        let left = python::repr(&shown(&left).into());
+        let left = python::repr(&redacted_changes(&left).into());
         ret.comment = format!("These values could not be changed: {left}");
         ret.result = Some(false);
     }
@@ -344,13 +344,13 @@ fn changed(args: &Present, before: &Map, before_shadow: &Map) -> Result<Map, Err
     };
     compare(
         before,
-        &user::known(&args.name, args.root()).unwrap_or_default(),
+        &user::find(&args.name, args.root()).unwrap_or_default(),
     );
     let hash = before_shadow.get("passwd").and_then(Value::as_str);
     if args.password.is_none() || hash != args.password.as_deref() {
-        compare(before_shadow, &shadow::known(&args.name, None)?);
+        compare(before_shadow, &shadow::lookup(&args.name, None)?);
         // The `passwd` of `user.info` is only the placeholder that refers to the shadow file.
-        return Ok(shown(&changes));
+        return Ok(redacted_changes(&changes));
     }
     Ok(changes)
 }
@@ -367,7 +367,7 @@ fn add(cx: &Exec, args: &Present, missing: &[String]) -> Result<Ret, Error> {
             return Ok(Ret::failed(format!("Failed to create new user {name}")));
         }
         let mut ret = Ret::ok(format!("New user {name} created"));
-        let mut info = user::known(name, args.root()).unwrap_or_default();
+        let mut info = user::find(name, args.root()).unwrap_or_default();
         if !args.createhome {
             info.insert("home", "");
         }
@@ -432,7 +432,7 @@ fn first_password(cx: &Exec, args: &Present, mut ret: Ret) -> Result<Ret, Error>
             continue;
         };
         shadow::set_number(cx, name, *number, &value.into(), None)?;
-        if shadow::known(name, None)?.get(number.key) != Some(&value.into()) {
+        if shadow::lookup(name, None)?.get(number.key) != Some(&value.into()) {
             fail(&mut ret, &format!("set {what} {value}"));
         }
         ret = ret.change(key, value);
@@ -443,7 +443,7 @@ fn first_password(cx: &Exec, args: &Present, mut ret: Ret) -> Result<Ret, Error>
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     accounts::check()?;
     let name = &args.name;
-    if user::known(name, args.local.then_some("/")).is_none() {
+    if user::find(name, args.local.then_some("/")).is_none() {
         return Ok(Ret::ok(format!("User {name} is not present")));
     }
     let would = Ret::would(format!("User {name} set for removal"));
@@ -454,7 +454,7 @@ fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
         }
         let gone = groups
             .iter()
-            .filter(|name| group::known(name, None).is_none());
+            .filter(|name| group::find(name, None).is_none());
         let ret = gone.fold(Ret::ok(format!("Removed user {name}")), |ret, group| {
             ret.change(&format!("{group} group"), "removed")
         });

@@ -6,7 +6,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use super::{CrlManaged, File, Plan, told, unknown};
+use super::{CrlManaged, File, Plan, error_as_failure, unknown};
 use crate::exec::x509::format::containers::{Encoding, OF_REQUESTS};
 use crate::exec::x509::format::crl::{Draft, List};
 use crate::exec::x509::format::der::stamp;
@@ -18,7 +18,7 @@ const NUMBER: &str = "cRLNumber";
 
 pub(super) fn crl_managed(cx: &Exec, args: CrlManaged) -> Result<Ret, Error> {
     let mut all = args.kwargs.clone();
-    let file = File::of(cx, &args.name, "certificate revocation list", &mut all);
+    let file = File::from_kwargs(cx, &args.name, "certificate revocation list", &mut all);
     unknown(&all)?;
     let wanted = Wanted {
         name: &args.name,
@@ -37,7 +37,7 @@ pub(super) fn crl_managed(cx: &Exec, args: CrlManaged) -> Result<Ret, Error> {
             .with("include_expired", args.include_expired)
             .with("days_valid", args.days_valid.unwrap_or(100.0)),
     };
-    told(file.run(|there| wanted.plan(cx, there)))
+    error_as_failure(file.run(|there| wanted.plan(cx, there)))
 }
 
 /// The wanted properties of a revocation list.
@@ -53,7 +53,7 @@ struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     fn plan(self, cx: &'a Exec, file: Option<&Path>) -> Result<Plan<'a>, Error> {
-        let encoding = Encoding::of(self.encoding_name, OF_REQUESTS)?;
+        let encoding = Encoding::parse(self.encoding_name, OF_REQUESTS)?;
         check_digest(self.digest)?;
         let mut changes = Map::new();
         let current = match file {
@@ -100,7 +100,7 @@ impl<'a> Wanted<'a> {
 
     fn made(&self, cx: &Exec, current: Option<List>) -> Result<Vec<u8>, Error> {
         let number = current.map_or_else(|| 1.into(), |current| current.next_number());
-        let draft = Draft::of(cx, &self.with_number(Some(number)))?;
+        let draft = Draft::from_arguments(cx, &self.with_number(Some(number)))?;
         draft.signed(cx, self.digest)
     }
 
@@ -120,7 +120,7 @@ impl<'a> Wanted<'a> {
         }
         // A list number of `auto` is compared as the current number of the list, if there is one.
         let number = current.number().or_else(|| self.counts().then(|| 1.into()));
-        let draft = Draft::of(cx, &self.with_number(number))?;
+        let draft = Draft::from_arguments(cx, &self.with_number(number))?;
         changes.update(draft.changes(cx, current)?);
         Ok(changes)
     }

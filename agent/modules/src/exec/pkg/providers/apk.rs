@@ -89,7 +89,7 @@ impl Provider for Apk {
 
     fn refresh(&self, cx: &Exec, _kwargs: &Map) -> Result<Value, Error> {
         let output = Process::words(["apk", "update"]).run(cx)?;
-        match self.complaint(&output) {
+        match self.error_text(&output) {
             None => Ok(true.into()),
             Some(said) => Err(Error::refused(said)),
         }
@@ -137,7 +137,7 @@ impl Provider for Apk {
 
     fn upgrades(&self, cx: &Exec, _kwargs: &Map) -> Result<Map, Error> {
         let output = ask(cx, &["apk", "upgrade", "-s"])?;
-        match self.complaint(&output) {
+        match self.error_text(&output) {
             None => Ok(read_upgrades(&output.stdout)),
             Some(said) => Err(Error::refused(said)),
         }

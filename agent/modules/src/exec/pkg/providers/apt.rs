@@ -11,7 +11,7 @@ use value::{Map, Value, log};
 use super::capabilities::{
     Autoremoval, Database, Descriptions, Downloads, Holds, OnHold, Selections,
 };
-use super::failed::complaint;
+use super::failed::error_text;
 use super::transaction::run;
 use super::{About, Files, Listed, Notation, Order, Packages, Provider, Wanted};
 use super::{dpkg, holds, listing};
@@ -43,7 +43,7 @@ pub(crate) fn command<S: Into<String>>(words: impl IntoIterator<Item = S>) -> Pr
 }
 
 /// Like [`command`], with the `env` and `timeout` that the user gave.
-fn asked(words: Vec<String>, kwargs: &Map) -> Process {
+fn command_with_options(words: Vec<String>, kwargs: &Map) -> Process {
     let mut process = command(words);
     let given = kwargs.get("env").cloned().unwrap_or_default();
     if let Ok(mut env) = <Map as state::typed::Typed>::typed(given) {
@@ -58,7 +58,7 @@ fn asked(words: Vec<String>, kwargs: &Map) -> Process {
 /// empty list.
 pub(crate) fn asked_dpkg(cx: &Exec, words: &[&str]) -> Result<String, Error> {
     let output = command(words.iter().copied()).quiet().run(cx)?;
-    match complaint(&output) {
+    match error_text(&output) {
         Some(error) => Err(Error::refused(error)),
         None => Ok(output.stdout),
     }
@@ -132,7 +132,7 @@ impl Provider for Apt {
             command(["apt-get", "-q", "clean"]).run(cx)?;
             output = run(cx, self, &update)?;
         }
-        if let Some(complaint) = self.complaint(&output) {
+        if let Some(complaint) = self.error_text(&output) {
             return Err(Error::refused(complaint));
         }
         let (repos, wrong) = read_update(&output.stdout);
@@ -241,7 +241,7 @@ impl Provider for Apt {
             all.extend(words(download));
             all.push("install".to_owned());
             all.extend(list.iter().map(Wanted::exactly));
-            asked(all, kwargs)
+            command_with_options(all, kwargs)
         });
         Ok(commands.collect())
     }
@@ -256,7 +256,7 @@ impl Provider for Apt {
         let verb = if purge { "purge" } else { "remove" };
         let mut all = words(&["apt-get", "-q", "-y", verb]);
         all.extend(names.iter().map(|one| one.name.clone()));
-        Ok(vec![asked(all, kwargs)])
+        Ok(vec![command_with_options(all, kwargs)])
     }
 
     fn upgrade(&self, _cx: &Exec, kwargs: &Map) -> Result<Vec<Process>, Error> {

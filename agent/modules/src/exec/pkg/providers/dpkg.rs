@@ -9,7 +9,7 @@ use value::{Map, Value};
 
 use super::apt::command;
 use super::capabilities::{Database, Selections};
-use super::failed::complaint;
+use super::failed::error_text;
 use super::{Files, Packages, Wanted};
 
 /// The fields of `lowpkg.info`: Salt's name and dpkg-query's format.
@@ -108,7 +108,7 @@ impl Selections for Dpkg {
             stdin: Some(lines.join("\n")),
             ..command(["dpkg", "--set-selections"])
         };
-        match complaint(&set.run(cx)?) {
+        match error_text(&set.run(cx)?) {
             Some(error) => Err(Error::refused(error)),
             None => Ok(()),
         }
@@ -147,7 +147,7 @@ fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
     let mut words = vec!["dpkg-query".to_owned(), "-W".to_owned(), format];
     words.extend(names.iter().cloned());
     let output = Process::words(words).quiet().run(cx)?;
-    if let Some(said) = complaint(&output) {
+    if let Some(said) = error_text(&output) {
         return match kwargs.get("failhard").is_none_or(Value::is_true) {
             true => Err(Error::refused(format!(
                 "Error getting packages information: {said}"
@@ -232,7 +232,7 @@ fn installed(cx: &Exec, names: &[String], format: &str) -> Result<Vec<String>, E
     let mut words = vec!["dpkg-query".to_owned(), format, "-W".to_owned()];
     words.extend(names.iter().cloned());
     let output = Process::words(words).quiet().run(cx)?;
-    if let Some(said) = complaint(&output) {
+    if let Some(said) = error_text(&output) {
         return Err(Error::refused(said));
     }
     let lines = output.stdout.lines();
@@ -311,7 +311,7 @@ fn package_file(cx: &Exec, path: &str) -> Result<(Wanted, String), Error> {
         return Err(Error::refused(format!("{path} does not exist on minion")));
     }
     let output = command(["dpkg", "-I", path]).run(cx)?;
-    if let Some(complaint) = complaint(&output) {
+    if let Some(complaint) = error_text(&output) {
         return Err(Error::refused(format!(
             "Unable to get info for {path}: {complaint}"
         )));

@@ -79,7 +79,7 @@ impl From<Failed> for Error {
 
 /// Returns the error of a finished command: its output, or its exit status if there is no output.
 /// Returns `None` on success.
-pub(crate) fn complaint(output: &Output) -> Option<String> {
+pub(crate) fn error_text(output: &Output) -> Option<String> {
     if output.success() {
         return None;
     }

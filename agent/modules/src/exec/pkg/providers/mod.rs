@@ -173,8 +173,8 @@ pub(crate) trait Provider: Sync {
     fn is_locked(&self, output: &Output) -> bool;
 
     /// Returns the error of a finished command; `None` on success.
-    fn complaint(&self, output: &Output) -> Option<String> {
-        failed::complaint(output)
+    fn error_text(&self, output: &Output) -> Option<String> {
+        failed::error_text(output)
     }
 
     /// Returns the error message about a failed transaction; `None` if the errors suffice. `again`
@@ -271,7 +271,7 @@ pub(crate) trait Files {
 /// When there is no supported package manager, or its program is missing.
 pub(crate) fn provider(cx: &Exec) -> Result<&'static dyn Provider, Error> {
     let (os_family, os) = system(cx);
-    let provider = known(cx).ok_or_else(|| {
+    let provider = expected(cx).ok_or_else(|| {
         Error::refused(match cx.provider("pkg") {
             Some(name) => format!("Unknown package manager {name}"),
             None => format!("No package manager is known for {os} (os_family {os_family})"),
@@ -287,7 +287,7 @@ pub(crate) fn provider(cx: &Exec) -> Result<&'static dyn Provider, Error> {
 }
 
 /// Returns the package manager as [`provider`] does, whether or not its program is installed.
-pub(crate) fn known(cx: &Exec) -> Option<&'static dyn Provider> {
+pub(crate) fn expected(cx: &Exec) -> Option<&'static dyn Provider> {
     match cx.provider("pkg") {
         Some(name) => family_of(&name).and_then(|family| chosen(family, family)),
         None => {
@@ -299,7 +299,7 @@ pub(crate) fn known(cx: &Exec) -> Option<&'static dyn Provider> {
 
 /// Splits a package's name and its architecture.
 pub(crate) fn parse_arch(cx: &Exec, name: &str) -> Map {
-    let database = known(cx).and_then(Provider::database);
+    let database = expected(cx).and_then(Provider::database);
     let (name, arch) = match database {
         Some(database) => database.split_arch(name),
         None => rpm::split_arch(name),

@@ -89,7 +89,7 @@ impl Provider for Opkg {
     fn refresh(&self, cx: &Exec, kwargs: &Map) -> Result<Value, Error> {
         let output = Process::words(["opkg", "update"]).run(cx)?;
         let feeds = read_update(&output);
-        match self.complaint(&output) {
+        match self.error_text(&output) {
             Some(said) if feeds.is_empty() || is_set(kwargs, "failhard") => {
                 Err(Error::refused(said))
             }
@@ -143,7 +143,7 @@ impl Provider for Opkg {
 
     fn upgrades(&self, cx: &Exec, _kwargs: &Map) -> Result<Map, Error> {
         let output = ask(cx, &["opkg", "list-upgradable"])?;
-        match self.complaint(&output) {
+        match self.error_text(&output) {
             None => Ok(read_upgrades(&output.stdout)),
             Some(said) => Err(Error::refused(said)),
         }

@@ -208,8 +208,8 @@ impl Provider for Pacman {
         Ok(vec![command(all, kwargs)])
     }
 
-    fn complaint(&self, output: &Output) -> Option<String> {
-        let said = failed::complaint(output)?;
+    fn error_text(&self, output: &Output) -> Option<String> {
+        let said = failed::error_text(output)?;
         // The reason of the failure is among the lines of the questions.
         let reasons = output.stdout.lines();
         let reasons = reasons.filter(|line| line.starts_with(":: ") && !line.contains("[Y/n]"));

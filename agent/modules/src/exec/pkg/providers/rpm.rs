@@ -9,7 +9,7 @@ use value::{Map, Value};
 
 use super::apt::words;
 use super::capabilities::{Database, Verification};
-use super::failed::complaint;
+use super::failed::error_text;
 use super::{Files, Listed, Packages, Wanted, listing, rpm_info};
 
 /// The fields of a query, and the separator.
@@ -191,7 +191,7 @@ fn read(line: &str, own: &str) -> Option<Package> {
 /// Checks the result of a query for installed packages. A failure is an error and not an empty
 /// list.
 pub(super) fn answered(output: Output) -> Result<Output, Error> {
-    match complaint(&output) {
+    match error_text(&output) {
         Some(said) => Err(Error::refused(said)),
         None => Ok(output),
     }

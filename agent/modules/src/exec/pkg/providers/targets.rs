@@ -55,7 +55,7 @@ pub(crate) fn repacked(
 ///
 /// # Errors
 /// When an argument is malformed.
-pub(crate) fn of(
+pub(crate) fn parse(
     cx: &Exec,
     provider: &dyn Provider,
     name: Option<&str>,

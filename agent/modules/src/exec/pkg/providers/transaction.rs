@@ -110,7 +110,7 @@ fn wanted(cx: &Exec, provider: &dyn Provider, args: &Install) -> Result<Vec<Want
         let sources = targets::sources(cx, provider, &args.sources, args.normalize)?;
         return files(cx, provider, &sources.unwrap_or_default(), &args.kwargs);
     }
-    let mut wanted = targets::of(
+    let mut wanted = targets::parse(
         cx,
         provider,
         args.name.as_deref(),
@@ -345,7 +345,7 @@ pub(crate) fn set_hold(
 ) -> Result<Option<String>, Error> {
     let output = run(cx, provider, command)?;
     listing::forget(cx);
-    Ok(provider.complaint(&output))
+    Ok(provider.error_text(&output))
 }
 
 /// Updates the repositories' lists.
@@ -422,7 +422,7 @@ pub(crate) fn upgrade(cx: &Exec, provider: &dyn Provider, kwargs: &Map) -> Resul
     let mut failure = None;
     for command in provider.upgrade(cx, kwargs)? {
         let output = run_in_scope(cx, provider, &command)?;
-        if provider.complaint(&output).is_some() {
+        if provider.error_text(&output).is_some() {
             failure = Some(output);
         }
     }
@@ -459,7 +459,7 @@ pub(crate) fn autoremove(
     let old = listing::listed(cx, provider)?.here();
     let output = run_in_scope(cx, provider, &command)?;
     let changes = since(cx, provider, &old)?;
-    let errors = provider.complaint(&output).into_iter().collect();
+    let errors = provider.error_text(&output).into_iter().collect();
     let sentence = provider.sentence("removing", false);
     Ok(finished(sentence, errors, changes)?.into())
 }
@@ -481,7 +481,7 @@ fn run_all(cx: &Exec, provider: &dyn Provider, commands: &[Process]) -> Result<V
     let mut errors = Vec::new();
     for command in commands {
         let output = run_in_scope(cx, provider, command)?;
-        errors.extend(provider.complaint(&output));
+        errors.extend(provider.error_text(&output));
     }
     Ok(errors)
 }

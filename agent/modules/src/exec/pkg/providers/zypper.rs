@@ -14,7 +14,7 @@ use super::capabilities::{Database, Descriptions, Downloads, Holds, OnHold, Veri
 use super::{
     About, Files, Listed, Notation, Order, Packages, Provider, Wanted, holds, listing, rpm,
 };
-use crate::exec::pkg::providers::zypper_cli::{self, call, complaint, words};
+use crate::exec::pkg::providers::zypper_cli::{self, call, error_text, words};
 
 /// The package manager of SUSE.
 pub(crate) struct Zypper;
@@ -215,8 +215,8 @@ impl Provider for Zypper {
         Ok(vec![command(&all, kwargs)])
     }
 
-    fn complaint(&self, output: &Output) -> Option<String> {
-        complaint(output).map(|said| format!("Zypper command failure: {said}"))
+    fn error_text(&self, output: &Output) -> Option<String> {
+        error_text(output).map(|said| format!("Zypper command failure: {said}"))
     }
 
     fn sentence(&self, _doing: &str, _again: bool) -> Option<String> {

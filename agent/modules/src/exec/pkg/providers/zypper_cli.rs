@@ -45,7 +45,7 @@ pub(crate) fn is_locked(output: &Output) -> bool {
 }
 
 /// Returns the error of a failed call; `None` on success.
-pub(crate) fn complaint(output: &Output) -> Option<String> {
+pub(crate) fn error_text(output: &Output) -> Option<String> {
     if is_fine(output.retcode) {
         return None;
     }
@@ -73,7 +73,7 @@ pub(crate) fn complaint(output: &Output) -> Option<String> {
 /// When it fails.
 pub(crate) fn call(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
     let output = transaction::unlocked(cx, &Process::words(words), &is_locked)?;
-    match complaint(&output) {
+    match error_text(&output) {
         None => Ok(output.stdout),
         Some(said) => Err(Error::refused(format!("Zypper command failure: {said}"))),
     }
@@ -86,7 +86,7 @@ pub(crate) fn call(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
 pub(crate) fn found(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
     let process = Process::words(words).quiet();
     let output = transaction::unlocked(cx, &process, &is_locked)?;
-    match complaint(&output).filter(|_| output.retcode != Some(NOT_FOUND)) {
+    match error_text(&output).filter(|_| output.retcode != Some(NOT_FOUND)) {
         None => Ok(output.stdout),
         Some(said) => Err(Error::refused(format!("Zypper command failure: {said}"))),
     }

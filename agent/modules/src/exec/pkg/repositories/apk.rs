@@ -61,7 +61,7 @@ impl Repo {
         format!("{mark}{tag}{}", self.uri)
     }
 
-    fn shown(&self, file: &str) -> Map {
+    fn to_map(&self, file: &str) -> Map {
         Map::new()
             .with("file", file)
             .with("tag", self.tag.as_str())
@@ -101,13 +101,16 @@ fn write(cx: &Exec, file: &str, lines: &[String]) -> Result<(), Error> {
     fs::write(cx, Path::new(file), text.as_bytes(), fs::Owner::default())
 }
 
-fn wanted(asked: &Request<'_>) -> Result<Repo, Error> {
-    let enabled = match (asked.kwargs.get("enabled"), asked.kwargs.get("disabled")) {
+fn wanted(request: &Request<'_>) -> Result<Repo, Error> {
+    let enabled = match (
+        request.kwargs.get("enabled"),
+        request.kwargs.get("disabled"),
+    ) {
         (Some(enabled), _) => is_true(enabled),
         (None, Some(disabled)) => !is_true(disabled),
         (None, None) => true,
     };
-    let named = named(asked.repo)?;
+    let named = named(request.repo)?;
     Ok(Repo { enabled, ..named })
 }
 
@@ -118,7 +121,7 @@ impl Repos for Apk {
             for repo in lines.iter().filter_map(|line| Repo::parse(line)) {
                 let same = repos.entry(repo.uri.as_str(), || Vec::<Value>::new().into());
                 if let Some(same) = same.as_list_mut() {
-                    same.push(repo.shown(&file).into());
+                    same.push(repo.to_map(&file).into());
                 }
             }
         }
@@ -130,18 +133,18 @@ impl Repos for Apk {
         for (file, lines) in files()? {
             let mut all = lines.iter().filter_map(|line| Repo::parse(line));
             if let Some(found) = all.find(|found| found.is(&named)) {
-                return Ok(found.shown(&file));
+                return Ok(found.to_map(&file));
             }
         }
         Ok(Map::new())
     }
 
-    fn wanted(&self, _: &Exec, asked: &Request<'_>) -> Result<Map, Error> {
-        Ok(wanted(asked)?.shown(""))
+    fn wanted(&self, _: &Exec, request: &Request<'_>) -> Result<Map, Error> {
+        Ok(wanted(request)?.to_map(""))
     }
 
-    fn modify(&self, cx: &Exec, asked: &Request<'_>) -> Result<Value, Error> {
-        let wanted = wanted(asked)?;
+    fn modify(&self, cx: &Exec, request: &Request<'_>) -> Result<Value, Error> {
+        let wanted = wanted(request)?;
         let mut all = files()?;
         let found = all.iter_mut().find_map(|(file, lines)| {
             let is = |line: &String| Repo::parse(line).is_some_and(|repo| repo.is(&wanted));
@@ -154,18 +157,18 @@ impl Repos for Apk {
             }
             write(cx, &file, lines)?;
         } else {
-            let file = asked.kwargs.get("file").map(Value::to_text);
+            let file = request.kwargs.get("file").map(Value::to_text);
             let file = file.unwrap_or_else(|| FILE.to_owned());
             let known = all.into_iter().find(|(known, _)| *known == file);
             let mut lines = known.map(|(_, lines)| lines).unwrap_or_default();
             lines.push(wanted.line());
             write(cx, &file, &lines)?;
         }
-        if super::wants_refresh(asked.kwargs) {
+        if super::wants_refresh(request.kwargs) {
             super::refresh(cx)?;
         }
-        let found = self.get(cx, asked.repo, asked.kwargs)?;
-        Ok(Map::new().with(asked.repo, found).into())
+        let found = self.get(cx, request.repo, request.kwargs)?;
+        Ok(Map::new().with(request.repo, found).into())
     }
 
     fn delete(&self, cx: &Exec, repo: &str, _: &Map) -> Result<Value, Error> {

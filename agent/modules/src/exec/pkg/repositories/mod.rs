@@ -35,10 +35,10 @@ pub(crate) trait Repos: Sync {
 
     /// Returns the future result of `get` after `modify`, limited to the properties in the
     /// arguments. If a value has the same meaning as the present one, the present notation is kept.
-    fn wanted(&self, cx: &Exec, asked: &Request<'_>) -> Result<Map, Error>;
+    fn wanted(&self, cx: &Exec, request: &Request<'_>) -> Result<Map, Error>;
 
     /// Adds or changes a repository.
-    fn modify(&self, cx: &Exec, asked: &Request<'_>) -> Result<Value, Error>;
+    fn modify(&self, cx: &Exec, request: &Request<'_>) -> Result<Value, Error>;
 
     /// Removes a repository.
     fn delete(&self, cx: &Exec, repo: &str, kwargs: &Map) -> Result<Value, Error>;
@@ -94,7 +94,7 @@ pub(crate) fn of_family(os_family: &str, os: &str) -> Option<Kind> {
 }
 
 /// Returns the implementation for a kind.
-pub(crate) fn of(kind: Kind) -> &'static dyn Repos {
+pub(crate) fn for_kind(kind: Kind) -> &'static dyn Repos {
     match kind {
         Kind::Apt => &apt::Apt,
         Kind::Yum => &yum::Yum,
@@ -110,7 +110,7 @@ pub(crate) fn of(kind: Kind) -> &'static dyn Repos {
 /// When the machine's repositories are not supported.
 pub(crate) fn here(cx: &Exec) -> Result<&'static dyn Repos, Error> {
     match kind(cx) {
-        Some(kind) => Ok(of(kind)),
+        Some(kind) => Ok(for_kind(kind)),
         None => Err("Repo management not implemented on this platform".into()),
     }
 }

@@ -62,7 +62,7 @@ impl Line {
         }
     }
 
-    fn shown(&self, file: &str) -> Option<Map> {
+    fn to_map(&self, file: &str) -> Option<Map> {
         match self {
             Self::Other(_) => None,
             Self::Feed {
@@ -128,12 +128,12 @@ fn write(cx: &Exec, file: &str, lines: &[Line]) -> Result<(), Error> {
 }
 
 /// Returns the requested feed: the existing one with the changes, or a new one.
-fn asked_for(asked: &Request<'_>) -> Result<Line, Error> {
+fn asked_for(request: &Request<'_>) -> Result<Line, Error> {
     let all = files()?;
     let mut lines = all.iter().flat_map(|(_, lines)| lines);
-    let uri = asked.kwargs.get("uri").map(Value::to_text);
+    let uri = request.kwargs.get("uri").map(Value::to_text);
     let taken = lines.clone().find(|line| {
-        !line.is(asked.repo)
+        !line.is(request.repo)
             && matches!(line, Line::Feed { uri: known, .. } if Some(known) == uri.as_ref())
     });
     if let (Some(Line::Feed { name, uri, .. }), _) = (taken, ()) {
@@ -141,29 +141,29 @@ fn asked_for(asked: &Request<'_>) -> Result<Line, Error> {
             "Repository '{uri}' already exists as '{name}'."
         )));
     }
-    if let Some(line) = lines.find(|line| line.is(asked.repo)) {
-        return Ok(line.changed(asked.kwargs));
+    if let Some(line) = lines.find(|line| line.is(request.repo)) {
+        return Ok(line.changed(request.kwargs));
     }
     let Some(uri) = uri else {
         return Err(Error::refused(format!(
             "Repository '{}' not found and no URI passed to create one.",
-            asked.repo
+            request.repo
         )));
     };
     let new = Line::Feed {
         enabled: true,
         compressed: true,
-        name: asked.repo.to_owned(),
+        name: request.repo.to_owned(),
         uri,
     };
-    Ok(new.changed(asked.kwargs))
+    Ok(new.changed(request.kwargs))
 }
 
 impl Repos for Opkg {
     fn list(&self, _: &Exec, _: &Map) -> Result<Map, Error> {
         let mut repos = Map::new();
         for (file, lines) in files()? {
-            for shown in lines.iter().filter_map(|line| line.shown(&file)) {
+            for shown in lines.iter().filter_map(|line| line.to_map(&file)) {
                 let uri = shown.get("uri").cloned().unwrap_or_default();
                 repos.entry(uri, || vec![Value::from(shown)].into());
             }
@@ -174,20 +174,20 @@ impl Repos for Opkg {
     fn get(&self, _: &Exec, repo: &str, _: &Map) -> Result<Map, Error> {
         let found = files()?.into_iter().find_map(|(file, lines)| {
             let line = lines.iter().find(|line| line.is(repo))?;
-            line.shown(&file)
+            line.to_map(&file)
         });
         Ok(found.unwrap_or_default())
     }
 
-    fn wanted(&self, _: &Exec, asked: &Request<'_>) -> Result<Map, Error> {
-        Ok(asked_for(asked)?.shown("").unwrap_or_default())
+    fn wanted(&self, _: &Exec, request: &Request<'_>) -> Result<Map, Error> {
+        Ok(asked_for(request)?.to_map("").unwrap_or_default())
     }
 
-    fn modify(&self, cx: &Exec, asked: &Request<'_>) -> Result<Value, Error> {
-        let wanted = asked_for(asked)?;
+    fn modify(&self, cx: &Exec, request: &Request<'_>) -> Result<Value, Error> {
+        let wanted = asked_for(request)?;
         let mut all = files()?;
         let found = all.iter_mut().find_map(|(file, lines)| {
-            let place = lines.iter().position(|line| line.is(asked.repo))?;
+            let place = lines.iter().position(|line| line.is(request.repo))?;
             Some((file.clone(), lines, place))
         });
         match found {
@@ -197,9 +197,9 @@ impl Repos for Opkg {
                 }
                 write(cx, &file, lines)?;
             }
-            None => write(cx, &format!("{FOLDER}/{}.conf", asked.repo), &[wanted])?,
+            None => write(cx, &format!("{FOLDER}/{}.conf", request.repo), &[wanted])?,
         }
-        if asked.kwargs.contains("refresh") && super::wants_refresh(asked.kwargs) {
+        if request.kwargs.contains("refresh") && super::wants_refresh(request.kwargs) {
             super::refresh(cx)?;
         }
         Ok(Value::Null)

@@ -306,10 +306,10 @@ impl Repos for Yum {
         Ok(found)
     }
 
-    fn wanted(&self, cx: &Exec, asked: &Request<'_>) -> Result<Map, Error> {
-        let now = self.get(cx, asked.repo, asked.kwargs)?;
-        let is_copr = asked.repo.starts_with("copr:");
-        let (kept, gone) = options(asked.kwargs);
+    fn wanted(&self, cx: &Exec, request: &Request<'_>) -> Result<Map, Error> {
+        let now = self.get(cx, request.repo, request.kwargs)?;
+        let is_copr = request.repo.starts_with("copr:");
+        let (kept, gone) = options(request.kwargs);
         if !is_copr {
             check((!now.is_empty()).then_some(&now), &kept, &gone)?;
         }
@@ -329,21 +329,21 @@ impl Repos for Yum {
         }
         for key in gone
             .into_iter()
-            .filter(|key| now.contains(key) && asked.kwargs.contains(key))
+            .filter(|key| now.contains(key) && request.kwargs.contains(key))
         {
             wanted.insert(key, Value::Null);
         }
         Ok(wanted)
     }
 
-    fn modify(&self, cx: &Exec, asked: &Request<'_>) -> Result<Value, Error> {
-        let section = section_name(asked.repo);
-        let (kept, gone) = options(asked.kwargs);
-        let mut path = file_of(&all(asked.kwargs)?, &section);
-        let copr = asked.repo.strip_prefix("copr:");
+    fn modify(&self, cx: &Exec, request: &Request<'_>) -> Result<Value, Error> {
+        let section = section_name(request.repo);
+        let (kept, gone) = options(request.kwargs);
+        let mut path = file_of(&all(request.kwargs)?, &section);
+        let copr = request.repo.strip_prefix("copr:");
         if let (None, Some(copr)) = (&path, copr) {
             add_copr(cx, copr)?;
-            path = file_of(&all(asked.kwargs)?, &section);
+            path = file_of(&all(request.kwargs)?, &section);
         }
         let (path, mut file) = match path {
             Some(path) => {
@@ -353,7 +353,7 @@ impl Repos for Yum {
             }
             None => {
                 check(None, &kept, &gone)?;
-                let path = new_file(&folders(asked.kwargs)?, &section)?;
+                let path = new_file(&folders(request.kwargs)?, &section)?;
                 (path, File::default())
             }
         };

@@ -84,7 +84,9 @@ fn add(cx: &Exec, alias: &str, kwargs: &Map, root: Option<&str>) -> Result<(), E
     }
     for (known, repo) in &all(root)? {
         let repo = repo.as_map().cloned().unwrap_or_default();
-        if text(&repo, "baseurl").is_some_and(|known| whole(&known) == whole(&url)) {
+        if text(&repo, "baseurl")
+            .is_some_and(|known| with_root_path(&known) == with_root_path(&url))
+        {
             let known = known.to_text();
             return Err(Error::refused(format!(
                 "Repository '{alias}' already exists as '{known}'."
@@ -109,7 +111,7 @@ fn written(url: &str) -> String {
 }
 
 /// Returns an address with a path, which is `/` if it has none.
-fn whole(url: &str) -> Url {
+fn with_root_path(url: &str) -> Url {
     let mut url = Url::parse(&written(url));
     if url.path.is_empty() {
         "/".clone_into(&mut url.path);
@@ -204,10 +206,10 @@ impl Repos for Zypper {
         one(repo, root(kwargs).as_deref())
     }
 
-    fn wanted(&self, cx: &Exec, asked: &Request<'_>) -> Result<Map, Error> {
-        let now = self.get(cx, asked.repo, asked.kwargs)?;
+    fn wanted(&self, cx: &Exec, request: &Request<'_>) -> Result<Map, Error> {
+        let now = self.get(cx, request.repo, request.kwargs)?;
         let mut wanted = Map::new();
-        for (key, value) in asked.kwargs {
+        for (key, value) in request.kwargs {
             let Some(old) = now.get_value(key) else {
                 let name = key.as_str().unwrap_or_default();
                 let default = DEFAULTS.iter().find(|(known, _)| *known == name);
@@ -226,8 +228,8 @@ impl Repos for Zypper {
         Ok(wanted)
     }
 
-    fn modify(&self, cx: &Exec, asked: &Request<'_>) -> Result<Value, Error> {
-        Ok(modify(cx, asked.repo, asked.kwargs)?.into())
+    fn modify(&self, cx: &Exec, request: &Request<'_>) -> Result<Value, Error> {
+        Ok(modify(cx, request.repo, request.kwargs)?.into())
     }
 
     fn delete(&self, cx: &Exec, repo: &str, kwargs: &Map) -> Result<Value, Error> {
@@ -258,8 +260,11 @@ mod tests {
 
     #[test]
     fn an_address_without_a_path_is_the_one_with_a_slash() {
-        assert_eq!(whole("http://x"), whole("http://x/"));
-        assert_ne!(whole("http://x/a"), whole("http://x/b"));
-        assert_eq!(whole("file:///srv/a"), whole("file:/srv/a"));
+        assert_eq!(with_root_path("http://x"), with_root_path("http://x/"));
+        assert_ne!(with_root_path("http://x/a"), with_root_path("http://x/b"));
+        assert_eq!(
+            with_root_path("file:///srv/a"),
+            with_root_path("file:/srv/a")
+        );
     }
 }

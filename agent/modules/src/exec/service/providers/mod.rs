@@ -225,7 +225,7 @@ fn own_providers(cx: &Exec) -> Vec<&'static dyn Provider> {
 ///
 /// # Errors
 /// When none has it.
-pub(crate) fn of(cx: &Exec, function: &str) -> Result<&'static dyn Provider, Error> {
+pub(crate) fn find(cx: &Exec, function: &str) -> Result<&'static dyn Provider, Error> {
     capability(cx, function, |one| one.has(function).then_some(one))
 }
 

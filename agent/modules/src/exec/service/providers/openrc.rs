@@ -9,7 +9,7 @@ use super::{Boot, Provider, Which, ask, run, script_name};
 pub(super) struct OpenRc;
 
 /// Returns the services in the output of `rc-update`, with their runlevels.
-fn shown(text: &str) -> Map {
+fn parse_runlevels(text: &str) -> Map {
     let entry = |line: &str| {
         let (name, levels) = line.split_once('|')?;
         let mut levels: Vec<String> = levels.split_whitespace().map(str::to_owned).collect();
@@ -20,7 +20,9 @@ fn shown(text: &str) -> Map {
 }
 
 fn services(cx: &Exec) -> Result<Map, Error> {
-    Ok(shown(&ask(cx, &["rc-update", "-v", "show"])?.stdout))
+    Ok(parse_runlevels(
+        &ask(cx, &["rc-update", "-v", "show"])?.stdout,
+    ))
 }
 
 /// Returns the runlevels of the argument `runlevels`; `None` where it is not given.
@@ -124,7 +126,7 @@ mod tests {
     #[test]
     fn runlevels_stand_behind_the_bar() {
         let text = "            bootmisc | boot\n                cron |      default sysinit\n               ntpd |\nno bar\n";
-        let found = shown(text);
+        let found = parse_runlevels(text);
         assert_eq!(
             value::python::repr(&found.into()),
             "{'bootmisc': ['boot'], 'cron': ['default', 'sysinit'], 'ntpd': []}"

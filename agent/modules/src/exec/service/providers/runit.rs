@@ -50,15 +50,15 @@ fn services(which: Which) -> Result<Vec<String>, Error> {
     names.retain(|name| {
         let starts = starts(&watched.join(name));
         match which {
-            Which::All => is_service(&watched.join(name)) || is_there(name),
+            Which::All => is_service(&watched.join(name)) || exists(name),
             Which::Enabled => starts,
-            Which::Disabled => !starts && (is_service(&watched.join(name)) || is_there(name)),
+            Which::Disabled => !starts && (is_service(&watched.join(name)) || exists(name)),
         }
     });
     Ok(names)
 }
 
-fn is_there(name: &str) -> bool {
+fn exists(name: &str) -> bool {
     is_service(&Path::new(AVAILABLE).join(name))
 }
 
@@ -116,7 +116,7 @@ impl Provider for Runit {
         let verb = match verb {
             "full-restart" => "restart",
             // A service must be linked before it can run. It still does not start with the system.
-            "start" if !is_service(&path) && is_there(name) && !link(cx, name, true)? => {
+            "start" if !is_service(&path) && exists(name) && !link(cx, name, true)? => {
                 return Ok(false);
             }
             verb => verb,
@@ -147,7 +147,7 @@ impl Boot for Runit {
     fn enable(&self, cx: &Exec, name: &str, on: bool, options: &Map) -> Result<bool, Error> {
         let path = linked(name)?;
         let is_linked = is_service(&path);
-        if !(is_linked || on && is_there(name)) {
+        if !(is_linked || on && exists(name)) {
             return Ok(false);
         }
         let flag = |name: &str| options.get(name).is_some_and(Value::is_true);

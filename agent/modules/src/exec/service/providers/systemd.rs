@@ -250,7 +250,7 @@ fn reload_units(cx: &Exec) -> Result<(), Error> {
 }
 
 /// Returns the error text of a failed change, without the line about its scope.
-fn complaint(stderr: &str) -> String {
+fn error_text(stderr: &str) -> String {
     let lines: Vec<&str> = stderr
         .lines()
         .filter(|line| !line.ends_with(".scope"))
@@ -262,7 +262,7 @@ fn done(out: &Output) -> Result<bool, Error> {
     if out.success() {
         Ok(true)
     } else {
-        Err(Error::refused(complaint(&out.stderr)))
+        Err(Error::refused(error_text(&out.stderr)))
     }
 }
 
@@ -666,7 +666,7 @@ mod tests {
     fn the_line_that_names_the_scope_is_no_complaint() {
         let said = "Running scope as unit: run-r1.scope\nFailed to start x.service: Unit x.service is masked.\n";
         assert_eq!(
-            complaint(said),
+            error_text(said),
             "Failed to start x.service: Unit x.service is masked."
         );
     }

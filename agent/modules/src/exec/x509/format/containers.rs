@@ -7,7 +7,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::pyre;
 
-use super::der::{Der, INTEGER, OID, SEQUENCE, SET, integer, known, part, parts};
+use super::der::{Der, INTEGER, OID, SEQUENCE, SET, constant_oid, integer, part, parts};
 use super::keys::{self, NEW_PASSPHRASE, PASSPHRASE, Private};
 use super::parts::{Parts, certificate};
 use super::pem;
@@ -34,7 +34,7 @@ impl Encoding {
     ///
     /// # Errors
     /// When it is not one of `allowed`.
-    pub(crate) fn of(name: &str, allowed: &str) -> Result<Self, Error> {
+    pub(crate) fn parse(name: &str, allowed: &str) -> Result<Self, Error> {
         let wrong = || {
             Error::refused(format!(
                 "Invalid value '{name}' for encoding. Valid: {allowed}"
@@ -128,7 +128,7 @@ pub(crate) fn encoded(
 
 /// Returns a PKCS#7 container with certificates and without signatures.
 fn pkcs7(certificates: &[Vec<u8>]) -> Vec<u8> {
-    let data = parts(SEQUENCE, &[known("1.2.840.113549.1.7.1")]);
+    let data = parts(SEQUENCE, &[constant_oid("1.2.840.113549.1.7.1")]);
     let inside = [
         integer(&[1]),
         part(SET, &[]),
@@ -137,7 +137,7 @@ fn pkcs7(certificates: &[Vec<u8>]) -> Vec<u8> {
         part(SET, &[]),
     ];
     let inside = part(0xa0, &parts(SEQUENCE, &inside));
-    parts(SEQUENCE, &[known("1.2.840.113549.1.7.2"), inside])
+    parts(SEQUENCE, &[constant_oid("1.2.840.113549.1.7.2"), inside])
 }
 
 /// Returns the certificates of a PKCS#7 container.
@@ -150,7 +150,7 @@ pub(crate) fn of_pkcs7(der: &[u8]) -> Option<Vec<Parts>> {
     inside.take(SEQUENCE)?;
     let all = Der(inside.take(0xa0)?).parts();
     let all: Option<Vec<Parts>> = all.map(|(tag, one)| Parts::read(&part(tag, one))).collect();
-    all.filter(|all| kind == known("1.2.840.113549.1.7.2") && !all.is_empty())
+    all.filter(|all| kind == constant_oid("1.2.840.113549.1.7.2") && !all.is_empty())
 }
 
 /// Returns a PKCS#12 container with a key, alone or with its certificate.
@@ -315,6 +315,6 @@ mod tests {
     fn a_container_of_certificates_is_none_without_them() {
         assert!(of_pkcs7(&pkcs7(&[])).is_none());
         assert!(!is_pkcs12(&pkcs7(&[])));
-        assert!(Encoding::of("pkcs12", OF_REQUESTS).is_err());
+        assert!(Encoding::parse("pkcs12", OF_REQUESTS).is_err());
     }
 }

@@ -139,7 +139,7 @@ impl List {
     ///
     /// # Errors
     /// When it is not a revocation list.
-    pub(crate) fn of(given: &Value) -> Result<Self, Error> {
+    pub(crate) fn load(given: &Value) -> Result<Self, Error> {
         let bytes = pem::source(given)?;
         let found = Self::of_bytes(&bytes).map(|(list, _)| list);
         found.ok_or_else(
@@ -173,7 +173,7 @@ impl List {
     }
 
     /// Returns the data of `read_crl`.
-    pub(crate) fn told(&self) -> Map {
+    pub(crate) fn to_map(&self) -> Map {
         let entries = self.revoked.iter().map(|entry| {
             let serial = read::number(&entry.serial).replace(':', "");
             let entry = Map::new()
@@ -196,12 +196,12 @@ impl Draft {
     ///
     /// # Errors
     /// When an argument is invalid, or something that it names cannot be read.
-    pub(crate) fn of(cx: &Exec, args: &Map) -> Result<Self, Error> {
+    pub(crate) fn from_arguments(cx: &Exec, args: &Map) -> Result<Self, Error> {
         let text = |name: &str| given(args, name).map(Value::to_text);
         let authority = given(args, "signing_cert").filter(|given| given.is_true());
-        let authority = authority.map(Parts::of).transpose()?;
+        let authority = authority.map(Parts::load).transpose()?;
         let key = given(args, "signing_private_key").unwrap_or(&Value::Null);
-        let signer = Private::of(cx, key, text("signing_private_key_passphrase").as_deref())?;
+        let signer = Private::load(cx, key, text("signing_private_key_passphrase").as_deref())?;
         let authority = authority.ok_or(
             "A CRL must have an issuer name: set signing_cert to the certificate of the authority",
         )?;
@@ -240,7 +240,7 @@ impl Draft {
         let mut changes = Map::new();
         if self.issuer != current.issuer {
             let name = Name::read(&self.issuer).unwrap_or_default();
-            changes.insert("issuer_name", name.shown());
+            changes.insert("issuer_name", name.to_rfc4514());
         }
         if !current.is_signed_by(cx, &self.signer.key)? {
             changes.insert("public_key", true);
@@ -352,7 +352,7 @@ fn entered(entry: &Map, keeps: bool) -> Result<Option<(Revoked, Timestamp)>, Err
         None => None,
     };
     if let Some(certificate) = given(entry, "certificate") {
-        let certificate = Parts::of(certificate)?;
+        let certificate = Parts::load(certificate)?;
         (serial, end) = (Some(certificate.serial), Some(certificate.not_after));
     }
     let serial = serial.ok_or("Need serial_number or certificate")?;

@@ -71,7 +71,7 @@ pub(crate) fn oid(dotted: &str) -> Option<Vec<u8>> {
 }
 
 /// Encodes an object identifier that is a constant of this program.
-pub(crate) fn known(dotted: &'static str) -> Vec<u8> {
+pub(crate) fn constant_oid(dotted: &'static str) -> Vec<u8> {
     oid(dotted).unwrap_or_default()
 }
 
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(integer(&[0, 0x80]), [2, 2, 0, 0x80]);
         assert_eq!(integer(&[]), [2, 1, 0]);
         assert_eq!(
-            known("1.2.840.113549"),
+            constant_oid("1.2.840.113549"),
             [6, 6, 42, 0x86, 0x48, 0x86, 0xf7, 13]
         );
         assert_eq!(oid("3.1"), None);

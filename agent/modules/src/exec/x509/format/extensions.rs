@@ -4,8 +4,8 @@ use state::module::Error;
 use value::{Map, Value};
 
 use super::der::{
-    BIT_STRING, BOOLEAN, Der, OCTET_STRING, OID, SEQUENCE, boolean, integer, known, oid, part,
-    parts,
+    BIT_STRING, BOOLEAN, Der, OCTET_STRING, OID, SEQUENCE, boolean, constant_oid, integer, oid,
+    part, parts,
 };
 use super::general::{conf, contains, names, of_text, pairs, sequence};
 use super::parts::{Extension, Parts};
@@ -634,7 +634,7 @@ pub(crate) fn read(list: &[u8]) -> Vec<Extension> {
 
 /// Returns the identifier of requested extensions.
 pub(crate) fn request() -> Vec<u8> {
-    known("1.2.840.113549.1.9.14")
+    constant_oid("1.2.840.113549.1.9.14")
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ fn name(kind: &str, value: &Value) -> Result<Vec<u8>, Error> {
             let oid = oid(&text).ok_or_else(|| Error::refused(format!("Invalid oid: {text}")))?;
             part(0x88, oid.get(2..).unwrap_or_default())
         }
-        "dirname" => part(0xa4, &Name::of(value)?.der()?),
+        "dirname" => part(0xa4, &Name::parse(value)?.der()?),
         "othername" => return Err("otherName is currently not implemented".into()),
         _ => {
             return Err(Error::refused(format!(

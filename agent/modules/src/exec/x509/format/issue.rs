@@ -5,7 +5,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, random};
 
-use super::der::{BIT_STRING, SEQUENCE, SET, integer, known, part, parts, stamp, time};
+use super::der::{BIT_STRING, SEQUENCE, SET, constant_oid, integer, part, parts, stamp, time};
 use super::extensions::{self, About, EXTENSIONS, NOT_ASKED};
 use super::keys::{self, Private};
 use super::names::{ATTRIBUTES, Name};
@@ -173,18 +173,18 @@ impl Draft {
     ///
     /// # Errors
     /// When an argument is invalid, or something that it names cannot be read.
-    pub(crate) fn of(cx: &Exec, args: &Map, is_remote: bool) -> Result<Self, Error> {
+    pub(crate) fn from_arguments(cx: &Exec, args: &Map, is_remote: bool) -> Result<Self, Error> {
         let signer = match is_remote {
             true => None,
             false => {
                 let key = given(args, "signing_private_key").unwrap_or(&Value::Null);
                 let passphrase = text(args, "signing_private_key_passphrase");
-                Some(Private::of(cx, key, passphrase.as_deref())?)
+                Some(Private::load(cx, key, passphrase.as_deref())?)
             }
         };
         let serial = serial(args)?;
-        let request = named(args, "csr").map(Request::of).transpose()?;
-        let authority = named(args, "signing_cert").map(Parts::of).transpose()?;
+        let request = named(args, "csr").map(Request::load).transpose()?;
+        let authority = named(args, "signing_cert").map(Parts::load).transpose()?;
         let key = subject_key(cx, args, (&signer, &authority, &request))?;
         if let (Some(authority), Some(signer)) = (&authority, &signer)
             && authority.key != signer.key
@@ -192,7 +192,7 @@ impl Draft {
             return Err("Signing private key does not match the certificate's public key".into());
         }
         let everything = Value::Map(args.clone());
-        let subject = Name::of(named(args, "subject").unwrap_or(&everything))?;
+        let subject = Name::parse(named(args, "subject").unwrap_or(&everything))?;
         let issuer = match &authority {
             Some(authority) => authority.subject.clone(),
             None => subject.der()?,
@@ -212,7 +212,7 @@ impl Draft {
             is_own: authority.is_none(),
         };
         let mut extensions = extensions::given(args, &about)?;
-        extensions.extend(asked(request, &extensions));
+        extensions.extend(requested_extensions(request, &extensions));
         let digest = text(args, "digest")
             .unwrap_or_else(|| "sha256".into())
             .to_lowercase();
@@ -265,11 +265,11 @@ impl Draft {
             }
         }
         if self.subject != current.subject_name() {
-            changes.insert("subject_name", self.subject.shown());
+            changes.insert("subject_name", self.subject.to_rfc4514());
         }
         let issuer = Name::read(&self.issuer).unwrap_or_default();
         if issuer != current.issuer_name() {
-            changes.insert("issuer_name", issuer.shown());
+            changes.insert("issuer_name", issuer.to_rfc4514());
         }
         changes.update(compared(&current.extensions, &self.extensions));
         Ok(changes)
@@ -316,7 +316,7 @@ fn subject_key(
     }
     if let Some(private) = named(args, "private_key") {
         let passphrase = text(args, "private_key_passphrase");
-        return Ok(Private::of(cx, private, passphrase.as_deref())?.key);
+        return Ok(Private::load(cx, private, passphrase.as_deref())?.key);
     }
     match (named(args, "public_key"), request) {
         (Some(public), _) => keys::public(cx, public, None),
@@ -327,7 +327,7 @@ fn subject_key(
 
 /// Returns the extensions of a request that the arguments do not set, in the order in which
 /// extensions are written.
-fn asked(request: Option<Request>, said: &[Extension]) -> Vec<Extension> {
+fn requested_extensions(request: Option<Request>, said: &[Extension]) -> Vec<Extension> {
     let all = request
         .map(|request| request.extensions)
         .unwrap_or_default();
@@ -359,10 +359,10 @@ pub(crate) fn algorithm(signer: &Private, digest: &str) -> Result<Vec<u8>, Error
         ))
     })?;
     Ok(match kind {
-        keys::Kind::Rsa => parts(SEQUENCE, &[known(rsa), vec![0x05, 0x00]]),
-        keys::Kind::Ec => parts(SEQUENCE, &[known(ec)]),
-        keys::Kind::Ed25519 => parts(SEQUENCE, &[known("1.3.101.112")]),
-        keys::Kind::Ed448 => parts(SEQUENCE, &[known("1.3.101.113")]),
+        keys::Kind::Rsa => parts(SEQUENCE, &[constant_oid(rsa), vec![0x05, 0x00]]),
+        keys::Kind::Ec => parts(SEQUENCE, &[constant_oid(ec)]),
+        keys::Kind::Ed25519 => parts(SEQUENCE, &[constant_oid("1.3.101.112")]),
+        keys::Kind::Ed448 => parts(SEQUENCE, &[constant_oid("1.3.101.113")]),
     })
 }
 
@@ -425,11 +425,11 @@ impl Asking {
     ///
     /// # Errors
     /// When an argument is invalid, or the key cannot be read.
-    pub(crate) fn of(cx: &Exec, args: &Map) -> Result<Self, Error> {
+    pub(crate) fn from_arguments(cx: &Exec, args: &Map) -> Result<Self, Error> {
         let key = given(args, "private_key").unwrap_or(&Value::Null);
-        let key = Private::of(cx, key, text(args, "private_key_passphrase").as_deref())?;
+        let key = Private::load(cx, key, text(args, "private_key_passphrase").as_deref())?;
         let everything = Value::Map(args.clone());
-        let subject = Name::of(named(args, "subject").unwrap_or(&everything))?;
+        let subject = Name::parse(named(args, "subject").unwrap_or(&everything))?;
         let mut may = args.clone();
         for name in NOT_ASKED {
             may.remove(name);
@@ -463,7 +463,7 @@ impl Asking {
             changes.insert("private_key", true);
         }
         if Name::read(&current.subject).as_ref() != Some(&self.subject) {
-            changes.insert("subject_name", self.subject.shown());
+            changes.insert("subject_name", self.subject.to_rfc4514());
         }
         changes.update(compared(&current.extensions, &self.extensions));
         changes

@@ -38,7 +38,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Returns the kind with Salt's name.
-    pub(crate) fn of(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "rsa" => Self::Rsa,
             "ec" => Self::Ec,
@@ -194,12 +194,12 @@ impl Private {
     ///
     /// # Errors
     /// When it is not a private key, or the passphrase is wrong.
-    pub(crate) fn of(cx: &Exec, given: &Value, passphrase: Option<&str>) -> Result<Self, Error> {
-        Ok(Self::load(cx, given, passphrase)?)
+    pub(crate) fn load(cx: &Exec, given: &Value, passphrase: Option<&str>) -> Result<Self, Error> {
+        Ok(Self::load_or_refusal(cx, given, passphrase)?)
     }
 
-    /// Like [`Self::of`], but returns the kind of the failure.
-    pub(crate) fn load(
+    /// Like [`Self::load`], but returns the kind of the failure.
+    pub(crate) fn load_or_refusal(
         cx: &Exec,
         given: &Value,
         passphrase: Option<&str>,
@@ -444,7 +444,7 @@ pub(crate) fn generate(
     size: Option<i64>,
     passphrase: Option<&str>,
 ) -> Result<String, Error> {
-    let kind = Kind::of(algo).ok_or_else(|| {
+    let kind = Kind::from_name(algo).ok_or_else(|| {
         Error::refused(format!(
             "Invalid algorithm specified for generating private key: {algo}. Valid: rsa, ec, ed25519, ed448"
         ))
@@ -495,7 +495,7 @@ pub(crate) fn public(cx: &Exec, given: &Value, passphrase: Option<&str>) -> Resu
     if let Some(key) = public_of(&bytes) {
         return Ok(key);
     }
-    match Private::load(cx, given, passphrase) {
+    match Private::load_or_refusal(cx, given, passphrase) {
         Ok(private) => Ok(private.key),
         Err(Refusal::NoKey | Refusal::Other(_)) => {
             Err("Could not load key as certificate, public key, private key or CSR".into())

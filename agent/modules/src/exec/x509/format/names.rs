@@ -44,7 +44,7 @@ impl Name {
     ///
     /// # Errors
     /// When it is none of these.
-    pub(crate) fn of(given: &Value) -> Result<Self, Error> {
+    pub(crate) fn parse(given: &Value) -> Result<Self, Error> {
         match given {
             Value::Str(text) => {
                 let parts: Result<Vec<_>, Error> = split(text, ',')
@@ -112,7 +112,7 @@ impl Name {
     }
 
     /// Formats the name as in RFC 4514, with the last part first.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn to_rfc4514(&self) -> String {
         let attribute = |(oid, value): &(String, String)| {
             let known = ATTRIBUTES
                 .iter()
@@ -207,11 +207,11 @@ mod tests {
     #[test]
     fn a_name_comes_back_as_it_went() {
         let given = r"CN=a\,b+UID=c,O=Pinch,C=DE";
-        let name = Name::of(&given.into()).unwrap();
-        assert_eq!(name.shown(), given);
+        let name = Name::parse(&given.into()).unwrap();
+        assert_eq!(name.to_rfc4514(), given);
         assert_eq!(Name::read(&name.der().unwrap()).unwrap(), name);
         let map = Map::new().with("CN", "a").with("C", "DE");
-        assert_eq!(Name::of(&map.into()).unwrap().shown(), "CN=a,C=DE");
-        assert!(Name::of(&"nothing".into()).is_err());
+        assert_eq!(Name::parse(&map.into()).unwrap().to_rfc4514(), "CN=a,C=DE");
+        assert!(Name::parse(&"nothing".into()).is_err());
     }
 }

@@ -92,7 +92,7 @@ impl Parts {
     ///
     /// # Errors
     /// When it is not a certificate.
-    pub(crate) fn of(given: &Value) -> Result<Self, Error> {
+    pub(crate) fn load(given: &Value) -> Result<Self, Error> {
         let bytes = pem::source(given)?;
         let is_pem = String::from_utf8_lossy(&bytes).contains("-----BEGIN");
         let found = certificate(&bytes);
@@ -176,7 +176,7 @@ impl Request {
     ///
     /// # Errors
     /// When it is not a request.
-    pub(crate) fn of(given: &Value) -> Result<Self, Error> {
+    pub(crate) fn load(given: &Value) -> Result<Self, Error> {
         let read = Self::read(&Self::der(given)?);
         read.ok_or_else(|| NO_REQUEST.into())
     }

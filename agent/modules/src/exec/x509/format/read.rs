@@ -66,16 +66,16 @@ const TOLD: &[(&str, Tell)] = &[
     ("2.5.29.32", policies),
     ("2.5.29.36", policy_constraints),
     ("2.5.29.54", |value| {
-        value_of(whole(Der(value).take(INTEGER)?))
+        value_of(integer(Der(value).take(INTEGER)?))
     }),
     ("2.5.29.30", name_constraints),
     ("1.3.6.1.5.5.7.48.1.5", |_| value_of(true)),
     ("1.3.6.1.5.5.7.1.24", features),
     ("2.5.29.20", |value| {
-        value_of(whole(Der(value).take(INTEGER)?))
+        value_of(integer(Der(value).take(INTEGER)?))
     }),
     ("2.5.29.27", |value| {
-        value_of(whole(Der(value).take(INTEGER)?))
+        value_of(integer(Der(value).take(INTEGER)?))
     }),
     ("2.5.29.46", points),
     // The extensions of an entry of a revocation list.
@@ -111,7 +111,7 @@ fn value_of(value: impl Into<Value>) -> Option<Map> {
     Some(Map::new().with("value", value))
 }
 
-fn whole(bytes: &[u8]) -> Value {
+fn integer(bytes: &[u8]) -> Value {
     let digits = decimal(bytes);
     digits
         .parse::<i64>()
@@ -125,7 +125,7 @@ fn truth(given: Option<&[u8]>) -> bool {
 fn basic(value: &[u8]) -> Option<Map> {
     let mut inside = Der(Der(value).take(SEQUENCE)?);
     let ca = truth(inside.take(BOOLEAN));
-    let length = inside.take(INTEGER).map_or(Value::Null, whole);
+    let length = inside.take(INTEGER).map_or(Value::Null, integer);
     Some(Map::new().with("ca", ca).with("pathlen", length))
 }
 
@@ -213,7 +213,10 @@ fn point_name(der: Option<&[u8]>) -> (Value, Value) {
         Some((0xa0, all)) => (names(all), Value::Null),
         Some((_, relative)) => {
             let name = Name::read(&part(SEQUENCE, &part(super::der::SET, relative)));
-            (Value::list([]), name.unwrap_or_default().shown().into())
+            (
+                Value::list([]),
+                name.unwrap_or_default().to_rfc4514().into(),
+            )
         }
         None => (Value::list([]), Value::Null),
     }
@@ -269,8 +272,8 @@ fn policies(value: &[u8]) -> Option<Map> {
 
 fn policy_constraints(value: &[u8]) -> Option<Map> {
     let mut inside = Der(Der(value).take(SEQUENCE)?);
-    let require = inside.take(0x80).map_or(Value::Null, whole);
-    let inhibit = inside.take(0x81).map_or(Value::Null, whole);
+    let require = inside.take(0x80).map_or(Value::Null, integer);
+    let inhibit = inside.take(0x81).map_or(Value::Null, integer);
     Some(
         Map::new()
             .with("inhibitPolicyMapping", inhibit)
@@ -297,14 +300,14 @@ fn features(value: &[u8]) -> Option<Map> {
     value_of(Value::list(all.map(|(_, number)| match number {
         [5] => "status_request".into(),
         [17] => "status_request_v2".into(),
-        other => whole(other),
+        other => integer(other),
     })))
 }
 
 fn reason(value: &[u8]) -> Option<Map> {
     let (_, number) = Der(value).next()?;
     let known = REASONS.iter().find(|(_, known)| number == [*known]);
-    value_of(known.map_or_else(|| whole(number), |(name, _)| Value::from(*name)))
+    value_of(known.map_or_else(|| integer(number), |(name, _)| Value::from(*name)))
 }
 
 fn names(der: &[u8]) -> Value {
@@ -320,7 +323,10 @@ fn general((tag, value): (u8, &[u8])) -> String {
         0x86 => format!("URI:{}", text()),
         0x87 => format!("IP:{}", address(value)),
         0x88 => format!("RID:{}", dotted(value)),
-        0xa4 => format!("dirName:{}", Name::read(value).unwrap_or_default().shown()),
+        0xa4 => format!(
+            "dirName:{}",
+            Name::read(value).unwrap_or_default().to_rfc4514()
+        ),
         _ => colons(value),
     }
 }

@@ -114,7 +114,7 @@ impl Entry {
 
     /// Returns every combination of type, address and suite as `pkg.list_repos` shows it: addresses
     /// first, then suites.
-    pub(super) fn shown(&self) -> Vec<Map> {
+    pub(super) fn to_maps(&self) -> Vec<Map> {
         let mut all = Vec::new();
         if !self.is_source() {
             return all;
@@ -122,14 +122,14 @@ impl Entry {
         for uri in self.uris() {
             for suite in self.suites() {
                 for kind in self.kinds() {
-                    all.push(self.shown_one(&kind, &uri, &suite));
+                    all.push(self.to_map(&kind, &uri, &suite));
                 }
             }
         }
         all
     }
 
-    fn shown_one(&self, kind: &str, uri: &str, suite: &str) -> Map {
+    fn to_map(&self, kind: &str, uri: &str, suite: &str) -> Map {
         let texts = |texts: Vec<String>| Value::list(texts.into_iter().map(Value::from));
         Map::new()
             .with("file", self.file.as_str())

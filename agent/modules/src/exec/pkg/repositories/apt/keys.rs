@@ -220,7 +220,7 @@ pub(crate) fn add(cx: &Exec, key: &Key<'_>, apt_key: bool, folder: &Path) -> Res
         make_folder(cx, folder)?;
     }
     if let Some(id) = key.keyid {
-        let known = known(cx, apt_key, folder)?;
+        let known = list(cx, apt_key, folder)?;
         if known.keys().any(|known| known.to_text().ends_with(id)) {
             return Ok(true);
         }
@@ -360,7 +360,7 @@ fn put(cx: &Exec, key: &[u8], place: &Path) -> Result<(), Error> {
 ///
 /// # Errors
 /// When `apt-key` or gpg is missing.
-pub(crate) fn known(cx: &Exec, apt_key: bool, folder: &Path) -> Result<Map, Error> {
+pub(crate) fn list(cx: &Exec, apt_key: bool, folder: &Path) -> Result<Map, Error> {
     if apt_key {
         let words = [
             "apt-key",

@@ -50,8 +50,8 @@ fn is_no(word: &str) -> bool {
 
 /// Returns true if `apt-key` is used for keys: only if it is requested and installed. Otherwise
 /// keys are files.
-pub(crate) fn uses_apt_key(asked: bool) -> bool {
-    asked && process::which("apt-key").is_some()
+pub(crate) fn uses_apt_key(requested: bool) -> bool {
+    requested && process::which("apt-key").is_some()
 }
 
 /// Returns true when a definition is for the architectures of an existing repository.
@@ -69,7 +69,7 @@ impl Repos for Apt {
     fn list(&self, _: &Exec, _: &Map) -> Result<Map, Error> {
         let mut repos = Map::new();
         let entries = Sources::read()?.entries;
-        for shown in entries.iter().flat_map(entry::Entry::shown) {
+        for shown in entries.iter().flat_map(entry::Entry::to_maps) {
             let uri = shown.get("uri").cloned().unwrap_or_default();
             let same = repos.entry(uri, || Vec::<Value>::new().into());
             if let Some(same) = same.as_list_mut() {
@@ -85,12 +85,12 @@ impl Repos for Apt {
         Ok(Sources::read()?.find(&line).unwrap_or_default())
     }
 
-    fn modify(&self, cx: &Exec, asked: &Request<'_>) -> Result<Value, Error> {
-        let apt_key = uses_apt_key(asked.apt_key);
-        let mut kwargs = asked.kwargs.clone();
-        let mut repo = asked.repo.to_owned();
-        if asked.repo.starts_with("ppa:") {
-            match ppa::added(cx, asked, &mut kwargs)? {
+    fn modify(&self, cx: &Exec, request: &Request<'_>) -> Result<Value, Error> {
+        let apt_key = uses_apt_key(request.apt_key);
+        let mut kwargs = request.kwargs.clone();
+        let mut repo = request.repo.to_owned();
+        if request.repo.starts_with("ppa:") {
+            match ppa::added(cx, request, &mut kwargs)? {
                 ppa::Added::Done(answer) => return Ok(answer),
                 ppa::Added::Definition(definition) => repo = definition,
             }
@@ -98,7 +98,7 @@ impl Repos for Apt {
         let line = modify::definition(&repo)?;
         let before = Sources::read()?;
         let (after, consolidated) = modified(&before, &repo, &kwargs, apt_key)?;
-        keys::provide(cx, &line, &kwargs, asked.saltenv, apt_key)?;
+        keys::provide(cx, &line, &kwargs, request.saltenv, apt_key)?;
         after.save(cx, &before, consolidated)?;
         if super::wants_refresh(&kwargs) {
             super::refresh(cx)?;
@@ -107,19 +107,19 @@ impl Repos for Apt {
         Ok(Map::new().with(&repo, found).into())
     }
 
-    fn wanted(&self, cx: &Exec, asked: &Request<'_>) -> Result<Map, Error> {
-        let repo = ppa::spelled_out(cx, asked.repo, asked.kwargs)?;
+    fn wanted(&self, cx: &Exec, request: &Request<'_>) -> Result<Map, Error> {
+        let repo = ppa::spelled_out(cx, request.repo, request.kwargs)?;
         if repo.starts_with("ppa:") {
             return Ok(Map::new());
         }
-        let apt_key = uses_apt_key(asked.apt_key) || asked.repo.starts_with("ppa:");
+        let apt_key = uses_apt_key(request.apt_key) || request.repo.starts_with("ppa:");
         let line = modify::definition(&repo)?;
         let before = Sources::read()?;
-        let (after, _) = modified(&before, &repo, asked.kwargs, apt_key)?;
+        let (after, _) = modified(&before, &repo, request.kwargs, apt_key)?;
         let mut wanted = after.find(&line).unwrap_or_default();
         wanted.remove("enabled");
         if let Some(found) = before.find(&line) {
-            let comments = asked.kwargs.contains("comments");
+            let comments = request.kwargs.contains("comments");
             keep_spelling(&mut wanted, &found, comments);
         }
         Ok(wanted)

@@ -22,7 +22,7 @@ impl Sources {
             .filter(|entry| entry.is_source() && entry.holds(line))
             .find(shares)?;
         let bare = |uri: &str| uri.trim_end_matches('/').to_owned();
-        entry.shown().into_iter().find(|one| {
+        entry.to_maps().into_iter().find(|one| {
             let text = |key: &str| one.get(key).map(Value::to_text).unwrap_or_default();
             text("type") == line.kind
                 && text("dist") == line.dist

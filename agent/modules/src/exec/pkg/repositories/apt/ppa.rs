@@ -67,8 +67,8 @@ pub(super) enum Added {
 ///
 /// # Errors
 /// When the archive does not exist.
-pub(super) fn added(cx: &Exec, asked: &Request<'_>, kwargs: &mut Map) -> Result<Added, Error> {
-    let repo = asked.repo;
+pub(super) fn added(cx: &Exec, request: &Request<'_>, kwargs: &mut Map) -> Result<Added, Error> {
+    let repo = request.repo;
     if !is_known(cx, repo) {
         return Err(Error::refused(format!(
             "cannot parse \"ppa:\" style repo definitions: {repo}"
