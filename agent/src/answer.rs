@@ -40,12 +40,12 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
 }
 
 /// A context and the options that it was made from.
-type Known = Option<(Option<Map>, Exec)>;
+type CachedContext = Option<(Option<Map>, Exec)>;
 
-fn answered(line: &str, known: &mut Known) -> Map {
+fn answered(line: &str, known: &mut CachedContext) -> Map {
     let answer = custom::read(line).and_then(|asked| {
         if let Some(data) = asked.get("output") {
-            return Ok(Map::new().with("return", shown(data, &asked)));
+            return Ok(Map::new().with("return", format_data(data, &asked)));
         }
         if let Some(path) = asked.get("config") {
             return Ok(Map::new().with("return", options(Path::new(&path.to_text()))?));
@@ -64,7 +64,7 @@ fn answered(line: &str, known: &mut Known) -> Map {
 }
 
 /// Returns data as the requested outputter formats it.
-fn shown(data: &Value, asked: &Map) -> String {
+fn format_data(data: &Value, asked: &Map) -> String {
     let opts = asked.get("opts").and_then(Value::as_map);
     let how = Output::from_opts(&opts.cloned().unwrap_or_default(), false);
     let wanted = asked.get("out").and_then(Value::as_str);
@@ -86,7 +86,7 @@ fn options(path: &Path) -> Result<Map, String> {
 
 /// Returns the context for a request. It reuses the context of the previous request if the options
 /// are the same.
-fn context(asked: &Map, known: &mut Known) -> Result<Exec, String> {
+fn context(asked: &Map, known: &mut CachedContext) -> Result<Exec, String> {
     let given = asked.get("opts").and_then(Value::as_map).cloned();
     if let Some((options, cx)) = known
         && (given.is_none() || *options == given)

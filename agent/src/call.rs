@@ -24,7 +24,7 @@ use modules::returners;
 use modules::state_run::orchestrate::ThisMachine;
 use state::custom::Signature;
 use state::exec::Exec;
-use state::module::{Error, Extra, Given};
+use state::module::{Arguments, Error, Extra};
 use state::opts::Opts;
 use state::sources::Sources;
 use state::targets::Targets;
@@ -182,7 +182,7 @@ pub(crate) fn context(opts: Opts, is_state: bool) -> Result<(Exec, Option<Uplink
 }
 
 /// Returns the result of the call as the data of a job's return.
-fn told(call: &SaltCall, jid: &str, answer: &Return) -> Option<Map> {
+fn return_data(call: &SaltCall, jid: &str, answer: &Return) -> Option<Map> {
     let Action::Call { fun, words } = &call.asked else {
         return None;
     };
@@ -202,7 +202,7 @@ fn told(call: &SaltCall, jid: &str, answer: &Return) -> Option<Map> {
 /// Sends the result of the call to the master. If that fails, the error is logged and the call
 /// still succeeds.
 fn hand_over(uplink: &Uplink, call: &SaltCall, jid: &str, answer: &Return) {
-    if let Some(data) = told(call, jid, answer)
+    if let Some(data) = return_data(call, jid, answer)
         && let Err(error) = uplink.hand_over(jid, data)
     {
         log::error(format_args!(
@@ -217,7 +217,7 @@ fn hand_out(cx: &Exec, call: &SaltCall, jid: &str, answer: &Return) {
     if asked.is_empty() {
         return;
     }
-    if let Some(data) = told(call, jid, answer) {
+    if let Some(data) = return_data(call, jid, answer) {
         let data = data.with("id", cx.opts().id()).with("success", true);
         returners::hand(cx, asked, &data);
         cx.barrier();
@@ -290,7 +290,7 @@ fn called(
         cx.context(|context| context.insert("mask_pillar", true));
     }
     function
-        .invoke(name, cx, Given::new(args, kwargs))
+        .invoke(name, cx, Arguments::new(args, kwargs))
         .map_err(|error| failed(name, &docstring(function.doc), error))
 }
 

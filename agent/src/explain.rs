@@ -174,7 +174,7 @@ impl Explained<'_> {
             return;
         };
         let text = |key| told.get(key).map(Value::to_text).unwrap_or_default();
-        let entry = told.get("entry").map(shown).unwrap_or_default();
+        let entry = told.get("entry").map(short_text).unwrap_or_default();
         let _ = match told.get("status").and_then(Value::as_int) {
             Some(status) => writeln!(out, "Guard:\n  {}: {entry} exited {status}", text("guard")),
             None => writeln!(out, "Guard:\n  {}: {entry}", text("guard")),
@@ -208,7 +208,7 @@ impl Explained<'_> {
     /// Prints an argument, the file and line where it is written, and the pillar keys and grains
     /// that this line reads.
     fn argument(&self, out: &mut String, plan: &Plan, low: &Low, key: &str, value: &Value) {
-        let _ = write!(out, "  {key}: {}", shown(&secret::at(&[key], value)));
+        let _ = write!(out, "  {key}: {}", short_text(&secret::at(&[key], value)));
         // If the line does not contain the key, the value is the state's id or comes from another
         // place.
         let place = plan.place(low, Some(key));
@@ -223,7 +223,7 @@ impl Explained<'_> {
 }
 
 /// Returns a value as one short line of text.
-fn shown(value: &Value) -> String {
+fn short_text(value: &Value) -> String {
     let text = match value {
         Value::Str(text) => text.to_string(),
         other => json::write(other, Layout::default()),

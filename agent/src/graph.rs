@@ -19,7 +19,7 @@ use state::low::{Low, RequisiteKind};
 use state::record::{self, Recorded};
 use value::{Map, Value, jid, secret};
 
-use crate::setup::{self, Asked};
+use crate::setup::{self, StateSelection};
 
 /// A function that returns a graph as the text of a picture.
 type Write = fn(&Graph) -> String;
@@ -81,7 +81,7 @@ fn drawn(parsed: &Parsed) -> Result<ExitCode, Failure> {
         .text("run")
         .map(|jid| recorded(&cx, jid))
         .transpose()?;
-    let asked = Asked::of(&parsed.words).or_else(|| asked_of(run.as_ref()?));
+    let asked = StateSelection::parse(&parsed.words).or_else(|| asked_of(run.as_ref()?));
     let asked = asked.ok_or_else(nothing)?;
     let plan = asked.plan(&cx)?;
     if plan.chunks().is_empty() {
@@ -177,10 +177,10 @@ fn recorded(cx: &Exec, name: &str) -> Result<Recorded, Failure> {
 
 /// Returns the states that a recorded run was called with. If the record does not contain them,
 /// returns the SLS names in its returns.
-fn asked_of(run: &Recorded) -> Option<Asked> {
+fn asked_of(run: &Recorded) -> Option<StateSelection> {
     let mods = run.start.get("args").and_then(|args| args.get("mods"));
     if let Some(mods) = mods {
-        return Asked::of(&mods.split_input());
+        return StateSelection::parse(&mods.split_input());
     }
     let mut names: Vec<String> = Vec::new();
     for (_, ret) in &run.returns {
@@ -191,7 +191,7 @@ fn asked_of(run: &Recorded) -> Option<Asked> {
             names.push(sls.to_owned());
         }
     }
-    (!names.is_empty()).then_some(Asked::Sls(names))
+    (!names.is_empty()).then_some(StateSelection::Sls(names))
 }
 
 fn graph_of(plan: &Plan, title: String, run: Option<&Recorded>) -> Graph {

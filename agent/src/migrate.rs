@@ -16,7 +16,7 @@ use state::opts::Opts;
 use value::json::{self, Layout};
 use value::{Map, Value};
 
-use crate::setup::{self, Asked};
+use crate::setup::{self, StateSelection};
 
 /// The maximum run time of each of the two programs, in seconds, if `--timeout` sets none.
 const SECONDS: i64 = 600;
@@ -51,7 +51,7 @@ fn report(parsed: &Parsed, words: &[String]) -> Result<ExitCode, Failure> {
 }
 
 fn compare(parsed: &Parsed, words: &[String]) -> Result<ExitCode, Failure> {
-    let Some(asked) = Asked::of(words) else {
+    let Some(asked) = StateSelection::parse(words) else {
         let error = "migrate compare needs highstate or SLS names: migrate compare highstate";
         return Err(Failure::new(Exit::Usage, error));
     };
@@ -104,7 +104,7 @@ fn salt(parsed: &Parsed) -> Result<PathBuf, Failure> {
 }
 
 /// Returns the arguments that both programs are called with.
-fn arguments(parsed: &Parsed, asked: &Asked) -> Vec<String> {
+fn arguments(parsed: &Parsed, asked: &StateSelection) -> Vec<String> {
     let mut all = vec![
         "--local".to_owned(),
         "--out=json".to_owned(),
@@ -122,8 +122,8 @@ fn arguments(parsed: &Parsed, asked: &Asked) -> Vec<String> {
         );
     }
     match asked {
-        Asked::Highstate => all.push("state.highstate".to_owned()),
-        Asked::Sls(names) => all.extend(["state.sls".to_owned(), names.join(",")]),
+        StateSelection::Highstate => all.push("state.highstate".to_owned()),
+        StateSelection::Sls(names) => all.extend(["state.sls".to_owned(), names.join(",")]),
     }
     all.push("test=True".to_owned());
     all

@@ -26,7 +26,7 @@ use modules::state_run::orchestrate::{self, ThisMachine};
 use plan::{Document, Invocation, Preview, Seen, Watched};
 use render::yaml::SaltYaml;
 use state::exec::Exec;
-use state::module::Given;
+use state::module::Arguments;
 use state::opts::Opts;
 use value::{Value, log};
 
@@ -65,7 +65,7 @@ pub(crate) fn plan(words: &[String]) -> Result<ExitCode, Failure> {
         let saltfile = read_saltfile(&path, &SaltYaml);
         call.merge_saltfile(&saltfile.map_err(|error| Failure::usage(&PLAN, error))?);
     }
-    let asked = asked(&call)?;
+    let asked = invocation(&call)?;
     let (cx, foreseen) = context(&asked, &call, None)?;
     let returned = run(&cx, &asked)?;
     let Some(document) = foreseen.document() else {
@@ -89,7 +89,7 @@ pub(crate) fn plan(words: &[String]) -> Result<ExitCode, Failure> {
     binary::put(&if as_json {
         document.text()
     } else {
-        plan::shown(&document)
+        plan::format_plan(&document)
     });
     Ok(match (document.failures(), document.changes()) {
         (0, false) => Exit::Ok.into(),
@@ -126,7 +126,7 @@ pub(crate) fn apply(words: &[String]) -> Result<ExitCode, Failure> {
         return Err(Failure::new(Exit::Generic, error)
             .hints(["fix these states and plan again".to_owned()]));
     }
-    let asked = document.asked();
+    let asked = document.invocation();
     let (cx, foreseen) = context(&asked, &call, Some(document))?;
     let env = |name: &str| std::env::var(name).ok();
     progress::start(&cx.opts().map, call.output_file.as_ref(), env)
@@ -135,7 +135,7 @@ pub(crate) fn apply(words: &[String]) -> Result<ExitCode, Failure> {
     cx.barrier();
     progress::end(None);
     let returned = returned?;
-    let moved = foreseen.refusal();
+    let moved = foreseen.rejection();
     if foreseen.document().is_none() || !moved.is_empty() {
         return Err(refused(file, &foreseen, &moved, &returned));
     }
@@ -164,7 +164,7 @@ fn parsed(program: &Program, words: &[String]) -> Result<Result<SaltCall, ExitCo
 }
 
 /// Returns the call to plan, with everything that is needed to repeat it later.
-fn asked(call: &SaltCall) -> Result<Invocation, Failure> {
+fn invocation(call: &SaltCall) -> Result<Invocation, Failure> {
     let Words::Call { fun: first, words } = &call.asked else {
         return Err(Failure::new(
             Exit::Usage,
@@ -263,13 +263,13 @@ fn run(cx: &Exec, asked: &Invocation) -> Result<Value, Failure> {
         .ok_or_else(|| failed(format!("'{fun}' is not available.")))?;
     let kwargs = asked.kwargs.clone().with("test", false);
     function
-        .invoke(fun, cx, Given::new(asked.args.clone(), kwargs))
+        .invoke(fun, cx, Arguments::new(asked.args.clone(), kwargs))
         .map_err(|error| failed(format!("Error running '{fun}': {error}")))
 }
 
 /// Returns the failure if the run made no plan. It contains what the run returned instead.
 fn nothing(foreseen: &Preview, returned: &Value) -> Failure {
-    let mut said = foreseen.refusal();
+    let mut said = foreseen.rejection();
     said.extend(sentences(returned));
     Failure::plain(
         Exit::Generic,

@@ -35,7 +35,7 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
 }
 
 fn answered(parsed: &Parsed) -> Result<ExitCode, Failure> {
-    let runs = Runs::of(parsed)?;
+    let runs = Runs::from_parsed(parsed)?;
     let words: Vec<&str> = parsed.words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["list"] => runs.list(),
@@ -76,7 +76,7 @@ struct Runs {
 }
 
 impl Runs {
-    fn of(parsed: &Parsed) -> Result<Self, Failure> {
+    fn from_parsed(parsed: &Parsed) -> Result<Self, Failure> {
         let mut opts = configured(parsed.text("config_dir"))?;
         for (flag, value) in &parsed.given {
             opts.insert(flag.dest, value.clone());

@@ -87,16 +87,16 @@ const NAMED: usize = 4;
 
 /// The states that a command examines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum StateSelection {
     /// The states of the top files.
     Highstate,
     /// The states of these SLS files.
     Sls(Vec<String>),
 }
 
-impl Asked {
+impl StateSelection {
     /// Reads `highstate`, `orchestrate ORCH` or `SLS…`. Returns `None` if there are no names.
-    pub(crate) fn of(words: &[String]) -> Option<Self> {
+    pub(crate) fn parse(words: &[String]) -> Option<Self> {
         let named = match words {
             [] => return None,
             [word] if word == "highstate" => return Some(Self::Highstate),
@@ -144,6 +144,6 @@ impl Asked {
 
 /// Returns all faults as one failure, each with its place.
 fn refused(faults: &[Fault]) -> Failure {
-    let shown: Vec<String> = faults.iter().map(Fault::shown).collect();
+    let shown: Vec<String> = faults.iter().map(Fault::to_text).collect();
     Failure::new(Exit::Generic, shown.join("\n"))
 }

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ::undo::{Item, Plan, Wanted, data, done, shown};
+use ::undo::{Item, Plan, Wanted, data, done, format_plan};
 use cli::binary;
 use cli::failure::{Exit, Failure};
 use cli::log::Logger;
@@ -66,7 +66,7 @@ fn undone(parsed: &Parsed) -> Result<ExitCode, Failure> {
     };
     let plan = undo.plan()?;
     match how.outputter {
-        None => binary::put(&shown(undo.cx.opts(), &plan)),
+        None => binary::put(&format_plan(undo.cx.opts(), &plan)),
         Some(_) => {
             let data = data(undo.cx.opts(), &plan).into();
             binary::put(&(display(&data, None, &how, 0, &SaltYaml) + "\n"))
@@ -144,7 +144,7 @@ impl Undo {
             let error = format!("run {} is still running", self.jid);
             return Err(Failure::new(Exit::Generic, error));
         }
-        Ok(Plan::of(&self.cx, &self.jid, &recorded, &self.wanted))
+        Ok(Plan::make(&self.cx, &self.jid, &recorded, &self.wanted))
     }
 
     /// Does what was shown, as a separate run with its own record.

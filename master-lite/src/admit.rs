@@ -146,7 +146,7 @@ impl Admission {
             address: peer.address().ip(),
             grains: peer.hello().grains.clone(),
             token: peer.hello().token.clone(),
-            documents: identity::Documents::of(&peer.hello().evidence),
+            documents: identity::Documents::new(&peer.hello().evidence),
         };
         let mut waits = false;
         loop {
@@ -290,7 +290,7 @@ impl Admission {
             return Judged::Reject("by autoreject_file".to_owned());
         }
         let token = peer.token.as_ref().and_then(|shown| {
-            let good = token::good(&self.store, shown, &peer.id, now_ms());
+            let good = token::find_usable(&self.store, shown, &peer.id, now_ms());
             let told = good.inspect_err(|why| {
                 if !again {
                     self.refusals.log(&peer.name(), why);
@@ -325,7 +325,7 @@ impl Admission {
     fn judged_by_policy(
         &self,
         peer: &Evidence,
-        token: Option<&token::Good>,
+        token: Option<&token::UsableToken>,
         again: bool,
     ) -> Option<Judged> {
         let passed_over = |rule: &Rule, why: String| {
@@ -352,7 +352,7 @@ impl Admission {
         &self,
         rule: &Rule,
         peer: &Evidence,
-        token: Option<&token::Good>,
+        token: Option<&token::UsableToken>,
     ) -> Result<Option<Judged>, String> {
         let proven = match &rule.identity {
             Some(wanted) if peer.documents.has(wanted) => Some(wanted.check(peer, now_ms())?),

@@ -41,7 +41,7 @@ fn machine() -> Machine {
     Machine::with(&[("site.sls", SITE), ("top.sls", "base:\n  '*': [site]\n")])
 }
 
-fn said(machine: &Machine, words: &str) -> String {
+fn output_text(machine: &Machine, words: &str) -> String {
     text(&pinch(machine, words))
 }
 
@@ -97,29 +97,29 @@ fn plan_graph_and_explain_tell_of_it() {
     let machine = machine();
     let site = SITE.replace("@CUT@", "echo undo_b >> @TMP@/log");
     machine.0.write("srv/salt/site.sls", &site);
-    let plan = said(&machine, "plan site --out=text");
+    let plan = output_text(&machine, "plan site --out=text");
     assert!(plan.contains("cmd.run echo undo_a"), "{}", plan);
     assert!(plan.contains("only if a later step fails"), "{}", plan);
     assert!(plan.contains("it compensates: cmd.run a"), "{}", plan);
     assert!(plan.contains("5 to change, 2 unchanged"), "{}", plan);
-    let graph = said(&machine, "graph site --local --format=mmd");
+    let graph = output_text(&machine, "graph site --local --format=mmd");
     assert!(graph.contains("-->|compensate|"), "{}", graph);
     let done = machine.call("state.apply site");
     assert_eq!(done.rc, Some(1), "{}", done.out);
     assert_eq!(machine.log(), "a1 b1 end1 undo_a1 undo_b1");
-    let runs: Value = serde_json::from_str(&said(&machine, "runs list --out=json")).unwrap();
+    let runs: Value = serde_json::from_str(&output_text(&machine, "runs list --out=json")).unwrap();
     let jid = runs
         .pointer("/0/jid")
         .and_then(Value::as_str)
         .unwrap()
         .to_owned();
-    let told = said(&machine, &format!("explain run {jid} a"));
+    let told = output_text(&machine, &format!("explain run {jid} a"));
     assert!(
         told.contains("compensate undo_a (cmd.run): changed"),
         "{}",
         told
     );
-    let told = said(&machine, &format!("explain run {jid} undo_a"));
+    let told = output_text(&machine, &format!("explain run {jid} undo_a"));
     assert!(
         told.contains("Compensates:\n  a (cmd.run): changed"),
         "{}",

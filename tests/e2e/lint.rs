@@ -28,7 +28,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Returns the output of `lint` for a case, and its exit code.
-fn said(case: &Path) -> String {
+fn lint_output(case: &Path) -> String {
     let words = fs::read_to_string(case.join("words")).unwrap_or_else(|_| ".".into());
     let mut all = vec!["lint"];
     all.extend(words.split_whitespace());
@@ -46,7 +46,7 @@ fn said(case: &Path) -> String {
 fn each_fault_is_found_at_its_place() {
     let mut different = Vec::new();
     for case in cases() {
-        let (said, file) = (said(&case), case.join("expected.txt"));
+        let (said, file) = (lint_output(&case), case.join("expected.txt"));
         if std::env::var_os("PINCH_RECORD").is_some() {
             fs::write(&file, &said).unwrap();
         }

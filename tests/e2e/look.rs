@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value as Json;
 use tempfile::TempDir;
-use tests::program::{pinch_program, said};
+use tests::program::{assert_in_order, pinch_program};
 
 const SLS: &str = "
 nginx:
@@ -98,7 +98,7 @@ fn the_graph_of_an_sls_is_drawn_in_each_format() {
     let machine = Machine::new();
     let dot = machine.pinch("graph", &["web"]);
     assert!(dot.status.success(), "{}", text(&dot.stderr));
-    said(
+    assert_in_order(
         &text(&dot.stdout),
         &[
             "subgraph cluster_0 {\n    label=\"web\";",
@@ -108,7 +108,7 @@ fn the_graph_of_an_sls_is_drawn_in_each_format() {
         ],
     );
     let mermaid = text(&machine.pinch("graph", &["web", "--format", "mmd"]).stdout);
-    said(
+    assert_in_order(
         &mermaid,
         &["flowchart LR\n", "subgraph g0[\"web\"]", "n1 -->|watch| n2"],
     );
@@ -118,7 +118,7 @@ fn the_graph_of_an_sls_is_drawn_in_each_format() {
         (Some(0), String::new())
     );
     let svg = fs::read_to_string(machine.at("web.svg")).unwrap();
-    said(
+    assert_in_order(
         &svg,
         &[
             "<svg ",
@@ -164,7 +164,7 @@ fn a_recorded_run_is_drawn_with_its_results() {
         ">failed</text>".into(),
         ">failed</text>".into(),
     ];
-    said(&svg, &parts.each_ref().map(String::as_str));
+    assert_in_order(&svg, &parts.each_ref().map(String::as_str));
     let other = machine.pinch("graph", &["--run", "20200101000000000000"]);
     assert_eq!(other.status.code(), Some(1));
     assert!(
@@ -235,7 +235,7 @@ fn doctor_tells_of_a_configuration_that_is_wrong() {
     machine.write("etc/minion", "file_client: local\nfile_roots: [\n");
     let output = machine.pinch("doctor", &[]);
     assert_eq!(output.status.code(), Some(1));
-    said(
+    assert_in_order(
         &text(&output.stdout),
         &[
             "problem  configuration   ",
@@ -341,7 +341,7 @@ fn a_report_says_of_each_sls_whether_it_runs() {
     assert_eq!(verdict("both").0, "fails");
     assert_eq!(report["totals"]["runs"], 4);
     let page = text(&machine.pinch("migrate", &["report", "srv"]).stdout);
-    said(
+    assert_in_order(
         &page,
         &[
             "| runs as is | 4 |",
@@ -386,7 +386,7 @@ fn two_programs_are_compared_state_by_state() {
         "sed 's/One or more requisite/Two of the requisites/'",
     ));
     assert_eq!(other.status.code(), Some(1));
-    said(
+    assert_in_order(
         &text(&other.stdout),
         &[
             "3 states compared with test=True, ",
@@ -420,7 +420,7 @@ fn without_a_salt_there_is_nothing_to_compare_with() {
         .output()
         .unwrap();
     assert_eq!(none.status.code(), Some(69));
-    said(
+    assert_in_order(
         &text(&none.stderr),
         &["no salt-call of Salt found in PATH", "--salt=PROGRAM"],
     );

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use tests::program::{in_recorded_environment, program, said};
+use tests::program::{assert_in_order, in_recorded_environment, program};
 use tests::scratch::{Scratch, corpus};
 
 const FEDORA: &str = "grains: {os_family: RedHat, os: Fedora, osrelease: '39', osmajorrelease: 39, osarch: x86_64}\n";
@@ -56,7 +56,7 @@ pinch pkg.show tool
     let Some(text) = on(FEDORA, "rpm.sh", script) else {
         return;
     };
-    said(
+    assert_in_order(
         &text,
         &[
             "Configured package repo 'more'",
@@ -91,7 +91,7 @@ pinch state.single pkg.purged extra
     let Some(text) = on(FEDORA, "rpm.sh", script) else {
         return;
     };
-    said(
+    assert_in_order(
         &text,
         &[
             "Package demo is now being held.",
@@ -125,7 +125,7 @@ pinch pkg.autoremove
     let Some(text) = on(SUSE, "rpm.sh", script) else {
         return;
     };
-    said(
+    assert_in_order(
         &text,
         &[
             "Package demo is now being held.",
@@ -167,7 +167,7 @@ pinch state.single pkg.installed demo refresh=False
         " holds: zypper -n install slow",
         "The following packages were installed/updated: demo",
     ];
-    said(&text, &locked);
+    assert_in_order(&text, &locked);
     let script = "
 touch /var/lib/pacman/db.lck
 pinch state.single pkg.installed demo refresh=False
@@ -178,7 +178,7 @@ pinch state.single pkg.installed demo refresh=False
         "unable to lock database",
         "Waited 0 seconds for the lock of another package manager",
     ];
-    said(&text, &locked);
+    assert_in_order(&text, &locked);
 }
 
 #[test]
@@ -209,7 +209,7 @@ kill $server
             "All specified packages are already downloaded",
             "package demo is not installed",
         ];
-        said(&text, &expected);
+        assert_in_order(&text, &expected);
     }
 }
 
@@ -241,7 +241,7 @@ pinch state.single pkgrepo.managed more baseurl=file:///srv/more
     let Some(text) = on(ARCH, "pacman.sh", script) else {
         return;
     };
-    said(
+    assert_in_order(
         &text,
         &[
             r#"{"local": {"main": true, "older": true}}"#,
@@ -286,7 +286,7 @@ pinch pkg.list_pkgs
     let Some(text) = on("", "apt.sh", script) else {
         return;
     };
-    said(
+    assert_in_order(
         &text,
         &[
             "The following packages were installed/updated: tool",

@@ -172,7 +172,7 @@ impl Orch {
         let ran = steps(got);
         let ran: Vec<_> = ran
             .iter()
-            .map(|(id, ret)| (id.as_str(), shown(&ret["result"])))
+            .map(|(id, ret)| (id.as_str(), case_form(&ret["result"])))
             .collect();
         let wanted = self.results.iter();
         let wanted: Vec<_> = wanted.map(|(id, result)| (id.as_str(), result)).collect();
@@ -239,17 +239,17 @@ impl Orch {
 
 impl Wanted {
     fn is(&self, (tag, data): &Event) -> bool {
-        like(&self.tag, tag) && within(&self.data, data)
+        matches(&self.tag, tag) && within(&self.data, data)
     }
 }
 
 /// Returns whether a text matches a pattern with `*`.
-fn like(glob: &str, text: &str) -> bool {
+fn matches(glob: &str, text: &str) -> bool {
     match glob.split_once('*') {
         None => glob == text,
         Some((head, rest)) => text.strip_prefix(head).is_some_and(|text| {
             let mut ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-            ends.any(|at| like(rest, &text[at..]))
+            ends.any(|at| matches(rest, &text[at..]))
         }),
     }
 }
@@ -269,7 +269,7 @@ fn within(wanted: &Value, data: &Value) -> bool {
 }
 
 /// A result as `case.toml` writes it.
-fn shown(result: &Value) -> Value {
+fn case_form(result: &Value) -> Value {
     match result {
         Value::Null => "none".into(),
         result => result.clone(),

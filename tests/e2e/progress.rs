@@ -150,7 +150,7 @@ fn a_terminal_shows_what_runs_and_keeps_what_has_finished() {
         "changed",
         "a rather long name that will not fit into the columns of such a narrow window",
     ];
-    tests::program::said(&kept, &parts);
+    tests::program::assert_in_order(&kept, &parts);
     let failure = [
         "failed",
         "broken",
@@ -158,8 +158,8 @@ fn a_terminal_shows_what_runs_and_keeps_what_has_finished() {
         "stdout: out?[31m",
         "what went wrong",
     ];
-    tests::program::said(&kept, &failure);
-    tests::program::said(
+    tests::program::assert_in_order(&kept, &failure);
+    tests::program::assert_in_order(
         &kept,
         &[
             "failed",
@@ -167,7 +167,7 @@ fn a_terminal_shows_what_runs_and_keeps_what_has_finished() {
             "One or more requisite failed: web.broken",
         ],
     );
-    tests::program::said(&kept, &["3 states in ", ": 1 changed, 2 failed"]);
+    tests::program::assert_in_order(&kept, &["3 states in ", ": 1 changed, 2 failed"]);
     assert!(written.contains("\x1b[0;1;31mfailed"), "{written}");
     let data: Json = serde_json::from_str(&out).unwrap();
     assert_eq!(data["local"].as_object().unwrap().len(), 3);
@@ -208,7 +208,7 @@ fn elsewhere_nothing_is_told_unless_plain_lines_are_asked_for() {
         "3 states in ",
         ": 1 changed, 2 failed\n",
     ];
-    tests::program::said(&told, &parts);
+    tests::program::assert_in_order(&told, &parts);
     assert!(!told.contains('\x1b'), "{told}");
     assert_eq!(
         text(&quiet.stdout).lines().count(),
@@ -250,7 +250,7 @@ fn what_is_applied_is_shown_once_it_happens_and_long_steps_say_what_they_wait_fo
         "2 states in ",
         ": 2 changed\n",
     ];
-    tests::program::said(&told, &parts);
+    tests::program::assert_in_order(&told, &parts);
     // The preceding test run is not reported.
     assert_eq!(told.matches("cmd.run  quick").count(), 1, "{told}");
     assert_eq!(told.matches("waiting for").count(), 1, "{told}");

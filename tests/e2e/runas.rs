@@ -26,7 +26,7 @@ fn call(scratch: &Scratch, before: &[&str], words: &[&str]) -> Command {
     command
 }
 
-fn told(output: &Output) -> serde_json::Value {
+fn local_result(output: &Output) -> serde_json::Value {
     let told: serde_json::Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {output:?}"));
     told["local"].clone()
@@ -38,7 +38,7 @@ fn a_command_has_the_user_his_groups_and_no_capabilities() {
         return;
     }
     let scratch = Scratch::new();
-    let ask = |words: &[&str]| told(&call(&scratch, &[], words).output().unwrap());
+    let ask = |words: &[&str]| local_result(&call(&scratch, &[], words).output().unwrap());
     let who = "id -un; id -Gn; grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/self/status; umask; pwd; echo $USER; cat";
     let words = [
         "cmd.run",
@@ -146,7 +146,10 @@ fn only_the_helper_becomes_the_user_and_it_is_told_nothing_by_words_or_variables
         "env={S3CRET_VARIABLE: s3cret-value, LD_PRELOAD: /tmp/nosuch.so}",
     ];
     let output = call(&scratch, &strace, &words).output().unwrap();
-    assert!(told(&output).to_string().contains("65534"), "{output:?}");
+    assert!(
+        local_result(&output).to_string().contains("65534"),
+        "{output:?}"
+    );
     let text = fs::read_to_string(&trace).unwrap();
     let lines: Vec<(&str, &str)> = text
         .lines()

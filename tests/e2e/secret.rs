@@ -105,9 +105,9 @@ states:
 ";
 
 /// The output of each command, with the command line that produced it.
-struct Told(Vec<(String, String)>);
+struct Outputs(Vec<(String, String)>);
 
-impl Told {
+impl Outputs {
     /// Runs an applet of the program, and returns its stdout.
     fn by(&mut self, scratch: &Scratch, words: &[&str]) -> String {
         let (out, err) = run(scratch, words);
@@ -286,7 +286,7 @@ fn jid(out: &str) -> String {
 #[test]
 fn no_output_log_record_or_event_of_a_run_has_a_secret_in_it() {
     let (scratch, _gpg) = planted();
-    let mut told = Told(Vec::new());
+    let mut told = Outputs(Vec::new());
     let ear = Ear::on(&scratch.path().join("root/sock"));
     let test = told.call(&scratch, "state.apply s test=True -l all");
     assert!(test.contains("‹secret›"), "{test}");
@@ -352,7 +352,7 @@ fn no_output_log_record_or_event_of_a_run_has_a_secret_in_it() {
 #[test]
 fn a_pillar_and_what_sdb_has_is_shown_to_who_asks_for_it_and_nowhere_else() {
     let (scratch, _gpg) = planted();
-    let mut told = Told(Vec::new());
+    let mut told = Outputs(Vec::new());
     for words in [
         "pillar.items unmask=True",
         "pillar.get db unmask=True",
@@ -387,7 +387,7 @@ fn a_pillar_and_what_sdb_has_is_shown_to_who_asks_for_it_and_nowhere_else() {
         assert!(out.contains(secret), "{out}");
     }
     assert!(shown(&["sdb.get", "sdb://myfile/word"]).contains("file-sdb-planted-word"));
-    let mut kept = Told(Vec::new());
+    let mut kept = Outputs(Vec::new());
     kept.files(&scratch.path().join("root"));
     kept.has_no_secret();
 }
@@ -395,7 +395,7 @@ fn a_pillar_and_what_sdb_has_is_shown_to_who_asks_for_it_and_nowhere_else() {
 #[test]
 fn plans_have_no_secret_in_them_and_hold_all_the_same() {
     let (scratch, _gpg) = planted();
-    let mut told = Told(Vec::new());
+    let mut told = Outputs(Vec::new());
     let sls = STATES.replace("; false", "");
     scratch.write("srv/salt/s.sls", &sls);
     scratch.write("out/file", "before\n");
@@ -441,7 +441,7 @@ fn plans_have_no_secret_in_them_and_hold_all_the_same() {
 #[test]
 fn what_looks_at_runs_has_no_secret_in_it() {
     let (scratch, _gpg) = planted();
-    let mut told = Told(Vec::new());
+    let mut told = Outputs(Vec::new());
     told.call(&scratch, "state.apply s test=True");
     told.call(&scratch, "state.apply s");
     let listed = told.pinch(&scratch, "runs list");
@@ -497,7 +497,7 @@ y:
     assert!(asked.out.contains("pass pillar= again"), "{}", asked.out);
     let done = machine.call(&format!("state.apply s resume=True {given}"));
     assert_eq!(done.rc, Some(0), "{}", done.out);
-    let mut told = Told(Vec::new());
+    let mut told = Outputs(Vec::new());
     told.files(&machine.0.path().join("root"));
     for (what, text) in &told.0 {
         assert!(!text.contains("-planted"), "{what}: {text}");

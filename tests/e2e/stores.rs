@@ -353,16 +353,16 @@ fn a_redis_follows_the_master_that_its_sentinel_names() {
 }
 
 /// The contents of a test store: values by their paths.
-type Kept = Mutex<BTreeMap<String, Value>>;
+type Contents = Mutex<BTreeMap<String, Value>>;
 /// Method, path, headers in lower case, and body; status and answer.
-type Serve = fn(&Kept, &str, &str, &str, &str) -> (u16, Value);
+type Serve = fn(&Contents, &str, &str, &str, &str) -> (u16, Value);
 
 /// Starts a store that answers requests with `serve` until the end of the test.
 fn store(serve: Serve) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
-        let kept = Kept::default();
+        let kept = Contents::default();
         for stream in listener.incoming() {
             let _ = answer(&kept, stream.unwrap(), serve);
         }
@@ -370,7 +370,7 @@ fn store(serve: Serve) -> String {
     address
 }
 
-fn answer(kept: &Kept, stream: TcpStream, serve: Serve) -> std::io::Result<()> {
+fn answer(kept: &Contents, stream: TcpStream, serve: Serve) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     let (mut first, mut head, mut length) = (String::new(), String::new(), 0);
     stream.read_line(&mut first)?;
@@ -410,7 +410,7 @@ fn answer(kept: &Kept, stream: TcpStream, serve: Serve) -> std::io::Result<()> {
 }
 
 /// A Vault with two engines: `secret` keeps versions, `old` does not.
-fn vault(kept: &Kept, method: &str, path: &str, head: &str, body: &str) -> (u16, Value) {
+fn vault(kept: &Contents, method: &str, path: &str, head: &str, body: &str) -> (u16, Value) {
     let mut kept = kept.lock().unwrap();
     let body: Value = serde_json::from_str(body).unwrap_or_default();
     let path = path.strip_prefix("/v1/").unwrap_or_default();
@@ -547,7 +547,7 @@ fn secrets_of_a_vault_reach_files_and_nothing_else() {
 }
 
 /// The keys of a Consul.
-fn consul(kept: &Kept, method: &str, path: &str, head: &str, body: &str) -> (u16, Value) {
+fn consul(kept: &Contents, method: &str, path: &str, head: &str, body: &str) -> (u16, Value) {
     let mut kept = kept.lock().unwrap();
     if !head.contains("x-consul-token:planted-token") {
         return (403, json!("Permission denied"));

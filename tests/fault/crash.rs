@@ -111,7 +111,7 @@ fn survives(call: &str, fault: &str, at: usize) -> Result<(), String> {
     let inject = format!("inject={call}:{fault}:when={at}");
     traced(scratch.path(), &["-e".to_owned(), inject]);
     for n in 0..FILES {
-        whole(&scratch, n)?;
+        check_file(&scratch, n)?;
     }
     if at.is_multiple_of(2) {
         undone(&scratch)?;
@@ -168,7 +168,7 @@ fn undone(scratch: &Scratch) -> Result<(), String> {
 }
 
 /// A file is old or new; one that was not there may still not be.
-fn whole(scratch: &Scratch, n: usize) -> Result<(), String> {
+fn check_file(scratch: &Scratch, n: usize) -> Result<(), String> {
     match fs::read_to_string(file(scratch, n)) {
         Ok(text) if text == contents("new", n) => Ok(()),
         Ok(text) if n.is_multiple_of(2) && text == contents("old", n) => Ok(()),

@@ -44,7 +44,7 @@ fn salt_call(dir: &Path, words: &[&str]) -> Command {
 struct Holder(Child);
 
 impl Holder {
-    fn of(scratch: &Scratch) -> Self {
+    fn start(scratch: &Scratch) -> Self {
         let mut command = salt_call(scratch.path(), &["state.apply", "long", "--out=json"]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let holder = Self(child.unwrap());
@@ -83,7 +83,7 @@ fn short(scratch: &Scratch, words: &[&str]) -> Output {
 #[test]
 fn a_second_run_is_refused_with_salts_sentence() {
     let scratch = machine();
-    let holder = Holder::of(&scratch);
+    let holder = Holder::start(&scratch);
     let refused = short(&scratch, &[]);
     let said = String::from_utf8(refused.stdout).unwrap();
     let sentence = format!(
@@ -100,7 +100,7 @@ fn a_second_run_is_refused_with_salts_sentence() {
 #[test]
 fn a_concurrent_run_goes_beside() {
     let scratch = machine();
-    let _holder = Holder::of(&scratch);
+    let _holder = Holder::start(&scratch);
     let done = short(&scratch, &["concurrent=True"]);
     assert_eq!(done.status.code(), Some(0), "{done:?}");
 }
@@ -108,7 +108,7 @@ fn a_concurrent_run_goes_beside() {
 #[test]
 fn a_queued_run_waits_and_goes_when_the_holder_is_killed() {
     let scratch = machine();
-    let holder = Holder::of(&scratch);
+    let holder = Holder::start(&scratch);
     let words = ["state.apply", "short", "queue=True", "--out=json"];
     let mut command = salt_call(scratch.path(), &words);
     let mut queued = command.stdout(Stdio::null()).spawn().unwrap();
@@ -126,7 +126,7 @@ fn a_queued_run_waits_and_goes_when_the_holder_is_killed() {
 #[test]
 fn what_a_killed_run_held_is_free_at_once() {
     let scratch = machine();
-    let mut holder = Holder::of(&scratch);
+    let mut holder = Holder::start(&scratch);
     kill_process(holder.pid(), Signal::KILL).unwrap();
     holder.0.wait().unwrap();
     let done = short(&scratch, &[]);
@@ -145,7 +145,7 @@ fn running(text: &str) -> usize {
 #[test]
 fn an_interrupted_run_ends_with_its_children_and_its_record_reads() {
     let scratch = machine();
-    let mut holder = Holder::of(&scratch);
+    let mut holder = Holder::start(&scratch);
     let child = format!("true > {}/begun; sleep 30", scratch.tmp().display());
     assert!(running(&child) > 0);
     // As a terminal does: the signal goes to all that run in the foreground.

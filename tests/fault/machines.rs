@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use tests::program::{in_recorded_environment, program, said};
+use tests::program::{assert_in_order, in_recorded_environment, program};
 use tests::scratch::Scratch;
 
 /// A file, and a command.
@@ -32,14 +32,14 @@ fn machine() -> Scratch {
 }
 
 /// The result of a call.
-struct Told {
+struct CallResult {
     rc: Option<i32>,
     out: String,
     err: String,
 }
 
-impl Told {
-    fn of(output: &Output) -> Self {
+impl CallResult {
+    fn from_output(output: &Output) -> Self {
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         assert!(!err.contains("panicked"), "{err}");
@@ -73,7 +73,7 @@ impl Told {
 }
 
 /// Runs `salt-call` with other words in front of it: programs that take something away from it.
-fn call(scratch: &Scratch, before: &[&str], words: &[&str]) -> Told {
+fn call(scratch: &Scratch, before: &[&str], words: &[&str]) -> CallResult {
     let all: Vec<&str> = [before, &["env"]].concat();
     let mut command = Command::new(all[0]);
     let command = in_recorded_environment(&mut command)
@@ -84,11 +84,11 @@ fn call(scratch: &Scratch, before: &[&str], words: &[&str]) -> Told {
         .args(["--local", "--out=json"])
         .args(words)
         .stdin(Stdio::null());
-    Told::of(&command.output().unwrap())
+    CallResult::from_output(&command.output().unwrap())
 }
 
 /// Does the same in a throw-away root that a script changes first.
-fn call_in_throwaway(scratch: &Scratch, script: &str, words: &[&str]) -> Told {
+fn call_in_throwaway(scratch: &Scratch, script: &str, words: &[&str]) -> CallResult {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/throwaway.sh");
     let dir = scratch.path().display().to_string();
     let ready = format!("{script}\nexec \"$@\"");
@@ -105,7 +105,7 @@ fn call_in_throwaway(scratch: &Scratch, script: &str, words: &[&str]) -> Told {
 
 /// Checks that everything works on a kernel that lacks a system call. Returns a function that makes
 /// further calls on such a kernel.
-fn works_without(syscall: &str) -> impl Fn(&[&str]) -> Told {
+fn works_without(syscall: &str) -> impl Fn(&[&str]) -> CallResult {
     let scratch = machine();
     let trace = scratch.path().join("trace").display().to_string();
     let inject = format!("inject={syscall}:error=ENOSYS");
@@ -128,7 +128,7 @@ fn works_without(syscall: &str) -> impl Fn(&[&str]) -> Told {
     }
 }
 
-fn gives_random_text(ask: impl Fn(&[&str]) -> Told) {
+fn gives_random_text(ask: impl Fn(&[&str]) -> CallResult) {
     let told = ask(&["random.get_str", "20"]);
     assert_eq!(told.data().as_str().unwrap().len(), 20);
 }
@@ -150,7 +150,7 @@ fn a_kernel_without_getrandom_gives_no_secret_instead_of_a_predictable_one() {
         assert_ne!(told.rc, Some(0), "{function:?}: {}", told.out);
         let reason =
             "Cannot get random bytes from the kernel (getrandom: Function not implemented)";
-        said(&told.err, &[reason]);
+        assert_in_order(&told.err, &[reason]);
     }
 }
 
@@ -173,7 +173,7 @@ fn a_read_only_root_keeps_a_run_from_nothing_that_needs_no_disk() {
     scratch.write("etc/minion", REAL_PLACES);
     let told = call_in_throwaway(&scratch, READ_ONLY, &["test.ping"]);
     assert_eq!((told.rc, told.data()), (Some(0), Value::Bool(true)));
-    said(&told.err, &["/var/log/salt/minion: Read-only file system"]);
+    assert_in_order(&told.err, &["/var/log/salt/minion: Read-only file system"]);
     let told = call_in_throwaway(&scratch, READ_ONLY, &["grains.get", "kernel"]);
     assert_eq!(told.data(), "Linux");
     let told = call_in_throwaway(&scratch, READ_ONLY, &["state.apply", "case"]);
@@ -181,14 +181,14 @@ fn a_read_only_root_keeps_a_run_from_nothing_that_needs_no_disk() {
         "Read-only file system",
         "; free disk space there or set cachedir to another directory",
     ];
-    said(&told.good().err, &lost);
+    assert_in_order(&told.good().err, &lost);
     let queued = ["state.apply", "case", "queue=True"];
     call_in_throwaway(&scratch, READ_ONLY, &queued).good();
     let single = ["state.single", "file.managed", "/opt/a.conf", "contents=a"];
     let told = call_in_throwaway(&scratch, READ_ONLY, &single);
     assert_eq!(told.rc, Some(1));
     let comment = told.state("/opt/a.conf")["comment"].to_string();
-    said(&comment, &["/opt", "Read-only file system"]);
+    assert_in_order(&comment, &["/opt", "Read-only file system"]);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_full_var_keeps_a_run_from_nothing_that_needs_none() {
     let told = call_in_throwaway(&scratch, full, &["test.ping"]);
     assert_eq!((told.rc, told.data()), (Some(0), Value::Bool(true)));
     let told = call_in_throwaway(&scratch, full, &["state.apply", "case"]);
-    said(
+    assert_in_order(
         &told.good().err,
         &[
             "cannot record this run: ",
@@ -214,7 +214,7 @@ fn a_full_var_keeps_a_run_from_nothing_that_needs_none() {
     let told = call_in_throwaway(&scratch, full, &single);
     assert_eq!(told.rc, Some(1));
     let comment = told.state("/var/a.conf")["comment"].to_string();
-    said(&comment, &["/var", "No space left on device"]);
+    assert_in_order(&comment, &["/var", "No space left on device"]);
     let room = ["state.single", "file.absent", "/var/all"];
     call_in_throwaway(&scratch, full, &room).good();
 }
@@ -238,7 +238,7 @@ while [ ! -e @TMP@/begun ] && [ $n -lt 200 ]; do sleep 0.05; n=$((n + 1)); done"
     let told = call_in_throwaway(&scratch, &script, &["state.apply", "long"]);
     assert_eq!(told.rc, Some(1), "{}", told.out);
     assert_eq!(told.out, "");
-    said(&told.err, &["another run is under way"]);
+    assert_in_order(&told.err, &["another run is under way"]);
 }
 
 /// `clock_gettime` as on a machine that has just started and has no clock.
@@ -268,7 +268,7 @@ fn a_machine_without_a_clock_is_told_so_by_a_run_that_works() {
     let told = call(&scratch, &["env", &preload], &["test.ping"]);
     assert_eq!((told.data(), told.err.as_str()), (Value::Bool(true), ""));
     let told = call(&scratch, &["env", &preload], &["state.apply", "case"]);
-    said(
+    assert_in_order(
         &told.good().err,
         &[
             "The clock of this machine is wrong (1970, Jan 01 00:00:03.",
@@ -307,7 +307,7 @@ fn a_root_without_proc() {
     assert_eq!(told.data()["uid"], 0);
     let told = call_in_throwaway(&scratch, without, &["status.uptime"]);
     assert_eq!((told.rc, told.out.as_str()), (Some(1), ""));
-    said(&told.err, &["File /proc/uptime was not found"]);
+    assert_in_order(&told.err, &["File /proc/uptime was not found"]);
 }
 
 /// Five hundred files.
@@ -353,7 +353,7 @@ fn a_run_that_has_no_more_memory_says_so_and_exits_70() {
     call(&scratch, &short, &["state.apply", "case"]).good();
     let told = call(&scratch, &short, &["state.apply", "wide"]);
     assert_eq!((told.rc, told.out.as_str()), (Some(70), ""), "{}", told.err);
-    said(
+    assert_in_order(
         &told.err,
         &["error: out of memory", "Hint: raise the limit"],
     );
@@ -370,7 +370,7 @@ fn a_file_that_does_not_fit_in_memory_fails_its_own_state() {
     let told = call(&scratch, &short, &["state.apply", "large"]);
     assert_eq!(told.rc, Some(1), "{}", told.err);
     let comment = told.state("large")["comment"].to_string();
-    said(&comment, &["srv/salt/large: out of memory"]);
+    assert_in_order(&comment, &["srv/salt/large: out of memory"]);
     assert_eq!(told.state("who")["result"], true);
 }
 
@@ -406,14 +406,14 @@ fn an_unknown_package_manager_and_init_system_are_named_with_what_was_looked_for
         "/etc/init.d",
         "runit",
     ];
-    said(&told.state("p")["comment"].to_string(), &packages);
-    said(&told.state("s")["comment"].to_string(), &services);
+    assert_in_order(&told.state("p")["comment"].to_string(), &packages);
+    assert_in_order(&told.state("s")["comment"].to_string(), &services);
     let told = call_in_throwaway(&scratch, UNKNOWN, &["pkg.install", "nano"]);
     assert_eq!((told.rc, told.out.as_str()), (Some(255), ""));
-    said(&told.err, &packages);
+    assert_in_order(&told.err, &packages);
     let told = call_in_throwaway(&scratch, UNKNOWN, &["service.start", "cron"]);
     assert_eq!((told.rc, told.out.as_str()), (Some(255), ""));
-    said(&told.err, &services);
+    assert_in_order(&told.err, &services);
 }
 
 /// A directory that knows one user and one group.
@@ -465,7 +465,7 @@ export PATH=/usr/local/bin:$PATH"
     assert_eq!(told.data(), serde_json::json!({}));
     let told = call_in_throwaway(&scratch, &switch("files"), &["state.apply", "owned"]);
     assert_eq!(told.rc, Some(1));
-    said(&told.out, &["remote is not available"]);
+    assert_in_order(&told.out, &["remote is not available"]);
 }
 
 #[test]

@@ -36,7 +36,7 @@ struct Orchestration {
 }
 
 impl Orchestration {
-    fn of(chance: &mut Chance) -> Self {
+    fn random(chance: &mut Chance) -> Self {
         let mut orch = Self {
             sls: String::new(),
             others: Vec::new(),
@@ -209,7 +209,7 @@ fn wrong(word: &str, count: u64, least: u64, most: u64) -> Option<String> {
 
 fn holds(seed: u64) -> Result<(), String> {
     let mut chance = Chance(seed);
-    let orch = Orchestration::of(&mut chance);
+    let orch = Orchestration::random(&mut chance);
     let machine = Machine {
         scratch: Scratch::new(),
         down: orch.down.clone(),

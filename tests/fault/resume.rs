@@ -30,7 +30,7 @@ struct Orchestration {
 }
 
 impl Orchestration {
-    fn of(chance: &mut Chance) -> Self {
+    fn random(chance: &mut Chance) -> Self {
         let mut orch = Self {
             sls: String::new(),
             others: Vec::new(),
@@ -136,7 +136,7 @@ fn ran(scratch: &Scratch, words: &[&str], killed_after: Option<Duration>) -> (Op
 }
 
 /// Returns the words that follow `order=` in the output.
-fn asked(said: &str) -> Vec<String> {
+fn redo_words(said: &str) -> Vec<String> {
     let parts = said.split("redo=").skip(1);
     let words = parts.map(|part| part.split_whitespace().next().unwrap().to_owned());
     words.collect()
@@ -161,7 +161,7 @@ fn survived(
             return Ok((skipped, kills));
         }
         let fresh = said.contains("There is no run of");
-        let steps = asked(&said);
+        let steps = redo_words(&said);
         let mut words = vec![if fresh {
             "queue=False".to_owned()
         } else {
@@ -198,7 +198,7 @@ fn survived(
 
 fn holds(seed: u64) -> Result<(), String> {
     let mut chance = Chance(seed);
-    let orch = Orchestration::of(&mut chance);
+    let orch = Orchestration::random(&mut chance);
     let scratch = Scratch::new();
     scratch.write("srv/salt/orch.sls", &orch.sls);
     for (name, text) in &orch.others {

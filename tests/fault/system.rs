@@ -20,7 +20,7 @@ fn salt_call(dir: &Path, words: &[&str]) -> Command {
     command
 }
 
-fn said(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -32,8 +32,8 @@ fn a_reader_that_is_gone_is_no_error() {
     drop(reader);
     let output = command.stdout(writer).stderr(Stdio::piped());
     let output = output.spawn().unwrap().wait_with_output().unwrap();
-    assert!(!said(&output).contains("panicked"), "{}", said(&output));
-    assert_eq!(said(&output), "");
+    assert!(!stderr(&output).contains("panicked"), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "");
 }
 
 #[test]
@@ -44,14 +44,14 @@ fn a_full_disk_under_the_output_is_an_error() {
     let output = command.stdout(full()).output().unwrap();
     assert_ne!(output.status.code(), Some(0));
     assert!(
-        said(&output).contains("No space left on device"),
+        stderr(&output).contains("No space left on device"),
         "{}",
-        said(&output)
+        stderr(&output)
     );
     let words = ["--out-file=/dev/full", "test.ping"];
     let output = salt_call(scratch.path(), &words).output().unwrap();
     assert_ne!(output.status.code(), Some(0));
-    let told = said(&output);
+    let told = stderr(&output);
     assert!(
         told.contains("/dev/full") && told.contains("No space left on device"),
         "{told}"
@@ -67,7 +67,7 @@ fn a_full_disk_under_the_log_stops_nothing() {
         "test.ping",
     ];
     let output = salt_call(scratch.path(), &words).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
         "local:\n    True\n"
@@ -113,7 +113,7 @@ fn a_user_who_may_not_write_is_told_which_file() {
 
 fn refused(output: &Output, scratch: &Scratch) {
     assert_eq!(output.status.code(), Some(1));
-    let told = said(output);
+    let told = stderr(output);
     let root = scratch.path().join("root").display().to_string();
     let all = told + &String::from_utf8_lossy(&output.stdout);
     assert!(

@@ -22,7 +22,7 @@ const SLOW: [&str; 2] = ["list_files", "dns_check"];
 struct Memory(Vec<(String, OwnedFd)>);
 
 impl Memory {
-    fn of(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         let (main, rest) = text.split_once("\n### ").unwrap_or((text, ""));
         let others = rest
             .split("\n### ")
@@ -78,9 +78,9 @@ impl Sources for Memory {
     }
 }
 
-struct Nobody;
+struct NoTargets;
 
-impl Targets for Nobody {
+impl Targets for NoTargets {
     fn resolve(&self, _: &Exec, _: &Value, _: &str) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
@@ -206,15 +206,15 @@ fuzz_target!(|text: &str| {
     if SLOW.iter().any(|name| text.contains(name)) {
         return;
     }
-    let files = Memory::of(text);
+    let files = Memory::parse(text);
     let has_top = files.has("top.sls");
     let opts = Opts::new(Map::new().with("id", "m1"));
-    let cx = Exec::new(opts, &REGISTRY, Box::new(files), Box::new(Nobody));
+    let cx = Exec::new(opts, &REGISTRY, Box::new(files), Box::new(NoTargets));
     let main = ["main".to_owned()];
     if let Ok(plan) = compile::sls(&cx, &main, "base").and_then(|high| high.plan(&cx)) {
         checked(&cx, &plan);
     }
-    if let Ok(plan) = compile::shown(&cx, &main, "base").and_then(|high| high.plan_as_written(&cx))
+    if let Ok(plan) = compile::high_data(&cx, &main, "base").and_then(|high| high.plan_as_written(&cx))
     {
         checked(&cx, &plan);
     }

@@ -42,7 +42,7 @@ mod hook {
         }
         let secrets = [b"secret".to_vec()];
         let signatures = signature::Signatures::new(&secrets, 300);
-        if let Ok(shown) = signature::Shown::of(&head) {
+        if let Ok(shown) = signature::RequestSignature::from_head(&head) {
             assert!(
                 signatures
                     .check(&shown, &head, body, 1_800_000_000)

@@ -92,7 +92,7 @@ mod spool {
     mod record;
 
     pub(crate) fn records(bytes: &[u8]) {
-        let _ = record::Kind::of(bytes);
+        let _ = record::Kind::from_value(bytes);
         if let Some(gap) = record::Gap::decoded(bytes) {
             let written = gap.encoded().unwrap();
             assert_eq!(record::Gap::decoded(&written), Some(gap));

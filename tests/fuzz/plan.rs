@@ -14,8 +14,8 @@ fuzz_target!(|text: &str| {
     assert_eq!(again.text(), written);
     assert!(plan::moved(&document, &again).is_empty());
     let _ = (
-        plan::shown(&document),
-        document.asked(),
+        plan::format_plan(&document),
+        document.invocation(),
         document.failures(),
     );
 });

@@ -338,7 +338,7 @@ impl World {
             origin,
         };
         let applied = self.store().apply_blocking(Command::All(vec![kept, told]));
-        assert_eq!(applied.unwrap().refusal(), None);
+        assert_eq!(applied.unwrap().rejection(), None);
     }
 
     /// Lets a minion receive the messages of the master.

@@ -206,7 +206,7 @@ fn run(dir: &Path, program: &mut Command, words: &[String]) -> Result<Answer, St
 }
 
 /// Panics unless the output contains every one of the texts, in this order.
-pub fn said(text: &str, expected: &[&str]) {
+pub fn assert_in_order(text: &str, expected: &[&str]) {
     let mut rest = text;
     for one in expected {
         let Some((_, after)) = rest.split_once(one) else {

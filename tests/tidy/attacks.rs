@@ -16,12 +16,12 @@ const FAULTS: [u32; 5] = [5, 6, 10, 12, 18];
 const FINDINGS: [(&str, u32); 5] = [("C", 2), ("H", 4), ("M", 11), ("L", 11), ("fault-", 19)];
 
 #[derive(Deserialize)]
-struct Shown {
+struct Attack {
     what: String,
     shown: Vec<String>,
 }
 
-fn table() -> BTreeMap<String, Shown> {
+fn table() -> BTreeMap<String, Attack> {
     let text = fs::read_to_string(workspace().join("tests/corpus/attacks.toml")).unwrap();
     toml::from_str(&text).unwrap()
 }

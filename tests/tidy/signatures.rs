@@ -83,7 +83,7 @@ impl Argument {
         }
     }
 
-    fn shown(&self) -> String {
+    fn to_text(&self) -> String {
         match self {
             Self::Required(name) => name.clone(),
             Self::Optional(name, default) => format!("{name}={default}"),
@@ -105,8 +105,8 @@ impl Signature {
             .collect()
     }
 
-    fn shown(&self) -> String {
-        let mut words: Vec<String> = self.args.iter().map(Argument::shown).collect();
+    fn to_text(&self) -> String {
+        let mut words: Vec<String> = self.args.iter().map(Argument::to_text).collect();
         words.extend(self.varargs.then(|| "*args".to_owned()));
         words.extend(self.kwargs.then(|| "**kwargs".to_owned()));
         format!("({})", words.join(", "))
@@ -165,7 +165,7 @@ fn differences(ours: &Signature, theirs: &Signature) -> BTreeSet<String> {
 fn nearest(ours: &Signature, theirs: &[Theirs]) -> (BTreeSet<String>, String) {
     let all = theirs.iter().map(|theirs| {
         let (file, theirs) = (&theirs.file, theirs.signature());
-        let text = format!("{}\n    {file} {}", ours.shown(), theirs.shown());
+        let text = format!("{}\n    {file} {}", ours.to_text(), theirs.to_text());
         (differences(ours, &theirs), text)
     });
     all.min_by_key(|(words, _)| words.len()).unwrap()

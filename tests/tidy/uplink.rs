@@ -16,7 +16,7 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "local_socket/",
-        &["unix", "Error", "Limits", "Part", "Who"],
+        &["unix", "Error", "Limits", "Part", "PeerInfo"],
         "the Unix sockets of jobs and commands carry the same frames; their peers are no masters",
     ),
     (

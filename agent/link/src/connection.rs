@@ -14,10 +14,10 @@ use smol::future::FutureExt;
 use value::log::Level;
 use wire::{Ack, Answer, Bye, Control, Event, Failed, Frame, Request, Way};
 
-use crate::error::{Error, Wait, Who};
-use crate::exchange::{Asked, Question};
+use crate::error::{Error, PeerInfo, Wait};
+use crate::exchange::{PendingRequest, Question};
 use crate::outgoing::Outgoing;
-use crate::room::Budget;
+use crate::room::Capacity;
 use crate::silence;
 use crate::slot::Slot;
 use crate::stream::{Reader, Sink, Source, Writer, note, within};
@@ -88,8 +88,8 @@ pub struct Handle(Arc<Inner>);
 struct Inner {
     connection: Connection,
     outgoing: Arc<Outgoing>,
-    who: Arc<Who>,
-    budget: Arc<Budget>,
+    who: Arc<PeerInfo>,
+    capacity: Arc<Capacity>,
     way: Way,
     bad: Arc<AtomicU32>,
     _slot: Option<Slot>,
@@ -100,8 +100,8 @@ pub(crate) struct Admitted {
     pub(crate) connection: Connection,
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
-    pub(crate) who: Arc<Who>,
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) who: Arc<PeerInfo>,
+    pub(crate) capacity: Arc<Capacity>,
     /// The direction of incoming frames.
     pub(crate) way: Way,
     pub(crate) slot: Option<Slot>,
@@ -122,16 +122,16 @@ impl Link {
             reader,
             writer,
             who,
-            budget,
+            capacity,
             way,
             slot,
         } = let_in;
-        let outgoing = Outgoing::new(writer, budget.limits.queue, connection.clone());
+        let outgoing = Outgoing::new(writer, capacity.limits.queue, connection.clone());
         let inner = Inner {
             connection,
             outgoing,
             who,
-            budget,
+            capacity,
             way: back(way),
             bad: reader.bad.clone(),
             _slot: slot,
@@ -158,7 +158,7 @@ impl Link {
 
     /// Returns the name of the peer for errors and logs.
     #[must_use]
-    pub fn who(&self) -> &Arc<Who> {
+    pub fn who(&self) -> &Arc<PeerInfo> {
         &self.handle.0.who
     }
 
@@ -282,13 +282,13 @@ impl Inner {
 
     fn exchange(&self, send: SendStream, receive: RecvStream, way: Way) -> (Reader, Writer) {
         let sizes = wire::Limits::STREAM;
-        let (who, budget) = (&self.who, &self.budget);
+        let (who, capacity) = (&self.who, &self.capacity);
         let mut reader = Reader::new(
             Source::Quic(receive),
             sizes,
             who.clone(),
             way,
-            budget.clone(),
+            capacity.clone(),
         );
         reader.strict = true;
         reader.bad = self.bad.clone();
@@ -297,14 +297,14 @@ impl Inner {
             sizes,
             who.clone(),
             back(way),
-            budget.clone(),
+            capacity.clone(),
         );
         (reader, writer)
     }
 
     /// Returns the question that a stream begins with. Any other beginning is answered here.
     async fn first(&self, mut reader: Reader, mut writer: Writer) -> Option<Question> {
-        let limits = &self.budget.limits;
+        let limits = &self.capacity.limits;
         let answer: Frame = match reader.next(Some((Wait::Frame, limits.frame))).await {
             Ok(Some(Frame::Request(request))) => {
                 return Some(Question {
@@ -317,21 +317,21 @@ impl Inner {
             Ok(None) => return None,
             Ok(Some(Frame::Unknown { kind })) => Frame::Unsupported { kind },
             Ok(Some(other)) => {
-                refusal("invalid", format!("expected a request, received {other:?}"))
+                rejection("invalid", format!("expected a request, received {other:?}"))
             }
             Err(error @ Error::TooManyBad { .. }) => {
                 self.failed(error);
                 return None;
             }
-            Err(Error::NotAllowed { source, .. }) => refusal("refused", source.to_string()),
-            Err(Error::Frame { source, .. }) => refusal("invalid", source.to_string()),
+            Err(Error::NotAllowed { source, .. }) => rejection("refused", source.to_string()),
+            Err(Error::Frame { source, .. }) => rejection("invalid", source.to_string()),
             Err(error @ Error::Full { .. }) => {
                 note(Level::Info, format_args!("{error}"));
-                refusal("busy", error.to_string())
+                rejection("busy", error.to_string())
             }
             Err(error) => {
                 note(Level::Info, format_args!("{error}"));
-                refusal("invalid", "the request was not received in time".to_owned())
+                rejection("invalid", "the request was not received in time".to_owned())
             }
         };
         let _ = writer.send(&answer).await;
@@ -340,7 +340,7 @@ impl Inner {
     }
 }
 
-fn refusal(reason: &str, text: String) -> Frame {
+fn rejection(reason: &str, text: String) -> Frame {
     let reason = reason.to_owned();
     Failed { reason, text }.into()
 }
@@ -379,7 +379,7 @@ async fn why_not_taken(reader: &mut Reader, error: Error) -> Error {
 impl Handle {
     /// Returns the name of the peer for errors and logs.
     #[must_use]
-    pub fn who(&self) -> &Arc<Who> {
+    pub fn who(&self) -> &Arc<PeerInfo> {
         &self.0.who
     }
 
@@ -440,9 +440,9 @@ impl Handle {
     /// # Errors
     /// When the connection is lost, this side may not send that request, or the peer has had too
     /// many streams open for too long.
-    pub async fn ask(&self, request: impl Into<Request>) -> Result<Asked, Error> {
+    pub async fn ask(&self, request: impl Into<Request>) -> Result<PendingRequest, Error> {
         let inner = &self.0;
-        let (who, after) = (inner.who.clone(), inner.budget.limits.answer);
+        let (who, after) = (inner.who.clone(), inner.capacity.limits.answer);
         let late = Error::Deadline {
             who,
             wait: Wait::Take,
@@ -456,7 +456,7 @@ impl Handle {
         if let Err(error) = writer.send(&request.into().into()).await {
             return Err(why_not_taken(&mut reader, error).await);
         }
-        Ok(Asked {
+        Ok(PendingRequest {
             reader,
             writer,
             wait: Some(after),
@@ -486,7 +486,7 @@ impl Handle {
     /// Waits until the peer has left all packets unanswered for about two seconds. The connection
     /// stays open, because the peer may respond again.
     pub async fn silence(&self) -> Error {
-        silence::of(&self.0.connection).await;
+        silence::wait_until_lost(&self.0.connection).await;
         Error::Lost {
             who: self.0.who.clone(),
             reason: "the peer does not answer".to_owned(),

@@ -13,7 +13,7 @@ use crate::pki;
 
 /// A peer, as errors and logs name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Who {
+pub struct PeerInfo {
     /// The id of the peer: a minion's comes from its hello. `None` before the hello and for local
     /// processes.
     pub id: Option<Id>,
@@ -25,7 +25,7 @@ pub struct Who {
     pub process: Option<(u32, i32)>,
 }
 
-impl Who {
+impl PeerInfo {
     pub(crate) fn at(address: SocketAddr) -> Self {
         Self {
             id: None,
@@ -45,7 +45,7 @@ impl Who {
     }
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for PeerInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         parts.extend(self.id.as_ref().map(ToString::to_string));
@@ -136,7 +136,7 @@ pub enum Error {
     #[error("{who}: {reason}")]
     Lost {
         /// The peer.
-        who: Arc<Who>,
+        who: Arc<PeerInfo>,
         /// The reason.
         reason: String,
     },
@@ -144,7 +144,7 @@ pub enum Error {
     #[error("{who}: waited {} s for {wait}", .after.as_secs_f64())]
     Deadline {
         /// The peer.
-        who: Arc<Who>,
+        who: Arc<PeerInfo>,
         /// The event that did not happen in time.
         wait: Wait,
         /// The length of the wait.
@@ -154,7 +154,7 @@ pub enum Error {
     #[error("{who}: {source}")]
     Frame {
         /// The peer.
-        who: Arc<Who>,
+        who: Arc<PeerInfo>,
         /// The defect of the frame.
         source: wire::Error,
     },
@@ -162,7 +162,7 @@ pub enum Error {
     #[error("{who}: {source}")]
     NotAllowed {
         /// The peer.
-        who: Arc<Who>,
+        who: Arc<PeerInfo>,
         /// The violated rule.
         source: wire::rule::NotAllowed,
     },
@@ -170,7 +170,7 @@ pub enum Error {
     #[error("{who}: expected {wanted}, received {found}")]
     Unexpected {
         /// The peer.
-        who: Arc<Who>,
+        who: Arc<PeerInfo>,
         /// The frame that was received.
         found: String,
         /// The frame that was expected.
@@ -180,7 +180,7 @@ pub enum Error {
     #[error("{who}: more than {limit} bad frames (bad_frames_max)")]
     TooManyBad {
         /// The peer.
-        who: Arc<Who>,
+        who: Arc<PeerInfo>,
         /// The number of bad frames that are tolerated.
         limit: u32,
     },
@@ -188,7 +188,7 @@ pub enum Error {
     #[error("{who}: limit reached: {limit} {what} ({name})")]
     Full {
         /// The peer.
-        who: Arc<Who>,
+        who: Arc<PeerInfo>,
         /// The maximum number.
         limit: usize,
         /// The things that are counted.
@@ -200,7 +200,7 @@ pub enum Error {
     #[error("{who} refuses this minion: {text} ({reason})")]
     Refused {
         /// The master.
-        who: Arc<Who>,
+        who: Arc<PeerInfo>,
         /// The word for programs.
         reason: String,
         /// The sentence for people.
@@ -216,7 +216,7 @@ pub enum Error {
     )]
     Version {
         /// The peer.
-        who: Arc<Who>,
+        who: Arc<PeerInfo>,
         /// The oldest version of the peer.
         min: u64,
         /// The newest version of the peer.
@@ -226,7 +226,7 @@ pub enum Error {
     #[error("{text}")]
     Failed {
         /// The peer.
-        who: Arc<Who>,
+        who: Arc<PeerInfo>,
         /// The word for programs: `missing`, `refused`, `invalid`, `busy`, `failed`, `unsupported`.
         reason: String,
         /// The sentence for people.
@@ -236,6 +236,6 @@ pub enum Error {
     #[error("{who}: the stream ended without an answer")]
     Unanswered {
         /// The peer.
-        who: Arc<Who>,
+        who: Arc<PeerInfo>,
     },
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use value::Value;
 use wire::{Answer, Data, Done, Failed, Frame, Request};
 
-use crate::error::{Error, Wait, Who};
+use crate::error::{Error, PeerInfo, Wait};
 use crate::stream::{Reader, Writer};
 
 /// A part of an answer, or of the data that is sent along with a request.
@@ -21,9 +21,9 @@ pub enum Part {
 impl Part {
     /// Returns the part that a frame contains, for data that is sent along with a request. `wanted`
     /// describes the expected frame in the error.
-    pub(crate) fn of(
+    pub(crate) fn from_frame(
         frame: Option<Frame>,
-        who: Arc<Who>,
+        who: Arc<PeerInfo>,
         wanted: &'static str,
     ) -> Result<Self, Error> {
         match frame {
@@ -40,7 +40,7 @@ impl Part {
 
     /// Returns the part of an answer that a frame contains, or the error that the peer answered
     /// with.
-    pub(crate) fn of_answer(frame: Option<Frame>, who: Arc<Who>) -> Result<Self, Error> {
+    pub(crate) fn of_answer(frame: Option<Frame>, who: Arc<PeerInfo>) -> Result<Self, Error> {
         match frame {
             Some(Frame::Answer(Answer::Failed(Failed { reason, text }))) => {
                 Err(Error::Failed { who, reason, text })
@@ -50,12 +50,12 @@ impl Part {
                 who,
                 reason: "unsupported".to_owned(),
             }),
-            other => Self::of(other, who, "an answer"),
+            other => Self::from_frame(other, who, "an answer"),
         }
     }
 
     /// Returns the answer if this part is all of it.
-    pub(crate) fn whole(self, who: &Arc<Who>) -> Result<Value, Error> {
+    pub(crate) fn into_complete(self, who: &Arc<PeerInfo>) -> Result<Value, Error> {
         match self {
             Self::Done(value) => Ok(value),
             Self::Data(_) => Err(Error::Unexpected {
@@ -69,13 +69,13 @@ impl Part {
 
 /// A request that this side has sent. The answer arrives in parts. Dropping it cancels the request.
 #[derive(Debug)]
-pub struct Asked {
+pub struct PendingRequest {
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
     pub(crate) wait: Option<Duration>,
 }
 
-impl Asked {
+impl PendingRequest {
     /// Sends a part of the data that belongs to the request; `push` has such data.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl Asked {
     /// As [`next`](Self::next), and when there are several parts.
     pub async fn done(mut self) -> Result<Value, Error> {
         // No deadline: `next` applies the request's own (`wait`).
-        self.next().await?.whole(&self.reader.who)
+        self.next().await?.into_complete(&self.reader.who)
     }
 }
 
@@ -177,6 +177,6 @@ impl Question {
     /// When the peer is silent for too long, ends the stream too early or sends another frame.
     pub async fn next(&mut self) -> Result<Part, Error> {
         let frame = self.reader.next(Some((Wait::Answer, self.wait))).await?;
-        Part::of(frame, self.reader.who.clone(), "a part of the data")
+        Part::from_frame(frame, self.reader.who.clone(), "a part of the data")
     }
 }

@@ -46,8 +46,8 @@ pub mod wait;
 
 pub use backoff::{WAIT_MAX, Waits};
 pub use connection::{Handle, Incoming, Link};
-pub use error::{Error, Wait, Who};
-pub use exchange::{Asked, Part, Question};
+pub use error::{Error, PeerInfo, Wait};
+pub use exchange::{Part, PendingRequest, Question};
 pub use key::{KeyPair, PublicKey};
 pub use limits::Limits;
 pub use listener::{Listener, Peer};

@@ -15,12 +15,12 @@ use value::random;
 use wire::{Control, Frame, Hello, Pending, Refused, Way, Welcome};
 
 use crate::connection::{Admitted, Link, word};
-use crate::error::{Error, Wait, Who};
+use crate::error::{Error, PeerInfo, Wait};
 use crate::ids::KeyedIds;
 use crate::key::{KeyPair, PublicKey};
 use crate::limits::Limits;
 use crate::recall;
-use crate::room::Budget;
+use crate::room::Capacity;
 use crate::slot::{Admission, Shared, Slot};
 use crate::socket::OnSmol;
 use crate::stream::{Reader, Sink, Source, Writer, note, within};
@@ -94,7 +94,7 @@ impl Listener {
             endpoint_config(pair).map_err(|error| failed(std::io::Error::other(error)))?;
         let endpoint = Endpoint::new(endpoint, Some(config), socket, runtime);
         let endpoint = endpoint.map_err(failed)?;
-        let shared = Arc::new(Shared::new(Budget::new(limits)));
+        let shared = Arc::new(Shared::new(Capacity::new(limits)));
         let (sender, arrivals) = bounded(ARRIVALS);
         smol::spawn(admit_all(endpoint.clone(), shared.clone(), sender)).detach();
         Ok(Self {
@@ -179,7 +179,7 @@ async fn admit_all(endpoint: Endpoint, shared: Arc<Shared>, arrivals: Sender<Pee
             Admission::Yes(slot) => {
                 let (shared, arrivals) = (shared.clone(), arrivals.clone());
                 smol::spawn(async move {
-                    match greet(incoming, slot, &shared.budget).await {
+                    match greet(incoming, slot, &shared.capacity).await {
                         Ok(peer) => drop(arrivals.send(peer).await),
                         Err(error) => tell(&shared, address, &error),
                     }
@@ -213,7 +213,7 @@ fn tell(shared: &Shared, address: SocketAddr, error: &Error) {
 /// Runs a step of the greeting. Fails if the peer's place is given to another peer meanwhile.
 async fn in_place<T>(
     slot: &Slot,
-    who: &Who,
+    who: &PeerInfo,
     greeting: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     let lost = async {
@@ -227,14 +227,14 @@ async fn in_place<T>(
 async fn greet(
     incoming: quinn::Incoming,
     mut slot: Slot,
-    budget: &Arc<Budget>,
+    capacity: &Arc<Capacity>,
 ) -> Result<Peer, Error> {
-    let mut who = Who::at(incoming.remote_address());
-    let proving = prove(incoming, &who, &budget.limits);
+    let mut who = PeerInfo::at(incoming.remote_address());
+    let proving = prove(incoming, &who, &capacity.limits);
     let (connection, key) = in_place(&slot, &who, proving).await?;
     who.key = Some(key);
     slot.proved(key, &connection);
-    let greeting = first_words(&connection, who.clone(), budget);
+    let greeting = first_words(&connection, who.clone(), capacity);
     let greeted = in_place(&slot, &who, greeting).await;
     let (hello, mut reader, send) = closing(&connection, greeted)?;
     slot.greeted();
@@ -242,8 +242,8 @@ async fn greet(
     let who = Arc::new(who);
     reader.who = who.clone();
     let (sizes, way) = (wire::Limits::CONTROL, Way::MasterToMinion);
-    let writer = Writer::new(Sink::Quic(send), sizes, who.clone(), way, budget.clone());
-    let budget = budget.clone();
+    let writer = Writer::new(Sink::Quic(send), sizes, who.clone(), way, capacity.clone());
+    let capacity = capacity.clone();
     let peer = Peer {
         hello,
         who,
@@ -252,14 +252,14 @@ async fn greet(
         reader,
         writer,
         slot,
-        budget,
+        capacity,
     };
     peer.speaks_our_words()
 }
 
 async fn prove(
     incoming: quinn::Incoming,
-    who: &Who,
+    who: &PeerInfo,
     limits: &Limits,
 ) -> Result<(Connection, PublicKey), Error> {
     let who = || Arc::new(who.clone());
@@ -284,20 +284,20 @@ async fn prove(
 /// hello that has begun gets no extra time.
 async fn first_words(
     connection: &Connection,
-    who: Who,
-    budget: &Arc<Budget>,
+    who: PeerInfo,
+    capacity: &Arc<Capacity>,
 ) -> Result<(Hello, Reader, SendStream), Error> {
     let who = Arc::new(who);
-    let (wait, after) = (Wait::Hello, budget.limits.hello);
-    let words = within(after, hello(connection, who.clone(), budget));
+    let (wait, after) = (Wait::Hello, capacity.limits.hello);
+    let words = within(after, hello(connection, who.clone(), capacity));
     let late = || Error::Deadline { who, wait, after };
     words.await.ok_or_else(late)?
 }
 
 async fn hello(
     connection: &Connection,
-    who: Arc<Who>,
-    budget: &Arc<Budget>,
+    who: Arc<PeerInfo>,
+    capacity: &Arc<Capacity>,
 ) -> Result<(Hello, Reader, SendStream), Error> {
     // No deadline: the caller applies one.
     let (send, receive) = connection.accept_bi().await.map_err(|error| Error::Lost {
@@ -310,7 +310,7 @@ async fn hello(
         sizes,
         who.clone(),
         Way::MinionToMaster,
-        budget.clone(),
+        capacity.clone(),
     );
     (reader.accepted, reader.strict) = (false, true);
     // No deadline: the caller applies one to the whole hello.
@@ -337,13 +337,13 @@ fn closing<T>(connection: &Connection, result: Result<T, Error>) -> Result<T, Er
 #[derive(Debug)]
 pub struct Peer {
     hello: Hello,
-    who: Arc<Who>,
+    who: Arc<PeerInfo>,
     key: PublicKey,
     connection: Connection,
     reader: Reader,
     writer: Writer,
     slot: Slot,
-    budget: Arc<Budget>,
+    capacity: Arc<Capacity>,
 }
 
 impl Peer {
@@ -367,7 +367,7 @@ impl Peer {
 
     /// Returns the name of the peer for errors and logs.
     #[must_use]
-    pub fn who(&self) -> &Arc<Who> {
+    pub fn who(&self) -> &Arc<PeerInfo> {
         &self.who
     }
 
@@ -457,7 +457,7 @@ impl Peer {
         self.slot.accepted();
         (self.reader.accepted, self.reader.strict) = (true, false);
         self.reader.set_sizes(wire::Limits::CONTROL);
-        let limits = &self.budget.limits;
+        let limits = &self.capacity.limits;
         self.connection
             .set_receive_window(limits.window_of_all().into());
         self.connection
@@ -468,7 +468,7 @@ impl Peer {
             reader: self.reader,
             writer: self.writer,
             who: self.who,
-            budget: self.budget,
+            capacity: self.capacity,
             way: Way::MinionToMaster,
             slot: Some(self.slot),
         }))

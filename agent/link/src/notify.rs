@@ -95,7 +95,7 @@ impl Notify {
 mod tests {
     use super::*;
 
-    fn said(notify: &Notify, listener: &UnixDatagram) -> Vec<String> {
+    fn sent_messages(notify: &Notify, listener: &UnixDatagram) -> Vec<String> {
         notify.reloading();
         notify.ready();
         notify.stopping();
@@ -112,7 +112,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let listener = UnixDatagram::bind(&path).unwrap();
-        let all = said(&Notify::to(Some(path.as_os_str())), &listener);
+        let all = sent_messages(&Notify::to(Some(path.as_os_str())), &listener);
         assert!(
             all[0].starts_with("RELOADING=1\nMONOTONIC_USEC="),
             "{all:?}"
@@ -124,7 +124,7 @@ mod tests {
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let listener = UnixDatagram::bind_addr(&address).unwrap();
         let notify = Notify::to(Some(OsStr::new(&format!("@{name}"))));
-        assert_eq!(said(&notify, &listener)[1], "READY=1");
+        assert_eq!(sent_messages(&notify, &listener)[1], "READY=1");
     }
 
     #[test]

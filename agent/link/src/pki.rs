@@ -192,7 +192,7 @@ impl Pki {
     /// # Errors
     /// When the file cannot be read, is writable for other users, belongs to another user or
     /// contains something else.
-    pub fn known(&self, name: &str) -> Result<Option<PublicKey>, Error> {
+    pub fn find_master_key(&self, name: &str) -> Result<Option<PublicKey>, Error> {
         let path = self.place(name, "pub")?;
         let Some((text, metadata)) = read(&path)? else {
             return Ok(None);
@@ -375,9 +375,12 @@ mod tests {
         let own = pki.own("minion").unwrap();
         assert!(own.path.ends_with("minion.ed25519.pem"), "{own:?}");
         assert!(pki.folder.join("minion.ed25519.pub").exists());
-        assert_eq!(pki.known("minion_master").unwrap(), None);
+        assert_eq!(pki.find_master_key("minion_master").unwrap(), None);
         pki.remember("minion_master", &own.pair.public()).unwrap();
-        assert_eq!(pki.known("minion_master").unwrap(), Some(own.pair.public()));
+        assert_eq!(
+            pki.find_master_key("minion_master").unwrap(),
+            Some(own.pair.public())
+        );
         assert_eq!(
             fs::read_to_string(pki.folder.join("minion.pem")).unwrap(),
             SALTS
@@ -395,7 +398,10 @@ mod tests {
         let (one, two) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
         pki.remember("minion_master", &one.public()).unwrap();
         assert!(pki.remember("minion_master", &two.public()).is_err());
-        assert_eq!(pki.known("minion_master").unwrap(), Some(one.public()));
+        assert_eq!(
+            pki.find_master_key("minion_master").unwrap(),
+            Some(one.public())
+        );
     }
 
     #[test]
@@ -410,7 +416,7 @@ mod tests {
         );
         let known = pki.folder.join("minion_master.pub");
         put(&known, &own.pair.public().pem(), 0o666);
-        let error = pki.known("minion_master").unwrap_err();
+        let error = pki.find_master_key("minion_master").unwrap_err();
         assert!(
             matches!(error, Error::Writable { mode: 0o666, .. }),
             "{error}"

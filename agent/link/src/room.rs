@@ -1,4 +1,4 @@
-//! [`Budget`]: an endpoint's limits, with the room for large frames that its streams share.
+//! [`Capacity`]: an endpoint's limits, with the room for large frames that its streams share.
 //!
 //! A frame is charged twice. Its announced size is charged to its sender alone, all or nothing, so
 //! frames of one sender never wait for each other half-way. The bytes that were received of it are
@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::Who;
+use crate::error::PeerInfo;
 use crate::key::PublicKey;
 use crate::limits::Limits;
 use crate::shares::{Full, Places, Shares, Ticket};
@@ -33,7 +33,7 @@ pub(crate) enum Sender {
 }
 
 impl Sender {
-    pub(crate) fn of(who: &Who) -> Self {
+    pub(crate) fn from_peer(who: &PeerInfo) -> Self {
         match (who.key, who.process) {
             (Some(key), _) => Self::Key(key),
             (None, Some((user, _))) => Self::User(user),
@@ -44,31 +44,31 @@ impl Sender {
 
 /// The limits, and the use of those that all streams of an endpoint share.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct Capacity {
     pub(crate) limits: Limits,
-    rooms: Mutex<Rooms>,
+    usage: Mutex<Usage>,
 }
 
 #[derive(Debug)]
-struct Rooms {
+struct Usage {
     announced: Shares<Sender>,
     came: Places<Sender>,
 }
 
-impl Budget {
+impl Capacity {
     pub(crate) fn new(limits: Limits) -> Arc<Self> {
-        let rooms = Rooms {
+        let usage = Usage {
             announced: Shares::new(usize::MAX, limits.large_bytes_per_key),
             came: Places::new(limits.large_bytes_max, usize::MAX),
         };
         Arc::new(Self {
             limits,
-            rooms: Mutex::new(rooms),
+            usage: Mutex::new(usage),
         })
     }
 
-    fn rooms(&self) -> MutexGuard<'_, Rooms> {
-        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets room aside for a large frame that has begun.
@@ -76,24 +76,28 @@ impl Budget {
     /// # Errors
     /// When its sender would exceed its share, or all room is taken by frames with an equal right
     /// to it.
-    pub(crate) fn begin(self: &Arc<Self>, sender: Sender, announced: usize) -> Result<Room, Full> {
-        let mut rooms = self.rooms();
-        rooms.announced.take(&sender, announced)?;
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        sender: Sender,
+        announced: usize,
+    ) -> Result<Reservation, Full> {
+        let mut usage = self.usage();
+        usage.announced.take(&sender, announced)?;
         let least = self.limits.large_bytes_max / FULLEST_PART;
         loop {
-            match rooms.came.enter(&sender, STEP) {
+            match usage.came.enter(&sender, STEP) {
                 Ok(ticket) => {
-                    return Ok(Room {
-                        budget: self.clone(),
+                    return Ok(Reservation {
+                        capacity: self.clone(),
                         sender,
                         announced,
                         charged: STEP,
                         ticket,
                     });
                 }
-                Err(_) if rooms.came.take_from_fullest(least.max(1)) => {}
+                Err(_) if usage.came.take_from_fullest(least.max(1)) => {}
                 Err(full) => {
-                    rooms.announced.give_back(&sender, announced);
+                    usage.announced.give_back(&sender, announced);
                     return Err(full);
                 }
             }
@@ -103,22 +107,22 @@ impl Budget {
 
 /// The room for a large frame, held until the frame was read.
 #[derive(Debug)]
-pub(crate) struct Room {
-    budget: Arc<Budget>,
+pub(crate) struct Reservation {
+    capacity: Arc<Capacity>,
     sender: Sender,
     announced: usize,
     charged: usize,
     ticket: Ticket,
 }
 
-impl Room {
+impl Reservation {
     /// Charges the bytes that were received of the frame. If there is no room, the fullest sender
     /// loses a frame, which can be this one.
     pub(crate) fn holds(&mut self, bytes: usize) {
         while self.charged < bytes {
-            let mut rooms = self.budget.rooms();
-            while rooms.came.grow(self.ticket.number, STEP).is_err() {
-                if !rooms.came.take_from_fullest(1) {
+            let mut usage = self.capacity.usage();
+            while usage.came.grow(self.ticket.number, STEP).is_err() {
+                if !usage.came.take_from_fullest(1) {
                     break;
                 }
             }
@@ -132,10 +136,10 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut rooms = self.budget.rooms();
-        rooms.came.leave(self.ticket.number);
-        rooms.announced.give_back(&self.sender, self.announced);
+        let mut usage = self.capacity.usage();
+        usage.came.leave(self.ticket.number);
+        usage.announced.give_back(&self.sender, self.announced);
     }
 }

@@ -13,12 +13,12 @@ use wire::{Control, Frame, Hello, Way, Welcome};
 
 use crate::backoff::{Backoff, WAIT_MAX, Waits, lot};
 use crate::connection::{Admitted, Link};
-use crate::error::{Error, Wait, Who};
+use crate::error::{Error, PeerInfo, Wait};
 use crate::key::KeyPair;
 use crate::limits::Limits;
 use crate::pki::Pki;
 use crate::recall;
-use crate::room::Budget;
+use crate::room::Capacity;
 use crate::socket::OnSmol;
 use crate::stream::{Reader, Sink, Source, Writer, within};
 use crate::tls::{self, Pinned};
@@ -95,10 +95,10 @@ pub enum Status<'a> {
     /// A master is tried at one of its addresses.
     Trying(&'a Master, SocketAddr),
     /// The master's key was seen for the first time and is now remembered.
-    Remembered(&'a Who),
+    Remembered(&'a PeerInfo),
     /// The master can be reached, and this minion's key waits for acceptance. The text is the
     /// reason.
-    Pending(&'a Who, &'a str),
+    Pending(&'a PeerInfo, &'a str),
     /// A try failed.
     Failed(&'a Error),
     /// The next round of tries begins after this time.
@@ -120,7 +120,7 @@ impl Evidence {
     }
 
     /// Returns the documents; an empty map when they take longer than a master waits for a hello.
-    async fn shown(&self, limits: &Limits) -> Map {
+    async fn documents(&self, limits: &Limits) -> Map {
         let get = self.0.clone();
         let got = smol::unblock(move || get());
         within(limits.hello * 3 / 4, got).await.unwrap_or_default()
@@ -140,7 +140,7 @@ pub struct Session {
     evidence: Option<Evidence>,
     /// True if the master accepted this key last time; no evidence is needed then.
     is_known: bool,
-    budget: Arc<Budget>,
+    capacity: Arc<Capacity>,
     backoff: Backoff,
     /// The master that is tried first.
     first: usize,
@@ -172,7 +172,7 @@ impl Session {
             shuffle(&mut options.masters);
         }
         // There is only one master, so its frames need no separate share.
-        let budget = Budget::new(Limits {
+        let capacity = Capacity::new(Limits {
             large_bytes_per_key: options.limits.large_bytes_max,
             ..options.limits.clone()
         });
@@ -180,7 +180,7 @@ impl Session {
             options,
             evidence: None,
             is_known: false,
-            budget,
+            capacity,
             backoff: Backoff::default(),
             first: 0,
             was_connected: false,
@@ -332,7 +332,7 @@ impl Session {
         let mut last = None;
         for address in self.lookup(master).await? {
             if let Some(error) = last.replace(Error::Unanswered {
-                who: Arc::new(Who::at(address)),
+                who: Arc::new(PeerInfo::at(address)),
             }) && !matches!(error, Error::Unanswered { .. })
             {
                 tell(Status::Failed(&error));
@@ -402,7 +402,7 @@ impl Session {
         }
         let pki = |error| Error::Pki(Arc::new(error));
         let place = self.options.pki.place(REMEMBERED, "pub").map_err(pki)?;
-        let known = self.options.pki.known(REMEMBERED).map_err(pki)?;
+        let known = self.options.pki.find_master_key(REMEMBERED).map_err(pki)?;
         let fingers = known.iter().map(ToString::to_string).collect();
         Ok((fingers, place.display().to_string()))
     }
@@ -416,9 +416,9 @@ impl Session {
         let pinned = Pinned::new(expected);
         let connection = self.handshake(address, &pinned, &file).await?;
         let key = tls::identity(&connection);
-        let who = Arc::new(Who {
+        let who = Arc::new(PeerInfo {
             key,
-            ..Who::at(address)
+            ..PeerInfo::at(address)
         });
         if let Some(key) = key
             && pinned.fingers.is_empty()
@@ -436,7 +436,7 @@ impl Session {
         pinned: &Arc<Pinned>,
         file: &str,
     ) -> Result<Connection, Error> {
-        let who = Arc::new(Who::at(address));
+        let who = Arc::new(PeerInfo::at(address));
         let limits = &self.options.limits;
         let lost = |error: &dyn fmt::Display| Error::Lost {
             who: who.clone(),
@@ -475,21 +475,21 @@ impl Session {
     async fn greet(
         &mut self,
         connection: Connection,
-        who: &Arc<Who>,
+        who: &Arc<PeerInfo>,
         tell: Tell<'_>,
     ) -> Result<(Link, Welcome), Error> {
         let opened = connection.open_bi().await;
         let (send, receive) = opened.map_err(|error| lost(&connection, who, &error.to_string()))?;
         let (out, way) = (Way::MinionToMaster, Way::MasterToMinion);
-        let (sizes, budget) = (wire::Limits::CONTROL, &self.budget);
-        let mut writer = Writer::new(Sink::Quic(send), sizes, who.clone(), out, budget.clone());
+        let (sizes, capacity) = (wire::Limits::CONTROL, &self.capacity);
+        let mut writer = Writer::new(Sink::Quic(send), sizes, who.clone(), out, capacity.clone());
         let source = Source::Quic(receive);
-        let mut reader = Reader::new(source, sizes, who.clone(), way, budget.clone());
+        let mut reader = Reader::new(source, sizes, who.clone(), way, capacity.clone());
         let evidence = self.evidence.as_ref();
         let is_held_back = evidence.is_some() && std::mem::take(&mut self.is_known);
         let mut hello = self.options.hello.clone();
         if let Some(evidence) = evidence.filter(|_| !is_held_back) {
-            hello.evidence = evidence.shown(&self.options.limits).await;
+            hello.evidence = evidence.documents(&self.options.limits).await;
         }
         writer.send(&hello.into()).await?;
         let mut wait = Some((Wait::Hello, self.options.limits.hello));
@@ -515,7 +515,7 @@ impl Session {
             reader,
             writer,
             who: who.clone(),
-            budget: budget.clone(),
+            capacity: capacity.clone(),
             way,
             slot: None,
         });
@@ -525,7 +525,7 @@ impl Session {
     }
 }
 
-fn lost(connection: &Connection, who: &Arc<Who>, error: &str) -> Error {
+fn lost(connection: &Connection, who: &Arc<PeerInfo>, error: &str) -> Error {
     let reason = connection.close_reason();
     let reason = reason.map_or_else(|| error.to_owned(), |reason| reason.to_string());
     Error::Lost {
@@ -538,7 +538,7 @@ fn lost(connection: &Connection, who: &Arc<Who>, error: &str) -> Error {
 fn let_in(
     frame: Option<Frame>,
     connection: &Connection,
-    who: &Arc<Who>,
+    who: &Arc<PeerInfo>,
     tell: Tell<'_>,
 ) -> Result<Option<Welcome>, Error> {
     match frame {

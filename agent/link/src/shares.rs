@@ -46,7 +46,7 @@ impl<K: Clone + Eq + Hash + Ord> Shares<K> {
     /// # Errors
     /// When the holder would exceed its share, or all holders the capacity. Nothing is taken then.
     pub fn take(&mut self, holder: &K, units: usize) -> Result<(), Full> {
-        if self.of(holder).saturating_add(units) > self.share {
+        if self.held_by(holder).saturating_add(units) > self.share {
             return Err(Full::Share);
         }
         if self.taken.saturating_add(units) > self.capacity {
@@ -78,7 +78,7 @@ impl<K: Clone + Eq + Hash + Ord> Shares<K> {
 
     /// Returns the number of units that a holder has.
     #[must_use]
-    pub fn of(&self, holder: &K) -> usize {
+    pub fn held_by(&self, holder: &K) -> usize {
         self.held.get(holder).copied().unwrap_or(0)
     }
 
@@ -200,7 +200,7 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
         let most = self.shares.fullest().map_or(0, |(_, units)| units);
         let mut oldest_first = self.held.values();
         let fullest = oldest_first
-            .find(|held| self.shares.of(&held.holder) == most)
+            .find(|held| self.shares.held_by(&held.holder) == most)
             .filter(|_| most >= least);
         let fullest = fullest.map(|held| held.holder.clone());
         fullest.is_some_and(|holder| self.take_from(&holder, Duration::ZERO))
@@ -221,8 +221,8 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
 
     /// Returns the number of units that a holder has.
     #[must_use]
-    pub fn of(&self, holder: &K) -> usize {
-        self.shares.of(holder)
+    pub fn held_by(&self, holder: &K) -> usize {
+        self.shares.held_by(holder)
     }
 
     /// Returns the number of units that are taken.
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(shares.take(&"c", 2), Ok(()));
         assert_eq!(shares.fullest(), Some((&"b", 4)));
         shares.give_back(&"b", 100);
-        assert_eq!((shares.taken(), shares.of(&"b")), (6, 0));
+        assert_eq!((shares.taken(), shares.held_by(&"b")), (6, 0));
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Silence {
 }
 
 /// Waits until the peer has left packets unanswered for so long that it counts as lost.
-pub(crate) async fn of(connection: &Connection) {
+pub(crate) async fn wait_until_lost(connection: &Connection) {
     let packets = || {
         let stats = connection.stats();
         (stats.udp_rx.datagrams, stats.udp_tx.datagrams)

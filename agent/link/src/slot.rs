@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use quinn::Connection;
 
-use crate::error::{Error, Who};
+use crate::error::{Error, PeerInfo};
 use crate::key::PublicKey;
-use crate::room::Budget;
+use crate::room::Capacity;
 use crate::shares::{Full, Places, Ticket};
 
 /// The age at which the place of a handshake may be given to another one of the same address. An
@@ -24,7 +24,7 @@ const TOLD_MAX: usize = 4096;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) capacity: Arc<Capacity>,
     counts: Mutex<Counts>,
 }
 
@@ -88,15 +88,15 @@ fn place(places: &mut Places<IpAddr>, address: &IpAddr) -> Result<Ticket, Full> 
     loop {
         match places.enter(address, 1) {
             // If no address has more than the new one would have, the oldest place is lost anyway.
-            Err(Full::All) if places.take_from_fullest(places.of(address) + 1) => {}
+            Err(Full::All) if places.take_from_fullest(places.held_by(address) + 1) => {}
             taken => return taken,
         }
     }
 }
 
 impl Shared {
-    pub(crate) fn new(budget: Arc<Budget>) -> Self {
-        let limits = &budget.limits;
+    pub(crate) fn new(capacity: Arc<Capacity>) -> Self {
+        let limits = &capacity.limits;
         let counts = Counts {
             handshakes: Places::new(limits.handshakes_max, limits.handshakes_per_address),
             pending: Places::new(limits.pending_max, limits.pending_per_address),
@@ -109,7 +109,7 @@ impl Shared {
         };
         Self {
             counts: Mutex::new(counts),
-            budget,
+            capacity,
         }
     }
 
@@ -120,10 +120,10 @@ impl Shared {
     pub(crate) fn admit(self: &Arc<Self>, from: SocketAddr, is_proved: bool) -> Admission {
         let address = customer(from.ip());
         let mut counts = self.counts();
-        let limits = &self.budget.limits;
+        let limits = &self.capacity.limits;
         let full = |limit: usize, what, name| {
             Admission::No(Error::Full {
-                who: Arc::new(Who::at(from)),
+                who: Arc::new(PeerInfo::at(from)),
                 limit,
                 what,
                 name,
@@ -162,7 +162,7 @@ impl Shared {
                 "handshakes_max",
             ),
             Err(Full::Share) => Admission::Later(Error::Full {
-                who: Arc::new(Who::at(from)),
+                who: Arc::new(PeerInfo::at(from)),
                 limit: limits.handshakes_per_address,
                 what: "handshakes in progress from this address",
                 name: "handshakes_per_address",
@@ -209,7 +209,7 @@ impl Shared {
 
     /// Remembers accepted keys, so that a flood of strangers does not keep them out.
     pub(crate) fn know(&self, keys: impl IntoIterator<Item = PublicKey>) {
-        let max = self.budget.limits.connections_max;
+        let max = self.capacity.limits.connections_max;
         let mut counts = self.counts();
         for key in keys {
             if counts.known.len() < max {
@@ -283,8 +283,8 @@ impl Slot {
     }
 
     /// Returns the error for a peer whose place was given to another one.
-    pub(crate) fn pushed_out(&self, who: &Arc<Who>) -> Error {
-        let limits = &self.shared.budget.limits;
+    pub(crate) fn pushed_out(&self, who: &Arc<PeerInfo>) -> Error {
+        let limits = &self.shared.capacity.limits;
         let (limit, what, name) = match self.greeting {
             Some(_) => (
                 limits.handshakes_max,
@@ -306,11 +306,11 @@ impl Slot {
     }
 
     /// Takes a place among the keys that wait for acceptance.
-    pub(crate) fn pend(&mut self, who: &Arc<Who>) -> Result<(), Error> {
+    pub(crate) fn pend(&mut self, who: &Arc<PeerInfo>) -> Result<(), Error> {
         if self.pending.is_some() {
             return Ok(());
         }
-        let limits = &self.shared.budget.limits;
+        let limits = &self.shared.capacity.limits;
         let mut counts = self.shared.counts();
         let full = |limit, what, name| {
             Err(Error::Full {

@@ -13,8 +13,8 @@ use smol::future::{FutureExt, pending};
 use value::log::Level;
 use wire::{Decoder, Frame, Way, rule};
 
-use crate::error::{Error, Wait, Who};
-use crate::room::{Budget, Room, SMALL, Sender};
+use crate::error::{Error, PeerInfo, Wait};
+use crate::room::{Capacity, Reservation, SMALL, Sender};
 use crate::shares::Full;
 use crate::wait::pause;
 pub(crate) use crate::wait::within;
@@ -91,15 +91,15 @@ impl PartialFrame {
 pub(crate) struct Reader {
     source: Source,
     decoder: Decoder,
-    pub(crate) who: Arc<Who>,
+    pub(crate) who: Arc<PeerInfo>,
     way: Way,
     /// True if the sender's key is accepted.
     pub(crate) accepted: bool,
-    budget: Arc<Budget>,
+    capacity: Arc<Capacity>,
     /// The frame that has begun and not ended.
     begun: Option<PartialFrame>,
     /// The room that is set aside for the frame that has begun, if it is a large one.
-    room: Option<Room>,
+    reservation: Option<Reservation>,
     /// The number of bad frames of the connection.
     pub(crate) bad: Arc<AtomicU32>,
     /// True if a bad frame ends the stream at once.
@@ -110,9 +110,9 @@ impl Reader {
     pub(crate) fn new(
         source: Source,
         sizes: wire::Limits,
-        who: Arc<Who>,
+        who: Arc<PeerInfo>,
         way: Way,
-        budget: Arc<Budget>,
+        capacity: Arc<Capacity>,
     ) -> Self {
         Self {
             source,
@@ -120,9 +120,9 @@ impl Reader {
             who,
             way,
             accepted: true,
-            budget,
+            capacity,
             begun: None,
-            room: None,
+            reservation: None,
             bad: Arc::default(),
             strict: false,
         }
@@ -150,7 +150,7 @@ impl Reader {
             match self.decoder.next_frame() {
                 Ok(None) => {}
                 Ok(Some(frame)) => {
-                    (self.begun, self.room) = (None, None);
+                    (self.begun, self.reservation) = (None, None);
                     match rule::check(&frame, self.way, self.accepted) {
                         Ok(()) => return Ok(Some(frame)),
                         Err(source) => {
@@ -161,7 +161,7 @@ impl Reader {
                     continue;
                 }
                 Err(source) => {
-                    (self.begun, self.room) = (None, None);
+                    (self.begun, self.reservation) = (None, None);
                     let fatal = source.is_fatal();
                     let error = Error::Frame {
                         who: self.who.clone(),
@@ -187,10 +187,10 @@ impl Reader {
     /// far. A frame that gets no room in time is refused.
     async fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
         let begun = self.begun.get_or_insert_with(PartialFrame::now).since;
-        while self.room.is_none() {
-            let limits = &self.budget.limits;
-            match self.budget.begin(Sender::of(&self.who), bytes) {
-                Ok(room) => self.room = Some(room),
+        while self.reservation.is_none() {
+            let limits = &self.capacity.limits;
+            match self.capacity.begin(Sender::from_peer(&self.who), bytes) {
+                Ok(reservation) => self.reservation = Some(reservation),
                 Err(full) if begun.elapsed() > limits.frame => return Err(self.no_room(full)),
                 Err(full) if bytes > limits.large_bytes_per_key => return Err(self.no_room(full)),
                 Err(_) => {
@@ -201,14 +201,14 @@ impl Reader {
                 begun.window = Instant::now();
             }
         }
-        if let Some(room) = &mut self.room {
-            room.holds(self.decoder.len() + PIECE);
+        if let Some(reservation) = &mut self.reservation {
+            reservation.holds(self.decoder.len() + PIECE);
         }
         Ok(())
     }
 
     fn no_room(&self, full: Full) -> Error {
-        let limits = &self.budget.limits;
+        let limits = &self.capacity.limits;
         let (limit, what, name) = match full {
             Full::Share => (
                 limits.large_bytes_per_key,
@@ -231,7 +231,7 @@ impl Reader {
 
     fn count(&mut self, error: Error) -> Result<(), Error> {
         note(Level::Warning, format_args!("{error}"));
-        let (who, limit) = (self.who.clone(), self.budget.limits.bad_frames_max);
+        let (who, limit) = (self.who.clone(), self.capacity.limits.bad_frames_max);
         if self.bad.fetch_add(1, Ordering::Relaxed) >= limit {
             return Err(Error::TooManyBad { who, limit });
         }
@@ -287,8 +287,8 @@ impl Reader {
                 Some(within(left, more).await)
             };
             let lost = async {
-                match &self.room {
-                    Some(room) => room.lost().await,
+                match &self.reservation {
+                    Some(reservation) => reservation.lost().await,
                     // No deadline: this branch only races against the other one.
                     None => pending().await,
                 }
@@ -305,7 +305,7 @@ impl Reader {
 
     /// Returns the time limit that expires next for the frame that has begun, and the rest of it.
     fn time_left(&self) -> (Duration, Duration) {
-        let limits = &self.budget.limits;
+        let limits = &self.capacity.limits;
         let bytes = self.decoder.expects().unwrap_or_default();
         let begun = self.begun.unwrap_or_else(PartialFrame::now);
         let whole = limits.frame_of(bytes);
@@ -324,7 +324,7 @@ impl Reader {
     /// Begins another window for a large frame. Returns false if too few bytes arrived in the last
     /// window, or the frame's whole time is over.
     fn keeps_its_rate(&mut self) -> bool {
-        let (limits, has) = (&self.budget.limits, self.decoder.len());
+        let (limits, has) = (&self.capacity.limits, self.decoder.len());
         let is_large = self.decoder.expects().is_some_and(|bytes| bytes > SMALL);
         let Some(begun) = self.begun.as_mut().filter(|_| is_large) else {
             return false;
@@ -367,25 +367,25 @@ impl Sink {
 pub(crate) struct Writer {
     sink: Sink,
     sizes: wire::Limits,
-    pub(crate) who: Arc<Who>,
+    pub(crate) who: Arc<PeerInfo>,
     way: Way,
-    budget: Arc<Budget>,
+    capacity: Arc<Capacity>,
 }
 
 impl Writer {
     pub(crate) fn new(
         sink: Sink,
         sizes: wire::Limits,
-        who: Arc<Who>,
+        who: Arc<PeerInfo>,
         way: Way,
-        budget: Arc<Budget>,
+        capacity: Arc<Capacity>,
     ) -> Self {
         Self {
             sink,
             sizes,
             who,
             way,
-            budget,
+            capacity,
         }
     }
 
@@ -399,7 +399,7 @@ impl Writer {
 
     /// Sends an encoded frame or several of them.
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let after = self.budget.limits.frame_of(bytes.len());
+        let after = self.capacity.limits.frame_of(bytes.len());
         let written = within(after, self.sink.write(bytes)).await;
         let who = || self.who.clone();
         let late = || Error::Deadline {

@@ -16,10 +16,10 @@ use smol::Async;
 use value::Value;
 use wire::{Data, Decoder, Done, Event, Failed, Frame, Job, Request, Way, rule};
 
-use crate::error::{Error, Wait, Who};
+use crate::error::{Error, PeerInfo, Wait};
 use crate::exchange::Part;
 use crate::limits::Limits;
-use crate::room::Budget;
+use crate::room::Capacity;
 use crate::stream::{Reader, Sink, Source, Writer};
 
 fn socket_error(path: &Path) -> impl Fn(io::Error) -> Error {
@@ -30,9 +30,9 @@ fn socket_error(path: &Path) -> impl Fn(io::Error) -> Error {
     }
 }
 
-fn peer(stream: &UnixStream) -> io::Result<Who> {
+fn peer(stream: &UnixStream) -> io::Result<PeerInfo> {
     let peer = rustix::net::sockopt::socket_peercred(stream)?;
-    Ok(Who::local(
+    Ok(PeerInfo::local(
         peer.uid.as_raw(),
         peer.pid.as_raw_nonzero().get(),
     ))
@@ -45,11 +45,11 @@ pub struct LocalListener {
     socket: Async<UnixListener>,
     path: PathBuf,
     way: Way,
-    budget: Arc<Budget>,
+    capacity: Arc<Capacity>,
     limits: Limits,
     /// The separate room for the large frames of guests, if they are accepted: they cannot use up
     /// the room of others.
-    guests: Option<Arc<Budget>>,
+    guests: Option<Arc<Capacity>>,
 }
 
 /// Returns whether a user is root or this process's own.
@@ -100,7 +100,7 @@ impl LocalListener {
             socket,
             path: path.to_owned(),
             way,
-            budget: Budget::new(own),
+            capacity: Capacity::new(own),
             limits,
             guests: None,
         })
@@ -118,7 +118,7 @@ impl LocalListener {
     pub fn with_guests(mut self) -> Result<Self, Error> {
         let opened = rustix::fs::chmod(&self.path, rustix::fs::Mode::from(0o666));
         opened.map_err(|error| socket_error(&self.path)(error.into()))?;
-        self.guests = Some(Budget::new(self.limits.clone()));
+        self.guests = Some(Capacity::new(self.limits.clone()));
         Ok(self)
     }
 
@@ -136,12 +136,12 @@ impl LocalListener {
                 continue;
             };
             let user = who.process.map(|(user, _)| user);
-            let budget = match user.is_some_and(is_own) {
-                true => Some(&self.budget),
+            let capacity = match user.is_some_and(is_own) {
+                true => Some(&self.capacity),
                 false => self.guests.as_ref(),
             };
-            if let Some(budget) = budget {
-                return Ok(Local::new(stream, who, self.way, budget.clone()));
+            if let Some(capacity) = capacity {
+                return Ok(Local::new(stream, who, self.way, capacity.clone()));
             }
             let message = format_args!(
                 "refusing the connection of {who} to {}",
@@ -177,12 +177,18 @@ pub struct Local {
 }
 
 impl Local {
-    fn new(stream: Async<UnixStream>, who: Who, way: Way, budget: Arc<Budget>) -> Self {
+    fn new(stream: Async<UnixStream>, who: PeerInfo, way: Way, capacity: Arc<Capacity>) -> Self {
         let (stream, who, sizes) = (Arc::new(stream), Arc::new(who), wire::Limits::STREAM);
-        let answer = budget.limits.answer;
+        let answer = capacity.limits.answer;
         let source = Source::Unix(stream.clone());
-        let reader = Reader::new(source, sizes, who.clone(), way, budget.clone());
-        let writer = Writer::new(Sink::Unix(stream), sizes, who, Way::MasterToMinion, budget);
+        let reader = Reader::new(source, sizes, who.clone(), way, capacity.clone());
+        let writer = Writer::new(
+            Sink::Unix(stream),
+            sizes,
+            who,
+            Way::MasterToMinion,
+            capacity,
+        );
         Self {
             reader,
             writer,
@@ -202,13 +208,13 @@ impl Local {
             stream,
             who,
             Way::JobToMinion,
-            Budget::new(limits),
+            Capacity::new(limits),
         ))
     }
 
     /// Returns the peer at the other end, as the kernel reports it.
     #[must_use]
-    pub fn who(&self) -> &Arc<Who> {
+    pub fn who(&self) -> &Arc<PeerInfo> {
         &self.reader.who
     }
 
@@ -266,7 +272,7 @@ impl Local {
     /// When the process is silent for too long, or sends another frame.
     pub async fn part(&mut self) -> Result<Part, Error> {
         let frame = self.reader.next(Some((Wait::Answer, self.answer))).await?;
-        Part::of(frame, self.reader.who.clone(), "a part of the data")
+        Part::from_frame(frame, self.reader.who.clone(), "a part of the data")
     }
 
     /// Sends a part of the answer.
@@ -302,7 +308,7 @@ impl Local {
 pub struct Pipe {
     stream: UnixStream,
     decoder: Decoder,
-    who: Arc<Who>,
+    who: Arc<PeerInfo>,
     way: Way,
     limits: Limits,
 }
@@ -316,7 +322,7 @@ impl Pipe {
     pub fn connect(path: &Path, way: Way, limits: Limits) -> Result<Self, Error> {
         let failed = socket_error(path);
         let stream = UnixStream::connect(path).map_err(&failed)?;
-        let pipe = Self::of(stream, way, limits).map_err(&failed)?;
+        let pipe = Self::new(stream, way, limits).map_err(&failed)?;
         let own = rustix::process::geteuid().as_raw();
         let user = pipe.who.process.map(|(user, _)| user);
         if user.is_some_and(|user| user != 0 && user != own) {
@@ -330,11 +336,11 @@ impl Pipe {
     /// # Errors
     /// When it is no such socket.
     pub fn of_job(stream: UnixStream, limits: Limits) -> Result<Self, Error> {
-        let pipe = Self::of(stream, Way::JobToMinion, limits);
+        let pipe = Self::new(stream, Way::JobToMinion, limits);
         pipe.map_err(socket_error(Path::new("the daemon's socket")))
     }
 
-    fn of(stream: UnixStream, way: Way, limits: Limits) -> io::Result<Self> {
+    fn new(stream: UnixStream, way: Way, limits: Limits) -> io::Result<Self> {
         let who = Arc::new(peer(&stream)?);
         let decoder = Decoder::new(wire::Limits::STREAM);
         stream.set_write_timeout(Some(limits.frame))?;
@@ -403,7 +409,8 @@ impl Pipe {
     /// As [`next`](Self::next), and when the answer has several parts.
     pub fn call(&mut self, request: impl Into<Request>) -> Result<Value, Error> {
         self.ask(request)?;
-        self.next(Some(self.limits.answer))?.whole(&self.who)
+        self.next(Some(self.limits.answer))?
+            .into_complete(&self.who)
     }
 
     fn send(&mut self, frame: &Frame) -> Result<(), Error> {

@@ -21,7 +21,7 @@ use crate::samples::Found;
 
 /// The states of the whole tree, by module and by ID or name.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct StateIndex {
     /// The SLS of each state, by module, `id` or `sls`, and by name.
     states: HashMap<(String, String), String>,
     /// The names and texts of SLS that could not be rendered; each may contain any state that its
@@ -29,7 +29,7 @@ pub(crate) struct Known {
     unknown: Vec<(String, Arc<str>)>,
 }
 
-impl Known {
+impl StateIndex {
     /// Adds the chunks of SLS files.
     pub(crate) fn take_in(&mut self, examined: &Examined) {
         for low in examined.plan.chunks() {

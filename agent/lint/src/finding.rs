@@ -45,7 +45,7 @@ impl Finding {
 
     /// Creates the finding of a compiler fault. A fault without a place is reported at the start of
     /// `file`.
-    pub(crate) fn of(fault: Fault, file: &str) -> Self {
+    pub(crate) fn from_fault(fault: Fault, file: &str) -> Self {
         let sentence = render::sentence(&fault.text);
         let code = codes::of_sentence(&sentence);
         let place = fault.place.unwrap_or_else(|| Place {

@@ -96,8 +96,8 @@ fn sarif(report: &Report) -> Value {
         Map::new()
             .with("id", code.code)
             .with("name", code.name)
-            .with("shortDescription", said(code.help))
-            .with("fullDescription", said(code.text))
+            .with("shortDescription", message_object(code.help))
+            .with("fullDescription", message_object(code.text))
             .into()
     };
     let driver = Map::new()
@@ -115,7 +115,7 @@ fn sarif(report: &Report) -> Value {
         .into()
 }
 
-fn said(text: &str) -> Map {
+fn message_object(text: &str) -> Map {
     Map::new().with("text", text)
 }
 
@@ -136,7 +136,7 @@ fn result(found: &Finding) -> Value {
     Map::new()
         .with("ruleId", found.code.code)
         .with("level", level)
-        .with("message", said(&message))
+        .with("message", message_object(&message))
         .with("locations", Value::list([place.into()]))
         .into()
 }

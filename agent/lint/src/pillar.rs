@@ -18,7 +18,7 @@ pub(crate) fn look(cx: &Exec, examiner: &Examiner<'_>, tree: &Tree, findings: &m
     for saltenv in sources.environments() {
         for name in state::tree::names(cx, tree, &saltenv).unwrap_or_default() {
             if let Err(fault) = alone.other(tree, &name, &saltenv) {
-                let finding = not_asked(Finding::of(fault, &name));
+                let finding = not_asked(Finding::from_fault(fault, &name));
                 // An SLS that is compiled alone lacks the values that other SLS set or pass to it
                 // as defaults.
                 if !matches!(finding.code.code, "E202" | "W203") {
@@ -40,6 +40,6 @@ pub(crate) fn look(cx: &Exec, examiner: &Examiner<'_>, tree: &Tree, findings: &m
             place: text_checks::naming(&top.path, &top.shown, &error),
             ..Fault::new(error)
         };
-        findings.push(not_asked(Finding::of(fault, &top.shown)));
+        findings.push(not_asked(Finding::from_fault(fault, &top.shown)));
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn look(
         Ok(Some(Value::Map(chunks))) => chunks,
         Ok(_) => return,
         Err(fault) => {
-            let finding = not_asked(Finding::of(fault, name));
+            let finding = not_asked(Finding::from_fault(fault, name));
             // `data` and `tag` exist only with an event.
             if !matches!(finding.code.code, "E202" | "W203" | "W207") {
                 found.findings.push(finding);

@@ -17,7 +17,7 @@ use state::sources::Sources;
 use state::top::{self, Request};
 use value::{Map, Value};
 
-use crate::chunks::{self, Known};
+use crate::chunks::{self, StateIndex};
 use crate::finding::Finding;
 use crate::tree::{Files, Modules, NOT_ASKED};
 use crate::{Report, Seen, pillar, reactor, senders, text_checks};
@@ -86,9 +86,9 @@ pub fn samples(name: &str, text: &str) -> Result<Vec<Sample>, String> {
 pub fn lint(settings: &Settings) -> Result<Report, String> {
     let registry = without_machine(settings.registry);
     let reached = Arc::new(Reached::default());
-    let files = Files::of(&settings.opts, settings.without.clone());
+    let files = Files::new(&settings.opts, settings.without.clone());
     let mut all = Found::default();
-    let mut known = Known::default();
+    let mut known = StateIndex::default();
     let texts = texts(&files);
     let parts = text_checks::included(&texts);
     for sample in &settings.samples {
@@ -126,8 +126,8 @@ fn context(settings: &Settings, sample: &Sample, registry: &'static Registry) ->
     if let Some(id) = sample.grains.as_ref().and_then(|grains| grains.get("id")) {
         opts.map.insert("id", id.clone());
     }
-    let files = Files::of(&opts, settings.without.clone());
-    let modules = Modules::of(&files);
+    let files = Files::new(&opts, settings.without.clone());
+    let modules = Modules::read(&files);
     let cx = Exec::with_custom(
         opts,
         registry,
@@ -227,7 +227,7 @@ struct Look<'a> {
     /// The names of the files that templates include.
     parts: &'a HashSet<String>,
     found: &'a mut Found,
-    known: &'a mut Known,
+    known: &'a mut StateIndex,
 }
 
 impl Look<'_> {
@@ -256,7 +256,7 @@ impl Look<'_> {
         for name in names {
             self.found.files.insert(format!("{saltenv}:{name}"));
             if let Err(fault) = self.examiner.other(&Tree::State, name, saltenv) {
-                let finding = not_asked(Finding::of(fault, name));
+                let finding = not_asked(Finding::from_fault(fault, name));
                 if finding.code.code.starts_with("E1") {
                     self.found.findings.push(finding);
                 }
@@ -327,7 +327,7 @@ impl Look<'_> {
 
     /// Examines the SLS that the top files assign to this sample, as they run together.
     fn highstate(&mut self, covered: &mut HashSet<String>) -> Option<Examined> {
-        let matched = match top::matched(self.cx, &Request::of(self.cx)) {
+        let matched = match top::matched(self.cx, &Request::from_config(self.cx)) {
             Ok(matched) if matched.is_empty() => return None,
             Ok(matched) => matched,
             Err(faults) => {
@@ -405,7 +405,7 @@ impl Look<'_> {
             let low = examined.plan.chunks().get(checked.chunk);
             let (Problem::Fails(fault) | Problem::Stops(fault) | Problem::Warning(fault)) =
                 checked.problem.clone();
-            let finding = Finding::of(fault, "");
+            let finding = Finding::from_fault(fault, "");
             if let Some(low) = low {
                 let finding = chunks::judged(self.cx, low, finding);
                 self.found.findings.extend(finding);
@@ -464,7 +464,7 @@ impl Look<'_> {
     }
 
     fn fault(&mut self, fault: Fault, file: &str) {
-        let finding = Finding::of(fault, file);
+        let finding = Finding::from_fault(fault, file);
         let finding = part_of_another(self.real(finding), self.parts);
         let finding = self.known.judged(finding);
         self.found.findings.extend(finding);

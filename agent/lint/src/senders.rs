@@ -228,7 +228,7 @@ fn tags(text: &str) -> Vec<Tag<'_>> {
 mod tests {
     use super::*;
 
-    fn told(text: &str, is_reaction: bool) -> Vec<(u32, u32)> {
+    fn positions(text: &str, is_reaction: bool) -> Vec<(u32, u32)> {
         let mut findings = Vec::new();
         of_text(text, "x", is_reaction, &mut findings);
         findings
@@ -240,13 +240,13 @@ mod tests {
     #[test]
     fn data_of_the_mine_is_followed_to_where_it_is_printed() {
         let direct = "a\n  {{ salt['mine.get']('*', 'x')['m1'] }}";
-        assert_eq!(told(direct, false), [(2, 3)]);
+        assert_eq!(positions(direct, false), [(2, 3)]);
         let set = "{% set all = salt['mine.get']('*', 'x') %}\n{{ all['m1'][0] }}{{ other }}";
-        assert_eq!(told(set, false), [(2, 1)]);
+        assert_eq!(positions(set, false), [(2, 1)]);
         let pairs = "{%- for id, found in salt['mine.get']('*', 'x') | dictsort %}\n{{ id }} {{ found[0] }}:80\n{% endfor %}";
-        assert_eq!(told(pairs, false), [(2, 10)]);
+        assert_eq!(positions(pairs, false), [(2, 10)]);
         let nested = "{% for id, all in salt.mine.get('*', 'x').items() %}{% for one in all %}{{ one }}{% endfor %}{% endfor %}";
-        assert_eq!(told(nested, false).len(), 1);
+        assert_eq!(positions(nested, false).len(), 1);
     }
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
             "{# {{ salt['mine.get']('*', 'x') }} #}",
             "{{ salt['pillar.get']('x') }}",
         ] {
-            assert!(told(good, false).is_empty(), "{good}");
+            assert!(positions(good, false).is_empty(), "{good}");
         }
     }
 
@@ -268,7 +268,7 @@ mod tests {
     fn data_of_an_event_is_told_in_a_reaction_alone() {
         let text =
             "{{ data['id'] }} {{ data.id }} {{ data['post']['name'] }} {{ data.data.x | int }}";
-        assert_eq!(told(text, true), [(1, 32)]);
-        assert!(told(text, false).is_empty());
+        assert_eq!(positions(text, true), [(1, 32)]);
+        assert!(positions(text, false).is_empty());
     }
 }

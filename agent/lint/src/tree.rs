@@ -26,7 +26,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn of(opts: &Opts, without: Option<String>) -> Self {
+    pub(crate) fn new(opts: &Opts, without: Option<String>) -> Self {
         Self {
             roots: Roots::states(opts),
             pillar: Arc::new(Roots::pillar(opts)),
@@ -87,7 +87,7 @@ pub(crate) struct Modules {
 
 impl Modules {
     /// Reads the names in `_modules`, `_states`, `_renderers` and `_utils`.
-    pub(crate) fn of(files: &Files) -> Self {
+    pub(crate) fn read(files: &Files) -> Self {
         let mut all = Self::default();
         for saltenv in files.environments() {
             for path in files.list(&saltenv).unwrap_or_default() {

@@ -149,7 +149,7 @@ impl BeaconLoop {
             }
             self.changed
                 .rung()
-                .or(told(self.descriptors()))
+                .or(wait_readable(self.descriptors()))
                 .or(after(next))
                 .await;
         }
@@ -186,7 +186,7 @@ pub(crate) fn context(opts: &Opts) -> Exec {
 }
 
 /// Waits until the kernel reports something for a beacon.
-async fn told(descriptors: Vec<OwnedFd>) {
+async fn wait_readable(descriptors: Vec<OwnedFd>) {
     let (sender, first) = bounded(1);
     let mut waiting = Vec::new();
     for descriptor in descriptors {

@@ -31,7 +31,7 @@ pub fn run(opts: Opts, socket: OwnedFd) -> Result<(), local_socket::Error> {
         secret::learn(marks);
     }
     let quiet = job.options.get(NO_LOG).is_some_and(Value::is_true);
-    let _hush = secret::hush(quiet);
+    let _hush = secret::mask_logs(quiet);
     let data = match context(opts.clone(), &uplink, &job) {
         Ok(cx) => {
             let data = done(&cx, &job);

@@ -8,13 +8,13 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use value::{Map, Value};
 use wire::Job;
 
-use crate::seen_jobs::Taken;
+use crate::seen_jobs::SeenJobs;
 
 /// The running jobs by their ids, and the ids of the last jobs that masters sent.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     running: Mutex<HashMap<String, Running>>,
-    taken: Mutex<Taken>,
+    taken: Mutex<SeenJobs>,
 }
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Jobs {
     /// this folder.
     pub(crate) fn open(folder: &Path) -> Self {
         Self {
-            taken: Mutex::new(Taken::open(folder)),
+            taken: Mutex::new(SeenJobs::open(folder)),
             ..Self::default()
         }
     }
@@ -37,7 +37,7 @@ impl Jobs {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn taken(&self) -> MutexGuard<'_, SeenJobs> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -80,12 +80,12 @@ impl Jobs {
 
     /// Returns a job as `saltutil.find_job` shows it, or `None` if it is not running.
     pub(crate) fn find(&self, jid: &str) -> Option<Map> {
-        self.all().get(jid).map(Running::shown)
+        self.all().get(jid).map(Running::to_map)
     }
 
     /// Returns all running jobs as `saltutil.running` shows them.
-    pub(crate) fn shown(&self) -> Value {
-        Value::list(self.all().values().map(|running| running.shown().into()))
+    pub(crate) fn to_value(&self) -> Value {
+        Value::list(self.all().values().map(|running| running.to_map().into()))
     }
 
     /// Sends a signal to a job and the processes that it has started. Returns Salt's sentence about
@@ -105,7 +105,7 @@ impl Jobs {
 }
 
 impl Running {
-    fn shown(&self) -> Map {
+    fn to_map(&self) -> Map {
         Map::new()
             .with("fun", self.job.fun.clone())
             .with("jid", self.job.jid.as_str())

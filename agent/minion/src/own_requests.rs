@@ -24,7 +24,7 @@ impl OwnRequests {
     pub(crate) async fn answer(&self, request: &Request) -> Option<Value> {
         Some(match request {
             Request::FindJob(asked) => self.jobs.find(&asked.jid).map_or(Value::Null, Value::Map),
-            Request::Running(_) => self.jobs.shown(),
+            Request::Running(_) => self.jobs.to_value(),
             Request::SignalJob(asked) => {
                 let sent = self.jobs.signal(&asked.jid, asked.signal);
                 sent.unwrap_or_default().into()

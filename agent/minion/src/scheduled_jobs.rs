@@ -82,7 +82,7 @@ struct Managed {
     saved: Option<Map>,
 }
 
-fn said(config: &Map) -> Value {
+fn schedule(config: &Map) -> Value {
     config.get("schedule").cloned().unwrap_or_default()
 }
 
@@ -120,7 +120,7 @@ impl ScheduledJobs {
             grains: &nothing,
         };
         let parts = Parts {
-            configured: said(&config),
+            configured: schedule(&config),
             schedule: Schedule::new(source, &Now::read()),
             config,
             pillar: nothing.clone(),
@@ -153,7 +153,7 @@ impl ScheduledJobs {
     pub(crate) fn has_config(&self, opts: &Map) {
         self.change(|parts| {
             let mut config = kept(opts, &OF_CONFIG);
-            let said = said(&config);
+            let said = schedule(&config);
             if said == parts.configured {
                 config.insert("schedule", parts.config.get("schedule").cloned());
             } else {
@@ -177,7 +177,7 @@ impl ScheduledJobs {
             }
             "next_fire_time" => {
                 let next = parts.schedule.next_fire_time(name, &now);
-                answer.insert("next_fire_time", next.map(shown));
+                answer.insert("next_fire_time", next.map(format_time));
             }
             _ => answer = parts.managed(asked, &now),
         }
@@ -200,7 +200,7 @@ impl ScheduledJobs {
 }
 
 /// Returns a time as Salt shows it.
-fn shown(time: DateTime) -> String {
+fn format_time(time: DateTime) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S").to_string()
 }
 
@@ -229,7 +229,7 @@ impl Parts {
         if asked.fun == "status" {
             let name = asked.name.as_deref().unwrap_or_default();
             let next = self.schedule.next_fire_time(name, now);
-            answer.insert("next_fire_time", next.map(shown));
+            answer.insert("next_fire_time", next.map(format_time));
         }
         answer
     }

@@ -1,4 +1,4 @@
-//! [`Taken`]: the ids of the last jobs that masters sent, so that a job runs only once, however
+//! [`SeenJobs`]: the ids of the last jobs that masters sent, so that a job runs only once, however
 //! often it is sent.
 //!
 //! The ids are lines of a file, so that a daemon that was restarted knows them. A line is written
@@ -30,14 +30,14 @@ const BACK: char = '-';
 
 /// The ids of the last jobs.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct SeenJobs {
     ids: VecDeque<String>,
     folder: Option<PathBuf>,
     file: Option<File>,
     lines: usize,
 }
 
-impl Taken {
+impl SeenJobs {
     /// Reads the ids from the file of a folder. If the file cannot be read or written, this is
     /// logged, and the ids are remembered in memory only.
     pub(crate) fn open(folder: &Path) -> Self {
@@ -154,12 +154,12 @@ mod tests {
     #[test]
     fn a_job_is_taken_once_also_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
-        let mut taken = Taken::open(folder.path());
+        let mut taken = SeenJobs::open(folder.path());
         assert!(taken.is_new(&jid(1)) && !taken.is_new(&jid(1)));
         assert!(taken.is_new(&jid(2)));
         taken.is_not_begun(&jid(2));
         drop(taken);
-        let mut taken = Taken::open(folder.path());
+        let mut taken = SeenJobs::open(folder.path());
         assert!(!taken.is_new(&jid(1)), "it is known after a restart");
         assert!(taken.is_new(&jid(2)), "it was not begun");
     }
@@ -169,21 +169,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(NAME);
         std::fs::write(&path, format!("{}\n2026112200", jid(1))).unwrap();
-        assert!(Taken::open(folder.path()).is_new(&jid(2)));
-        let mut taken = Taken::open(folder.path());
+        assert!(SeenJobs::open(folder.path()).is_new(&jid(2)));
+        let mut taken = SeenJobs::open(folder.path());
         assert!(!taken.is_new(&jid(1)) && !taken.is_new(&jid(2)));
     }
 
     #[test]
     fn the_oldest_are_forgotten_and_the_file_stays_small() {
         let folder = tempfile::tempdir().unwrap();
-        let mut taken = Taken::open(folder.path());
+        let mut taken = SeenJobs::open(folder.path());
         let all = 3 * LINES_MAX;
         assert!((0..all).all(|number| taken.is_new(&jid(number))));
         drop(taken);
         let lines = std::fs::read_to_string(folder.path().join(NAME)).unwrap();
         assert!(lines.lines().count() <= LINES_MAX);
-        let mut taken = Taken::open(folder.path());
+        let mut taken = SeenJobs::open(folder.path());
         assert!(!taken.is_new(&jid(all - TAKEN_MAX)));
         assert!(taken.is_new(&jid(all - 2 * TAKEN_MAX)));
     }

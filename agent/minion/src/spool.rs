@@ -351,7 +351,7 @@ impl Inner {
                 stray.push(sequence);
                 continue;
             }
-            if Kind::of(&value) == Some(Kind::Gap) {
+            if Kind::from_value(&value) == Some(Kind::Gap) {
                 gap = Gap::decoded(&value);
             }
             count += 1;
@@ -456,7 +456,7 @@ impl Inner {
         let store = self.opened()?;
         for record in store.records(from) {
             let (sequence, value) = record?;
-            if Kind::of(&value) != Some(kind) {
+            if Kind::from_value(&value) != Some(kind) {
                 continue;
             }
             let entry = record::decoded(&value);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use state::exec::{Exec, Registry};
-use state::module::{Error, Given, Ret};
+use state::module::{Arguments, Error, Ret};
 use state::opts::Opts;
 use state::sources::{SourceFile, Sources};
 use state::targets::{MinionReturn, Targets};
@@ -117,7 +117,7 @@ pub(crate) fn events_of(opts: Map, pillar: Map) -> (Exec, Events) {
 /// Calls a state function with these arguments.
 pub(crate) fn apply(cx: &Exec, full: &str, kwargs: Map) -> Result<Ret, Error> {
     let function = cx.state_function(full).unwrap();
-    function.invoke(full, cx, Given::new(Vec::new(), kwargs))
+    function.invoke(full, cx, Arguments::new(Vec::new(), kwargs))
 }
 
 /// Parses arguments written as JSON.

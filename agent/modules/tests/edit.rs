@@ -13,14 +13,14 @@ use std::path::Path;
 
 use modules::fileserver::roots::Roots;
 use state::exec::Exec;
-use state::module::{Error, Given, Ret};
+use state::module::{Arguments, Error, Ret};
 use state::opts::Opts;
 use state::targets::{MinionReturn, Targets};
 use value::{Map, Value};
 
-struct Nobody;
+struct NoTargets;
 
-impl Targets for Nobody {
+impl Targets for NoTargets {
     fn resolve(&self, _cx: &Exec, _tgt: &Value, _type: &str) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
@@ -51,7 +51,7 @@ fn context(folder: &Path, test: bool) -> Exec {
             .with("test", test),
     );
     let sources = Box::new(Roots::states(&opts));
-    Exec::new(opts, &modules::REGISTRY, sources, Box::new(Nobody))
+    Exec::new(opts, &modules::REGISTRY, sources, Box::new(NoTargets))
 }
 
 /// Replaces one text by another in a value.
@@ -106,7 +106,7 @@ fn called(cx: &Exec, folder: &Path, case: &Value) -> Value {
     let chunk_name = kwargs.get("name").unwrap().clone();
     let function = cx.state_function(&name).expect(&name);
     let ret = function
-        .invoke(&name, cx, Given::new(Vec::new(), kwargs))
+        .invoke(&name, cx, Arguments::new(Vec::new(), kwargs))
         .unwrap_or_else(|error| Ret::failed(error.to_string()));
     let mut shown = Map::new()
         .with("name", ret.name.map_or(chunk_name, Value::from))

@@ -24,7 +24,7 @@ pub(crate) fn judge(chunks: &mut [Chunk]) {
         let Some((chunk, after)) = rest.split_first_mut() else {
             return;
         };
-        chunk.outcome = Outcome::of(chunk.ret.as_ref());
+        chunk.outcome = Outcome::from_return(chunk.ret.as_ref());
         let found = |key: &Key| {
             let at = *places.get(key)?;
             // The target of a prereq runs later, but it has a return in test mode.
@@ -78,7 +78,7 @@ fn steps(chunks: &mut [Chunk], places: &HashMap<Key, usize>) {
 fn moves(chunk: &Chunk) -> bool {
     let outcome = match chunk.outcome {
         // A later chunk, which has not been judged yet.
-        Outcome::Unchanged => Outcome::of(chunk.ret.as_ref()),
+        Outcome::Unchanged => Outcome::from_return(chunk.ret.as_ref()),
         judged => judged,
     };
     matches!(outcome, Outcome::Change | Outcome::Depends)
@@ -252,12 +252,12 @@ mod tests {
             .with("fun", fun)
             .with("__id__", id)
             .with("name", id);
-        let low = Low::of(data);
+        let low = Low::from_map(data);
         let now = Map::new().with("kind", if would { "absent" } else { "file" });
         let result = if would { Value::Null } else { true.into() };
         Chunk {
             key: (None, low.tag()),
-            scope: Scope::of(&modules::REGISTRY, &low),
+            scope: Scope::from_chunk(&modules::REGISTRY, &low),
             needs: Vec::new(),
             files: vec![(id.into(), now.into())],
             sources: Vec::new(),

@@ -47,7 +47,7 @@ impl Outcome {
     }
 
     /// Returns the outcome that a return of the test run shows.
-    pub(crate) fn of(ret: Option<&Map>) -> Self {
+    pub(crate) fn from_return(ret: Option<&Map>) -> Self {
         let Some(ret) = ret else { return Self::Fail };
         let truth = |key: &str| ret.get(key).is_some_and(Value::is_true);
         let comment = ret
@@ -122,8 +122,11 @@ impl Chunk {
             crate::settled(value.unwrap_or(&Value::Null))
         };
         let mut map = Map::new()
-            .with("tag", names.of(&self.key.1))
-            .with("step", self.key.0.as_deref().map(|step| names.of(step)))
+            .with("tag", names.display_name(&self.key.1))
+            .with(
+                "step",
+                self.key.0.as_deref().map(|step| names.display_name(step)),
+            )
             .with("id", low.id.as_str())
             .with("function", low.function())
             .with("name", low.name.as_str())
@@ -141,7 +144,7 @@ impl Chunk {
         if !self.because.is_empty() {
             let because = self.because.iter().map(|because| {
                 let map = Map::new().with("reason", because.reason);
-                map.with("state", names.of(&because.tag)).into()
+                map.with("state", names.display_name(&because.tag)).into()
             });
             map.insert("because", Value::list(because));
         }
@@ -153,7 +156,7 @@ impl Chunk {
         }
         if !self.sources.is_empty() {
             let sources = self.sources.iter().map(|(path, now)| {
-                let map = Map::new().with("path", shown(path));
+                let map = Map::new().with("path", path_text(path));
                 map.with("now", blind.image(now)).into()
             });
             map.insert("sources", Value::list(sources));
@@ -167,7 +170,7 @@ impl Chunk {
 
     fn file(&self, (path, now): &(PathBuf, Value), blind: &KeyedHash) -> Value {
         let mut map = Map::new()
-            .with("path", shown(path))
+            .with("path", path_text(path))
             .with("now", blind.image(now));
         if let Some(then) = self.then.iter().find(|then| then.path == *path) {
             let held = Map::new()
@@ -182,7 +185,7 @@ impl Chunk {
     }
 }
 
-pub(crate) fn shown(path: &std::path::Path) -> String {
+pub(crate) fn path_text(path: &std::path::Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
@@ -247,14 +250,17 @@ impl Names {
         Self(names)
     }
 
-    pub(crate) fn of(&self, tag: &str) -> String {
+    pub(crate) fn display_name(&self, tag: &str) -> String {
         let mut all = self.0.iter();
         let found = all.find(|(known, _)| known == tag);
         found.map_or(tag, |(_, shown)| shown).to_owned()
     }
 
     pub(crate) fn of_key(&self, (step, tag): &Key) -> Key {
-        (step.as_deref().map(|step| self.of(step)), self.of(tag))
+        (
+            step.as_deref().map(|step| self.display_name(step)),
+            self.display_name(tag),
+        )
     }
 }
 
@@ -267,7 +273,7 @@ pub(crate) struct Basis {
 
 impl Document {
     /// Returns the document of chunks whose outcomes are known.
-    pub(crate) fn of(
+    pub(crate) fn from_chunks(
         id: &str,
         basis: Basis,
         chunks: &[Chunk],
@@ -372,7 +378,7 @@ impl Document {
 
     /// Returns the command that the plan was made for.
     #[must_use]
-    pub fn asked(&self) -> Invocation {
+    pub fn invocation(&self) -> Invocation {
         let Some(asked) = self.map("asked") else {
             return Invocation::default();
         };

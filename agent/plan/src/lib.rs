@@ -38,7 +38,7 @@ pub use compare::moved;
 pub use document::{Document, Invocation, Problem, VERSION};
 pub use preview::Preview;
 pub use sources_read::{Seen, Watched};
-pub use text::shown;
+pub use text::format_plan;
 
 use value::json::{self, Layout};
 use value::{Map, Value};

@@ -15,7 +15,7 @@ const ENTRIES_MAX: usize = 100_000;
 ///
 /// # Errors
 /// When the path cannot be examined, or is a folder with too many entries.
-pub(crate) fn of(path: &Path, deep: bool) -> Result<Value, Error> {
+pub(crate) fn read(path: &Path, deep: bool) -> Result<Value, Error> {
     let mut left = ENTRIES_MAX;
     image(path, deep, &mut left).map(Value::Map)
 }

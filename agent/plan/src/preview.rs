@@ -14,7 +14,7 @@ use state::previewer::{Call, Previewer};
 use value::{Map, Value};
 
 use crate::compare;
-use crate::document::{After, Basis, COMPENSATE, Chunk, Document, Key, Names, Outcome, shown};
+use crate::document::{After, Basis, COMPENSATE, Chunk, Document, Key, Names, Outcome, path_text};
 use crate::keyed_hash::KeyedHash;
 use crate::scope::{Place, Scope, by_its_folder, local_sources, salt_sources};
 use crate::sources_read::Seen;
@@ -61,7 +61,7 @@ impl Inner {
     fn is_free(&self, step: &str) -> bool {
         let function =
             |state: &Value| state.get("function").and_then(Value::as_str) == Some("salt.state");
-        let shown = self.names.of(step);
+        let shown = self.names.display_name(step);
         let found = self.expected.values().find(|state| is_tag(state, &shown));
         self.free.contains(step) || found.is_some_and(|state| depends_on(state) || !function(state))
     }
@@ -97,7 +97,7 @@ impl Preview {
 
     /// Returns what changed since the plan was made. If there is anything, no change was applied.
     #[must_use]
-    pub fn refusal(&self) -> Vec<String> {
+    pub fn rejection(&self) -> Vec<String> {
         let inner = self.inner();
         match (&inner.made, &self.planned) {
             // The states do not even compile any more.
@@ -168,7 +168,7 @@ impl Preview {
         let mut chunks = Self::in_order(&mut self.inner());
         depends::judge(&mut chunks);
         let names = Names::of_all(&chunks);
-        let document = Document::of(cx.opts().id(), basis, &chunks, (&names, &blind));
+        let document = Document::from_chunks(cx.opts().id(), basis, &chunks, (&names, &blind));
         let mut inner = self.inner();
         (inner.names, inner.blind) = (names, blind);
         drop(inner);
@@ -268,7 +268,7 @@ impl Preview {
         let mut trial = cx.clone();
         trial.test = true;
         let ret = call(&trial)?;
-        if Outcome::of(Some(&ret)) == Outcome::Unchanged {
+        if Outcome::from_return(Some(&ret)) == Outcome::Unchanged {
             return call(cx);
         }
         let blind = self.blind();
@@ -366,10 +366,13 @@ fn placed(order: &[Key], step: Option<&str>, sequence: &mut Vec<Key>) {
 
 /// Returns a chunk with the current state of the paths that it works on.
 fn chunk(cx: &Exec, low: &Arc<Low>, key: Key) -> Result<Chunk, Error> {
-    let found = Scope::of(cx.shared.registry, low);
+    let found = Scope::from_chunk(cx.shared.registry, low);
     let mut files = Vec::new();
     for place in found.places() {
-        files.push((place.path.clone(), path_state::of(&place.path, place.deep)?));
+        files.push((
+            place.path.clone(),
+            path_state::read(&place.path, place.deep)?,
+        ));
     }
     let scope = match found {
         Scope::Files(places) => Scope::Files(places.iter().map(Place::made).collect()),
@@ -377,7 +380,7 @@ fn chunk(cx: &Exec, low: &Arc<Low>, key: Key) -> Result<Chunk, Error> {
     };
     let mut sources = Vec::new();
     for path in local_sources(low) {
-        let now = path_state::of(&path, true)?;
+        let now = path_state::read(&path, true)?;
         sources.push((path, now));
     }
     Ok(Chunk {
@@ -446,7 +449,7 @@ fn moved_file(state: &Value, blind: &KeyedHash) -> Result<Option<String>, Error>
         let path = PathBuf::from(file.get("path").map(Value::to_text).unwrap_or_default());
         let planned = file.get("now");
         let deep = planned.is_some_and(|planned| planned.get("entries").is_some());
-        let now = blind.image(&path_state::of(&path, deep)?);
+        let now = blind.image(&path_state::read(&path, deep)?);
         if Some(&now) != planned {
             let what = compare::differing(planned, Some(&now));
             return Ok(Some(format!("{} has changed: {what}", path.display())));
@@ -536,7 +539,7 @@ impl Previewer for Preview {
         let mut inner = self.inner();
         if let Some(chunk) = inner.chunks.get_mut(&(within(cx), low.tag())) {
             if !chunk.files.iter().any(|(known, _)| known == path)
-                && let Ok(now) = path_state::of(path, false)
+                && let Ok(now) = path_state::read(path, false)
             {
                 chunk.files.push((path.clone(), now));
             }
@@ -554,7 +557,7 @@ impl Previewer for Preview {
             return Ok(());
         };
         let state = self.expected(cx, low).filter(|state| !depends_on(state));
-        let named = shown(&by_its_folder(path));
+        let named = path_text(&by_its_folder(path));
         let then = state.as_ref().and_then(|state| {
             let mut files = state.get("files")?.as_list()?.iter();
             files

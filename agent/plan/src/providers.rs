@@ -12,7 +12,7 @@ const PACKAGES_MAX: usize = 500;
 /// Returns the versions of the packages that a state would change, or the current state of a
 /// service.
 pub(crate) fn at(cx: &Exec, low: &Low, ret: &Map) -> Map {
-    if Outcome::of(Some(ret)) == Outcome::Unchanged || low.options.no_log {
+    if Outcome::from_return(Some(ret)) == Outcome::Unchanged || low.options.no_log {
         return Map::new();
     }
     match low.state.as_str() {
@@ -29,8 +29,8 @@ pub(crate) fn at(cx: &Exec, low: &Low, ret: &Map) -> Map {
             let name = low.name.as_str();
             let service = Map::new()
                 .with("name", name)
-                .with("running", told(cx, "service.status", name))
-                .with("enabled", told(cx, "service.enabled", name));
+                .with("running", query(cx, "service.status", name))
+                .with("enabled", query(cx, "service.enabled", name));
             Map::new().with("services", Value::list([service.into()]))
         }
         _ => Map::new(),
@@ -38,7 +38,7 @@ pub(crate) fn at(cx: &Exec, low: &Low, ret: &Map) -> Map {
 }
 
 /// Returns the result of a function for a name; null if this machine does not have the function.
-fn told(cx: &Exec, fun: &str, name: &str) -> Value {
+fn query(cx: &Exec, fun: &str, name: &str) -> Value {
     let own = cx.apart();
     own.call(fun, vec![name.into()], Map::new())
         .unwrap_or_default()
@@ -62,7 +62,7 @@ fn package(cx: &Exec, name: &str, ret: &Map) -> Value {
     };
     Map::new()
         .with("name", name)
-        .with("now", told(cx, "pkg.version", name))
+        .with("now", query(cx, "pkg.version", name))
         .with("then", then)
         .into()
 }

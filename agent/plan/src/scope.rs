@@ -32,7 +32,7 @@ pub(crate) struct Place {
 
 impl Scope {
     /// Returns the scope of a chunk, by what its function declares.
-    pub(crate) fn of(registry: &Registry, low: &Low) -> Self {
+    pub(crate) fn from_chunk(registry: &Registry, low: &Low) -> Self {
         let set = |key: &&str| low.data.get(key).is_some_and(Value::is_true);
         let facts = facts(registry.states, &low.function());
         match facts.effects {

@@ -12,7 +12,7 @@ const SHOWN_MAX: usize = 200;
 
 /// Returns the text of a plan.
 #[must_use]
-pub fn shown(document: &Document) -> String {
+pub fn format_plan(document: &Document) -> String {
     let mut out = String::new();
     for state in document.states() {
         one(&mut out, state);

@@ -78,7 +78,7 @@ impl Call {
     /// # Errors
     /// When the chunk lacks something that its call needs. The error is in Salt's words where Salt
     /// has some.
-    pub fn of(low: &Map) -> Result<Self, String> {
+    pub fn from_low(low: &Map) -> Result<Self, String> {
         let text = |key: &str| low.get(key).map(Value::to_text).unwrap_or_default();
         let (id, state, fun) = (text("__id__"), text("state"), text("fun"));
         let (arg, kwarg) = arguments(low, &id, &state, &fun)?;
@@ -101,7 +101,7 @@ impl Call {
     }
 
     /// Returns the call as dry runs and the history show it.
-    pub fn shown(&self) -> Map {
+    pub fn to_map(&self) -> Map {
         match self {
             Self::Local(local) => Map::new()
                 .with("type", "local")
@@ -227,7 +227,7 @@ fn bare(low: &Map) -> Map {
         "state",
         "name_order",
     ];
-    let is_requisite = |key: &str| state::low::RequisiteKind::of(key).is_some();
+    let is_requisite = |key: &str| state::low::RequisiteKind::from_word(key).is_some();
     let given = low.iter().filter(|(key, _)| {
         let key = key.as_str().unwrap_or_default();
         // Without a separate name, the compiler sets the name to the ID.

@@ -18,22 +18,22 @@ const EFFECTS_MAX: usize = 8192;
 
 /// The causes of the newest effects.
 #[derive(Debug, Default)]
-pub struct Causes(Mutex<Known>);
+pub struct Causes(Mutex<Generations>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct Generations {
     generations: HashMap<String, u64>,
     order: VecDeque<String>,
 }
 
 impl Causes {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, Generations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records an effect before it happens.
     pub fn caused(&self, generation: u64, jid: &str, call: &Call) {
-        let mut known = self.known();
+        let mut known = self.lock();
         known.put(jid.to_owned(), generation);
         if let Some(tag) = fired(call) {
             known.put(format!("tag {tag}"), generation);
@@ -51,7 +51,7 @@ impl Causes {
                 .unwrap_or_default();
         }
         let jid = Tag::parse(tag).jid();
-        let mut known = self.known();
+        let mut known = self.lock();
         if let Some(generation) = jid.and_then(|jid| known.generations.get(jid)) {
             return *generation;
         }
@@ -64,7 +64,7 @@ impl Causes {
     }
 }
 
-impl Known {
+impl Generations {
     fn put(&mut self, key: String, generation: u64) {
         if self.generations.insert(key.clone(), generation).is_none() {
             self.order.push_back(key);
@@ -140,7 +140,7 @@ mod tests {
             let jid = value::jid::of_micros(number);
             causes.caused(1, &jid, &call("x"));
         }
-        let known = causes.known();
+        let known = causes.lock();
         assert_eq!(known.order.len(), EFFECTS_MAX);
         assert!(!known.generations.contains_key(&value::jid::of_micros(0)));
     }

@@ -71,7 +71,7 @@ mod tests {
         let opts = opts(
             "reactor_refresh_interval: 7\nreactor: [{'a/*': [/x.sls]}]\nengines:\n  - reactor:\n      worker_threads: 3\n      worker_hwm: 20\n      refresh_interval: null\n  - logstash\n",
         );
-        let limits = crate::Limits::of(&opts);
+        let limits = crate::Limits::from_opts(&opts);
         assert_eq!((limits.threads, limits.waiting), (3, 20));
         assert_eq!(limits.refresh, Duration::from_secs(7));
         let (rules, faults) = rules(&opts);

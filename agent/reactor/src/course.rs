@@ -109,25 +109,25 @@ impl Board {
         }
     }
 
-    async fn of<T>(&self, at: usize, look: impl FnOnce(&Chunk) -> T) -> Option<T> {
+    async fn read_chunk<T>(&self, at: usize, look: impl FnOnce(&Chunk) -> T) -> Option<T> {
         self.reaction.lock().await.chunks.get(at).map(look)
     }
 
     /// Returns the id of a chunk's job.
     pub async fn jid(&self, at: usize) -> String {
-        let jid = self.of(at, |chunk| chunk.jid.clone()).await;
+        let jid = self.read_chunk(at, |chunk| chunk.jid.clone()).await;
         jid.unwrap_or_default()
     }
 
     /// Returns how often a chunk was begun.
     pub async fn times_begun(&self, at: usize) -> u64 {
-        let begun = self.of(at, |chunk| chunk.begun).await;
+        let begun = self.read_chunk(at, |chunk| chunk.begun).await;
         begun.unwrap_or_default()
     }
 
     /// Returns true if a chunk waits for others.
     pub async fn has_needs(&self, at: usize) -> bool {
-        let has_needs = self.of(at, |chunk| !chunk.needs.is_empty()).await;
+        let has_needs = self.read_chunk(at, |chunk| !chunk.needs.is_empty()).await;
         has_needs.unwrap_or_default()
     }
 
@@ -162,7 +162,7 @@ impl Board {
     /// Waits for the chunks that a chunk needs, and for its turn. Returns an outcome if the chunk
     /// is not to be done, otherwise `None`.
     async fn ready(&self, at: usize) -> Option<Outcome> {
-        let needs = self.of(at, |chunk| chunk.needs.clone()).await?;
+        let needs = self.read_chunk(at, |chunk| chunk.needs.clone()).await?;
         for (_, need) in &needs {
             if let Some(gate) = self.ended.get(*need) {
                 gate.opened().await;
@@ -355,7 +355,7 @@ async fn finish<A: Actor>(actor: &Arc<A>, reaction: Reaction, is_synced: bool) {
 
 /// Runs a chunk when its turn has come. Returns true if its outcome must be on disk at once.
 async fn chunk<A: Actor>(actor: Arc<A>, board: Arc<Board>, at: usize) -> bool {
-    let state = board.of(at, |chunk| chunk.state).await;
+    let state = board.read_chunk(at, |chunk| chunk.state).await;
     if state.is_none_or(State::is_final) {
         board.began(at);
         if let Some(gate) = board.ended.get(at) {
@@ -381,7 +381,7 @@ async fn called<A: Actor>(actor: &Arc<A>, board: &Arc<Board>, at: usize) -> (Out
             .unwrap_or_default();
         (low, jid, reaction.generation)
     };
-    match Call::of(&low) {
+    match Call::from_low(&low) {
         Ok(call) => {
             actor.causes().caused(generation + 1, &jid, &call);
             actor.call(board, at, call).await

@@ -75,7 +75,7 @@ impl Files<'_> {
         let text = read(path).map_err(|error| error.to_string())?;
         let context = context(self.cx, path, self.tag, self.data);
         let default = self.cx.opts().text("renderer").unwrap_or("jinja|yaml");
-        let host = ExecHost::of(self.cx);
+        let host = ExecHost::in_state_tree(self.cx);
         let rendered = render::render(&text, default, &context, &host);
         let rendered = rendered.map_err(|error| error.to_string())?;
         self.keep(&rendered.text);
@@ -102,7 +102,7 @@ impl Files<'_> {
         if self.high.is_empty() {
             return compiled;
         }
-        match HighData::of(self.high).plan_as_written(self.cx) {
+        match HighData::from_map(self.high).plan_as_written(self.cx) {
             Ok(plan) => compiled.plan = plan,
             Err(faults) => {
                 let faults = faults.iter().map(|fault| fault.text.as_str());

@@ -97,7 +97,7 @@ pub struct Limits {
 impl Limits {
     /// Reads the limits of a configuration, and the options of its engine `reactor`.
     #[must_use]
-    pub fn of(opts: &Opts) -> Self {
+    pub fn from_opts(opts: &Opts) -> Self {
         let opts = config::with_engine(opts);
         let number = |name: &str, default: u64| {
             let given = opts.int(name).and_then(|number| u64::try_from(number).ok());

@@ -56,7 +56,7 @@ impl State {
         }
     }
 
-    fn of(row: &Map) -> Option<Self> {
+    fn from_row(row: &Map) -> Option<Self> {
         let word = row.get("state")?.as_str()?;
         Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
@@ -206,7 +206,7 @@ impl Reaction {
             rule: text("rule"),
             tag: text("tag"),
             began_ms: number("began_ms")?,
-            state: State::of(row)?,
+            state: State::from_row(row)?,
             generation: number("generation")?,
             faults: row.get("faults").map(Value::texts).unwrap_or_default(),
             rendered: text("rendered"),
@@ -216,15 +216,18 @@ impl Reaction {
 
     /// Returns the calls of the chunks; for a chunk without one, the reason.
     pub fn calls(&self) -> Value {
-        let calls = self.chunks.iter().map(|chunk| match Call::of(&chunk.low) {
-            Ok(call) => Value::from(call.shown()),
-            Err(error) => error.into(),
-        });
+        let calls = self
+            .chunks
+            .iter()
+            .map(|chunk| match Call::from_low(&chunk.low) {
+                Ok(call) => Value::from(call.to_map()),
+                Err(error) => error.into(),
+            });
         Value::list(calls)
     }
 
     /// Returns the reaction as the runner shows it.
-    pub fn shown(&self) -> Map {
+    pub fn to_map(&self) -> Map {
         let chunks = self.chunks.iter().map(|chunk| {
             let text = |key| chunk.low.get(key).cloned().unwrap_or_default();
             Value::from(
@@ -277,7 +280,7 @@ fn chunk_of(row: &Value) -> Option<Chunk> {
         let [kind, at] = need.as_list()? else {
             return None;
         };
-        let kind = RequisiteKind::of(kind.as_str()?)?;
+        let kind = RequisiteKind::from_word(kind.as_str()?)?;
         Some((kind, usize::try_from(at.as_int()?).ok()?))
     };
     Some(Chunk {
@@ -289,7 +292,7 @@ fn chunk_of(row: &Value) -> Option<Chunk> {
             .map(need)
             .collect::<Option<_>>()?,
         jid: row.get("jid")?.as_str()?.to_owned(),
-        state: State::of(row)?,
+        state: State::from_row(row)?,
         // Rows of earlier releases lack this number.
         begun: row
             .get("begun")

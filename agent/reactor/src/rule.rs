@@ -29,7 +29,7 @@ impl Rule {
     fn listed(option: &Value) -> (Vec<Self>, Vec<String>) {
         let (mut rules, mut faults) = (Vec::<Self>::new(), Vec::new());
         for entry in option.as_list().unwrap_or_default() {
-            match Self::of(entry) {
+            match Self::from_entry(entry) {
                 // Two equal entries would do everything twice.
                 Some(rule) if rules.contains(&rule) => {}
                 Some(rule) => rules.push(rule),
@@ -42,7 +42,7 @@ impl Rule {
         (rules, faults)
     }
 
-    fn of(entry: &Value) -> Option<Self> {
+    fn from_entry(entry: &Value) -> Option<Self> {
         let entry = entry.as_map().filter(|entry| entry.len() == 1)?;
         let (glob, refs) = entry.first()?;
         Some(Self::new(glob.as_str()?, refs))
@@ -76,7 +76,7 @@ impl Rule {
     }
 
     /// Returns the rule as `reactor.list` shows it.
-    pub fn shown(&self) -> Value {
+    pub fn to_value(&self) -> Value {
         let refs = self.refs.iter().map(|one| one.as_str().into());
         Map::new().with(&self.glob, Value::list(refs)).into()
     }

@@ -19,14 +19,14 @@ impl std::fmt::Debug for Templates {
 }
 
 impl Templates {
-    fn known(&self) -> MutexGuard<'_, Option<(Instant, Exec)>> {
+    fn lock(&self) -> MutexGuard<'_, Option<(Instant, Exec)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the context. If it is older than `refresh`, the first caller renews it, while all
     /// others get the old one.
     pub fn context(&self, refresh: Duration, make: impl FnOnce() -> Exec) -> Exec {
-        if let Some((since, cx)) = &mut *self.known() {
+        if let Some((since, cx)) = &mut *self.lock() {
             let now = Instant::now();
             if now.duration_since(*since) < refresh {
                 return cx.apart();
@@ -36,7 +36,7 @@ impl Templates {
         let cx = make();
         cx.set_pillar(Map::new());
         let _ = cx.grains();
-        *self.known() = Some((Instant::now(), cx.clone()));
+        *self.lock() = Some((Instant::now(), cx.clone()));
         cx
     }
 }

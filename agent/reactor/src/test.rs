@@ -24,7 +24,7 @@ impl Tried<'_> {
     ///
     /// # Errors
     /// When there is no such rule.
-    pub fn shown(&self, cx: &Exec) -> Result<Value, Error> {
+    pub fn reaction(&self, cx: &Exec) -> Result<Value, Error> {
         let rule = self.found()?;
         let compiled = compile(cx, &rule, self.tag, self.data);
         let event = Event {
@@ -40,7 +40,7 @@ impl Tried<'_> {
         reaction.plan(&compiled.plan);
         (reaction.faults, reaction.rendered) = (compiled.faults, compiled.rendered);
         reaction.state = State::Observed;
-        let shown = reaction.shown();
+        let shown = reaction.to_map();
         let shown = shown.with("matches", rule.matches(self.tag));
         Ok(shown.with("calls", reaction.calls()).into())
     }

@@ -69,8 +69,8 @@ fn answered(folder: &Path) -> (Value, Value, Vec<String>, Vec<String>) {
     let low: Vec<Map> = low.collect();
     let (mut calls, mut refused) = (Vec::new(), Vec::new());
     for low in &low {
-        match Call::of(low) {
-            Ok(call) => calls.push(call.shown().into()),
+        match Call::from_low(low) {
+            Ok(call) => calls.push(call.to_map().into()),
             Err(error) => refused.push(error),
         }
     }

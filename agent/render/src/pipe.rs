@@ -52,7 +52,7 @@ impl Pipe {
     /// # Errors
     /// [`Kind::Renderer`] when a renderer does not exist. Salt then logs the first line of the
     /// message and continues as if the text had rendered to nothing.
-    pub fn of(text: &str, default: &str, host: &dyn Host) -> Result<Self, Error> {
+    pub fn from_text(text: &str, default: &str, host: &dyn Host) -> Result<Self, Error> {
         let first = text.lines().next().unwrap_or_default();
         match first.strip_prefix("#!") {
             Some(pipe) if !pipe.starts_with('/') => Self::parse(pipe.trim_end(), host),
@@ -92,7 +92,7 @@ impl Pipe {
     ) -> Result<Rendered, Error> {
         let mut state = State::Text(text.to_owned());
         let mut read = String::new();
-        let mut said = Said::default();
+        let mut messages = DecryptedMessages::default();
         for step in &self.0 {
             if !context.renderers.allows(&step.name) {
                 log::warning(format_args!(
@@ -115,12 +115,12 @@ impl Pipe {
             };
             let ran = match &step.renderer {
                 Renderer::Gpg => {
-                    gpg::in_text(&input, host, |message| said.take(message)).map(State::Text)
+                    gpg::in_text(&input, host, |message| messages.take(message)).map(State::Text)
                 }
                 _ => step.run(&input, context, host),
             };
             if ran.is_err() {
-                said.keep_all();
+                messages.keep_all();
             }
             state = ran.map_err(|error| traced(error, text, &input, context))?;
             read = input;
@@ -132,7 +132,7 @@ impl Pipe {
             },
             State::Json(value) | State::Data(value) => Rendered { value, text: read },
         };
-        said.keep_in(&rendered.value);
+        messages.keep_in(&rendered.value);
         Ok(rendered)
     }
 }
@@ -141,7 +141,7 @@ impl Pipe {
 /// is an empty map.
 ///
 /// # Errors
-/// The errors of [`Pipe::of`] and of the renderers.
+/// The errors of [`Pipe::from_text`] and of the renderers.
 pub fn render(
     text: &str,
     default_renderer: &str,
@@ -156,7 +156,7 @@ pub fn render(
     }
     // Python's text files have only `\n` as a line end.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    Pipe::of(&text, default_renderer, host.as_ref())?.render(&text, context, host)
+    Pipe::from_text(&text, default_renderer, host.as_ref())?.render(&text, context, host)
 }
 
 /// The data between two renderers.
@@ -242,9 +242,9 @@ impl Step {
 
 /// The decrypted messages of a text, for the values in which they end up.
 #[derive(Default)]
-struct Said(Vec<String>);
+struct DecryptedMessages(Vec<String>);
 
-impl Said {
+impl DecryptedMessages {
     /// Adds a message. A message of one line may be a value, so it is registered as a secret at
     /// once.
     fn take(&mut self, message: &str) {
@@ -431,7 +431,7 @@ mod tests {
         render(text, "jinja|yaml", &context, &host)
     }
 
-    fn shown(text: &str) -> String {
+    fn output(text: &str) -> String {
         match run(text) {
             Ok(rendered) => rendered.value.to_text(),
             Err(error) => format!("{:?}: {error}", error.kind),
@@ -461,7 +461,7 @@ mod tests {
             (" \n", "{}"),
             ("#!yaml\r\na: |\r\n  b\r\n  c\r\n", "{'a': 'b\\nc\\n'}"),
         ] {
-            assert_eq!(shown(text), want, "{text:?}");
+            assert_eq!(output(text), want, "{text:?}");
         }
     }
 
@@ -489,7 +489,7 @@ mod tests {
                     .into(),
             ),
         ] {
-            assert_eq!(shown(text), want, "{text:?}");
+            assert_eq!(output(text), want, "{text:?}");
         }
     }
 

@@ -47,7 +47,7 @@ fn failed(message: impl Into<String>) -> Error {
 }
 
 impl Options {
-    fn of(argline: &str) -> Result<Self, Error> {
+    fn parse(argline: &str) -> Result<Self, Error> {
         let mut options = Self::default();
         let words = argline.split_whitespace();
         let (flags, rest): (Vec<&str>, Vec<&str>) = words.partition(|word| word.starts_with('-'));
@@ -81,7 +81,7 @@ pub(crate) fn render(
     host: &Arc<dyn Host>,
     yaml: fn(&str) -> Result<Value, Error>,
 ) -> Result<Value, Error> {
-    let options = Options::of(argline)?;
+    let options = Options::parse(argline)?;
     let sls = context.variables.get("sls").map(Value::to_text);
     let sls = sls.unwrap_or_default();
     let pass = |text: &str, settings: &Map, whole: bool| -> Result<Map, Error> {

@@ -104,10 +104,10 @@ const CHECKS: [(&str, Check); 9] = [
 /// # Errors
 /// If the command line is wrong.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
-    setup::run(&DOCTOR, words, told)
+    setup::run(&DOCTOR, words, report)
 }
 
-fn told(parsed: &Parsed) -> Result<ExitCode, Failure> {
+fn report(parsed: &Parsed) -> Result<ExitCode, Failure> {
     if !parsed.words.is_empty() {
         return Err(Failure::new(
             Exit::Usage,

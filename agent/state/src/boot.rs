@@ -197,7 +197,7 @@ pub(crate) fn begins(cx: &Exec, low: &Low, tag: &str) -> Result<(), Error> {
     if !record.awaits_boot(
         cx,
         (&own.part, tag),
-        Policy::of(cx.shared.registry, low),
+        Policy::for_chunk(cx.shared.registry, low),
         &boot,
     ) {
         return Err("not started: cannot record that the run continues after the reboot".into());

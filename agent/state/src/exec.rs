@@ -15,7 +15,7 @@ use crate::ask::Ask;
 use crate::custom::{Custom, Kind, NoCustom};
 use crate::facts::{Aggregate, Facts, Inverse, StepKind};
 use crate::low::Low;
-use crate::module::{Error, Function, Given, Module, Problem, Ret};
+use crate::module::{Arguments, Error, Function, Module, Problem, Ret};
 use crate::opts::Opts;
 use crate::previewer::Previewer;
 use crate::run::RunState;
@@ -501,7 +501,7 @@ impl Exec {
         let custom = &self.shared.custom;
         match self.internal_function(full) {
             Some(function) if !custom.replaces(self, full) => {
-                function.invoke(full, self, Given::new(args, kwargs))
+                function.invoke(full, self, Arguments::new(args, kwargs))
             }
             _ => match custom.call(self, full, args, kwargs) {
                 Err(error) if matches!(error.problem(), Problem::NotAvailable(name) if name == full) =>

@@ -41,11 +41,11 @@ pub struct ExecHost {
 impl ExecHost {
     /// Returns the host for templates of the state tree that are rendered in this context.
     #[must_use]
-    pub fn of(cx: &Exec) -> Arc<dyn Host> {
+    pub fn in_state_tree(cx: &Exec) -> Arc<dyn Host> {
         Self::in_tree(cx, &Tree::State)
     }
 
-    /// Like [`ExecHost::of`], for templates of another tree.
+    /// Like [`ExecHost::in_state_tree`], for templates of another tree.
     #[must_use]
     pub fn in_tree(cx: &Exec, tree: &Tree) -> Arc<dyn Host> {
         Arc::new(Self {

@@ -155,7 +155,7 @@ pub fn holder(opts: &Opts) -> Result<Option<Holder>, Error> {
     }
     let mut file = or_nearest(&path, made(&path))?;
     match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => Ok(told(&mut file)),
+        Err(TryLockError::WouldBlock) => Ok(read_holder(&mut file)),
         Err(TryLockError::Error(error)) => Err(Error::io(&path)(error)),
         Ok(()) => Ok(None),
     }
@@ -189,7 +189,7 @@ fn locked(path: &Path, file: &File) -> Result<bool, Error> {
 
 /// Reads the holder from the lock file. A run that has just taken the lock may not have written its
 /// entry yet, so this tries for about 20 ms.
-fn told(file: &mut File) -> Option<Holder> {
+fn read_holder(file: &mut File) -> Option<Holder> {
     (0..20).find_map(|_| {
         Holder::read(file).or_else(|| {
             std::thread::sleep(Duration::from_millis(1));
@@ -199,7 +199,7 @@ fn told(file: &mut File) -> Option<Holder> {
 }
 
 fn held(file: &mut File) -> Refusal {
-    match told(file) {
+    match read_holder(file) {
         Some(holder) => Refusal::Held(holder),
         None => Refusal::Failed("another run is under way, or has just ended; try again".into()),
     }
@@ -207,7 +207,7 @@ fn held(file: &mut File) -> Refusal {
 
 /// Returns a description of the run that holds the lock, for the progress of a waiting run.
 fn waited_for(file: &mut File) -> String {
-    match told(file) {
+    match read_holder(file) {
         Some(holder) => format!(
             "the run {} of {} (process {})",
             holder.jid, holder.fun, holder.pid

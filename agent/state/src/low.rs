@@ -146,7 +146,7 @@ impl RequisiteKind {
 
     /// Returns the kind of Salt's that a keyword names.
     #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
+    pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 }
@@ -301,9 +301,9 @@ impl Low {
     /// Parses the low data of a chunk. The caller has already refused values that must be strings
     /// and are not.
     #[must_use]
-    pub fn of(data: Map) -> Self {
+    pub fn from_map(data: Map) -> Self {
         let text = |key| data.get(key).map(Value::to_text).unwrap_or_default();
-        let options = RunOptions::of(&data);
+        let options = RunOptions::from_map(&data);
         secret::note(&data);
         if options.no_log {
             keep_arguments(&data);

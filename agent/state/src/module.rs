@@ -49,7 +49,7 @@ pub struct Function<R: 'static> {
     /// Further facts; `None` for those of its module.
     pub facts: Option<&'static Facts>,
     /// Takes the arguments and calls the function.
-    pub call: fn(&Exec, &mut Given) -> Result<R, Error>,
+    pub call: fn(&Exec, &mut Arguments) -> Result<R, Error>,
 }
 
 /// One declared argument.
@@ -69,14 +69,14 @@ pub trait Argument {
     const GROUP: Option<&'static [Arg]>;
 
     /// Takes the value from a call.
-    fn take(given: &mut Given) -> Self;
+    fn take(given: &mut Arguments) -> Self;
 }
 
 impl<T: Typed> Argument for T {
     const GROUP: Option<&'static [Arg]> = None;
 
     #[inline(always)]
-    fn take(given: &mut Given) -> Self {
+    fn take(given: &mut Arguments) -> Self {
         given.take()
     }
 }
@@ -135,7 +135,7 @@ pub enum Extra {
 
 /// The arguments of one call.
 #[derive(Clone, Debug, Default)]
-pub struct Given {
+pub struct Arguments {
     /// The positional arguments.
     pub args: Vec<Value>,
     /// The keyword arguments.
@@ -148,7 +148,7 @@ pub struct Given {
     refused: Option<(&'static str, Option<String>)>,
 }
 
-impl Given {
+impl Arguments {
     /// Returns the arguments of a call, of which none is taken yet.
     #[must_use]
     pub fn new(args: Vec<Value>, kwargs: Map) -> Self {
@@ -160,7 +160,7 @@ impl Given {
     }
 
     /// Takes the next declared argument: by position, by name, or its default. The macro below
-    /// calls this for each argument, and then [`Given::finish`], which reports errors. Returning
+    /// calls this for each argument, and then [`Arguments::finish`], which reports errors. Returning
     /// each error here, or passing names and defaults to this function, would make the code of all
     /// declarations a fifth larger.
     #[inline(never)]
@@ -187,7 +187,7 @@ impl Given {
         T::default()
     }
 
-    /// Reports the first error of the calls of [`Given::take`].
+    /// Reports the first error of the calls of [`Arguments::take`].
     ///
     /// # Errors
     /// The first argument that is missing and has no default, or has the wrong type.
@@ -210,7 +210,7 @@ impl Given {
     /// keywords, too.
     ///
     /// # Errors
-    /// The errors of [`Given::finish`].
+    /// The errors of [`Arguments::finish`].
     pub fn group_from<T: Argument>(kwargs: Map) -> Result<(T, Map), Error> {
         let mut given = Self::new(Vec::new(), kwargs);
         given.declared = T::GROUP.unwrap_or_default();
@@ -499,7 +499,7 @@ impl<R> Function<R> {
     ///
     /// # Errors
     /// Those of the function, and those of [`Function::check`].
-    pub fn invoke(&self, full_name: &str, cx: &Exec, mut given: Given) -> Result<R, Error> {
+    pub fn invoke(&self, full_name: &str, cx: &Exec, mut given: Arguments) -> Result<R, Error> {
         self.check(full_name, &given)?;
         given.declared = self.args;
         (self.call)(cx, &mut given)
@@ -509,7 +509,7 @@ impl<R> Function<R> {
     ///
     /// # Errors
     /// Arguments that are unknown, given twice, too many or missing, in Salt's words.
-    pub fn check(&self, full_name: &str, given: &Given) -> Result<(), Error> {
+    pub fn check(&self, full_name: &str, given: &Arguments) -> Result<(), Error> {
         if !self.varargs && given.args.len() > self.args.len() {
             let (most, got) = (self.args.len(), given.args.len());
             return Err(Error::unexpected(format!(
@@ -586,8 +586,8 @@ pub const fn bare(ident: &'static str) -> &'static str {
 }
 
 /// Returns a declared default as `sys.argspec` shows it.
-pub fn shown<T: Typed>(default: T) -> Value {
-    default.shown()
+pub fn default_value<T: Typed>(default: T) -> Value {
+    default.to_value()
 }
 
 /// Declares a module of state functions (`fn(&Exec, Args) -> Result<Ret, Error>`).
@@ -643,7 +643,7 @@ macro_rules! module {
 
             impl $args {
                 #[allow(unused_variables, reason = "a function may have no arguments")]
-                fn taken(given: &mut $crate::module::Given) -> Result<Self, $crate::module::Error> {
+                fn taken(given: &mut $crate::module::Arguments) -> Result<Self, $crate::module::Error> {
                     let taken = Self {
                         $( $arg: $crate::module::Argument::take(given), )*
                         $( $rest: given.rest(), )?
@@ -696,7 +696,7 @@ macro_rules! module {
             $crate::module::Arg {
                 name: $crate::module::bare(stringify!($arg)),
                 doc: concat!($($doc, "\n"),*),
-                default: $crate::module!(@shown $ty, $($default)?),
+                default: $crate::module!(@default $ty, $($default)?),
             },
             <$ty as $crate::module::Argument>::GROUP,
         ) ),* ];
@@ -704,8 +704,8 @@ macro_rules! module {
             $crate::module::flatten(FIELDS);
         &ARGS
     }};
-    (@shown $ty:ty,) => { None };
-    (@shown $ty:ty, $default:expr) => { Some(|| $crate::module::shown::<$ty>($default)) };
+    (@default $ty:ty,) => { None };
+    (@default $ty:ty, $default:expr) => { Some(|| $crate::module::default_value::<$ty>($default)) };
     (@is) => { false };
     (@is $rest:ident) => { true };
     (@extra) => { $crate::module::Extra::Reject };
@@ -733,7 +733,7 @@ macro_rules! argument_group {
                 Some($crate::module!(@args $( [$($adoc)*] $arg: $ty $(= $default)?, )*));
 
             #[inline(never)]
-            fn take(given: &mut $crate::module::Given) -> Self {
+            fn take(given: &mut $crate::module::Arguments) -> Self {
                 Self { $( $arg: $crate::module::Argument::take(given), )* }
             }
         }
@@ -753,7 +753,7 @@ macro_rules! argument_group {
                 Some($crate::module!(@args $( [$($adoc)*] $arg: $ty $(= $default)?, )*));
 
             #[inline(always)]
-            fn take(given: &mut $crate::module::Given) -> Self {
+            fn take(given: &mut $crate::module::Arguments) -> Self {
                 Self(given.take_map(Self::GROUP.unwrap_or_default()))
             }
         }

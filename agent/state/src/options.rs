@@ -59,7 +59,7 @@ impl RunOptions {
     /// Parses the options of low data. As in Salt, a value of a wrong type mostly means the
     /// default.
     #[must_use]
-    pub fn of(data: &Map) -> Self {
+    pub fn from_map(data: &Map) -> Self {
         let given = |key: &str| data.get(key).filter(|value| !value.is_null()).cloned();
         let truth = |key: &str| data.get(key).is_some_and(Value::is_true);
         Self {
@@ -67,7 +67,7 @@ impl RunOptions {
             onlyif: given("onlyif"),
             creates: given("creates"),
             check_cmd: given("check_cmd"),
-            retry: data.get("retry").map(Retry::of),
+            retry: data.get("retry").map(Retry::from_value),
             parallel: truth("parallel"),
             failhard: data.get("failhard").map(Value::is_true),
             fire_event: given("fire_event").filter(Value::is_true),
@@ -113,7 +113,7 @@ impl Retry {
 
     /// Parses `retry`. `False` means no attempts. Any other value that is not a map, and a setting
     /// of a wrong type, mean the default.
-    fn of(value: &Value) -> Self {
+    fn from_value(value: &Value) -> Self {
         let whole = |key| match value.get(key) {
             Some(Value::Bool(truth)) => Some(i64::from(*truth)),
             other => other.and_then(Value::as_int),

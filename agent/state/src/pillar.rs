@@ -75,7 +75,7 @@ fn decrypt(cx: &Exec, pillar: &mut Map) -> Vec<String> {
             continue;
         };
         let done = if renderer == "gpg" {
-            render::gpg::decrypted(&path, place.clone(), &ExecHost::of(cx))
+            render::gpg::decrypted(&path, place.clone(), &ExecHost::in_state_tree(cx))
                 .map_err(|error| error.message)
         } else {
             Err(format!("'{renderer}' is not a valid decryption renderer"))
@@ -169,7 +169,7 @@ impl<'a> Compiler<'a> {
         let word = opts
             .text("pillar_source_merging_strategy")
             .unwrap_or("smart");
-        let strategy = Strategy::of(word, renderer).unwrap_or_else(|| {
+        let strategy = Strategy::from_name(word, renderer).unwrap_or_else(|| {
             log::warning(format_args!(
                 "Unknown merging strategy '{word}', fallback to recurse"
             ));
@@ -212,7 +212,7 @@ impl<'a> Compiler<'a> {
                 if left_out.contains(&key) {
                     break;
                 }
-                match external::of(self.cx, &key, val, &pillar) {
+                match external::load(self.cx, &key, val, &pillar) {
                     Ok(data) => pillar = self.merge(&pillar, &data),
                     Err(error) => {
                         let text = format!("Failed to load ext_pillar {key}: {error}");
@@ -629,7 +629,7 @@ impl<'a> Compiler<'a> {
                 "Rendering SLS '{sls}' failed, render error:\n{error}"
             ))
         };
-        log::write(log::Level::Critical, fault.shown());
+        log::write(log::Level::Critical, fault.to_text());
         let opts = self.cx.opts();
         let is_safe = opts
             .get("pillar_safe_render_error")

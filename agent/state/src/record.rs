@@ -125,7 +125,7 @@ pub struct Recorded {
     /// The changes of the run, each recorded before it was made. `pinch undo` uses them.
     pub changes: Vec<Map>,
     /// The events that each part received for its steps that wait for events.
-    pub heard: BTreeMap<String, Heard>,
+    pub heard: BTreeMap<String, ReceivedEvents>,
     /// One entry for each time the run was resumed: `resumed` (the job id of that call), `pid`,
     /// `time`.
     pub resumed: Vec<Map>,
@@ -219,7 +219,7 @@ impl Record {
         if cx.test {
             start.insert("test", true);
         }
-        let record = Self::of(path, file, 0);
+        let record = Self::new(path, file, 0);
         record.knows(plan);
         if let Err(error) = record.lock().append(&line(&start)) {
             // A file without its first line is no valid record.
@@ -253,16 +253,16 @@ impl Record {
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(Error::io(&path))?;
-        let length = whole(&bytes);
+        let length = complete_length(&bytes);
         file.set_len(length).map_err(Error::io(&path))?;
         let mut entry = Map::new().with("resumed", caller);
         note_plan(&mut entry, plan);
         entry.insert("pid", std::process::id());
         entry.insert("time", jid::new());
-        let record = Self::of(path, file, length);
+        let record = Self::new(path, file, length);
         record.knows(plan);
         if !forgotten.is_empty() {
-            let forgotten = forgotten.iter().map(|tag| record.shown(tag).into());
+            let forgotten = forgotten.iter().map(|tag| record.stored_tag(tag).into());
             entry.insert("forgotten", Value::list(forgotten));
         }
         let noted = record.lock().append(&line(&entry));
@@ -270,7 +270,7 @@ impl Record {
         Ok(record)
     }
 
-    fn of(path: PathBuf, file: File, length: u64) -> Self {
+    fn new(path: PathBuf, file: File, length: u64) -> Self {
         let written = Written {
             file,
             length,
@@ -293,7 +293,7 @@ impl Record {
     }
 
     /// Returns the form of a tag that the file contains: its alias if it has one.
-    fn shown(&self, tag: &str) -> String {
+    fn stored_tag(&self, tag: &str) -> String {
         let known = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(tag).map_or_else(|| tag.to_owned(), String::clone)
     }
@@ -328,7 +328,7 @@ impl Record {
 
     fn begins_with(&self, cx: &Exec, (part, tag): (&str, &str), policy: Policy, more: Map) -> bool {
         let mut entry = Map::new()
-            .with("begin", self.shown(tag))
+            .with("begin", self.stored_tag(tag))
             .with("in", part)
             .with("resume", policy.word());
         entry.update(more);
@@ -355,7 +355,7 @@ impl Record {
     pub fn part_returned(&self, cx: &Exec, part: &str, tag: &str, ret: &Map) {
         let entry = Map::new()
             .with("in", part)
-            .with("of", self.shown(tag))
+            .with("of", self.stored_tag(tag))
             .with("ret", ret.clone());
         self.filed(cx, &entry, &[part, tag].concat(), ret);
     }
@@ -370,7 +370,11 @@ impl Record {
 
     /// Records the details about a guard that keeps a state from running.
     pub fn guarded(&self, tag: &str, told: Map) {
-        self.write(&Map::new().with("guard", self.shown(tag)).with("told", told));
+        self.write(
+            &Map::new()
+                .with("guard", self.stored_tag(tag))
+                .with("told", told),
+        );
     }
 
     /// Writes a return. If its step must not be repeated, also flushes it to the disk.
@@ -448,7 +452,7 @@ impl Record {
 impl Observer for Record {
     fn returned(&self, cx: &Exec, tag: &str, ret: &Map) {
         let mut entry = Map::with_room(2);
-        entry.insert(&keys::RETURN, self.shown(tag));
+        entry.insert(&keys::RETURN, self.stored_tag(tag));
         entry.insert(&keys::RET, ret.clone());
         self.filed(cx, &entry, tag, ret);
     }
@@ -567,7 +571,7 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Recorded, Error> {
 }
 
 /// Returns the number of bytes of a record that are complete lines.
-fn whole(bytes: &[u8]) -> u64 {
+fn complete_length(bytes: &[u8]) -> u64 {
     let mut rest = bytes;
     while let Some((_, after)) = entry(rest) {
         rest = after;
@@ -790,6 +794,6 @@ mod tests;
 
 pub use aliases::by_tags_of;
 pub use hashes::{chunk_hash, plan_hash};
-pub use heard::Heard;
+pub use heard::ReceivedEvents;
 pub use kept::{Keeping, Place, drop_kept, kept, kept_bytes, kept_of};
 pub use left::leave;

@@ -10,7 +10,7 @@ use crate::compile::{Plan, did_you_mean};
 use crate::exec::Registry;
 use crate::facts::StepKind;
 use crate::low::{Low, RequisiteKind, When, is_step};
-use crate::record::{self, Heard, Recorded, StartedStep};
+use crate::record::{self, ReceivedEvents, Recorded, StartedStep};
 
 /// The separator of the parts of a tag.
 pub const SEPARATOR: &str = "_|-";
@@ -48,7 +48,7 @@ impl Policy {
     /// orchestration steps that run states, because states converge. It is `Ask` for steps that run
     /// functions, because their effect is not known.
     #[must_use]
-    pub fn of(registry: &Registry, low: &Low) -> Self {
+    pub fn for_chunk(registry: &Registry, low: &Low) -> Self {
         let said = low.data.get("resume").and_then(Value::as_str);
         said.and_then(Self::of_word).unwrap_or_else(|| {
             let asks = match registry.step(low) {
@@ -108,7 +108,7 @@ pub struct Resumed {
     pub compensating: Vec<String>,
     /// The events that each part received for its steps that wait for events. An empty name is the
     /// run itself.
-    pub heard: BTreeMap<String, Heard>,
+    pub heard: BTreeMap<String, ReceivedEvents>,
     /// The returns of steps that are not executed: they are skipped, or must never be repeated.
     pub settled: Vec<Settled>,
     /// The tags whose returns are no longer valid.
@@ -133,7 +133,7 @@ impl Resumed {
     ///
     /// # Errors
     /// Sentences about decisions that the user must make first, or that make no sense.
-    pub fn of(
+    pub fn from_record(
         registry: &Registry,
         plan: &Plan,
         recorded: &Recorded,
@@ -229,7 +229,7 @@ impl Work<'_> {
                 continue;
             };
             let ran = ret.get("__state_ran__").is_none_or(Value::is_true);
-            if Policy::of(self.registry, low) == Policy::Never && ran {
+            if Policy::for_chunk(self.registry, low) == Policy::Never && ran {
                 let told = format!(
                     "{} has already run and is marked resume: never; keeping its return",
                     low.id
@@ -267,7 +267,7 @@ impl Work<'_> {
         let undone = chunks.iter().position(|low| compensated(low))?;
         for low in chunks.iter().filter(|low| compensated(low)) {
             let id = &low.id;
-            if Policy::of(self.registry, low) == Policy::Never {
+            if Policy::for_chunk(self.registry, low) == Policy::Never {
                 self.errors.push(format!(
                     "{id} is marked resume: never, but was compensated, so it is not known whether it may run again; start a new run"
                 ));
@@ -385,7 +385,7 @@ impl Work<'_> {
 
     fn settle_one(&mut self, one: StartedStep) {
         let now = self.low(&one.tag).filter(|_| one.part.is_empty());
-        let policy = now.map_or(one.policy, |low| Policy::of(self.registry, low));
+        let policy = now.map_or(one.policy, |low| Policy::for_chunk(self.registry, low));
         let (id, word) = (id_of(&one.tag).to_owned(), function_of(&one.tag));
         let mut redo = self.orders.redo.iter().chain(&self.orders.from);
         let redone = redo.any(|word| means(word, &one.tag));

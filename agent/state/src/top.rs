@@ -32,7 +32,7 @@ pub struct Request {
 impl Request {
     /// Returns the choice that the configuration makes.
     #[must_use]
-    pub fn of(cx: &Exec) -> Self {
+    pub fn from_config(cx: &Exec) -> Self {
         let text = |option: &str| {
             cx.opts()
                 .get(option)

@@ -15,7 +15,7 @@ pub trait Typed: Default {
     fn typed(value: Value) -> Result<Self, String>;
 
     /// Returns a default as `sys.argspec` shows it.
-    fn shown(&self) -> Value;
+    fn to_value(&self) -> Value;
 }
 
 fn wrong<T>(expected: &str, value: &Value) -> Result<T, String> {
@@ -31,7 +31,7 @@ impl Typed for Value {
         Ok(value)
     }
 
-    fn shown(&self) -> Value {
+    fn to_value(&self) -> Value {
         self.clone()
     }
 }
@@ -46,7 +46,7 @@ impl Typed for String {
         }
     }
 
-    fn shown(&self) -> Value {
+    fn to_value(&self) -> Value {
         Value::from(self.as_str())
     }
 }
@@ -56,7 +56,7 @@ impl Typed for PathBuf {
         String::typed(value).map(Self::from)
     }
 
-    fn shown(&self) -> Value {
+    fn to_value(&self) -> Value {
         Value::from(self.display().to_string())
     }
 }
@@ -73,7 +73,7 @@ impl Typed for bool {
         })
     }
 
-    fn shown(&self) -> Value {
+    fn to_value(&self) -> Value {
         Value::Bool(*self)
     }
 }
@@ -92,7 +92,7 @@ impl Typed for i64 {
         }
     }
 
-    fn shown(&self) -> Value {
+    fn to_value(&self) -> Value {
         Value::Int(*self)
     }
 }
@@ -107,7 +107,7 @@ impl Typed for f64 {
         }
     }
 
-    fn shown(&self) -> Value {
+    fn to_value(&self) -> Value {
         Value::Float(*self)
     }
 }
@@ -122,8 +122,8 @@ impl<T: Typed> Typed for Option<T> {
         }
     }
 
-    fn shown(&self) -> Value {
-        self.as_ref().map_or(Value::Null, Typed::shown)
+    fn to_value(&self) -> Value {
+        self.as_ref().map_or(Value::Null, Typed::to_value)
     }
 }
 
@@ -140,8 +140,8 @@ impl<T: Typed> Typed for Vec<T> {
         }
     }
 
-    fn shown(&self) -> Value {
-        Value::list(self.iter().map(Typed::shown))
+    fn to_value(&self) -> Value {
+        Value::list(self.iter().map(Typed::to_value))
     }
 }
 
@@ -163,7 +163,7 @@ impl Typed for Map {
         }
     }
 
-    fn shown(&self) -> Value {
+    fn to_value(&self) -> Value {
         Value::Map(self.clone())
     }
 }
@@ -176,9 +176,9 @@ impl<T: Typed> Typed for BTreeMap<String, T> {
             .collect()
     }
 
-    fn shown(&self) -> Value {
+    fn to_value(&self) -> Value {
         self.iter()
-            .map(|(key, value)| (key.as_str(), value.shown()))
+            .map(|(key, value)| (key.as_str(), value.to_value()))
             .collect()
     }
 }

@@ -61,9 +61,9 @@ fn walk(root: &Path, folder: &Path, paths: &mut Vec<String>) {
     }
 }
 
-struct Nobody;
+struct NoTargets;
 
-impl Targets for Nobody {
+impl Targets for NoTargets {
     fn resolve(&self, _: &Exec, _: &Value, _: &str) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
@@ -179,7 +179,7 @@ static REGISTRY: Registry = Registry {
 
 fn context(folder: &Path) -> Exec {
     let sources = Box::new(Folder(folder.to_path_buf()));
-    Exec::new(Opts::default(), &REGISTRY, sources, Box::new(Nobody))
+    Exec::new(Opts::default(), &REGISTRY, sources, Box::new(NoTargets))
 }
 
 fn corpus() -> PathBuf {
@@ -187,7 +187,7 @@ fn corpus() -> PathBuf {
 }
 
 fn main_sls(cx: &Exec) -> Result<compile::HighData, Vec<Fault>> {
-    compile::shown(cx, &["main".into()], "base")
+    compile::high_data(cx, &["main".into()], "base")
 }
 
 /// Returns the text that a function of the `state` module prints.
@@ -202,7 +202,7 @@ fn lowstate(plan: Plan) -> Value {
     Value::list(plan.lowstate().into_iter().map(Value::Map))
 }
 
-fn shown(cx: &Exec) -> Map {
+fn all_outputs(cx: &Exec) -> Map {
     let high = |high: compile::HighData| high.map().clone().into();
     let matches = vec![("base".to_owned(), vec!["main".to_owned()])];
     Map::new()
@@ -237,7 +237,7 @@ fn trees_compile_as_salt_compiles_them() {
     for case in cases {
         let expected = std::fs::read_to_string(case.join("expected.json")).unwrap();
         let expected = json::read(&expected).unwrap();
-        let got = shown(&context(&case));
+        let got = all_outputs(&context(&case));
         // A case that differs from Salt on purpose has a file with the reason. If the case no
         // longer differs, the file must be removed.
         if case.join("differs.txt").is_file() {

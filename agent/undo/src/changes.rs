@@ -36,12 +36,12 @@ pub struct Changes {
     /// The changed things that are no files.
     pub things: Vec<Resource>,
     /// The order of the first changes across paths and things.
-    pub order: Vec<Which>,
+    pub order: Vec<ChangeIndex>,
 }
 
 /// The index of a change among those of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum ChangeIndex {
     /// An index into the places.
     PathChange(usize),
     /// An index into the things.
@@ -51,7 +51,7 @@ pub enum Which {
 impl Changes {
     /// Combines the lines of a record.
     #[must_use]
-    pub fn of(changes: &[Map]) -> Self {
+    pub fn from_entries(changes: &[Map]) -> Self {
         let mut noted = Self::default();
         let mut known = HashMap::new();
         for entry in changes {
@@ -60,13 +60,13 @@ impl Changes {
             let which = *known.entry(key).or_insert_with(|| noted.add(key.0, key.1));
             let by = word("by");
             match which {
-                Which::PathChange(at) => {
+                ChangeIndex::PathChange(at) => {
                     if let Some(place) = noted.places.get_mut(at) {
                         place.add(entry);
                         add_once(&mut place.by, by);
                     }
                 }
-                Which::Resource(at) => {
+                ChangeIndex::Resource(at) => {
                     if let Some(thing) = noted.things.get_mut(at) {
                         thing.add(entry);
                         add_once(&mut thing.by, by);
@@ -77,16 +77,16 @@ impl Changes {
         noted
     }
 
-    fn add(&mut self, inverse: &str, name: &str) -> Which {
+    fn add(&mut self, inverse: &str, name: &str) -> ChangeIndex {
         let which = if inverse.is_empty() {
             self.places.push(PathChange {
                 path: name.into(),
                 ..PathChange::default()
             });
-            Which::PathChange(self.places.len() - 1)
+            ChangeIndex::PathChange(self.places.len() - 1)
         } else {
-            self.things.push(Resource::of(inverse, name));
-            Which::Resource(self.things.len() - 1)
+            self.things.push(Resource::new(inverse, name));
+            ChangeIndex::Resource(self.things.len() - 1)
         };
         self.order.push(which);
         which
@@ -184,7 +184,7 @@ pub(crate) fn difference(path: &Path, now: &Image, noted: &Image) -> Option<Stri
             continue;
         };
         if found != Some(wanted) {
-            let text = |value: Option<&Value>| shown(key, value);
+            let text = |value: Option<&Value>| format_value(key, value);
             return Some(format!(
                 "its {key} is {}, not {}",
                 text(found),
@@ -220,7 +220,7 @@ pub(crate) fn difference(path: &Path, now: &Image, noted: &Image) -> Option<Stri
 }
 
 /// Formats a value of a state for people.
-pub(crate) fn shown(key: &str, value: Option<&Value>) -> String {
+pub(crate) fn format_value(key: &str, value: Option<&Value>) -> String {
     match value {
         Some(value) if key == "mode" => format!("{:04o}", value.as_int().unwrap_or_default()),
         Some(value) => value.to_text(),

@@ -24,7 +24,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    pub(crate) fn of(word: &str, name: &str) -> Self {
+    pub(crate) fn new(word: &str, name: &str) -> Self {
         Self {
             word: word.to_owned(),
             name: name.to_owned(),

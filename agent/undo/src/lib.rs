@@ -21,7 +21,7 @@ mod plan;
 mod text;
 
 pub use apply::done;
-pub use changes::{Changes, PathChange, Which};
+pub use changes::{ChangeIndex, Changes, PathChange};
 pub use inverse::Resource;
 pub use plan::{Item, Plan, Wanted};
-pub use text::{data, shown};
+pub use text::{data, format_plan};

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use machine::fs::image;
 
-use crate::changes::{Changes, PathChange, Which};
+use crate::changes::{ChangeIndex, Changes, PathChange};
 
 /// Returns all changes in the order in which they are undone.
-pub(crate) fn of(noted: &Changes) -> Vec<Which> {
+pub(crate) fn undo_order(noted: &Changes) -> Vec<ChangeIndex> {
     let mut order = Order {
         noted,
         places: (0..)
@@ -22,8 +22,8 @@ pub(crate) fn of(noted: &Changes) -> Vec<Which> {
     };
     for which in noted.order.iter().rev() {
         match which {
-            Which::Resource(_) => order.all.push(*which),
-            Which::PathChange(at) => order.place(*at),
+            ChangeIndex::Resource(_) => order.all.push(*which),
+            ChangeIndex::PathChange(at) => order.place(*at),
         }
     }
     order.all
@@ -34,7 +34,7 @@ struct Order<'a> {
     /// The places by path. Paths below a folder follow it directly.
     places: BTreeMap<&'a Path, usize>,
     done: Vec<bool>,
-    all: Vec<Which>,
+    all: Vec<ChangeIndex>,
 }
 
 impl Order<'_> {
@@ -49,7 +49,7 @@ impl Order<'_> {
         if is_folder(place) && !was_folder(place) {
             self.below(&place.path);
         }
-        self.all.push(Which::PathChange(at));
+        self.all.push(ChangeIndex::PathChange(at));
     }
 
     /// Adds the folder that contains a path, if the run removed or replaced the folder.

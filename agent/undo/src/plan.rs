@@ -14,7 +14,7 @@ use state::record::{self, Recorded};
 use state::resume::{SEPARATOR, function_of, id_of};
 use value::{Map, Value};
 
-use crate::changes::{Changes, PathChange, Which, difference, now};
+use crate::changes::{ChangeIndex, Changes, PathChange, difference, now};
 use crate::inverse::Resource;
 use crate::order;
 
@@ -65,8 +65,8 @@ pub struct Plan {
 impl Plan {
     /// Checks what a run has changed and the current state of each change, and makes the plan.
     #[must_use]
-    pub fn of(cx: &Exec, jid: &str, recorded: &Recorded, wanted: &Wanted) -> Self {
-        let noted = counted(cx, Changes::of(&recorded.changes), wanted);
+    pub fn make(cx: &Exec, jid: &str, recorded: &Recorded, wanted: &Wanted) -> Self {
+        let noted = counted(cx, Changes::from_entries(&recorded.changes), wanted);
         let mut plan = Self {
             jid: jid.to_owned(),
             cut_short: recorded.end.is_none(),
@@ -81,14 +81,14 @@ impl Plan {
             undos: undos(cx.opts(), jid),
             later: OnceCell::new(),
         };
-        for which in order::of(&noted) {
+        for which in order::undo_order(&noted) {
             match which {
-                Which::PathChange(at) => {
+                ChangeIndex::PathChange(at) => {
                     if let Some(place) = noted.places.get(at) {
                         plan.place(&look, place);
                     }
                 }
-                Which::Resource(at) => {
+                ChangeIndex::Resource(at) => {
                     if let Some(thing) = noted.things.get(at) {
                         plan.thing(&look, thing);
                     }
@@ -150,7 +150,7 @@ impl Plan {
         let moved = look.moved(place, &now);
         let moved = moved.or_else(|| look.in_the_way(place, &now, &goal));
         if let Some(why) = moved {
-            let told = look.told(&self.jid, &shown.to_string(), &why);
+            let told = look.describe(&self.jid, &shown.to_string(), &why);
             return self.moved.push(told);
         }
         let hash =
@@ -175,7 +175,8 @@ impl Plan {
             },
             Ok(_) => {
                 let why = "it is not as the run left it";
-                self.moved.push(look.told(&self.jid, &thing.title(), why));
+                self.moved
+                    .push(look.describe(&self.jid, &thing.title(), why));
             }
         }
     }
@@ -192,13 +193,13 @@ fn counted(cx: &Exec, noted: Changes, wanted: &Wanted) -> Changes {
     let counts = |tag: &String| {
         declared(cx.shared.registry, tag).effects.has_files() && !owned.contains(tag)
     };
-    let takes = |which: &Which| match *which {
-        Which::PathChange(at) => noted.places.get(at).is_some_and(|place| {
+    let takes = |which: &ChangeIndex| match *which {
+        ChangeIndex::PathChange(at) => noted.places.get(at).is_some_and(|place| {
             let by = &place.by;
             let name = place.path.to_string_lossy();
             (by.is_empty() || by.iter().any(counts)) && wanted.takes(&name, by)
         }),
-        Which::Resource(at) => {
+        ChangeIndex::Resource(at) => {
             let thing = noted.things.get(at);
             thing.is_some_and(|thing| wanted.takes(&thing.name, &thing.by))
         }
@@ -206,12 +207,12 @@ fn counted(cx: &Exec, noted: Changes, wanted: &Wanted) -> Changes {
     let mut kept = Changes::default();
     for which in noted.order.iter().filter(|which| takes(which)) {
         match *which {
-            Which::PathChange(at) => {
-                kept.order.push(Which::PathChange(kept.places.len()));
+            ChangeIndex::PathChange(at) => {
+                kept.order.push(ChangeIndex::PathChange(kept.places.len()));
                 kept.places.extend(noted.places.get(at).cloned());
             }
-            Which::Resource(at) => {
-                kept.order.push(Which::Resource(kept.things.len()));
+            ChangeIndex::Resource(at) => {
+                kept.order.push(ChangeIndex::Resource(kept.things.len()));
                 kept.things.extend(noted.things.get(at).cloned());
             }
         }
@@ -271,7 +272,7 @@ fn undos(opts: &Opts, jid: &str) -> Vec<Changes> {
             fun == Some("undo") && of.and_then(Value::as_str) == Some(jid)
         });
         if is_undo && let Ok(recorded) = record::read(&path) {
-            all.push(Changes::of(&recorded.changes));
+            all.push(Changes::from_entries(&recorded.changes));
         }
     }
     all
@@ -371,7 +372,7 @@ impl Look<'_> {
     }
 
     /// Describes a change after the run, with the later run that made it if one is on record.
-    fn told(&self, jid: &str, name: &str, why: &str) -> String {
+    fn describe(&self, jid: &str, name: &str, why: &str) -> String {
         let by = self.later.get_or_init(|| later(self.cx.opts(), jid));
         match by.get(name) {
             Some(by) => format!("{name}: {why}; run {by} has changed it since"),

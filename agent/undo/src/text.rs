@@ -10,7 +10,7 @@ use state::opts::Opts;
 use state::record;
 use value::{Map, Value};
 
-use crate::changes::shown as shown_value;
+use crate::changes::format_value;
 use crate::plan::{Item, Plan};
 
 /// The version of the data format.
@@ -123,13 +123,17 @@ pub(crate) fn line(one: &Item) -> String {
             let path = place.path.display();
             let what = match verb(now, &goal) {
                 "remove" => format!("{} is removed", image::kind(now)),
-                "create" => format!("{} is created again{}", image::kind(&goal), of(&goal)),
+                "create" => format!(
+                    "{} is created again{}",
+                    image::kind(&goal),
+                    target_or_size(&goal)
+                ),
                 _ if image::kind(now) != image::kind(&goal) => {
                     format!(
                         "{} becomes {} again{}",
                         image::kind(now),
                         image::kind(&goal),
-                        of(&goal)
+                        target_or_size(&goal)
                     )
                 }
                 _ => changed(now, &goal),
@@ -140,7 +144,7 @@ pub(crate) fn line(one: &Item) -> String {
 }
 
 /// Returns the target or size of a path to be restored.
-fn of(goal: &Image) -> String {
+fn target_or_size(goal: &Image) -> String {
     match (goal.get("target"), goal.get("size")) {
         (Some(target), _) => format!(" (to {})", target.to_text()),
         (_, Some(size)) => format!(" ({} bytes)", size.to_text()),
@@ -158,8 +162,8 @@ fn changed(now: &Image, goal: &Image) -> String {
         if let Some(was) = goal.get(key).filter(|was| now.get(key) != Some(was)) {
             all.push(format!(
                 "{key} {} -> {}",
-                shown_value(key, now.get(key)),
-                shown_value(key, Some(was))
+                format_value(key, now.get(key)),
+                format_value(key, Some(was))
             ));
         }
     }
@@ -171,7 +175,7 @@ fn changed(now: &Image, goal: &Image) -> String {
 
 /// Formats a plan for people.
 #[must_use]
-pub fn shown(opts: &Opts, plan: &Plan) -> String {
+pub fn format_plan(opts: &Opts, plan: &Plan) -> String {
     let kept = record::kept(&record::folder(opts).join(&plan.jid));
     let mut out = String::new();
     for one in &plan.items {

@@ -23,7 +23,7 @@ pub enum Strategy {
 impl Strategy {
     /// Returns the strategy of a name: `smart` depends on the renderer; an unknown name is `None`.
     #[must_use]
-    pub fn of(word: &str, renderer: &str) -> Option<Self> {
+    pub fn from_name(word: &str, renderer: &str) -> Option<Self> {
         Some(match word {
             "smart"
                 if renderer.rsplit('|').next() == Some("yamlex")

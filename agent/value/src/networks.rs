@@ -19,7 +19,7 @@ fn bits(ip: IpAddr) -> u128 {
 }
 
 /// Returns an address of the same family as `ip`, with these bits.
-fn like(ip: IpAddr, bits: u128) -> IpAddr {
+fn same_family(ip: IpAddr, bits: u128) -> IpAddr {
     match ip {
         IpAddr::V4(_) => Ipv4Addr::from(bits as u32).into(),
         IpAddr::V6(_) => Ipv6Addr::from(bits).into(),
@@ -39,8 +39,8 @@ fn host_bits(ip: IpAddr, prefix: u8) -> u128 {
 impl Network {
     /// Returns the network of an address.
     #[must_use]
-    pub fn of(ip: IpAddr, prefix: u8) -> Self {
-        let address = like(ip, bits(ip) & !host_bits(ip, prefix));
+    pub fn new(ip: IpAddr, prefix: u8) -> Self {
+        let address = same_family(ip, bits(ip) & !host_bits(ip, prefix));
         Self { address, prefix }
     }
 
@@ -60,7 +60,7 @@ impl Network {
             None => width(ip),
             Some(mask) => prefix_of(ip, mask).ok_or_else(wrong)?,
         };
-        let network = Self::of(ip, prefix);
+        let network = Self::new(ip, prefix);
         if strict && network.address != ip {
             return Err(format!("{text} has host bits set"));
         }
@@ -70,7 +70,7 @@ impl Network {
     /// True when the network contains an address.
     #[must_use]
     pub fn contains(&self, ip: IpAddr) -> bool {
-        ip.is_ipv4() == self.address.is_ipv4() && Self::of(ip, self.prefix) == *self
+        ip.is_ipv4() == self.address.is_ipv4() && Self::new(ip, self.prefix) == *self
     }
 
     /// Returns the number of addresses; for `::/0` one less than there are, as the number is
@@ -84,20 +84,20 @@ impl Network {
     /// address.
     pub fn addresses(&self, from: u128, to: u128) -> impl Iterator<Item = IpAddr> + use<> {
         let first = self.address;
-        (from..=to).map(move |at| like(first, bits(first) + at))
+        (from..=to).map(move |at| same_family(first, bits(first) + at))
     }
 
     /// Returns the network mask.
     #[must_use]
     pub fn netmask(&self) -> IpAddr {
-        like(self.address, !host_bits(self.address, self.prefix))
+        same_family(self.address, !host_bits(self.address, self.prefix))
     }
 
     /// Returns the last address.
     #[must_use]
     pub fn broadcast(&self) -> IpAddr {
         let bits = bits(self.address) | host_bits(self.address, self.prefix);
-        like(self.address, bits)
+        same_family(self.address, bits)
     }
 }
 

@@ -36,14 +36,14 @@ pub enum PillarMatch {
 
 /// The options of a match.
 #[derive(Clone, Copy, Debug)]
-pub struct How<'a> {
+pub struct MatchOptions<'a> {
     /// The text between the levels of grains and pillar.
     pub delimiter: &'a str,
     /// The permitted comparison of pillar values.
     pub pillar: PillarMatch,
 }
 
-impl Default for How<'_> {
+impl Default for MatchOptions<'_> {
     fn default() -> Self {
         Self {
             delimiter: ":",
@@ -64,7 +64,7 @@ const NODEGROUP_DEPTH_MAX: usize = 32;
 /// # Errors
 /// When the pillar is needed and cannot be obtained, or the kind of target is unknown.
 pub fn matches(facts: &dyn Facts, target: &Value, kind: &str) -> Result<bool, String> {
-    matches_with(facts, target, kind, How::default())
+    matches_with(facts, target, kind, MatchOptions::default())
 }
 
 /// Like [`matches()`], with a delimiter and a rule for pillar. The administrator defines nodegroups,
@@ -76,7 +76,7 @@ pub fn matches_with(
     facts: &dyn Facts,
     target: &Value,
     kind: &str,
-    how: How<'_>,
+    how: MatchOptions<'_>,
 ) -> Result<bool, String> {
     let text = target.to_text();
     let delimiter = how.delimiter;
@@ -275,7 +275,7 @@ fn term(facts: &dyn Facts, word: &str, pillar: PillarMatch) -> Result<Option<boo
         }
     };
     let delimiter = if delimiter.is_empty() { ":" } else { delimiter };
-    let how = How { delimiter, pillar };
+    let how = MatchOptions { delimiter, pillar };
     matches_with(facts, &pattern.into(), kind, how).map(Some)
 }
 
@@ -399,9 +399,9 @@ fn in_map(map: &Map, pattern: &str, compare: Compare) -> bool {
 mod tests {
     use super::*;
 
-    struct Known;
+    struct TestFacts;
 
-    impl Facts for Known {
+    impl Facts for TestFacts {
         fn id(&self) -> &str {
             "web1.example.org"
         }
@@ -452,7 +452,7 @@ mod tests {
             ("compound", "N@front", true),
         ] {
             assert_eq!(
-                matches(&Known, &target.into(), kind),
+                matches(&TestFacts, &target.into(), kind),
                 Ok(want),
                 "{kind} {target}"
             );
@@ -482,9 +482,9 @@ mod tests {
 
     #[test]
     fn pillar_is_compared_as_a_whole_in_every_spelling() {
-        let exact = How {
+        let exact = MatchOptions {
             pillar: PillarMatch::Exact,
-            ..How::default()
+            ..MatchOptions::default()
         };
         let matched = |kind: &str, target: &str| matches_with(&Secret, &target.into(), kind, exact);
         for (kind, target, want) in [
@@ -521,7 +521,7 @@ mod tests {
 
     #[test]
     fn a_pillar_that_cannot_be_had_is_an_error_and_not_a_mismatch() {
-        assert!(matches(&Known, &"I@role:db".into(), "compound").is_err());
-        assert!(matches(&Known, &"x".into(), "weather").is_err());
+        assert!(matches(&TestFacts, &"I@role:db".into(), "compound").is_err());
+        assert!(matches(&TestFacts, &"x".into(), "weather").is_err());
     }
 }

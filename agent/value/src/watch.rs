@@ -1,7 +1,7 @@
 //! Reports the events of state runs while they are running. The code that starts a run sets an
-//! onlooker, and each thread passes it to the threads that it starts.
+//! watcher, and each thread passes it to the threads that it starts.
 //!
-//! Without an onlooker, reporting an event only reads a thread-local that is not set.
+//! Without a watcher, reporting an event only reads a thread-local that is not set.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -67,61 +67,61 @@ pub struct State<'a> {
     pub tried: bool,
 }
 
-/// The number of a thread, by which onlookers distinguish the threads of a program.
+/// The number of a thread, by which watchers distinguish the threads of a program.
 pub type Worker = usize;
 
 type Look = dyn Fn(Worker, Event<'_>) + Send + Sync;
 
 /// A callback that receives the events of runs.
 #[derive(Clone)]
-pub struct Onlooker(Arc<Look>);
+pub struct Watcher(Arc<Look>);
 
-impl Onlooker {
-    /// Creates an onlooker that receives each event together with the thread that it happened on.
+impl Watcher {
+    /// Creates a watcher that receives each event together with the thread that it happened on.
     pub fn new(look: impl Fn(Worker, Event<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(look))
     }
 }
 
-impl std::fmt::Debug for Onlooker {
+impl std::fmt::Debug for Watcher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Onlooker")
+        f.write_str("Watcher")
     }
 }
 
 static WORKERS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    static ONLOOKER: RefCell<Option<Onlooker>> = const { RefCell::new(None) };
+    static WATCHER: RefCell<Option<Watcher>> = const { RefCell::new(None) };
     static WORKER: Worker = WORKERS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Sets the onlooker of this thread, and returns the previous one.
-pub fn set(onlooker: Option<Onlooker>) -> Option<Onlooker> {
-    ONLOOKER.replace(onlooker)
+/// Sets the watcher of this thread, and returns the previous one.
+pub fn set(watcher: Option<Watcher>) -> Option<Watcher> {
+    WATCHER.replace(watcher)
 }
 
-/// Returns the onlooker of this thread, to pass it to a thread that this one starts.
+/// Returns the watcher of this thread, to pass it to a thread that this one starts.
 #[must_use]
-pub fn onlooker() -> Option<Onlooker> {
-    ONLOOKER.with_borrow(Clone::clone)
+pub fn watcher() -> Option<Watcher> {
+    WATCHER.with_borrow(Clone::clone)
 }
 
-/// True when this thread has an onlooker.
+/// True when this thread has a watcher.
 #[must_use]
 pub fn is_on() -> bool {
-    ONLOOKER.with_borrow(Option::is_some)
+    WATCHER.with_borrow(Option::is_some)
 }
 
-/// Runs `work` with this onlooker, and restores the previous one.
-pub fn looked_on<T>(onlooker: Option<Onlooker>, work: impl FnOnce() -> T) -> T {
-    let before = set(onlooker);
+/// Runs `work` with this watcher, and restores the previous one.
+pub fn looked_on<T>(watcher: Option<Watcher>, work: impl FnOnce() -> T) -> T {
+    let before = set(watcher);
     let done = work();
     set(before);
     done
 }
 
-/// Runs `work` without an onlooker, as for the trial of a run that is reported afterwards.
+/// Runs `work` without a watcher, as for the trial of a run that is reported afterwards.
 pub fn hushed<T>(work: impl FnOnce() -> T) -> T {
     looked_on(None, work)
 }
@@ -138,8 +138,8 @@ pub fn tell(event: Event<'_>) {
 
 /// Reports an event of a thread of another program.
 pub fn relay(worker: Worker, event: Event<'_>) {
-    if let Some(onlooker) = onlooker() {
-        (onlooker.0)(worker, event);
+    if let Some(watcher) = watcher() {
+        (watcher.0)(worker, event);
     }
 }
 
@@ -167,7 +167,7 @@ fn masked(event: Event<'_>) {
 }
 
 /// Reports what this thread waits for, until the returned value is dropped. `what` is called only
-/// if there is an onlooker.
+/// if there is a watcher.
 #[must_use]
 pub fn waits(what: impl FnOnce() -> String) -> Waiting {
     if is_on() {

@@ -288,7 +288,7 @@ fn bytes(frame: &Frame) -> Vec<u8> {
 }
 
 /// Returns the contents of a frame as readable text, for people who read the corpus.
-fn shown(bytes: &[u8]) -> String {
+fn to_json(bytes: &[u8]) -> String {
     let value = msgpack::decode(&bytes[4..], Limits::STREAM).unwrap();
     let layout = json::Layout {
         indent: Some(2),
@@ -309,7 +309,11 @@ fn record() {
         if !path.exists() {
             fs::create_dir_all(folder()).unwrap();
             fs::write(path, bytes(&frame)).unwrap();
-            fs::write(folder().join(format!("{name}.json")), shown(&bytes(&frame))).unwrap();
+            fs::write(
+                folder().join(format!("{name}.json")),
+                to_json(&bytes(&frame)),
+            )
+            .unwrap();
         }
     }
 }
@@ -333,7 +337,7 @@ fn every_kind_is_kept_and_reads_as_ever() {
             "{name}"
         );
         let text = fs::read_to_string(folder().join(format!("{name}.json"))).unwrap();
-        assert_eq!(shown(&kept), text, "{name}");
+        assert_eq!(to_json(&kept), text, "{name}");
     }
 }
 

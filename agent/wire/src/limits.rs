@@ -20,14 +20,14 @@ pub const EVIDENCE_MAX: usize = 24 << 10;
 
 impl Limits {
     /// The limits before a key is accepted, for a hello with its evidence.
-    pub const HELLO: Self = Self::of(64 << 10, 4 << 10);
+    pub const HELLO: Self = Self::new(64 << 10, 4 << 10);
     /// The limits on a control stream, for events. Each event is at most as large as Salt's own
     /// default of `max_event_size` allows.
-    pub const CONTROL: Self = Self::of(1 << 20, 64 << 10);
+    pub const CONTROL: Self = Self::new(1 << 20, 64 << 10);
     /// The limits on a separate stream, for grains, pillar and the return of a job.
-    pub const STREAM: Self = Self::of(16 << 20, 256 << 10);
+    pub const STREAM: Self = Self::new(16 << 20, 256 << 10);
 
-    const fn of(bytes: usize, items: usize) -> Self {
+    const fn new(bytes: usize, items: usize) -> Self {
         Self {
             bytes,
             depth: DEPTH_MAX,

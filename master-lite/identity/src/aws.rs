@@ -14,7 +14,7 @@ use value::{Map, Value, json};
 
 use crate::cms::Signed;
 use crate::keys::{Hash, Key};
-use crate::{Error, Proven, When, facts, name, said};
+use crate::{Error, Proven, When, facts, name, text_field};
 
 /// The event from which a document's age counts, for messages.
 const LAUNCHED: &str = "the instance was launched";
@@ -32,7 +32,7 @@ pub fn check(shown: &Map, keys: &[Key], when: When) -> Result<Proven, Error> {
     let document = document
         .as_map()
         .ok_or(Error::Form("it is not a dictionary"))?;
-    let launched: Timestamp = said(document, "pendingTime")?
+    let launched: Timestamp = text_field(document, "pendingTime")?
         .parse()
         .map_err(|_| Error::Form("its pendingTime is not a time"))?;
     when.recent(LAUNCHED, launched.as_second())?;

@@ -18,7 +18,7 @@ use crate::aws::decoded;
 use crate::certificate::Certificate;
 use crate::cms::Signed;
 use crate::keys::sections;
-use crate::{Error, Proven, When, facts, name, said};
+use crate::{Error, Proven, When, facts, name, text_field};
 
 /// The host name in the signer's certificate. Other clouds of Azure have other names
 /// (`metadata.azure.us`, `metadata.azure.cn`).
@@ -109,7 +109,7 @@ pub fn check(
     let document = document
         .as_map()
         .ok_or(Error::Form("it is not a dictionary"))?;
-    let found = said(document, "nonce")?;
+    let found = text_field(document, "nonce")?;
     if found != nonce {
         return Err(Error::Bound {
             what: "nonce",
@@ -152,7 +152,7 @@ fn signed_for(
 }
 
 fn time(times: &Map, name: &'static str) -> Result<i64, Error> {
-    let read = strtime::parse(TIME, said(times, name)?).and_then(|time| time.to_timestamp());
+    let read = strtime::parse(TIME, text_field(times, name)?).and_then(|time| time.to_timestamp());
     let read = read.map_err(|_| Error::Form("a time in it is invalid"))?;
     Ok(read.as_second())
 }

@@ -74,5 +74,5 @@ pub(crate) fn of_spki(spki: &[u8]) -> Option<Key> {
     }
     let mut key = Ber(key).take(SEQUENCE)?.ber();
     let modulus = key.take(INTEGER)?.inside;
-    Key::of(modulus, key.take(INTEGER)?.inside)
+    Key::from_components(modulus, key.take(INTEGER)?.inside)
 }

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use value::{Map, Value, json};
 
 use crate::keys::{Hash, Key};
-use crate::{Error, Proven, When, facts, name, said};
+use crate::{Error, Proven, When, facts, name, text_field};
 
 /// The issuers that a token may name.
 const ISSUERS: [&str; 2] = ["https://accounts.google.com", "accounts.google.com"];
@@ -21,11 +21,11 @@ const ISSUERS: [&str; 2] = ["https://accounts.google.com", "accounts.google.com"
 /// expired, is older than [`When`] allows, or is not in the full form.
 pub fn check(token: &str, keys: &[Key], audience: &str, when: When) -> Result<Proven, Error> {
     let claims = trusted(token.trim(), keys)?;
-    let issuer = said(&claims, "iss")?;
+    let issuer = text_field(&claims, "iss")?;
     if !ISSUERS.contains(&issuer) {
         return Err(bound("issuer", issuer, ISSUERS[0]));
     }
-    let found = said(&claims, "aud")?;
+    let found = text_field(&claims, "aud")?;
     if found != audience {
         return Err(bound("audience", found, audience));
     }
@@ -78,7 +78,7 @@ fn trusted(token: &str, keys: &[Key]) -> Result<Map, Error> {
     let (head, claims) = message.split_once('.').ok_or(NO_TOKEN)?;
     let head = part(head)?;
     // Only the key decides how a signature is checked: the token cannot choose another algorithm.
-    if said(&head, "alg")? != "RS256" {
+    if text_field(&head, "alg")? != "RS256" {
         return Err(Error::Form("its signature algorithm is not RS256"));
     }
     let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| NO_TOKEN)?;

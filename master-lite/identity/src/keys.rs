@@ -32,7 +32,7 @@ const BYTES_GOOD: usize = 256;
 
 impl Key {
     /// Returns the key with this modulus and exponent.
-    pub(crate) fn of(modulus: &[u8], exponent: &[u8]) -> Option<Self> {
+    pub(crate) fn from_components(modulus: &[u8], exponent: &[u8]) -> Option<Self> {
         let bare = |number: &[u8]| {
             let zeros = number.iter().take_while(|byte| **byte == 0).count();
             number.get(zeros..).unwrap_or_default().to_vec()
@@ -147,7 +147,7 @@ fn of_jwk(jwk: &Map) -> Option<Key> {
     if text("kty") != Some("RSA") {
         return None;
     }
-    let key = Key::of(&number("n")?, &number("e")?)?;
+    let key = Key::from_components(&number("n")?, &number("e")?)?;
     Some(match text("kid") {
         Some(name) => key.named(name),
         None => key,

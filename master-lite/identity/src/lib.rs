@@ -109,7 +109,7 @@ pub enum Error {
 }
 
 /// Returns a text field of a document, or an error if it is missing or empty.
-fn said<'a>(map: &'a Map, name: &'static str) -> Result<&'a str, Error> {
+fn text_field<'a>(map: &'a Map, name: &'static str) -> Result<&'a str, Error> {
     let text = map.get(name).and_then(Value::as_str);
     text.filter(|text| !text.is_empty())
         .ok_or(Error::Silent(name))
@@ -118,9 +118,9 @@ fn said<'a>(map: &'a Map, name: &'static str) -> Result<&'a str, Error> {
 /// The maximum length of a part of an instance's name, in bytes.
 const NAME_MAX: usize = 128;
 
-/// Like [`said`], for a part of an instance's name: only letters, digits and `-_.:` are allowed.
+/// Like [`text_field`], for a part of an instance's name: only letters, digits and `-_.:` are allowed.
 fn name<'a>(map: &'a Map, key: &'static str) -> Result<&'a str, Error> {
-    let text = said(map, key)?;
+    let text = text_field(map, key)?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     match text.len() <= NAME_MAX && text.bytes().all(is_plain) {
         true => Ok(text),

@@ -373,7 +373,7 @@ mod azure {
         )
     }
 
-    fn shown(by: &str, text: &str) -> String {
+    fn signed(by: &str, text: &str) -> String {
         SIGNER.message(by, text, "-nodetach -certfile between.pem")
     }
 
@@ -393,7 +393,7 @@ mod azure {
     #[test]
     fn a_document_proves_what_it_says_when_its_certificate_leads_to_the_roots() {
         let root = authorities(&["good"]);
-        let proven = checked(&shown("metadata", &today()), &root).unwrap();
+        let proven = checked(&signed("metadata", &today()), &root).unwrap();
         let (vm, subscription) = (
             "d3e0e374-fda6-4649-bbc9-7f20dc379f34",
             "8d10da13-8125-4ba9-a717-bf7490507b3d",
@@ -405,7 +405,7 @@ mod azure {
             .with("subscription", subscription)
             .with("sku", "12-gen2");
         assert_eq!(proven.facts, facts);
-        assert!(checked(&shown("region", &today()), &root).is_ok());
+        assert!(checked(&signed("region", &today()), &root).is_ok());
         // The configuration has the intermediate certificate, and may also trust only that one.
         let alone = SIGNER.message("metadata", &today(), "-nodetach -noattr");
         assert!(checked(&alone, &authorities(&["between", "good"])).is_ok());
@@ -417,10 +417,10 @@ mod azure {
     fn other_certificates_are_refused() {
         let root = authorities(&["good"]);
         for by in ["web", "like"] {
-            let refused = checked(&shown(by, &today()), &root).unwrap_err();
+            let refused = checked(&signed(by, &today()), &root).unwrap_err();
             assert!(matches!(refused, Error::Certificate(_)), "{by}: {refused}");
         }
-        let stranger = checked(&shown("metadata", &today()), &authorities(&["other"]));
+        let stranger = checked(&signed("metadata", &today()), &authorities(&["other"]));
         assert!(matches!(stranger, Err(Error::Certificate(_))));
         // The message does not contain the certificate of its signer.
         let without = SIGNER.message("metadata", &today(), "-nodetach -nocerts");
@@ -433,7 +433,7 @@ mod azure {
         assert_eq!(checked(&foreign, &root), Err(Error::Forged));
         let host = "metadata.azure.us";
         let elsewhere = check(
-            &shown("metadata", &today()),
+            &signed("metadata", &today()),
             &root,
             host,
             NONCE,
@@ -445,7 +445,7 @@ mod azure {
     #[test]
     fn another_nonce_or_time_is_refused_and_so_is_what_is_not_whole() {
         let root = authorities(&["good"]);
-        let refused = |text: &str| checked(&shown("metadata", text), &root).unwrap_err();
+        let refused = |text: &str| checked(&signed("metadata", text), &root).unwrap_err();
         let other = refused(&today().replace(NONCE, "9876543210"));
         assert!(
             matches!(other, Error::Bound { what: "nonce", .. }),
@@ -469,7 +469,7 @@ mod azure {
                 "{text}"
             );
         }
-        let whole = shown("metadata", &today());
+        let whole = signed("metadata", &today());
         for length in (0..whole.len()).step_by(97) {
             assert!(checked(&whole[..length], &root).is_err(), "{length}");
         }

@@ -22,7 +22,7 @@ impl Access {
     fn allows(&self, option: &str, id: &Id, funs: &[&str]) -> Result<(), String> {
         let rules = self.opts.get(option).and_then(Value::as_map);
         let allowed = allowed(rules, id);
-        let may = |fun: &&str| allowed.iter().any(|pattern| whole(pattern, fun));
+        let may = |fun: &&str| allowed.iter().any(|pattern| fullmatch(pattern, fun));
         match funs.iter().find(|fun| !may(fun)) {
             None if !funs.is_empty() => Ok(()),
             refused => {
@@ -87,13 +87,13 @@ impl Access {
 fn allowed(rules: Option<&Map>, id: &Id) -> Vec<String> {
     let rules = rules.into_iter().flat_map(Map::iter);
     rules
-        .filter(|(pattern, _)| whole(&pattern.to_text(), id.as_str()))
+        .filter(|(pattern, _)| fullmatch(&pattern.to_text(), id.as_str()))
         .flat_map(|(_, functions)| functions.texts())
         .collect()
 }
 
 /// Returns whether a regular expression matches a whole text.
-pub(crate) fn whole(pattern: &str, text: &str) -> bool {
+pub(crate) fn fullmatch(pattern: &str, text: &str) -> bool {
     let pattern = format!("(?:{pattern})\\Z");
     let regex = Regex::compiled(&pattern, Flags::NONE, Subject::Text, Anchor::Start);
     regex.is_ok_and(|regex| regex.is_match(text).unwrap_or(false))
@@ -118,9 +118,9 @@ mod tests {
         assert_eq!(functions("web1"), ["test.ping", "network\\..*"]);
         assert_eq!(functions("db"), [".*"]);
         assert!(functions("db2").is_empty());
-        assert!(whole("test.ping", "test.ping"));
-        assert!(!whole("test.ping", "test.pings"));
-        assert!(!whole("test.ping", "test.ping\n"));
-        assert!(!whole("ping", "test.ping"));
+        assert!(fullmatch("test.ping", "test.ping"));
+        assert!(!fullmatch("test.ping", "test.pings"));
+        assert!(!fullmatch("test.ping", "test.ping\n"));
+        assert!(!fullmatch("ping", "test.ping"));
     }
 }

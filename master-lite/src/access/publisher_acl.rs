@@ -10,7 +10,7 @@ use wire::{Id, PEER, Publish};
 
 use super::Access;
 use crate::access::guests;
-use crate::access::peer::whole;
+use crate::access::peer::fullmatch;
 use crate::jobs::preview::is_previewed;
 use crate::jobs::targets::Matched;
 use crate::refusals::NotServed;
@@ -30,7 +30,7 @@ pub(crate) struct LocalUser(String);
 impl LocalUser {
     /// Returns the user with this number, by the name that the system has for it, or by the number
     /// if it has none.
-    pub(crate) fn of(uid: u32) -> Self {
+    pub(crate) fn from_uid(uid: u32) -> Self {
         let user = accounts::user_of(uid);
         Self(user.map_or_else(|| uid.to_string(), |user| user.name))
     }
@@ -157,7 +157,7 @@ impl Access {
     async fn is_allowed(&self, rules: &[Value], fun: &str, args: &[Value], minions: &[Id]) -> bool {
         for rule in rules {
             let Some((target, functions)) = only(rule) else {
-                if rule.as_map().is_none() && whole(&rule.to_text(), fun) {
+                if rule.as_map().is_none() && fullmatch(&rule.to_text(), fun) {
                     return true;
                 }
                 continue;
@@ -206,7 +206,7 @@ fn rules(acl: &Map, user: &str) -> Vec<Value> {
 /// Returns whether a pattern names a user or function. As in Salt, it is a glob or a regular
 /// expression that matches the whole word.
 fn is_meant(pattern: &str, word: &str) -> bool {
-    fnmatch(pattern, word) || whole(pattern, word)
+    fnmatch(pattern, word) || fullmatch(pattern, word)
 }
 
 fn several(value: &Value) -> Vec<Value> {
@@ -237,10 +237,10 @@ fn arguments(asked: &Publish, count: usize, at: usize) -> &[Value] {
 /// Returns whether a condition, `fun` or `fun: [{args: …, kwargs: …}]`, allows a call.
 fn allows(condition: &Value, fun: &str, args: &[Value]) -> bool {
     match only(condition) {
-        None => condition.as_map().is_none() && whole(&condition.to_text(), fun),
+        None => condition.as_map().is_none() && fullmatch(&condition.to_text(), fun),
         Some((name, conditions)) => {
             let conditions = several(conditions);
-            whole(&name, fun) && conditions.iter().any(|one| suits(one, args))
+            fullmatch(&name, fun) && conditions.iter().any(|one| suits(one, args))
         }
     }
 }
@@ -268,7 +268,7 @@ fn suits(condition: &Value, args: &[Value]) -> bool {
 /// Returns whether a value matches the one of a condition. A null in the condition matches any
 /// value.
 fn fits(wanted: &Value, given: &Value) -> bool {
-    wanted.is_null() || whole(&wanted.to_text(), &given.to_text())
+    wanted.is_null() || fullmatch(&wanted.to_text(), &given.to_text())
 }
 
 fn places_suit(wanted: &[Value], given: &[Value]) -> bool {
@@ -299,7 +299,7 @@ fn names_suit(wanted: &Map, given: &Map) -> bool {
                 Some(one) => fits(one, value),
                 None => wanted.iter().any(|(pattern, one)| {
                     let pattern = pattern.to_text();
-                    !is_name(&pattern) && whole(&pattern, &name) && fits(one, value)
+                    !is_name(&pattern) && fullmatch(&pattern, &name) && fits(one, value)
                 }),
             }
         })

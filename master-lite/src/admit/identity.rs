@@ -44,7 +44,7 @@ impl fmt::Debug for Documents {
 }
 
 impl Documents {
-    pub(super) fn of(evidence: &Map) -> Self {
+    pub(super) fn new(evidence: &Map) -> Self {
         Self(evidence.clone())
     }
 
@@ -608,7 +608,7 @@ mod tests {
     #[test]
     fn documents_are_bounded_and_never_shown() {
         let long = "x".repeat(EVIDENCE_MAX + 1);
-        let documents = Documents::of(
+        let documents = Documents::new(
             &Map::new()
                 .with("gcp", long.as_str())
                 .with("aws", Map::new().with("document", long.as_str())),

@@ -16,12 +16,12 @@ const TOKENS_MAX: usize = 10_000;
 
 /// A token that is good for an id and not used yet.
 #[derive(Clone, Debug)]
-pub(super) struct Good {
+pub(super) struct UsableToken {
     name: String,
     row: Map,
 }
 
-impl Good {
+impl UsableToken {
     /// Returns the change that counts a use. The store refuses it if the token was changed since it
     /// was read.
     pub(super) fn used(&self) -> Command {
@@ -58,7 +58,12 @@ fn is_equal(one: &str, other: &str) -> bool {
 
 /// Returns the token that a peer shows, if it is good for an id now. The reason of a refusal is for
 /// the master's log only.
-pub(super) fn good(store: &Store, shown: &Secret, id: &Id, now_ms: u64) -> Result<Good, String> {
+pub(super) fn find_usable(
+    store: &Store,
+    shown: &Secret,
+    id: &Id,
+    now_ms: u64,
+) -> Result<UsableToken, String> {
     let (name, secret) = shown.reveal().split_once('.').unwrap_or_default();
     let unknown = || "the token is unknown, or was revoked".to_owned();
     let is_name = name.len() == NAME_BYTES * 2 && name.bytes().all(|b| b.is_ascii_hexdigit());
@@ -84,7 +89,7 @@ pub(super) fn good(store: &Store, shown: &Secret, id: &Id, now_ms: u64) -> Resul
         return Err(format!("the token {name} is used up"));
     }
     let name = name.to_owned();
-    Ok(Good { name, row })
+    Ok(UsableToken { name, row })
 }
 
 const NAME_BYTES: usize = 4;

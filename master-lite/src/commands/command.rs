@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use cli::failure::{Exit, Failure};
-use cli::options::{KeyOptions, RunAsked};
+use cli::options::{KeyOptions, SaltRunOptions};
 use cli::options::{
     Program, SALT, SALT_KEY, SALT_RUN, Salt, SaltKey, SaltOptions, SaltRun, Settings,
     read_saltfile, saltfile_path,
@@ -49,7 +49,7 @@ pub(crate) fn salt(words: Vec<String>) -> Result<ExitCode, Failure> {
     let opts = configured(&SALT, &mut line.settings)?;
     interrupt::watch();
     with_screen(&opts, &line.settings, |screen| {
-        salt::run(&line, &opts, &Socket::of(&opts), screen)
+        salt::run(&line, &opts, &Socket::from_opts(&opts), screen)
     })
 }
 
@@ -60,12 +60,12 @@ pub(crate) fn salt(words: Vec<String>) -> Result<ExitCode, Failure> {
 pub(crate) fn salt_run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let usage = |error| Failure::usage(&SALT_RUN, error);
     let mut line = SaltRun::parse(words, stdin, env).map_err(usage)?;
-    if let RunAsked::About(about) = line.asked {
+    if let SaltRunOptions::About(about) = line.asked {
         return Ok(applets::about(&SALT_RUN, about));
     }
     let opts = configured(&SALT_RUN, &mut line.settings)?;
     let runs_states =
-        matches!(&line.asked, RunAsked::Call { fun, .. } if fun.starts_with("state."));
+        matches!(&line.asked, SaltRunOptions::Call { fun, .. } if fun.starts_with("state."));
     if runs_states || progress::is_asked(&opts) {
         progress::start(&opts, line.settings.output_file.as_ref(), env)
             .map_err(|error| Failure::new(Exit::CantCreate, error))?;
@@ -73,7 +73,7 @@ pub(crate) fn salt_run(words: Vec<String>) -> Result<ExitCode, Failure> {
     interrupt::watch();
     with_screen(&opts, &line.settings, |screen| {
         let runners = crate::runners::REGISTRY.runners;
-        salt_run::run(&line, &opts, runners, &Socket::of(&opts), screen)
+        salt_run::run(&line, &opts, runners, &Socket::from_opts(&opts), screen)
     })
 }
 
@@ -107,7 +107,7 @@ fn wheel(opts: &Map, fun: &str, kwargs: Map) -> Result<Value, AskError> {
     let began = Instant::now();
     loop {
         let request = request.clone().into();
-        let asked = Socket::of(opts).ask(request, &mut |_| ControlFlow::Continue(()));
+        let asked = Socket::from_opts(opts).ask(request, &mut |_| ControlFlow::Continue(()));
         let Err(AskError::NotRunning(_)) = asked else {
             return asked;
         };

@@ -62,7 +62,7 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// Returns the socket in the `sock_dir` of the configuration.
-    pub(crate) fn of(opts: &Map) -> Self {
+    pub(crate) fn from_opts(opts: &Map) -> Self {
         let folder = opts.get("sock_dir").map(Value::to_text);
         let folder = PathBuf::from(folder.unwrap_or_default());
         Self {

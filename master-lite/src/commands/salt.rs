@@ -132,7 +132,7 @@ impl<'a> Asker<'a> {
         let mut jid = String::new();
         let mut silent = Vec::new();
         let mut part = |value: Value| {
-            let Some(said) = Reply::of(&value, &mut jid) else {
+            let Some(said) = Reply::read(&value, &mut jid) else {
                 return ControlFlow::Continue(());
             };
             match &said {
@@ -271,7 +271,7 @@ fn waited(asker: &Asker<'_>, job: Publish, screen: &mut Screen<'_>) -> Result<u8
         match said {
             Reply::Sent(sent) => matched = announced(asker.opts, &sent, screen),
             Reply::Answered(answer) if answer.given_up.is_some() => silent.push(answer),
-            Reply::Answered(answer) => shown(&answer, &mut summary, screen),
+            Reply::Answered(answer) => print_answer(&answer, &mut summary, screen),
         }
         if screen.is_closed() {
             ControlFlow::Break(())
@@ -280,7 +280,7 @@ fn waited(asker: &Asker<'_>, job: Publish, screen: &mut Screen<'_>) -> Result<u8
         }
     })?;
     for answer in silent {
-        shown(&answer, &mut summary, screen);
+        print_answer(&answer, &mut summary, screen);
     }
     if !matched {
         screen.show(&Map::new().into(), Some(""), 0);
@@ -296,7 +296,7 @@ fn waited(asker: &Asker<'_>, job: Publish, screen: &mut Screen<'_>) -> Result<u8
     Ok(0)
 }
 
-fn shown(answer: &Answer, summary: &mut Summary, screen: &mut Screen<'_>) {
+fn print_answer(answer: &Answer, summary: &mut Summary, screen: &mut Screen<'_>) {
     let data = Map::new().with(&answer.id, answer.value.clone());
     let out = Some(answer.out.as_deref().unwrap_or_default());
     screen.show(&data.into(), out, answer.retcode);

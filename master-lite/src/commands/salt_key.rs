@@ -140,7 +140,7 @@ impl Call<'_, '_> {
         // After a deletion the wheel function returns no keys to name, so the matching ones are
         // named.
         let shown = changed.as_map().filter(|_| verb.default);
-        self.told(verb, shown.unwrap_or(&keys));
+        self.report(verb, shown.unwrap_or(&keys));
         Ok(0)
     }
 
@@ -213,7 +213,7 @@ impl Call<'_, '_> {
         })
     }
 
-    fn told(&mut self, verb: &Verb, keys: &Map) {
+    fn report(&mut self, verb: &Verb, keys: &Map) {
         let ids = keys.values().filter_map(Value::as_list).flatten();
         for id in ids {
             let line = format!("Key for minion {} {}ed.", id.to_text(), verb.name);

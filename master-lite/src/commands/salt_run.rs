@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use cli::options::{RunAsked, SaltRun, parse_input};
+use cli::options::{SaltRun, SaltRunOptions, parse_input};
 use cli::output::Return;
 use cli::progress;
 use render::yaml::SaltYaml;
@@ -27,16 +27,16 @@ pub(crate) fn run(
     screen: &mut Screen<'_>,
 ) -> u8 {
     let done = match &line.asked {
-        RunAsked::About(_) => Ok(0),
-        RunAsked::Doc(prefix) => {
+        SaltRunOptions::About(_) => Ok(0),
+        SaltRunOptions::Doc(prefix) => {
             documentation(runners, prefix, screen);
             Ok(0)
         }
-        RunAsked::Call { fun, words } if fun == "state.event" => {
+        SaltRunOptions::Call { fun, words } if fun == "state.event" => {
             let input = parse_input(words, &line.no_parse, &SaltYaml);
             events::run(input, master, screen)
         }
-        RunAsked::Call { fun, words } => {
+        SaltRunOptions::Call { fun, words } => {
             let input = parse_input(words, &line.no_parse, &SaltYaml);
             let request = Runner {
                 fun: fun.clone(),

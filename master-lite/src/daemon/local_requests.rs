@@ -93,7 +93,7 @@ impl LocalRequests {
             return Ok(None);
         };
         let place = self.guests.try_acquire_arc().ok_or(())?;
-        Ok(Some((LocalUser::of(user), place)))
+        Ok(Some((LocalUser::from_uid(user), place)))
     }
 
     async fn command(
@@ -138,14 +138,14 @@ impl LocalRequests {
         if !asked.watched {
             return self.runners.run(asked, None).await;
         }
-        let (onlooker, told) = progress::pair();
+        let (watcher, told) = progress::pair();
         let pass_on = async {
             // No deadline: it ends with the run. The run continues even if the command has gone.
             while let Ok(part) = told.recv().await
                 && local.data(part).await.is_ok()
             {}
         };
-        let run = self.runners.run(asked, Some(onlooker));
+        let run = self.runners.run(asked, Some(watcher));
         zip(run, pass_on).await.0
     }
 
@@ -207,7 +207,7 @@ impl LocalRequests {
             };
             match next.or(gone).await {
                 Some(Some(Seen::Event(event))) if wanted(&event.tag) => {
-                    local.data(shown(&event)).await?;
+                    local.data(event_data(&event)).await?;
                 }
                 Some(Some(Seen::Event(_))) => {}
                 Some(Some(Seen::Missed { from: first, to })) => (from, upto) = (first, to + 1),
@@ -240,7 +240,7 @@ impl LocalRequests {
         let mut next = upto;
         for event in events.iter().filter(|event| event.sequence < upto) {
             if wanted(&event.tag) {
-                local.data(shown(event)).await?;
+                local.data(event_data(event)).await?;
             }
             next = event.sequence + 1;
         }
@@ -255,7 +255,7 @@ const FULL: &str = "too many users are connected: try again later";
 /// The maximum number of events of the log that are read at once.
 const PAST: usize = 256;
 
-fn shown(event: &Event) -> Map {
+fn event_data(event: &Event) -> Map {
     Map::new()
         .with("tag", event.tag.as_str())
         .with("sequence", event.sequence)

@@ -29,12 +29,12 @@ const HASHES_MAX: usize = 4096;
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     roots: Arc<Roots>,
-    hashes: Arc<Mutex<HashMap<PathBuf, Known>>>,
+    hashes: Arc<Mutex<HashMap<PathBuf, CachedHash>>>,
 }
 
 /// The hash of a file, and the version of the file that it was computed from.
 #[derive(Clone, Debug)]
-struct Known {
+struct CachedHash {
     version: Version,
     hash: String,
 }
@@ -184,7 +184,7 @@ fn folders(files: &[String]) -> Vec<String> {
 
 fn found(
     roots: &Roots,
-    hashes: &Mutex<HashMap<PathBuf, Known>>,
+    hashes: &Mutex<HashMap<PathBuf, CachedHash>>,
     path: &str,
     saltenv: &str,
 ) -> Result<Found, NotServed> {
@@ -206,7 +206,7 @@ fn found(
 }
 
 fn hash(
-    hashes: &Mutex<HashMap<PathBuf, Known>>,
+    hashes: &Mutex<HashMap<PathBuf, CachedHash>>,
     path: &Path,
     file: &mut std::fs::File,
     metadata: &Metadata,
@@ -226,7 +226,7 @@ fn hash(
     if known.len() >= HASHES_MAX {
         known.clear();
     }
-    let new = Known {
+    let new = CachedHash {
         version,
         hash: hash.clone(),
     };

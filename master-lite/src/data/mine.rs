@@ -1,7 +1,7 @@
 //! The mine: data that minions share. Each entry is visible to the minions that its owner allows.
 
 use link::{Error, Question};
-use value::target::{How, PillarMatch, matches_with};
+use value::target::{MatchOptions, PillarMatch, matches_with};
 use value::{Map, Value};
 use wire::{Id, MineDelete, MineGet, MinePut};
 
@@ -15,7 +15,7 @@ const DATA: &str = "__data__";
 
 /// Pillar of other minions is compared as a whole, so that a minion cannot guess values letter by
 /// letter.
-const EXACT: How<'static> = How {
+const EXACT: MatchOptions<'static> = MatchOptions {
     delimiter: ":",
     pillar: PillarMatch::Exact,
 };
@@ -97,7 +97,7 @@ impl Data {
             return data;
         };
         let kind = entry.get("allow_tgt_type").map(Value::to_text);
-        let known = self.targets.known(asker);
+        let known = self.targets.facts(asker);
         match matches_with(&known, allowed, kind.as_deref().unwrap_or("glob"), EXACT) {
             Ok(is_allowed) => data.filter(|_| is_allowed),
             Err(error) => {

@@ -22,8 +22,8 @@ use crate::store::{Applied, Command, Store, now_ms};
 
 pub(crate) use settings::{Error, Settings, listen};
 
-use seen::{Seen, Taken};
-use signature::{Shown, Signatures};
+use seen::{Seen, SignatureUse};
+use signature::{RequestSignature, Signatures};
 
 /// The answer to a request whose event is stored, as in Salt.
 const SUCCESS: &str = "{\"success\": true}";
@@ -64,9 +64,9 @@ impl Hook {
     }
 
     /// Returns the signature in a head and the tag of the event.
-    fn shown(&self, head: &Head) -> Result<(Shown, String), Refusal> {
-        let (shown, tag) = (Shown::of(head)?, path::tag(head.path())?);
-        if matches!(shown, Shown::Hub { .. }) && !self.hub_tags.contains(&tag) {
+    fn signature_and_tag(&self, head: &Head) -> Result<(RequestSignature, String), Refusal> {
+        let (shown, tag) = (RequestSignature::from_head(head)?, path::tag(head.path())?);
+        if matches!(shown, RequestSignature::Hub { .. }) && !self.hub_tags.contains(&tag) {
             let why =
                 "X-Hub-Signature-256 is not accepted at this path: it is not in hook_github_paths";
             return Err(Refusal::new(401, why));
@@ -100,12 +100,12 @@ impl Service for Hook {
         if head.method != "POST" {
             return Err(Refusal::method("POST"));
         }
-        self.shown(head).map(|_| ())
+        self.signature_and_tag(head).map(|_| ())
     }
 
     async fn answer(&self, request: Request) -> Result<Answer, Refusal> {
         let (head, bytes) = (&request.head, &request.body.bytes);
-        let (shown, tag) = self.shown(head)?;
+        let (shown, tag) = self.signature_and_tag(head)?;
         let until = self
             .signatures
             .check(&shown, head, bytes, now_ms() / 1000)?;
@@ -115,12 +115,12 @@ impl Service for Hook {
             .with("post", post)
             .with("headers", head.headers.clone());
         match self.seen.take(shown.mac(), until, now_ms() / 1000) {
-            Taken::First => {}
-            Taken::Again => {
+            SignatureUse::First => {}
+            SignatureUse::Again => {
                 let why = "the signature was already used: the request is a replay";
                 return Err(Refusal::new(409, why));
             }
-            Taken::Full => {
+            SignatureUse::Full => {
                 let why = "too many signed requests to remember (131072): lower hook_tolerance or hook_rate_all";
                 return Err(Refusal::later(429, 1, why));
             }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use value::Value;
 
 use super::path::BASE;
-use super::signature::{Mac, Shown};
+use super::signature::{Mac, RequestSignature};
 use crate::store::{Error, Event, Store};
 
 /// The maximum number of signatures that are kept.
@@ -14,7 +14,7 @@ const SEEN_MAX: usize = 1 << 17;
 
 /// The result of using a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum SignatureUse {
     /// The signature is used for the first time.
     First,
     /// The signature was used before.
@@ -63,19 +63,19 @@ impl Seen {
     }
 
     /// Records the use of a signature that is valid until the second `until`.
-    pub(super) fn take(&self, mac: Mac, until: u64, now_s: u64) -> Taken {
+    pub(super) fn take(&self, mac: Mac, until: u64, now_s: u64) -> SignatureUse {
         let mut all = self.all();
         if all.len() >= SEEN_MAX {
             all.retain(|_, until| *until >= now_s);
         }
         if all.get(&mac).is_some_and(|until| *until >= now_s) {
-            return Taken::Again;
+            return SignatureUse::Again;
         }
         if all.len() >= SEEN_MAX {
-            return Taken::Full;
+            return SignatureUse::Full;
         }
         all.insert(mac, until);
-        Taken::First
+        SignatureUse::First
     }
 
     /// Makes a signature usable again, since its request failed.
@@ -99,13 +99,13 @@ fn first_since(store: &Store, at_ms: u64) -> Result<u64, Error> {
 }
 
 /// Returns the signatures in the headers of an event's request.
-fn signatures(event: &Event) -> Vec<Shown> {
+fn signatures(event: &Event) -> Vec<RequestSignature> {
     if !event.tag.starts_with(BASE) {
         return Vec::new();
     }
     let headers = event.data.get("headers").and_then(Value::as_map);
     let shown = headers.into_iter().flat_map(value::Map::iter);
     shown
-        .filter_map(|(name, text)| Shown::of_header(name.as_str()?, text.as_str()?))
+        .filter_map(|(name, text)| RequestSignature::of_header(name.as_str()?, text.as_str()?))
         .collect()
 }

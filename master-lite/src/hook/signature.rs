@@ -31,7 +31,7 @@ pub(super) type Mac = [u8; LENGTH];
 
 /// The signature that a request shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum RequestSignature {
     /// A signature in our own header, with its time.
     Timed { at: u64, mac: Mac },
     /// A signature of the body alone.
@@ -42,12 +42,12 @@ fn no(why: impl Into<String>) -> Refusal {
     Refusal::new(401, why)
 }
 
-impl Shown {
+impl RequestSignature {
     /// Returns the signature in a head.
     ///
     /// # Errors
     /// When there is none.
-    pub(super) fn of(head: &Head) -> Result<Self, Refusal> {
+    pub(super) fn from_head(head: &Head) -> Result<Self, Refusal> {
         let unreadable = |name| no(format!("the header {name} is malformed"));
         if let Some(text) = head.header(OWN) {
             return Self::timed(text).ok_or_else(|| unreadable(OWN));
@@ -150,28 +150,28 @@ impl Signatures {
     /// When it does not match the request, or its time is too far from now.
     pub(super) fn check(
         &self,
-        shown: &Shown,
+        shown: &RequestSignature,
         head: &Head,
         body: &[u8],
         now_s: u64,
     ) -> Result<u64, Refusal> {
         let is_right = match shown {
-            Shown::Timed { at, mac } => {
+            RequestSignature::Timed { at, mac } => {
                 let mut signed = format!("{at}\n{}\n{}\n", head.method, head.target).into_bytes();
                 signed.extend(body);
                 self.signs(&signed, mac)
             }
-            Shown::Hub { .. } if body.first().is_some_and(u8::is_ascii_digit) => {
+            RequestSignature::Hub { .. } if body.first().is_some_and(u8::is_ascii_digit) => {
                 return Err(no(format!(
                     "{HUB} is not allowed for bodies that begin with a digit"
                 )));
             }
-            Shown::Hub { mac } => self.signs(body, mac),
+            RequestSignature::Hub { mac } => self.signs(body, mac),
         };
         if !is_right {
             return Err(no("the signature is wrong"));
         }
-        if let Shown::Timed { at, .. } = shown
+        if let RequestSignature::Timed { at, .. } = shown
             && at.abs_diff(now_s) > self.tolerance_s
         {
             let (away, tolerance) = (at.abs_diff(now_s), self.tolerance_s);

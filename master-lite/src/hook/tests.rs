@@ -4,8 +4,8 @@ use value::{Map, Value, json};
 
 use super::body;
 use super::path;
-use super::seen::{Seen, Taken};
-use super::signature::{Shown, Signatures};
+use super::seen::{Seen, SignatureUse};
+use super::signature::{RequestSignature, Signatures};
 use crate::http::Head;
 use crate::store::{Command, Limits, Store};
 
@@ -48,7 +48,7 @@ fn what_is_no_body_is_refused() {
 }
 
 fn head(headers: Map) -> Head {
-    Head::of("POST", "/hook/a?b=1", headers)
+    Head::new("POST", "/hook/a?b=1", headers)
 }
 
 fn mac(signed: &str) -> String {
@@ -60,7 +60,7 @@ fn mac(signed: &str) -> String {
 fn checked(name: &str, value: &str, body: &str) -> Result<u64, (u16, String)> {
     let head = head(Map::new().with(name, value));
     let why = |refusal: crate::http::Refusal| (refusal.status, refusal.why);
-    let shown = Shown::of(&head).map_err(why)?;
+    let shown = RequestSignature::from_head(&head).map_err(why)?;
     let signatures = Signatures::new(&[b"the one that comes next".to_vec(), SECRET.to_vec()], 300);
     let checked = signatures.check(&shown, &head, body.as_bytes(), NOW);
     checked.map_err(why)
@@ -146,23 +146,23 @@ fn a_signature_of_the_body_alone_is_never_one_of_ours() {
 fn a_signature_is_used_once() {
     let seen = Seen::default();
     let take = |code: u8, until, now| seen.take([code; 32], until, now);
-    assert_eq!(take(1, 100, 50), Taken::First);
-    assert_eq!(take(1, 100, 100), Taken::Again);
-    assert_eq!(take(2, 100, 50), Taken::First);
+    assert_eq!(take(1, 100, 50), SignatureUse::First);
+    assert_eq!(take(1, 100, 100), SignatureUse::Again);
+    assert_eq!(take(2, 100, 50), SignatureUse::First);
     seen.forget([2; 32]);
-    assert_eq!(take(2, 100, 50), Taken::First);
+    assert_eq!(take(2, 100, 50), SignatureUse::First);
     for number in 0_u32.. {
         let mut code = [9; 32];
         code[..4].copy_from_slice(&number.to_be_bytes());
         match seen.take(code, 100, 50) {
-            Taken::First => assert!(number < 1 << 17),
-            Taken::Full => break,
-            Taken::Again => panic!("{number}"),
+            SignatureUse::First => assert!(number < 1 << 17),
+            SignatureUse::Full => break,
+            SignatureUse::Again => panic!("{number}"),
         }
     }
-    assert_eq!(take(1, 100, 50), Taken::Again);
+    assert_eq!(take(1, 100, 50), SignatureUse::Again);
     // The other signatures have expired.
-    assert_eq!(take(3, 200, 101), Taken::First);
+    assert_eq!(take(3, 200, 101), SignatureUse::First);
 }
 
 #[test]
@@ -199,16 +199,17 @@ fn what_was_taken_is_known_after_a_crash() {
     fire(tag, NOW - 10, hub, format!("sha256={}", mac("new")));
     let seen = |is_hub| Seen::restored(&store, 300, is_hub, NOW * 1000).unwrap();
     let (with_hub, without) = (seen(true), seen(false));
-    let code = |signed: &str| match Shown::of_header(hub, &format!("sha256={}", mac(signed))) {
-        Some(shown) => shown.mac(),
-        None => panic!(),
-    };
+    let code =
+        |signed: &str| match RequestSignature::of_header(hub, &format!("sha256={}", mac(signed))) {
+            Some(shown) => shown.mac(),
+            None => panic!(),
+        };
     for (signed, taken) in [
-        ("ahead", Taken::Again),
-        ("new", Taken::Again),
-        ("old", Taken::Again),
-        ("older than the log", Taken::First),
-        ("never", Taken::First),
+        ("ahead", SignatureUse::Again),
+        ("new", SignatureUse::Again),
+        ("old", SignatureUse::Again),
+        ("older than the log", SignatureUse::First),
+        ("never", SignatureUse::First),
     ] {
         let take = |seen: &Seen| seen.take(code(signed), NOW + 300, NOW);
         assert_eq!(take(&with_hub), taken, "{signed}");

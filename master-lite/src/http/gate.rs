@@ -162,8 +162,8 @@ impl Gate {
     }
 
     /// Returns an empty reservation for the bytes of a body.
-    pub(super) fn room(self: &Arc<Self>) -> Room {
-        Room {
+    pub(super) fn reserve_body(self: &Arc<Self>) -> BodyReservation {
+        BodyReservation {
             gate: self.clone(),
             taken: 0,
         }
@@ -177,7 +177,7 @@ impl All {
         if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&ip) {
             return Err(too_many(": too many different addresses"));
         }
-        let has = self.places.of(&ip);
+        let has = self.places.held_by(&ip);
         if has >= CONNECTIONS_EACH {
             return Err(too_many(&format!(
                 " from this address: the limit is {CONNECTIONS_EACH}"
@@ -213,7 +213,7 @@ impl All {
         let places = &self.places;
         self.addresses.retain(|ip, bucket| {
             bucket.fill(now);
-            places.of(ip) > 0 || !bucket.is_full()
+            places.held_by(ip) > 0 || !bucket.is_full()
         });
     }
 }
@@ -229,12 +229,12 @@ impl Drop for Place {
 }
 
 /// The memory reserved for a body, released on drop.
-pub(super) struct Room {
+pub(super) struct BodyReservation {
     gate: Arc<Gate>,
     taken: usize,
 }
 
-impl Room {
+impl BodyReservation {
     /// Reserves more bytes.
     pub(super) fn more(&mut self, bytes: usize) -> Result<(), Refusal> {
         let all = self.gate.bodies.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -250,7 +250,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for BodyReservation {
     fn drop(&mut self) {
         self.gate.bodies.fetch_sub(self.taken, Ordering::Relaxed);
     }
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn bodies_have_room_together() {
         let gate = gate(1.0, 1.0);
-        let (mut one, mut two) = (gate.room(), gate.room());
+        let (mut one, mut two) = (gate.reserve_body(), gate.reserve_body());
         // A single body may use its full limit.
         assert!(one.more(BODIES_MAX + 1).is_ok());
         assert_eq!(two.more(1).unwrap_err().status, 429);

@@ -50,7 +50,7 @@ impl Head {
     }
 
     #[cfg(test)]
-    pub(crate) fn of(method: &str, target: &str, headers: Map) -> Self {
+    pub(crate) fn new(method: &str, target: &str, headers: Map) -> Self {
         Self {
             method: method.to_owned(),
             target: target.to_owned(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smol::io::{AsyncReadExt, AsyncWriteExt};
 use smol::net::TcpStream;
 
-use super::gate::Room;
+use super::gate::BodyReservation;
 use super::{Gate, Head, Refusal};
 
 /// The maximum length of a head in bytes.
@@ -25,7 +25,7 @@ pub(crate) struct Request {
 /// The body of a request. It holds its reservation of memory until it is dropped.
 pub(crate) struct Body {
     pub(crate) bytes: Vec<u8>,
-    _room: Room,
+    _reservation: BodyReservation,
 }
 
 async fn more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Result<usize, Refusal> {
@@ -83,18 +83,21 @@ pub(super) async fn body(
         };
         return Err(Refusal::new(413, why));
     }
-    let (mut bytes, mut room) = (rest, gate.room());
-    room.more(bytes.len())?;
+    let (mut bytes, mut reservation) = (rest, gate.reserve_body());
+    reservation.more(bytes.len())?;
     if head.is_expecting && bytes.is_empty() && head.length > 0 {
         let word = stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
         word.map_err(|error| Refusal::new(400, format!("connection error: {error}")))?;
     }
     while bytes.len() < head.length {
         let count = more(stream, &mut bytes).await?;
-        room.more(count)?;
+        reservation.more(count)?;
     }
     bytes.truncate(head.length);
-    Ok(Body { bytes, _room: room })
+    Ok(Body {
+        bytes,
+        _reservation: reservation,
+    })
 }
 
 #[cfg(test)]

@@ -174,7 +174,7 @@ impl Jobs {
         jid: String,
         whom: Recipients,
     ) -> Published {
-        let patience = Patience::of(asked.timeout_s, self.seconds("timeout", TIMEOUT));
+        let patience = Patience::from_timeout(asked.timeout_s, self.seconds("timeout", TIMEOUT));
         self.metrics.jobs.add();
         let (refused, refusals) = unbounded();
         let (is_sent, sent) = bounded(1);
@@ -192,14 +192,14 @@ impl Jobs {
             given_up: Vec::new(),
             jid,
         };
-        let told = Told { refused, is_sent };
+        let told = ProgressSenders { refused, is_sent };
         published.send(asked, user, whom.patience, told);
         published
     }
 }
 
 /// The ends of the channels that the sender of a job holds until it is done.
-struct Told {
+struct ProgressSenders {
     refused: Sender<(Id, NoReturn)>,
     is_sent: Sender<()>,
 }
@@ -273,7 +273,7 @@ async fn connected(jobs: &Jobs, id: &Id, patience: Duration) -> Option<Connected
 
 /// Sends a request to a minion and returns the answer. Fails as soon as the connection stops
 /// answering packets, long before the answer is overdue.
-async fn asked(minion: &Connected, request: impl Into<Request>) -> Result<Value, Error> {
+async fn request(minion: &Connected, request: impl Into<Request>) -> Result<Value, Error> {
     let answer = async { minion.handle.ask(request).await?.done().await };
     let lost = async { Err(minion.handle.silence().await) };
     answer.or(lost).await
@@ -294,7 +294,7 @@ async fn in_turn<T>(turn: SemaphoreGuardArc, doing: impl Future<Output = T>) -> 
 /// Sends a job to a minion. If the minion does not take it, reports that to `refused`.
 async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, NoReturn)>) {
     let jid = job.jid.clone();
-    if let Err(error) = asked(&minion, job).await {
+    if let Err(error) = request(&minion, job).await {
         log::warning(format_args!("{id} did not accept the job {jid}: {error}"));
         let why = match error {
             Error::Failed { .. } => NoReturn::Refused,
@@ -358,7 +358,7 @@ fn function(fun: &str) -> Value {
 impl Published {
     /// Sends the job to all minions, many at the same time, so that a slow minion does not delay
     /// the others.
-    fn send(&self, asked: &Publish, user: &str, patience: Duration, told: Told) {
+    fn send(&self, asked: &Publish, user: &str, patience: Duration, told: ProgressSenders) {
         let mut options = asked.options.clone();
         let marks = secret::marks(&asked.arg.clone().into());
         if !marks.is_null() {
@@ -502,7 +502,7 @@ impl Published {
                 continue;
             };
             let task = smol::spawn(in_turn(turn, async move {
-                let found = within(gather, asked(&minion, FindJob { jid })).await;
+                let found = within(gather, request(&minion, FindJob { jid })).await;
                 found.map_or(Ok(false), |found| found.map(|found| found.is_true()))
             }));
             questions.push((id, task));

@@ -18,7 +18,7 @@ pub(crate) enum Patience {
 impl Patience {
     /// Reads the `timeout_s` of a caller. Zero, a negative number and NaN mean no patience; no
     /// number means `default`.
-    pub(crate) fn of(timeout_s: Option<f64>, default: Duration) -> Self {
+    pub(crate) fn from_timeout(timeout_s: Option<f64>, default: Duration) -> Self {
         let asked = match timeout_s {
             // A fraction of a nanosecond is still a patience, the shortest.
             Some(seconds) if seconds > 0.0 => link::wait::seconds(seconds),
@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn a_timeout_is_no_patience_or_one_that_a_minion_can_keep() {
         let default = Duration::from_secs(5);
-        let of = |seconds| Patience::of(Some(seconds), default);
+        let of = |seconds| Patience::from_timeout(Some(seconds), default);
         for none in [0.0, -0.0, -1.0, f64::NEG_INFINITY, f64::NAN] {
             assert_eq!(of(none), Patience::None, "{none}");
         }
@@ -47,8 +47,11 @@ mod tests {
         for long in [f64::INFINITY, f64::MAX, 1e7] {
             assert_eq!(of(long), Patience::Wait(link::wait::LONGEST), "{long}");
         }
-        assert_eq!(Patience::of(None, default), Patience::Wait(default));
-        let zero = Patience::of(None, Duration::ZERO);
+        assert_eq!(
+            Patience::from_timeout(None, default),
+            Patience::Wait(default)
+        );
+        let zero = Patience::from_timeout(None, Duration::ZERO);
         assert_eq!(zero, Patience::Wait(SHORTEST));
     }
 }

@@ -70,7 +70,7 @@ impl Jobs {
                 if applied.has_return() {
                     self.waiting.came(&jid, &data);
                 }
-                match applied.refusal() {
+                match applied.rejection() {
                     None => question.done(Value::Null).await,
                     // A return that is refused for its key can be stored once the key is accepted
                     // again. One that is too large never can.

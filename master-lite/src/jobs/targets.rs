@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use state::opts::Opts;
-use value::target::{Facts, How, PillarMatch, matches_with};
+use value::target::{Facts, MatchOptions, PillarMatch, matches_with};
 use value::{Map, Value};
 use wire::Id;
 
@@ -14,12 +14,12 @@ use crate::store::{Cache, Error, KeyState, Store};
 pub(crate) type Matched = (Vec<Id>, Vec<String>);
 
 /// The facts that the master knows about one minion.
-pub(crate) struct Known<'a> {
+pub(crate) struct MinionFacts<'a> {
     id: &'a Id,
     targets: &'a Targets,
 }
 
-impl Facts for Known<'_> {
+impl Facts for MinionFacts<'_> {
     fn id(&self) -> &str {
         self.id.as_str()
     }
@@ -58,8 +58,8 @@ impl Targets {
     }
 
     /// Returns the known facts about a minion.
-    pub(crate) fn known<'a>(&'a self, id: &'a Id) -> Known<'a> {
-        Known { id, targets: self }
+    pub(crate) fn facts<'a>(&'a self, id: &'a Id) -> MinionFacts<'a> {
+        MinionFacts { id, targets: self }
     }
 
     /// Returns the minions that match a target. `pillar` must be exact if the target does not come
@@ -76,7 +76,7 @@ impl Targets {
             .get("delimiter")
             .map_or_else(|| ":".to_owned(), Value::to_text);
         let matching = move || {
-            let how = How {
+            let how = MatchOptions {
                 delimiter: &delimiter,
                 pillar,
             };
@@ -90,7 +90,7 @@ impl Targets {
         &self,
         tgt: &Value,
         tgt_type: &str,
-        how: How<'_>,
+        how: MatchOptions<'_>,
     ) -> Result<Matched, String> {
         // Names are looked up directly, so that a reaction to one minion does not cost more in a
         // larger fleet.
@@ -103,7 +103,7 @@ impl Targets {
         }
         let mut matched = Vec::new();
         for id in self.accepted()? {
-            if matches_with(&self.known(&id), tgt, tgt_type, how)? {
+            if matches_with(&self.facts(&id), tgt, tgt_type, how)? {
                 matched.push(id);
             }
         }

@@ -265,7 +265,7 @@ impl KeyFiles {
         id: &Id,
         at_ms: u64,
     ) -> Result<Vec<Changed>, Error> {
-        let shown = store.shown(id)?;
+        let shown = store.key_files(id)?;
         let found = self.read(id)?;
         let new: Files = without(&found.ours, &shown);
         let mut gone: Files = without(&shown, &found.ours);
@@ -279,7 +279,7 @@ impl KeyFiles {
                 "The key files of {id} were changed: updating its key"
             ));
             let applied = store.apply_blocking(command)?;
-            if let Some(refusal) = applied.refusal() {
+            if let Some(refusal) = applied.rejection() {
                 log::warning(format_args!(
                     "ignoring the changed key files of {id}: {refusal}"
                 ));
@@ -290,7 +290,7 @@ impl KeyFiles {
 
     /// Makes an id's files match the store.
     fn show(&self, turn: &mut Turn, store: &Store, id: &Id) -> Result<(), Error> {
-        let shown = store.shown(id)?;
+        let shown = store.key_files(id)?;
         let found = self.read(id)?;
         let wanted = wanted(store, id)?;
         let mut files = Files::new();

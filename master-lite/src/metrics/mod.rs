@@ -177,7 +177,7 @@ impl Metrics {
             if let Some(sent_ms) = sent_ms {
                 self.job_seconds.since(sent_ms);
             }
-        } else if applied.refusal().is_some() {
+        } else if applied.rejection().is_some() {
             self.returns_refused.add();
         } else {
             self.duplicates.add();

@@ -101,7 +101,7 @@ async fn begin(
     };
     let done = begun.map_err(|error| error.to_string())?.done().await;
     let done = done.map_err(|error| error.to_string())?;
-    done.refusal()
+    done.rejection()
         .map_or(Ok(()), |refusal| Err(refusal.to_string()))
 }
 
@@ -111,7 +111,7 @@ impl Reactor {
         let (begun, rule) = (self.store.begin(command).await?, rule.to_owned());
         let kept = async move {
             let why = match begun.done().await {
-                Ok(applied) => applied.refusal().map(ToString::to_string),
+                Ok(applied) => applied.rejection().map(ToString::to_string),
                 Err(error) => Some(error.to_string()),
             };
             if let Some(why) = why {

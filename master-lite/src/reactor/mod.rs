@@ -81,7 +81,7 @@ impl Reactor {
             turns: Arc::new(Semaphore::new(AT_ONCE)),
             began: Instant::now(),
             templates: Templates::default(),
-            limits: Limits::of(&opts),
+            limits: Limits::from_opts(&opts),
             opts,
             store,
             events,

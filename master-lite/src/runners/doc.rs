@@ -19,7 +19,7 @@ state::exec_module! {
     fn execution(Execution {});
 }
 
-fn told(modules: &[Module<Value>]) -> Value {
+fn docs(modules: &[Module<Value>]) -> Value {
     let mut docs = Map::new();
     for module in modules {
         for function in module.functions {
@@ -32,11 +32,11 @@ fn told(modules: &[Module<Value>]) -> Value {
 }
 
 fn runner(_cx: &Exec, _args: Runner) -> Result<Value, Error> {
-    Ok(told(super::REGISTRY.runners))
+    Ok(docs(super::REGISTRY.runners))
 }
 
 fn wheel(_cx: &Exec, _args: Wheel) -> Result<Value, Error> {
-    Ok(told(super::REGISTRY.wheel))
+    Ok(docs(super::REGISTRY.wheel))
 }
 
 fn execution(cx: &Exec, _args: Execution) -> Result<Value, Error> {

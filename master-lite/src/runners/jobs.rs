@@ -147,7 +147,7 @@ fn listed(job: &Job) -> Map {
 
 /// Returns a job with its minions and their returns. For an unknown job, the result has Salt's
 /// error message.
-fn whole(store: &Store, jid: &str) -> Result<Map, Error> {
+fn job_with_returns(store: &Store, jid: &str) -> Result<Map, Error> {
     let mut result = Map::new();
     for returned in store.returns(jid).map_err(unreadable)? {
         let returned = returned.map_err(unreadable)?;
@@ -159,7 +159,7 @@ fn whole(store: &Store, jid: &str) -> Result<Map, Error> {
     }
     let mut shown = match store.job(jid).map_err(unreadable)? {
         Some(job) => {
-            let job = told(store, job)?;
+            let job = complete_load(store, job)?;
             let minions = job.minions.iter().map(|id| Value::from(id.as_str()));
             instance(&job).with("Minions", Value::list(minions))
         }
@@ -170,7 +170,7 @@ fn whole(store: &Store, jid: &str) -> Result<Map, Error> {
 }
 
 /// Completes a job without a load, which a minion started itself, from the first return.
-fn told(store: &Store, mut job: Job) -> Result<Job, Error> {
+fn complete_load(store: &Store, mut job: Job) -> Result<Job, Error> {
     if !job.load.is_empty() {
         return Ok(job);
     }
@@ -191,7 +191,7 @@ fn all(store: &Store) -> Result<Vec<Job>, Error> {
     let jobs = store.jobs().map_err(unreadable)?;
     let mut jobs = jobs.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
     for job in &mut jobs {
-        *job = told(store, job.clone())?;
+        *job = complete_load(store, job.clone())?;
     }
     value::sorted::sort_by_key(&mut jobs, |job| job.jid.clone());
     Ok(jobs)
@@ -280,7 +280,7 @@ fn list_jobs_filter(cx: &Exec, args: ListJobsFilter) -> Result<Value, Error> {
 fn list_job(cx: &Exec, args: ListJob) -> Result<Value, Error> {
     let jid = args.jid.to_text();
     let mut shown = Map::new().with("jid", jid.as_str());
-    shown.update(whole(&runs(cx)?.store, &jid)?);
+    shown.update(job_with_returns(&runs(cx)?.store, &jid)?);
     Ok(shown.into())
 }
 
@@ -289,13 +289,13 @@ fn print_job(cx: &Exec, args: PrintJob) -> Result<Value, Error> {
     let jids = args.jid.as_list().unwrap_or(&one);
     let mut shown = Map::new();
     for jid in jids.iter().map(Value::to_text) {
-        shown.insert(jid.as_str(), whole(&runs(cx)?.store, &jid)?);
+        shown.insert(jid.as_str(), job_with_returns(&runs(cx)?.store, &jid)?);
     }
     Ok(shown.into())
 }
 
 fn lookup_jid(cx: &Exec, args: LookupJid) -> Result<Value, Error> {
-    let job = whole(&runs(cx)?.store, &args.jid.to_text())?;
+    let job = job_with_returns(&runs(cx)?.store, &args.jid.to_text())?;
     let part = |key: &str| job.get(key).cloned().unwrap_or_default();
     let (result, minions) = (part("Result"), part("Minions"));
     let mut found = Map::new();
@@ -319,7 +319,7 @@ fn lookup_jid(cx: &Exec, args: LookupJid) -> Result<Value, Error> {
 }
 
 fn exit_success(cx: &Exec, args: ExitSuccess) -> Result<Value, Error> {
-    let job = whole(&runs(cx)?.store, &args.jid.to_text())?;
+    let job = job_with_returns(&runs(cx)?.store, &args.jid.to_text())?;
     let result = job.get("Result").and_then(Value::as_map);
     let minions = job.get("Minions").and_then(Value::as_list);
     let mut found: Map = minions
@@ -344,7 +344,9 @@ fn last_run(cx: &Exec, args: LastRun) -> Result<Value, Error> {
             && is_like(shown.get("Target"), args.target.as_ref())
     });
     match last {
-        Some(job) => Ok(Map::new().with(&job.jid, whole(store, &job.jid)?).into()),
+        Some(job) => Ok(Map::new()
+            .with(&job.jid, job_with_returns(store, &job.jid)?)
+            .into()),
         None => Ok(false.into()),
     }
 }

@@ -163,7 +163,7 @@ struct Answers {
     down: Vec<String>,
 }
 
-fn asked(
+fn publish(
     cx: &Exec,
     fun: &str,
     tgt: Value,
@@ -209,7 +209,7 @@ fn names(ids: impl IntoIterator<Item = String>) -> Value {
 }
 
 fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
-    let answers = asked(cx, "test.ping", args.tgt, args.tgt_type, args.timeout)?;
+    let answers = publish(cx, "test.ping", args.tgt, args.tgt_type, args.timeout)?;
     Ok(Map::new()
         .with("up", names(answers.up.into_iter().map(|(id, _)| id)))
         .with("down", names(answers.down))
@@ -217,12 +217,12 @@ fn status(cx: &Exec, args: Status) -> Result<Value, Error> {
 }
 
 fn up(cx: &Exec, args: Up) -> Result<Value, Error> {
-    let answers = asked(cx, "test.ping", args.tgt, args.tgt_type, args.timeout)?;
+    let answers = publish(cx, "test.ping", args.tgt, args.tgt_type, args.timeout)?;
     Ok(names(answers.up.into_iter().map(|(id, _)| id)))
 }
 
 fn down(cx: &Exec, args: Down) -> Result<Value, Error> {
-    let answers = asked(cx, "test.ping", args.tgt, args.tgt_type, args.timeout)?;
+    let answers = publish(cx, "test.ping", args.tgt, args.tgt_type, args.timeout)?;
     if args.removekeys {
         let runs = runs(cx)?;
         for id in &answers.down {
@@ -237,7 +237,7 @@ fn down(cx: &Exec, args: Down) -> Result<Value, Error> {
 }
 
 fn versions(cx: &Exec, _args: Versions) -> Result<Value, Error> {
-    let answers = asked(cx, "test.version", "*".into(), "glob".into(), None)?;
+    let answers = publish(cx, "test.version", "*".into(), "glob".into(), None)?;
     let kinds = [
         "Minion requires update",
         "Up to date",

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use state::exec::{Exec, Registry};
 use state::module::{Error, Module};
 use value::Value;
-use value::target::How;
+use value::target::MatchOptions;
 use wire::Id;
 
 use crate::reactor::Reactor;
@@ -69,7 +69,10 @@ fn reactor_of(cx: &Exec) -> Result<Arc<Reactor>, Error> {
 
 /// Returns the accepted minions that match a target.
 fn matching(runs: &Runs, tgt: &Value, tgt_type: &str) -> Result<Vec<Id>, Error> {
-    let matched = runs.jobs.targets.matching(tgt, tgt_type, How::default());
+    let matched = runs
+        .jobs
+        .targets
+        .matching(tgt, tgt_type, MatchOptions::default());
     Ok(matched.map_err(Error::refused)?.0)
 }
 

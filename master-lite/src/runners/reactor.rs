@@ -99,10 +99,10 @@ state::exec_module! {
 
 fn list(cx: &Exec, _args: List) -> Result<Value, Error> {
     let rules = reactor_of(cx)?.rules();
-    Ok(Value::list(rules.iter().map(Rule::shown)))
+    Ok(Value::list(rules.iter().map(Rule::to_value)))
 }
 
-fn said(status: bool, comment: &str) -> Value {
+fn reply(status: bool, comment: &str) -> Value {
     let said = Map::new().with("status", status);
     said.with("comment", comment).into()
 }
@@ -111,16 +111,16 @@ fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
     let rule = Rule::new(&args.event, &args.reactors);
     let added = smol::block_on(reactor_of(cx)?.add_rule(rule));
     Ok(match added.map_err(unreadable)? {
-        true => said(true, "Reactor added."),
-        false => said(false, "Reactor already exists."),
+        true => reply(true, "Reactor added."),
+        false => reply(false, "Reactor already exists."),
     })
 }
 
 fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
     let deleted = smol::block_on(reactor_of(cx)?.delete_rule(&args.event));
     Ok(match deleted.map_err(unreadable)? {
-        true => said(true, "Reactor deleted."),
-        false => said(false, "Reactor does not exists."),
+        true => reply(true, "Reactor deleted."),
+        false => reply(false, "Reactor does not exists."),
     })
 }
 
@@ -159,15 +159,15 @@ fn kept(store: &Store) -> Result<Vec<Reaction>, Error> {
     Ok(kept)
 }
 
-fn shown<'a>(reactions: impl Iterator<Item = &'a Reaction>) -> Value {
-    Value::list(reactions.map(|reaction| reaction.shown().into()))
+fn to_list<'a>(reactions: impl Iterator<Item = &'a Reaction>) -> Value {
+    Value::list(reactions.map(|reaction| reaction.to_map().into()))
 }
 
 fn history(cx: &Exec, args: History) -> Result<Value, Error> {
     let kept = kept(&runs(cx)?.store)?;
     let of_rule = |one: &&Reaction| args.rule.as_ref().is_none_or(|rule| *rule == one.rule);
     let count = usize::try_from(args.count).unwrap_or_default();
-    Ok(shown(kept.iter().filter(of_rule).take(count)))
+    Ok(to_list(kept.iter().filter(of_rule).take(count)))
 }
 
 fn failed(cx: &Exec, args: Failed) -> Result<Value, Error> {
@@ -182,7 +182,7 @@ fn failed(cx: &Exec, args: Failed) -> Result<Value, Error> {
         smol::block_on(reactor.forget_reaction(one.place)).map_err(unreadable)?;
     }
     failed.retain(|one| !is_meant(&one));
-    Ok(shown(failed.iter()))
+    Ok(to_list(failed.iter()))
 }
 
 fn explain(cx: &Exec, args: Explain) -> Result<Value, Error> {
@@ -216,7 +216,7 @@ fn explain(cx: &Exec, args: Explain) -> Result<Value, Error> {
 fn matching(reactor: &Reactor, tag: &str) -> Value {
     let rules = reactor.rules();
     let matching = rules.iter().filter(|rule| rule.matches(tag));
-    Value::list(matching.map(Rule::shown))
+    Value::list(matching.map(Rule::to_value))
 }
 
 /// Returns the reaction of a rule to an event, or the reason why there is none.
@@ -230,7 +230,7 @@ fn explained(store: &Store, rule: &Rule, event: &Event) -> Result<Value, Error> 
     }
     if let Some(row) = store.reaction(place).map_err(unreadable)? {
         let reaction = Reaction::of_row(place, &row);
-        return Ok(reaction.map(|one| one.shown()).unwrap_or_default().into());
+        return Ok(reaction.map(|one| one.to_map()).unwrap_or_default().into());
     }
     if reactor::is_own(&event.data) {
         return Ok("the event was sent by the reactor itself".into());
@@ -287,7 +287,7 @@ fn test(cx: &Exec, args: Test) -> Result<Value, Error> {
         tag: &tag,
         data: &data,
     };
-    tried.shown(&reactor.context())
+    tried.reaction(&reactor.context())
 }
 
 fn replay(cx: &Exec, args: Replay) -> Result<Value, Error> {
@@ -305,5 +305,5 @@ fn replay(cx: &Exec, args: Replay) -> Result<Value, Error> {
         let reaction = smol::block_on(reactor.replay(rule, &event)).map_err(unreadable)?;
         done.extend(reaction);
     }
-    Ok(shown(done.iter()))
+    Ok(to_list(done.iter()))
 }

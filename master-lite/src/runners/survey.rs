@@ -33,7 +33,7 @@ struct Pool {
 }
 
 impl Pool {
-    fn shown(&self) -> Map {
+    fn to_map(&self) -> Map {
         Map::new()
             .with("pool", self.ids.clone())
             .with("result", self.result.as_str())
@@ -78,7 +78,7 @@ fn pools(cx: &Exec, rest: Vec<Value>, mut kwargs: Map) -> Result<Vec<Pool>, Erro
 
 fn hash(cx: &Exec, args: Hash) -> Result<Value, Error> {
     let pools = pools(cx, args.rest, args.kwargs)?;
-    Ok(Value::list(pools.iter().map(|pool| pool.shown().into())))
+    Ok(Value::list(pools.iter().map(|pool| pool.to_map().into())))
 }
 
 fn diff(cx: &Exec, args: Diff) -> Result<Value, Error> {
@@ -87,7 +87,7 @@ fn diff(cx: &Exec, args: Diff) -> Result<Value, Error> {
         return Ok(Value::list([]));
     };
     let shown = pools.iter().enumerate().map(|(at, pool)| {
-        let shown = pool.shown();
+        let shown = pool.to_map();
         match at {
             0 => shown.into(),
             _ => shown.with("diff", differences(first, pool)).into(),

@@ -11,7 +11,7 @@ use modules::loader::custom::CustomModules;
 use modules::state_run::orchestrate;
 use state::exec::{Exec, Registry};
 use state::opts::Opts;
-use value::watch::{self, Onlooker};
+use value::watch::{self, Watcher};
 use value::{Map, Value, jid, secret};
 use wire::Runner;
 
@@ -47,27 +47,27 @@ pub(crate) struct Runners {
 
 impl Runners {
     /// Calls a runner's function and returns `return`, `success`, `jid` and `retcode`. An
-    /// asynchronous call returns only the `jid`. `onlooker` receives the progress.
-    pub(crate) async fn run(&self, mut asked: Runner, onlooker: Option<Onlooker>) -> Map {
+    /// asynchronous call returns only the `jid`. `watcher` receives the progress.
+    pub(crate) async fn run(&self, mut asked: Runner, watcher: Option<Watcher>) -> Map {
         let jid = match asked.jid.take() {
             Some(jid) if jid::is_jid(&jid) => jid,
             _ => jid::new(),
         };
         if !asked.asynchronous {
-            return self.run_as(jid, asked, onlooker).await;
+            return self.run_as(jid, asked, watcher).await;
         }
         let (runners, own) = (self.clone(), jid.clone());
         smol::spawn(async move { runners.run_as(own, asked, None).await }).detach();
         Map::new().with("jid", jid)
     }
 
-    async fn run_as(&self, jid: String, asked: Runner, onlooker: Option<Onlooker>) -> Map {
+    async fn run_as(&self, jid: String, asked: Runner, watcher: Option<Watcher>) -> Map {
         let cx = self.context(false);
         // A caller of `sdb.get` needs the value in clear text.
         let shows = asked.fun == "sdb.get";
         let mut called = smol::unblock(move || {
             let (args, kwargs) = modules::loader::call::split(&asked.arg);
-            watch::looked_on(onlooker, || {
+            watch::looked_on(watcher, || {
                 let called = orchestrate::runner_as(&cx, jid, &asked.fun, args, kwargs);
                 cx.barrier();
                 called

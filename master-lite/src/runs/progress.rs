@@ -2,7 +2,7 @@
 //! it.
 
 use smol::channel::{Receiver, bounded};
-use value::watch::{self, Event, Onlooker, State};
+use value::watch::{self, Event, State, Watcher};
 use value::{Map, Value};
 
 /// The maximum number of events that wait for the command to read them. Further events are lost to
@@ -10,13 +10,13 @@ use value::{Map, Value};
 const MOST_WAITING: usize = 1024;
 
 /// Returns an observer for a run, and the channel that receives the events.
-pub(crate) fn pair() -> (Onlooker, Receiver<Map>) {
+pub(crate) fn pair() -> (Watcher, Receiver<Map>) {
     let (sender, receiver) = bounded(MOST_WAITING);
-    let onlooker = Onlooker::new(move |worker, event| {
+    let watcher = Watcher::new(move |worker, event| {
         // The run must not wait for its observer.
         let _ = sender.try_send(written(event).with("worker", worker));
     });
-    (onlooker, receiver)
+    (watcher, receiver)
 }
 
 fn written(event: Event<'_>) -> Map {
@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn what_nobody_reads_is_dropped() {
-        let (onlooker, told) = pair();
-        watch::looked_on(Some(onlooker), || {
+        let (watcher, told) = pair();
+        watch::looked_on(Some(watcher), || {
             for _ in 0..=MOST_WAITING {
                 watch::tell(Event::Waits(None));
             }

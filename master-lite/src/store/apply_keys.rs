@@ -45,7 +45,7 @@ pub(super) fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
         Command::KeyRejected { id, key, at_ms } => reject(batch, id, key, at_ms),
         Command::KeyDenied { id, key, at_ms } => deny(batch, id, key, at_ms),
         Command::KeyDeleted { id, key, at_ms } => delete(batch, &id, &key, at_ms),
-        Command::KeyShown { id, files } => shown(batch, &id, &files),
+        Command::KeyShown { id, files } => put_files(batch, &id, &files),
         _ => Ok(Applied::Done),
     }
 }
@@ -58,7 +58,7 @@ fn make_way(
     at_ms: u64,
     claim: Claim,
 ) -> Result<(), Failure> {
-    let other = known(batch, id)?;
+    let other = find_key(batch, id)?;
     match (claim, other) {
         (Claim::Nothing, _) | (_, None) => Ok(()),
         (Claim::Proved, Some(other)) if other.state != KeyState::Accepted => {
@@ -83,7 +83,7 @@ fn offer(
     from: Option<String>,
     most: (u64, u64),
 ) -> Outcome {
-    let Some(known) = known(batch, &id)? else {
+    let Some(known) = find_key(batch, &id)? else {
         let displaced = make_room(batch, from.as_deref(), most)?;
         let before = forget_denied(batch, &id, &key)?;
         let new = Key {
@@ -113,7 +113,7 @@ fn make_room(
     (all, each): (u64, u64),
 ) -> Result<Option<Applied>, Failure> {
     let waiting = &batch.counts.waiting;
-    if let Some(from) = from.filter(|from| waiting.of(from) >= each) {
+    if let Some(from) = from.filter(|from| waiting.count(from) >= each) {
         let from = from.to_owned();
         return Err(Refusal::FullOfAddress { limit: each, from }.into());
     }
@@ -127,7 +127,7 @@ fn make_room(
 }
 
 fn withdraw(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Outcome {
-    let known = known(batch, id)?;
+    let known = find_key(batch, id)?;
     let waits = |known: &Key| known.key == *key && known.state == KeyState::Pending;
     if !known.is_some_and(|known| waits(&known)) {
         return Err(unknown(id, key));
@@ -147,7 +147,7 @@ fn accept(
     bound: Map,
     replace: bool,
 ) -> Outcome {
-    let known = known(batch, &id)?;
+    let known = find_key(batch, &id)?;
     let before = state(batch, &id, &key, known.as_ref())?;
     let other = known.filter(|known| known.key != key);
     if !replace {
@@ -177,7 +177,7 @@ fn accept(
 }
 
 fn reject(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome {
-    let known = known(batch, &id)?;
+    let known = find_key(batch, &id)?;
     let before = state(batch, &id, &key, known.as_ref())?;
     if before.is_none() {
         return Err(unknown(&id, &key));
@@ -199,7 +199,7 @@ fn reject(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome 
 }
 
 fn deny(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome {
-    let known = known(batch, &id)?;
+    let known = find_key(batch, &id)?;
     let before = state(batch, &id, &key, known.as_ref())?;
     if known.is_some_and(|known| known.key == key) {
         forget(batch, &id, &key)?;
@@ -226,7 +226,7 @@ fn deny(batch: &mut Batch<'_>, id: Id, key: PublicKey, at_ms: u64) -> Outcome {
 }
 
 fn delete(batch: &mut Batch<'_>, id: &Id, key: &PublicKey, at_ms: u64) -> Outcome {
-    let known = known(batch, id)?;
+    let known = find_key(batch, id)?;
     let before = state(batch, id, key, known.as_ref())?;
     if before.is_none() {
         return Err(unknown(id, key));
@@ -249,8 +249,8 @@ fn delete(batch: &mut Batch<'_>, id: &Id, key: &PublicKey, at_ms: u64) -> Outcom
     })
 }
 
-fn shown(batch: &mut Batch<'_>, id: &Id, files: &[(KeyState, PublicKey)]) -> Outcome {
-    let place = at::shown(id);
+fn put_files(batch: &mut Batch<'_>, id: &Id, files: &[(KeyState, PublicKey)]) -> Outcome {
+    let place = at::key_files(id);
     match files.is_empty() {
         true => batch.remove(Table::Keys, place),
         false => batch.put(Table::Keys, place, row("a key", shown_row(files))?),
@@ -281,7 +281,7 @@ fn unknown(id: &Id, key: &PublicKey) -> Failure {
 }
 
 /// Returns the id's key, which is pending, accepted or rejected.
-fn known(batch: &mut Batch<'_>, id: &Id) -> Result<Option<Key>, Failure> {
+fn find_key(batch: &mut Batch<'_>, id: &Id) -> Result<Option<Key>, Failure> {
     let Some(bytes) = batch.get(Table::Keys, &at::key(id))? else {
         return Ok(None);
     };
@@ -305,7 +305,7 @@ fn state(
 
 fn put(batch: &mut Batch<'_>, new: Key, before: Option<KeyState>) -> Outcome {
     let bytes = row("a key", new.row())?;
-    if let Some(known) = known(batch, &new.id)? {
+    if let Some(known) = find_key(batch, &new.id)? {
         batch.counts.waiting.remove(&known);
     }
     batch.counts.waiting.add(&new);
@@ -326,7 +326,7 @@ fn put(batch: &mut Batch<'_>, new: Key, before: Option<KeyState>) -> Outcome {
 /// Removes the id's key and all data that is stored for it, so that the next owner of the id cannot
 /// see it.
 fn forget(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Result<(), Failure> {
-    if let Some(known) = known(batch, id)? {
+    if let Some(known) = find_key(batch, id)? {
         batch.counts.waiting.remove(&known);
     }
     batch.remove(Table::Keys, at::key(id));

@@ -297,10 +297,10 @@ pub(crate) enum Applied {
 
 impl Applied {
     /// Returns why the command, or the last of several, was refused.
-    pub(crate) fn refusal(&self) -> Option<&Refusal> {
+    pub(crate) fn rejection(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
-            Self::All(all) => all.last()?.refusal(),
+            Self::All(all) => all.last()?.rejection(),
             _ => None,
         }
     }

@@ -48,7 +48,7 @@ pub(super) struct Disk {
 impl Disk {
     /// Opens the tables of a folder whose format has been checked.
     pub(super) fn open(folder: &Path, limits: &Limits) -> Result<Self, Error> {
-        let fail = |error: fjall::Error| Error::of(folder, &error);
+        let fail = |error: fjall::Error| Error::from_fjall(folder, &error);
         let tables = folder.join("tables");
         forget_unfinished(&tables).map_err(|source| Error::io(&tables, &source))?;
         let database = Database::builder(tables)

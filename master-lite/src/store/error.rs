@@ -68,7 +68,7 @@ impl Error {
     }
 
     /// Converts an error of fjall that occurred while the store in this folder was opened or read.
-    pub(super) fn of(folder: &Path, error: &fjall::Error) -> Self {
+    pub(super) fn from_fjall(folder: &Path, error: &fjall::Error) -> Self {
         let folder = folder.to_owned();
         match error {
             fjall::Error::Locked => Self::Locked { folder },

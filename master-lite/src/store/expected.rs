@@ -55,7 +55,7 @@ impl Store {
         if let Some(known) = self.shared.recent.of_row(&row) {
             return Ok(Some(known));
         }
-        let job = self.whole("a job", Job::of_row(jid, &row))?;
+        let job = self.or_damaged("a job", Job::of_row(jid, &row))?;
         let expected = Arc::new(Expected {
             load: job.load,
             minions: job.minions.into_iter().collect(),

@@ -53,7 +53,7 @@ impl Holders {
         self.shares.give_back(&holder, bytes + ROW);
         self.rows = self.rows.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(bytes as u64);
-        if self.shares.of(&holder) == 0 {
+        if self.shares.held_by(&holder) == 0 {
             self.looked.remove(&holder);
         }
     }
@@ -72,7 +72,7 @@ impl Holders {
 
     /// Records the position before which a holder has no rows any more.
     pub(super) fn looked(&mut self, holder: &str, upto: Vec<u8>) {
-        if self.shares.of(&holder.to_owned()) > 0 {
+        if self.shares.held_by(&holder.to_owned()) > 0 {
             self.looked.insert(holder.to_owned(), upto);
         }
     }

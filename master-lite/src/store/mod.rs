@@ -134,7 +134,7 @@ struct Usage {
 }
 
 impl Usage {
-    fn of(counts: &batch::Counts) -> Self {
+    fn from_counts(counts: &batch::Counts) -> Self {
         let (events, events_bytes) = counts.events.all();
         let (_, jobs_bytes) = counts.jobs.all();
         Self {
@@ -202,7 +202,7 @@ impl Store {
     pub(crate) async fn apply_all(&self, commands: Vec<Command>) -> Result<(), String> {
         let applied = self.apply(Command::All(commands)).await;
         let applied = applied.map_err(|error| error.to_string())?;
-        let refusal = applied.refusal();
+        let refusal = applied.rejection();
         refusal.map_or(Ok(()), |refusal| Err(refusal.to_string()))
     }
 
@@ -257,10 +257,10 @@ impl Shared {
     fn open(folder: PathBuf, limits: &Limits) -> Result<(Arc<Self>, batch::Counts), Error> {
         disk::own_mask();
         let disk = Disk::open(&folder, limits)?;
-        let counts = writer::counts(&disk).map_err(|error| Error::of(&folder, &error))?;
+        let counts = writer::counts(&disk).map_err(|error| Error::from_fjall(&folder, &error))?;
         let watchers = Watchers::new(counts.log.next, limits.watch_max, limits.watch_bytes);
         let shared = Self {
-            usage: Mutex::new(Usage::of(&counts)),
+            usage: Mutex::new(Usage::from_counts(&counts)),
             folder,
             disk: RwLock::new(Some(Arc::new(disk))),
             watchers,

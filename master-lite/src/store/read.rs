@@ -18,7 +18,7 @@ impl Store {
     /// Returns the key of an id that is pending, accepted or rejected.
     pub(crate) fn key(&self, id: &Id) -> Result<Option<Key>, Error> {
         let row = self.row(Table::Keys, &at::key(id))?;
-        row.map(|bytes| self.whole("a key", Key::of_row(id.clone(), &bytes)))
+        row.map(|bytes| self.or_damaged("a key", Key::of_row(id.clone(), &bytes)))
             .transpose()
     }
 
@@ -59,9 +59,9 @@ impl Store {
     }
 
     /// Returns the files that show an id's keys, as recorded when they were last written.
-    pub(crate) fn shown(&self, id: &Id) -> Result<Vec<(KeyState, PublicKey)>, Error> {
-        match self.row(Table::Keys, &at::shown(id))? {
-            Some(bytes) => self.whole("the files of a key", of_shown_row(&bytes)),
+    pub(crate) fn key_files(&self, id: &Id) -> Result<Vec<(KeyState, PublicKey)>, Error> {
+        match self.row(Table::Keys, &at::key_files(id))? {
+            Some(bytes) => self.or_damaged("the files of a key", of_shown_row(&bytes)),
             None => Ok(Vec::new()),
         }
     }
@@ -78,7 +78,7 @@ impl Store {
         let Some(bytes) = self.row(Table::Keys, &at::spool(id, key, epoch))? else {
             return Ok(0);
         };
-        let received = self.whole("a spool's number", Received::of_row(&bytes))?;
+        let received = self.or_damaged("a spool's number", Received::of_row(&bytes))?;
         Ok(received.durable())
     }
 
@@ -93,7 +93,7 @@ impl Store {
     /// Returns the cached data of a minion with exactly this key.
     pub(crate) fn cached_of(&self, what: Cache, key: &Key) -> Result<Option<Map>, Error> {
         let row = self.row(Table::Caches, &at::cache(what, &key.id, &key.key))?;
-        row.map(|bytes| self.whole("a cache", decode(&bytes)))
+        row.map(|bytes| self.or_damaged("a cache", decode(&bytes)))
             .transpose()
     }
 
@@ -116,7 +116,7 @@ impl Store {
     /// Returns a job.
     pub(crate) fn job(&self, jid: &str) -> Result<Option<Job>, Error> {
         let row = self.row(Table::Jobs, &at::job(jid))?;
-        row.map(|bytes| self.whole("a job", Job::of_row(jid, &bytes)))
+        row.map(|bytes| self.or_damaged("a job", Job::of_row(jid, &bytes)))
             .transpose()
     }
 
@@ -135,7 +135,7 @@ impl Store {
     /// Returns one minion's return of a job.
     pub(crate) fn returned(&self, jid: &str, id: &Id) -> Result<Option<Returned>, Error> {
         let row = self.row(Table::Jobs, &at::returned(jid, id))?;
-        row.map(|bytes| self.whole("a return", Returned::of_row(id.clone(), &bytes)))
+        row.map(|bytes| self.or_damaged("a return", Returned::of_row(id.clone(), &bytes)))
             .transpose()
     }
 
@@ -146,7 +146,7 @@ impl Store {
         Ok(times.filter_map(move |entry| {
             let key = entry.key().map_err(|error| store.unreadable(words(&error)));
             let job = key.and_then(|key| {
-                let (_, jid) = store.whole("the list of jobs", at::of_time(&key))?;
+                let (_, jid) = store.or_damaged("the list of jobs", at::of_time(&key))?;
                 store.job(&jid)
             });
             job.transpose()
@@ -166,7 +166,7 @@ impl Store {
 
     pub(super) fn log_row(&self) -> Result<Log, Error> {
         match self.row(Table::Keys, at::LOG)? {
-            Some(bytes) => self.whole("the log", Log::of_row(&bytes)),
+            Some(bytes) => self.or_damaged("the log", Log::of_row(&bytes)),
             None => Ok(Log::EMPTY),
         }
     }
@@ -189,7 +189,7 @@ impl Store {
     pub(crate) fn cursor(&self, name: &str) -> Result<Option<u64>, Error> {
         let row = self.row(Table::Keys, &at::cursor(name))?;
         let sequence = |bytes: Slice| number(&decode(&bytes)?, "sequence");
-        row.map(|bytes| self.whole("a cursor", sequence(bytes)))
+        row.map(|bytes| self.or_damaged("a cursor", sequence(bytes)))
             .transpose()
     }
 
@@ -205,14 +205,14 @@ impl Store {
     pub(crate) fn event(&self, sequence: u64) -> Result<Option<Event>, Error> {
         let row = self.row(Table::Events, &at::event(sequence))?;
         let event = |bytes: Slice| Event::of_row(&at::event(sequence), &bytes);
-        row.map(|bytes| self.whole("an event", event(bytes)))
+        row.map(|bytes| self.or_damaged("an event", event(bytes)))
             .transpose()
     }
 
     /// Returns the stored state of a reaction.
     pub(crate) fn reaction(&self, place: Place) -> Result<Option<Map>, Error> {
         let row = self.row(Table::Jobs, &at::reaction(place))?;
-        row.map(|bytes| self.whole("a reaction", decode(&bytes)))
+        row.map(|bytes| self.or_damaged("a reaction", decode(&bytes)))
             .transpose()
     }
 
@@ -230,14 +230,14 @@ impl Store {
                 .into_inner()
                 .map_err(|error| store.unreadable(words(&error)))?;
             let read = at::of_reaction(&key).zip(decode(&value));
-            store.whole("a reaction", read)
+            store.or_damaged("a reaction", read)
         }))
     }
 
     /// Returns the data of a token.
     pub(crate) fn token(&self, name: &str) -> Result<Option<Map>, Error> {
         let row = self.row(Table::Keys, &at::token(name))?;
-        row.map(|bytes| self.whole("a token", decode(&bytes)))
+        row.map(|bytes| self.or_damaged("a token", decode(&bytes)))
             .transpose()
     }
 
@@ -280,12 +280,12 @@ impl Store {
             let (key, value) = entry
                 .into_inner()
                 .map_err(|error| store.unreadable(words(&error)))?;
-            store.whole("a row", decode(&key, &value))
+            store.or_damaged("a row", decode(&key, &value))
         })
     }
 
     /// Returns the value, or an error that the store is damaged.
-    pub(super) fn whole<T>(&self, what: &str, read: Option<T>) -> Result<T, Error> {
+    pub(super) fn or_damaged<T>(&self, what: &str, read: Option<T>) -> Result<T, Error> {
         read.ok_or_else(|| self.unreadable(format!("cannot read {what}")))
     }
 }

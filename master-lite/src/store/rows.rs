@@ -348,7 +348,7 @@ pub(super) mod at {
         [denied(id).as_slice(), key.bytes()].concat()
     }
 
-    pub(in crate::store) fn shown(id: &Id) -> Vec<u8> {
+    pub(in crate::store) fn key_files(id: &Id) -> Vec<u8> {
         [b"v", id.as_str().as_bytes()].concat()
     }
 

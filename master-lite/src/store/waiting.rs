@@ -49,19 +49,19 @@ impl Waiting {
     }
 
     /// Returns the number of pending keys of an address.
-    pub(super) fn of(&self, from: &str) -> u64 {
-        self.of.of(&from.to_owned()) as u64
+    pub(super) fn count(&self, from: &str) -> u64 {
+        self.of.held_by(&from.to_owned()) as u64
     }
 
     /// Returns the oldest key of the address with most pending keys. Returns `None` if `from`
     /// already has as many keys as that address.
     pub(super) fn oldest_of_fullest(&self, from: &str) -> Option<(Id, PublicKey)> {
         let (_, count) = self.of.fullest()?;
-        if self.of(from) >= count as u64 {
+        if self.count(from) >= count as u64 {
             return None;
         }
         let mut oldest_first = self.rows.iter();
-        let oldest = oldest_first.find(|(_, (_, of))| self.of.of(of) == count);
+        let oldest = oldest_first.find(|(_, (_, of))| self.of.held_by(of) == count);
         oldest.map(|((_, id), (key, _))| (id.clone(), *key))
     }
 }

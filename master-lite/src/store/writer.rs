@@ -137,7 +137,7 @@ impl Writer {
         };
         match written {
             Ok(counts) => {
-                *self.shared.usage() = Usage::of(&counts);
+                *self.shared.usage() = Usage::from_counts(&counts);
                 self.counts = counts;
             }
             Err(why) => {

@@ -565,10 +565,10 @@ fn master_key_str(keys: Keys<'_>, _args: &Args<'_>) -> Result<Outcome, Error> {
 
 /// Generates a key pair, which is not stored. `keysize` is for RSA: Pinch's keys have a fixed size.
 fn generate(_keys: Keys<'_>, _args: &Args<'_>) -> Result<Outcome, Error> {
-    gives(shown(&KeyPair::generate()?))
+    gives(pair_map(&KeyPair::generate()?))
 }
 
-fn shown(pair: &KeyPair) -> Map {
+fn pair_map(pair: &KeyPair) -> Map {
     Map::new()
         .with("priv", pair.pem())
         .with("pub", pair.public().pem())
@@ -589,7 +589,7 @@ fn gen_accept(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
     };
     let done = keys.files.apply(keys.store, vec![accepted], keys.at_ms)?;
     Ok(Outcome {
-        ret: shown(&pair).into(),
+        ret: pair_map(&pair).into(),
         events: Vec::new(),
         changed: done.changed,
     })

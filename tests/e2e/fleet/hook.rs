@@ -60,7 +60,7 @@ fn signed_as_github(path: &str, body: &str) -> String {
 }
 
 /// Returns the status and the whole text of an answer.
-fn asked(address: &str, request: &str) -> (u16, String) {
+fn send(address: &str, request: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     // A client that is refused early may find the connection closed.
@@ -88,7 +88,7 @@ impl Fleet {
     }
 
     fn ask_hook(&self, request: &str) -> (u16, String) {
-        asked(&self.listens("hook_listen"), request)
+        send(&self.listens("hook_listen"), request)
     }
 
     /// Ends a minion, and waits until the master knows.
@@ -123,7 +123,7 @@ impl Fleet {
     fn measured(&self) -> BTreeMap<String, f64> {
         sleep(Duration::from_millis(200));
         let request = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
-        let (status, answer) = asked(&self.listens("metrics_listen"), request);
+        let (status, answer) = send(&self.listens("metrics_listen"), request);
         assert_eq!(status, 200, "{answer}");
         let (head, page) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.contains("Content-Type: text/plain; version=0.0.4"));
@@ -410,7 +410,7 @@ fn who_is_slow_or_comes_too_often_is_sent_away() {
     let (status, answer) = heard(slow);
     assert_eq!(status, 408, "{answer}");
     // The slow request used up the allowance of its address for the next quarter of an hour.
-    let (status, answer) = asked(&address, &signed("/hook/a", "{}"));
+    let (status, answer) = send(&address, &signed("/hook/a", "{}"));
     assert_eq!(status, 429, "{answer}");
     let after = answer
         .lines()
@@ -517,7 +517,7 @@ fn the_page_of_metrics_tells_what_happened() {
     assert_eq!(after["pinch_hook_requests_total{code=\"200\"}"], 1.0);
     assert_eq!(after["pinch_keys{state=\"pending\"}"], 0.0);
     let address = fleet.listens("metrics_listen");
-    let status = |request: &str| asked(&address, &format!("{request} HTTP/1.1\r\n\r\n")).0;
+    let status = |request: &str| send(&address, &format!("{request} HTTP/1.1\r\n\r\n")).0;
     assert_eq!(status("GET /"), 404);
     assert_eq!(status("POST /metrics"), 405);
 }

@@ -216,14 +216,14 @@ impl Hostile {
         let answer = self.ask(request).await;
         match answer.last() {
             Some(Frame::Answer(Answer::Done(done))) => done.data.clone(),
-            _ => panic!("{:?}", refusal(&answer)),
+            _ => panic!("{:?}", rejection(&answer)),
         }
     }
 
     /// Returns the code and the message with which a request is refused.
     pub(crate) async fn refused(&self, request: impl Into<Request>) -> (String, String) {
         let answer = self.ask(request).await;
-        refusal(&answer).unwrap_or_else(|| panic!("not refused: {answer:?}"))
+        rejection(&answer).unwrap_or_else(|| panic!("not refused: {answer:?}"))
     }
 
     /// Returns the reason with which the master closed the connection.
@@ -237,7 +237,7 @@ impl Hostile {
     }
 }
 
-fn refusal(answer: &[Frame]) -> Option<(String, String)> {
+fn rejection(answer: &[Frame]) -> Option<(String, String)> {
     match answer.last() {
         Some(Frame::Answer(Answer::Failed(no))) => Some((no.reason.clone(), no.text.clone())),
         _ => None,

@@ -192,7 +192,7 @@ fn a_token_of_google_is_good_with_the_key_that_it_was_made_for() {
     let stolen = Metadata::start(Gcp::new("6112347900127").always(&gcp.secrets()[0]));
     let other = Metadata::start(Gcp::new("6112347900128"));
     let expired = Metadata::start(Gcp::new("6112347900129").ending(-60));
-    let foreign = Metadata::start(Gcp::new("6112347900130").of("another-project"));
+    let foreign = Metadata::start(Gcp::new("6112347900130").with_project("another-project"));
     fleet.start_instance("m2", &stolen, "");
     fleet.start_instance("m3", &other, "enroll_identity_audience: elsewhere\n");
     fleet.start_instance("m4", &expired, "");
@@ -203,16 +203,16 @@ fn a_token_of_google_is_good_with_the_key_that_it_was_made_for() {
     fleet.stays_out("m5", "has the project");
     assert_eq!(fleet.keys("acc"), ["m1"]);
     // An accepted minion does not show its identity document again, until its key is deleted.
-    let asked = gcp.asked();
+    let asked = gcp.request_count();
     fleet.kill_master();
     fleet.start_master();
     fleet.soon("the minion is back", || {
         fleet.run(&["salt", "-t", "60", "m1", "test.ping"]).rc == Some(0)
     });
-    assert_eq!(gcp.asked(), asked);
+    assert_eq!(gcp.request_count(), asked);
     fleet.run(&["salt-key", "-y", "-d", "m1"]);
     fleet.soon("the minion is accepted again", || {
-        gcp.asked() > asked && fleet.is_in("acc", "m1")
+        gcp.request_count() > asked && fleet.is_in("acc", "m1")
     });
     assert!(!fleet.logs().contains(&gcp.secrets()[0]));
 }
@@ -259,7 +259,7 @@ fn a_master_that_is_killed_lets_an_instance_in_once_all_the_same() {
             fleet.start_instance(id, &aws, "");
         }
         let ids = ids.each_ref().map(String::as_str);
-        fleet.soon("the first minion asks", || aws.asked() > 0);
+        fleet.soon("the first minion asks", || aws.request_count() > 0);
         sleep(Duration::from_millis(round * 30));
         fleet.kill_master();
         fleet.start_master();

@@ -50,7 +50,7 @@ fn an_orchestration_on_a_master_is_told_of_while_it_runs() {
         "  test.fail_without_changes  last\n",
         "3 states in ",
     ];
-    tests::program::said(&told, &parts);
+    tests::program::assert_in_order(&told, &parts);
     let streamed = run("--out=ndjson");
     assert_eq!(streamed.rc, Some(1), "{}", streamed.out);
     let events: Vec<Json> = streamed

@@ -114,7 +114,7 @@ fn wrong(step: &Step, got: &Value) -> Option<String> {
     (got != want).then(|| format!("{line}:\n  {want}\n  {got}"))
 }
 
-fn asked(fleet: &Fleet, words: &[&str]) -> Value {
+fn call(fleet: &Fleet, words: &[&str]) -> Value {
     let words: Vec<&str> = ["salt", "--out=json", "--static", "-t", "60", "m1"]
         .iter()
         .chain(words)
@@ -151,7 +151,7 @@ fn the_schedule_of_a_running_minion_answers_what_salts_does() {
     let (mut faults, mut files) = (Vec::new(), 0);
     for step in &recorded.steps {
         let words: Vec<&str> = step.words.iter().map(String::as_str).collect();
-        faults.extend(wrong(step, &asked(&fleet, &words)));
+        faults.extend(wrong(step, &call(&fleet, &words)));
         // Salt's file exists from the start.
         let Ok(saved) = fs::read_to_string(&file) else {
             continue;
@@ -178,7 +178,7 @@ fn jobs_that_are_added_run_and_those_that_are_saved_stay() {
     let job = ["function=file.touch", &args, "run_on_start=False"];
     let add = |name: &str, more: &[&str]| {
         let words = [&["schedule.add", name], &job[..], more].concat();
-        assert_eq!(asked(&fleet, &words)["result"], true);
+        assert_eq!(call(&fleet, &words)["result"], true);
     };
     let runs = |what: &str| {
         fleet.soon(what, || mark.exists());
@@ -188,21 +188,21 @@ fn jobs_that_are_added_run_and_those_that_are_saved_stay() {
     runs("the job that was added runs");
     runs("it runs again");
     assert_eq!(
-        asked(&fleet, &["schedule.delete", "soon", "persist=False"])["result"],
+        call(&fleet, &["schedule.delete", "soon", "persist=False"])["result"],
         true
     );
     add("late", &["days=9"]);
     add("unsaved", &["days=9", "persist=False"]);
-    let next = asked(&fleet, &["schedule.show_next_fire_time", "late"]);
+    let next = call(&fleet, &["schedule.show_next_fire_time", "late"]);
     assert!(next["next_fire_time"].is_string(), "{next}");
     // A run of the first one may have been under way when it was deleted.
     fleet.soon("no scheduled job runs", || {
-        let running = asked(&fleet, &["saltutil.running"]);
+        let running = call(&fleet, &["saltutil.running"]);
         let is_own = |job: &Value| job["schedule"].is_string();
         !running.as_array().unwrap().iter().any(is_own)
     });
     let _ = fs::remove_file(&mark);
-    let run = asked(&fleet, &["schedule.run_job", "late"]);
+    let run = call(&fleet, &["schedule.run_job", "late"]);
     assert_eq!(run["comment"], "Scheduling Job late on minion.");
     runs("the job runs after schedule.run_job");
     fleet.kill_minion("m1");

@@ -70,7 +70,7 @@ impl Edge {
     }
 
     /// Calls a function of the reactor and returns its result.
-    fn asked(&self, words: &[&str]) -> Value {
+    fn call(&self, words: &[&str]) -> Value {
         let output = in_recorded_environment(&mut Command::new(&*PROGRAM))
             .args(["salt-call", "--local", "--out=json", "-c"])
             .arg(self.path("etc"))
@@ -85,7 +85,7 @@ impl Edge {
 
     /// Returns the final states of a rule's reactions, the newest first.
     fn states(&self, rule: &str) -> Vec<String> {
-        let found = self.asked(&["reactor.history", &format!("rule={rule}")]);
+        let found = self.call(&["reactor.history", &format!("rule={rule}")]);
         let found = found.as_array().unwrap().iter();
         found
             .map(|one| one["state"].as_str().unwrap().to_owned())
@@ -199,7 +199,7 @@ fn chunks_run_in_their_order_and_what_goes_wrong_is_told() {
     assert!(edge.path("orchestrated").exists());
     let failed = |rule: &str| {
         edge.ended(rule, &["failed"]);
-        edge.asked(&["reactor.failed"]).to_string()
+        edge.call(&["reactor.failed"]).to_string()
     };
     let found = failed("my/chunks");
     assert!(
@@ -242,33 +242,33 @@ fn rules_are_tried_observed_and_explained() {
             ),
         ],
     );
-    let listed = edge.asked(&["reactor.list"]);
+    let listed = edge.call(&["reactor.list"]);
     assert_eq!(listed, serde_json::json!([{"my/*": ["salt://say.sls"]}]));
     let event = r#"{"tag": "my/event", "data": {"name": "made"}}"#;
-    let tried = edge.asked(&["reactor.test", "my/*", &format!("event={event}")]);
+    let tried = edge.call(&["reactor.test", "my/*", &format!("event={event}")]);
     let made = edge.path("made").display().to_string();
     let call = serde_json::json!({"type": "caller", "fun": "file.touch", "arg": [made]});
     assert_eq!(tried["calls"], serde_json::json!([call]), "{tried}");
     assert_eq!(tried["matches"], true);
     // Nor while reactions are only observed.
-    assert_eq!(edge.asked(&["reactor.enforce", "False"]), false);
+    assert_eq!(edge.call(&["reactor.enforce", "False"]), false);
     edge.fire("my/event", "{name: made}");
     edge.ended("my/*", &["observed"]);
-    assert_eq!(edge.asked(&["reactor.enforce", "True"]), true);
+    assert_eq!(edge.call(&["reactor.enforce", "True"]), true);
     edge.fire("my/event", "{name: last}");
     edge.ended("my/*", &["done", "observed"]);
     assert!(edge.path("last").exists() && !edge.path("made").exists());
-    let explained = edge.asked(&["reactor.explain", "my/event"]);
+    let explained = edge.call(&["reactor.explain", "my/event"]);
     assert_eq!(explained["rules"]["my/*"]["state"], "done", "{explained}");
-    let unknown = edge.asked(&["reactor.explain", "my/other"]);
+    let unknown = edge.call(&["reactor.explain", "my/other"]);
     assert_eq!(unknown["rules"], listed, "{unknown}");
     // A failure is kept until a user clears it.
     edge.fire("my/event", "{}");
     edge.ended("my/*", &["failed", "done", "observed"]);
-    let failed = edge.asked(&["reactor.failed"]);
+    let failed = edge.call(&["reactor.failed"]);
     assert!(failed[0]["errors"].to_string().contains("name"), "{failed}");
     assert_eq!(
-        edge.asked(&["reactor.failed", "clear=True"]),
+        edge.call(&["reactor.failed", "clear=True"]),
         serde_json::json!([])
     );
     edge.ended("my/*", &["done", "observed"]);
@@ -361,7 +361,7 @@ fn what_ends_the_minion_again_and_again_is_given_up() {
     fs::write(edge.path("go"), "").unwrap();
     edge.is("done", "2\n3\n");
     edge.ended("my/slow", &["done", "done", "unknown"]);
-    let failed = edge.asked(&["reactor.failed"]).to_string();
+    let failed = edge.call(&["reactor.failed"]).to_string();
     assert!(failed.contains("cmd.run was started 3 times"), "{failed}");
 }
 

@@ -47,7 +47,7 @@ fn what_was_acknowledged_outlives_every_kill_and_is_there_once() {
     let (asked, acked) = flow(&mut fleet);
     fleet.soon("all returns arrive", || all_returned(&fleet));
     // A minion's events come in order, so the last one comes after all others.
-    let call = Caller::of(&fleet);
+    let call = Caller::new(&fleet);
     for id in MINIONS {
         fleet.soon("the last event is accepted", || {
             call.event(id, &format!("my/{id}/end"))
@@ -81,7 +81,7 @@ fn what_was_acknowledged_outlives_every_kill_and_is_there_once() {
 /// accepted events.
 fn flow(fleet: &mut Fleet) -> (usize, BTreeSet<String>) {
     let (jobs, events) = (number(JOBS), number(EVENTS));
-    let call = Caller::of(fleet);
+    let call = Caller::new(fleet);
     let call = &call;
     thread::scope(|scope| {
         let asking = scope.spawn(move || (0..jobs).filter(|number| call.job(*number)).count());
@@ -127,7 +127,7 @@ struct Caller {
 }
 
 impl Caller {
-    fn of(fleet: &Fleet) -> Self {
+    fn new(fleet: &Fleet) -> Self {
         Self {
             folder: fleet.dir.path().to_owned(),
         }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use serde_json::Value;
-use tests::program::{boot, copy_program, pinch_program, said};
+use tests::program::{assert_in_order, boot, copy_program, pinch_program};
 use tests::scratch::Scratch;
 
 use super::{done, file, in_throwaway, is_root, packaged, sh, stand_in_here, target, workspace};
@@ -147,7 +147,7 @@ enrolled
         "600 /etc/salt/token\n",
         "web-asg-i-0abc has enrolled\n",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
 }
 
 /// In place of the installer, the test uses busybox, with chroot as its `in-target`.
@@ -175,7 +175,7 @@ enrolled
         "600 /etc/salt/token\n600 /etc/salt/minion.d/enrol.conf\n",
         " has enrolled\n",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
 }
 
 /// As in an image of OpenWrt: busybox, the procd script of the package, and a stand-in for the
@@ -214,7 +214,7 @@ enrolled
         "enabled\n600 /etc/salt/token\n600 /etc/salt/minion.d/enrol.conf\n",
         "router-020000000007 has enrolled\n",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
 }
 
 #[test]
@@ -246,7 +246,7 @@ ls /boot/pinch-token 2>&1 || true
         "device-0123456789abcdef0123456789abcdef has enrolled\nenabled\n",
         "cannot access '/boot/pinch-token'",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
 }
 
 /// The names in Ignition's specification that the example uses, each with the names below it.
@@ -320,7 +320,7 @@ enrolled
         "enabled\n600 /etc/salt/token\n600 /etc/salt/minion.d/enrol.conf\n",
         " has enrolled\n",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
 }
 
 /// The unit in it equals that of the package, except for the path of the program, the comments and

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use tests::program::{boot, pinch_program, said};
+use tests::program::{assert_in_order, boot, pinch_program};
 use tests::scratch::Scratch;
 
 use super::{file, in_throwaway, is_root, packaged, stand_in_here, target};
@@ -124,7 +124,7 @@ stop_master() { systemctl stop pinch-master; systemctl show -p ActiveState -p Re
         "Result=success\nActiveState=inactive\n",
         "Result=success\nActiveState=inactive\n",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
 }
 
 #[test]
@@ -150,7 +150,7 @@ stop_master() { rc-service pinch-master stop >/dev/null 2>&1; is pinch-master st
         "added to runlevel default",
         "started\nstarted\nstopped\nstarted\nthe job's return came\nstopped\nstopped\n",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
 }
 
 #[test]
@@ -176,7 +176,7 @@ stop_master() { service pinch-master stop >/dev/null; is pinch-master; service p
         "the job's return came\npinch-minion is stopped\npinch-master is stopped\nUsage: /etc/init.d/pinch-master",
         "exit 2",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
 }
 
 #[test]
@@ -240,5 +240,5 @@ done
         "respawn 3600 5 0\n",
         "file /etc/salt/master\nclose\nstart again\n",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use tests::program::said;
+use tests::program::assert_in_order;
 
 use super::{done, file, is_root, sh, shipped, workspace};
 
@@ -233,7 +233,7 @@ fn a_debian_installs_upgrades_removes_and_purges_it_and_leaves_salt_alone() {
     fs::write(dir.join("life"), LIFE).unwrap();
     let text = life(dir);
     for (heading, expected) in SAID {
-        said(part(&text, heading), expected);
+        assert_in_order(part(&text, heading), expected);
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use tests::program::said;
+use tests::program::assert_in_order;
 use tests::scratch::corpus;
 
 use super::{
@@ -52,7 +52,7 @@ fn an_apk_is_what_alpine_describes() {
         &format!("{key}.pub"),
     );
     let version = env!("CARGO_PKG_VERSION");
-    said(
+    assert_in_order(
         &text,
         &[
             "pinch\n",
@@ -65,7 +65,7 @@ fn an_apk_is_what_alpine_describes() {
             "644 usr/share/pinch/plan.schema.json",
         ],
     );
-    said(&text, &[&line("755", "usr/bin/pinch", &binary)]);
+    assert_in_order(&text, &[&line("755", "usr/bin/pinch", &binary)]);
     assert_eq!(text, checked("apk", &file(&dir.join("plain"), ".apk"), ""));
 }
 
@@ -86,7 +86,7 @@ fn an_ipk_is_what_openwrt_writes() {
     let second = "755 etc/init.d/pinch-minion ";
     let program = line("755", "usr/bin/pinch", &binary);
     let last = "644 usr/share/licenses/pinch/THIRD-PARTY.gz ";
-    said(&text, &[&first, second, &program, last]);
+    assert_in_order(&text, &[&first, second, &program, last]);
     assert_eq!(text.lines().count(), 7, "{text}");
 }
 
@@ -138,7 +138,7 @@ find /usr/local ! -type d | diff - /srv/before | grep '^<' || echo nothing is le
         "usr/bin/pinch\nusr/bin/salt-call\nusr/bin/salt-minion\nusr/share/bash-completion/completions/pinch\nusr/share/fish/vendor_completions.d/pinch.fish\nusr/share/licenses/pinch/THIRD-PARTY.gz\n",
         "usr/share/man/man1/pinch-salt-call.1\nusr/share/man/man1/pinch-salt-minion.1\nusr/share/man/man1/pinch.1\nusr/share/pinch/ndjson.schema.json\nusr/share/pinch/plan.schema.json\nusr/share/pinch/undo.schema.json\nusr/share/zsh/site-functions/_pinch\nnothing is left\n",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
 }
 
 #[test]
@@ -179,7 +179,7 @@ cmp usr/bin/pinch {binary} && echo the same
         "-rwxr-xr-x ./usr/bin/pinch \nlrwxrwxrwx ./usr/bin/salt-call pinch\n",
         "the same",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
 }
 
 #[test]
@@ -235,7 +235,7 @@ IPKG_INSTROOT=$PWD/root sh prerm; ls root/usr/bin
         "etc/init.d/pinch-continue\netc/init.d/pinch-minion\nusr/share/licenses/pinch/THIRD-PARTY.gz\n",
         "/usr/bin/pinch\npinch\n",
     ];
-    said(&sh(&script), &expected);
+    assert_in_order(&sh(&script), &expected);
 }
 
 #[test]
@@ -375,7 +375,7 @@ rpm -qpl out/*.rpm
         "/usr/bin/pinch\n",
         "/usr/share/man/man1/pinch-two.1.gz\n",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
     assert!(!text.contains("/etc/"), "{text}");
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use tests::program::said;
+use tests::program::assert_in_order;
 use tests::scratch::corpus;
 
 use super::{in_throwaway, is_root, packaged, shipped, stand_in_here, target};
@@ -59,7 +59,7 @@ fn an_rpm_is_installed_upgraded_and_removed() {
         "cannot access '/usr/bin/salt-call'",
         "not enabled\n",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
 }
 
 #[test]
@@ -99,7 +99,7 @@ ls -d /usr/bin/pinch /usr/share/licenses/pinch 2>&1 || true
         "cannot access '/usr/bin/pinch'",
         "cannot access '/usr/share/licenses/pinch'",
     ];
-    said(
+    assert_in_order(
         &text,
         &[
             old,
@@ -145,5 +145,5 @@ ls /usr/bin/pinch /usr/bin/salt-call /etc/default/pinch-apply 2>&1 || true
         "cannot access '/usr/bin/salt-call'",
         "cannot access '/etc/default/pinch-apply'",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
 }

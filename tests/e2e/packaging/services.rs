@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use tests::program::{boot, program, said};
+use tests::program::{assert_in_order, boot, program};
 use tests::scratch::Scratch;
 
 use super::{in_throwaway, is_root, packaged, stand_in_here, target};
@@ -80,7 +80,7 @@ cat /srv/applied; systemctl is-active pinch-apply.timer
         "ExecMainStatus=2\n",
         "highstate\nactive\n",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
 }
 
 #[test]
@@ -106,7 +106,7 @@ rc-service pinch-apply start >/dev/null 2>&1 || echo "failed"
         "started",
         "failed",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
 }
 
 #[test]
@@ -133,7 +133,7 @@ cat /srv/up
     let Some(text) = under(Some("systemd"), script) else {
         return;
     };
-    said(
+    assert_in_order(
         &text,
         &[
             "nothing is wrong\npinch-continue.service\n",
@@ -157,7 +157,7 @@ service pinch-apply nonsense 2>&1 || echo "exit $?"
     let Some(text) = under(Some("sysvinit"), script) else {
         return;
     };
-    said(
+    assert_in_order(
         &text,
         &[
             "S",
@@ -184,7 +184,7 @@ sv -w 30 start pinch-apply
     let Some(text) = under(Some("runit"), script) else {
         return;
     };
-    said(&text, &["highstate\nhighstate\n", "ok: run: pinch-apply"]);
+    assert_in_order(&text, &["highstate\nhighstate\n", "ok: run: pinch-apply"]);
 }
 
 #[test]

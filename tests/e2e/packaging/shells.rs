@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use tests::program::said;
+use tests::program::assert_in_order;
 
 use super::{packaged, sh, stand_in_here, target, workspace};
 
@@ -73,7 +73,7 @@ fn fish_completes_options_and_what_they_take() {
         "--file-root\tuse DIR",
         "--progress=plain",
     ];
-    said(&sh(&script), &expected);
+    assert_in_order(&sh(&script), &expected);
 }
 
 #[test]
@@ -117,6 +117,6 @@ fn man_takes_the_pages_without_a_word() {
         "       install-links DIR\n",
         "UNDO\n       pinch undo [options] JID | last\n",
     ];
-    said(&text, &expected);
+    assert_in_order(&text, &expected);
     assert!(!text.contains("warning:"), "{text}");
 }

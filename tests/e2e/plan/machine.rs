@@ -13,7 +13,7 @@ use tests::program::{in_recorded_environment, pinch_program};
 /// A snapshot of a path: a folder with its mode, a link's target, or a file with its mode and
 /// contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Lies {
+pub(super) enum Snapshot {
     Folder(u32),
     Link(PathBuf),
     File(u32, Vec<u8>),
@@ -88,7 +88,7 @@ impl Machine {
     }
 
     /// Returns a snapshot of every path in the folder in which states work.
-    pub(super) fn snapshot(&self) -> BTreeMap<PathBuf, Lies> {
+    pub(super) fn snapshot(&self) -> BTreeMap<PathBuf, Snapshot> {
         let mut all = BTreeMap::new();
         let out = self.path("out");
         look(&out, &out, &mut all);
@@ -96,21 +96,21 @@ impl Machine {
     }
 
     /// Restores that folder from a snapshot.
-    pub(super) fn restore(&self, all: &BTreeMap<PathBuf, Lies>) {
+    pub(super) fn restore(&self, all: &BTreeMap<PathBuf, Snapshot>) {
         let out = self.path("out");
         fs::remove_dir_all(&out).unwrap();
         fs::create_dir(&out).unwrap();
         for (path, lies) in all {
             let path = out.join(path);
             match lies {
-                Lies::Folder(mode) => {
+                Snapshot::Folder(mode) => {
                     if !path.is_dir() {
                         fs::create_dir(&path).unwrap();
                     }
                     fs::set_permissions(&path, Permissions::from_mode(*mode)).unwrap();
                 }
-                Lies::Link(target) => symlink(target, &path).unwrap(),
-                Lies::File(mode, contents) => {
+                Snapshot::Link(target) => symlink(target, &path).unwrap(),
+                Snapshot::File(mode, contents) => {
                     fs::write(&path, contents).unwrap();
                     fs::set_permissions(&path, Permissions::from_mode(*mode)).unwrap();
                 }
@@ -119,18 +119,18 @@ impl Machine {
     }
 }
 
-fn look(out: &Path, folder: &Path, all: &mut BTreeMap<PathBuf, Lies>) {
+fn look(out: &Path, folder: &Path, all: &mut BTreeMap<PathBuf, Snapshot>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let found = path.symlink_metadata().unwrap();
         let mode = found.mode() & 0o7777;
         let lies = if found.is_symlink() {
-            Lies::Link(fs::read_link(&path).unwrap())
+            Snapshot::Link(fs::read_link(&path).unwrap())
         } else if found.is_dir() {
             look(out, &path, all);
-            Lies::Folder(mode)
+            Snapshot::Folder(mode)
         } else {
-            Lies::File(mode, fs::read(&path).unwrap())
+            Snapshot::File(mode, fs::read(&path).unwrap())
         };
         all.insert(path.strip_prefix(out).unwrap().to_path_buf(), lies);
     }

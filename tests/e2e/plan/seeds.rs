@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tests::chance::Chance;
 
-use super::machine::{Lies, Machine, text};
+use super::machine::{Machine, Snapshot, text};
 use super::schema;
 
 /// The number of trees that CI tests.
@@ -189,7 +189,7 @@ fn touch(lot: &mut Chance, path: &Path) {
 
 /// Asserts that each file has the contents that the plan predicts, if it predicts any, and that
 /// all other files are unchanged.
-fn as_said(here: &Machine, plan: &Value, before: &BTreeMap<PathBuf, Lies>) {
+fn as_said(here: &Machine, plan: &Value, before: &BTreeMap<PathBuf, Snapshot>) {
     let out = here.path("out");
     let mut ends: BTreeMap<PathBuf, Option<&str>> = BTreeMap::new();
     let mut free = false;

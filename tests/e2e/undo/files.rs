@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::{Duration, SystemTime};
 
-use super::{below, jids, kept, pinch, planned, said};
+use super::{below, code_and_text, jids, kept, pinch, planned};
 use crate::resume::Machine;
 
 const STATES: &str = "\
@@ -121,7 +121,7 @@ fn every_state_of_files_is_undone_and_the_undo_too() {
     );
 
     let dry = pinch(&machine, &["undo", "--dry-run", &jid]);
-    let (code, told) = said(&dry);
+    let (code, told) = code_and_text(&dry);
     assert_eq!(code, Some(2), "{told}");
     assert!(
         told.contains(&format!(
@@ -132,12 +132,12 @@ fn every_state_of_files_is_undone_and_the_undo_too() {
     );
     assert!(told.contains("    -2\n    +two\n"), "{told}");
     assert!(told.contains("0 cannot be undone"), "{told}");
-    let asked = said(&pinch(&machine, &["undo", &jid]));
+    let asked = code_and_text(&pinch(&machine, &["undo", &jid]));
     assert_eq!(asked.0, Some(1), "{}", asked.1);
     assert!(asked.1.contains("--yes"), "{}", asked.1);
     assert_eq!(below(&out), after, "nothing is changed unasked");
 
-    let (code, told) = said(&pinch(&machine, &["undo", "--yes", &jid]));
+    let (code, told) = code_and_text(&pinch(&machine, &["undo", "--yes", &jid]));
     assert_eq!(code, Some(0), "{told}");
     assert_eq!(below(&out), before, "{told}");
     assert_eq!(
@@ -147,11 +147,11 @@ fn every_state_of_files_is_undone_and_the_undo_too() {
             .unwrap(),
         time
     );
-    let (code, told) = said(&pinch(&machine, &["undo", "--yes", &jid]));
+    let (code, told) = code_and_text(&pinch(&machine, &["undo", "--yes", &jid]));
     assert_eq!(code, Some(0), "{told}");
     assert!(told.contains("0 to undo"), "{told}");
 
-    let (code, told) = said(&pinch(&machine, &["undo", "--yes", "last"]));
+    let (code, told) = code_and_text(&pinch(&machine, &["undo", "--yes", "last"]));
     assert_eq!(code, Some(0), "{told}");
     assert_eq!(
         below(&out),
@@ -191,7 +191,7 @@ called:
         ],
         "{plan:#}"
     );
-    let (code, told) = said(&pinch(&machine, &["undo", "--yes", "last"]));
+    let (code, told) = code_and_text(&pinch(&machine, &["undo", "--yes", "last"]));
     assert_eq!(code, Some(0), "{told}");
     assert!(
         told.contains("! told (cmd.run): a command cannot be undone"),
@@ -222,7 +222,7 @@ fn a_secret_is_neither_shown_nor_kept() {
         assert_eq!(ran.rc, Some(0), "{}{}", ran.out, machine.stderr());
     };
     let undone = || {
-        let (code, told) = said(&pinch(&machine, &["undo", "--yes", "last"]));
+        let (code, told) = code_and_text(&pinch(&machine, &["undo", "--yes", "last"]));
         assert!(code == Some(0) && !told.contains("planted"), "{told}");
         told
     };

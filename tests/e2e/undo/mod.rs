@@ -19,14 +19,14 @@ use crate::resume::Machine;
 
 /// A snapshot of a path: kind, mode, owner and contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lies {
+pub(crate) struct Snapshot {
     kind: &'static str,
     mode: u32,
     owner: (u32, u32),
     holds: Vec<u8>,
 }
 
-fn lies(path: &Path) -> Lies {
+fn snapshot(path: &Path) -> Snapshot {
     let found = path.symlink_metadata().unwrap();
     let (kind, holds) = if found.is_symlink() {
         let target = fs::read_link(path).unwrap();
@@ -38,7 +38,7 @@ fn lies(path: &Path) -> Lies {
     } else {
         ("node", found.rdev().to_be_bytes().to_vec())
     };
-    Lies {
+    Snapshot {
         kind,
         mode: found.mode(),
         owner: (found.uid(), found.gid()),
@@ -48,7 +48,7 @@ fn lies(path: &Path) -> Lies {
 
 /// Returns a snapshot of every path below a folder, except temporary files that a killed run left
 /// behind.
-pub(crate) fn below(folder: &Path) -> BTreeMap<PathBuf, Lies> {
+pub(crate) fn below(folder: &Path) -> BTreeMap<PathBuf, Snapshot> {
     let mut all = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -57,7 +57,7 @@ pub(crate) fn below(folder: &Path) -> BTreeMap<PathBuf, Lies> {
             if path.display().to_string().ends_with(".pinch") {
                 continue;
             }
-            let found = lies(&path);
+            let found = snapshot(&path);
             if found.kind == "directory" {
                 folders.push(path.clone());
             }
@@ -83,7 +83,7 @@ pub(crate) fn pinch(machine: &Machine, words: &[&str]) -> Output {
 }
 
 /// Returns the exit code and the output.
-pub(crate) fn said(output: &Output) -> (Option<i32>, String) {
+pub(crate) fn code_and_text(output: &Output) -> (Option<i32>, String) {
     let said = text(&output.stdout) + &text(&output.stderr);
     (output.status.code(), said)
 }
@@ -95,7 +95,7 @@ pub(crate) fn planned(machine: &Machine, words: &[&str]) -> Value {
         &[&["undo", "--dry-run", "--out=json"], words].concat(),
     );
     let plan = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {:?}", said(&output)));
+        .unwrap_or_else(|error| panic!("{error}: {:?}", code_and_text(&output)));
     hold_to(
         include_str!("../../../packaging/schemas/undo.schema.json"),
         &plan,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::{below, jids, kept, pinch, planned, said};
+use super::{below, code_and_text, jids, kept, pinch, planned};
 use crate::resume::Machine;
 
 const STATES: &str = "\
@@ -32,7 +32,7 @@ fn refuses(machine: &Machine, path: &str, why: &str) {
     let out = machine.0.tmp();
     let before = below(&out);
     let jid = jids(machine).remove(0);
-    let (code, told) = said(&pinch(machine, &["undo", "--yes", &jid]));
+    let (code, told) = code_and_text(&pinch(machine, &["undo", "--yes", &jid]));
     assert_eq!(code, Some(1), "{told}");
     let line = format!("{}: {why}", out.join(path).display());
     assert!(
@@ -66,7 +66,7 @@ fn what_moved_since_is_named_and_nothing_is_changed() {
     refuses(&machine, "g", "its kind is file, not absent");
     fs::remove_file(out.join("g")).unwrap();
     fs::write(out.join("m"), "its contents are not the run's\n").unwrap();
-    let (code, told) = said(&pinch(&machine, &["undo", "--yes", "last"]));
+    let (code, told) = code_and_text(&pinch(&machine, &["undo", "--yes", "last"]));
     assert_eq!(code, Some(0), "{told}");
     assert_eq!(
         fs::read_to_string(out.join("m")).unwrap(),
@@ -91,7 +91,7 @@ fn a_later_run_is_named_and_can_be_undone_first_or_left_out() {
         &format!("its contents differ; run {} has changed it since", all[1]),
     );
     let path = out.join("f").display().to_string();
-    let (code, told) = said(&pinch(
+    let (code, told) = code_and_text(&pinch(
         &machine,
         &["undo", "--yes", &all[0], "--except", &path],
     ));
@@ -99,7 +99,7 @@ fn a_later_run_is_named_and_can_be_undone_first_or_left_out() {
     assert_eq!(fs::read_to_string(out.join("f")).unwrap(), "later\n");
     assert!(out.join("g").exists() && !out.join("d").exists());
     for jid in [&all[1], &all[0]] {
-        let (code, told) = said(&pinch(&machine, &["undo", "--yes", jid, "--only", "f"]));
+        let (code, told) = code_and_text(&pinch(&machine, &["undo", "--yes", jid, "--only", "f"]));
         assert_eq!(code, Some(0), "{told}");
     }
     assert_eq!(fs::read_to_string(out.join("f")).unwrap(), "before\n");
@@ -113,7 +113,7 @@ fn what_is_not_kept_is_named_and_the_rest_is_undone() {
     fs::remove_dir_all(kept(&machine, &jid)).unwrap();
     let plan = planned(&machine, &[&jid]);
     assert_eq!(plan["cannot"].as_array().unwrap().len(), 2, "{plan:#}");
-    let (code, told) = said(&pinch(&machine, &["undo", "--yes", &jid]));
+    let (code, told) = code_and_text(&pinch(&machine, &["undo", "--yes", &jid]));
     assert_eq!(code, Some(0), "{told}");
     assert!(
         told.contains("f: its old contents are no longer saved (undo_quota)"),
@@ -150,7 +150,7 @@ fn nothing_is_kept_beyond_the_quota_and_the_oldest_goes_first() {
         .map(|jid| kept(&machine, jid).is_dir())
         .collect();
     assert_eq!(has, [false, true, true, true, true]);
-    let shown = said(&pinch(&machine, &["runs", "show", &small[4]])).1;
+    let shown = code_and_text(&pinch(&machine, &["runs", "show", &small[4]])).1;
     assert!(
         shown.contains("904 bytes of old contents are saved"),
         "{shown}"

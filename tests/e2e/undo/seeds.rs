@@ -17,7 +17,7 @@ use serde_json::Value;
 use tests::chance::{Chance, seeds};
 use tests::program::{in_recorded_environment, pinch_program};
 
-use super::{Lies, below, pinch, planned, said};
+use super::{Snapshot, below, code_and_text, pinch, planned};
 use crate::resume::Machine;
 
 const PATHS: [&str; 9] = ["a", "b", "d", "d/a", "d/e", "d/e/a", "d/e/b", "l", "s/a"];
@@ -176,14 +176,14 @@ fn moved(chance: &mut Chance, plan: &Value) -> Option<Box<dyn FnOnce()>> {
 fn refuses(chance: &mut Chance, machine: &Machine, out: &Path, told: &str) {
     if let Some(mend) = moved(chance, &planned(machine, &["last"])) {
         let lies = below(out);
-        let (code, refusal) = said(&pinch(machine, &["undo", "--yes", "last"]));
+        let (code, refusal) = code_and_text(&pinch(machine, &["undo", "--yes", "last"]));
         assert_eq!(code, Some(1), "{refusal}\n{told}");
         assert_eq!(below(out), lies, "{refusal}\n{told}");
         mend();
     }
 }
 
-fn differences(is: &BTreeMap<PathBuf, Lies>, was: &BTreeMap<PathBuf, Lies>) -> String {
+fn differences(is: &BTreeMap<PathBuf, Snapshot>, was: &BTreeMap<PathBuf, Snapshot>) -> String {
     let paths = is.keys().chain(was.keys());
     let differ = paths.filter(|path| is.get(*path) != was.get(*path));
     let shown = differ.map(|path| {
@@ -226,7 +226,7 @@ fn holds(seed: u64) {
         let after = Duration::from_millis(chance.below(300));
         killed(&machine, &["undo", "--yes", &jid], after);
     }
-    let (code, said) = said(&pinch(&machine, &["undo", "--yes", &jid]));
+    let (code, said) = code_and_text(&pinch(&machine, &["undo", "--yes", &jid]));
     assert_eq!(code, Some(0), "{said}\n{told}");
     let after = below(&out);
     assert!(

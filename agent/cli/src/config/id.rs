@@ -148,7 +148,7 @@ pub(super) fn with_domain(id: &str, domain: &str) -> String {
 mod tests {
     use super::*;
 
-    fn of(hostname: &str, hosts: &str, etc_hostname: Option<&str>) -> String {
+    fn generated_from(hostname: &str, hosts: &str, etc_hostname: Option<&str>) -> String {
         generated(hostname, |path| match path {
             "/etc/hosts" => Some(hosts.to_owned()),
             "/etc/hostname" => etc_hostname.map(str::to_owned),
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn the_id_is_the_first_name_that_is_not_local() {
         assert_eq!(
-            of(
+            generated_from(
                 "web1",
                 "127.0.0.1 localhost\n127.0.1.1 web1.example.org web1\n",
                 None
@@ -167,16 +167,16 @@ mod tests {
             "web1.example.org"
         );
         assert_eq!(
-            of(
+            generated_from(
                 "web1",
                 "127.0.0.1 localhost localhost.localdomain web1\n",
                 None
             ),
             "web1"
         );
-        assert_eq!(of("web1", "", None), "web1");
+        assert_eq!(generated_from("web1", "", None), "web1");
         assert_eq!(
-            of(
+            generated_from(
                 "localhost",
                 "127.0.0.1 localhost box # home\n",
                 Some("# none\nkept\n")
@@ -184,11 +184,11 @@ mod tests {
             "kept"
         );
         assert_eq!(
-            of("localhost", "127.0.0.1 localhost box # home\n", None),
+            generated_from("localhost", "127.0.0.1 localhost box # home\n", None),
             "box"
         );
         assert_eq!(
-            of("localhost", "::1 ip6-localhost\n10.0.0.1 other\n", None),
+            generated_from("localhost", "::1 ip6-localhost\n10.0.0.1 other\n", None),
             "localhost"
         );
     }

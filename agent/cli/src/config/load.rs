@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use value::{Map, Value, python};
 
 use super::files::{self, Files};
-use super::option::{Known, Status};
-use super::{ConfigError, complete, id, known, known_of_master, table};
+use super::option::{KnownOption, Status};
+use super::{ConfigError, complete, find_option, id, known_of_master, table};
 use value::yaml::Yaml;
 
 /// The folder of the configuration if the user names none.
@@ -41,14 +41,14 @@ struct Role {
     name: &'static str,
     /// The environment variable that names the main file.
     variable: &'static str,
-    known: fn(&str) -> Option<&'static Known>,
+    known: fn(&str) -> Option<&'static KnownOption>,
     defaults: fn() -> Map,
 }
 
 const MINION: Role = Role {
     name: "minion",
     variable: "SALT_MINION_CONFIG",
-    known,
+    known: find_option,
     defaults: minion_defaults,
 };
 
@@ -183,7 +183,7 @@ const GRANTS: [&str; 2] = ["peer", "peer_run"];
 /// keeps its default.
 fn checked(
     given: &Map,
-    known: fn(&str) -> Option<&'static Known>,
+    known: fn(&str) -> Option<&'static KnownOption>,
     place: impl Fn(&str) -> Option<String>,
     warnings: &mut Vec<String>,
 ) -> Result<Map, ConfigError> {

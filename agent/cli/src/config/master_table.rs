@@ -5,7 +5,7 @@ use super::option::Default::{
     self, EmptyDict, EmptyList, False, Float, Int, List, No, Null, Roots, Text, True,
 };
 use super::option::Kind::{self, Count, Entries, Items, Listen, Nothing, Positive};
-use super::option::{Known, Status};
+use super::option::{KnownOption, Status};
 use super::table::{
     ANY, BOOL, BOOL_OR_DICT, BOOL_OR_DICT_OR_NULL, DICT, FLOAT, INT, INT_OR_NULL, LIST, TEXT,
     TEXT_OR_LIST, TEXT_OR_NULL, restricting, unsupported, used,
@@ -19,8 +19,8 @@ const LIST_OR_NULL: &[Kind] = &[Items, Nothing];
 
 /// Adds an option that adjusts a part of Salt that Pinch does not have. It has no effect, and
 /// nothing is missing without it.
-const fn moot(name: &'static str, kinds: &'static [Kind], default: Default) -> Known {
-    Known {
+const fn moot(name: &'static str, kinds: &'static [Kind], default: Default) -> KnownOption {
+    KnownOption {
         name,
         kinds,
         default,
@@ -29,7 +29,7 @@ const fn moot(name: &'static str, kinds: &'static [Kind], default: Default) -> K
 }
 
 /// All options, sorted by name.
-pub(super) const TABLE: &[Known] = &[
+pub(super) const TABLE: &[KnownOption] = &[
     unsupported("allow_minion_key_revoke", BOOL, True),
     unsupported("archive_jobs", BOOL, False),
     used("auth_events", BOOL, True),

@@ -76,7 +76,7 @@ pub enum Status {
 
 /// An option that Salt knows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Known {
+pub struct KnownOption {
     /// The name of the option.
     pub name: &'static str,
     /// The accepted types; empty accepts any value.
@@ -108,7 +108,7 @@ impl Default {
     }
 }
 
-impl Known {
+impl KnownOption {
     /// Returns the value converted to the option's type, as Salt converts it, including numbers in
     /// quotes. If no type fits, returns a description of the expected types.
     pub(super) fn accept(&self, value: &Value) -> Result<Value, String> {

@@ -4,7 +4,7 @@ use super::option::Default::{
     self, EmptyDict, EmptyList, False, Float, Int, List, No, Null, Roots, Text, True,
 };
 use super::option::Kind::{self, Bool, Entries, Items, Nothing, Number, OneOf, Whole, Word};
-use super::option::{Known, Status};
+use super::option::{KnownOption, Status};
 
 pub(super) const ANY: &[Kind] = &[];
 pub(super) const BOOL: &[Kind] = &[Bool];
@@ -26,8 +26,12 @@ const TEXT_OR_DICT: &[Kind] = &[Word, Entries];
 pub(super) const TEXT_OR_LIST: &[Kind] = &[Word, Items];
 pub(super) const TEXT_OR_NULL: &[Kind] = &[Word, Nothing];
 
-pub(super) const fn used(name: &'static str, kinds: &'static [Kind], default: Default) -> Known {
-    known(name, kinds, default, Status::Used)
+pub(super) const fn used(
+    name: &'static str,
+    kinds: &'static [Kind],
+    default: Default,
+) -> KnownOption {
+    option(name, kinds, default, Status::Used)
 }
 
 /// Adds an option that Salt has and that has no effect in Pinch yet.
@@ -35,8 +39,8 @@ pub(super) const fn unsupported(
     name: &'static str,
     kinds: &'static [Kind],
     default: Default,
-) -> Known {
-    known(name, kinds, default, Status::Unsupported)
+) -> KnownOption {
+    option(name, kinds, default, Status::Unsupported)
 }
 
 /// Adds an option that restricts what Salt does and is not supported. Setting it stops the program.
@@ -44,22 +48,22 @@ pub(super) const fn restricting(
     name: &'static str,
     kinds: &'static [Kind],
     default: Default,
-) -> Known {
-    known(name, kinds, default, Status::Restricting)
+) -> KnownOption {
+    option(name, kinds, default, Status::Restricting)
 }
 
 /// Adds an option that has a meaning only with a master.
-const fn master(name: &'static str, kinds: &'static [Kind], default: Default) -> Known {
-    known(name, kinds, default, Status::Master)
+const fn master(name: &'static str, kinds: &'static [Kind], default: Default) -> KnownOption {
+    option(name, kinds, default, Status::Master)
 }
 
-const fn known(
+const fn option(
     name: &'static str,
     kinds: &'static [Kind],
     default: Default,
     status: Status,
-) -> Known {
-    Known {
+) -> KnownOption {
+    KnownOption {
         name,
         kinds,
         default,
@@ -68,7 +72,7 @@ const fn known(
 }
 
 /// All options, sorted by name.
-pub(super) const TABLE: &[Known] = &[
+pub(super) const TABLE: &[KnownOption] = &[
     master("acceptance_wait_time", FLOAT, Int(10)),
     master("acceptance_wait_time_max", FLOAT, Int(0)),
     used("allow_undefined", BOOL, No),

@@ -42,7 +42,7 @@ struct Target {
 }
 
 impl Target {
-    fn of(opts: &Map, level_keys: &[&str], format: &str, dates: &[&str]) -> Self {
+    fn from_opts(opts: &Map, level_keys: &[&str], format: &str, dates: &[&str]) -> Self {
         let text = |key: &str| opts.get(key).and_then(Value::as_str);
         let named = level_keys
             .iter()
@@ -88,13 +88,13 @@ impl Logger {
         );
         let path = text("log_file", "");
         Self {
-            console: Target::of(
+            console: Target::from_opts(
                 opts,
                 &["log_level"],
                 &console,
                 &["log_datefmt_console", "log_datefmt"],
             ),
-            file: Target::of(
+            file: Target::from_opts(
                 opts,
                 &["log_level_logfile", "log_level"],
                 &file,

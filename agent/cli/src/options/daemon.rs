@@ -52,7 +52,7 @@ impl Daemon {
         );
         Ok(Self {
             asked,
-            settings: Settings::of(program, &parsed, &[], &env),
+            settings: Settings::from_parsed(program, &parsed, &[], &env),
         })
     }
 }

@@ -33,7 +33,7 @@ pub use salt::{Job, Salt, SaltOptions, Target};
 pub use salt_call::{Action, SaltCall};
 pub use salt_flags::{SALT, SALT_RUN};
 pub use salt_key::{KeyAction, KeyOptions, SaltKey};
-pub use salt_run::{RunAsked, SaltRun};
+pub use salt_run::{SaltRun, SaltRunOptions};
 pub(crate) use settings::absolute;
 pub use settings::{About, Settings, read_saltfile, saltfile_path};
 pub use words::{Input, parse_input, yamlify_arg};

@@ -242,7 +242,7 @@ impl Program {
 fn value(flag: &Flag, name: &str, text: Option<String>) -> Result<Value, UsageError> {
     let text = text.ok_or_else(|| UsageError::new(format!("{name} option requires 1 argument")))?;
     match flag.takes {
-        Takes::Number(_) => whole(&text).map(Value::Int).ok_or_else(|| {
+        Takes::Number(_) => parse_int(&text).map(Value::Int).ok_or_else(|| {
             UsageError::new(format!("option {name}: invalid integer value: '{text}'"))
         }),
         Takes::Float(_) => text.trim().parse().map(Value::Float).map_err(|_| {
@@ -266,7 +266,7 @@ fn value(flag: &Flag, name: &str, text: Option<String>) -> Result<Value, UsageEr
 }
 
 /// Parses a whole number as `optparse` does: decimal, `0x`, `0b`, and octal with a leading zero.
-fn whole(text: &str) -> Option<i64> {
+fn parse_int(text: &str) -> Option<i64> {
     let text = text.trim();
     let (sign, digits) = text
         .strip_prefix('-')

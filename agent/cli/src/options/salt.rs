@@ -74,9 +74,9 @@ impl Salt {
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, UsageError> {
         let parsed = SALT.parse_with_stdin(args, stdin)?;
-        let asked = asked(&parsed)?;
+        let asked = options(&parsed)?;
         let own = [TARGETS.flags, EAUTH.flags];
-        let mut settings = Settings::of(&SALT, &parsed, &own, &env);
+        let mut settings = Settings::from_parsed(&SALT, &parsed, &own, &env);
         let overrides = &mut settings.overrides;
         // The last of the two options counts. In optparse, one is the negation of the other.
         let shown = parsed
@@ -104,7 +104,7 @@ impl Salt {
     }
 }
 
-fn asked(parsed: &Parsed) -> Result<SaltOptions, UsageError> {
+fn options(parsed: &Parsed) -> Result<SaltOptions, UsageError> {
     if let Some(about) = settings::about(parsed) {
         return Ok(SaltOptions::About(about));
     }

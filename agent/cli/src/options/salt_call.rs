@@ -74,7 +74,7 @@ impl SaltCall {
     ) -> Result<Self, UsageError> {
         let parsed = program.parse_with_stdin(args, stdin)?;
         Ok(Self {
-            asked: asked(program, &parsed)?,
+            asked: action(program, &parsed)?,
             config_dir: settings::config_dir(&parsed, &env),
             overrides: overrides(&parsed, &env),
             output_file: settings::output_file(&parsed),
@@ -89,7 +89,7 @@ impl SaltCall {
     }
 }
 
-fn asked(program: &Program, parsed: &Parsed) -> Result<Action, UsageError> {
+fn action(program: &Program, parsed: &Parsed) -> Result<Action, UsageError> {
     if let Some(about) = settings::about(parsed) {
         return Ok(match about {
             About::Help => Action::Help,

@@ -64,8 +64,8 @@ impl SaltKey {
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, UsageError> {
         let parsed = SALT_KEY.parse(args)?;
-        let asked = asked(&parsed)?;
-        let mut settings = Settings::of(&SALT_KEY, &parsed, &[ACTIONS.flags], &env);
+        let asked = options(&parsed)?;
+        let mut settings = Settings::from_parsed(&SALT_KEY, &parsed, &[ACTIONS.flags], &env);
         for name in ["rotate_aes_key", "preserve_minions"] {
             if let Some(truth) = parsed.text(name).and_then(settings::truth) {
                 settings.overrides.insert(name, truth);
@@ -85,7 +85,7 @@ impl SaltKey {
     }
 }
 
-fn asked(parsed: &Parsed) -> Result<KeyOptions, UsageError> {
+fn options(parsed: &Parsed) -> Result<KeyOptions, UsageError> {
     if let Some(about) = settings::about(parsed) {
         return Ok(KeyOptions::About(about));
     }

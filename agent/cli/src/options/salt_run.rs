@@ -5,7 +5,7 @@ use super::{Parsed, SALT_RUN, UsageError};
 
 /// The request of a command line of `salt-run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunAsked {
+pub enum SaltRunOptions {
     /// To print the help or the version.
     About(About),
     /// To print the documentation of the runners whose names begin with the text; empty means all.
@@ -23,7 +23,7 @@ pub enum RunAsked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaltRun {
     /// The request.
-    pub asked: RunAsked,
+    pub asked: SaltRunOptions,
     /// The settings of the configuration.
     pub settings: Settings,
     /// The names of arguments whose values are not read as YAML.
@@ -44,33 +44,33 @@ impl SaltRun {
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, UsageError> {
         let parsed = SALT_RUN.parse_with_stdin(args, stdin)?;
-        let asked = asked(&parsed)?;
+        let asked = options(&parsed)?;
         let jid = parsed.text("jid").map(str::to_owned);
         if let Some(wrong) = jid.as_deref().filter(|jid| !value::jid::is_jid(jid)) {
             return Err(UsageError::new(format!("'{wrong}' is not a valid JID")));
         }
         Ok(Self {
             asked,
-            settings: Settings::of(&SALT_RUN, &parsed, &[], &env),
+            settings: Settings::from_parsed(&SALT_RUN, &parsed, &[], &env),
             no_parse: settings::no_parse(&parsed),
             jid,
         })
     }
 }
 
-fn asked(parsed: &Parsed) -> Result<RunAsked, UsageError> {
+fn options(parsed: &Parsed) -> Result<SaltRunOptions, UsageError> {
     if let Some(about) = settings::about(parsed) {
-        return Ok(RunAsked::About(about));
+        return Ok(SaltRunOptions::About(about));
     }
     settings::no_login(parsed)?;
     match (parsed.has("doc"), parsed.words.as_slice()) {
         (true, [_, _, ..]) => Err(UsageError::new(
             "You can only get documentation for one method at one time",
         )),
-        (true, [name]) => Ok(RunAsked::Doc(name.clone())),
+        (true, [name]) => Ok(SaltRunOptions::Doc(name.clone())),
         // Without a function, Salt shows the documentation of all runners.
-        (_, []) => Ok(RunAsked::Doc(String::new())),
-        (false, [fun, words @ ..]) => Ok(RunAsked::Call {
+        (_, []) => Ok(SaltRunOptions::Doc(String::new())),
+        (false, [fun, words @ ..]) => Ok(SaltRunOptions::Call {
             fun: fun.clone(),
             words: settings::call_words(parsed, words),
         }),

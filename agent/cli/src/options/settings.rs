@@ -26,7 +26,7 @@ pub struct Settings {
 impl Settings {
     /// Reads the settings from a parsed command line, without the groups of options that the
     /// program handles itself.
-    pub(super) fn of(
+    pub(super) fn from_parsed(
         program: &Program,
         parsed: &Parsed,
         own: &[&[Flag]],

@@ -38,7 +38,7 @@ mod tests {
 
     const EVIL: &str = "\x1b[31mred\x1b]0;title\x07\rover \u{9b}2J\u{202e}x";
 
-    fn shown(outputter: &str, opts: Map, terminal: bool) -> String {
+    fn displayed(outputter: &str, opts: Map, terminal: bool) -> String {
         let data = Map::new().with("m1", EVIL).with(EVIL, 1);
         let how = Output::from_opts(&opts.with("output", outputter), terminal);
         display(&Value::Map(data), None, &how, 0, &NoYaml)
@@ -58,7 +58,7 @@ mod tests {
             "no_return",
         ] {
             for color in [true, false] {
-                let text = shown(outputter, Map::new().with("color", color), true);
+                let text = displayed(outputter, Map::new().with("color", color), true);
                 let mut rest = text.as_str();
                 while let Some((_, at)) = rest.split_once('\x1b') {
                     let whole = format!("\x1b{at}");
@@ -78,14 +78,14 @@ mod tests {
 
     #[test]
     fn a_pipe_gets_the_bytes_that_salt_would_write() {
-        let text = shown("txt", Map::new(), false);
+        let text = displayed("txt", Map::new(), false);
         let first = "m1: \x1b[31mred\x1b]0;title\x07\n";
         assert!(text.starts_with(first), "{text:?}");
     }
 
     #[test]
     fn strip_colors_switched_off_lets_colours_through_and_nothing_else() {
-        let text = shown("nested", Map::new().with("strip_colors", false), true);
+        let text = displayed("nested", Map::new().with("strip_colors", false), true);
         assert!(text.contains("\x1b[31mred\\u001b]0;title"), "{text:?}");
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use value::Map;
 use value::watch::{Event, State, Worker};
 
-use super::shown::{Line, Outcome, columns, duration, harmless, named, time, told};
+use super::shown::{Line, Outcome, columns, duration, failure_details, harmless, named, time};
 
 /// The maximum number of chunks of a run for which all chunks are listed. In a longer run, chunks
 /// that changed nothing or were skipped are only counted.
@@ -34,7 +34,7 @@ impl Counts {
     }
 
     /// Returns the counts as text: `45 ok, 4 changed, 1 failed`.
-    fn told(self) -> String {
+    fn to_text(self) -> String {
         use Outcome::{Changed, Failed, Ok, Skipped, Would};
         let all = [Ok, Changed, Would, Skipped, Failed].into_iter();
         let some = all.filter_map(|outcome| {
@@ -149,7 +149,7 @@ impl Board {
 
     fn finished(&mut self, jid: &str, tag: &str, ret: &Map) -> Vec<Line> {
         self.steps.retain(|step| step.jid != jid || step.tag != tag);
-        let (outcome, depth, took) = (Outcome::of(ret), self.depth(jid), duration(ret));
+        let (outcome, depth, took) = (Outcome::from_return(ret), self.depth(jid), duration(ret));
         let run = self.runs.iter_mut().find(|run| run.jid == jid);
         let is_long = run.is_some_and(|run| {
             run.counts.add(outcome);
@@ -166,7 +166,7 @@ impl Board {
             outcome: Some(outcome),
         }];
         if outcome == Outcome::Failed {
-            lines.extend(told(ret).into_iter().map(plain));
+            lines.extend(failure_details(ret).into_iter().map(plain));
         }
         lines
     }
@@ -184,7 +184,7 @@ impl Board {
             let total = run.counts.total();
             let states = if total == 1 { "state" } else { "states" };
             self.summary = Some(Line {
-                text: format!("{total} {states} in {took}: {}", run.counts.told()),
+                text: format!("{total} {states} in {took}: {}", run.counts.to_text()),
                 outcome: Some(if failed { Outcome::Failed } else { Outcome::Ok }),
             });
         }

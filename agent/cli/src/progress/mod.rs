@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use value::Map;
-use value::watch::{self, Event, Onlooker, Worker};
+use value::watch::{self, Event, Watcher, Worker};
 
 use crate::output::{OutputFile, Return};
 use board::Plain;
@@ -90,7 +90,7 @@ pub fn start(
         plain: (mode == Some(Mode::Plain)).then(Mutex::default),
     };
     if PROGRESS.set(progress).is_ok() {
-        watch::set(Some(Onlooker::new(take)));
+        watch::set(Some(Watcher::new(take)));
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    pub(super) fn of(ret: &Map) -> Self {
+    pub(super) fn from_return(ret: &Map) -> Self {
         let changed = ret.get("changes").is_some_and(Value::is_true);
         let ran = ret.get("__state_ran__").is_none_or(Value::is_true);
         match ret.get("result") {
@@ -104,7 +104,7 @@ pub(super) fn duration(ret: &Map) -> Duration {
 }
 
 /// Returns the details of a failed return: its comment, and the texts of its changes.
-pub(super) fn told(ret: &Map) -> Vec<String> {
+pub(super) fn failure_details(ret: &Map) -> Vec<String> {
     let mut lines = Vec::new();
     let comment = ret.get("comment").map(Value::to_text).unwrap_or_default();
     put(&mut lines, "", &comment);
@@ -163,7 +163,7 @@ mod tests {
             Map::new().with("retcode", 2).with("stdout", "a\nb\n"),
         );
         assert_eq!(
-            told(&ret),
+            failure_details(&ret),
             [
                 "    Command \"make\" run",
                 "    retcode: 2",
@@ -173,7 +173,7 @@ mod tests {
             ]
         );
         let long = Map::new().with("comment", "x\n".repeat(MOST_LINES + 5));
-        let lines = told(&long);
+        let lines = failure_details(&long);
         assert_eq!(lines.len(), MOST_LINES + 1);
         assert_eq!(
             lines.last().map(String::as_str),

@@ -88,7 +88,7 @@ impl Stream {
     }
 
     fn state_finished(&self, jid: &str, tag: &str, ret: &Map) -> Map {
-        let outcome = Outcome::of(ret);
+        let outcome = Outcome::from_return(ret);
         if let Some(run) = lock(&self.runs).iter_mut().find(|run| run.jid == jid)
             && let Some(count) = run.counts.get_mut(outcome as usize)
         {

@@ -82,7 +82,7 @@ fn number(digits: &str) -> Value {
 }
 
 /// Returns the report of a certificate, or `None` if it expires more than `days` days from now.
-fn told(path: &str, days: f64, certificate: &Certificate, now: Timestamp) -> Option<Map> {
+fn report(path: &str, days: f64, certificate: &Certificate, now: Timestamp) -> Option<Map> {
     let (not_after, end) = date(&certificate.not_after)?;
     let (not_before, _) = date(&certificate.not_before)?;
     let left = (end.as_second() - now.as_second()).div_euclid(DAY_S);
@@ -123,7 +123,7 @@ impl Beacon for CertInfo {
         let mut certificates = Vec::new();
         for (path, days) in &self.0 {
             match read(path) {
-                Ok(certificate) => certificates.extend(told(path, *days, &certificate, now)),
+                Ok(certificate) => certificates.extend(report(path, *days, &certificate, now)),
                 Err(error) => {
                     log::error(format_args!("Unable to load certificate {path} ({error})"));
                 }
@@ -153,7 +153,7 @@ mod tests {
             let certificate = Certificate::read(&first_of(pem).unwrap()).unwrap();
             let expected = case.get("certificate").and_then(Value::as_map).unwrap();
             let path = expected.get("cert_path").unwrap().to_text();
-            let mut found = told(&path, -1.0, &certificate, now).unwrap();
+            let mut found = report(&path, -1.0, &certificate, now).unwrap();
             // The recorded JSON has the number as text, because it is too large for an integer.
             let serial = found.get("serial_number").unwrap().to_text();
             found.insert("serial_number", serial);
@@ -168,7 +168,7 @@ mod tests {
         let mut certificate = Certificate::read(&first_of(&pem).unwrap()).unwrap();
         certificate.not_after = "20300110120000Z".to_owned();
         let is_told =
-            |days: f64, now: &str| told("x", days, &certificate, now.parse().unwrap()).is_some();
+            |days: f64, now: &str| report("x", days, &certificate, now.parse().unwrap()).is_some();
         assert!(!is_told(45.0, "2029-01-01T00:00:00Z"));
         assert!(!is_told(9.0, "2029-12-31T12:00:00Z"));
         assert!(is_told(9.0, "2029-12-31T12:00:01Z"));

@@ -110,10 +110,10 @@ impl Follow {
                 }
             }
         }
-        self.whole()
+        self.take_complete_lines()
     }
 
-    fn whole(&mut self) -> Vec<String> {
+    fn take_complete_lines(&mut self) -> Vec<String> {
         let Some(last) = self.rest.iter().rposition(|byte| *byte == b'\n') else {
             if self.rest.len() > LINE_MAX {
                 self.rest.clear();

@@ -224,7 +224,7 @@ pub(super) fn changes(fd: BorrowedFd<'_>) -> Result<Vec<Change>, String> {
 }
 
 /// Returns the name that pyinotify gives to a change.
-fn shown(what: ReadFlags) -> String {
+fn change_name(what: ReadFlags) -> String {
     let names = CHANGES.iter().filter(|(_, flag)| what.contains(*flag));
     let mut shown = names.map(|(name, _)| *name).collect::<Vec<_>>().join("|");
     if what.contains(ReadFlags::ISDIR) {
@@ -293,13 +293,13 @@ impl Inotify {
     }
 
     /// Returns the event of a change, or `None` if it is not reported.
-    fn told(&mut self, change: &Change) -> Result<Option<Map>, String> {
+    fn event(&mut self, change: &Change) -> Result<Option<Map>, String> {
         let map = |tag: &Path, path: &Path| {
             let text = |path: &Path| path.to_string_lossy().into_owned();
             Map::new()
                 .with("tag", text(tag))
                 .with("path", text(path))
-                .with("change", shown(change.what))
+                .with("change", change_name(change.what))
         };
         let watch = self
             .watches
@@ -343,7 +343,7 @@ impl Beacon for Inotify {
     fn poll(&mut self, _ask: &Ask<'_>) -> Result<Vec<Map>, String> {
         let mut told = Vec::new();
         for change in changes(self.fd.as_fd())? {
-            let event = self.told(&change)?;
+            let event = self.event(&change)?;
             told.extend(event.filter(|event| !self.coalesce || !told.contains(event)));
         }
         self.watch_all()?;

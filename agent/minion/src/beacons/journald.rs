@@ -114,7 +114,7 @@ impl Journald {
         Ok(lines)
     }
 
-    fn told(&mut self, lines: &[String]) -> Vec<Map> {
+    fn events(&mut self, lines: &[String]) -> Vec<Map> {
         let mut told = Vec::new();
         for entry in lines.iter().filter_map(|line| entry(line)) {
             if let Some(cursor) = entry.get("__CURSOR").and_then(Value::as_str) {
@@ -133,7 +133,7 @@ impl Journald {
 impl Beacon for Journald {
     fn poll(&mut self, _ask: &Ask<'_>) -> Result<Vec<Map>, String> {
         let lines = self.lines()?;
-        Ok(self.told(&lines))
+        Ok(self.events(&lines))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -172,7 +172,7 @@ mod tests {
             "-- no entry --",
         ]
         .map(str::to_owned);
-        let told = beacon.told(&lines);
+        let told = beacon.events(&lines);
         let told: Vec<String> = told
             .into_iter()
             .map(|event| json::write(&event.into(), Default::default()))

@@ -89,7 +89,7 @@ fn counted(table: &str, name: &str) -> Option<[i64; 8]> {
     Some(COUNTERS.map(of))
 }
 
-fn told(interfaces: &[Interface], table: &str) -> Vec<Map> {
+fn events(interfaces: &[Interface], table: &str) -> Vec<Map> {
     let mut told = Vec::new();
     for interface in interfaces {
         let Some(now) = counted(table, &interface.name).filter(|now| interface.tells(now)) else {
@@ -112,7 +112,7 @@ impl Beacon for NetworkInfo {
     fn poll(&mut self, _ask: &Ask<'_>) -> Result<Vec<Map>, String> {
         let table = std::fs::read_to_string(TABLE);
         let table = table.map_err(|error| format!("{TABLE}: {error}"))?;
-        Ok(told(&self.0, &table))
+        Ok(events(&self.0, &table))
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
             let read = said
                 .iter()
                 .map(|(name, said)| Interface::read(&name.to_text(), said).unwrap());
-            let found = told(&read.collect::<Vec<_>>(), table);
+            let found = events(&read.collect::<Vec<_>>(), table);
             let found = Value::list(found.into_iter().map(Value::from));
             assert_eq!(Some(&found), case.get("events"), "{said:?}");
         }

@@ -73,7 +73,7 @@ impl Function {
         Ok(())
     }
 
-    fn told(&self, ret: Value) -> Map {
+    fn event(&self, ret: Value) -> Map {
         let mut told = Map::new()
             .with("salt_fun", self.name.as_str())
             .with("ret", ret);
@@ -95,7 +95,7 @@ impl Beacon for SaltMonitor {
             let args = call::joined(args.unwrap_or_default().to_vec(), function.kwargs.clone());
             let ret = ask(&function.name, args)?;
             if self.is_one || ret.is_true() {
-                told.push(function.told(ret));
+                told.push(function.event(ret));
             }
         }
         Ok(told)

@@ -74,7 +74,7 @@ impl Service {
         tells
     }
 
-    fn told(&self, runs: bool) -> Map {
+    fn event(&self, runs: bool) -> Map {
         let mut state = Map::new().with("running", runs);
         if let Some(file) = self.uncleanshutdown.as_ref().filter(|_| !runs) {
             state.insert("uncleanshutdown", std::path::Path::new(file).exists());
@@ -94,7 +94,7 @@ impl Beacon for Services {
             let status = ask("service.status", vec![service.name.as_str().into()])?;
             let runs = status.is_true();
             if service.tells(runs, Instant::now()) {
-                told.push(service.told(runs));
+                told.push(service.event(runs));
             }
         }
         Ok(told)
@@ -105,7 +105,7 @@ impl Beacon for Services {
 mod tests {
     use super::*;
 
-    fn told(said: &str, states: &[bool]) -> Vec<bool> {
+    fn fired(said: &str, states: &[bool]) -> Vec<bool> {
         let said = value::json::read(said).unwrap();
         let flag = |name: &str, default: bool| said.get(name).map_or(default, Value::is_true);
         let mut service = Service {
@@ -132,21 +132,21 @@ mod tests {
     #[test]
     fn a_service_is_told_each_time_or_when_it_changes_or_later() {
         let states = [true, true, false, false, false, true];
-        assert_eq!(told("{}", &states), [true; 6]);
+        assert_eq!(fired("{}", &states), [true; 6]);
         assert_eq!(
-            told(r#"{"is_running_state": false}"#, &states),
+            fired(r#"{"is_running_state": false}"#, &states),
             [false, false, true, true, true, false]
         );
         assert_eq!(
-            told(r#"{"onchangeonly": true}"#, &states),
+            fired(r#"{"onchangeonly": true}"#, &states),
             [true, false, true, false, false, true]
         );
         assert_eq!(
-            told(r#"{"onchangeonly": true, "emitatstartup": false}"#, &states),
+            fired(r#"{"onchangeonly": true, "emitatstartup": false}"#, &states),
             [false, false, true, false, false, true]
         );
         assert_eq!(
-            told(r#"{"onchangeonly": true, "delay": 1}"#, &states),
+            fired(r#"{"onchangeonly": true, "delay": 1}"#, &states),
             [false, false, false, false, true, false]
         );
     }

@@ -38,7 +38,7 @@ fn part(answer: &Value, item: &Value) -> Option<Value> {
     }
 }
 
-fn told(answer: Value, items: &[Value]) -> Value {
+fn requested_parts(answer: Value, items: &[Value]) -> Value {
     let mut parts = Map::new();
     for item in items {
         if item.as_str() == Some("all") {
@@ -67,7 +67,7 @@ impl Beacon for Status {
         let mut data = Map::new();
         for (function, items) in &self.functions {
             let answer = ask(&format!("status.{function}"), Vec::new())?;
-            data.insert(function.as_str(), told(answer, items));
+            data.insert(function.as_str(), requested_parts(answer, items));
         }
         let stamp = jiff::Timestamp::now()
             .strftime("%Y-%m-%dT%H:%M:%S.%6f")

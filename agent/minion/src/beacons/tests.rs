@@ -43,7 +43,7 @@ fn ask(function: &str, args: Vec<Value>) -> Result<Value, String> {
 }
 
 /// Returns the events of the first poll as JSON.
-fn told(config: &str) -> Vec<String> {
+fn first_poll(config: &str) -> Vec<String> {
     let mut beacons = beacons(config);
     assert_eq!(beacons.faults(), []);
     let fired = beacons.poll(seconds(0), false, &ask).into_iter();
@@ -93,9 +93,9 @@ fn what_the_machine_says_is_told_as_salt_tells_it() {
         (r#"{"memusage": [{"percent": 1}, {"enabled": false}]}"#, &[]),
     ];
     for (config, expected) in cases {
-        assert_eq!(told(config), *expected, "{config}");
+        assert_eq!(first_poll(config), *expected, "{config}");
     }
-    let [load] = told(r#"{"load": [{"averages": {"1m": [100000, 100000]}}]}"#)
+    let [load] = first_poll(r#"{"load": [{"averages": {"1m": [100000, 100000]}}]}"#)
         .try_into()
         .unwrap();
     assert!(
@@ -126,7 +126,7 @@ fn the_state_of_the_machine_is_told_whole_or_in_parts() {
     );
     // An error of a function is reported as an event.
     assert_eq!(
-        told(r#"{"status": []}"#),
+        first_poll(r#"{"status": []}"#),
         [
             r#"salt/beacon/web1/status/ {"error": "'status.cpustats' is not available.", "id": "web1"}"#
         ]

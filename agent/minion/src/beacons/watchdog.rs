@@ -100,8 +100,8 @@ impl Watchdog {
 
     /// Adds the events of a change: for its path, and for the folder that it is in. `other` is the
     /// other end of a move.
-    fn told(&self, change: &Change, other: Option<&Change>, told: &mut Told) {
-        let Some(folder) = self.of(change) else {
+    fn add_events(&self, change: &Change, other: Option<&Change>, told: &mut PollEvents) {
+        let Some(folder) = self.find_folder(change) else {
             return;
         };
         let path = match &change.name {
@@ -127,19 +127,19 @@ impl Watchdog {
         };
         folder.tell(word, &path, told);
         folder.tell("modified", &folder.path, told);
-        if let Some(other) = other.and_then(|other| self.of(other)) {
+        if let Some(other) = other.and_then(|other| self.find_folder(other)) {
             other.tell("modified", &other.path, told);
         }
     }
 
-    fn of(&self, change: &Change) -> Option<&Folder> {
+    fn find_folder(&self, change: &Change) -> Option<&Folder> {
         let mut folders = self.folders.iter();
         folders.find(|folder| folder.number == Some(change.number))
     }
 }
 
 impl Folder {
-    fn tell(&self, word: &'static str, path: &Path, told: &mut Told) {
+    fn tell(&self, word: &'static str, path: &Path, told: &mut PollEvents) {
         let event = Map::new()
             .with("tag", "watchdog")
             .with("path", path.to_string_lossy().into_owned())
@@ -155,7 +155,7 @@ impl Folder {
 
 /// The events of one poll.
 #[derive(Default)]
-struct Told {
+struct PollEvents {
     events: Vec<Map>,
     last: Option<Map>,
 }
@@ -169,12 +169,12 @@ fn is_move(from: &Change, to: &Change) -> bool {
 
 impl Beacon for Watchdog {
     fn poll(&mut self, _ask: &Ask<'_>) -> Result<Vec<Map>, String> {
-        let mut told = Told::default();
+        let mut told = PollEvents::default();
         let changes = changes(self.fd.as_fd())?;
         let mut changes = changes.iter().peekable();
         while let Some(change) = changes.next() {
             let other = changes.next_if(|next| is_move(change, next));
-            self.told(change, other, &mut told);
+            self.add_events(change, other, &mut told);
             if change.what.contains(ReadFlags::IGNORED) {
                 let gone = |folder: &&mut Folder| folder.number == Some(change.number);
                 if let Some(folder) = self.folders.iter_mut().find(gone) {

@@ -7,7 +7,7 @@ use state::module::Error;
 use value::{Map, Value};
 
 use crate::beacon_loop;
-use crate::reactor::kept::{Kept, Row};
+use crate::reactor::kept::{ReactorFolder, Row};
 
 state::exec_module! {
     /// Rules that answer the events of this machine.
@@ -67,19 +67,19 @@ fn rules(cx: &Exec) -> Result<Vec<Rule>, Error> {
 }
 
 fn list(cx: &Exec, _args: List) -> Result<Value, Error> {
-    Ok(Value::list(rules(cx)?.iter().map(Rule::shown)))
+    Ok(Value::list(rules(cx)?.iter().map(Rule::to_value)))
 }
 
 /// Returns the reactions that are kept, the newest first.
 fn kept(cx: &Exec, count: i64, is_meant: impl Fn(&Reaction) -> bool) -> Value {
-    let all = Kept::of(cx.opts()).all().into_iter().rev();
+    let all = ReactorFolder::new(cx.opts()).all().into_iter().rev();
     let reactions = all.filter_map(|(_, row)| match row {
         Row::Reaction(reaction) => Some(reaction),
         Row::Event(_) => None,
     });
     let count = usize::try_from(count).unwrap_or_default();
     let meant = reactions.filter(is_meant).take(count);
-    Value::list(meant.map(|one| one.shown().into()))
+    Value::list(meant.map(|one| one.to_map().into()))
 }
 
 fn history(cx: &Exec, args: History) -> Result<Value, Error> {
@@ -94,7 +94,7 @@ fn failed(cx: &Exec, args: Failed) -> Result<Value, Error> {
         Value::Int(sequence) => u64::try_from(*sequence) == Ok(one.place.sequence),
         other => other.is_true(),
     };
-    let files = Kept::of(cx.opts());
+    let files = ReactorFolder::new(cx.opts());
     for (place, row) in files.all() {
         if matches!(&row, Row::Reaction(one) if is_bad(one) && is_cleared(one)) {
             files.remove(place);
@@ -104,7 +104,7 @@ fn failed(cx: &Exec, args: Failed) -> Result<Value, Error> {
 }
 
 fn enforce(cx: &Exec, args: Enforce) -> Result<Value, Error> {
-    let files = Kept::of(cx.opts());
+    let files = ReactorFolder::new(cx.opts());
     if let Some(value) = args.value {
         let kept = files.enforce(value);
         kept.map_err(|error| Error::refused(format!("cannot store the setting: {error}")))?;
@@ -113,7 +113,7 @@ fn enforce(cx: &Exec, args: Enforce) -> Result<Value, Error> {
 }
 
 fn explain(cx: &Exec, args: Explain) -> Result<Value, Error> {
-    let mut all = Kept::of(cx.opts()).all();
+    let mut all = ReactorFolder::new(cx.opts()).all();
     let tag_of = |row: &Row| match row {
         Row::Event(event) => event.tag.clone(),
         Row::Reaction(reaction) => reaction.tag.clone(),
@@ -125,7 +125,7 @@ fn explain(cx: &Exec, args: Explain) -> Result<Value, Error> {
     let Some((sequence, tag)) = newest.map(|(place, row)| (place.sequence, tag_of(row))) else {
         let tag = args.event.to_text();
         let rules = rules(cx)?.into_iter().filter(|rule| rule.matches(&tag));
-        let rules = rules.map(|rule| rule.shown());
+        let rules = rules.map(|rule| rule.to_value());
         let text = "no such event is stored: only events that match a rule are stored; `rules` lists the rules that match this tag";
         let explained = Map::new().with("comment", text);
         return Ok(explained.with("rules", Value::list(rules)).into());
@@ -134,7 +134,7 @@ fn explain(cx: &Exec, args: Explain) -> Result<Value, Error> {
     let explained = rules(cx)?.into_iter().map(|rule| {
         let row = all.iter().find(|(place, _)| place.rule == rule.number());
         let said: Value = match row {
-            Some((_, Row::Reaction(reaction))) => reaction.shown().into(),
+            Some((_, Row::Reaction(reaction))) => reaction.to_map().into(),
             Some((_, Row::Event(_))) => "the event is queued".into(),
             None if rule.matches(&tag) => {
                 "the rule did not exist yet, or its reaction was deleted because of its age".into()
@@ -156,5 +156,5 @@ fn test(cx: &Exec, args: Test) -> Result<Value, Error> {
         tag: &tag,
         data: &data,
     };
-    tried.shown(&beacon_loop::context(cx.opts()))
+    tried.reaction(&beacon_loop::context(cx.opts()))
 }

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use link::unix::{Local, LocalRequest, Pipe};
-use link::{Error, Limits, Who};
+use link::{Error, Limits, PeerInfo};
 use state::opts::Opts;
 use value::{Value, log};
 use wire::{Fire, Request};
@@ -17,7 +17,7 @@ use crate::uplink::{self, Handle, Incoming, Link};
 fn failed(text: String) -> Error {
     let (id, key, address, process) = (None, None, None, None);
     Error::Failed {
-        who: Arc::new(Who {
+        who: Arc::new(PeerInfo {
             id,
             key,
             address,

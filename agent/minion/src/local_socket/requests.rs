@@ -14,7 +14,7 @@ use wire::{Job, Request, Way};
 use super::{ANSWER, socket_path};
 use crate::launcher::{JobProcess, ReturnTo, how_it_ended, without_return};
 use crate::own_requests::OwnRequests;
-use crate::uplink::{Asked, Handle, Upstreams, event};
+use crate::uplink::{Handle, PendingRequest, Upstreams, event};
 
 /// Serves the processes of this machine.
 #[derive(Debug)]
@@ -229,7 +229,7 @@ pub(super) async fn forward(
 
 /// Passes the parts that follow a request on to the master. After an error the remaining parts are
 /// still read; the master's answer has the reason.
-async fn hand_on(from: &mut Local, mut to: Option<&mut Asked>) -> Result<(), Error> {
+async fn hand_on(from: &mut Local, mut to: Option<&mut PendingRequest>) -> Result<(), Error> {
     while let Part::Data(part) = from.part().await? {
         if let Some(asked) = &mut to
             && asked.data(part).await.is_err()

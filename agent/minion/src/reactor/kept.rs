@@ -1,4 +1,4 @@
-//! [`Kept`]: the reactor's files, one for each event that a rule matches.
+//! [`ReactorFolder`]: the reactor's files, one for each event that a rule matches.
 #![expect(
     clippy::disallowed_methods,
     reason = "files that are removed here are no longer needed, so the removal need not be synced"
@@ -23,7 +23,7 @@ const OBSERVE: &str = "observe";
 
 /// The folder of the reactor.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept(PathBuf);
+pub(crate) struct ReactorFolder(PathBuf);
 
 /// The state of an event that a rule matches.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,8 +40,8 @@ impl Row {
     }
 }
 
-impl Kept {
-    pub(crate) fn of(opts: &Opts) -> Self {
+impl ReactorFolder {
+    pub(crate) fn new(opts: &Opts) -> Self {
         Self(opts.cachedir().join("reactor"))
     }
 
@@ -150,11 +150,11 @@ mod tests {
 
     use super::*;
 
-    fn kept() -> (tempfile::TempDir, Kept) {
+    fn kept() -> (tempfile::TempDir, ReactorFolder) {
         let folder = tempfile::tempdir().unwrap();
         let cache = folder.path().display().to_string();
         let opts = Opts::new(Map::new().with("cachedir", cache));
-        (folder, Kept::of(&opts))
+        (folder, ReactorFolder::new(&opts))
     }
 
     fn event(sequence: u64) -> Event {

@@ -34,7 +34,7 @@ use value::{Map, Value, jid, log};
 use crate::launcher::Launcher;
 use crate::uplink::Upstreams;
 use crate::wakeup::Wakeup;
-use kept::{Kept, Row};
+use kept::{ReactorFolder, Row};
 
 pub(crate) use act::REACTION;
 
@@ -57,7 +57,7 @@ pub(crate) struct Reactor {
     waiting_max: usize,
     causes: Causes,
     templates: Templates,
-    kept: Kept,
+    kept: ReactorFolder,
     following: Mutex<Vec<(Arc<Following>, smol::Task<()>)>>,
     /// The tasks that receive events, once there was a rule.
     hearing: Mutex<Vec<smol::Task<()>>>,
@@ -115,7 +115,7 @@ impl Following {
 
 impl Reactor {
     pub(crate) fn new(opts: &Opts, launcher: Launcher, upstreams: Upstreams) -> Self {
-        let limits = Limits::of(opts);
+        let limits = Limits::from_opts(opts);
         Self {
             opts: opts.clone(),
             launcher,
@@ -124,7 +124,7 @@ impl Reactor {
             waiting_max: limits.waiting.min(WAITING_MAX),
             causes: Causes::default(),
             templates: Templates::default(),
-            kept: Kept::of(opts),
+            kept: ReactorFolder::new(opts),
             following: Mutex::default(),
             hearing: Mutex::default(),
             turns: Arc::new(Semaphore::new(limits.threads)),

@@ -90,7 +90,7 @@ impl Entry {
         let fun = fun.and_then(Value::as_str);
         let fun = fun.ok_or_else(|| ignoring("Missing parameter function.".to_owned()))?;
         let flag = |name: &str, default: bool| said.get(name).map_or(default, Value::is_true);
-        let maxrunning = said.get("maxrunning").map_or(Some(1), whole);
+        let maxrunning = said.get("maxrunning").map_or(Some(1), python_int);
         let maxrunning = maxrunning.ok_or_else(|| ignoring("Invalid maxrunning.".to_owned()))?;
         Ok(Self {
             splay: reader.splay(&name)?,
@@ -115,7 +115,7 @@ impl Entry {
 }
 
 /// Returns a whole number, as Python's `int` reads it.
-fn whole(value: &Value) -> Option<u64> {
+fn python_int(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),
         Value::Float(number) if *number >= 0.0 => Some(*number as u64),
@@ -128,10 +128,13 @@ fn whole(value: &Value) -> Option<u64> {
 pub(super) fn splay(value: &Value) -> Option<(u64, u64)> {
     match value.as_map() {
         Some(range) => {
-            let (start, end) = (whole(range.get("start")?)?, whole(range.get("end")?)?);
+            let (start, end) = (
+                python_int(range.get("start")?)?,
+                python_int(range.get("end")?)?,
+            );
             (start <= end).then_some((start, end))
         }
-        None => whole(value).map(|end| (end.min(1), end)),
+        None => python_int(value).map(|end| (end.min(1), end)),
     }
 }
 
@@ -147,7 +150,7 @@ impl Reader<'_> {
         for (name, seconds) in INTERVALS {
             if let Some(value) = self.said.get(name) {
                 let wrong = || format!("Invalid number of {name}: {}.", value.to_text());
-                let count = whole(value).ok_or_else(wrong)?;
+                let count = python_int(value).ok_or_else(wrong)?;
                 every = Some(every.unwrap_or(0) + count.saturating_mul(seconds));
             }
         }

@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    pub(super) fn of(value: &[u8]) -> Option<Self> {
+    pub(super) fn from_value(value: &[u8]) -> Option<Self> {
         let kinds = [Self::Event, Self::Return, Self::Gap];
         let first = value.first()?;
         kinds.into_iter().find(|kind| kind.byte() == *first)
@@ -108,7 +108,7 @@ fn bytes(kind: Kind, limits: Limits, entry: Entry) -> Result<Vec<u8>, Error> {
 
 /// Returns the entry that a record's bytes encode, or `None` if they encode none.
 pub(super) fn decoded(value: &[u8]) -> Option<Entry> {
-    let limits = match Kind::of(value)? {
+    let limits = match Kind::from_value(value)? {
         Kind::Return => Limits::STREAM,
         Kind::Event | Kind::Gap => Limits::CONTROL,
     };

@@ -104,8 +104,11 @@ pub(crate) struct Handle(pub(super) link::Handle);
 
 impl Handle {
     /// Sends a request.
-    pub(crate) async fn ask(&self, request: impl Into<Request>) -> Result<Asked, ConnectionError> {
-        Ok(Asked(self.0.ask(request).await?))
+    pub(crate) async fn ask(
+        &self,
+        request: impl Into<Request>,
+    ) -> Result<PendingRequest, ConnectionError> {
+        Ok(PendingRequest(self.0.ask(request).await?))
     }
 
     /// Sends an event. The master has it once its sequence number is acknowledged
@@ -127,9 +130,9 @@ impl Handle {
 
 /// A request that was sent. The answer arrives in parts. Dropping it cancels the request.
 #[derive(Debug)]
-pub(crate) struct Asked(link::Asked);
+pub(crate) struct PendingRequest(link::PendingRequest);
 
-impl Asked {
+impl PendingRequest {
     /// Sets the time limit for each part of the answer.
     pub(crate) fn waiting(self, wait: Duration) -> Self {
         Self(self.0.waiting(Some(wait)))

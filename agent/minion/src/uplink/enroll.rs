@@ -50,12 +50,12 @@ struct Metadata {
 /// # Errors
 /// When the option names no cloud.
 pub(crate) fn evidence(opts: &Opts, key: &PublicKey) -> Result<Option<Evidence>, Error> {
-    let metadata = Metadata::of(opts, key)?;
+    let metadata = Metadata::from_opts(opts, key)?;
     Ok(metadata.map(|metadata| Evidence::from(move || metadata.evidence())))
 }
 
 impl Metadata {
-    fn of(opts: &Opts, key: &PublicKey) -> Result<Option<Self>, Error> {
+    fn from_opts(opts: &Opts, key: &PublicKey) -> Result<Option<Self>, Error> {
         let said = |name| opts.text(name).filter(|text| !text.is_empty());
         let cloud = match said("enroll_identity") {
             None => return Ok(None),
@@ -99,11 +99,11 @@ impl Metadata {
 
     fn aws(&self, until: Instant) -> Result<Value, String> {
         let ttl = ("X-aws-ec2-metadata-token-ttl-seconds", TOKEN_TTL_S);
-        let token = self.asked("PUT", "/latest/api/token", ttl, until)?;
+        let token = self.send("PUT", "/latest/api/token", ttl, until)?;
         let token = ("X-aws-ec2-metadata-token", token.as_str());
         let of = |name: &str| {
             let path = format!("/latest/dynamic/instance-identity/{name}");
-            self.asked("GET", &path, token, until)
+            self.send("GET", &path, token, until)
         };
         let mut shown = Map::new().with("document", of("document")?);
         let (signature, message) = (of("signature"), of("rsa2048"));
@@ -123,7 +123,7 @@ impl Metadata {
         let path = format!(
             "/computeMetadata/v1/instance/service-accounts/default/identity?audience={audience}&format=full"
         );
-        let token = self.asked("GET", &path, ("Metadata-Flavor", "Google"), until)?;
+        let token = self.send("GET", &path, ("Metadata-Flavor", "Google"), until)?;
         Ok(token.into())
     }
 
@@ -132,7 +132,7 @@ impl Metadata {
             "/metadata/attested/document?api-version={AZURE_VERSION}&nonce={}",
             self.nonce
         );
-        let answer = self.asked("GET", &path, ("Metadata", "true"), until)?;
+        let answer = self.send("GET", &path, ("Metadata", "true"), until)?;
         let answer = json::read(&answer)
             .map_err(|_| "the answer of the metadata service is not JSON".to_owned())?;
         let signature = answer.get("signature").and_then(Value::as_str);
@@ -142,7 +142,7 @@ impl Metadata {
 
     /// Sends a request to the service, never through a proxy: the service identifies the instance
     /// by the address that the request comes from.
-    fn asked(
+    fn send(
         &self,
         method: &str,
         path: &str,
@@ -192,19 +192,19 @@ fn small(document: Value) -> Result<Value, String> {
 mod tests {
     use super::*;
 
-    fn of(options: Map) -> Result<Option<Metadata>, Error> {
-        Metadata::of(&Opts::new(options), &PublicKey::from_bytes([7; 32]))
+    fn metadata(options: Map) -> Result<Option<Metadata>, Error> {
+        Metadata::from_opts(&Opts::new(options), &PublicKey::from_bytes([7; 32]))
     }
 
     #[test]
     fn an_option_that_names_no_cloud_is_refused_and_none_asks_nobody() {
-        assert!(of(Map::new()).unwrap().is_none());
+        assert!(metadata(Map::new()).unwrap().is_none());
         assert!(
-            of(Map::new().with("enroll_identity", ""))
+            metadata(Map::new().with("enroll_identity", ""))
                 .unwrap()
                 .is_none()
         );
-        let error = of(Map::new().with("enroll_identity", "AWS")).unwrap_err();
+        let error = metadata(Map::new().with("enroll_identity", "AWS")).unwrap_err();
         assert!(error.to_string().contains("expected aws, gcp or azure"));
     }
 
@@ -217,7 +217,7 @@ mod tests {
             let options = Map::new()
                 .with("enroll_identity", cloud)
                 .with("enroll_identity_url", url.as_str());
-            let metadata = of(options).unwrap().unwrap();
+            let metadata = metadata(options).unwrap().unwrap();
             assert!(metadata.evidence().is_empty(), "{cloud}");
         }
     }

@@ -32,7 +32,7 @@ use crate::spool::{self, Entry, Spool};
 use crate::wakeup::Wakeup;
 use deliver::{Delivery, DurableUpTo, deliver, forget};
 
-pub(crate) use connection::{Answerer, Asked, ConnectionError, Handle, Incoming, Link};
+pub(crate) use connection::{Answerer, ConnectionError, Handle, Incoming, Link, PendingRequest};
 pub(crate) use session::{Session, connect_once};
 pub use settings::know_token;
 pub(crate) use settings::startup_delay;

@@ -38,7 +38,7 @@ impl Session {
         let evidence = enroll::evidence(opts, &options.pair.public())?;
         let mut quic = link::Session::new(options);
         quic.show(evidence);
-        let failover = Failover::of(opts);
+        let failover = Failover::from_opts(opts);
         Ok(Self { quic, failover })
     }
 
@@ -110,7 +110,7 @@ pub(crate) async fn connect_once(opts: &Opts) -> Result<Link, String> {
     };
     let (sender, given_up) = bounded(1);
     let mut last = None;
-    let mut tell = |status: Status<'_>| told(&status, &mut last, &sender);
+    let mut tell = |status: Status<'_>| handle_status(&status, &mut last, &sender);
     let connect = async { Ok(Link(session.quic.connect(&mut tell).await.0)) };
     let failure = async {
         // No deadline: this future races with `late`.
@@ -128,7 +128,7 @@ pub(crate) async fn connect_once(opts: &Opts) -> Result<Link, String> {
 }
 
 /// Handles the status of a command's session: what ends the attempt goes to `given_up`.
-fn told(status: &Status<'_>, last: &mut Option<String>, given_up: &Sender<String>) {
+fn handle_status(status: &Status<'_>, last: &mut Option<String>, given_up: &Sender<String>) {
     match status {
         Status::Pending(..) => {
             let text =

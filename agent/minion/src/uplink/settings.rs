@@ -233,7 +233,7 @@ pub(crate) struct Failover {
 }
 
 impl Failover {
-    pub(crate) fn of(opts: &Opts) -> Self {
+    pub(crate) fn from_opts(opts: &Opts) -> Self {
         let is_failover = opts.text("master_type") == Some("failover");
         let every = |option| duration(opts, option, Duration::from_secs(1), Duration::ZERO);
         let alive = every("master_alive_interval");

@@ -74,7 +74,7 @@ fn rendered(cx: &Exec, path: &str, text: &str) -> Result<Value, Error> {
     path.rsplit_once('/')
         .map_or("", |(dir, _)| dir)
         .clone_into(&mut context.dir);
-    let rendered = render::render(text, renderer, &context, &ExecHost::of(cx))
+    let rendered = render::render(text, renderer, &context, &ExecHost::in_state_tree(cx))
         .map_err(|error| Error::refused(error.to_string()))?;
     Ok(rendered.value)
 }

@@ -143,9 +143,9 @@ impl Facts for Named<'_> {
 /// Returns whether a target matches. An invalid target is logged and does not match.
 fn matches(cx: &Exec, tgt: &Value, kind: &str, id: Option<&str>, delimiter: &str) -> bool {
     let id = id.unwrap_or_else(|| cx.opts().id());
-    let how = target::How {
+    let how = target::MatchOptions {
         delimiter,
-        ..target::How::default()
+        ..target::MatchOptions::default()
     };
     let matched = target::matches_with(&Named { cx, id }, tgt, kind, how);
     matched.unwrap_or_else(|error| {

@@ -184,7 +184,7 @@ fn parsed(text: &str) -> Result<IpAddr, Error> {
 }
 
 fn mask(address: &Address) -> String {
-    Network::of(address.ip, address.prefix)
+    Network::new(address.ip, address.prefix)
         .netmask()
         .to_string()
 }
@@ -385,7 +385,7 @@ fn nets(names: Option<&[String]>, four: bool) -> Value {
         .filter(|one| names.is_none_or(|names| names.contains(&one.name)))
         .flat_map(|one| one.addresses)
         .filter(|address| address.ip.is_ipv4() == four && !address.ip.is_loopback())
-        .map(|address| Network::of(address.ip, address.prefix))
+        .map(|address| Network::new(address.ip, address.prefix))
         .collect();
     value::sorted::sort(&mut nets);
     nets.dedup();

@@ -90,7 +90,7 @@ fn networks(interface: &Value, loopback: bool, verbose: bool, four: bool) -> Val
     let mut found: Vec<Network> = chosen(interface)
         .flat_map(|one| one.addresses)
         .filter(|address| address.ip.is_ipv4() == four)
-        .map(|address| Network::of(address.ip, address.prefix))
+        .map(|address| Network::new(address.ip, address.prefix))
         .filter(|net| loopback || !is_loopback(net))
         .collect();
     sort(&mut found);

@@ -156,7 +156,7 @@ impl Place {
         let options = self.profile.get("merge");
         let option = |name| options.and_then(|options| options.get(name));
         let strategy = option("strategy").map_or_else(|| "smart".into(), Value::to_text);
-        let strategy = Strategy::of(&strategy, "yaml").unwrap_or(Strategy::Recurse);
+        let strategy = Strategy::from_name(&strategy, "yaml").unwrap_or(Strategy::Recurse);
         let lists = option("merge_lists").is_some_and(Value::is_true);
         for file in files.unwrap_or_default() {
             let file = file.to_text();
@@ -172,7 +172,7 @@ impl Place {
         }
         let mut data = Value::Map(data);
         if self.profile.get("gpg").is_some_and(Value::is_true) {
-            data = gpg::decrypted(&[], data, &ExecHost::of(cx))
+            data = gpg::decrypted(&[], data, &ExecHost::in_state_tree(cx))
                 .map_err(|error| Error::refused(error.message))?;
         }
         Ok(data.traverse(&self.key, ":").cloned().into())

@@ -170,7 +170,7 @@ fn update(_cx: &Exec, args: Update) -> Result<Value, Error> {
 }
 
 fn strategy(word: &str, renderer: &str) -> Strategy {
-    Strategy::of(word, renderer).unwrap_or_else(|| {
+    Strategy::from_name(word, renderer).unwrap_or_else(|| {
         log::warning(format!(
             "Unknown merging strategy '{word}', fallback to recurse"
         ));
@@ -214,8 +214,13 @@ fn renderer(cx: &Exec, args: Renderer) -> Result<Value, Error> {
     };
     let variables = variables(args.kwargs, &name)?;
     let context = template::context(cx, &name, &saltenv, variables)?;
-    let rendered = render::render(&text, &args.default_renderer, &context, &ExecHost::of(cx))
-        .map_err(|error| Error::refused(error.to_string()))?;
+    let rendered = render::render(
+        &text,
+        &args.default_renderer,
+        &context,
+        &ExecHost::in_state_tree(cx),
+    )
+    .map_err(|error| Error::refused(error.to_string()))?;
     Ok(rendered.value)
 }
 

@@ -196,12 +196,12 @@ fn apply(cx: &Exec, args: Apply) -> Result<Value, Error> {
     let request = Request::from_kwargs("state.apply", &args.kwargs);
     match args.mods.filter(Value::is_true) {
         Some(mods) => run_sls(cx, request, &mods),
-        None => run_highstate(cx, request, top::Request::of(cx)),
+        None => run_highstate(cx, request, top::Request::from_config(cx)),
     }
 }
 
 fn test(cx: &Exec, args: Test) -> Result<Value, Error> {
-    let given = ::state::module::Given::new(args.args, args.kwargs.with("test", true));
+    let given = ::state::module::Arguments::new(args.args, args.kwargs.with("test", true));
     let apply = MODULE.function("apply");
     let apply = apply.ok_or_else(|| Error::not_available("state.apply".into()))?;
     apply.invoke("state.apply", cx, given)
@@ -214,7 +214,7 @@ fn highstate(cx: &Exec, args: Highstate) -> Result<Value, Error> {
         ("state_events", &args.state_events),
     ];
     let request = request("state.highstate", &args.kwargs, &named);
-    run_highstate(cx, request, top::Request::of(cx))
+    run_highstate(cx, request, top::Request::from_config(cx))
 }
 
 fn top(cx: &Exec, args: Top) -> Result<Value, Error> {
@@ -224,7 +224,7 @@ fn top(cx: &Exec, args: Top) -> Result<Value, Error> {
     let top = top::Request {
         top: Some(args.topfn),
         top_saltenv: request.saltenv.clone(),
-        ..top::Request::of(cx)
+        ..top::Request::from_config(cx)
     };
     run_highstate(cx, request, top)
 }
@@ -347,7 +347,7 @@ fn high_of_top(cx: &Exec, request: &top::Request) -> Result<HighData, Stop> {
     let matched = top::matched(cx, request).map_err(|faults| match faults.as_slice() {
         // In Salt, a top file that fails to render is a failed state, not an error.
         [one] if one.text.starts_with("Unable to render top file") => {
-            log::error(one.shown());
+            log::error(one.to_text());
             no_states(cx, &one.text)
         }
         faults => Stop::faults(cx, faults),
@@ -369,7 +369,7 @@ fn sls_id(cx: &Exec, args: SlsId) -> Result<Value, Error> {
     let request = request("state.sls_id", &args.kwargs, &named);
     let what = Value::list([args.id_.as_str().into(), args.mods.clone()]);
     request.with_mods(&what).run(cx, |own, _| {
-        let plan = compile::shown(own, &args.mods.split_input(), &own.saltenv)
+        let plan = compile::high_data(own, &args.mods.split_input(), &own.saltenv)
             .and_then(|high| high.plan_of_id(own))
             .map_err(rejection(own))?
             .of_id(&args.id_);
@@ -436,7 +436,7 @@ fn run_one(cx: &Exec, request: Request, data: Map) -> Result<Value, Error> {
 fn high(cx: &Exec, args: High) -> Result<Value, Error> {
     let named = [("test", &args.test), ("queue", &args.queue)];
     let request = request("state.high", &args.kwargs, &named);
-    run_high(cx, request, |_| Ok(HighData::of(args.data)))
+    run_high(cx, request, |_| Ok(HighData::from_map(args.data)))
 }
 
 fn template(cx: &Exec, args: Template) -> Result<Value, Error> {

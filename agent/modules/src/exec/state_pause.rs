@@ -67,7 +67,7 @@ fn soft_kill(cx: &Exec, args: SoftKill) -> Result<Value, Error> {
 
 fn resume(cx: &Exec, args: Resume) -> Result<Value, Error> {
     let jid = checked(&args.jid)?;
-    let mut asked = pause::asked(cx.opts(), &jid).unwrap_or_default();
+    let mut asked = pause::read_requests(cx.opts(), &jid).unwrap_or_default();
     match &args.state_id {
         Some(id) => drop(asked.remove(id.as_str())),
         None => asked = Map::new(),
@@ -84,7 +84,7 @@ fn ask(
 ) -> Result<Value, Error> {
     let jid = checked(jid)?;
     let id = id.unwrap_or(pause::ALL);
-    let mut asked = pause::asked(cx.opts(), &jid).unwrap_or_default();
+    let mut asked = pause::read_requests(cx.opts(), &jid).unwrap_or_default();
     let mut one = asked
         .get(id)
         .and_then(Value::as_map)
@@ -122,7 +122,7 @@ fn get_pauses(cx: &Exec, args: GetPauses) -> Result<Value, Error> {
     let one = [args.jid.clone()];
     let wanted = args.jid.as_list().unwrap_or(&one);
     let is_wanted = args.jid.is_null() || wanted.iter().any(|jid| jid.to_text() == holder.jid);
-    let asked = pause::asked(cx.opts(), &holder.jid).filter(|_| is_wanted);
+    let asked = pause::read_requests(cx.opts(), &holder.jid).filter(|_| is_wanted);
     Ok(asked.map(|asked| (holder.jid, asked)).into_iter().collect())
 }
 

@@ -182,7 +182,7 @@ fn or_refused(cx: &Exec, shown: Result<Value, Vec<Fault>>) -> Value {
 }
 
 fn high_of(cx: &Exec, mods: &Value) -> Result<HighData, Vec<Fault>> {
-    compile::shown(cx, &mods.split_input(), &cx.saltenv)
+    compile::high_data(cx, &mods.split_input(), &cx.saltenv)
 }
 
 fn show_sls(cx: &Exec, args: ShowSls) -> Result<Value, Error> {
@@ -213,7 +213,7 @@ fn show_low_sls(cx: &Exec, args: ShowLowSls) -> Result<Value, Error> {
 
 /// Returns the SLS files that the top files assign to this minion.
 fn top_of(cx: &Exec, request: &Request) -> Result<top::Matched, Vec<Fault>> {
-    let top = top::Request::of(cx);
+    let top = top::Request::from_config(cx);
     top::matched(
         cx,
         &top::Request {

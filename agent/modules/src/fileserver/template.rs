@@ -28,7 +28,7 @@ pub(crate) fn render(
     variables: Map,
 ) -> Result<String, Error> {
     let context = context(cx, name, saltenv, variables)?;
-    render::jinja::render(text, &context, &ExecHost::of(cx))
+    render::jinja::render(text, &context, &ExecHost::in_state_tree(cx))
         .map_err(|error| Error::refused(error.to_string()))
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn render_file(
     // A Python template finds its variables in one named `context`.
     let variables = Map::new().with("context", variables);
     let context = context(cx, file, saltenv, variables)?;
-    let rendered = ExecHost::of(cx).renderer(engine, "", text.into(), &context);
+    let rendered = ExecHost::in_state_tree(cx).renderer(engine, "", text.into(), &context);
     rendered
         .map(|value| value.to_text())
         .map_err(Error::refused)

@@ -40,8 +40,8 @@ impl Compiled {
         for checked in compile::check(&plan, &run.cx) {
             match checked.problem {
                 Problem::Stops(fault) => stops.push(fault),
-                Problem::Warning(fault) => log::warning(fault.shown()),
-                Problem::Fails(fault) => log::error(fault.shown()),
+                Problem::Warning(fault) => log::warning(fault.to_text()),
+                Problem::Fails(fault) => log::error(fault.to_text()),
             }
         }
         match stops.is_empty() {

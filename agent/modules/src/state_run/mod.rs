@@ -64,7 +64,7 @@ impl Stop {
 pub(crate) fn refused(cx: &Exec, faults: &[Fault]) -> Value {
     cx.set_retcode(retcode::COMPILE);
     for fault in faults {
-        log::error(fault.shown());
+        log::error(fault.to_text());
     }
     Value::list(faults.iter().map(|fault| fault.text.as_str().into()))
 }

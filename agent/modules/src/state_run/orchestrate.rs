@@ -6,7 +6,7 @@ use state::ask::Ask;
 use state::custom::Kind;
 use state::exec::{Exec, find};
 use state::matcher;
-use state::module::{Error, Extra, Given, Module};
+use state::module::{Arguments, Error, Extra, Module};
 use state::targets::{MinionReturn, Sink, Subscription, Targets};
 use value::{Map, Value, jid, log};
 
@@ -199,7 +199,7 @@ fn invoked(
         return Err(Error::not_available(name.to_owned()));
     }
     match find(client.modules(own), name) {
-        Some(function) => function.invoke(name, own, Given::new(args, kwargs)),
+        Some(function) => function.invoke(name, own, Arguments::new(args, kwargs)),
         None => {
             let custom = &own.shared.custom;
             custom

@@ -9,7 +9,7 @@ use state::exec::Registry;
 use state::facts::StepKind;
 use state::low::Low;
 use state::module::Error;
-use state::record::{self, Heard, Invocation, Record};
+use state::record::{self, Invocation, ReceivedEvents, Record};
 use state::resume::Resumed;
 use state::run::RunRecord;
 use state::run::events::EventLog;
@@ -31,7 +31,7 @@ pub(super) struct Recorded {
 }
 
 impl Ready {
-    /// Opens the record and the event log of the run. Onlookers learn here that it starts.
+    /// Opens the record and the event log of the run. Watchers learn here that it starts.
     pub(super) fn record(self) -> Result<Recorded, Stop> {
         let Self { run, plan, resumed } = self;
         watch::tell(Event::Started {
@@ -189,7 +189,7 @@ impl Prepared {
 }
 
 /// Returns the events that a nested run had received before the run was interrupted.
-fn heard_of(own: &RunRecord) -> Heard {
+fn heard_of(own: &RunRecord) -> ReceivedEvents {
     let mut heard = own.heard.lock().unwrap_or_else(PoisonError::into_inner);
     heard.remove(&own.part).unwrap_or_default()
 }

@@ -101,7 +101,7 @@ impl Request {
         match self.pillar_enc.as_deref() {
             None | Some("") => Ok(over),
             Some("gpg") => {
-                let over = render::gpg::decrypted(&[], over.into(), &ExecHost::of(cx));
+                let over = render::gpg::decrypted(&[], over.into(), &ExecHost::in_state_tree(cx));
                 let over = over.map_err(|error| Error::refused(error.message))?;
                 Ok(over.as_map().cloned().unwrap_or_default())
             }
@@ -239,8 +239,8 @@ fn merged(cx: &Exec, over: &Map) -> Result<Map, Error> {
     let word = opts
         .text("pillar_source_merging_strategy")
         .unwrap_or("smart");
-    let strategy =
-        Strategy::of(word, opts.text("renderer").unwrap_or("yaml")).unwrap_or(Strategy::Recurse);
+    let strategy = Strategy::from_name(word, opts.text("renderer").unwrap_or("yaml"))
+        .unwrap_or(Strategy::Recurse);
     Ok(merge(
         &cx.pillar()?,
         over,

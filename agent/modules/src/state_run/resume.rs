@@ -248,7 +248,7 @@ impl PreviousRun {
                 request.fun, self.jid
             )]);
         }
-        let mut resumed = Resumed::of(registry, plan, recorded, &self.options)?;
+        let mut resumed = Resumed::from_record(registry, plan, recorded, &self.options)?;
         let open = plan.chunks().len().saturating_sub(resumed.returns.len());
         log::warning(format_args!(
             "Resuming the run {} of {}: {} states are finished, {open} remain",

@@ -542,7 +542,7 @@ fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
     };
     let function_of = cx.state_function(function);
     let function_of = function_of.ok_or_else(|| Error::not_available(function.into()))?;
-    let given = state::module::Given::new(Vec::new(), kwargs);
+    let given = state::module::Arguments::new(Vec::new(), kwargs);
     let ret = function_of.invoke(function, cx, given)?;
     if stateful {
         reinterpreted(ret)

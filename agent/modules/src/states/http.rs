@@ -158,7 +158,7 @@ fn wait_for_successful_query(cx: &Exec, args: Wait) -> Result<Ret, Error> {
             .invoke(
                 "http.query",
                 cx,
-                state::module::Given::new(Vec::new(), kwargs),
+                state::module::Arguments::new(Vec::new(), kwargs),
             );
         let good = found.as_ref().is_ok_and(|ret| ret.result == Some(true));
         // In test mode the response is never successful, so there is nothing to wait for.

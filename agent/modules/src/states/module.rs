@@ -3,7 +3,7 @@
 use state::custom::Signature;
 use state::exec::Exec;
 use state::facts::Effects;
-use state::module::{Error, Extra, Given, Ret};
+use state::module::{Arguments, Error, Extra, Ret};
 use value::{Map, Value, log};
 
 state::state_module! {
@@ -255,7 +255,7 @@ fn older(cx: &Exec, name: &str, kwargs: Map) -> Result<Ret, Error> {
 /// prefix `m_`.
 const TAKEN: [&str; 5] = ["name", "fun", "names", "state", "saltenv"];
 
-fn given(function: &Signature, mut kwargs: Map) -> Result<Given, String> {
+fn given(function: &Signature, mut kwargs: Map) -> Result<Arguments, String> {
     let mut named = Map::new();
     let mut missing = String::new();
     for (name, default) in &function.args {
@@ -307,7 +307,7 @@ fn given(function: &Signature, mut kwargs: Map) -> Result<Given, String> {
         }
         args.extend(rest);
     }
-    Ok(Given::new(args, named))
+    Ok(Arguments::new(args, named))
 }
 
 /// Returns whether a result is a success. False, `result: False` and a `retcode` other than 0 at

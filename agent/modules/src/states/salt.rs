@@ -710,9 +710,9 @@ fn parallel_runners(cx: &Exec, args: ParallelRunners) -> Result<Ret, Error> {
             .iter()
             .map(|(id, name, arg, kwarg)| {
                 let own = as_part(cx, id);
-                let (arg, kwarg, onlooker) = (arg.clone(), kwarg.clone(), watch::onlooker());
+                let (arg, kwarg, watcher) = (arg.clone(), kwarg.clone(), watch::watcher());
                 let call = move || orchestrate::runner(&own, name, arg, kwarg);
-                scope.spawn(move || watch::looked_on(onlooker, call))
+                scope.spawn(move || watch::looked_on(watcher, call))
             })
             .collect();
         started

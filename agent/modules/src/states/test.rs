@@ -220,7 +220,7 @@ fn watched(cx: &Exec) -> Value {
     let chunks = watches
         .flat_map(|r| &r.chunks)
         .filter_map(|place| run.lowstate.get(*place));
-    let lows = chunks.map(|data| Low::of(data.clone()));
+    let lows = chunks.map(|data| Low::from_map(data.clone()));
     let changed = |low: &Low| {
         let ret = running.get(&low.tag());
         ret.and_then(|ret| ret.get("changes"))

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use machine::fs::{self, Owner};
 use state::exec::Exec;
 use state::facts::Effects;
-use state::module::{Error, Given, Ret};
+use state::module::{Arguments, Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::file::backup;
@@ -247,7 +247,7 @@ impl<'a> File<'a> {
         if let Some(contents) = contents {
             args.insert("contents", contents);
         }
-        let ret = function.invoke("file.managed", cx, Given::new(Vec::new(), args));
+        let ret = function.invoke("file.managed", cx, Arguments::new(Vec::new(), args));
         error_as_failure(ret)
     }
 

@@ -14,7 +14,7 @@ use value::Map;
 
 use super::args::{self, Args};
 use super::errors::{self, key_error, type_error, value_error};
-use super::lent::{self, Changes, Lent};
+use super::lent::{self, Borrowed, Changes};
 use super::pieces::Pieces;
 use super::{methods, nesting, print, strings};
 
@@ -32,12 +32,12 @@ pub(super) enum Sort {
 }
 
 enum Items {
-    Lent(Lent<Arc<Vec<value::Value>>>),
+    Borrowed(Borrowed<Arc<Vec<value::Value>>>),
     Own(Pieces),
 }
 
 enum Entries {
-    Lent(Lent<Map>),
+    Borrowed(Borrowed<Map>),
     Own(IndexMap<Value, Value>),
 }
 
@@ -73,7 +73,7 @@ impl Drop for List {
         let items = self.items.get_mut().unwrap_or_else(PoisonError::into_inner);
         nesting::give_back(match items {
             Items::Own(items) => items.take(),
-            Items::Lent(lent) => lent.take_children(),
+            Items::Borrowed(lent) => lent.take_children(),
         });
     }
 }
@@ -87,7 +87,7 @@ impl Drop for Dict {
                 let entries = std::mem::take(entries);
                 entries.into_iter().flat_map(|(k, v)| [k, v]).collect()
             }
-            Entries::Lent(lent) => lent.take_children(),
+            Entries::Borrowed(lent) => lent.take_children(),
         });
     }
 }
@@ -112,11 +112,11 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 impl List {
     /// Creates a list that belongs to the template.
     pub(super) fn value(items: Vec<Value>) -> Value {
-        Self::of(Sort::List, items)
+        Self::with_sort(Sort::List, items)
     }
 
     /// Like [`Self::value`], for another kind of sequence.
-    pub(super) fn of(sort: Sort, items: Vec<Value>) -> Value {
+    pub(super) fn with_sort(sort: Sort, items: Vec<Value>) -> Value {
         Self::made(sort, false, Items::Own(items.into()))
     }
 
@@ -133,7 +133,7 @@ impl List {
         strings::checked_items(self.len() + more.len())?;
         let known = match &*read(&self.items) {
             Items::Own(items) => Ok(items.and(more)),
-            Items::Lent(_) => Err(more),
+            Items::Borrowed(_) => Err(more),
         };
         let items = known.unwrap_or_else(|more| Pieces::from(self.snapshot()).and(more));
         Ok(Self::made(Sort::List, false, Items::Own(items)))
@@ -159,7 +159,7 @@ impl List {
             return items.copied(0);
         }
         match &mut *write(&self.items) {
-            Items::Lent(lent) => lent.lend_all(),
+            Items::Borrowed(lent) => lent.lend_all(),
             Items::Own(items) => items.copied(0),
         }
     }
@@ -168,18 +168,18 @@ impl List {
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Vec<Value>) -> T) -> T {
         Changes::note(self.is_lent);
         let mut items = write(&self.items);
-        if let Items::Lent(lent) = &mut *items {
+        if let Items::Borrowed(lent) = &mut *items {
             *items = Items::Own(lent.lend_all().into());
         }
         match &mut *items {
             Items::Own(items) => change(items.own()),
-            Items::Lent(_) => change(&mut Vec::new()),
+            Items::Borrowed(_) => change(&mut Vec::new()),
         }
     }
 
     fn len(&self) -> usize {
         match &*read(&self.items) {
-            Items::Lent(lent) => lent.from.len(),
+            Items::Borrowed(lent) => lent.from.len(),
             Items::Own(items) => items.len(),
         }
     }
@@ -188,7 +188,7 @@ impl List {
         let index = place(index, self.len())?;
         match &*read(&self.items) {
             Items::Own(items) => return items.get(index).cloned(),
-            Items::Lent(lent) => {
+            Items::Borrowed(lent) => {
                 if let Some(known) = lent.item(index) {
                     return Some(known);
                 }
@@ -196,7 +196,7 @@ impl List {
         }
         match &mut *write(&self.items) {
             Items::Own(items) => items.get(index).cloned(),
-            Items::Lent(lent) => lent.lend(index),
+            Items::Borrowed(lent) => lent.lend(index),
         }
     }
 }
@@ -235,7 +235,7 @@ impl Dict {
             return entries.map(|(k, v)| (k.clone(), v.clone())).collect();
         }
         match &mut *write(&self.entries) {
-            Entries::Lent(lent) => lent.lend_all(),
+            Entries::Borrowed(lent) => lent.lend_all(),
             Entries::Own(entries) => entries.clone().into_iter().collect(),
         }
     }
@@ -244,12 +244,12 @@ impl Dict {
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut IndexMap<Value, Value>) -> T) -> T {
         Changes::note(self.is_lent);
         let mut entries = write(&self.entries);
-        if let Entries::Lent(lent) = &mut *entries {
+        if let Entries::Borrowed(lent) = &mut *entries {
             *entries = Entries::Own(lent.lend_all().into_iter().collect());
         }
         match &mut *entries {
             Entries::Own(entries) => change(entries),
-            Entries::Lent(_) => change(&mut IndexMap::new()),
+            Entries::Borrowed(_) => change(&mut IndexMap::new()),
         }
     }
 
@@ -283,7 +283,7 @@ impl Dict {
     /// Returns the keys in order.
     pub(super) fn keys(&self) -> Vec<Value> {
         match &*read(&self.entries) {
-            Entries::Lent(lent) => lent.from.keys().map(from_value).collect(),
+            Entries::Borrowed(lent) => lent.from.keys().map(from_value).collect(),
             Entries::Own(entries) => entries.keys().cloned().collect(),
         }
     }
@@ -291,7 +291,7 @@ impl Dict {
     /// Returns the number of entries.
     pub(super) fn len(&self) -> usize {
         match &*read(&self.entries) {
-            Entries::Lent(lent) => lent.from.len(),
+            Entries::Borrowed(lent) => lent.from.len(),
             Entries::Own(entries) => entries.len(),
         }
     }
@@ -300,7 +300,7 @@ impl Dict {
     pub(super) fn get(&self, key: &Value) -> Option<Value> {
         let place = match &*read(&self.entries) {
             Entries::Own(entries) => return entries.get(key).cloned(),
-            Entries::Lent(lent) => {
+            Entries::Borrowed(lent) => {
                 let place = match key.as_str() {
                     Some(text) => lent.from.position(text),
                     None => lent.from.position_value(&to_value(key).ok()?),
@@ -313,7 +313,7 @@ impl Dict {
         };
         match &mut *write(&self.entries) {
             Entries::Own(entries) => entries.get(key).cloned(),
-            Entries::Lent(lent) => lent.lend(place),
+            Entries::Borrowed(lent) => lent.lend(place),
         }
     }
 }
@@ -411,7 +411,7 @@ pub(super) fn from_value(value: &value::Value) -> Value {
     use value::Value as V;
     match value {
         V::List(items) => {
-            let items = Items::Lent(Lent::of(Arc::clone(items)));
+            let items = Items::Borrowed(Borrowed::new(Arc::clone(items)));
             List::made(Sort::List, true, items)
         }
         V::Map(map) => Value::from_object(from_map(map)),
@@ -508,7 +508,7 @@ fn leave_map(value: &Value, depth: usize, count: &mut usize) -> Result<Map, Erro
 impl List {
     fn leave(&self, depth: usize, count: &mut usize) -> Result<value::Value, Error> {
         let lent = match &*read(&self.items) {
-            Items::Lent(lent) => Some((Arc::clone(&lent.from), lent.children())),
+            Items::Borrowed(lent) => Some((Arc::clone(&lent.from), lent.children())),
             Items::Own(_) => None,
         };
         if let Some((from, children)) = lent {
@@ -530,7 +530,7 @@ impl List {
 impl Dict {
     fn leave(&self, depth: usize, count: &mut usize) -> Result<value::Value, Error> {
         let lent = match &*read(&self.entries) {
-            Entries::Lent(lent) => Some((lent.from.clone(), lent.children())),
+            Entries::Borrowed(lent) => Some((lent.from.clone(), lent.children())),
             Entries::Own(_) => None,
         };
         if let Some((from, children)) = lent {
@@ -632,6 +632,6 @@ fn pair_of(pair: &Value) -> Result<(Value, Value), Error> {
 pub(super) fn from_map(map: &Map) -> Dict {
     Dict {
         is_lent: true,
-        entries: RwLock::new(Entries::Lent(Lent::of(map.clone()))),
+        entries: RwLock::new(Entries::Borrowed(Borrowed::new(map.clone()))),
     }
 }

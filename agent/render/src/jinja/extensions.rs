@@ -25,7 +25,7 @@ pub(super) fn add(environment: &mut Environment<'static>, shared: &Arc<Shared>) 
     let mut at = 0;
     while let Some(name) = names.get(at).cloned() {
         at += 1;
-        let Some(source) = shared.known(&name) else {
+        let Some(source) = shared.find(&name) else {
             continue;
         };
         let Some(mentioned) = host.extensions(&source) else {

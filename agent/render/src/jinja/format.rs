@@ -520,7 +520,7 @@ pub(super) fn modulo(_: &mut minijinja::State<'_, '_>, args: &Args) -> Result<Va
     let (left, right) = (args.subject()?, args::defined(args.need(1, "right")?)?);
     if let Some(text) = left.as_str() {
         let made = percent(text, &markup::values(left, right))?;
-        return Ok(markup::like(left, made));
+        return Ok(markup::inherit_safety(left, made));
     }
     if let (Ok(a), Ok(b)) = (args::int(left), args::int(right)) {
         let rest = a
@@ -563,5 +563,5 @@ pub(super) fn format_filter(_: &mut minijinja::State<'_, '_>, args: &Args) -> Re
         }
     };
     let made = percent(&text, &markup::values(subject, &values))?;
-    Ok(markup::like(subject, made))
+    Ok(markup::inherit_safety(subject, made))
 }

@@ -46,19 +46,19 @@ impl Changes {
 }
 
 /// A list or dictionary of the run, with the containers in it that the template holds, by index.
-pub(super) struct Lent<T> {
+pub(super) struct Borrowed<T> {
     pub(super) from: T,
     children: HashMap<usize, Value>,
 }
 
-impl<T> Lent<T> {
+impl<T> Borrowed<T> {
     /// Lends a list or dictionary of which the template holds no part yet.
-    pub(super) fn of(from: T) -> Self {
+    pub(super) fn new(from: T) -> Self {
         let children = HashMap::new();
         Self { from, children }
     }
 
-    fn known(&self, place: usize, value: &value::Value) -> Option<Value> {
+    fn find(&self, place: usize, value: &value::Value) -> Option<Value> {
         from_scalar(value).or_else(|| self.children.get(&place).cloned())
     }
 
@@ -71,7 +71,7 @@ impl<T> Lent<T> {
     }
 }
 
-impl<T> Lent<T> {
+impl<T> Borrowed<T> {
     /// Removes and returns the containers that the template holds.
     pub(super) fn take_children(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.children).into_values().collect()
@@ -86,10 +86,10 @@ fn lend(children: &mut HashMap<usize, Value>, place: usize, value: &value::Value
     })
 }
 
-impl Lent<Arc<Vec<value::Value>>> {
+impl Borrowed<Arc<Vec<value::Value>>> {
     /// Returns an item that is a scalar or was lent already.
     pub(super) fn item(&self, place: usize) -> Option<Value> {
-        self.known(place, self.from.get(place)?)
+        self.find(place, self.from.get(place)?)
     }
 
     /// Lends an item.
@@ -107,10 +107,10 @@ impl Lent<Arc<Vec<value::Value>>> {
     }
 }
 
-impl Lent<Map> {
+impl Borrowed<Map> {
     /// Returns an item that is a scalar or was lent already.
     pub(super) fn item(&self, place: usize) -> Option<Value> {
-        self.known(place, self.from.at(place)?.1)
+        self.find(place, self.from.at(place)?.1)
     }
 
     /// Lends an item.

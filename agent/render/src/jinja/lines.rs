@@ -11,7 +11,7 @@ pub(super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     /// Starts at the first line.
-    pub(super) fn of(source: &'a str) -> Self {
+    pub(super) fn new(source: &'a str) -> Self {
         Self {
             source,
             at: 0,
@@ -23,7 +23,7 @@ impl<'a> Lines<'a> {
     /// scanned only once.
     pub(super) fn at(&mut self, offset: usize) -> usize {
         if offset < self.at {
-            *self = Self::of(self.source);
+            *self = Self::new(self.source);
         }
         let passed = self.source.as_bytes().get(self.at..offset);
         let passed = passed.unwrap_or_default();
@@ -41,5 +41,5 @@ pub(super) fn of_error(error: &Error) -> Option<usize> {
         return Some(line);
     }
     let start = error.range()?.start;
-    Some(Lines::of(error.template_source()?).at(start))
+    Some(Lines::new(error.template_source()?).at(start))
 }

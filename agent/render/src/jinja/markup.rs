@@ -49,7 +49,7 @@ pub(super) fn arguments(args: &Args) -> Args {
 }
 
 /// Returns a text that was made from another one; it is safe if that one is.
-pub(super) fn like(text: &Value, made: String) -> Value {
+pub(super) fn inherit_safety(text: &Value, made: String) -> Value {
     match text.is_safe() {
         true => Value::from_safe_string(made),
         false => Value::from(made),

@@ -150,7 +150,7 @@ pub(super) fn comparable(a: &Value, b: &Value) -> Result<(), Error> {
 /// Calls a method of a set.
 pub(super) fn set(set: &List, method: &str, args: &Args) -> Result<Value, Error> {
     let other = || -> Result<Vec<Value>, Error> { args::items(args.need(0, "other")?) };
-    let of = |items| Ok(List::of(Sort::Set, items));
+    let of = |items| Ok(List::with_sort(Sort::Set, items));
     match method {
         "add" => {
             let item = args.need(0, "element")?.clone();
@@ -174,7 +174,7 @@ pub(super) fn set(set: &List, method: &str, args: &Args) -> Result<Value, Error>
         }
         "union" => of(unique(set.snapshot().into_iter().chain(other()?))),
         "intersection" => {
-            let other = Seen::of(&other()?);
+            let other = Seen::from_items(&other()?);
             of(set
                 .snapshot()
                 .into_iter()
@@ -182,7 +182,7 @@ pub(super) fn set(set: &List, method: &str, args: &Args) -> Result<Value, Error>
                 .collect())
         }
         "difference" => {
-            let other = Seen::of(&other()?);
+            let other = Seen::from_items(&other()?);
             of(set
                 .snapshot()
                 .into_iter()
@@ -190,13 +190,13 @@ pub(super) fn set(set: &List, method: &str, args: &Args) -> Result<Value, Error>
                 .collect())
         }
         "issubset" => {
-            let other = Seen::of(&other()?);
+            let other = Seen::from_items(&other()?);
             Ok(Value::from(
                 set.snapshot().iter().all(|item| other.has(item)),
             ))
         }
         "issuperset" => {
-            let own = Seen::of(&set.snapshot());
+            let own = Seen::from_items(&set.snapshot());
             Ok(Value::from(other()?.iter().all(|item| own.has(item))))
         }
         "copy" => of(set.snapshot()),
@@ -220,7 +220,7 @@ pub(super) struct Seen {
 
 impl Seen {
     /// Returns a set of these values.
-    pub(super) fn of(items: &[Value]) -> Self {
+    pub(super) fn from_items(items: &[Value]) -> Self {
         let mut seen = Self::default();
         for item in items {
             seen.add(item);
@@ -233,7 +233,7 @@ impl Seen {
         if self.has(item) {
             return false;
         }
-        match whole(item) {
+        match as_int(item) {
             Some(number) => {
                 self.numbers.insert(number);
             }
@@ -247,7 +247,7 @@ impl Seen {
 
     /// True when the value is present.
     pub(super) fn has(&self, item: &Value) -> bool {
-        match whole(item) {
+        match as_int(item) {
             Some(number) => self.numbers.contains(&number),
             None if item.kind() == ValueKind::String => self.texts.contains(item),
             None => self.others.contains(item),
@@ -256,7 +256,7 @@ impl Seen {
 }
 
 /// Returns the whole number that a value equals: in Python, `True == 1 == 1.0`.
-fn whole(value: &Value) -> Option<i64> {
+fn as_int(value: &Value) -> Option<i64> {
     match value.kind() {
         ValueKind::Bool => Some(i64::from(value.is_true())),
         ValueKind::Number => value.as_i64(),
@@ -273,9 +273,9 @@ pub(super) fn dict(dict: &Dict, method: &str, args: &Args) -> Result<Value, Erro
                 .or_else(|| args.at(1, "default").cloned())
                 .unwrap_or_else(none))
         }
-        "items" => Ok(List::of(Sort::Items, items(dict))),
-        "keys" => Ok(List::of(Sort::Keys, dict.keys())),
-        "values" => Ok(List::of(
+        "items" => Ok(List::with_sort(Sort::Items, items(dict))),
+        "keys" => Ok(List::with_sort(Sort::Keys, dict.keys())),
+        "values" => Ok(List::with_sort(
             Sort::Values,
             dict.pairs().into_iter().map(|(_, item)| item).collect(),
         )),

@@ -97,7 +97,7 @@ impl<'a> Run<'a> {
             root: context.name.clone(),
             dir: context.dir.clone(),
             saltenv: context.saltenv.clone(),
-            functions: shared::Functions::of(host),
+            functions: shared::Functions::new(host),
             syntax: syntax(options)?,
             sources: Mutex::new(vec![(context.name.clone(), source.into())]),
             marks,
@@ -166,7 +166,7 @@ impl Shared {
     }
 
     /// Returns the text of a template, if it exists and can be read.
-    fn known(&self, path: &str) -> Option<Arc<str>> {
+    fn find(&self, path: &str) -> Option<Arc<str>> {
         self.source(path)
             .or_else(|| self.fetch(path).ok().flatten())
     }
@@ -184,7 +184,7 @@ impl Shared {
         };
         let number = self.number(path).filter(|_| self.marks);
         let branches = self.reached.as_ref();
-        let branches = branches.map(|reached| reached::Branches::of(reached, path));
+        let branches = branches.map(|reached| reached::Branches::new(reached, path));
         let source = spaces::plain(&source, &self.syntax);
         let text = rewrite::rewrite(&source, &self.syntax, number, branches);
         Ok(Some(if plain { location(path) + &text } else { text }))

@@ -68,7 +68,7 @@ pub(super) struct Branches<'a> {
 }
 
 impl<'a> Branches<'a> {
-    pub(super) fn of(reached: &'a Reached, template: &str) -> Self {
+    pub(super) fn new(reached: &'a Reached, template: &str) -> Self {
         let noted = reached.noted();
         let first = noted.first.get(template).copied();
         Self {

@@ -43,7 +43,7 @@ impl<'a> Passed<'a> {
     ///
     /// # Errors
     /// When an argument is undefined, or contains itself.
-    pub(super) fn of(
+    pub(super) fn from_args(
         functions: &'a Functions,
         name: &'a str,
         args: &'a Args,
@@ -67,10 +67,10 @@ impl<'a> Passed<'a> {
     /// # Errors
     /// When it fails.
     pub(super) fn answer(&self) -> Result<value::Value, Error> {
-        self.asked(self.positional.clone(), self.named.clone())
+        self.call(self.positional.clone(), self.named.clone())
     }
 
-    fn asked(&self, positional: Vec<value::Value>, named: Map) -> Result<value::Value, Error> {
+    fn call(&self, positional: Vec<value::Value>, named: Map) -> Result<value::Value, Error> {
         let host = &self.functions.host;
         host.call(self.name, positional, named)
             .map_err(|sentence| fault(Kind::Call, sentence))
@@ -133,7 +133,7 @@ impl<'a> Passed<'a> {
             *merge = value::Value::Null;
         }
         named.remove("merge");
-        self.asked(positional, named)
+        self.call(positional, named)
     }
 
     fn given_back(&self, answer: &value::Value) -> Option<Value> {

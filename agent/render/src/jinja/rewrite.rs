@@ -34,7 +34,7 @@ pub(super) fn rewrite(
     };
     let mut walker = Walker {
         source,
-        lines: Lines::of(source),
+        lines: Lines::new(source),
         tokens,
         at: 0,
         depth: 0,

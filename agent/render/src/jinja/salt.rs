@@ -166,7 +166,7 @@ fn call(functions: &Functions, name: &str, args: &Args) -> Result<Value, Error> 
     {
         return Ok(lent);
     }
-    let passed = Passed::of(functions, name, args)?;
+    let passed = Passed::from_args(functions, name, args)?;
     let answer = passed.answer()?;
     match passed.reference(&answer)? {
         Some(given) => Ok(given),

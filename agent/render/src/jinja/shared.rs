@@ -85,10 +85,10 @@ fn changed(container: &Value, before: &value::Value) -> Option<value::Value> {
 /// The execution functions, and their pillar once a part of it was lent to the template.
 pub(super) struct Functions {
     pub(super) host: Arc<dyn Host>,
-    lent: Mutex<Option<Lent>>,
+    lent: Mutex<Option<BorrowedPillar>>,
 }
 
-struct Lent {
+struct BorrowedPillar {
     pillar: Value,
     before: value::Value,
     /// The numbers of changes at the time of lending, and at the last check.
@@ -96,7 +96,7 @@ struct Lent {
     seen_at: Changes,
 }
 
-impl Lent {
+impl BorrowedPillar {
     /// Returns true if the template may have changed the pillar; this requires a change of a lent
     /// container.
     fn may_differ(&self) -> bool {
@@ -113,7 +113,7 @@ enum Found {
 }
 
 impl Functions {
-    pub(super) fn of(host: &Arc<dyn Host>) -> Arc<Self> {
+    pub(super) fn new(host: &Arc<dyn Host>) -> Arc<Self> {
         Arc::new(Self {
             host: Arc::clone(host),
             lent: Mutex::default(),
@@ -160,7 +160,7 @@ impl Functions {
             let before = value::Value::Map(self.host.pillar()?);
             let pillar = containers::from_value(&before);
             let now = Changes::now();
-            *lent = Some(Lent {
+            *lent = Some(BorrowedPillar {
                 pillar,
                 before,
                 lent_at: now,

@@ -29,7 +29,7 @@ fn read<'a>(
     source: &'a str,
     syntax: &SyntaxConfig,
 ) -> impl Iterator<Item = Result<(Token<'a>, At), Error>> + use<'a> {
-    let mut lines = Lines::of(source);
+    let mut lines = Lines::new(source);
     tokenize(source, false, syntax.clone()).map(move |token| {
         let (token, span) = token?;
         let line = lines.at(span.start_offset as usize);

@@ -297,5 +297,5 @@ impl Composer<'_> {
 
 /// Returns the tag as written; `!` alone counts as none.
 fn given(tag: Option<String>) -> Option<Tag> {
-    tag.filter(|tag| tag != "!").map(|tag| Tag::of(&tag))
+    tag.filter(|tag| tag != "!").map(|tag| Tag::from_name(&tag))
 }

@@ -43,7 +43,7 @@ const NAMES: [(Tag, &str); 15] = [
 
 impl Tag {
     /// Returns the tag for the full name `full`.
-    pub(super) fn of(full: &str) -> Self {
+    pub(super) fn from_name(full: &str) -> Self {
         full.strip_prefix(PREFIX)
             .and_then(|short| NAMES.iter().find(|(_, name)| *name == short))
             .map_or_else(|| Self::Other(full.into()), |(tag, _)| tag.clone())

@@ -58,15 +58,15 @@ fn integer(text: &str) -> Result<Value, Error> {
     };
     let (negative, digits) = signed(text)?;
     let mut number = if let Some(rest) = digits.strip_prefix("0b") {
-        whole(rest, 2)?
+        parse_int(rest, 2)?
     } else if let Some(rest) = digits.strip_prefix("0x") {
-        whole(rest, 16)?
+        parse_int(rest, 16)?
     } else if digits.starts_with('0') && digits != "0" {
-        whole(&digits, 8)?
+        parse_int(&digits, 8)?
     } else if digits.contains(':') {
         sixtieths(&digits)?
     } else {
-        whole(&digits, 10)?
+        parse_int(&digits, 10)?
     };
     number.negative ^= negative;
     Ok(number.into())
@@ -100,7 +100,7 @@ impl From<Number> for Value {
 }
 
 /// Reads a number as Python's `int(text, base)`.
-fn whole(text: &str, base: u32) -> Result<Number, Error> {
+fn parse_int(text: &str, base: u32) -> Result<Number, Error> {
     let trimmed = text.trim();
     let (negative, digits) = match trimmed.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -169,7 +169,7 @@ fn long_decimal(digits: &str, base: u32) -> String {
 fn sixtieths(text: &str) -> Result<Number, Error> {
     let mut total: u128 = 0;
     for part in text.split(':') {
-        let part = whole(part, 10)?;
+        let part = parse_int(part, 10)?;
         let small = part.digits.parse::<u128>().ok().filter(|_| !part.negative);
         let sum = total
             .checked_mul(60)

@@ -203,7 +203,7 @@ impl<'a> Examiner<'a> {
 /// Converts a chunk that has not been sorted. Sorting would have removed `name_order`.
 fn unordered(mut chunk: Map) -> Arc<Low> {
     chunk.remove("name_order");
-    Arc::new(Low::of(chunk))
+    Arc::new(Low::from_map(chunk))
 }
 
 /// Returns the beginning of a file, as the place of a fault of the whole file.

@@ -32,7 +32,7 @@ impl Fault {
     /// Returns the sentence with the place, its source line, a caret and the hint, for people on
     /// stderr.
     #[must_use]
-    pub fn shown(&self) -> String {
+    pub fn to_text(&self) -> String {
         let mut out = self.text.clone();
         if let Some(place) = &self.place {
             let number = place.line.to_string();

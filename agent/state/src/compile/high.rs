@@ -17,7 +17,7 @@ pub struct HighData {
 impl HighData {
     /// Returns high data that does not come from SLS files (`state.high`).
     #[must_use]
-    pub fn of(map: Map) -> Self {
+    pub fn from_map(map: Map) -> Self {
         Self {
             map,
             documents: Documents::default(),
@@ -89,35 +89,37 @@ pub(crate) fn first_key(argument: &Value) -> Option<&Value> {
 
 /// Returns the `repr()` of a value as Salt prints the data of its YAML loader: dictionaries show
 /// their type, `OrderedDict`.
-pub(crate) fn shown(value: &Value) -> String {
+pub(crate) fn ordered_dict_repr(value: &Value) -> String {
     match value {
         Value::Map(map) if map.is_empty() => "OrderedDict()".into(),
         Value::Map(map) => {
             let pairs: Vec<String> = map
                 .iter()
-                .map(|(key, value)| format!("({}, {})", shown(key), shown(value)))
+                .map(|(key, value)| {
+                    format!("({}, {})", ordered_dict_repr(key), ordered_dict_repr(value))
+                })
                 .collect();
             format!("OrderedDict([{}])", pairs.join(", "))
         }
         Value::List(items) => {
-            let items: Vec<String> = items.iter().map(shown).collect();
+            let items: Vec<String> = items.iter().map(ordered_dict_repr).collect();
             format!("[{}]", items.join(", "))
         }
         other => value::python::repr(other),
     }
 }
 
-/// Like [`shown`], but for `str()`: a string is not quoted.
+/// Like [`ordered_dict_repr`], but for `str()`: a string is not quoted.
 pub(crate) fn shown_text(value: &Value) -> String {
     match value {
         Value::Str(text) => String::from(&**text),
-        other => shown(other),
+        other => ordered_dict_repr(other),
     }
 }
 
 /// Returns true for the arguments whose value must be a list of requisites.
 pub(crate) fn is_requisite(word: &str) -> bool {
-    word == "prerequired" || RequisiteKind::of(word).is_some()
+    word == "prerequired" || RequisiteKind::from_word(word).is_some()
 }
 
 struct Check<'a> {
@@ -156,151 +158,157 @@ impl Check<'_> {
     }
 
     fn state(&mut self, id: &Value, body: &Map, state: &Value, arguments: &Value) {
-        let mut spot = Spot {
+        let mut checked = CheckedArgument {
             id,
             body,
             state,
             index: None,
         };
         if arguments.is_null() {
-            let (name, sls, state) = (spot.name(), spot.sls(), state.to_text());
+            let (name, sls, state) = (checked.name(), checked.sls(), state.to_text());
             let text = format!(
                 "ID '{name}' in SLS '{sls}' contains a short declaration ({state}) with a trailing colon. When not passing any arguments to a state, the colon must be omitted."
             );
-            return self.at(text, &spot, &[]);
+            return self.at(text, &checked, &[]);
         }
         let Value::List(arguments) = arguments else {
-            let (name, sls) = (spot.name(), spot.sls());
+            let (name, sls) = (checked.name(), checked.sls());
             let text = format!("State '{name}' in SLS '{sls}' is not formed as a list");
-            return self.at(text, &spot, &[]);
+            return self.at(text, &checked, &[]);
         };
         for (index, argument) in arguments.iter().enumerate() {
-            spot.index = Some(index);
+            checked.index = Some(index);
             match argument {
-                Value::Str(function) => self.function(&spot, function),
-                Value::Map(argument) => self.argument(&spot, argument),
+                Value::Str(function) => self.function(&checked, function),
+                Value::Map(argument) => self.argument(&checked, argument),
                 _ => {}
             }
         }
-        spot.index = None;
-        self.count(&spot, arguments);
+        checked.index = None;
+        self.count(&checked, arguments);
     }
 
-    fn at(&mut self, text: String, spot: &Spot<'_>, rest: &[Value]) {
-        let mut path = vec![spot.id.clone(), spot.state.clone()];
-        path.extend(spot.index.map(Value::from));
+    fn at(&mut self, text: String, checked: &CheckedArgument<'_>, rest: &[Value]) {
+        let mut path = vec![checked.id.clone(), checked.state.clone()];
+        path.extend(checked.index.map(Value::from));
         path.extend(rest.iter().cloned());
-        self.add(text, spot.body, &path);
+        self.add(text, checked.body, &path);
     }
 
-    fn function(&mut self, spot: &Spot<'_>, function: &str) {
+    fn function(&mut self, checked: &CheckedArgument<'_>, function: &str) {
         if function.trim().contains(' ') {
-            let (name, sls) = (spot.name(), spot.sls());
+            let (name, sls) = (checked.name(), checked.sls());
             let text = format!(
                 "The function \"{function}\" in state \"{name}\" in SLS \"{sls}\" has whitespace, a function with whitespace is not supported, perhaps this is an argument that is missing a \":\""
             );
-            self.at(text, spot, &[]);
+            self.at(text, checked, &[]);
         }
     }
 
-    fn argument(&mut self, spot: &Spot<'_>, argument: &Map) {
+    fn argument(&mut self, checked: &CheckedArgument<'_>, argument: &Map) {
         let Some((key, value)) = argument.first() else {
             return;
         };
         let word = key.as_str().unwrap_or_default();
         let list = matches!(value, Value::List(_));
         if word == "names" && !list {
-            let (name, sls) = (spot.name(), spot.sls());
+            let (name, sls) = (checked.name(), checked.sls());
             let text = format!(
                 "The 'names' argument in state '{name}' in SLS '{sls}' needs to be formed as a list"
             );
-            self.at(text, spot, std::slice::from_ref(key));
+            self.at(text, checked, std::slice::from_ref(key));
         }
         if !is_requisite(word) {
             return;
         }
         if !list {
-            let (name, sls) = (spot.name(), spot.sls());
+            let (name, sls) = (checked.name(), checked.sls());
             let text = format!(
                 "The {word} statement in state '{name}' in SLS '{sls}' needs to be formed as a list"
             );
-            self.at(text, spot, std::slice::from_ref(key));
+            self.at(text, checked, std::slice::from_ref(key));
         }
         for (index, item) in value.as_list().into_iter().flatten().enumerate() {
-            self.requisite(spot, key, index, item);
+            self.requisite(checked, key, index, item);
         }
         if argument.len() != 1 {
-            let (name, sls) = (spot.name(), spot.sls());
+            let (name, sls) = (checked.name(), checked.sls());
             let text = format!(
                 "Multiple dictionaries defined in argument of state '{name}' in SLS '{sls}'"
             );
-            self.at(text, spot, std::slice::from_ref(key));
+            self.at(text, checked, std::slice::from_ref(key));
         }
     }
 
-    fn requisite(&mut self, spot: &Spot<'_>, word: &Value, index: usize, item: &Value) {
+    fn requisite(
+        &mut self,
+        checked: &CheckedArgument<'_>,
+        word: &Value,
+        index: usize,
+        item: &Value,
+    ) {
         if item.as_str().is_some() {
             return;
         }
         let rest = || [word.clone(), Value::from(index)];
         let single = item.as_map().filter(|item| item.len() == 1);
         let Some((key, target)) = single.and_then(Map::first) else {
-            let (name, sls, item) = (spot.name(), spot.sls(), shown_text(item));
+            let (name, sls, item) = (checked.name(), checked.sls(), shown_text(item));
             let text = format!(
                 "Requisite declaration {item} in state {name} in SLS {sls} is not formed as a single key dictionary"
             );
-            return self.at(text, spot, &rest());
+            return self.at(text, checked, &rest());
         };
         let kind = key.as_str().unwrap_or_default();
         if let Some((module, _)) = kind.split_once('.') {
-            let (name, sls) = (spot.name(), spot.sls());
+            let (name, sls) = (checked.name(), checked.sls());
             let text = format!(
                 "Invalid requisite type '{kind}' in state '{name}', in SLS '{sls}'. Requisite types must not contain dots, did you mean '{module}'?"
             );
-            self.at(text, spot, &rest());
+            self.at(text, checked, &rest());
         }
         if matches!(target, Value::List(_) | Value::Map(_) | Value::Set(_)) {
-            let (sls, target) = (spot.sls(), shown(target));
+            let (sls, target) = (checked.sls(), ordered_dict_repr(target));
             let text = format!(
                 "Illegal requisite \"{target}\" in SLS \"{sls}\", please check your syntax.\n"
             );
-            self.at(text, spot, &rest());
+            self.at(text, checked, &rest());
         }
     }
 
-    fn count(&mut self, spot: &Spot<'_>, arguments: &[Value]) {
-        let state = spot.state.as_str().unwrap_or_default();
+    fn count(&mut self, checked: &CheckedArgument<'_>, arguments: &[Value]) {
+        let state = checked.state.as_str().unwrap_or_default();
         let dotted = state.split_once('.').map(|(_, function)| function);
         let named = arguments.iter().filter_map(Value::as_str);
         let functions = dotted.into_iter().chain(named);
         match functions.clone().count() {
             1 => {}
             0 => {
-                let (name, sls) = (spot.name(), spot.sls());
+                let (name, sls) = (checked.name(), checked.sls());
                 let text = format!("No function declared in state '{name}' in SLS '{sls}'");
-                self.at(text, spot, &[]);
+                self.at(text, checked, &[]);
             }
             _ => {
-                let (name, sls) = (spot.name(), spot.sls());
+                let (name, sls) = (checked.name(), checked.sls());
                 let functions = functions.collect::<Vec<_>>().join(", ");
                 let text = format!(
                     "Too many functions declared in state '{name}' in SLS '{sls}'. Please choose one of the following: {functions}"
                 );
-                self.at(text, spot, &[]);
+                self.at(text, checked, &[]);
             }
         }
     }
 }
 
 /// The argument that is being checked. Its texts are only built for a fault.
-struct Spot<'a> {
+struct CheckedArgument<'a> {
     id: &'a Value,
     body: &'a Map,
     state: &'a Value,
     index: Option<usize>,
 }
 
-impl Spot<'_> {
+impl CheckedArgument<'_> {
     fn name(&self) -> String {
         self.id.to_text()
     }

@@ -50,7 +50,7 @@ pub fn sls(cx: &Exec, mods: &[String], saltenv: &str) -> Result<HighData, Vec<Fa
 /// # Errors
 /// All faults of the top files and the SLS files.
 pub fn highstate(cx: &Exec) -> Result<HighData, Vec<Fault>> {
-    matched(cx, &crate::top::matched(cx, &Request::of(cx))?)
+    matched(cx, &crate::top::matched(cx, &Request::from_config(cx))?)
 }
 
 /// Returns the high data of SLS files by environment.
@@ -71,7 +71,7 @@ pub fn matched(cx: &Exec, matches: &Matched) -> Result<HighData, Vec<Fault>> {
 ///
 /// # Errors
 /// All faults of these files.
-pub fn shown(cx: &Exec, mods: &[String], saltenv: &str) -> Result<HighData, Vec<Fault>> {
+pub fn high_data(cx: &Exec, mods: &[String], saltenv: &str) -> Result<HighData, Vec<Fault>> {
     let matches = [(saltenv.to_owned(), mods.to_vec())];
     let mut rendered = sls::rendered(&render::Roots(cx), &matches, auto_order(cx));
     rendered.faults.extend(rendered.high.faults());
@@ -88,7 +88,7 @@ pub fn shown(cx: &Exec, mods: &[String], saltenv: &str) -> Result<HighData, Vec<
 /// # Errors
 /// All faults of the top files, the SLS files and their requisites.
 pub fn lowstate(cx: &Exec) -> Result<Plan, Vec<Fault>> {
-    lowstate_of(cx, &crate::top::matched(cx, &Request::of(cx))?)
+    lowstate_of(cx, &crate::top::matched(cx, &Request::from_config(cx))?)
 }
 
 /// Like [`lowstate`], for SLS files by environment.
@@ -148,7 +148,7 @@ pub fn sls_exists(cx: &Exec, sls: &str, saltenv: &str) -> Result<bool, crate::mo
 /// Returns the plan of one chunk (`state.single`, `state.low`).
 #[must_use]
 pub fn single(data: Map) -> Plan {
-    Plan::of_one(Low::of(data))
+    Plan::of_one(Low::from_map(data))
 }
 
 impl HighData {

@@ -51,7 +51,7 @@ pub(crate) fn ordered(
     high: &HighData,
     rules: &Rules<'_>,
 ) -> Result<Plan, Vec<Fault>> {
-    let mut order = Order::of(chunks, high);
+    let mut order = Order::new(chunks, high);
     order.turns(rules.left_out);
     let mut cap = 1;
     for chunk in 0..order.chunks.len() {
@@ -85,7 +85,7 @@ struct Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    fn of(chunks: Vec<Map>, high: &'a HighData) -> Self {
+    fn new(chunks: Vec<Map>, high: &'a HighData) -> Self {
         let mut order = Self {
             high,
             chunks: Vec::new(),
@@ -492,7 +492,7 @@ impl<'a> Order<'a> {
             let chunk = nodes
                 .get(*node)
                 .and_then(|node| self.chunks.get(node.chunk));
-            let mut low = Low::of(chunk.cloned().unwrap_or_default());
+            let mut low = Low::from_map(chunk.cloned().unwrap_or_default());
             low.requisites = self.declared.get(*node).cloned().unwrap_or_default();
             low.when = self.turn_of(*node);
             for requisite in &mut low.requisites {

@@ -101,7 +101,7 @@ pub(super) fn tracer(cx: &Exec, found: &SlsFile, sls: &str, saltenv: &str) -> Tr
     Arc::new(move |line| {
         let text = read(&found.file.path).ok()?;
         let context = tree::context(&cx, &found, &sls, &saltenv, &Map::new()).ok()?;
-        let traced = jinja::trace::trace(&text, &context, &ExecHost::of(&cx), line);
+        let traced = jinja::trace::trace(&text, &context, &ExecHost::in_state_tree(&cx), line);
         traced.or_else(|| plain(&text, &found, line))
     })
 }

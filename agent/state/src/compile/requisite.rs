@@ -54,7 +54,7 @@ impl HighData {
 
     /// Like [`HighData::requisites_in`], but returns the data together with all faults.
     pub(crate) fn requisites_in_with_faults(mut self, disabled: &[String]) -> (Self, Vec<Fault>) {
-        let mut step = Step::of(&self, disabled);
+        let mut step = Step::new(&self, disabled);
         for (id, body) in self.map.iter().filter(|(_, body)| body.as_map().is_some()) {
             for (state, run) in states(body) {
                 for (index, argument) in run.as_list().into_iter().flatten().enumerate() {
@@ -127,7 +127,7 @@ struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    fn of(high: &'a HighData, disabled: &'a [String]) -> Self {
+    fn new(high: &'a HighData, disabled: &'a [String]) -> Self {
         Self {
             high,
             disabled,

@@ -46,7 +46,7 @@ pub(crate) fn rendered(
     matches: &[(String, Vec<String>)],
     auto_order: bool,
 ) -> Rendered {
-    let mut merge = Merge::of(library, matches, auto_order);
+    let mut merge = Merge::new(library, matches, auto_order);
     let mut high = Map::new();
     let mut faults = Vec::new();
     for (saltenv, states) in matches {
@@ -67,7 +67,7 @@ pub(crate) fn rendered(
 
 /// Renders one file that is not part of a tree (`state.template`).
 pub(crate) fn alone(library: &dyn Library, sls: &str, saltenv: &str, auto_order: bool) -> Rendered {
-    let mut merge = Merge::of(library, &[], auto_order);
+    let mut merge = Merge::new(library, &[], auto_order);
     let (state, faults) = merge.state(sls, saltenv, 0);
     let map = state.as_map().cloned().unwrap_or_default();
     let documents = merge.documents;
@@ -100,7 +100,7 @@ struct Including<'a> {
 }
 
 impl<'a> Merge<'a> {
-    fn of(library: &'a dyn Library, matches: &[(String, Vec<String>)], auto_order: bool) -> Self {
+    fn new(library: &'a dyn Library, matches: &[(String, Vec<String>)], auto_order: bool) -> Self {
         Self {
             library,
             wanted: matches.iter().map(|(saltenv, _)| saltenv.clone()).collect(),
@@ -112,7 +112,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    fn known(&self, saltenv: &str) -> bool {
+    fn has_environment(&self, saltenv: &str) -> bool {
         saltenv == "base" || self.environments.iter().any(|env| env == saltenv)
     }
 
@@ -140,11 +140,14 @@ impl<'a> Merge<'a> {
     }
 
     fn top(&mut self, high: &mut Map, saltenv: &str, wanted: &str, faults: &mut Vec<Fault>) {
-        let of = match (self.known(saltenv), self.known("__env__")) {
+        let of = match (
+            self.has_environment(saltenv),
+            self.has_environment("__env__"),
+        ) {
             (false, true) => "__env__",
             _ => saltenv,
         };
-        if !self.known(of) {
+        if !self.has_environment(of) {
             let text = format!("No matching salt environment for environment '{saltenv}' found");
             faults.push(Fault::new(text));
         }
@@ -311,7 +314,7 @@ impl<'a> Merge<'a> {
                 "The include of '{wanted}' within SLS '{saltenv}:{sls}' is nested more than {DEEPEST} levels deep"
             ));
         }
-        if env != "_xenv" && !self.known(&env) && !self.known("__env__") {
+        if env != "_xenv" && !self.has_environment(&env) && !self.has_environment("__env__") {
             return Err(format!(
                 "Nonexistent saltenv '{env}' found in include of '{wanted}' within SLS '{saltenv}:{sls}'"
             ));

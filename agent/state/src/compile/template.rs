@@ -43,7 +43,7 @@ pub fn template_str(cx: &Exec, text: &str) -> Result<HighData, Vec<Fault>> {
         variables: variables(cx)?,
         ..Context::default()
     };
-    let rendered = render(text, renderer, &context, &ExecHost::of(cx));
+    let rendered = render(text, renderer, &context, &ExecHost::in_state_tree(cx));
     let rendered = rendered.map_err(|error| {
         vec![Fault {
             text: error.message,
@@ -89,7 +89,7 @@ fn declared(mut high: Map) -> Result<HighData, Vec<Fault>> {
         declare(id, body, &mut faults);
     }
     if faults.is_empty() {
-        Ok(HighData::of(high))
+        Ok(HighData::from_map(high))
     } else {
         Err(faults)
     }

@@ -64,7 +64,7 @@ fn connect(_cx: &Exec, args: Connect) -> Result<Value, Error> {
 fn called(args: &str, kwargs: &str) -> Result<String, Error> {
     let (args, kwargs) = (json::read(args).unwrap(), json::read(kwargs).unwrap());
     let args = args.as_list().unwrap().to_vec();
-    let given = Given::new(args, kwargs.as_map().unwrap().clone());
+    let given = Arguments::new(args, kwargs.as_map().unwrap().clone());
     let function = MODULE.function("connect").unwrap();
     let answer = function.invoke(
         "grouped.connect",
@@ -119,8 +119,8 @@ fn a_group_is_given_by_position_and_by_name() {
 #[test]
 fn a_group_is_taken_from_keywords() {
     let kwargs = Map::new().with("user", "me").with("more", 1);
-    let (login, rest) = Given::group_from::<Login>(kwargs).unwrap();
+    let (login, rest) = Arguments::group_from::<Login>(kwargs).unwrap();
     assert_eq!(login.user, "me");
     assert_eq!(rest, Map::new().with("more", 1));
-    assert!(Given::group_from::<Login>(Map::new()).is_err());
+    assert!(Arguments::group_from::<Login>(Map::new()).is_err());
 }

@@ -19,7 +19,7 @@ const DEPTH_MAX: usize = 100;
 ///
 /// # Errors
 /// The reason why the source provides no data.
-pub(super) fn of(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Result<Map, String> {
+pub(super) fn load(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Result<Map, String> {
     match key {
         "cmd_json" => command(cx, val, false, |text| {
             json::read(text).map_err(|error| error.to_string())
@@ -27,9 +27,9 @@ pub(super) fn of(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Result<Map,
         "cmd_yaml" => command(cx, val, true, |text| {
             render::yaml::load(text).map_err(|error| error.salt_message())
         }),
-        "file_tree" => FileTree::of(val)?.pillar(cx),
+        "file_tree" => FileTree::from_value(val)?.pillar(cx),
         "gpg" => {
-            let host = ExecHost::of(cx);
+            let host = ExecHost::in_state_tree(cx);
             let data = render::gpg::decrypted(&[], pillar.clone().into(), &host);
             let data = data.map_err(|error| error.message)?;
             Ok(data.as_map().cloned().unwrap_or_default())
@@ -114,7 +114,7 @@ struct FileTree {
 }
 
 impl FileTree {
-    fn of(val: &Value) -> Result<Self, String> {
+    fn from_value(val: &Value) -> Result<Self, String> {
         let names = [
             "root_dir",
             "follow_dir_links",
@@ -261,7 +261,7 @@ impl FileTree {
             ..Context::default()
         };
         let default = default.unwrap_or("jinja|yaml");
-        let rendered = render::render(&text, default, &context, &ExecHost::of(cx));
+        let rendered = render::render(&text, default, &context, &ExecHost::in_state_tree(cx));
         rendered
             .map(|rendered| rendered.value)
             .map_err(|error| failed(&error))

@@ -11,7 +11,7 @@ use crate::run::events::{self, Event, EventLog};
 
 /// The events that a part of a run has received.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Heard {
+pub struct ReceivedEvents {
     /// The number in the event bus's log from which the part continues to listen. `None` if the bus
     /// has no log, or if the events that follow will be fired again.
     pub next: Option<u64>,
@@ -63,7 +63,7 @@ impl Record {
         let entry = Map::new()
             .with("took", numbers)
             .with("in", part)
-            .with("step", self.shown(step));
+            .with("step", self.stored_tag(step));
         self.write(&entry);
     }
 }
@@ -106,7 +106,7 @@ impl Recorded {
     }
 }
 
-impl Heard {
+impl ReceivedEvents {
     pub(super) fn returned(&mut self, tag: &str) {
         self.returned.push(tag.to_owned());
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use value::{Map, jid};
 
-use super::{Recorded, line, locked, whole};
+use super::{Recorded, complete_length, line, locked};
 use crate::module::Error;
 
 /// Records why a run is not resumed automatically. Does nothing if another process holds the
@@ -23,7 +23,8 @@ pub fn leave(path: &Path, why: &str) -> Result<(), Error> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(Error::io(path))?;
     // A reader would stop at a torn line, and miss the new one.
-    file.set_len(whole(&bytes)).map_err(Error::io(path))?;
+    file.set_len(complete_length(&bytes))
+        .map_err(Error::io(path))?;
     let entry = Map::new().with("left", why).with("time", jid::new());
     let written = file.write_all(line(&entry).as_bytes());
     written

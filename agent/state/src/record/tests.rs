@@ -15,7 +15,7 @@ fn chunk(id: &str, fun: &str) -> Low {
         ("__id__", id),
         ("__sls__", "s"),
     ];
-    Low::of(words.into_iter().collect())
+    Low::from_map(words.into_iter().collect())
 }
 
 fn scratch() -> (tempfile::TempDir, Exec) {

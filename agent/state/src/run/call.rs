@@ -13,7 +13,7 @@ use crate::exec::Exec;
 use crate::keys;
 use crate::low::Low;
 use crate::matcher;
-use crate::module::{Error, Extra, Function, Given, Ret};
+use crate::module::{Arguments, Error, Extra, Function, Ret};
 use crate::resume::Policy;
 use crate::umask::Umask;
 
@@ -38,7 +38,7 @@ impl Run<'_> {
     /// Calls a chunk once. The error is the return of a chunk that cannot be called.
     fn called_once(&mut self, index: usize, low: &Arc<Low>) -> Result<Map, Map> {
         let stamp = Stamp::now();
-        let _hush = secret::hush(low.options.no_log);
+        let _hush = secret::mask_logs(low.options.no_log);
         let mut ret = match verified(&self.cx, low) {
             Ok(function) => {
                 let cx = context(&self.cx, low, self.cx.test);
@@ -93,7 +93,7 @@ impl Run<'_> {
     /// Calls a chunk in test mode, for the chunks that name it in `prereq`.
     pub(super) fn called_to_try(&self, low: &Arc<Low>) -> Map {
         super::tell_started(&self.cx, low, true);
-        let _hush = secret::hush(low.options.no_log);
+        let _hush = secret::mask_logs(low.options.no_log);
         match verified(&self.cx, low) {
             Ok(function) => called_here(&context(&self.cx, low, true), low, function),
             Err(errors) => refused(low, errors),
@@ -235,7 +235,7 @@ fn invoked(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> 
     }
     let ret = {
         let _umask = umask_of(low)?;
-        function.invoke(&full, cx, Given::new(Vec::new(), kwargs))
+        function.invoke(&full, cx, Arguments::new(Vec::new(), kwargs))
     };
     let ret = match reboot {
         Some(patience) => boot::comes(ret, patience)?,
@@ -262,7 +262,7 @@ fn note_begin(cx: &Exec, low: &Low) -> Result<(), Error> {
     let own = cx.run.as_ref().map(|run| &run.record);
     if let Some(own) = own.filter(|_| !cx.test)
         && let Some(record) = &own.record
-        && let policy = Policy::of(cx.shared.registry, low)
+        && let policy = Policy::for_chunk(cx.shared.registry, low)
         && policy != Policy::Redo
         && !record.begins(cx, &own.part, &own_tag(low), policy)
         && low.data.contains("resume")
@@ -371,15 +371,15 @@ fn hide(value: &mut Value) {
 /// Writes one log line for a return; a failure is logged as an error.
 fn tell_log(ret: &Map) {
     match ret.get("result") {
-        Some(Value::Bool(false)) => log::error(Told(ret)),
-        _ => log::info(Told(ret)),
+        Some(Value::Bool(false)) => log::error(LoggedReturn(ret)),
+        _ => log::info(LoggedReturn(ret)),
     }
 }
 
 /// A return in the format of the log.
-struct Told<'a>(&'a Map);
+struct LoggedReturn<'a>(&'a Map);
 
-impl std::fmt::Display for Told<'_> {
+impl std::fmt::Display for LoggedReturn<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let text = |key| self.0.get(key).map(Value::to_text).unwrap_or_default();
         let Some(changes) = self.0.get("changes").filter(|changes| changes.is_true()) else {

@@ -26,7 +26,7 @@ pub(super) struct Outcome {
 
 impl Outcome {
     /// Extracts them from a return.
-    pub(super) fn of(ret: &Map) -> Self {
+    pub(super) fn from_return(ret: &Map) -> Self {
         let truth = |key| ret.get(key).is_some_and(Value::is_true);
         Self {
             result: ret.get("result").and_then(Value::as_bool),
@@ -46,7 +46,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    fn of(low: Arc<Low>) -> Self {
+    fn new(low: Arc<Low>) -> Self {
         Self {
             tag: low.tag().into(),
             low,
@@ -125,12 +125,12 @@ impl<'a> Run<'a> {
         let most = cx.opts().int("state_max_parallel");
         let mut run = Self {
             cx,
-            chunks: lows.iter().map(|low| Chunk::of(Arc::clone(low))).collect(),
+            chunks: lows.iter().map(|low| Chunk::new(Arc::clone(low))).collect(),
             tried: HashMap::new(),
             prerequired: HashMap::new(),
             disabled_requisites: disabled
                 .iter()
-                .filter_map(|word| RequisiteKind::of(word))
+                .filter_map(|word| RequisiteKind::from_word(word))
                 .collect(),
             parallel: Parallel::new(most),
             joined: Vec::new(),
@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
     /// Adds the returns of chunks whose function is disabled by `state.disable`.
     fn refuse_disabled(&mut self) {
         for disabled in self.plan.disabled() {
-            let low = Low::of(disabled.data.clone());
+            let low = Low::from_map(disabled.data.clone());
             let ret = Map::new()
                 .with("changes", Map::new())
                 .with("result", false)
@@ -194,7 +194,7 @@ impl<'a> Run<'a> {
 
     /// Adds a chunk that is not in the plan (for `listen`) and returns its index.
     pub(super) fn add(&mut self, low: Low) -> usize {
-        self.chunks.push(Chunk::of(Arc::new(low)));
+        self.chunks.push(Chunk::new(Arc::new(low)));
         self.chunks.len() - 1
     }
 
@@ -311,7 +311,7 @@ impl<'a> Run<'a> {
         if chunk.outcome.is_none() {
             let running = lock(&self.state.running);
             let same = running.get_value(&chunk.tag).and_then(Value::as_map);
-            chunk.outcome = same.map(Outcome::of);
+            chunk.outcome = same.map(Outcome::from_return);
         }
         chunk.outcome.is_some()
     }
@@ -458,7 +458,7 @@ impl<'a> Run<'a> {
             return;
         };
         let parts = ret.remove("sub_state_run");
-        chunk.outcome = Some(Outcome::of(&ret));
+        chunk.outcome = Some(Outcome::from_return(&ret));
         let (tag, low) = (chunk.tag.clone(), Arc::clone(&chunk.low));
         lock(&self.state.running).insert(tag.clone(), ret.clone());
         if !self.parallel.holds(index) {
@@ -494,7 +494,7 @@ impl<'a> Run<'a> {
             .with("__state_ran__", true)
             .with("__run_num__", self.next_number);
         call::sign(&mut ret, low);
-        let tag = Low::of(data.clone()).tag();
+        let tag = Low::from_map(data.clone()).tag();
         self.tell_returned(&tag, &ret);
         lock(&self.state.running).insert(tag, ret);
     }
@@ -524,14 +524,14 @@ impl<'a> Run<'a> {
             }
             first.clone()
         };
-        chunk.outcome = Some(Outcome::of(&whole));
+        chunk.outcome = Some(Outcome::from_return(&whole));
         let (tag, low) = (chunk.tag.clone(), Arc::clone(&chunk.low));
         self.finished.push(index);
         call::refresh(&self.cx, &low);
         self.tell(&tag, &low, &whole);
     }
 
-    /// Reports to onlookers that a chunk is called. A parallel chunk reports this itself when it
+    /// Reports to watchers that a chunk is called. A parallel chunk reports this itself when it
     /// starts.
     fn tell_started(&self, low: &Low) {
         if !low.options.parallel {

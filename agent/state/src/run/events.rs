@@ -18,7 +18,7 @@ use crate::compile::Plan;
 use crate::exec::Exec;
 use crate::low::is_step;
 use crate::module::Error;
-use crate::record::{Heard, Record};
+use crate::record::{ReceivedEvents, Record};
 use crate::targets::Subscription;
 
 /// The maximum number of events that a run keeps for its waiting steps.
@@ -113,12 +113,12 @@ impl EventLog {
     ///
     /// # Errors
     /// When the subscription fails.
-    pub fn open(cx: &Exec, plan: &Plan, heard: Heard) -> Result<Option<Arc<Self>>, Error> {
+    pub fn open(cx: &Exec, plan: &Plan, heard: ReceivedEvents) -> Result<Option<Arc<Self>>, Error> {
         let wanted = wanted(plan);
         if wanted.is_empty() || cx.test {
             return Ok(None);
         }
-        Self::of(cx, wanted, heard).map(Arc::new).map(Some)
+        Self::subscribe(cx, wanted, heard).map(Arc::new).map(Some)
     }
 
     /// Subscribes for one step, if its run has no log.
@@ -126,14 +126,14 @@ impl EventLog {
     /// # Errors
     /// When the subscription fails.
     pub fn of_step(cx: &Exec, name: &str) -> Result<Self, Error> {
-        Self::of(cx, vec![name.to_owned()], Heard::default())
+        Self::subscribe(cx, vec![name.to_owned()], ReceivedEvents::default())
     }
 
-    fn of(cx: &Exec, wanted: Vec<String>, heard: Heard) -> Result<Self, Error> {
+    fn subscribe(cx: &Exec, wanted: Vec<String>, heard: ReceivedEvents) -> Result<Self, Error> {
         let from = heard.next;
         let listener = Arc::new(Listener {
             wanted,
-            buffer: Mutex::new(Buffer::of(heard)),
+            buffer: Mutex::new(Buffer::from_received(heard)),
             arrived: Condvar::new(),
         });
         let sink = Arc::clone(&listener);
@@ -217,7 +217,7 @@ impl Listener {
 }
 
 impl Buffer {
-    fn of(heard: Heard) -> Self {
+    fn from_received(heard: ReceivedEvents) -> Self {
         let taken = heard.taken.values().flatten().copied();
         let numbers = heard.events.iter().map(|event| event.number).chain(taken);
         Self {

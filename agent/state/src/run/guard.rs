@@ -164,7 +164,7 @@ enum Held {
 }
 
 impl Held {
-    fn of(holds: bool, status: Option<i64>) -> Self {
+    fn new(holds: bool, status: Option<i64>) -> Self {
         match holds {
             true => Self::Yes(status),
             false => Self::No(status),
@@ -181,7 +181,7 @@ fn held(cx: &Exec, low: &Low, entry: &Value, cannot_run: i64) -> Result<Held, Er
                 Err(error) if error.is_of_command() => cannot_run,
                 other => other?,
             };
-            Ok(Held::of(code == 0, Some(code)))
+            Ok(Held::new(code == 0, Some(code)))
         }
         Value::Map(call) => function_holds(cx, call.clone()),
         _ => Ok(Held::BadType),
@@ -249,7 +249,7 @@ fn function_holds(cx: &Exec, mut call: Map) -> Result<Held, Error> {
         Some(path) => returned.traverse(&path.to_text(), ":"),
         None => Some(&returned),
     };
-    Ok(Held::of(found.is_some_and(Value::is_true), None))
+    Ok(Held::new(found.is_some_and(Value::is_true), None))
 }
 
 fn creates(paths: &Value) -> Verdict {

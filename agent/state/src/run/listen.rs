@@ -72,7 +72,7 @@ fn called_as(low: &Low, prefix: &str, fun: &str) -> Low {
         .with("sfun", low.fun.as_str())
         .with("fun", fun)
         .with("__id__", id.as_str());
-    data.retain(|key, _| key.as_str().and_then(RequisiteKind::of).is_none());
+    data.retain(|key, _| key.as_str().and_then(RequisiteKind::from_word).is_none());
     Low {
         fun: fun.to_owned(),
         id,

@@ -31,7 +31,7 @@ pub(crate) use call::{StateFunction, unavailable};
 use crate::compile::Plan;
 use crate::exec::Exec;
 use crate::low::Low;
-use crate::record::{Heard, Record};
+use crate::record::{ReceivedEvents, Record};
 use events::EventLog;
 
 /// The data of one state run that its chunks can access.
@@ -63,7 +63,7 @@ pub struct RunRecord {
     /// The returns of nested orchestrations. Each orchestration takes its own when it begins.
     pub parts: Arc<Mutex<BTreeMap<String, Map>>>,
     /// The events of nested orchestrations. Each orchestration takes its own when it begins.
-    pub heard: Arc<Mutex<BTreeMap<String, Heard>>>,
+    pub heard: Arc<Mutex<BTreeMap<String, ReceivedEvents>>>,
     /// The parts whose compensation had started when the run was cut short.
     pub compensating: Arc<Vec<String>>,
     /// The events that its steps wait for; `None` if no step waits.
@@ -136,7 +136,7 @@ pub fn run_recorded(cx: &Exec, plan: &Plan, record: RunRecord, jid: &str) -> Map
     engine::Run::new(cx, plan, &record.clone(), jid, record).finished()
 }
 
-/// Reports to onlookers that a chunk is called, or called in test mode for `prereq`.
+/// Reports to watchers that a chunk is called, or called in test mode for `prereq`.
 fn tell_started(cx: &Exec, low: &Low, tried: bool) {
     if let (Some(run), true) = (&cx.run, watch::is_on()) {
         watch::tell(Event::StateStarted(watch::State {

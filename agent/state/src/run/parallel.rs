@@ -81,9 +81,9 @@ impl Parallel {
 
     fn spawn(&mut self, index: usize, job: Job) {
         let sender = self.sender.clone();
-        let onlooker = watch::onlooker();
+        let watcher = watch::watcher();
         let thread = Builder::new().spawn(move || {
-            let ret = watch::looked_on(onlooker, job);
+            let ret = watch::looked_on(watcher, job);
             // The receiver only disappears together with the run.
             let _ = sender.send((index, ret));
         });
@@ -147,7 +147,7 @@ fn lost(comment: &str) -> Map {
 pub(super) fn job(cx: Exec, low: Arc<Low>, function: StateFunction) -> Job {
     Box::new(move || {
         super::tell_started(&cx, &low, false);
-        let _hush = secret::hush(low.options.no_log);
+        let _hush = secret::mask_logs(low.options.no_log);
         let once = || {
             let stamp = Stamp::now();
             let ret = call::acted(&cx, &low, function);

@@ -21,7 +21,7 @@ pub fn path(opts: &Opts, jid: &str) -> PathBuf {
 /// Returns the requests to a run, by the ids of its states: dictionaries with `duration` and
 /// `kill`.
 #[must_use]
-pub fn asked(opts: &Opts, jid: &str) -> Option<Map> {
+pub fn read_requests(opts: &Opts, jid: &str) -> Option<Map> {
     let text = std::fs::read_to_string(path(opts, jid)).ok()?;
     match value::json::read(&text) {
         Ok(Value::Map(asked)) => Some(asked),
@@ -63,7 +63,7 @@ impl Pause {
         if is_fresh && !cx.of_run::<IsNew>().0.swap(false, Ordering::Relaxed) {
             return false;
         }
-        let is_quiet = asked(opts, jid).is_none();
+        let is_quiet = read_requests(opts, jid).is_none();
         self.0 = is_quiet.then(Stamp::now);
         !is_quiet && ends(opts, jid, id)
     }
@@ -71,7 +71,7 @@ impl Pause {
 
 fn ends(opts: &Opts, jid: &str, id: &str) -> bool {
     let start = Stamp::now();
-    while let Some(asked) = asked(opts, jid) {
+    while let Some(asked) = read_requests(opts, jid) {
         let Some(one) = asked.get(id).or_else(|| asked.get(ALL)) else {
             return false;
         };

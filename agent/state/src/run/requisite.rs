@@ -240,7 +240,7 @@ impl Run<'_> {
 
     fn requisite_outcome(&mut self, kind: RequisiteKind, target: usize) -> Option<Outcome> {
         if kind == RequisiteKind::Prereq {
-            return self.tried.get(&target).map(Outcome::of);
+            return self.tried.get(&target).map(Outcome::from_return);
         }
         self.has_return(target);
         self.outcome(target)
@@ -250,7 +250,7 @@ impl Run<'_> {
     pub(super) fn failure(&self, index: usize, low: &Low) -> String {
         let mut names: Vec<String> = Vec::new();
         for (_, target) in self.dependencies(index, low, false) {
-            let tried = self.tried.get(&target).map(Outcome::of);
+            let tried = self.tried.get(&target).map(Outcome::from_return);
             let outcome = tried.or_else(|| self.outcome(target));
             if outcome.is_some_and(|outcome| outcome.result == Some(false))
                 && let Some(low) = self.low(target)

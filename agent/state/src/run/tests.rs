@@ -15,7 +15,7 @@ use crate::low::{Low, Requisite, RequisiteKind};
 fn plan(chunks: &[Value]) -> Plan {
     let mut lows: Vec<Low> = chunks
         .iter()
-        .map(|chunk| Low::of(chunk.as_map().unwrap().clone()))
+        .map(|chunk| Low::from_map(chunk.as_map().unwrap().clone()))
         .collect();
     for index in 0..lows.len() {
         let requisites = RequisiteKind::ALL
@@ -85,7 +85,7 @@ fn steady(mut running: Map) -> Map {
     running
 }
 
-fn shown(running: &Map) -> String {
+fn sorted_text(running: &Map) -> String {
     let lines = running.iter().map(|(tag, ret)| {
         let mut ret = ret.as_map().unwrap().clone();
         ret.sort_keys();
@@ -111,7 +111,7 @@ fn chunks_return_what_salt_returns() {
             let got = steady(run(&cx, &plan(chunks), &Unobserved));
             let want = steady(case.get(mode).and_then(Value::as_map).unwrap().clone());
             count += 1;
-            let (want, got) = (shown(&want), shown(&got));
+            let (want, got) = (sorted_text(&want), sorted_text(&got));
             let name = path.file_stem().unwrap().display();
             for (want, got) in want.lines().zip(got.lines()).filter(|(w, g)| w != g) {
                 wrong.push_str(&format!("== {name} {mode}\nSalt: {want}\nhere: {got}\n"));
@@ -419,7 +419,7 @@ fn a_thousand_chunks_take_a_few_milliseconds() {
         .collect();
     let mut lows: Vec<Low> = chunks
         .iter()
-        .map(|c| Low::of(c.as_map().unwrap().clone()))
+        .map(|c| Low::from_map(c.as_map().unwrap().clone()))
         .collect();
     for (n, low) in lows.iter_mut().enumerate().skip(1) {
         low.requisites = vec![Requisite {

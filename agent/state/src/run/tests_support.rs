@@ -158,7 +158,7 @@ mod states {
         let watched = low.data.get("__reqs__").and_then(|reqs| reqs.get("watch"));
         let running = run.running.lock().unwrap();
         let changed = |chunk: &&Value| {
-            let tag = crate::low::Low::of(chunk.as_map().unwrap().clone()).tag();
+            let tag = crate::low::Low::from_map(chunk.as_map().unwrap().clone()).tag();
             running.get(&tag).unwrap().get("changes").unwrap().is_true()
         };
         let shown = |chunk: &Value| {
@@ -294,9 +294,9 @@ impl Sources for Nothing {
 }
 
 /// A target provider that stores events in the context of the run.
-struct Nobody;
+struct NoTargets;
 
-impl Targets for Nobody {
+impl Targets for NoTargets {
     fn resolve(&self, _: &Exec, _: &Value, _: &str) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
@@ -342,6 +342,6 @@ pub(crate) fn exec(opts: Map) -> Exec {
         Opts::new(map),
         &REGISTRY,
         Box::new(Nothing),
-        Box::new(Nobody),
+        Box::new(NoTargets),
     )
 }

@@ -22,7 +22,7 @@ const FORMS: [Form; 10] = [
 ];
 
 /// Returns the text and each different form of it, including JSON inside JSON.
-pub(super) fn of(text: &str) -> Vec<String> {
+pub(super) fn all_forms(text: &str) -> Vec<String> {
     let mut all = vec![text.to_owned()];
     let mut add = |form: &Form, text: &str| {
         let written = written(text, *form);

@@ -58,13 +58,13 @@ const EVERYWHERE: [&str; 16] = [
 
 /// The registered secrets and the keys of others.
 #[derive(Default)]
-struct Known {
+struct RegisteredSecrets {
     needles: Needles,
     marks: Marks,
     is_full: bool,
 }
 
-static KNOWN: OnceLock<RwLock<Known>> = OnceLock::new();
+static KNOWN: OnceLock<RwLock<RegisteredSecrets>> = OnceLock::new();
 
 thread_local! {
     static HUSHED: Cell<bool> = const { Cell::new(false) };
@@ -76,12 +76,12 @@ pub fn is_any() -> bool {
     KNOWN.get().is_some()
 }
 
-fn with_known<T>(look: impl FnOnce(&Known) -> T) -> Option<T> {
+fn with_known<T>(look: impl FnOnce(&RegisteredSecrets) -> T) -> Option<T> {
     let known = KNOWN.get()?;
     Some(look(&known.read().unwrap_or_else(PoisonError::into_inner)))
 }
 
-fn change(change: impl FnOnce(&mut Known)) {
+fn change(change: impl FnOnce(&mut RegisteredSecrets)) {
     let known = KNOWN.get_or_init(RwLock::default);
     change(&mut known.write().unwrap_or_else(PoisonError::into_inner));
 }
@@ -256,7 +256,7 @@ pub fn map(map: Map) -> Map {
     }
 }
 
-impl Known {
+impl RegisteredSecrets {
     /// Returns the value with its secrets masked; `None` if it contains none.
     fn masked<'a>(&self, path: &mut Vec<&'a str>, value: &'a Value) -> Option<Value> {
         match value {
@@ -385,19 +385,19 @@ pub fn learn(marks: &Value) {
 /// A guard: while it exists, messages that this thread logs are masked as a whole, because a state
 /// has `no_log`.
 #[derive(Debug)]
-pub struct Hush {
+pub struct MaskGuard {
     before: bool,
 }
 
 /// Masks the messages that this thread logs, if `on`, until the returned guard is dropped.
 #[must_use]
-pub fn hush(on: bool) -> Hush {
-    Hush {
+pub fn mask_logs(on: bool) -> MaskGuard {
+    MaskGuard {
         before: HUSHED.replace(on || HUSHED.get()),
     }
 }
 
-impl Drop for Hush {
+impl Drop for MaskGuard {
     fn drop(&mut self) {
         HUSHED.set(self.before);
     }

@@ -55,7 +55,7 @@ impl Needles {
     }
 
     fn look_for(&mut self, text: &str) {
-        forms::of(text)
+        forms::all_forms(text)
             .into_iter()
             .for_each(|form| self.look_for_form(form));
     }

@@ -130,7 +130,7 @@ fn no_form_of_a_secret_is_left_in_any_text() {
         ] {
             let covered = needles.masked(&text).unwrap_or_default();
             for secret in &texts {
-                for form in forms::of(secret) {
+                for form in forms::all_forms(secret) {
                     assert!(
                         !covered.contains(&form),
                         "{form:?} of {secret:?} in {covered:?}"
@@ -143,7 +143,7 @@ fn no_form_of_a_secret_is_left_in_any_text() {
 
 #[test]
 fn keys_cover_what_is_too_short_or_no_text() {
-    let mut known = Known::default();
+    let mut known = RegisteredSecrets::default();
     known.marks.add_pattern(vec!["pin*".into()]);
     known.marks.add_pattern(vec!["db".into(), "port".into()]);
     known.marks.add_place(&["app", "code"]);
@@ -165,7 +165,7 @@ fn keys_cover_what_is_too_short_or_no_text() {
 
 #[test]
 fn no_entry_is_lost_whose_key_reads_like_another_one() {
-    let mut known = Known::default();
+    let mut known = RegisteredSecrets::default();
     known.needles.add("hunter22");
     known.needles.add("hunter33");
     let value = json::read(r#"{"a hunter22": 1, "a hunter33": 2, "b": 3}"#).unwrap();
@@ -207,7 +207,7 @@ fn base64_is_covered_wherever_the_secret_stands_in_it() {
         "1234567",
         "12345678",
     ] {
-        let mut known = Known::default();
+        let mut known = RegisteredSecrets::default();
         known.needles.add(secret);
         for before in ["", "a", "me", "u:", "user:", "admin:", "x\ny: "] {
             for after in ["", "\n", "!", "/tail", "\"}}"] {
@@ -236,7 +236,7 @@ fn base64_is_covered_wherever_the_secret_stands_in_it() {
 fn base64_in_lines_is_covered_line_by_line() {
     use base64::Engine as _;
     let secret: String = (0..60).map(|number| format!("{number:03} ")).collect();
-    let mut known = Known::default();
+    let mut known = RegisteredSecrets::default();
     known.needles.add(&secret);
     let encoded = base64::engine::general_purpose::STANDARD.encode(&secret);
     for length in [76, 64] {

@@ -39,7 +39,7 @@ fn is_early(asks: &VecDeque<Value>, asked: &Map) -> bool {
 }
 
 impl Recorded {
-    fn of(case: &Value) -> Self {
+    fn from_case(case: &Value) -> Self {
         let asks = case.get("asks").and_then(Value::as_list).unwrap();
         Self {
             asks: Mutex::new(asks.iter().cloned().collect()),
@@ -139,7 +139,7 @@ fn played(case: &Value) -> (String, String, u8, Vec<String>) {
     let mut words: VecDeque<String> = words.iter().map(Value::to_text).collect();
     let program = words.pop_front().unwrap();
     let words: Vec<String> = words.into();
-    let master = Recorded::of(case);
+    let master = Recorded::from_case(case);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut play = |opts: &Map, run: &dyn Fn(&mut Screen<'_>) -> u8| {
         run(&mut Screen::new(&mut out, &mut err, opts, None).unwrap())

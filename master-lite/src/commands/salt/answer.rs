@@ -54,7 +54,7 @@ pub(super) enum NoReturn {
 impl Reply {
     /// Reads a part. The first part contains the job id, which `jid` keeps for the others. Returns
     /// `None` for other parts.
-    pub(super) fn of(part: &Value, jid: &mut String) -> Option<Self> {
+    pub(super) fn read(part: &Value, jid: &mut String) -> Option<Self> {
         let part = part.as_map()?;
         if part.get("minions").is_some() {
             *jid = text(part, "jid");

@@ -102,7 +102,7 @@ fn slots(size: &str, all: usize) -> Option<usize> {
 }
 
 /// A message from the thread of one part of the batch.
-enum Told {
+enum PartMessage {
     /// A minion returned, or was given up.
     Answer(Answer),
     /// The part has ended.
@@ -141,7 +141,7 @@ impl<'a> Window<'a> {
             self.waiting.retain(|until| *until > now);
             self.fill(scope, &sender, screen);
             match self.next(&receiver) {
-                Some(Told::Answer(answer)) => {
+                Some(PartMessage::Answer(answer)) => {
                     if self.returned(&answer).is_break() {
                         self.show(&answer, screen);
                         log::error("Batch run stopped due to failhard");
@@ -153,7 +153,7 @@ impl<'a> Window<'a> {
                     self.fill(scope, &sender, screen);
                     self.show(&answer, screen);
                 }
-                Some(Told::Over(outcome)) => outcome?,
+                Some(PartMessage::Over(outcome)) => outcome?,
                 None => {}
             }
         }
@@ -164,7 +164,7 @@ impl<'a> Window<'a> {
     fn fill<'s>(
         &mut self,
         scope: &'s Scope<'s, 'a>,
-        sender: &Sender<Told>,
+        sender: &Sender<PartMessage>,
         screen: &mut Screen<'_>,
     ) {
         let taken = self.active + self.waiting.len();
@@ -187,7 +187,7 @@ impl<'a> Window<'a> {
     }
 
     /// Waits for the next message. Returns `None` when a slot becomes free first.
-    fn next(&self, receiver: &Receiver<Told>) -> Option<Told> {
+    fn next(&self, receiver: &Receiver<PartMessage>) -> Option<PartMessage> {
         let until = self
             .waiting
             .iter()
@@ -238,7 +238,7 @@ impl<'a> Window<'a> {
 }
 
 /// Runs one part of the batch. Sends an answer for each of its minions to the window, once each.
-fn part(asker: &Asker<'_>, job: Publish, mut ids: Vec<String>, window: &Sender<Told>) {
+fn part(asker: &Asker<'_>, job: Publish, mut ids: Vec<String>, window: &Sender<PartMessage>) {
     let asked = asker.publish(job, &mut |said| {
         let Reply::Answered(answer) = said else {
             return ControlFlow::Continue(());
@@ -251,7 +251,7 @@ fn part(asker: &Asker<'_>, job: Publish, mut ids: Vec<String>, window: &Sender<T
             Some(_) => Answer::silent(answer.id),
             None => answer,
         };
-        match window.send(Told::Answer(answer)) {
+        match window.send(PartMessage::Answer(answer)) {
             Ok(()) => ControlFlow::Continue(()),
             // The batch has ended before this part.
             Err(_) => ControlFlow::Break(()),
@@ -259,10 +259,10 @@ fn part(asker: &Asker<'_>, job: Publish, mut ids: Vec<String>, window: &Sender<T
     });
     if asked.is_ok() {
         for id in ids {
-            let _ = window.send(Told::Answer(Answer::silent(id)));
+            let _ = window.send(PartMessage::Answer(Answer::silent(id)));
         }
     }
-    let _ = window.send(Told::Over(asked));
+    let _ = window.send(PartMessage::Over(asked));
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ fn denied() -> Key {
     }
 }
 
-fn shown() -> Vec<(KeyState, PublicKey)> {
+fn key_files() -> Vec<(KeyState, PublicKey)> {
     vec![(KeyState::Accepted, key(1)), (KeyState::Denied, key(9))]
 }
 
@@ -181,7 +181,7 @@ fn key_commands() -> Vec<Command> {
         },
         Command::KeyShown {
             id: id("web"),
-            files: shown(),
+            files: key_files(),
         },
         Command::Token {
             name: "enroll/a".to_owned(),
@@ -352,7 +352,7 @@ fn committed_keys_and_caches_read_as_ever() {
     assert_eq!(store.key(&id("db")).unwrap(), Some(pending()));
     assert_eq!(store.key(&id("gone")).unwrap(), None);
     assert_eq!(store.denied(&web.id).unwrap(), [denied()]);
-    assert_eq!(store.shown(&web.id).unwrap(), shown());
+    assert_eq!(store.key_files(&web.id).unwrap(), key_files());
     assert_eq!(store.durable(&web.id, &web.key, 0x0a0b).unwrap(), 2);
     assert_eq!(store.token("enroll/a").unwrap(), Some(map("uses", 2)));
     let deleted = store.token(&deleted_key(&key(3))).unwrap();

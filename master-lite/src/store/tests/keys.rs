@@ -239,7 +239,7 @@ fn what_is_decided_for_a_new_key_is_not_done_where_the_id_has_one() {
     assert!(!world.apply(enrolled(1)).is_void());
     assert_eq!(state(&world, "m1"), Some(KeyState::Accepted));
     let refused = world.apply(enrolled(2));
-    assert!(matches!(refused.refusal(), Some(Refusal::Taken { .. })));
+    assert!(matches!(refused.rejection(), Some(Refusal::Taken { .. })));
     assert_eq!(world.store.key(&id("m1")).unwrap().unwrap().key, key(1));
     assert!(world.store.denied(&id("m1")).unwrap().is_empty());
 }
@@ -271,7 +271,7 @@ fn waiting_keys_of_one_address_keep_no_newcomer_of_another_out() {
     offer("a1", 1, 1, "10.0.0.1");
     offer("a2", 2, 2, "10.0.0.1");
     let refused = offer("a3", 3, 3, "10.0.0.1");
-    let words = refused.refusal().unwrap().to_string();
+    let words = refused.rejection().unwrap().to_string();
     assert!(words.contains("2 keys of 10.0.0.1") && words.contains("pending_keys_per_address"));
     offer("b1", 4, 4, "10.0.0.2");
     let displaced = Applied::Displaced {

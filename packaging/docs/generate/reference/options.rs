@@ -1,7 +1,7 @@
 //! The page of the configuration options: the tables of `cli`, with the texts of
 //! `packaging/docs/options.toml`.
 
-use cli::config::{self, Known, Status};
+use cli::config::{self, KnownOption, Status};
 use toml::Table;
 
 use super::{cell, code, escaped, head};
@@ -50,7 +50,7 @@ impl Texts {
     }
 
     /// Returns the text of an option of a minion, or of a master.
-    fn of(&self, name: &str, on_master: bool) -> &str {
+    fn option_text(&self, name: &str, on_master: bool) -> &str {
         let own = on_master.then(|| self.named("master", name)).flatten();
         own.or_else(|| self.named("pinch", name))
             .or_else(|| self.named("salt", name))
@@ -66,7 +66,7 @@ impl Texts {
 /// A row of the page.
 #[derive(PartialEq)]
 struct Row<'a> {
-    known: &'static Known,
+    known: &'static KnownOption,
     text: &'a str,
     on: &'static str,
 }
@@ -96,9 +96,9 @@ pub(super) fn page() -> std::io::Result<String> {
 /// Returns the options of both daemons, sorted by name. An option that is the same on both has one
 /// row.
 fn rows(texts: &Texts) -> Vec<Row<'_>> {
-    let row = |known: &'static Known, on| Row {
+    let row = |known: &'static KnownOption, on| Row {
         known,
-        text: texts.of(known.name, on == "master"),
+        text: texts.option_text(known.name, on == "master"),
         on,
     };
     let mut rows: Vec<Row<'_>> = config::all().iter().map(|one| row(one, "minion")).collect();

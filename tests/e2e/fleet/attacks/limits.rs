@@ -26,7 +26,7 @@ fn is_welcome(answer: &Option<Frame>) -> bool {
     matches!(answer, Some(Frame::Control(Control::Welcome(_))))
 }
 
-fn refusal(answer: &Option<Frame>) -> &str {
+fn rejection(answer: &Option<Frame>) -> &str {
     match answer {
         Some(Frame::Control(Control::Refused(refused))) => &refused.reason,
         _ => "",
@@ -56,7 +56,7 @@ fn m4_a_token_beats_a_squatter_whose_key_waits_or_was_rejected() {
         squatter.closed().await;
         // Another key with proof does not replace the accepted one.
         let (_thief, answer) = welcomed("web-200", key()).await;
-        assert_eq!(refusal(&answer), "denied");
+        assert_eq!(rejection(&answer), "denied");
 
         let pair = key();
         let (_squatter, answer) = Hostile::greeted(fleet.port(), &pair, "web-201").await;
@@ -65,7 +65,7 @@ fn m4_a_token_beats_a_squatter_whose_key_waits_or_was_rejected() {
         let (_web, answer) = welcomed("web-201", key()).await;
         assert!(is_welcome(&answer), "{answer:?}");
         let (_squatter, answer) = Hostile::greeted(fleet.port(), &pair, "web-201").await;
-        assert_eq!(refusal(&answer), "denied");
+        assert_eq!(rejection(&answer), "denied");
     });
     assert_eq!(ids(&fleet, "acc"), ["web-200", "web-201"]);
 }
@@ -77,7 +77,7 @@ fn m4_deleting_a_waiting_key_closes_its_connection() {
         let (mut squatter, answer) = Hostile::greeted(fleet.port(), &key(), "zomb").await;
         assert!(is_pending(&answer), "{answer:?}");
         assert_eq!(fleet.run(&["salt-key", "-y", "-d", "zomb"]).rc, Some(0));
-        assert_eq!(refusal(&squatter.hear().await), "rejected");
+        assert_eq!(rejection(&squatter.hear().await), "rejected");
         assert!(ids(&fleet, "un").is_empty());
         let (_web, answer) = Hostile::greeted(fleet.port(), &key(), "zomb").await;
         assert!(is_pending(&answer), "{answer:?}");
@@ -94,7 +94,7 @@ fn m5_waiting_keys_of_one_address_keep_no_newcomer_of_another_out() {
             for number in 0..4 {
                 let id = format!("junk{last}{number}");
                 let junk = Hostile::greeted_from(last, fleet.port(), &key(), hello(&id)).await;
-                full += u32::from(refusal(&junk.1) == "full");
+                full += u32::from(rejection(&junk.1) == "full");
                 held.push(junk);
             }
         }

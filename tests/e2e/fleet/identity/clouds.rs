@@ -90,12 +90,12 @@ fn for_url(base64: &str) -> String {
 }
 
 /// A received request: its first line, and its headers in lower case.
-pub(super) struct Asked {
+pub(super) struct ReceivedRequest {
     line: String,
     headers: String,
 }
 
-impl Asked {
+impl ReceivedRequest {
     fn read(stream: &TcpStream) -> Option<Self> {
         let mut lines = BufReader::new(stream).lines();
         let line = lines.next()?.ok()?;
@@ -128,9 +128,9 @@ type Answer = Result<String, &'static str>;
 
 pub(super) trait Cloud: Send + 'static {
     const NAME: &'static str;
-    fn answer(&self, asked: &Asked) -> Answer;
+    fn answer(&self, asked: &ReceivedRequest) -> Answer;
     /// Returns whether the answer is secret, so that no log may contain it.
-    fn is_document(asked: &Asked) -> bool;
+    fn is_document(asked: &ReceivedRequest) -> bool;
 }
 
 /// A metadata service that runs until the end of the test.
@@ -153,7 +153,7 @@ impl Metadata {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                let Some(asked) = Asked::read(&stream) else {
+                let Some(asked) = ReceivedRequest::read(&stream) else {
                     continue;
                 };
                 let (status, body) = match cloud.answer(&asked) {
@@ -181,7 +181,7 @@ impl Metadata {
     }
 
     /// Returns the number of requests so far.
-    pub(super) fn asked(&self) -> usize {
+    pub(super) fn request_count(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 
@@ -264,7 +264,7 @@ impl Aws {
 impl Cloud for Aws {
     const NAME: &'static str = "aws";
 
-    fn answer(&self, asked: &Asked) -> Answer {
+    fn answer(&self, asked: &ReceivedRequest) -> Answer {
         let line = asked.line.trim_end_matches(" HTTP/1.1");
         if line == "PUT /latest/api/token" {
             let has_ttl = asked.has("x-aws-ec2-metadata-token-ttl-seconds: 60");
@@ -296,7 +296,7 @@ impl Cloud for Aws {
         }
     }
 
-    fn is_document(asked: &Asked) -> bool {
+    fn is_document(asked: &ReceivedRequest) -> bool {
         asked.line.contains("/instance-identity/")
     }
 }
@@ -324,7 +324,7 @@ impl Gcp {
         Self { ends_s, ..self }
     }
 
-    pub(super) fn of(self, project: &'static str) -> Self {
+    pub(super) fn with_project(self, project: &'static str) -> Self {
         Self { project, ..self }
     }
 
@@ -357,7 +357,7 @@ impl Gcp {
 impl Cloud for Gcp {
     const NAME: &'static str = "gcp";
 
-    fn answer(&self, asked: &Asked) -> Answer {
+    fn answer(&self, asked: &ReceivedRequest) -> Answer {
         let path = "GET /computeMetadata/v1/instance/service-accounts/default/identity?";
         if !asked.line.starts_with(path) || asked.query("format") != "full" {
             return Err("404 Not Found");
@@ -369,7 +369,7 @@ impl Cloud for Gcp {
         Ok(self.always.clone().unwrap_or_else(made))
     }
 
-    fn is_document(_asked: &Asked) -> bool {
+    fn is_document(_asked: &ReceivedRequest) -> bool {
         true
     }
 }
@@ -435,7 +435,7 @@ impl Azure {
 impl Cloud for Azure {
     const NAME: &'static str = "azure";
 
-    fn answer(&self, asked: &Asked) -> Answer {
+    fn answer(&self, asked: &ReceivedRequest) -> Answer {
         if !asked.line.starts_with("GET /metadata/attested/document?") {
             return Err("404 Not Found");
         }
@@ -446,7 +446,7 @@ impl Cloud for Azure {
         Ok(self.always.clone().unwrap_or_else(made))
     }
 
-    fn is_document(_asked: &Asked) -> bool {
+    fn is_document(_asked: &ReceivedRequest) -> bool {
         true
     }
 }

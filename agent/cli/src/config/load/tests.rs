@@ -284,7 +284,7 @@ fn the_table_is_sorted_and_its_defaults_fit_their_types() {
         }
     }
     assert_eq!(
-        known("state_output").unwrap().default,
+        find_option("state_output").unwrap().default,
         Default::Text("full")
     );
 }
@@ -419,7 +419,7 @@ fn the_masters_table_is_sorted_and_its_defaults_fit_their_types() {
     }
     for name in master_table::SHARED {
         assert!(
-            known(name).is_some_and(|known| known.default.value().is_some()),
+            find_option(name).is_some_and(|known| known.default.value().is_some()),
             "{name}"
         );
     }

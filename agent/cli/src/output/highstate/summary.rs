@@ -25,7 +25,7 @@ pub(super) struct Counts {
 
 impl Counts {
     pub(super) fn add(&mut self, result: &Value, names: usize, ret: &Map) -> Result<(), Mismatch> {
-        let count = self.of(result) + names;
+        let count = self.count(result) + names;
         self.results.insert(result.clone(), count);
         let duration = milliseconds(ret)?;
         if ret.contains("__parallel__") {
@@ -36,7 +36,7 @@ impl Counts {
         Ok(())
     }
 
-    fn of(&self, result: &Value) -> usize {
+    fn count(&self, result: &Value) -> usize {
         self.results
             .get_value(result)
             .and_then(Value::as_int)
@@ -45,12 +45,12 @@ impl Counts {
     }
 
     fn total(&self) -> usize {
-        self.results.keys().map(|result| self.of(result)).sum()
+        self.results.keys().map(|result| self.count(result)).sum()
     }
 
     /// Returns the width of the table of counts.
     fn width(&self) -> usize {
-        let counts = self.results.keys().map(|result| self.of(result));
+        let counts = self.results.keys().map(|result| self.count(result));
         let warnings = Some(self.warnings).filter(|count| *count > 0);
         counts
             .chain(warnings)
@@ -74,8 +74,8 @@ pub(super) fn put(host: &mut Host<'_>, name: &str) -> Result<(), Mismatch> {
         )
     };
     let (succeeded, failed) = (
-        counts.of(&Value::Bool(true)) + counts.of(&Value::Null),
-        counts.of(&Value::Bool(false)),
+        counts.count(&Value::Bool(true)) + counts.count(&Value::Null),
+        counts.count(&Value::Bool(false)),
     );
     let failed_color = if failed > 0 { Color::Red } else { Color::Cyan };
     let mut lines = vec![how.paint(Color::Cyan, &format!("\nSummary for {name}\n{rule}"))];
@@ -117,7 +117,7 @@ pub(super) fn put(host: &mut Host<'_>, name: &str) -> Result<(), Mismatch> {
 /// Returns the text ` (unchanged=1, changed=2)`, or an empty text.
 fn changes(host: &Host<'_>) -> String {
     let mut parts = Vec::new();
-    let unchanged = host.counts.of(&Value::Null);
+    let unchanged = host.counts.count(&Value::Null);
     if unchanged > 0 {
         parts.push(
             host.how

@@ -157,5 +157,5 @@ fn functions_are_told_where_their_answers_are_true() {
         r#"salt/beacon/web1/salt_monitor/ {"salt_fun": "mount.active", "ret": {"/": {}, "/home": {}, "/home/a": {}}, "args": [1], "kwargs": {"a": 2}, "id": "web1"}"#,
         r#"salt/beacon/web1/one/ {"salt_fun": "service.status", "ret": false, "id": "web1"}"#,
     ];
-    assert_eq!(told(config), expected);
+    assert_eq!(first_poll(config), expected);
 }

@@ -98,7 +98,7 @@ pub(crate) fn rendered(
     let failed = |error: render::Error| Error::refused(error.to_string());
     // The pipe is created without the text because the first line of a script names its
     // interpreter, not a renderer.
-    let pipe = Pipe::of("", engine, &*ExecHost::of(cx)).map_err(|_| {
+    let pipe = Pipe::from_text("", engine, &*ExecHost::in_state_tree(cx)).map_err(|_| {
         Error::refused(format!(
             "Attempted to render file paths with unavailable engine {engine}"
         ))
@@ -126,7 +126,7 @@ pub(crate) fn rendered(
         variables,
         ..Context::default()
     };
-    let rendered = pipe.render(text, &context, &ExecHost::of(cx));
+    let rendered = pipe.render(text, &context, &ExecHost::in_state_tree(cx));
     Ok(rendered.map_err(failed)?.text)
 }
 

@@ -4,7 +4,7 @@
 use machine::fs;
 use python::{difflib, encoding};
 use state::exec::Exec;
-use state::module::{Error, Given, Ret};
+use state::module::{Arguments, Error, Ret};
 use value::{Map, Value};
 
 use super::managed::{self as work, Found, Ignore, Request};
@@ -235,7 +235,7 @@ fn get_diff(cx: &Exec, args: GetDiff) -> Result<Value, Error> {
 
 fn check_managed_changes(cx: &Exec, args: CheckManagedChanges) -> Result<Value, Error> {
     args.selinux.refuse()?;
-    let (verification, extra) = Given::group_from::<Verification>(args.kwargs)?;
+    let (verification, extra) = Arguments::group_from::<Verification>(args.kwargs)?;
     let (source, source_hash) = sums::first(cx, &args.source, &args.source_hash, &args.saltenv)?;
     let request = Request {
         name: args.name,
@@ -273,7 +273,7 @@ fn check_managed_changes(cx: &Exec, args: CheckManagedChanges) -> Result<Value, 
 fn check_managed(cx: &Exec, mut args: CheckManaged) -> Result<Value, Error> {
     let name = args.name.clone();
     let verify_ssl = args.kwargs.remove("verify_ssl");
-    let (ignore, kwargs) = Given::group_from(args.kwargs)?;
+    let (ignore, kwargs) = Arguments::group_from(args.kwargs)?;
     let args = CheckManagedChanges {
         name: args.name,
         source: args.source,

@@ -2,7 +2,7 @@
 
 use state::custom::Kind;
 use state::exec::Exec;
-use state::module::{Error, Given, Problem, Ret};
+use state::module::{Arguments, Error, Problem, Ret};
 use value::{Map, Value};
 
 use super::CustomModules;
@@ -119,7 +119,7 @@ fn state(cx: &Exec, full: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, 
         (low.state, low.fun) = (state.to_owned(), fun.to_owned());
         cx.chunk = Some(std::sync::Arc::new(low));
     }
-    let ret = function.invoke(full, &cx, Given::new(args, kwargs.clone()))?;
+    let ret = function.invoke(full, &cx, Arguments::new(args, kwargs.clone()))?;
     Ok(laid_out(ret, &kwargs).into())
 }
 

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use state::custom::{Kind, Signature};
 use state::exec::Exec;
-use state::module::{Arg, Error, Extra, Function, Given, Ret};
+use state::module::{Arg, Arguments, Error, Extra, Function, Ret};
 use value::{Map, Value};
 
 use super::host::Failed;
@@ -55,7 +55,7 @@ fn declaration(full: &str, signature: &Signature) -> &'static Function<Ret> {
 }
 
 /// Calls a custom state function. The chunk that is being run contains its name.
-fn call(cx: &Exec, given: &mut Given) -> Result<Ret, Error> {
+fn call(cx: &Exec, given: &mut Arguments) -> Result<Ret, Error> {
     let Some(low) = &cx.chunk else {
         return Err("a custom state can only be called by a state run".into());
     };

@@ -110,7 +110,7 @@ fn names_of(listed: &Value) -> Vec<String> {
 }
 
 fn environments_of_top(cx: &Exec) -> Result<Vec<String>, Error> {
-    let matched = top::matched(cx, &top::Request::of(cx)).map_err(|faults| {
+    let matched = top::matched(cx, &top::Request::from_config(cx)).map_err(|faults| {
         let texts: Vec<&str> = faults.iter().map(|fault| fault.text.as_str()).collect();
         Error::refused(format!(
             "Unable to render top file(s): {}",

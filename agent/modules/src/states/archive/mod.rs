@@ -8,7 +8,7 @@ use machine::accounts::users;
 use machine::process::which;
 use python::{path, shlex};
 use state::exec::Exec;
-use state::module::{Error, Given, Ret};
+use state::module::{Arguments, Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::archive::{self, Contents};
@@ -542,7 +542,7 @@ fn call_state(cx: &Exec, function: &str, name: &str, kwargs: Map) -> Result<Ret,
     let found = cx
         .state_function(function)
         .ok_or_else(|| Error::not_available(function.to_owned()))?;
-    let given = Given::new(Vec::new(), kwargs.with("name", name));
+    let given = Arguments::new(Vec::new(), kwargs.with("name", name));
     let ret = found
         .invoke(function, cx, given)
         .unwrap_or_else(|error| Ret::failed(error.to_string()));

@@ -359,7 +359,7 @@ fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
     else {
         return Ok(not_watched(function));
     };
-    let given = state::module::Given::new(Vec::new(), kwargs.with("name", args.name));
+    let given = state::module::Arguments::new(Vec::new(), kwargs.with("name", args.name));
     let full = format!("docker_container.{function}");
     match MODULE.function(function) {
         Some(found) => found.invoke(&full, cx, given),

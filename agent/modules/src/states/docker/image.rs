@@ -295,6 +295,6 @@ fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
     found.invoke(
         "docker_image.present",
         cx,
-        state::module::Given::new(Vec::new(), kwargs),
+        state::module::Arguments::new(Vec::new(), kwargs),
     )
 }

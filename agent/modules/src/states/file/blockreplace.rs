@@ -139,7 +139,9 @@ mod tests {
     fn chunk(id: &str, require_in: &str) -> Option<Arc<Low>> {
         let target = Value::from(Map::new().with("file", require_in));
         let data = Map::new().with("__id__", id);
-        Some(Arc::new(Low::of(data.with("require_in", vec![target]))))
+        Some(Arc::new(Low::from_map(
+            data.with("require_in", vec![target]),
+        )))
     }
 
     fn accumulate(cx: &Exec, name: &str, for_id: &str) {
@@ -150,7 +152,7 @@ mod tests {
             .with("filename", "/f")
             .with("text", vec![format!("{name}1"), format!("{name}2")]);
         let function = cx.state_function("file.accumulated").unwrap();
-        let given = state::module::Given::new(Vec::new(), given);
+        let given = state::module::Arguments::new(Vec::new(), given);
         function.invoke("file.accumulated", &cx, given).unwrap();
     }
 

@@ -2,7 +2,7 @@
 
 use state::exec::Exec;
 use state::facts::Effects;
-use state::module::{Error, Given, Ret};
+use state::module::{Arguments, Error, Ret};
 use value::{Map, Value};
 
 use super::texts::{self, named};
@@ -102,6 +102,6 @@ fn managed(cx: &Exec, name: &str, args: &Line) -> Result<(), Error> {
         .with("group", args.group.clone())
         .with("mode", args.file_mode.clone())
         .with("replace", false);
-    function.invoke(full, cx, Given::new(Vec::new(), given))?;
+    function.invoke(full, cx, Arguments::new(Vec::new(), given))?;
     Ok(())
 }

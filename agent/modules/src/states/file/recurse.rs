@@ -6,7 +6,7 @@ use machine::fs;
 use python::path;
 use state::exec::Exec;
 use state::facts::Effects;
-use state::module::{Error, Given, Ret};
+use state::module::{Arguments, Error, Ret};
 use value::{Map, Value};
 
 use super::directory::Plan;
@@ -289,7 +289,7 @@ fn managed(cx: &Exec, args: &Recurse, path: &str, url: &str) -> Result<Ret, Erro
     let function = super::managed::MODULE
         .function("managed")
         .ok_or_else(|| Error::not_available("file.managed".into()))?;
-    function.invoke("file.managed", cx, Given::new(Vec::new(), kwargs))
+    function.invoke("file.managed", cx, Arguments::new(Vec::new(), kwargs))
 }
 
 fn sweep(cx: &Exec, args: &Recurse, name: &str, tree: &Tree, sum: &mut Sum) -> Result<(), Error> {

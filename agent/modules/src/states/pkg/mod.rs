@@ -12,7 +12,7 @@ mod removed;
 mod uptodate;
 
 use state::exec::Exec;
-use state::module::{Error, Given, Ret};
+use state::module::{Arguments, Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::pkg::providers::transaction::refresh_mark;
@@ -249,7 +249,7 @@ fn mod_watch(cx: &Exec, mut args: ModWatch) -> Result<Ret, Error> {
     let function = cx.state_function(&full);
     let function = function.ok_or_else(|| Error::not_available(full.clone()))?;
     let kwargs = args.kwargs.with("name", args.name);
-    function.invoke(&full, cx, Given::new(Vec::new(), kwargs))
+    function.invoke(&full, cx, Arguments::new(Vec::new(), kwargs))
 }
 
 /// Creates a mark at the first state of a run that installs packages, so that the package lists are

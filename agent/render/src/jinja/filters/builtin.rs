@@ -201,18 +201,18 @@ fn int(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     Ok(match value.kind() {
         ValueKind::Bool => Value::from(i64::from(value.is_true())),
         ValueKind::Number if value.is_integer() => value.clone(),
-        ValueKind::Number => whole(f64::try_from(value.clone())?).unwrap_or_else(default),
+        ValueKind::Number => truncate_to_int(f64::try_from(value.clone())?).unwrap_or_else(default),
         ValueKind::String => {
             let text = value.as_str().unwrap_or_default();
             based(text, base)
-                .or_else(|| number(text).and_then(whole))
+                .or_else(|| number(text).and_then(truncate_to_int))
                 .unwrap_or_else(default)
         }
         _ => default(),
     })
 }
 
-fn whole(number: f64) -> Option<Value> {
+fn truncate_to_int(number: f64) -> Option<Value> {
     number.is_finite().then(|| {
         let number = number.trunc() as i128;
         i64::try_from(number).map_or_else(|_| Value::from(number), Value::from)

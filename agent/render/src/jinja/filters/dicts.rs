@@ -68,7 +68,7 @@ fn at_path(
     args.subject().cloned()
 }
 
-fn cannot(value: &Value, verb: &str) -> Error {
+fn unsupported(value: &Value, verb: &str) -> Error {
     let name = print::type_name(value);
     fault(
         Kind::Call,
@@ -84,7 +84,7 @@ fn update(args: &Args, found: Option<Value>) -> Result<Value, Error> {
         .map_err(|_| cannot_with("update", &found, args))?;
     let dict = found
         .downcast_object_ref::<Dict>()
-        .ok_or_else(|| cannot(&found, "update"))?;
+        .ok_or_else(|| unsupported(&found, "update"))?;
     dict.change(|own| own.extend(entries));
     Ok(found)
 }
@@ -107,7 +107,7 @@ fn append(args: &Args, found: Option<Value>) -> Result<Value, Error> {
     let item = args.need(2, "value")?.clone();
     let list = found
         .downcast_object_ref::<List>()
-        .ok_or_else(|| cannot(&found, "append"))?;
+        .ok_or_else(|| unsupported(&found, "append"))?;
     list.change(|items| items.push(item));
     Ok(found)
 }
@@ -119,7 +119,7 @@ fn extend(args: &Args, found: Option<Value>) -> Result<Value, Error> {
     let more = items(args.need(2, "value")?).map_err(|_| cannot_with("extend", &found, args))?;
     let list = found
         .downcast_object_ref::<List>()
-        .ok_or_else(|| cannot(&found, "extend"))?;
+        .ok_or_else(|| unsupported(&found, "extend"))?;
     list.change(|items| items.extend(more));
     Ok(found)
 }

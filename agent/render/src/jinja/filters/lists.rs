@@ -92,7 +92,7 @@ fn set_or_list(first: &Value, second: Option<&Value>, items: Vec<Value>) -> Resu
     } else {
         Sort::List
     };
-    Ok(List::of(sort, items))
+    Ok(List::with_sort(sort, items))
 }
 
 fn union(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
@@ -105,7 +105,7 @@ fn keep(args: &Args, wanted: fn(bool, bool) -> bool) -> Result<Value, Error> {
     let (first, second) = (args.subject()?, args.need(1, "lst2")?);
     let (a, b) = (items(first)?, items(second)?);
     let both = methods::unique(a.iter().chain(&b).cloned());
-    let (a, b) = (Seen::of(&a), Seen::of(&b));
+    let (a, b) = (Seen::from_items(&a), Seen::from_items(&b));
     let kept = both
         .into_iter()
         .filter(|item| wanted(a.has(item), b.has(item)))
@@ -215,7 +215,7 @@ fn sorted_ignorecase(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error>
 fn compare_lists(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let (old, new) = (items(args.need(0, "old")?)?, items(args.need(1, "new")?)?);
     let only = |a: &[Value], b: &[Value]| {
-        let b = Seen::of(b);
+        let b = Seen::from_items(b);
         a.iter()
             .filter(|item| !b.has(item))
             .cloned()

@@ -116,7 +116,7 @@ fn address(value: &Value, version: u8, options: &str) -> Option<Address> {
             let ip = Ipv4Addr::from(u32::try_from(number).ok()?).into();
             Address {
                 ip,
-                network: Network::of(ip, 32),
+                network: Network::new(ip, 32),
                 has_length: false,
             }
         }

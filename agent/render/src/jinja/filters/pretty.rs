@@ -15,29 +15,29 @@ const DEPTH_MAX: usize = 100;
 
 /// Returns a value as `pprint` prints it.
 pub(super) fn pretty(value: &Value) -> String {
-    at(&sorted_keys(value, 0), Room::default(), 0)
+    at(&sorted_keys(value, 0), Margins::default(), 0)
 }
 
 /// The column at which a value begins, and the number of characters that follow it on its last
 /// line.
 #[derive(Clone, Copy, Default)]
-struct Room {
+struct Margins {
     column: usize,
     after: usize,
 }
 
-fn at(value: &Value, room: Room, depth: usize) -> String {
+fn at(value: &Value, margins: Margins, depth: usize) -> String {
     let line = print::repr(value);
-    if depth > DEPTH_MAX || room.column + line.chars().count() + room.after <= WIDTH {
+    if depth > DEPTH_MAX || margins.column + line.chars().count() + margins.after <= WIDTH {
         return line;
     }
     if let Some(dict) = value.downcast_object_ref::<Dict>() {
-        return entries(&dict.pairs(), room, depth);
+        return entries(&dict.pairs(), margins, depth);
     }
     if value.is_tuple() {
         let items = args::items(value).unwrap_or_default();
         let close = if items.len() == 1 { ",)" } else { ")" };
-        return all(&items, ("(", close), room, depth);
+        return all(&items, ("(", close), margins, depth);
     }
     if value.downcast_object_ref::<List>().is_some() {
         let brackets = match line.starts_with('{') {
@@ -47,55 +47,55 @@ fn at(value: &Value, room: Room, depth: usize) -> String {
         return all(
             &args::items(value).unwrap_or_default(),
             brackets,
-            room,
+            margins,
             depth,
         );
     }
     match value.kind() {
-        ValueKind::String => text(value.as_str().unwrap_or_default(), room, depth),
+        ValueKind::String => text(value.as_str().unwrap_or_default(), margins, depth),
         _ => line,
     }
 }
 
-fn entries(entries: &[(Value, Value)], room: Room, depth: usize) -> String {
+fn entries(entries: &[(Value, Value)], margins: Margins, depth: usize) -> String {
     let last = entries.len().saturating_sub(1);
     let lines = entries.iter().enumerate().map(|(index, (key, item))| {
         let key = print::repr(key);
-        let room = Room {
-            column: room.column + 1 + key.chars().count() + 2,
-            after: if index == last { room.after + 1 } else { 1 },
+        let margins = Margins {
+            column: margins.column + 1 + key.chars().count() + 2,
+            after: if index == last { margins.after + 1 } else { 1 },
         };
-        format!("{key}: {}", at(item, room, depth + 1))
+        format!("{key}: {}", at(item, margins, depth + 1))
     });
-    let pad = format!(",\n{}", " ".repeat(room.column + 1));
+    let pad = format!(",\n{}", " ".repeat(margins.column + 1));
     format!("{{{}}}", lines.collect::<Vec<_>>().join(&pad))
 }
 
-fn all(items: &[Value], (open, close): (&str, &str), room: Room, depth: usize) -> String {
+fn all(items: &[Value], (open, close): (&str, &str), margins: Margins, depth: usize) -> String {
     let last = items.len().saturating_sub(1);
     let lines = items.iter().enumerate().map(|(index, item)| {
-        let room = Room {
-            column: room.column + 1,
+        let margins = Margins {
+            column: margins.column + 1,
             after: if index == last {
-                room.after + close.len()
+                margins.after + close.len()
             } else {
                 1
             },
         };
-        at(item, room, depth + 1)
+        at(item, margins, depth + 1)
     });
-    let pad = format!(",\n{}", " ".repeat(room.column + 1));
+    let pad = format!(",\n{}", " ".repeat(margins.column + 1));
     format!("{open}{}{close}", lines.collect::<Vec<_>>().join(&pad))
 }
 
 /// Prints a long text as several shorter ones, split after white space; a text that is not inside a
 /// container gets brackets.
-fn text(text: &str, room: Room, depth: usize) -> String {
+fn text(text: &str, margins: Margins, depth: usize) -> String {
     if text.is_empty() {
         return print::repr(&Value::from(text));
     }
     let alone = usize::from(depth == 0);
-    let (column, after) = (room.column + alone, room.after + alone);
+    let (column, after) = (margins.column + alone, margins.after + alone);
     let mut pieces = Vec::new();
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     for (index, line) in lines.iter().enumerate() {
@@ -184,7 +184,7 @@ fn sorted_keys(value: &Value, depth: usize) -> Value {
         return Value::from(Tuple::from(items.iter().map(sorted).collect::<Vec<_>>()));
     }
     match value.downcast_object_ref::<List>() {
-        Some(list) => List::of(list.sort(), list.snapshot().iter().map(sorted).collect()),
+        Some(list) => List::with_sort(list.sort(), list.snapshot().iter().map(sorted).collect()),
         None => value.clone(),
     }
 }

@@ -111,7 +111,7 @@ impl Links {
         if is_http(text) {
             let is_whole = text.starts_with("https://") || text.starts_with("http://");
             let scheme = if is_whole { "" } else { "https://" };
-            let shown = self.shown(text);
+            let shown = self.display_text(text);
             return format!("<a href=\"{scheme}{text}\"{attributes}>{shown}</a>");
         }
         if let Some(address) = text.strip_prefix("mailto:").filter(|text| is_mail(text)) {
@@ -131,7 +131,7 @@ impl Links {
         }
     }
 
-    fn shown(&self, url: &str) -> String {
+    fn display_text(&self, url: &str) -> String {
         match self.limit.filter(|limit| url.chars().count() > *limit) {
             Some(limit) => url.chars().take(limit).chain("...".chars()).collect(),
             None => url.to_owned(),
