@@ -235,7 +235,7 @@ fn paths_in_code_are_read() {
     );
 }
 
-/// The sources of the crates besides those two.
+/// The sources of all other crates.
 const CRATES: &[&str] = &[
     "agent/src",
     "agent/value/src",
@@ -255,8 +255,21 @@ const CRATES: &[&str] = &[
     "master-lite/identity/src",
 ];
 
-/// The folders that import each other in a circle, with the files that do so and the reason.
-const CIRCLES: &[(&str, &str)] = &[];
+/// A crate, a folder that imports another one although that one imports it, and the reason.
+const CIRCLES: &[(&str, &str, &str, &str)] = &[
+    (
+        "agent/machine/src",
+        "accounts",
+        "fs",
+        "the files of accounts are read and written like all others, whose owners have names",
+    ),
+    (
+        "agent/machine/src",
+        "accounts",
+        "process",
+        "`getent` names the accounts of other sources, and processes run as users",
+    ),
+];
 
 /// The imports between the folders of a crate: the two folders, and the file that imports.
 fn imports_between_folders(folder: &str) -> Vec<(String, String, String)> {
@@ -299,10 +312,13 @@ fn leads_to(imports: &[(String, String, String)], from: &str, to: &str) -> bool 
 fn folders_do_not_import_each_other_in_a_circle() {
     let mut wrong = Vec::new();
     for crate_folder in CRATES {
-        let imports = imports_between_folders(crate_folder);
+        let mut imports = imports_between_folders(crate_folder);
+        imports.retain(|(from, to, _)| {
+            let excepted = |(of, a, b, _): &_| of == crate_folder && a == from && b == to;
+            !CIRCLES.iter().any(excepted)
+        });
         for (from, to, file) in &imports {
-            let excepted = CIRCLES.iter().any(|(name, _)| name == file);
-            if leads_to(&imports, to, from) && !excepted {
+            if leads_to(&imports, to, from) {
                 wrong.push(format!("{file}: {from} -> {to}"));
             }
         }

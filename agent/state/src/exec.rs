@@ -392,6 +392,16 @@ impl Exec {
             .or_else(|| custom.state_function(self, full, false))
     }
 
+    /// Returns why a state function is not available, in Salt's words; `None` if it is available.
+    pub(crate) fn unavailable_state(&self, full: &str, unknown: bool) -> Option<String> {
+        let custom = &self.shared.custom;
+        let is_custom = |named| custom.state_function(self, full, named).is_some();
+        let missing = self.missing(Kind::State, full);
+        missing
+            .filter(|_| !is_custom(true) && !is_custom(false))
+            .or_else(|| unknown.then(|| format!("'{full}' is not available.")))
+    }
+
     /// Returns whether there is a built-in state module of this name.
     #[must_use]
     pub fn has_state_module(&self, name: &str) -> bool {

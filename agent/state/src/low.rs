@@ -226,6 +226,21 @@ pub(crate) fn is_step(state: &str) -> bool {
     state == "salt"
 }
 
+/// The separator of the parts of a tag.
+const SEPARATOR: &str = "_|-";
+
+/// Returns whether a function is a step of an orchestration that waits for events.
+pub(crate) fn is_wait(state: &str, fun: &str) -> bool {
+    is_step(state) && fun == "wait_for_event"
+}
+
+/// Returns whether a tag belongs to a step that waits for events.
+pub(crate) fn is_wait_tag(tag: &str) -> bool {
+    tag.split_once(SEPARATOR)
+        .zip(tag.rsplit_once(SEPARATOR))
+        .is_some_and(|((state, _), (_, fun))| is_wait(state, fun))
+}
+
 /// Registers the arguments of a chunk with `no_log` as secrets.
 fn keep_arguments(data: &Map) {
     let is_step = data

@@ -52,6 +52,9 @@ pub struct Function<R: 'static> {
     pub call: fn(&Exec, &mut Arguments) -> Result<R, Error>,
 }
 
+/// A state function of the registry.
+pub(crate) type StateFunction = &'static Function<Ret>;
+
 /// One declared argument.
 #[derive(Clone, Copy, Debug)]
 pub struct Arg {

@@ -14,7 +14,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use value::json::{self, Layout};
@@ -27,8 +27,6 @@ use crate::keys;
 use crate::module::Error;
 use crate::opts::Opts;
 use crate::resume::Policy;
-use crate::run::Observer;
-use crate::run::events::EventLog;
 
 /// The version of the format. A reader supports its own version and all earlier ones.
 const VERSION: i64 = 1;
@@ -63,8 +61,8 @@ pub struct Record {
     keeping: Mutex<Keeping>,
     /// The aliases of tags that contain secrets. The file contains the alias instead of the tag.
     aliases: Mutex<HashMap<String, String>>,
-    /// The event logs whose events are recorded here.
-    logs: Mutex<Vec<Weak<EventLog>>>,
+    /// The sources of the events that are recorded here.
+    sources: EventSources,
 }
 
 /// The open file of a record.
@@ -282,7 +280,7 @@ impl Record {
             begun: Mutex::default(),
             keeping: Mutex::default(),
             aliases: Mutex::default(),
-            logs: Mutex::default(),
+            sources: EventSources::default(),
         }
     }
 
@@ -449,8 +447,9 @@ impl Record {
     }
 }
 
-impl Observer for Record {
-    fn returned(&self, cx: &Exec, tag: &str, ret: &Map) {
+impl Record {
+    /// Records the return of a chunk.
+    pub(crate) fn returned(&self, cx: &Exec, tag: &str, ret: &Map) {
         let mut entry = Map::with_room(2);
         entry.insert(&keys::RETURN, self.stored_tag(tag));
         entry.insert(&keys::RET, ret.clone());
@@ -794,6 +793,8 @@ mod tests;
 
 pub use aliases::by_tags_of;
 pub use hashes::{chunk_hash, plan_hash};
-pub use heard::ReceivedEvents;
+pub(crate) use heard::EventSource;
+use heard::EventSources;
+pub use heard::{Event, ReceivedEvents};
 pub use kept::{Keeping, Place, drop_kept, kept, kept_bytes, kept_of};
 pub use left::leave;

@@ -26,6 +26,9 @@ use value::yaml::Yaml;
 /// `nested`.
 pub(crate) struct Mismatch;
 
+/// The outputter that prints each event of a run as it happens.
+pub const NDJSON: &str = "ndjson";
+
 /// The value of `output_indent`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Indent {
@@ -286,7 +289,7 @@ pub fn display(
         "json" => Ok(plain::json(data, how)),
         "key" => plain::key(data, how),
         "nested" => Ok(nested()),
-        crate::progress::NDJSON => Ok(one_line(data)),
+        NDJSON => Ok(one_line(data)),
         "no_return" => Ok(plain::no_return(data, how)),
         "pprint" => Ok(plain::pretty(data, how)),
         "raw" => Ok(data.to_text()),

@@ -17,13 +17,10 @@ use std::time::Duration;
 use value::Map;
 use value::watch::{self, Event, Watcher, Worker};
 
-use crate::output::{OutputFile, Return};
+use crate::output::{NDJSON, OutputFile, Return};
 use board::Plain;
 use stream::Stream;
 use terminal::Terminal;
-
-/// The outputter that prints each event of a run as it happens.
-pub const NDJSON: &str = "ndjson";
 
 /// The form of a run's progress on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,9 +13,8 @@ use crate::boot;
 use crate::exec::Exec;
 use crate::facts::StepKind;
 use crate::low::{self, Low, is_internal};
-use crate::module::{Extra, invalid_keywords};
+use crate::module::{Extra, StateFunction, invalid_keywords};
 use crate::resume::Policy;
-use crate::run::{StateFunction, unavailable};
 
 /// A problem with one chunk of a plan.
 #[derive(Clone, Debug)]
@@ -103,7 +102,7 @@ fn verified(low: &Low, cx: &Exec, full: &str, function: Option<StateFunction>) -
     if !errors.is_empty() {
         return errors;
     }
-    match (function, unavailable(cx, full, function.is_none())) {
+    match (function, cx.unavailable_state(full, function.is_none())) {
         (Some(function), None) => missing(low, full, function),
         (_, why) => unknown(low, full, &why.unwrap_or_default()),
     }

@@ -2,12 +2,39 @@
 //! step has consumed.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use value::{Map, Value};
 
 use super::{Record, Recorded};
-use crate::run::events::{self, Event, EventLog};
+use crate::low::is_wait_tag;
+
+/// One event that a run keeps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its number: in the event bus's own log, or else in this run.
+    pub number: u64,
+    /// Its tag.
+    pub tag: String,
+    /// Its data.
+    pub data: Map,
+}
+
+/// The events that a run receives for its steps.
+pub(crate) trait EventSource: Send + Sync {
+    /// Receives every event that was fired before this call.
+    fn catch_up(&self);
+}
+
+/// The sources of the events that are recorded.
+#[derive(Default)]
+pub(super) struct EventSources(Mutex<Vec<Weak<dyn EventSource>>>);
+
+impl std::fmt::Debug for EventSources {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventSources").finish_non_exhaustive()
+    }
+}
 
 /// The events that a part of a run has received.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,20 +53,28 @@ pub struct ReceivedEvents {
 }
 
 impl Record {
-    /// Registers an event log. Before each return is recorded, the log receives the events that
-    /// were fired so far.
-    pub(crate) fn add_log(&self, log: &Arc<EventLog>) {
-        let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
-        logs.retain(|log| log.strong_count() > 0);
-        logs.push(Arc::downgrade(log));
+    /// Registers a source of events. Before each return is recorded, the source receives the events
+    /// that were fired so far.
+    pub(crate) fn add_source(&self, source: &Arc<dyn EventSource>) {
+        let mut sources = self
+            .sources
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        sources.retain(|source| source.strong_count() > 0);
+        sources.push(Arc::downgrade(source));
     }
 
     /// Records the events that a step has fired, before its return is recorded: the step will not
     /// fire them again.
     pub(super) fn catch_up(&self) {
-        let logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
-        let logs: Vec<_> = logs.iter().filter_map(std::sync::Weak::upgrade).collect();
-        logs.iter().for_each(|log| log.catch_up());
+        let sources = self
+            .sources
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let sources: Vec<_> = sources.iter().filter_map(Weak::upgrade).collect();
+        sources.iter().for_each(|source| source.catch_up());
     }
 
     /// Records the number in the event bus's log from which a part listens.
@@ -115,7 +150,7 @@ impl ReceivedEvents {
     /// events since it began, because they will be fired again.
     pub(super) fn forget(&mut self, tag: &str) {
         self.taken.remove(tag);
-        let waits = events::is_wait_tag(tag);
+        let waits = is_wait_tag(tag);
         let at = self.returned.iter().rposition(|returned| returned == tag);
         let Some(at) = at.filter(|_| !waits) else {
             return;

@@ -8,17 +8,13 @@ use super::clock::Stamp;
 use super::engine::Run;
 use super::{guard, parallel, retry, slots};
 use crate::boot;
-use crate::custom::Kind;
 use crate::exec::Exec;
 use crate::keys;
 use crate::low::Low;
 use crate::matcher;
-use crate::module::{Arguments, Error, Extra, Function, Ret};
+use crate::module::{Arguments, Error, Extra, Ret, StateFunction};
 use crate::resume::Policy;
 use crate::umask::Umask;
-
-/// A state function of the registry.
-pub(crate) type StateFunction = &'static Function<Ret>;
 
 impl Run<'_> {
     /// Calls a chunk as often as its `retry` requests.
@@ -119,7 +115,7 @@ fn verified(cx: &Exec, low: &Low) -> Result<StateFunction, Vec<String>> {
     low.options.umask().map_err(|text| vec![text])?;
     let full = low.function();
     let function = cx.state_function(&full);
-    let why = unavailable(cx, &full, function.is_none());
+    let why = cx.unavailable_state(&full, function.is_none());
     let (Some(function), None) = (function, &why) else {
         return Err(vec![
             format!("State '{full}' was not found in SLS '{}'", low.sls),
@@ -137,19 +133,6 @@ fn verified(cx: &Exec, low: &Low) -> Result<StateFunction, Vec<String>> {
     } else {
         Err(missing)
     }
-}
-
-/// Returns why the function of a chunk is not available, in Salt's words; `None` if it is
-/// available.
-pub(crate) fn unavailable(cx: &Exec, full: &str, unknown: bool) -> Option<String> {
-    let custom = |named| {
-        let custom = &cx.shared.custom;
-        custom.state_function(cx, full, named).is_some()
-    };
-    let missing = cx.missing(Kind::State, full);
-    missing
-        .filter(|_| !custom(true) && !custom(false))
-        .or_else(|| unknown.then(|| format!("'{full}' is not available.")))
 }
 
 /// Returns the return of a chunk that cannot be called.

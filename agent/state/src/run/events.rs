@@ -16,9 +16,9 @@ use value::{Map, log};
 
 use crate::compile::Plan;
 use crate::exec::Exec;
-use crate::low::is_step;
+use crate::low::is_wait;
 use crate::module::Error;
-use crate::record::{ReceivedEvents, Record};
+use crate::record::{Event, EventSource, ReceivedEvents, Record};
 use crate::targets::Subscription;
 
 /// The maximum number of events that a run keeps for its waiting steps.
@@ -27,22 +27,8 @@ const EVENTS_MAX: usize = 10_000;
 /// The maximum total size of these events as JSON, in bytes.
 const BYTES_MAX: usize = 32 << 20;
 
-/// The separator of the parts of a tag.
-const SEPARATOR: &str = "_|-";
-
 /// The prefix of a value that is only known when its step runs.
 const SLOT: &str = "__slot__:";
-
-/// One event that a run keeps.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Event {
-    /// Its number: in the event bus's own log, or else in this run.
-    pub number: u64,
-    /// Its tag.
-    pub tag: String,
-    /// Its data.
-    pub data: Map,
-}
 
 /// The relevance of an event for a waiting step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,18 +68,6 @@ struct Buffer {
     noted: usize,
     /// The record that stores the events, and the part of it that belongs to this run.
     record: Option<(Arc<Record>, String)>,
-}
-
-/// Returns whether a step waits for events.
-fn is_wait(state: &str, fun: &str) -> bool {
-    is_step(state) && fun == "wait_for_event"
-}
-
-/// Returns whether a tag belongs to a step that waits for events.
-pub(crate) fn is_wait_tag(tag: &str) -> bool {
-    tag.split_once(SEPARATOR)
-        .zip(tag.rsplit_once(SEPARATOR))
-        .is_some_and(|((state, _), (_, fun))| is_wait(state, fun))
 }
 
 /// Returns the tag patterns that the steps of a plan wait for.
@@ -150,7 +124,8 @@ impl EventLog {
 
     /// Records the events received so far, and all later ones.
     pub fn note_in(self: &Arc<Self>, record: &Arc<Record>, part: &str) {
-        record.add_log(self);
+        let source: Arc<dyn EventSource> = self.clone();
+        record.add_source(&source);
         let mut buffer = self.listener.lock();
         if let Some(start) = self.subscription.start() {
             record.hears(part, start);
@@ -158,11 +133,6 @@ impl EventLog {
         let new = buffer.events.iter().skip(buffer.noted);
         new.for_each(|event| record.heard(part, event));
         buffer.record = Some((Arc::clone(record), part.to_owned()));
-    }
-
-    /// Receives every event that was fired before this call.
-    pub(crate) fn catch_up(&self) {
-        self.subscription.catch_up();
     }
 
     /// Passes the events since the start of the run to `look`. Returns true when `look` reports
@@ -193,6 +163,12 @@ impl EventLog {
         };
         buffer.took(step, &taken);
         Ok(complete)
+    }
+}
+
+impl EventSource for EventLog {
+    fn catch_up(&self) {
+        self.subscription.catch_up();
     }
 }
 

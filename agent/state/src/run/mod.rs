@@ -26,8 +26,6 @@ use std::sync::{Arc, Mutex};
 use value::watch::{self, Event};
 use value::{Map, secret};
 
-pub(crate) use call::{StateFunction, unavailable};
-
 use crate::compile::Plan;
 use crate::exec::Exec;
 use crate::low::Low;
@@ -102,6 +100,12 @@ pub trait Observer {
     /// Called when a chunk has its final return. The next chunk starts after this function has
     /// returned.
     fn returned(&self, cx: &Exec, tag: &str, ret: &Map);
+}
+
+impl Observer for Record {
+    fn returned(&self, cx: &Exec, tag: &str, ret: &Map) {
+        Self::returned(self, cx, tag, ret);
+    }
 }
 
 /// An observer that ignores everything.

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use value::{Map, secret, watch};
 
-use super::call::{self, StateFunction};
+use super::call;
 use super::clock::Stamp;
 use super::engine::Run;
 use super::retry;
 use crate::exec::Exec;
 use crate::low::Low;
+use crate::module::StateFunction;
 
 /// The work of a thread.
 pub(super) type Job = Box<dyn FnOnce() -> Map + Send>;
