@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 # The builds of the program by profile: the name of the binary, and the features. A target has those for which sizes.toml has a budget.
-BUILDS = {"core": ("pinch-core", "store"), "agent": ("pinch", "full,store"), "master": ("pinch-master", "full,master")}
+BUILDS = {"core": ("pinch-core", ""), "agent": ("pinch", "full,store"), "master": ("pinch-master", "full,master")}
 FEATURES = dict(BUILDS.values())
 PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 
@@ -151,7 +151,7 @@ def zigbuild(target, about, build):
 
 def features(about, build):
     """Returns the options of cargo that select the features of a build."""
-    chosen = FEATURES[build] if about.get("store", True) else FEATURES[build].replace("store", "")
+    chosen = FEATURES[build] if about.get("store", True) else FEATURES[build].replace("store", "daemon")
     return ["--no-default-features", f"--features={chosen}"]
 
 

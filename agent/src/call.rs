@@ -16,7 +16,6 @@ use cli::log::Logger;
 use cli::options::{About, Action, SALT_CALL, SaltCall, parse_input, read_saltfile, saltfile_path};
 use cli::output::{Output, Return, heed_no_color, print_return};
 use cli::progress;
-use minion::{OfMaster, OfMinion, Uplink};
 use modules::fileserver::roots::Roots;
 use modules::loader::call::{docstring, outputter, retcode, wrong_arguments};
 use modules::loader::custom::CustomModules;
@@ -26,11 +25,11 @@ use state::custom::Signature;
 use state::exec::Exec;
 use state::module::{Arguments, Error, Extra};
 use state::opts::Opts;
-use state::sources::Sources;
-use state::targets::Targets;
 use value::{Map, Value, log, secret};
 
 use render::yaml::SaltYaml;
+
+use crate::uplink::{self, Error as UplinkError, Uplink, registry};
 
 /// Runs `salt-call` with the arguments `words`.
 ///
@@ -160,25 +159,20 @@ fn refuse_custom(cx: &Exec) -> Result<(), Failure> {
 ///
 /// # Errors
 /// If the function compiles states and the master does not answer.
-pub(crate) fn context(opts: Opts, is_state: bool) -> Result<(Exec, Option<Uplink>), link::Error> {
-    minion::know_token(&opts);
+pub(crate) fn context(opts: Opts, is_state: bool) -> Result<(Exec, Option<Uplink>), UplinkError> {
+    uplink::know_token(&opts);
     let custom = Box::new(CustomModules::new(&opts));
     let has_master =
         opts.text("file_client") == Some("remote") && opts.text("master_type") != Some("disable");
-    let uplink = has_master.then(|| Uplink::here(&opts));
-    let opts = match &uplink {
-        Some(uplink) if is_state => minion::job::with_masters(opts, uplink)?,
-        _ => opts,
-    };
-    let (sources, targets): (Box<dyn Sources>, Box<dyn Targets>) = match &uplink {
-        Some(uplink) => {
-            let sources = OfMaster::new(uplink.clone(), &opts);
-            (Box::new(sources), Box::new(OfMinion::new(uplink.clone())))
-        }
-        None => (Box::new(Roots::states(&opts)), Box::new(ThisMachine)),
-    };
-    let cx = Exec::with_custom(opts, minion::registry(), sources, targets, custom);
-    Ok((cx, uplink))
+    if !has_master {
+        let roots = Box::new(Roots::states(&opts));
+        let cx = Exec::with_custom(opts, registry(), roots, Box::new(ThisMachine), custom);
+        return Ok((cx, None));
+    }
+    let (opts, connected) = uplink::connect(opts, is_state)?;
+    let (sources, targets) = (connected.sources, connected.targets);
+    let cx = Exec::with_custom(opts, registry(), sources, targets, custom);
+    Ok((cx, Some(connected.uplink)))
 }
 
 /// Returns the result of the call as the data of a job's return.

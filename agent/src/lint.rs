@@ -65,7 +65,7 @@ pub(crate) fn settings(parsed: &Parsed, words: &[String]) -> Result<Settings, Fa
     let without = tree.map(|tree| roots(tree, &mut opts)).transpose()?;
     Ok(Settings {
         opts: Opts::new(opts),
-        registry: minion::registry(),
+        registry: crate::uplink::registry(),
         without: without.flatten(),
         samples: samples(parsed)?,
     })

@@ -23,11 +23,17 @@ mod explain;
 mod graph;
 mod lint;
 mod migrate;
+#[cfg(feature = "daemon")]
 mod minion;
 mod plan;
 mod runs;
 mod setup;
 mod undo;
+#[cfg(feature = "daemon")]
+mod uplink;
+#[cfg(not(feature = "daemon"))]
+#[path = "no_uplink.rs"]
+mod uplink;
 
 #[global_allocator]
 static HEAP: Heap = Heap;
@@ -42,6 +48,7 @@ fn main() -> ExitCode {
     let outcome = match (applet(&called_as), words.split_first()) {
         (Some(applet), _) => applet(words),
         (None, Some((word, rest))) if let Some(applet) = applet(word) => applet(rest.to_vec()),
+        #[cfg(feature = "daemon")]
         (None, Some((word, rest))) if word == minion::JOB => minion::job(rest),
         (None, Some((word, rest))) if word == "install-python" => install_python(rest),
         (None, Some((word, rest))) if word == "lint" => lint::run(rest),
@@ -66,6 +73,7 @@ type Applet = fn(Vec<String>) -> Result<ExitCode, Failure>;
 fn applet(name: &str) -> Option<Applet> {
     match name {
         "salt-call" => Some(call::run),
+        #[cfg(feature = "daemon")]
         "salt-minion" => Some(minion::run),
         _ => of_master(name),
     }

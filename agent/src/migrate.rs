@@ -58,7 +58,12 @@ fn compare(parsed: &Parsed, words: &[String]) -> Result<ExitCode, Failure> {
     let (ours, salts) = (binary::own_path()?, salt(parsed)?);
     let opts = Opts::new(setup::loaded(parsed, true)?.opts);
     let sources = Box::new(Roots::states(&opts));
-    let cx = Exec::new(opts, minion::registry(), sources, Box::new(ThisMachine));
+    let cx = Exec::new(
+        opts,
+        crate::uplink::registry(),
+        sources,
+        Box::new(ThisMachine),
+    );
     let call = arguments(parsed, &asked);
     let of_salt = returns(&cx, parsed, &[salts.display().to_string()], &call)?;
     let ours = [ours.display().to_string(), "salt-call".to_owned()];

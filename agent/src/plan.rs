@@ -235,14 +235,14 @@ fn context(
     call::keep_id(&loaded);
     config::static_grains(folder, &SaltYaml).map_err(|error| Failure::new(Exit::Generic, error))?;
     let opts = Opts::new(loaded.opts);
-    minion::know_token(&opts);
+    crate::uplink::know_token(&opts);
     let seen = Arc::new(Seen::default());
     let sources = Watched::new(Box::new(Roots::states(&opts)), Arc::clone(&seen));
     let custom = Box::new(CustomModules::new(&opts));
     let foreseen = Arc::new(Preview::new(seen, planned));
     let mut cx = Exec::with_custom(
         opts,
-        minion::registry(),
+        crate::uplink::registry(),
         Box::new(sources),
         Box::new(ThisMachine),
         custom,

@@ -29,8 +29,14 @@ const fn command(word: &'static str, takes: &'static str, help: &'static str) ->
     Command { word, takes, help }
 }
 
-/// The applets of builds with a master.
-const MASTER_APPLETS: [&str; 4] = ["salt-master", "salt", "salt-run", "salt-key"];
+/// The applets that some builds have, each with its cargo feature.
+const OPTIONAL_APPLETS: [(&str, &str); 5] = [
+    ("salt-minion", "daemon"),
+    ("salt-master", "master"),
+    ("salt", "master"),
+    ("salt-run", "master"),
+    ("salt-key", "master"),
+];
 
 /// The commands that every binary has.
 const COMMANDS: [Command; 4] = [
@@ -72,7 +78,11 @@ pub const AGENT: Binary = Binary {
     name: "pinch",
     about: "Salt's states and commands for small machines",
     description: "One program that runs Salt's SLS trees, pillars and orchestrations on a machine without a master, and runs the jobs of a master.",
-    applets: &[SALT_CALL, SALT_MINION],
+    applets: if cfg!(feature = "daemon") {
+        &[SALT_CALL, SALT_MINION]
+    } else {
+        &[SALT_CALL]
+    },
     own: &[
         command(
             "lint",
@@ -284,12 +294,13 @@ impl Binary {
 
     fn unknown(&self, word: Option<&str>) -> Failure {
         let name = self.name;
-        let error = match word {
-            Some(word) if MASTER_APPLETS.contains(&word) => {
-                format!("this build has no {word}: it was built without the feature `master`")
+        let optional = |word| OPTIONAL_APPLETS.iter().find(|(applet, _)| *applet == word);
+        let error = match (word, word.and_then(optional)) {
+            (_, Some((applet, feature))) => {
+                format!("this build has no {applet}: it was built without the feature `{feature}`")
             }
-            Some(word) => format!("'{word}' is not an applet or command of {name}"),
-            None => "missing the name of an applet".to_owned(),
+            (Some(word), None) => format!("'{word}' is not an applet or command of {name}"),
+            (None, _) => "missing the name of an applet".to_owned(),
         };
         let applets: Vec<&str> = self.applets.iter().map(|applet| applet.name).collect();
         let applets = applets.join(", ");
@@ -350,9 +361,11 @@ fn versions_report() -> String {
     let commit = option_env!("PINCH_COMMIT").unwrap_or("unknown (local build)");
     let (target, rustc) = (env!("PINCH_TARGET"), env!("PINCH_RUSTC"));
     let features = if cfg!(feature = "master") {
-        "master, store"
+        "master, daemon, store"
     } else if cfg!(feature = "store") {
-        "store"
+        "daemon, store"
+    } else if cfg!(feature = "daemon") {
+        "daemon"
     } else {
         "none"
     };

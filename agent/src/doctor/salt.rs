@@ -164,7 +164,7 @@ fn context(opts: &Opts) -> Exec {
     let sources = Box::new(modules::fileserver::roots::Roots::states(opts));
     Exec::new(
         opts.clone(),
-        minion::registry(),
+        crate::uplink::registry(),
         sources,
         Box::new(modules::state_run::orchestrate::ThisMachine),
     )

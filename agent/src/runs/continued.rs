@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use cli::binary;
 use cli::failure::{Exit, Failure};
 use cli::options::Parsed;
-use minion::Uplink;
 use state::boot;
 use state::opts::Opts;
 use state::record::{self, Recorded};
 use value::{Map, Value, log, secret};
+
+use crate::uplink::{self, Uplink};
 
 /// The functions whose runs are continued: those that can be called again by name.
 const KINDS: [&str; 4] = [
@@ -230,8 +231,7 @@ fn started_with_master(
     let mut code = 0;
     for _ in 0..TRIES {
         let started_at = Instant::now();
-        let answers = || minion::job::with_masters(opts.clone(), &Uplink::here(opts)).is_ok();
-        while !answers() && started_at.elapsed() < MASTER {
+        while !uplink::answers(opts) && started_at.elapsed() < MASTER {
             sleep(LOOK);
         }
         code = started(parsed, words)?;

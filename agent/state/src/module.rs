@@ -593,6 +593,22 @@ pub fn default_value<T: Typed>(default: T) -> Value {
     default.to_value()
 }
 
+/// Expands to the lines of a documentation, each with a newline.
+#[cfg(feature = "docs")]
+#[macro_export]
+macro_rules! doc {
+    ($($line:literal)*) => { concat!($($line, "\n"),*) };
+}
+
+/// Expands to an empty text: this build has no documentation.
+#[cfg(not(feature = "docs"))]
+#[macro_export]
+macro_rules! doc {
+    ($($line:literal)*) => {
+        ""
+    };
+}
+
 /// Declares a module of state functions (`fn(&Exec, Args) -> Result<Ret, Error>`).
 ///
 /// An argument without a default is required. `*rest` collects further positional arguments into
@@ -668,13 +684,13 @@ macro_rules! module {
         /// The module's declaration.
         pub(crate) const MODULE: $crate::module::Module<$ret> = $crate::module::Module {
             name: $crate::module::bare(stringify!($module)),
-            doc: concat!($($mdoc, "\n"),*),
+            doc: $crate::doc!($($mdoc)*),
             needs: &[ $( $crate::facts::Need { program: $program, sentence: $sentence } ),* ],
             $($( $key: $crate::module!(@fact $key $value), )*)?
             facts: $crate::module!(@facts FACTS $($($mfact $mknown)*)?),
             functions: &[ $( $crate::module::Function {
                 name: $crate::module::bare(stringify!($fun)),
-                doc: concat!($($doc, "\n"),*),
+                doc: $crate::doc!($($doc)*),
                 args: $crate::module!(@args $( [$($adoc)*] $arg: $ty $(= $default)?, )*),
                 varargs: $crate::module!(@is $($rest)?),
                 extra: $crate::module!(@extra $($kwargs)?),
@@ -698,7 +714,7 @@ macro_rules! module {
         const FIELDS: &[($crate::module::Arg, Option<&[$crate::module::Arg]>)] = &[ $( (
             $crate::module::Arg {
                 name: $crate::module::bare(stringify!($arg)),
-                doc: concat!($($doc, "\n"),*),
+                doc: $crate::doc!($($doc)*),
                 default: $crate::module!(@default $ty, $($default)?),
             },
             <$ty as $crate::module::Argument>::GROUP,

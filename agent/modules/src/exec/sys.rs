@@ -144,7 +144,11 @@ fn meant(wanted: &[Value], full: &str) -> bool {
 
 /// Returns the documentation of a function, including a list of its arguments.
 fn text<R>(function: &Function<R>) -> String {
-    let mut text = format!("\n{}", lines(function.doc, "    "));
+    let doc = match function.doc {
+        "" => "This build of pinch has no documentation.",
+        doc => doc,
+    };
+    let mut text = format!("\n{}", lines(doc, "    "));
     for arg in function.args {
         let default = arg.default.map(|default| value::python::repr(&default()));
         let default = default
