@@ -4,6 +4,10 @@
     clippy::print_stdout,
     reason = "cargo reads the stdout of build scripts"
 )]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a build asks the compiler for its version"
+)]
 
 fn main() -> std::io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");

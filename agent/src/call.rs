@@ -5,7 +5,7 @@
     reason = "the id is written once, before there is a run"
 )]
 
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use cli::binary::{self, PINCH};
@@ -100,11 +100,8 @@ fn asks_for_secret(asked: &Action) -> bool {
     matches!(asked, Action::Call { fun, .. } if asking.contains(&fun.as_str()))
 }
 
-fn stdin() -> String {
-    let mut text = String::new();
-    // Input that cannot be read adds no words.
-    let _ = std::io::stdin().read_to_string(&mut text);
-    text
+fn stdin() -> std::io::Result<String> {
+    std::io::read_to_string(std::io::stdin())
 }
 
 fn env(name: &str) -> Option<String> {

@@ -4,7 +4,6 @@
 //! The record of the run contains returns and guards. Requisites and places come from the tree in
 //! its current state. If the tree has changed since the run, the output has a note about it.
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use state::opts::Opts;
 use state::record::Recorded;
 use state::resume::{self, function_of, id_of, means};
 use value::json::{self, Layout};
-use value::{Value, secret};
+use value::{PushFmt, Value, secret};
 
 use crate::runs::{configured, outcome, recorded};
 
@@ -136,10 +135,10 @@ impl Explained<'_> {
 
     fn state(&self, out: &mut String, tag: &str) {
         let (id, fun) = (id_of(tag), function_of(tag));
-        let _ = writeln!(out, "{id} ({fun}): {}", self.outcome(tag));
+        out.push_fmt(format_args!("{id} ({fun}): {}\n", self.outcome(tag)));
         let comment = self.ret(tag).and_then(|ret| ret.get("comment"));
         for line in comment.map(Value::to_text).unwrap_or_default().lines() {
-            let _ = writeln!(out, "  {line}");
+            out.push_fmt(format_args!("  {line}\n"));
         }
         self.guard(out, tag);
         let (Some(plan), Some(low)) = (self.plan, self.low(tag)) else {
@@ -160,7 +159,7 @@ impl Explained<'_> {
         for (at, other) in plan.chunks().iter().filter(undoes).enumerate() {
             let (head, tag) = (if at == 0 { "Compensates:\n" } else { "" }, other.tag());
             let (id, fun, outcome) = (id_of(&tag), function_of(&tag), self.outcome(&tag));
-            let _ = writeln!(out, "{head}  {id} ({fun}): {outcome}");
+            out.push_fmt(format_args!("{head}  {id} ({fun}): {outcome}\n"));
         }
         out.push_str("Arguments:\n");
         for (key, value) in &low.arguments(|key| key == "name") {
@@ -175,10 +174,13 @@ impl Explained<'_> {
         };
         let text = |key| told.get(key).map(Value::to_text).unwrap_or_default();
         let entry = told.get("entry").map(short_text).unwrap_or_default();
-        let _ = match told.get("status").and_then(Value::as_int) {
-            Some(status) => writeln!(out, "Guard:\n  {}: {entry} exited {status}", text("guard")),
-            None => writeln!(out, "Guard:\n  {}: {entry}", text("guard")),
-        };
+        let status = told.get("status").and_then(Value::as_int);
+        let status = status.map(|status| format!(" exited {status}"));
+        out.push_fmt(format_args!(
+            "Guard:\n  {}: {entry}{}\n",
+            text("guard"),
+            status.unwrap_or_default()
+        ));
     }
 
     /// Prints the requisites of a state and their outcomes. For each requisite that did not
@@ -197,7 +199,7 @@ impl Explained<'_> {
                 let tag = target.tag();
                 let outcome = self.outcome(&tag);
                 let (word, id, fun) = (requisite.kind.word(), id_of(&tag), function_of(&tag));
-                let _ = writeln!(out, "{indent}{word} {id} ({fun}): {outcome}");
+                out.push_fmt(format_args!("{indent}{word} {id} ({fun}): {outcome}\n"));
                 if !matches!(outcome, "changed" | "unchanged") {
                     self.requisites(out, plan, target, depth + 1);
                 }
@@ -208,14 +210,17 @@ impl Explained<'_> {
     /// Prints an argument, the file and line where it is written, and the pillar keys and grains
     /// that this line reads.
     fn argument(&self, out: &mut String, plan: &Plan, low: &Low, key: &str, value: &Value) {
-        let _ = write!(out, "  {key}: {}", short_text(&secret::at(&[key], value)));
+        out.push_fmt(format_args!(
+            "  {key}: {}",
+            short_text(&secret::at(&[key], value))
+        ));
         // If the line does not contain the key, the value is the state's id or comes from another
         // place.
         let place = plan.place(low, Some(key));
         if let Some(place) = place.filter(|place| place.source.contains(key)) {
-            let _ = write!(out, "  {}:{}", place.file, place.line);
+            out.push_fmt(format_args!("  {}:{}", place.file, place.line));
             for read in reads(&place.source) {
-                let _ = write!(out, ", reads {read}");
+                out.push_fmt(format_args!(", reads {read}"));
             }
         }
         out.push('\n');

@@ -11,6 +11,7 @@ use cli::options::{LINT, Parsed};
 use lint::{Sample, Settings, Severity};
 use render::yaml::SaltYaml;
 use state::opts::Opts;
+use value::read::or_log;
 use value::{Map, Value};
 
 use crate::setup;
@@ -106,7 +107,8 @@ fn base(folder: Option<PathBuf>) -> Value {
 }
 
 fn holds_sls(folder: &Path) -> bool {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let entries = or_log(folder, std::fs::read_dir(folder));
+    let entries = entries.into_iter().flatten().flatten();
     entries
         .map(|entry| entry.path())
         .any(|path| path.extension().is_some_and(|extension| extension == "sls"))

@@ -158,14 +158,15 @@ fn returns(
         return Err(failed(format!("timed out after {seconds} s"))
             .hints(["use a longer --timeout=SECONDS".to_owned()]));
     }
-    let local = json::read(&output.stdout).ok();
+    let local = json::read(output.stdout_regardless()).ok();
     let local = local.as_ref().and_then(|data| data.get("local"));
     match local {
         Some(Value::Map(returns)) => Ok(returns.clone()),
         Some(refused) => Err(failed(format!("returned an error: {}", refused.to_text()))),
         None => Err(failed(format!(
             "printed no JSON result: {} {}",
-            output.stdout, output.stderr
+            output.stdout_regardless(),
+            output.stderr
         ))),
     }
 }

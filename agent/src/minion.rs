@@ -90,6 +90,10 @@ const TOKEN_MAX: u64 = 4096;
 /// Returns the enrolment token of the environment. The system shows a process's initial environment
 /// to every process of the same user. The program therefore executes itself once more without the
 /// token in its environment, and reads it from a pipe.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the process replaces itself and starts no child"
+)]
 fn token() -> Result<Option<String>, Failure> {
     let failed = |error: std::io::Error| Failure::new(Exit::Generic, error);
     let Some(token) = std::env::var(TOKEN).ok().filter(|token| !token.is_empty()) else {

@@ -144,12 +144,7 @@ pub(crate) fn apply(words: &[String]) -> Result<ExitCode, Failure> {
 
 /// Returns the parsed command line, or the exit code if it only asks for help or the version.
 fn parsed(program: &Program, words: &[String]) -> Result<Result<SaltCall, ExitCode>, Failure> {
-    let stdin = || {
-        let mut text = String::new();
-        // Input that cannot be read adds no words.
-        let _ = std::io::stdin().read_to_string(&mut text);
-        text
-    };
+    let stdin = || std::io::read_to_string(std::io::stdin());
     let call = SaltCall::parse_as(program, words.to_vec(), stdin, |name| {
         std::env::var(name).ok()
     });

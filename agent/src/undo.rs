@@ -1,7 +1,7 @@
 //! `pinch undo`: reads the arguments, asks for confirmation, takes the lock, writes the record and
 //! returns the exit code.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, IsTerminal as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -109,9 +109,7 @@ fn is_wanted() -> Result<bool, Failure> {
         let hint = "check the changes with --dry-run, then use --yes".to_owned();
         return Err(Failure::new(Exit::Generic, error).hints([hint]));
     }
-    let mut stderr = std::io::stderr();
-    // If the question cannot be written, the answer is read all the same.
-    let _ = write!(stderr, "Undo this? [y/N] ").and_then(|()| stderr.flush());
+    cli::failure::complain("Undo this? [y/N] ");
     let mut answer = String::new();
     let mut line = std::io::Read::take(stdin.lock(), ANSWER_BYTES_MAX);
     line.read_line(&mut answer)

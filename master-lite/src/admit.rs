@@ -9,7 +9,7 @@ use link::{Link, Peer, PublicKey};
 use smol::future::FutureExt;
 use smol::lock::{Mutex, MutexGuard};
 use state::opts::Opts;
-use value::{Map, Value, jid, log};
+use value::{Map, Value, channel, jid, log};
 use wire::{Id, Welcome, tag};
 
 use crate::events::Events;
@@ -177,7 +177,7 @@ impl Admission {
             let gone = async { Some(peer.watch().await) };
             let decided = async {
                 // No deadline: a key waits until it is decided on or its minion disconnects.
-                let _ = changed.recv().await;
+                channel::or_closed(changed.recv().await);
                 None
             };
             let again = async {

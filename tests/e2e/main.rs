@@ -3,6 +3,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
+    clippy::let_underscore_must_use,
     clippy::panic,
     reason = "a failing test panics with the difference"
 )]

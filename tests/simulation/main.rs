@@ -9,6 +9,7 @@
 //! usage: simulation; `PINCH_SEEDS` says how many (1,000), `PINCH_SEED` which one is the first (0)
 #![allow(
     clippy::indexing_slicing,
+    clippy::let_underscore_must_use,
     clippy::panic,
     clippy::print_stdout,
     clippy::unwrap_used,

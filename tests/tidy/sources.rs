@@ -161,6 +161,98 @@ fn random_bytes_have_one_source() {
     );
 }
 
+/// Functions that read a file or a folder, after their module's name.
+const READS: [&str; 10] = [
+    "read",
+    "read_to_string",
+    "read_dir",
+    "read_link",
+    "text",
+    "list",
+    "entries",
+    "names",
+    "link_target",
+    "open",
+];
+
+/// The continuations of a read that make every error look like an empty file or a missing one.
+const EMPTIED: [&str; 6] = [
+    ".ok()",
+    ".unwrap_or_default()",
+    ".unwrap_or(",
+    ".unwrap_or_else(|_|",
+    ".into_iter().flatten()",
+    ".into_iter().flat_map(",
+];
+
+/// The only files in which a read may end like that, each with its reason.
+const EMPTY: [(&str, &str); 2] = [
+    (
+        "agent/machine/src/procfs.rs",
+        "processes and devices may disappear while their files are read",
+    ),
+    (
+        "agent/state/src/lock.rs",
+        "the nearest folder that can be opened stands in for a lock that cannot be made",
+    ),
+];
+
+/// The text after the parenthesis that closes a call, whose arguments begin the given text.
+fn after_call(text: &str) -> Option<&str> {
+    let mut open = 1;
+    let end = text.find(|c| {
+        open += i32::from(c == '(') - i32::from(c == ')');
+        open == 0
+    })?;
+    text.get(end + 1..)
+}
+
+/// The reads in some code whose errors are lost, each as its beginning.
+fn emptied(code: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for module in ["fs::", "raw::", "File::"] {
+        for (at, _) in code.match_indices(module) {
+            let call = &code[at + module.len()..];
+            let Some((name, rest)) = call.split_once('(') else {
+                continue;
+            };
+            let is_read = READS.contains(&name.strip_suffix("_or_none").unwrap_or(name));
+            if !is_read || code[..at].ends_with("rustix::") || code[..at].ends_with("proc") {
+                continue;
+            }
+            let next = after_call(rest).unwrap_or_default();
+            let next: String = next.split_whitespace().take(4).collect();
+            if EMPTIED.iter().any(|end| next.starts_with(end)) {
+                found.push(code[at..].lines().next().unwrap_or_default());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn only_a_missing_file_is_read_as_none() {
+    let mut found = Vec::new();
+    for source in all() {
+        let is_known = EMPTY.iter().any(|(file, _)| *file == source.path);
+        if !source.is_test() && !is_known {
+            let code = source.code().join("\n");
+            let lost = emptied(&code).into_iter();
+            found.extend(lost.map(|line| format!("{}: {line}", source.path)));
+        }
+    }
+    none(
+        &found,
+        "reads that lose their error: use machine::fs::read_or_none, or value::read::or_log where nothing is written back",
+    );
+    assert_eq!(
+        emptied(
+            "fs::read(f(x))\n  .ok()?;\nfs::text_or_none(a)?.ok();\nstd::fs::read_dir(a).into_iter()\n.flatten()"
+        ),
+        ["fs::read(f(x))", "fs::read_dir(a).into_iter()"]
+    );
+}
+
 #[test]
 fn no_thread_of_ours_becomes_another_user() {
     let calls = [

@@ -3,7 +3,7 @@
     not(test),
     expect(
         clippy::disallowed_methods,
-        reason = "a file with a process id means nothing after a crash: nothing of it must be on the disk"
+        reason = "the child is this program, as a daemon; a file with a process id means nothing after a crash, so nothing of it must be on the disk"
     )
 )]
 
@@ -15,7 +15,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use value::{Map, log};
+use value::{Map, log, remove};
 
 use crate::binary;
 use crate::failure::{Exit, Failure};
@@ -103,7 +103,7 @@ impl Drop for PidFile {
     fn drop(&mut self) {
         let own = std::process::id().to_string();
         if std::fs::read_to_string(&self.0).is_ok_and(|text| text == own) {
-            let _ = std::fs::remove_file(&self.0);
+            remove::or_log(&self.0, std::fs::remove_file(&self.0));
         }
     }
 }

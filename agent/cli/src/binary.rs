@@ -247,6 +247,10 @@ fn called_path() -> std::io::Result<PathBuf> {
 }
 
 /// Writes text to stdout with secrets masked. Errors, such as a closed pipe, are ignored.
+#[expect(
+    clippy::let_underscore_must_use,
+    reason = "a reader such as `head` may close the pipe early"
+)]
 pub fn put(text: &str) -> ExitCode {
     let text = value::secret::text(text);
     let _ = std::io::stdout().lock().write_all(text.as_bytes());

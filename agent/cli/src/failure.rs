@@ -1,11 +1,11 @@
 //! The end of a program: exit codes, and errors that are printed with their causes and hints.
 
 use std::error::Error;
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use crate::options::{Program, UsageError};
+use value::PushFmt;
 
 /// The exit codes, which are Salt's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,11 +123,11 @@ impl Failure {
         let mut out = format!("{}{label}{}\n", self.heading, self.error);
         let mut cause = self.error.source();
         while let Some(error) = cause {
-            let _ = writeln!(out, "Caused by: {error}");
+            out.push_fmt(format_args!("Caused by: {error}\n"));
             cause = error.source();
         }
         for hint in &self.hints {
-            let _ = writeln!(out, "Hint: {hint}");
+            out.push_fmt(format_args!("Hint: {hint}\n"));
         }
         out
     }
@@ -138,9 +138,18 @@ impl Failure {
         let text = self.text();
         let text = value::secret::text(&text);
         let text = value::visible::text(&text);
-        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        complain(&text);
         self.kind.into()
     }
+}
+
+/// Writes text to stderr.
+#[expect(
+    clippy::let_underscore_must_use,
+    reason = "a closed stderr stops nothing, and there is no other place for a report about it"
+)]
+pub fn complain(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 #[cfg(test)]

@@ -225,6 +225,7 @@ fn had(block: *mut u8, size: usize) -> *mut u8 {
 #[expect(
     clippy::disallowed_methods,
     clippy::exit,
+    clippy::let_underscore_must_use,
     reason = "an allocator cannot return an error to its caller"
 )]
 fn end() -> ! {

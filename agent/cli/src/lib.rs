@@ -6,6 +6,7 @@
     test,
     allow(
         clippy::disallowed_methods,
+        clippy::let_underscore_must_use,
         reason = "tests make what they need in folders of their own"
     )
 )]

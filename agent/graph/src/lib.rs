@@ -11,8 +11,25 @@ mod route;
 mod svg;
 mod text;
 
+use std::fmt::{Arguments, Write as _};
+
 pub use svg::svg;
 pub use text::{dot, mermaid};
+
+/// Appends formatted text to a `String`.
+trait PushFmt {
+    fn push_fmt(&mut self, text: Arguments<'_>);
+}
+
+impl PushFmt for String {
+    #[expect(
+        clippy::let_underscore_must_use,
+        reason = "writing to a String does not fail"
+    )]
+    fn push_fmt(&mut self, text: Arguments<'_>) {
+        let _ = self.write_fmt(text);
+    }
+}
 
 /// The result of a state in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,8 +1,8 @@
 //! Draws the graph as SVG.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
+use crate::PushFmt;
 use crate::bundle::{Line, lines};
 use crate::layout::{HEAD, Layout, Rect, layout};
 use crate::route::{Point, way};
@@ -140,12 +140,11 @@ pub fn svg(graph: &Graph) -> String {
     for (index, node) in graph.nodes.iter().enumerate() {
         put_node(&mut out, node, layout.node(index));
     }
-    let _ = writeln!(
-        out,
-        "<g transform=\"translate(24 {})\">{}</g>\n</svg>",
+    out.push_fmt(format_args!(
+        "<g transform=\"translate(24 {})\">{}</g>\n</svg>\n",
         height - 34,
         legend.0
-    );
+    ));
     out
 }
 
@@ -156,18 +155,12 @@ fn head(graph: &Graph, width: i32, height: i32) -> String {
     let kinds: BTreeSet<&str> = graph.edges.iter().map(|edge| edge.kind).collect();
     for kind in kinds {
         let color = style(kind).0;
-        let _ = write!(
-            out,
-            "<marker id=\"{kind}\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0L8 4L0 8Z\" fill=\"{color}\"/></marker>"
-        );
+        out.push_fmt(format_args!("<marker id=\"{kind}\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0L8 4L0 8Z\" fill=\"{color}\"/></marker>"));
     }
     let count = graph.nodes.len();
     let states = if count == 1 { "state" } else { "states" };
-    let _ = writeln!(
-        out,
-        "</defs>\n<text x=\"24\" y=\"32\" font-size=\"18\" font-weight=\"bold\" fill=\"#1d2430\">{}</text><text x=\"24\" y=\"50\" font-size=\"11\" fill=\"#5b6470\">{count} {states}; earlier states are to the left, or in a frame above</text>",
-        xml(&graph.title)
-    );
+    out.push_fmt(format_args!("</defs>\n<text x=\"24\" y=\"32\" font-size=\"18\" font-weight=\"bold\" fill=\"#1d2430\">{}</text><text x=\"24\" y=\"50\" font-size=\"11\" fill=\"#5b6470\">{count} {states}; earlier states are to the left, or in a frame above</text>\n",
+        xml(&graph.title)));
     out
 }
 
@@ -179,15 +172,12 @@ fn put_frame(out: &mut String, rect: Rect, name: &str, count: usize) {
         height,
     } = rect;
     let fit = usize::try_from(width - 60).unwrap_or_default() / 8;
-    let _ = writeln!(
-        out,
-        "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"8\" fill=\"#f5f7fa\" stroke=\"#c3cad4\"/><text x=\"{}\" y=\"{}\" font-size=\"12\" font-weight=\"bold\" fill=\"#414a57\">{}</text><text x=\"{}\" y=\"{}\" font-size=\"11\" fill=\"#70757d\" text-anchor=\"end\">{count}</text>",
+    out.push_fmt(format_args!("<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"8\" fill=\"#f5f7fa\" stroke=\"#c3cad4\"/><text x=\"{}\" y=\"{}\" font-size=\"12\" font-weight=\"bold\" fill=\"#414a57\">{}</text><text x=\"{}\" y=\"{}\" font-size=\"11\" fill=\"#70757d\" text-anchor=\"end\">{count}</text>\n",
         x + 12,
         y + HEAD - 9,
         xml(&short(name, fit)),
         rect.right() - 12,
-        y + HEAD - 9,
-    );
+        y + HEAD - 9,));
 }
 
 fn put_node(out: &mut String, node: &Node, rect: Rect) {
@@ -206,9 +196,7 @@ fn put_node(out: &mut String, node: &Node, rect: Rect) {
         true => String::new(),
         false => format!("\n{}", node.name),
     };
-    let _ = write!(
-        out,
-        "<g><title>{}</title><rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"4\" fill=\"{}\" stroke=\"{stroke}\" stroke-width=\"{thick}\"/><rect x=\"{x}\" y=\"{y}\" width=\"5\" height=\"{height}\" rx=\"2\" fill=\"{}\"/><text x=\"{}\" y=\"{}\" font-size=\"11\" font-weight=\"bold\" fill=\"#1d2430\">{}</text><text x=\"{}\" y=\"{}\" font-size=\"10\" fill=\"#5b6470\">{}</text>",
+    out.push_fmt(format_args!("<g><title>{}</title><rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"4\" fill=\"{}\" stroke=\"{stroke}\" stroke-width=\"{thick}\"/><rect x=\"{x}\" y=\"{y}\" width=\"5\" height=\"{height}\" rx=\"2\" fill=\"{}\"/><text x=\"{}\" y=\"{}\" font-size=\"11\" font-weight=\"bold\" fill=\"#1d2430\">{}</text><text x=\"{}\" y=\"{}\" font-size=\"10\" fill=\"#5b6470\">{}</text>",
         xml(&format!("{function}: {}{named}", node.id)),
         fill(node.outcome),
         kind(&node.module).1,
@@ -217,21 +205,17 @@ fn put_node(out: &mut String, node: &Node, rect: Rect) {
         xml(&short(&node.id, ID_SIGNS)),
         x + 12,
         y + 30,
-        xml(&short(&function, FUNCTION_SIGNS)),
-    );
+        xml(&short(&function, FUNCTION_SIGNS)),));
     if let Some(outcome) = node.outcome {
         let weight = if outcome == Outcome::Failed {
             "bold"
         } else {
             "normal"
         };
-        let _ = write!(
-            out,
-            "<text x=\"{}\" y=\"{}\" font-size=\"10\" font-weight=\"{weight}\" fill=\"#1d2430\" text-anchor=\"end\">{}</text>",
+        out.push_fmt(format_args!("<text x=\"{}\" y=\"{}\" font-size=\"10\" font-weight=\"{weight}\" fill=\"#1d2430\" text-anchor=\"end\">{}</text>",
             rect.right() - 6,
             y + 30,
-            outcome.word()
-        );
+            outcome.word()));
     }
     out.push_str("</g>\n");
 }
@@ -242,11 +226,14 @@ fn path(points: &[Point]) -> String {
     for (at, &(x, y)) in points.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|before| points.get(before));
         let (Some(&before), Some(&after)) = (before, points.get(at + 1)) else {
-            let _ = write!(out, "{}{x} {y}", if at == 0 { "M" } else { "L" });
+            out.push_fmt(format_args!("{}{x} {y}", if at == 0 { "M" } else { "L" }));
             continue;
         };
         let (one, other) = (towards((x, y), before), towards((x, y), after));
-        let _ = write!(out, "L{} {}Q{x} {y} {} {}", one.0, one.1, other.0, other.1);
+        out.push_fmt(format_args!(
+            "L{} {}Q{x} {y} {} {}",
+            one.0, one.1, other.0, other.1
+        ));
     }
     out
 }
@@ -277,24 +264,18 @@ fn put_line(out: &mut String, graph: &Graph, line: &Line, points: &[Point]) {
         name(line.from).unwrap_or_default(),
         name(line.to).unwrap_or_default(),
     );
-    let _ = writeln!(
-        out,
-        "<path d=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"1.3\"{dashes} marker-end=\"url(#{})\"><title>{}</title></path>",
+    out.push_fmt(format_args!("<path d=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"1.3\"{dashes} marker-end=\"url(#{})\"><title>{}</title></path>\n",
         path(points),
         line.kind,
-        xml(&format!("{to}: {} {from}", line.kind)),
-    );
+        xml(&format!("{to}: {} {from}", line.kind)),));
 }
 
 /// Returns the legend of the colours and lines, and its width.
 fn legend(graph: &Graph) -> (String, i32) {
     let (mut out, mut x) = (String::new(), 0);
     let put = |out: &mut String, sign: String, word: &str, x: &mut i32| {
-        let _ = write!(
-            out,
-            "<g transform=\"translate({x} 0)\">{sign}<text x=\"36\" y=\"12\" font-size=\"11\" fill=\"#414a57\">{}</text></g>",
-            xml(word)
-        );
+        out.push_fmt(format_args!("<g transform=\"translate({x} 0)\">{sign}<text x=\"36\" y=\"12\" font-size=\"11\" fill=\"#414a57\">{}</text></g>",
+            xml(word)));
         *x += 56 + 7 * i32::try_from(word.len()).unwrap_or(9);
     };
     let kinds: BTreeSet<(&str, &str)> = graph.nodes.iter().map(|node| kind(&node.module)).collect();

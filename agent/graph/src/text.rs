@@ -1,7 +1,6 @@
 //! Formats the graph as text for other programs: DOT and Mermaid.
 
-use std::fmt::Write as _;
-
+use crate::PushFmt;
 use crate::{Graph, Node, Outcome};
 
 /// Returns the fill colour of a state's box for an outcome.
@@ -35,33 +34,30 @@ pub fn dot(graph: &Graph) -> String {
         "digraph states {\n  rankdir=LR;\n  node [shape=box, style=filled, fillcolor=white, fontname=\"sans-serif\"];\n",
     );
     for (number, (name, members)) in graph.groups().into_iter().enumerate() {
-        let _ = writeln!(
-            out,
-            "  subgraph cluster_{number} {{\n    label={};",
+        out.push_fmt(format_args!(
+            "  subgraph cluster_{number} {{\n    label={};\n",
             quoted(name)
-        );
+        ));
         for index in members {
             let Some(node) = graph.nodes.get(index) else {
                 continue;
             };
             let text = quoted(&format!("{}\u{1}{}", node.id, label(node)));
             let text = text.replace('\u{1}', "\\n");
-            let _ = writeln!(
-                out,
-                "    n{index} [label={text}, fillcolor={}];",
+            out.push_fmt(format_args!(
+                "    n{index} [label={text}, fillcolor={}];\n",
                 quoted(fill(node.outcome))
-            );
+            ));
         }
         out.push_str("  }\n");
     }
     for edge in &graph.edges {
-        let _ = writeln!(
-            out,
-            "  n{} -> n{} [label={}];",
+        out.push_fmt(format_args!(
+            "  n{} -> n{} [label={}];\n",
             edge.from,
             edge.to,
             quoted(edge.kind)
-        );
+        ));
     }
     out.push_str("}\n");
     out
@@ -82,21 +78,27 @@ fn entity(text: &str) -> String {
 pub fn mermaid(graph: &Graph) -> String {
     let mut out = String::from("flowchart LR\n");
     for (number, (name, members)) in graph.groups().into_iter().enumerate() {
-        let _ = writeln!(out, "  subgraph g{number}[\"{}\"]", entity(name));
+        out.push_fmt(format_args!("  subgraph g{number}[\"{}\"]\n", entity(name)));
         for index in members {
             if let Some(node) = graph.nodes.get(index) {
                 let (id, label) = (entity(&node.id), entity(&label(node)));
-                let _ = writeln!(out, "    n{index}[\"{id}<br/>{label}\"]");
+                out.push_fmt(format_args!("    n{index}[\"{id}<br/>{label}\"]\n"));
             }
         }
         out.push_str("  end\n");
     }
     for edge in &graph.edges {
-        let _ = writeln!(out, "  n{} -->|{}| n{}", edge.from, edge.kind, edge.to);
+        out.push_fmt(format_args!(
+            "  n{} -->|{}| n{}\n",
+            edge.from, edge.kind, edge.to
+        ));
     }
     for (index, node) in graph.nodes.iter().enumerate() {
         if node.outcome.is_some() {
-            let _ = writeln!(out, "  style n{index} fill:{}", fill(node.outcome));
+            out.push_fmt(format_args!(
+                "  style n{index} fill:{}\n",
+                fill(node.outcome)
+            ));
         }
     }
     out

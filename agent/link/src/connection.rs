@@ -334,6 +334,10 @@ impl Inner {
                 rejection("invalid", "the request was not received in time".to_owned())
             }
         };
+        #[expect(
+            clippy::let_underscore_must_use,
+            reason = "a peer that has gone needs no answer, and the connection reports its end"
+        )]
         let _ = writer.send(&answer).await;
         writer.finish();
         None

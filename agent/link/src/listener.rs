@@ -11,7 +11,7 @@ use ring::hmac::{HMAC_SHA256, Key};
 use smol::channel::{Receiver, Sender, bounded};
 use smol::future::{FutureExt, poll_once};
 use value::log::Level;
-use value::random;
+use value::{log, random};
 use wire::{Control, Frame, Hello, Pending, Refused, Way, Welcome};
 
 use crate::connection::{Admitted, Link, word};
@@ -66,8 +66,10 @@ fn socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
     use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
     let socket = UdpSocket::bind(address)?;
     // Root may exceed the system's limit; for other users the kernel applies the limit.
-    if set_socket_recv_buffer_size_force(&socket, SOCKET_BUFFER).is_err() {
-        let _ = set_socket_recv_buffer_size(&socket, SOCKET_BUFFER);
+    if set_socket_recv_buffer_size_force(&socket, SOCKET_BUFFER).is_err()
+        && let Err(error) = set_socket_recv_buffer_size(&socket, SOCKET_BUFFER)
+    {
+        log::warning(format_args!("cannot enlarge the socket's buffer: {error}"));
     }
     Ok(socket)
 }

@@ -16,6 +16,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags};
+use value::remove;
 
 use crate::key::{KeyPair, NotAKey, PublicKey};
 
@@ -292,7 +293,7 @@ fn create(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
         rustix::process::getpid().as_raw_nonzero()
     ));
     // It may be left over from a killed process with the same id.
-    let _ = rustix::fs::unlink(&beside);
+    remove::or_log(&beside, rustix::fs::unlink(&beside));
     let mut options = OpenOptions::new();
     let mut file = options
         .write(true)
@@ -303,7 +304,7 @@ fn create(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
     let written = file.write_all(text).and_then(|()| file.sync_all());
     let placed = written.and_then(|()| rename_new(&beside, path));
     if placed.is_err() {
-        let _ = rustix::fs::unlink(&beside);
+        remove::or_log(&beside, rustix::fs::unlink(&beside));
         return placed;
     }
     let folder = path.parent().unwrap_or_else(|| Path::new("."));

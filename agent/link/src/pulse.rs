@@ -81,7 +81,7 @@ mod tests {
     fn a_thread_that_runs_no_task_is_noticed() {
         let (pulse, (said, hung)) = (Pulse::default(), channel());
         let tell = move || {
-            let _ = said.send(());
+            value::channel::if_open(said.send(()));
         };
         pulse.watch(LOOK, tell).unwrap();
         // First a task that lets others run, on a separate executor, then one that never does.
@@ -105,7 +105,7 @@ mod tests {
     fn a_daemon_that_has_ended_is_not_watched() {
         let (pulse, (said, hung)) = (Pulse::default(), channel());
         let tell = move || {
-            let _ = said.send(());
+            value::channel::if_open(said.send(()));
         };
         pulse.watch(LOOK, tell).unwrap();
         drop(pulse);

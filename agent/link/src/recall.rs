@@ -25,6 +25,10 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const PACE: Duration = Duration::from_millis(2);
 
 /// Sends a recall to each of these addresses. Addresses that cannot be reached are skipped.
+#[expect(
+    clippy::let_underscore_must_use,
+    reason = "a minion that gets no recall notices the new master by its pings"
+)]
 pub(crate) async fn send(socket: &UdpSocket, addresses: &[SocketAddr]) {
     for address in addresses {
         let _ = socket.send_to(RECALL, address);
@@ -51,6 +55,10 @@ pub(crate) async fn answer(recalls: Receiver<()>, handle: Handle) {
             return;
         }
         if let Ok(asked) = handle.ask(Ping {}).await {
+            #[expect(
+                clippy::let_underscore_must_use,
+                reason = "the connection itself reports that it is lost"
+            )]
             let _ = asked.done().await;
         }
         pause(INTERVAL).await;

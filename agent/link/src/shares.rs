@@ -10,6 +10,7 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use smol::channel::{Receiver, Sender, bounded};
+use value::channel;
 
 /// The limit that a request for units exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +132,7 @@ impl Ticket {
     /// Waits until the place is lost.
     pub async fn lost(&self) {
         // No deadline: callers race it against the work that the place is for.
-        let _ = self.lost.recv().await;
+        channel::or_closed(self.lost.recv().await);
     }
 }
 

@@ -424,6 +424,10 @@ impl Writer {
     /// Ends the stream after everything that was sent.
     pub(crate) fn finish(&mut self) {
         if let Sink::Quic(stream) = &mut self.sink {
+            #[expect(
+                clippy::let_underscore_must_use,
+                reason = "a stream that is closed already has ended"
+            )]
             let _ = stream.finish();
         }
     }

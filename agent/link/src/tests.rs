@@ -1,4 +1,9 @@
 //! Tests with both ends in one process, on loopback.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::let_underscore_must_use,
+    reason = "tests start themselves as a second process; peers in tests end as they like"
+)]
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

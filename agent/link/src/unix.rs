@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use smol::Async;
-use value::Value;
+use value::{Value, remove};
 use wire::{Data, Decoder, Done, Event, Failed, Frame, Job, Request, Way, rule};
 
 use crate::error::{Error, PeerInfo, Wait};
@@ -82,12 +82,12 @@ impl LocalListener {
         // The socket gets its final name only after its mode is set. Each connection's user is
         // checked in any case.
         let beside = path.with_extension(format!("new.{}", std::process::id()));
-        let _ = rustix::fs::unlink(&beside);
+        remove::or_log(&beside, rustix::fs::unlink(&beside));
         let socket = UnixListener::bind(&beside).map_err(&failed)?;
         let private = rustix::fs::chmod(&beside, rustix::fs::Mode::from(0o600));
         let placed = private.and_then(|()| rustix::fs::rename(&beside, path));
         if let Err(error) = placed {
-            let _ = rustix::fs::unlink(&beside);
+            remove::or_log(&beside, rustix::fs::unlink(&beside));
             return Err(failed(error.into()));
         }
         let socket = Async::new(socket).map_err(&failed)?;
@@ -154,7 +154,7 @@ impl LocalListener {
 
 impl Drop for LocalListener {
     fn drop(&mut self) {
-        let _ = rustix::fs::unlink(&self.path);
+        remove::or_log(&self.path, rustix::fs::unlink(&self.path));
     }
 }
 

@@ -1,11 +1,10 @@
 //! [`Finding`]: a problem in a tree, with its place.
 
-use std::fmt::Write as _;
-
 use render::Place;
 use state::compile::Fault;
 
 use crate::codes::{self, Code, Severity};
+use value::PushFmt;
 
 /// A problem in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,24 +98,25 @@ impl Finding {
     pub(crate) fn text(&self, out: &mut String) {
         let (severity, code) = (self.severity().word(), self.code.code);
         let (file, line, column) = (&self.file, self.line, self.column);
-        let _ = writeln!(out, "{severity}[{code}]: {}", self.message);
+        out.push_fmt(format_args!("{severity}[{code}]: {}\n", self.message));
         let number = line.to_string();
         let gutter = " ".repeat(number.len());
-        let _ = writeln!(out, "{gutter}--> {file}:{number}:{column}");
+        out.push_fmt(format_args!("{gutter}--> {file}:{number}:{column}\n"));
         if !self.source.trim().is_empty() {
             let ahead = (column as usize).saturating_sub(1);
             // Tabs are kept, so that the caret is below the right character.
             let indent = self.source.chars().take(ahead);
             let indent: String = indent.map(|c| if c == '\t' { c } else { ' ' }).collect();
             let source = self.source.trim_end();
-            let _ = writeln!(out, "{gutter} |\n{number} | {source}\n{gutter} | {indent}^");
+            out.push_fmt(format_args!(
+                "{gutter} |\n{number} | {source}\n{gutter} | {indent}^\n"
+            ));
         }
         if let Some(sls) = &self.when {
-            let _ = writeln!(
-                out,
-                "{gutter} = note: found while checking {sls}, which includes this file"
-            );
+            out.push_fmt(format_args!(
+                "{gutter} = note: found while checking {sls}, which includes this file\n"
+            ));
         }
-        let _ = writeln!(out, "{gutter} = help: {}\n", self.help());
+        out.push_fmt(format_args!("{gutter} = help: {}\n\n", self.help()));
     }
 }

@@ -1,9 +1,7 @@
 //! Formats the report as text, JSON, SARIF or GitHub annotations.
 
-use std::fmt::Write as _;
-
 use value::json::{Layout, write};
-use value::{Map, Value};
+use value::{Map, PushFmt, Value};
 
 use crate::codes::{Code, Severity};
 use crate::{Finding, Report};
@@ -32,7 +30,7 @@ fn text(report: &Report) -> String {
     }
     for branch in &report.unreached {
         let (file, first, last) = (&branch.file, branch.first, branch.last);
-        let _ = writeln!(out, "not reached: {file}:{first}-{last}");
+        out.push_fmt(format_args!("not reached: {file}:{first}-{last}\n"));
     }
     out += &summary(report);
     out
@@ -152,10 +150,9 @@ fn github(report: &Report) -> String {
         let (file, title) = (property(&found.file), found.code.code);
         let (line, column) = (found.line, found.column);
         let message = data(&format!("{}\n{}", found.message, found.help()));
-        let _ = writeln!(
-            out,
-            "::{word} file={file},line={line},col={column},title={title}::{message}"
-        );
+        out.push_fmt(format_args!(
+            "::{word} file={file},line={line},col={column},title={title}::{message}\n"
+        ));
     }
     out
 }

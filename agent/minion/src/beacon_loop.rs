@@ -16,7 +16,7 @@ use smol::channel::bounded;
 use smol::future::FutureExt;
 use state::exec::Exec;
 use state::opts::Opts;
-use value::{Map, Value, log};
+use value::{Map, Value, channel, log};
 
 use crate::beacons::{Beacons, Fired, manage};
 use crate::functions::registry;
@@ -193,13 +193,14 @@ async fn wait_readable(descriptors: Vec<OwnedFd>) {
         let sender = sender.clone();
         if let Ok(descriptor) = Async::new(descriptor) {
             waiting.push(smol::spawn(async move {
-                let _ = descriptor.readable().await;
-                let _ = sender.try_send(());
+                // A descriptor that fails is polled too, and the beacon then reports the error.
+                channel::or_closed(descriptor.readable().await);
+                channel::if_open(sender.try_send(()));
             }));
         }
     }
     // No deadline: this future races with others.
-    let _ = first.recv().await;
+    channel::or_closed(first.recv().await);
 }
 
 async fn after(next: Option<Duration>) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustix::process::Pid;
 use smol::channel::{Receiver, Sender, bounded, unbounded};
 use smol::process::Child;
-use value::{Map, jid};
+use value::{Map, channel, jid};
 use wire::{BOUND_GRAINS, Job, Return};
 
 use crate::jobs::Jobs;
@@ -36,9 +36,7 @@ impl ReturnTo {
         match self {
             Self::Master(upstream) => upstream.keep_return(answer).await,
             Self::Masters => upstreams.keep_return(answer).await,
-            Self::Caller(caller) => {
-                let _ = caller.try_send(answer.data);
-            }
+            Self::Caller(caller) => channel::if_open(caller.try_send(answer.data)),
             Self::Nobody => {}
         }
     }
@@ -82,7 +80,7 @@ impl Ended {
     /// Waits until the job has ended and its return was handled.
     pub(crate) async fn wait(self) {
         // No deadline: a job takes as long as it takes; it can be killed.
-        let _ = self.0.recv().await;
+        channel::or_closed(self.0.recv().await);
     }
 }
 
@@ -114,6 +112,10 @@ impl Launcher {
     }
 
     /// Starts the process of a job.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the child is the process of a job; no module starts it"
+    )]
     pub(crate) fn start(&self, mut job: Job, return_to: ReturnTo) -> io::Result<Ended> {
         let bound = return_to.bound_grains(&self.upstreams);
         job.options.insert(BOUND_GRAINS, bound);

@@ -78,6 +78,10 @@ impl MasterSession {
             }
             None => {
                 log::info("The first master is available again, reconnecting to it");
+                #[expect(
+                    clippy::let_underscore_must_use,
+                    reason = "the connection is closed in any case"
+                )]
                 let _ = handle.bye("its first master is available again").await;
                 handle.close("failback");
             }

@@ -10,7 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use state::opts::Opts;
-use value::log;
+use value::read::or_log;
+use value::{log, remove};
 use wire::{Frame, Limits, Request, Return};
 
 use crate::durable;
@@ -51,7 +52,8 @@ pub(crate) fn of_job(opts: &Opts, jid: &str) -> Option<Return> {
 
 /// Removes the return of a reaction's job.
 pub(crate) fn forget(opts: &Opts, jid: &str) {
-    let _ = fs::remove_file(folder(opts).join(of_reaction(jid)));
+    let path = folder(opts).join(of_reaction(jid));
+    remove::or_log(&path, fs::remove_file(&path));
 }
 
 /// Moves the returns that were left into these spools. Returns true if there were any.
@@ -59,11 +61,12 @@ pub(crate) fn take(opts: &Opts, spools: &[&Spool]) -> bool {
     if spools.is_empty() {
         return false;
     }
-    let Ok(left) = fs::read_dir(folder(opts)) else {
+    let folder = folder(opts);
+    let Some(left) = or_log(&folder, machine::fs::raw::entries(&folder)) else {
         return false;
     };
     let mut has_taken = false;
-    for path in left.flatten().map(|entry| entry.path()) {
+    for path in left.into_iter().map(|entry| entry.path()) {
         if path.extension().is_some() {
             continue;
         }

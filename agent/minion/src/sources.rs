@@ -18,7 +18,7 @@ use state::exec::Exec;
 use state::module::Error;
 use state::opts::Opts;
 use state::sources::{SourceFile, Sources};
-use value::{Map, Value, secret};
+use value::{Map, Value, remove, secret};
 use wire::{List, Pillar, Stat};
 
 use crate::local_socket::{self, Uplink};
@@ -134,7 +134,7 @@ impl OfMaster {
         let (_, taken) = received.map_err(|error| refused(&error))?;
         taken.map_err(Error::io(&part))?;
         if !has_hash(&part, &said.hash) {
-            let _ = fs::remove_file(&part);
+            remove::or_log(&part, fs::remove_file(&part));
             return Err(Error::refused(format!(
                 "salt://{path} (environment {saltenv}): the file received from the master does not have the hash {}",
                 said.hash

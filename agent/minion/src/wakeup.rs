@@ -1,6 +1,7 @@
 //! [`Wakeup`]: wakes a task that waits.
 
 use smol::channel::{Receiver, Sender, bounded};
+use value::channel;
 
 /// A notification without content: any number of rings before the next look count as one.
 #[derive(Clone, Debug)]
@@ -13,11 +14,11 @@ impl Wakeup {
     }
 
     pub(crate) fn ring(&self) {
-        let _ = self.0.try_send(());
+        channel::if_open(self.0.try_send(()));
     }
 
     pub(crate) async fn rung(&self) {
         // No deadline: a task that waits for a bell is cancelled with its connection.
-        let _ = self.1.recv().await;
+        channel::or_closed(self.1.recv().await);
     }
 }

@@ -23,7 +23,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg,
 use state::module::Error;
 use state::opts::Opts;
 use value::json::{self, Layout};
-use value::{Map, Value, log, secret};
+use value::{Map, Value, log, remove, secret};
 
 /// The maximum size of an event in bytes: its tag and its data as JSON.
 pub const EVENT_BYTES_MAX: usize = 128 * 1024;
@@ -106,7 +106,7 @@ fn send(socket: &UnixDatagram, listener: &Path, tag: &str, bytes: &[u8]) {
     };
     if error.kind() == std::io::ErrorKind::ConnectionRefused {
         // The listener's process has ended.
-        let _ = std::fs::remove_file(listener);
+        remove::or_log(listener, std::fs::remove_file(listener));
     } else {
         log::warning(format_args!(
             "cannot send event {tag} to the listener {}: {error}",
@@ -161,9 +161,10 @@ impl Ear {
         closed_folder(&folder)?;
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("{prefix}{}.{count}", std::process::id()));
-        let _ = std::fs::remove_file(&path);
+        remove::or_log(&path, std::fs::remove_file(&path));
         let socket = UnixDatagram::bind(&path).map_err(Error::io(&path))?;
-        let _ = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
+            .map_err(Error::io(&path))?;
         sockopt::set_socket_passcred(&socket, true)
             .map_err(|error| Error::io(&path)(error.into()))?;
         Ok(Self { socket, path })
@@ -201,7 +202,7 @@ impl Ear {
 
 impl Drop for Ear {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        remove::or_log(&self.path, std::fs::remove_file(&self.path));
     }
 }
 
@@ -260,7 +261,8 @@ impl Delivery {
 impl Drop for Delivery {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        let _ = std::fs::remove_file(&self.reader.ear.path);
+        let path = &self.reader.ear.path;
+        remove::or_log(path, std::fs::remove_file(path));
     }
 }
 

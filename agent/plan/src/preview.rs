@@ -11,7 +11,8 @@ use state::facts::StepKind;
 use state::low::Low;
 use state::module::Error;
 use state::previewer::{Call, Previewer};
-use value::{Map, Value};
+use value::read::or_none;
+use value::{Map, Value, log};
 
 use crate::compare;
 use crate::document::{After, Basis, COMPENSATE, Chunk, Document, Key, Names, Outcome, path_text};
@@ -425,13 +426,16 @@ fn asks(cx: &Exec, low: &Low) -> bool {
     texts.iter().any(calls)
 }
 
-/// Returns the text of a template to search for calls. A template that is too long counts as one
-/// that calls functions.
+/// Returns the text of a template to search for calls. A template that is too long or cannot
+/// be read counts as one that calls functions.
 fn beginning(path: &Path) -> String {
     match path.metadata() {
         Ok(found) if found.len() <= TEMPLATE_BYTES_MAX => {
-            let bytes = std::fs::read(path).unwrap_or_default();
-            String::from_utf8_lossy(&bytes).into_owned()
+            let bytes = std::fs::read(path);
+            bytes.map_or_else(
+                |_| "salt".into(),
+                |bytes| String::from_utf8_lossy(&bytes).into_owned(),
+            )
         }
         Ok(found) if found.is_file() => "salt".into(),
         // This is a folder of templates, or a path that cannot be examined.
@@ -580,10 +584,12 @@ impl Previewer for Preview {
 }
 
 /// Returns the diff between the current and the new contents of a path; `None` if they are too
-/// large.
+/// large or cannot be read.
 fn difference(path: &Path, new: &[u8]) -> Option<String> {
     let size = path.metadata().map_or(0, |found| found.len());
     let fits = usize::try_from(size).is_ok_and(|size| size.max(new.len()) <= DIFF_BYTES_MAX);
-    let old = fits.then(|| std::fs::read(path).unwrap_or_default())?;
-    Some(difflib::of_files(&old, new))
+    let old = fits.then(|| or_none(std::fs::read(path)))?;
+    let old = old
+        .inspect_err(|error| log::error(format_args!("cannot read {}: {error}", path.display())));
+    Some(difflib::of_files(&old.ok()?.unwrap_or_default(), new))
 }

@@ -1,8 +1,6 @@
 //! Formats a plan for people: the changes with diffs, and a summary line.
 
-use std::fmt::Write as _;
-
-use value::Value;
+use value::{PushFmt, Value};
 
 use crate::document::{Document, Outcome};
 use crate::preview::is_compensating;
@@ -34,7 +32,7 @@ fn summary(document: &Document) -> String {
     match count(Outcome::Fail) {
         0 => {}
         failures => {
-            let _ = write!(line, ", {failures} would fail");
+            line.push_fmt(format_args!(", {failures} would fail"));
         }
     }
     line + "\n"
@@ -50,16 +48,16 @@ fn one(out: &mut String, state: &Value) {
         _ if is_compensating(state) => ('-', "only if a later step fails"),
         _ => return,
     };
-    let _ = write!(out, "{mark} {} {}", text("function"), text("name"));
+    out.push_fmt(format_args!("{mark} {} {}", text("function"), text("name")));
     let id = text("id");
     if id != text("name") {
-        let _ = write!(out, " (id {id})");
+        out.push_fmt(format_args!(" (id {id})"));
     }
-    let _ = writeln!(out, " in {}: {words}", text("sls"));
+    out.push_fmt(format_args!(" in {}: {words}\n", text("sls")));
     for because in list(state, "because") {
         let text = |key: &str| because.get(key).map(Value::to_text).unwrap_or_default();
         let (reason, tag) = (text("reason"), text("state"));
-        let _ = writeln!(out, "    {}: {}", why(&reason), shown_tag(&tag));
+        out.push_fmt(format_args!("    {}: {}\n", why(&reason), shown_tag(&tag)));
     }
     // If there is a diff, the comment only says so.
     let comment = if outcome == "change" && has_diff(state) {
@@ -79,9 +77,9 @@ fn one(out: &mut String, state: &Value) {
     for file in list(state, "files") {
         if let Some(diff) = file.get("diff").and_then(Value::as_str) {
             let path = file.get("path").map(Value::to_text).unwrap_or_default();
-            let _ = writeln!(out, "    --- {path}");
+            out.push_fmt(format_args!("    --- {path}\n"));
             diff.lines().filter(|line| !is_head(line)).for_each(|line| {
-                let _ = writeln!(out, "    {line}");
+                out.push_fmt(format_args!("    {line}\n"));
             });
         }
     }
@@ -133,7 +131,7 @@ fn shown_tag(tag: &str) -> String {
 fn indented(out: &mut String, text: &str, before: &str) {
     for (at, line) in text.lines().enumerate() {
         let before = if at == 0 { before } else { "" };
-        let _ = writeln!(out, "    {before}{line}");
+        out.push_fmt(format_args!("    {before}{line}\n"));
     }
 }
 
@@ -160,7 +158,7 @@ fn changes(out: &mut String, state: &Value) {
         }
         let short: String = text.chars().take(SHOWN_MAX).collect();
         let more = if short.len() < text.len() { "…" } else { "" };
-        let _ = writeln!(out, "    {}: {short}{more}", key.to_text());
+        out.push_fmt(format_args!("    {}: {short}{more}\n", key.to_text()));
     }
 }
 
@@ -173,12 +171,11 @@ fn versions(out: &mut String, state: &Value) {
                 .filter(|text| !text.is_empty())
         };
         let none = || "none".to_owned();
-        let _ = writeln!(
-            out,
-            "    package {}: {} -> {}",
+        out.push_fmt(format_args!(
+            "    package {}: {} -> {}\n",
             text("name").unwrap_or_default(),
             text("now").unwrap_or_else(none),
             text("then").unwrap_or_else(none),
-        );
+        ));
     }
 }

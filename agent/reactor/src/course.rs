@@ -7,7 +7,7 @@ use smol::channel::{Receiver, Sender, bounded};
 use smol::lock::{Mutex, MutexGuard};
 use state::exec::Exec;
 use state::low::RequisiteKind;
-use value::{Map, log};
+use value::{Map, channel, log};
 
 use crate::call::Call;
 use crate::causes::Causes;
@@ -83,7 +83,7 @@ impl Gate {
 
     async fn opened(&self) {
         // No deadline: the wait ends when the channel is closed.
-        let _ = self.1.recv().await;
+        channel::or_closed(self.1.recv().await);
     }
 }
 

@@ -35,7 +35,7 @@ impl Templates {
         }
         let cx = make();
         cx.set_pillar(Map::new());
-        let _ = cx.grains();
+        drop(cx.grains());
         *self.lock() = Some((Instant::now(), cx.clone()));
         cx
     }

@@ -1,6 +1,5 @@
 //! Checks of the machine: its clock, its disks, its file permissions and its locks.
 
-use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,6 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{StatVfs, StatVfsMountFlags, statvfs};
 use state::lock;
 use state::record;
+
+use machine::procfs;
 
 use super::{Lines, Look};
 
@@ -131,7 +132,11 @@ fn one_disk(path: &Path, stat: &StatVfs, lines: &mut Lines) {
 pub(super) fn permissions(look: &Look, lines: &mut Lines) {
     let before = lines.all.len();
     let user = rustix::process::geteuid().as_raw();
-    for key in keys(&look.opts.path("pki_dir")) {
+    let keys = keys(&look.opts.path("pki_dir")).unwrap_or_else(|error| {
+        lines.problem(error.to_string(), "run as root");
+        Vec::new()
+    });
+    for key in keys {
         if let Ok(data) = key.metadata() {
             let shown = key.display();
             if data.mode() & 0o077 != 0 {
@@ -179,12 +184,13 @@ pub(super) fn permissions(look: &Look, lines: &mut Lines) {
 }
 
 /// Returns the private keys in a folder.
-fn keys(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+fn keys(folder: &Path) -> Result<Vec<PathBuf>, state::module::Error> {
+    let entries = machine::fs::list_or_none(folder)?.unwrap_or_default();
+    let entries = entries.into_iter();
     let mut keys: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     keys.retain(|path| path.extension().is_some_and(|end| end == "pem"));
     keys.sort();
-    keys
+    Ok(keys)
 }
 
 /// Checks that this process can write to a folder, or to its nearest ancestor that exists.
@@ -203,14 +209,14 @@ pub(super) fn locks(look: &Look, lines: &mut Lines) {
         ),
         Err(error) => lines.problem(error.to_string(), "run as root, or fix the file"),
     }
-    let held = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let held = procfs::text("/proc/locks");
     for path in PACKAGE_LOCKS.map(Path::new) {
         if let Some(pid) = path
             .metadata()
             .ok()
             .and_then(|data| holder_of(&held, data.ino()))
         {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            let name = procfs::text(format!("/proc/{pid}/comm"));
             let what = format!(
                 "{} is locked by process {pid} ({})",
                 path.display(),

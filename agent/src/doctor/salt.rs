@@ -8,7 +8,8 @@ use std::time::Duration;
 use machine::process::{self, Process};
 use state::exec::Exec;
 use state::opts::Opts;
-use value::{Map, Value};
+use value::read::or_log;
+use value::{Map, Value, channel};
 
 use super::{Lines, Look};
 use crate::call;
@@ -104,7 +105,7 @@ pub(super) fn master(look: &Look, lines: &mut Lines) {
         let asked = call::context(opts, true)
             .map(|_| ())
             .map_err(|error| error.to_string());
-        let _ = sender.send(asked);
+        channel::if_open(sender.send(asked));
     });
     let todo = "check that salt-master runs there, that UDP port 4506 is open, and that the key is accepted (salt-key on the master); use --local to run without a master";
     match receiver.recv_timeout(MASTER) {
@@ -190,7 +191,7 @@ fn custom_file(opts: &Opts) -> Option<PathBuf> {
 }
 
 fn python_file(folder: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let entries = or_log(folder, std::fs::read_dir(folder))?.flatten();
     let mut files = entries.map(|entry| entry.path());
     files.find(|path| path.extension().is_some_and(|end| end == "py"))
 }

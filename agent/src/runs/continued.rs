@@ -244,6 +244,10 @@ fn started_with_master(
 }
 
 /// Runs the program with the given arguments and returns its exit code.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the child is this program; no module starts it, and its output is the user's"
+)]
 fn started(parsed: &Parsed, words: &[String]) -> Result<u8, Failure> {
     let own = std::env::current_exe();
     let own = own.map_err(|error| Failure::new(Exit::Generic, error))?;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use value::read::or_log;
 use value::{Map, Value, watch};
 
 use crate::compile::Plan;
@@ -34,7 +35,7 @@ const REBOOT: &str = "system.reboot";
 /// Returns the id of this boot; `None` if the kernel does not provide one.
 #[must_use]
 pub fn id() -> Option<String> {
-    let text = std::fs::read_to_string(BOOT_ID).ok()?;
+    let text = or_log(BOOT_ID, std::fs::read_to_string(BOOT_ID))?;
     Some(text.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
@@ -42,7 +43,7 @@ pub fn id() -> Option<String> {
 #[must_use]
 pub fn is_routed() -> bool {
     let has = |path: &str, is_default: &dyn Fn(&str) -> bool| {
-        let table = std::fs::read_to_string(path).unwrap_or_default();
+        let table = or_log(path, std::fs::read_to_string(path)).unwrap_or_default();
         table
             .lines()
             .any(|line| is_default(line) && !line.ends_with(" lo"))
@@ -70,14 +71,15 @@ const ENABLED: [(&str, &str); 5] = [
     ("/etc/service", "pinch-continue"),
 ];
 
+/// The folder with the links of sysvinit's services.
+const RC: &str = "/etc/rc2.d";
+
 /// Returns whether a service that continues runs after boot is enabled.
 fn goes_on() -> bool {
     let there =
         |(folder, name): &(&str, &str)| Path::new(folder).join(name).symlink_metadata().is_ok();
-    let rc = std::fs::read_dir("/etc/rc2.d")
-        .into_iter()
-        .flatten()
-        .flatten();
+    let rc = or_log(RC, std::fs::read_dir(RC));
+    let rc = rc.into_iter().flatten().flatten();
     ENABLED.iter().any(there)
         || rc.map(|entry| entry.file_name()).any(|name| {
             name.to_string_lossy().starts_with('S')

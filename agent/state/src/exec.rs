@@ -529,8 +529,8 @@ impl Exec {
 /// cheaper then.
 const MANY: usize = 64;
 
-/// Flushes these paths to the disk. A path that no longer exists needs no sync. Errors are ignored:
-/// a file system that cannot sync offers nothing better.
+/// Flushes these paths to the disk. A path that no longer exists needs no sync. An error is logged
+/// and does not stop the run: a file system that cannot sync offers nothing better.
 fn flush(paths: &BTreeSet<OsString>) {
     let mut flushed = BTreeSet::new();
     for path in paths {
@@ -545,10 +545,19 @@ fn flush(paths: &BTreeSet<OsString>) {
         let Ok(file) = std::fs::File::open(path) else {
             continue;
         };
-        if paths.len() < MANY {
-            let _ = file.sync_all();
-        } else if rustix::fs::syncfs(&file).is_ok() {
-            flushed.insert(found.dev());
+        let synced = match paths.len() < MANY {
+            true => file.sync_all(),
+            false => rustix::fs::syncfs(&file).map_err(Into::into),
+        };
+        match synced {
+            Ok(()) if paths.len() >= MANY => {
+                flushed.insert(found.dev());
+            }
+            Ok(()) => {}
+            Err(error) => {
+                let path = Path::new(path).display();
+                value::log::error(format_args!("cannot sync {path}: {error}"));
+            }
         }
     }
 }

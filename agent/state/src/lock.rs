@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use value::json::{self, Layout};
-use value::{Map, Value, jid, trust, watch};
+use value::{Map, Value, jid, log, remove, trust, watch};
 
 use crate::exec::Exec;
 use crate::module::Error;
@@ -128,7 +128,12 @@ impl Lock {
             _ => {}
         }
         // The lock is held. The text only informs other processes, and a full disk cannot store it.
-        let _ = holder.write(&mut file);
+        if let Err(error) = holder.write(&mut file) {
+            log::warning(format_args!(
+                "cannot write to {}/lock: {error}",
+                folder.display()
+            ));
+        }
         Ok(Self(Some(file)))
     }
 }
@@ -136,10 +141,12 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         if let Some(file) = &self.0 {
-            let _ = file.set_len(0);
             // A child process that is just being started may have the same file open, so closing it
             // here would not release the lock.
-            let _ = file.unlock();
+            let (cleared, unlocked) = (file.set_len(0), file.unlock());
+            if let Err(error) = cleared.and(unlocked) {
+                log::warning(format_args!("cannot release the lock of runs: {error}"));
+            }
         }
     }
 }
@@ -280,7 +287,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        remove::or_log(&self.path, std::fs::remove_file(&self.path));
     }
 }
 

@@ -10,7 +10,7 @@
 )]
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use value::json::{self, Layout};
-use value::{Map, Value, jid, log, secret, trust};
+use value::read::or_log;
+use value::{Map, Value, jid, log, remove, secret, trust};
 
 use crate::boot;
 use crate::compile::Plan;
@@ -81,7 +82,10 @@ impl Written {
     fn append(&mut self, line: &str) -> std::io::Result<()> {
         self.owed.extend_from_slice(line.as_bytes());
         if let Err(error) = self.file.write_all(&self.owed) {
-            // If even the truncation fails, a reader detects the torn line by its checksum.
+            #[expect(
+                clippy::let_underscore_must_use,
+                reason = "if even the truncation fails, a reader detects the torn line by its checksum"
+            )]
             let _ = self.file.set_len(self.length);
             return Err(error);
         }
@@ -198,7 +202,9 @@ impl Record {
             .map_err(Error::io(&path))?;
         // Without a lock, other processes cannot detect that the run is alive. The run continues
         // anyway.
-        let _ = file.try_lock();
+        if let Err(error) = file.try_lock() {
+            log::info(format_args!("cannot lock {}: {error}", path.display()));
+        }
         let mut start = Map::new()
             .with("start", VERSION)
             .with("jid", invocation.jid)
@@ -221,7 +227,7 @@ impl Record {
         record.knows(plan);
         if let Err(error) = record.lock().append(&line(&start)) {
             // A file without its first line is no valid record.
-            let _ = std::fs::remove_file(&record.path);
+            remove::or_log(&record.path, std::fs::remove_file(&record.path));
             return Err(Error::io(&record.path)(error));
         }
         Ok(record)
@@ -414,7 +420,9 @@ impl Record {
                 "deleting the record {}, which lacks lines: the run could not be resumed from it",
                 self.path.display()
             ));
-            let _ = remove(&self.path);
+            if let Err(error) = remove(&self.path) {
+                log::error(error);
+            }
         }
         // If nothing has changed, nothing needs to be flushed: losing the record of such a run in a
         // power failure does no harm.
@@ -463,34 +471,6 @@ fn note_plan(entry: &mut Map, plan: &Plan) {
     let (whole, chunks) = hashes::plan_hashes(plan);
     entry.insert("plan", whole);
     entry.insert("chunks", chunks);
-}
-
-/// Locks a record for this run. Waits a moment if another process is just reading it.
-fn locked(file: &File) -> bool {
-    let (times, pause) = TRIES;
-    (0..times).any(|_| match file.try_lock() {
-        Err(TryLockError::WouldBlock) => {
-            std::thread::sleep(pause);
-            false
-        }
-        // On file systems without file locks, the lock of all runs has to suffice.
-        _ => true,
-    })
-}
-
-/// Locks a record while the caller works with it, so that it is not removed. Returns `None` if
-/// another process holds it.
-#[must_use]
-pub fn held(path: &Path) -> Option<File> {
-    let file = File::open(path).ok()?;
-    locked(&file).then_some(file)
-}
-
-/// Returns whether the run of a record is under way, or another process works with the record.
-#[must_use]
-pub fn is_alive(path: &Path) -> bool {
-    let file = File::open(path);
-    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Returns an entry as a line of the file, without secrets.
@@ -689,7 +669,7 @@ pub fn start_of(path: &Path) -> Option<Map> {
         .inspect_err(|error| log::warning(error))
         .ok()?;
     let mut bytes = Vec::new();
-    let file = File::open(path).ok()?;
+    let file = or_log(path, File::open(path))?;
     file.take(FIRST_LINE).read_to_end(&mut bytes).ok()?;
     match entry(&bytes) {
         Some((text, _)) => json::read(text).ok()?.as_map().cloned(),
@@ -702,10 +682,10 @@ pub fn start_of(path: &Path) -> Option<Map> {
 /// Returns the job ids that have a record, the oldest first.
 #[must_use]
 pub fn jids(opts: &Opts) -> Vec<String> {
-    let entries = std::fs::read_dir(folder(opts)).into_iter().flatten();
-    let names = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok());
+    let folder = folder(opts);
+    let entries = or_log(&folder, std::fs::read_dir(&folder));
+    let entries = entries.into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut jids: Vec<String> = names.filter(|name| jid::is_jid(name)).collect();
     jids.sort_unstable();
     jids
@@ -788,6 +768,7 @@ mod hashes;
 mod heard;
 mod kept;
 mod left;
+mod locks;
 #[cfg(test)]
 mod tests;
 
@@ -798,3 +779,6 @@ use heard::EventSources;
 pub use heard::{Event, ReceivedEvents};
 pub use kept::{Keeping, Place, drop_kept, kept, kept_bytes, kept_of};
 pub use left::leave;
+pub use locks::{held, is_alive};
+
+use locks::locked;

@@ -16,9 +16,12 @@ thread_local! {
     static CURRENT: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
+/// The file with this process's mask.
+const STATUS: &str = "/proc/self/status";
+
 /// The mask with which the program was started. The program never changes it.
 static INHERITED: LazyLock<u32> = LazyLock::new(|| {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = value::read::or_log(STATUS, std::fs::read_to_string(STATUS)).unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok())
         .unwrap_or(0o022)

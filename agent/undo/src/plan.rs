@@ -343,11 +343,11 @@ impl Look<'_> {
     /// Returns another obstacle that prevents restoring a place; `None` if there is none.
     fn in_the_way(&self, place: &PathChange, now: &Image, goal: &Image) -> Option<String> {
         if image::kind(now) == "directory" && image::kind(goal) != "directory" {
-            let entries = std::fs::read_dir(&place.path)
-                .into_iter()
-                .flatten()
-                .flatten();
-            let mut foreign = entries.filter(|entry| {
+            let entries = match fs::list(&place.path) {
+                Ok(entries) => entries,
+                Err(error) => return Some(error.to_string()),
+            };
+            let mut foreign = entries.into_iter().filter(|entry| {
                 if fs::is_left(&entry.file_name()) {
                     return false;
                 }

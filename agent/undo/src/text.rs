@@ -1,6 +1,5 @@
 //! Formats the plan of an undo for people and as data.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use machine::fs::SHOWN_BYTES_MAX;
@@ -8,7 +7,8 @@ use machine::fs::image::{self, Image};
 use python::difflib;
 use state::opts::Opts;
 use state::record;
-use value::{Map, Value};
+use value::read::or_log;
+use value::{Map, PushFmt, Value};
 
 use crate::changes::format_value;
 use crate::plan::{Item, Plan};
@@ -100,10 +100,9 @@ fn difference(path: &Path, now: &Image, goal: &Image, kept: &Path) -> Option<Str
         return None;
     }
     let hash = goal.get("sha256").map(Value::to_text)?;
-    let (is, was) = (
-        std::fs::read(path).ok()?,
-        std::fs::read(kept.join(hash)).ok()?,
-    );
+    let kept = kept.join(hash);
+    let is = or_log(path, std::fs::read(path))?;
+    let was = or_log(&kept, std::fs::read(&kept))?;
     let told = difflib::of_files(&is, &was);
     (!told.is_empty()).then_some(told)
 }
@@ -185,26 +184,25 @@ pub fn format_plan(opts: &Opts, plan: &Plan) -> String {
             Some("create") => '+',
             _ => '~',
         };
-        let _ = writeln!(out, "{mark} {}", line(one));
+        out.push_fmt(format_args!("{mark} {}\n", line(one)));
         let told = entry.get("diff").map(Value::to_text).unwrap_or_default();
         let lines = told
             .lines()
             .filter(|line| !matches!(line.trim_end(), "---" | "+++"));
         for line in lines {
-            let _ = writeln!(out, "    {line}");
+            out.push_fmt(format_args!("    {line}\n"));
         }
     }
     for (name, why) in &plan.cannot {
-        let _ = writeln!(out, "! {name}: {why}");
+        out.push_fmt(format_args!("! {name}: {why}\n"));
     }
     if plan.cut_short {
         out.push_str("! the run was cut short: the states that were running may have made changes that are not recorded\n");
     }
-    let _ = writeln!(
-        out,
-        "{} to undo, {} cannot be undone",
+    out.push_fmt(format_args!(
+        "{} to undo, {} cannot be undone\n",
         plan.items.len(),
         plan.cannot.len()
-    );
+    ));
     out
 }

@@ -1,10 +1,10 @@
 //! Reads JSON, and writes it as Python's `json` module does.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
+use crate::PushFmt;
 use crate::{Map, Value, python};
 
 /// The layout of written JSON.
@@ -182,7 +182,7 @@ fn escape(out: &mut String, c: char) {
         c => {
             let mut units = [0; 2];
             for unit in c.encode_utf16(&mut units) {
-                let _ = write!(out, "\\u{unit:04x}");
+                out.push_fmt(format_args!("\\u{unit:04x}"));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Salt's data: ordered values with Python's scalars, and operations on them that do not touch the
 //! machine.
 
+pub mod channel;
 mod entries;
 pub mod glob;
 pub mod hash;
@@ -13,9 +14,12 @@ mod map;
 pub mod merge;
 pub mod nested;
 pub mod networks;
+mod push_fmt;
 pub mod pyre;
 pub mod python;
 pub mod random;
+pub mod read;
+pub mod remove;
 pub mod secret;
 pub mod sorted;
 pub mod target;
@@ -27,4 +31,5 @@ pub mod yaml;
 
 pub use key::Key;
 pub use map::Map;
+pub use push_fmt::PushFmt;
 pub use value::Value;

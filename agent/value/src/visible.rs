@@ -1,8 +1,8 @@
 //! Makes text from others safe for a terminal or a log: characters that a terminal would obey
 //! become visible escapes.
 
+use crate::PushFmt;
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 /// The indentation of a continuation line in the log: only the first line of a message begins at
 /// the left margin.
@@ -19,7 +19,7 @@ pub fn is_obeyed(sign: char) -> bool {
 
 /// Appends the escape of a character: `\u001b`, which JSON reads back as the same character.
 fn push_escape(out: &mut String, sign: char) {
-    let _ = write!(out, "\\u{:04x}", u32::from(sign));
+    out.push_fmt(format_args!("\\u{:04x}", u32::from(sign)));
 }
 
 /// Returns the text with every character that a terminal obeys as an escape. A line may end with

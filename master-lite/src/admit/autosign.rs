@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use state::opts::Opts;
 use value::pyre::{Anchor, Flags, Regex, Subject};
-use value::{Map, Value, log};
+use value::read::or_log;
+use value::{Map, Value, log, remove};
 use wire::Id;
 
 /// The maximum number of bytes that are read from a file.
@@ -36,7 +37,7 @@ pub(super) fn accepts(opts: &Opts, id: &Id, grains: &Map) -> Option<&'static str
 /// Returns the text of a file if it exists and no other user may write to it. Logs a file that is
 /// ignored.
 fn trusted(opts: &Opts, path: &Path) -> Option<String> {
-    let mut file = File::open(path).ok()?;
+    let mut file = or_log(path, File::open(path))?;
     let found = file.metadata().ok()?;
     if !found.is_file() || !is_ours(opts, &found) {
         log::warning(format_args!(
@@ -103,7 +104,8 @@ fn is_in_folder(opts: &Opts, id: &Id) -> bool {
 }
 
 fn forget_old(folder: &Path, longest: Duration) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    let entries = or_log(folder, fs::read_dir(folder));
+    for entry in entries.into_iter().flatten().flatten() {
         let made = entry.metadata().and_then(|found| found.modified());
         let age = made.map(|made| SystemTime::now().duration_since(made).unwrap_or_default());
         if age.is_ok_and(|age| age > longest) {
@@ -111,7 +113,7 @@ fn forget_old(folder: &Path, longest: Duration) {
                 "Autosign keyid expired {}",
                 entry.path().display()
             ));
-            let _ = rustix::fs::unlink(entry.path());
+            remove::or_log(entry.path(), rustix::fs::unlink(entry.path()));
         }
     }
 }
@@ -124,7 +126,9 @@ fn has_grains(opts: &Opts, grains: &Map) -> bool {
     let Some(folder) = folder.filter(|folder| !folder.is_empty()) else {
         return false;
     };
-    let listed = fs::read_dir(folder).into_iter().flatten().flatten();
+    // A list that is not whole would leave out files that must match.
+    let listed = or_log(folder, machine::fs::raw::entries(folder));
+    let listed = listed.into_iter().flatten();
     let files: Vec<PathBuf> = listed.map(|entry| entry.path()).collect();
     let has = |path: &PathBuf| has_grain(opts, path, grains);
     match opts.text("autosign_grains_match") {

@@ -1,7 +1,6 @@
 //! The common parts of `salt`, `salt-run` and `salt-key`: configuration, help and version, input
 //! and exit codes.
 
-use std::io::{Read, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -41,7 +40,7 @@ pub(crate) fn salt(words: Vec<String>) -> Result<ExitCode, Failure> {
             if *help {
                 applets::put(&SALT.help());
             }
-            let _ = std::io::stderr().write_all(message.as_bytes());
+            cli::failure::complain(message);
             return Ok(ExitCode::from(salt::INCOMPLETE));
         }
         _ => {}
@@ -149,11 +148,8 @@ fn with_screen(
     Ok(ExitCode::from(run(&mut screen)))
 }
 
-fn stdin() -> String {
-    let mut text = String::new();
-    // Input that cannot be read adds no words.
-    let _ = std::io::stdin().read_to_string(&mut text);
-    text
+fn stdin() -> std::io::Result<String> {
+    std::io::read_to_string(std::io::stdin())
 }
 
 /// Reads one line from the user; returns `None` at the end of the input.

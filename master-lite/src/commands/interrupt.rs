@@ -7,7 +7,6 @@
     reason = "a command that is interrupted waits for the master, and has nothing to put away"
 )]
 
-use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
 use async_signal::{Signal, Signals};
@@ -34,7 +33,7 @@ pub(crate) fn watch() {
         if smol::block_on(signals.next()).is_some() {
             let job = JOB.lock().unwrap_or_else(PoisonError::into_inner).clone();
             cli::progress::end(None);
-            let _ = std::io::stderr().write_all(farewell(&job).as_bytes());
+            cli::failure::complain(&farewell(&job));
             std::process::exit(INTERRUPTED);
         }
     });

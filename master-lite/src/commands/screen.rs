@@ -72,6 +72,10 @@ impl<'a> Screen<'a> {
     }
 
     /// Prints text on stderr.
+    #[expect(
+        clippy::let_underscore_must_use,
+        reason = "a closed stderr stops nothing"
+    )]
     pub(crate) fn complain(&mut self, text: &str) {
         let _ = self.err.write_all(text.as_bytes());
         let _ = self.err.flush();

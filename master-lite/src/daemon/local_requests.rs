@@ -6,7 +6,7 @@ use link::Error;
 use link::unix::{Local, LocalListener, LocalRequest};
 use smol::future::{FutureExt, zip};
 use smol::lock::{Semaphore, SemaphoreGuardArc};
-use value::{Map, Value, log, secret};
+use value::{Map, Value, channel, log, secret};
 use wire::{Listen, Request, Runner};
 
 use crate::access::Access;
@@ -62,6 +62,10 @@ impl LocalRequests {
     /// Serves a command until it closes its end.
     async fn obey(self: Arc<Self>, mut local: Local) {
         let Ok(guest) = self.guest(&local) else {
+            #[expect(
+                clippy::let_underscore_must_use,
+                reason = "a command that has gone needs no answer"
+            )]
             let _ = local.fail("full", FULL).await;
             return;
         };
@@ -202,7 +206,7 @@ impl LocalRequests {
             // No deadline: a command may listen for as long as it runs.
             let next = async { Some(watch.next().await) };
             let gone = async {
-                let _ = local.next().await;
+                channel::or_closed(local.next().await);
                 None
             };
             match next.or(gone).await {

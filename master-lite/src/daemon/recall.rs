@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use link::Listener;
 use link::wait::pause;
-use value::log;
+use value::{log, remove};
 
 /// The name of the file, below `cachedir`.
 const FILE: &str = "connected";
@@ -70,7 +70,8 @@ impl Connected {
 
     /// Removes the file. A master calls this at its end, once it has said goodbye to all minions.
     pub(crate) fn forget(cachedir: &Path) {
-        let _ = fs::remove_file(cachedir.join(FILE));
+        let path = cachedir.join(FILE);
+        remove::or_log(&path, fs::remove_file(&path));
     }
 }
 

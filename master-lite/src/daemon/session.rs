@@ -82,6 +82,10 @@ impl Session {
             let incoming = match kept_or_came {
                 Ok(Ok(applied)) => {
                     if let Some(durable) = unacked.take(&applied) {
+                        #[expect(
+                            clippy::let_underscore_must_use,
+                            reason = "the session itself reports that it is lost"
+                        )]
                         let _ = handle.ack(durable).await;
                     }
                     continue;

@@ -1,7 +1,7 @@
 //! `cp.push`: files that minions send, if `file_recv` allows it. A file is stored whole or not at
 //! all, below `cachedir/minions/ID/files`.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use link::{Error, Part, Question};
 use machine::hashes;
-use value::{Value, log};
+use value::read::or_none;
+use value::{Value, log, remove};
 use wire::{Id, Push};
 
 use super::Data;
@@ -131,7 +132,7 @@ fn begin(folder: &Path, asked: Push, size_max: u64) -> Result<Coming, NotServed>
         return Err(("refused", text));
     }
     let coming = folder.with_file_name("coming");
-    let (files, bytes) = held(&[folder, &coming]);
+    let (files, bytes) = held(&[folder, &coming])?;
     let quota = size_max.saturating_mul(TOGETHER);
     let folders = Path::new(&asked.path).components().count();
     if files + folders > FILES_MAX || bytes.saturating_add(asked.size) > quota {
@@ -164,11 +165,12 @@ fn made(folder: &Path) -> Result<(), NotServed> {
 }
 
 /// Returns the number of files and folders in some folders, and their total size in bytes.
-fn held(folders: &[&Path]) -> (usize, u64) {
+fn held(folders: &[&Path]) -> Result<(usize, u64), NotServed> {
     let (mut files, mut bytes) = (0, 0_u64);
     let mut folders: Vec<PathBuf> = folders.iter().map(|folder| folder.to_path_buf()).collect();
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let entries = or_none(machine::fs::raw::entries(&folder)).map_err(failed(&folder))?;
+        for entry in entries.into_iter().flatten() {
             match entry.metadata() {
                 Ok(found) if found.is_dir() => {
                     files += 1;
@@ -182,7 +184,7 @@ fn held(folders: &[&Path]) -> (usize, u64) {
             }
         }
     }
-    (files, bytes)
+    Ok((files, bytes))
 }
 
 impl Coming {
@@ -219,8 +221,8 @@ impl Coming {
 
 impl Drop for Coming {
     fn drop(&mut self) {
-        // This fails if the file has been moved into place.
-        let _ = rustix::fs::unlink(&self.beside);
+        // The file is missing if it has been moved into place.
+        remove::or_log(&self.beside, rustix::fs::unlink(&self.beside));
     }
 }
 
@@ -274,13 +276,13 @@ mod tests {
                 .iter()
                 .try_for_each(|part| coming.take(part.as_bytes()));
             assert!(taken.and_then(|()| coming.settle()).is_err());
-            assert_eq!(held(&[&files, &dir.path().join("coming")]), (0, 0));
+            assert_eq!(held(&[&files, &dir.path().join("coming")]), Ok((0, 0)));
             assert!(!files.exists(), "a refused push leaves a folder");
         }
         let mut whole = coming(dir.path(), 5, &hash).unwrap();
         whole.take(b"hello").unwrap();
         whole.settle().unwrap();
-        assert_eq!(fs::read_to_string(place).unwrap(), "hello");
+        assert_eq!(std::fs::read_to_string(place).unwrap(), "hello");
         // The first is too large, the second too much together with the others.
         assert!(coming(dir.path(), 101, &hash).is_err());
         let much = File::create(files.join("much")).unwrap();

@@ -7,7 +7,7 @@ use modules::state_run::orchestrate::ThisMachine;
 use smol::lock::Semaphore;
 use state::exec::Exec;
 use state::opts::Opts;
-use value::{Map, Value, secret};
+use value::{Map, Value, log, secret};
 use wire::{Id, Pillar, Request, tag};
 
 use super::{Data, minion_cache};
@@ -91,7 +91,12 @@ impl Data {
         // Targeting by pillar does not need the secrets.
         let seen = Change::Set(secret::map(pillar.clone()));
         let seen = minion_cache(minion, Cache::Pillar, seen);
-        let _ = self.store.later(seen).await;
+        if let Err(error) = self.store.later(seen).await {
+            log::error(format_args!(
+                "cannot store the pillar of {}: {error}",
+                minion.id
+            ));
+        }
         self.refreshed(&minion.id).await;
         tell_pillar(question, pillar).await
     }

@@ -153,6 +153,10 @@ impl Minions {
         let all = async {
             for id in self.ids() {
                 if let Some(minion) = self.get(&id) {
+                    #[expect(
+                        clippy::let_underscore_must_use,
+                        reason = "the connection is closed in any case"
+                    )]
                     let _ = minion
                         .handle
                         .bye("the master is shutting down", Some(BACK_AFTER_S))

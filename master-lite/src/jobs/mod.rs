@@ -20,7 +20,7 @@ use smol::future::{FutureExt, pending};
 use smol::lock::{Semaphore, SemaphoreGuardArc};
 use state::opts::Opts;
 use value::target::PillarMatch;
-use value::{Map, Value, jid, log, secret};
+use value::{Map, Value, channel, jid, log, secret};
 use wire::{FindJob, Id, Job, Publish, Request, SECRETS};
 
 use crate::jobs::minions::{Connected, Minions};
@@ -300,7 +300,7 @@ async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, NoRe
             Error::Failed { .. } => NoReturn::Refused,
             _ => NoReturn::Lost,
         };
-        let _ = refused.try_send((id, why));
+        channel::if_open(refused.try_send((id, why)));
     }
 }
 
@@ -315,9 +315,7 @@ async fn hand_out_later(
 ) {
     match connected(&jobs, &id, patience).await {
         Some(minion) => hand_out(minion, id, job, refused).await,
-        None => {
-            let _ = refused.try_send((id, NoReturn::NotConnected));
-        }
+        None => channel::if_open(refused.try_send((id, NoReturn::NotConnected))),
     }
 }
 
@@ -443,7 +441,7 @@ impl Published {
                 let Some(ask_at) = self.ask_at else {
                     // No deadline: the task that sends the job waits for turns only, which have one
                     // (`TURN_MAX`).
-                    let _ = self.sent.recv().await;
+                    channel::or_closed(self.sent.recv().await);
                     return Now::Sent;
                 };
                 until(ask_at).await;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smol::channel::{Receiver, Sender, unbounded};
-use value::Map;
+use value::{Map, channel};
 
 /// The channels for returns, by job. A job has at most as many returns as minions, so the channels
 /// need no limit.
@@ -43,7 +43,7 @@ impl Waiting {
     /// Passes a return that is on the disk to the callers that wait for its job.
     pub(crate) fn came(&self, jid: &str, data: &Map) {
         for sender in self.all().get(jid).into_iter().flatten() {
-            let _ = sender.try_send(data.clone());
+            channel::if_open(sender.try_send(data.clone()));
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use smol::channel::{Receiver, Sender, bounded};
+use value::channel;
 
 use super::{Changed, KeyFiles, Outcome};
 use crate::store::{Applied, Command, Store, now_ms};
@@ -63,14 +64,14 @@ impl Changes {
                 let looked = files.refresh(store, now_ms()).map(|keys| changed(&keys));
                 let looked = looked.map_err(|error| error.to_string());
                 for (_, sender) in looks {
-                    let _ = sender.try_send(looked.clone().map(|()| Applied::Done));
+                    channel::if_open(sender.try_send(looked.clone().map(|()| Applied::Done)));
                 }
             }
             let (commands, senders): (Vec<_>, Vec<_>) = calls.into_iter().unzip();
             let commands = commands.into_iter().flatten().collect();
             let answers = made(files, store, commands, &changed);
             for (sender, answer) in senders.into_iter().zip(answers) {
-                let _ = sender.try_send(answer);
+                channel::if_open(sender.try_send(answer));
             }
         }
     }

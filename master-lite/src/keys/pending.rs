@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use link::PublicKey;
 use smol::channel::{Receiver, Sender, bounded};
+use value::channel;
 
 /// The connected peers whose keys are not decided on yet.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +36,7 @@ impl Pending {
     /// Wakes the peers that wait for a decision on a key, since its state has changed.
     pub(crate) fn changed(&self, key: &PublicKey) {
         for sender in self.all().remove(key).into_iter().flatten() {
-            let _ = sender.try_send(());
+            channel::if_open(sender.try_send(()));
         }
     }
 }

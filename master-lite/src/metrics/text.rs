@@ -1,9 +1,10 @@
 //! [`Text`]: metrics in Prometheus' text format 0.0.4.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{BOUNDS_MS, Histogram};
+use value::PushFmt;
 
 /// A page that is being written.
 #[derive(Debug, Default)]
@@ -11,16 +12,15 @@ pub(super) struct Text(pub(super) String);
 
 impl Text {
     fn begin(&mut self, name: &str, help: &str, kind: &str) {
-        let _ = write!(
-            self.0,
+        self.0.push_fmt(format_args!(
             "# HELP pinch_{name} {help}\n# TYPE pinch_{name} {kind}\n"
-        );
+        ));
     }
 
     /// Appends a metric with one number.
     pub(super) fn one(&mut self, kind: &str, name: &str, help: &str, number: impl Display) {
         self.begin(name, help, kind);
-        let _ = writeln!(self.0, "pinch_{name} {number}");
+        self.0.push_fmt(format_args!("pinch_{name} {number}\n"));
     }
 
     /// Appends a metric with a number for each value of a label.
@@ -34,7 +34,9 @@ impl Text {
         self.begin(name, help, kind);
         for (word, number) in numbers {
             let word = quoted(word.as_ref());
-            let _ = writeln!(self.0, "pinch_{name}{{{label}=\"{word}\"}} {number}");
+            self.0.push_fmt(format_args!(
+                "pinch_{name}{{{label}=\"{word}\"}} {number}\n"
+            ));
         }
     }
 
@@ -45,13 +47,14 @@ impl Text {
         let bounds = bounds.chain(["+Inf".to_owned()]);
         for (bound, bucket) in bounds.zip(&histogram.buckets) {
             count += number(bucket);
-            let _ = writeln!(self.0, "pinch_{name}_bucket{{le=\"{bound}\"}} {count}");
+            self.0.push_fmt(format_args!(
+                "pinch_{name}_bucket{{le=\"{bound}\"}} {count}\n"
+            ));
         }
         let sum = seconds(number(&histogram.sum_ms));
-        let _ = write!(
-            self.0,
+        self.0.push_fmt(format_args!(
             "pinch_{name}_sum {sum}\npinch_{name}_count {count}\n"
-        );
+        ));
     }
 }
 

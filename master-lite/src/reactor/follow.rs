@@ -9,7 +9,7 @@ use reactor::{ERROR, Limits, Place, Reaction, Rule, State};
 use smol::channel::{Receiver, Sender, bounded};
 use smol::future::{FutureExt, pending};
 use smol::lock::Semaphore;
-use value::{Map, Value, log};
+use value::{Map, Value, channel, log};
 use wire::tag::Tag;
 
 use super::{Reactor, lock};
@@ -210,7 +210,7 @@ impl Follower {
         let work = async move {
             if let Some(before) = before {
                 // No deadline: the channel closes when the event before it is done.
-                let _ = before.recv().await;
+                channel::or_closed(before.recv().await);
             }
             let turn = turns.acquire_arc().await;
             let turn = Arc::new((turn, reactor.turns.acquire_arc().await));

@@ -3,7 +3,7 @@
 
 use smol::channel::{Receiver, bounded};
 use value::watch::{self, Event, State, Watcher};
-use value::{Map, Value};
+use value::{Map, Value, channel};
 
 /// The maximum number of events that wait for the command to read them. Further events are lost to
 /// the command, and the run continues.
@@ -14,7 +14,7 @@ pub(crate) fn pair() -> (Watcher, Receiver<Map>) {
     let (sender, receiver) = bounded(MOST_WAITING);
     let watcher = Watcher::new(move |worker, event| {
         // The run must not wait for its observer.
-        let _ = sender.try_send(written(event).with("worker", worker));
+        channel::if_open(sender.try_send(written(event).with("worker", worker)));
     });
     (watcher, receiver)
 }

@@ -191,15 +191,18 @@ fn take_lock(folder: &Path, wait: Duration) -> Result<File, Error> {
     }
     // The process id only helps users who wait for the lock. Nothing depends on it.
     let process = format!("{}\n", std::process::id());
-    let _ = lock
+    let told = lock
         .set_len(0)
         .and_then(|()| lock.write_all(process.as_bytes()));
+    if let Err(error) = told {
+        value::log::warning(format_args!("cannot write to {}: {error}", path.display()));
+    }
     Ok(lock)
 }
 
 /// Logs which process holds the store.
 fn tell_holder(folder: &Path, lock: &Path, wait: Duration) {
-    let read = std::fs::read_to_string(lock).unwrap_or_default();
+    let read = value::read::or_log(lock, std::fs::read_to_string(lock)).unwrap_or_default();
     let process = read.trim().parse::<u32>();
     let who = process.map_or_else(
         |_| "another process".to_owned(),
@@ -320,7 +323,7 @@ pub(super) fn probe(folder: &Path) -> Result<(), String> {
         file.write_all(&vec![1; PROBE])?;
         file.sync_all()
     });
-    let _ = rustix::fs::unlink(&path);
+    value::remove::or_log(&path, rustix::fs::unlink(&path));
     written.map_err(|source| source.to_string())
 }
 

@@ -168,12 +168,10 @@ impl Store {
             .name("store".to_owned())
             .spawn(move || match Shared::open(of, &limits) {
                 Ok((shared, counts)) => {
-                    let _ = opened.send(Ok(shared.clone()));
+                    value::channel::if_open(opened.send(Ok(shared.clone())));
                     Writer::new(shared, limits, counts).run(&calls);
                 }
-                Err(error) => {
-                    let _ = opened.send(Err(error));
-                }
+                Err(error) => value::channel::if_open(opened.send(Err(error))),
             })
             .map_err(|source| Error::io(folder, &source))?;
         // No deadline: the thread sends one result, and the channel closes if it ends without one.
@@ -312,6 +310,10 @@ impl Drop for Thread {
         self.queue.close();
         let mut handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(handle) = handle.take() {
+            #[expect(
+                clippy::let_underscore_must_use,
+                reason = "a panic in the thread has been reported already"
+            )]
             let _ = handle.join();
         }
     }

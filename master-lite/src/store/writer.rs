@@ -198,7 +198,7 @@ impl Writer {
 /// Sends the result to the caller, which may have stopped waiting.
 fn answer(waits: Option<Sender<Answer>>, answer: Answer) {
     if let Some(waits) = waits {
-        let _ = waits.try_send(answer);
+        value::channel::if_open(waits.try_send(answer));
     }
 }
 

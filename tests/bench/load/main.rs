@@ -10,8 +10,9 @@
 //! second, and waits until all are acked. `back` waits until all minions have connected again since
 //! the last command.
 #![allow(
+    clippy::let_underscore_must_use,
     clippy::print_stdout,
-    reason = "this program prints its figures on stdout"
+    reason = "this program prints its figures on stdout, and its minions go as they like"
 )]
 
 mod fleet;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use value::{Map, Value};
 
+use super::error::ConfigError;
 use super::glob::{glob, has_magic};
 use super::id;
 
@@ -90,16 +91,17 @@ pub(super) fn id_and_folders(opts: &mut Map) {
 
 /// Sets a master's id, which names its part in an orchestration's return: the machine's id with
 /// `_master`.
-pub(super) fn master_id(opts: &mut Map) {
+pub(super) fn master_id(opts: &mut Map) -> Result<(), ConfigError> {
     if opts.get("id").is_some_and(Value::is_true) {
-        return;
+        return Ok(());
     }
-    let name = id::id(opts, &text(opts, "root_dir")).name;
+    let name = id::id(opts, &text(opts, "root_dir"))?.name;
     let name = match opts.get("append_domain").and_then(Value::as_str) {
         Some(domain) => id::with_domain(&name, domain),
         None => name,
     };
     opts.insert("id", name + "_master");
+    Ok(())
 }
 
 /// Converts `nodegroups` from a list of mappings to one mapping. A missing value becomes an empty

@@ -3,6 +3,9 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
+use value::read::or_none;
+
+use super::error::ConfigError;
 use value::{Map, Value};
 
 /// An id and its origin.
@@ -20,16 +23,23 @@ pub(super) fn cache_file(root: &str) -> PathBuf {
 }
 
 /// Returns the saved id, or else one generated from the machine's names.
-pub(super) fn id(opts: &Map, root: &str) -> Id {
+///
+/// # Errors
+/// When a file with names exists and cannot be read. Another id would be another minion.
+pub(super) fn id(opts: &Map, root: &str) -> Result<Id, ConfigError> {
     let keeps = opts.get("minion_id_caching").is_none_or(Value::is_true);
-    if let Some(name) = keeps.then(|| kept(&cache_file(root))).flatten() {
-        return Id {
+    if let Some(name) = keeps
+        .then(|| kept(&cache_file(root)))
+        .transpose()?
+        .flatten()
+    {
+        return Ok(Id {
             name,
             generated: false,
-        };
+        });
     }
-    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let mut name = generated(hostname.trim(), |path| std::fs::read_to_string(path).ok());
+    let hostname = text("/proc/sys/kernel/hostname")?.unwrap_or_default();
+    let mut name = generated(hostname.trim(), |path| text(path))?;
     if opts.get("minion_id_lowercase").is_some_and(Value::is_true) {
         name = name.to_lowercase();
     }
@@ -39,16 +49,27 @@ pub(super) fn id(opts: &Map, root: &str) -> Id {
     {
         name = without_domain(&name, domain);
     }
-    Id {
+    Ok(Id {
         name,
         generated: keeps,
-    }
+    })
 }
 
-fn kept(file: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(file).ok()?;
-    let name = text.trim_start_matches('\u{feff}').lines().next()?.trim();
-    (!name.is_empty() && name != "localhost").then(|| name.to_owned())
+/// Returns the text of a file; `None` where it does not exist.
+fn text(path: impl AsRef<Path>) -> Result<Option<String>, ConfigError> {
+    let path = path.as_ref();
+    let bytes = or_none(std::fs::read(path)).map_err(|source| ConfigError::Read {
+        path: path.to_path_buf(),
+        source,
+    })?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+fn kept(file: &Path) -> Result<Option<String>, ConfigError> {
+    let text = text(file)?.unwrap_or_default();
+    let name = text.trim_start_matches('\u{feff}').lines().next();
+    let name = name.map_or("", str::trim);
+    Ok((!name.is_empty() && name != "localhost").then(|| name.to_owned()))
 }
 
 fn without_domain(name: &str, domain: &Value) -> String {
@@ -67,10 +88,13 @@ fn without_domain(name: &str, domain: &Value) -> String {
 /// Returns the first name of the machine that is not a local name. The candidates are its full name
 /// in `/etc/hosts`, its host name, `/etc/hostname`, `/etc/nodename` and the loopback names of
 /// `/etc/hosts`. No name server is queried.
-fn generated(hostname: &str, read: impl Fn(&str) -> Option<String>) -> String {
-    let hosts = read("/etc/hosts").unwrap_or_default();
+fn generated(
+    hostname: &str,
+    read: impl Fn(&str) -> Result<Option<String>, ConfigError>,
+) -> Result<String, ConfigError> {
+    let hosts = read("/etc/hosts")?.unwrap_or_default();
     let mut names = vec![full_name(hostname, &hosts), hostname.to_owned()];
-    for text in [read("/etc/hostname"), read("/etc/nodename"), Some(hosts)]
+    for text in [read("/etc/hostname")?, read("/etc/nodename")?, Some(hosts)]
         .into_iter()
         .flatten()
     {
@@ -83,10 +107,10 @@ fn generated(hostname: &str, read: impl Fn(&str) -> Option<String>) -> String {
             }
         }
     }
-    names
+    Ok(names
         .into_iter()
         .find(|name| !name.is_empty() && !is_local(name))
-        .unwrap_or_else(|| "localhost".into())
+        .unwrap_or_else(|| "localhost".into()))
 }
 
 fn words(line: &str) -> Vec<&str> {
@@ -149,11 +173,14 @@ mod tests {
     use super::*;
 
     fn generated_from(hostname: &str, hosts: &str, etc_hostname: Option<&str>) -> String {
-        generated(hostname, |path| match path {
-            "/etc/hosts" => Some(hosts.to_owned()),
-            "/etc/hostname" => etc_hostname.map(str::to_owned),
-            _ => None,
-        })
+        let read = |path: &str| {
+            Ok(match path {
+                "/etc/hosts" => Some(hosts.to_owned()),
+                "/etc/hostname" => etc_hostname.map(str::to_owned),
+                _ => None,
+            })
+        };
+        generated(hostname, read).unwrap()
     }
 
     #[test]

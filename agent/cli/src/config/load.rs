@@ -67,7 +67,7 @@ pub fn load(dir: &Path, overrides: Map, yaml: &dyn Yaml) -> Result<Loaded, Confi
     let mut loaded = read(&MINION, dir, yaml)?;
     let opts = &mut loaded.opts;
     complete::environment(opts, MINION.name, &mut loaded.warnings);
-    loaded.new_id = settle_id(opts, &overrides);
+    loaded.new_id = settle_id(opts, &overrides)?;
     complete::id_and_folders(opts);
     let below = &complete::BELOW_ROOT;
     complete::paths(opts, MINION.name, below, &mut loaded.warnings);
@@ -88,7 +88,7 @@ pub fn load_master(
     let mut loaded = read(&MASTER, dir, yaml)?;
     let opts = &mut loaded.opts;
     complete::environment(opts, MASTER.name, &mut loaded.warnings);
-    complete::master_id(opts);
+    complete::master_id(opts)?;
     let below = &complete::MASTER_BELOW_ROOT;
     complete::paths(opts, MASTER.name, below, &mut loaded.warnings);
     complete::nodegroups(opts);
@@ -252,18 +252,18 @@ fn shortened(value: &Value) -> String {
     }
 }
 
-fn settle_id(opts: &mut Map, overrides: &Map) -> Option<NewId> {
+fn settle_id(opts: &mut Map, overrides: &Map) -> Result<Option<NewId>, ConfigError> {
     let has = |map: &Map| map.get("id").is_some_and(Value::is_true);
     if has(opts) || has(overrides) {
-        return None;
+        return Ok(None);
     }
     let root = complete::text(opts, "root_dir");
-    let found = id::id(opts, &root);
+    let found = id::id(opts, &root)?;
     opts.insert("id", found.name.as_str());
-    found.generated.then(|| NewId {
+    Ok(found.generated.then(|| NewId {
         file: id::cache_file(&root),
         id: found.name,
-    })
+    }))
 }
 
 /// Applies the options of the command line. If `cachedir` changes, a default `extension_modules`

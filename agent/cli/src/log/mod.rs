@@ -166,6 +166,10 @@ impl Logger {
             && let Ok(mut file) = file.lock()
             && let Some(file) = file.as_mut()
         {
+            #[expect(
+                clippy::let_underscore_must_use,
+                reason = "there is no other place for a report about the log file"
+            )]
             let _ = writeln!(file, "{}", self.file.format.line(record, &now));
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 
 use value::Value;
 use value::hint::nearest;
@@ -108,11 +109,14 @@ impl Program {
     pub(super) fn parse_with_stdin(
         &self,
         args: Vec<String>,
-        stdin: impl FnOnce() -> String,
+        stdin: impl FnOnce() -> io::Result<String>,
     ) -> Result<Parsed, UsageError> {
         let mut parsed = self.parse(args)?;
         if parsed.has("args_stdin") {
-            let more = self.parse(stdin().lines().map(str::to_owned))?;
+            let text = stdin();
+            let text =
+                text.map_err(|error| UsageError::new(format!("cannot read stdin: {error}")))?;
+            let more = self.parse(text.lines().map(str::to_owned))?;
             parsed.given.extend(more.given);
             parsed.words.extend(more.words);
         }

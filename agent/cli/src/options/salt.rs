@@ -1,5 +1,7 @@
 //! Reads the options of `salt`.
 
+use std::io;
+
 use value::Value;
 
 use super::common::EAUTH;
@@ -70,7 +72,7 @@ impl Salt {
     /// If an option is wrong.
     pub fn parse(
         args: Vec<String>,
-        stdin: impl FnOnce() -> String,
+        stdin: impl FnOnce() -> io::Result<String>,
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, UsageError> {
         let parsed = SALT.parse_with_stdin(args, stdin)?;
@@ -263,7 +265,7 @@ mod tests {
 
     fn read(line: &[&str]) -> Result<Salt, UsageError> {
         let words = line.iter().map(|word| (*word).to_owned()).collect();
-        Salt::parse(words, String::new, |_| None)
+        Salt::parse(words, || Ok(String::new()), |_| None)
     }
 
     fn job_of(line: &[&str]) -> (String, Vec<String>, Vec<Vec<String>>) {

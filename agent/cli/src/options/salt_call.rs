@@ -1,5 +1,6 @@
 //! Reads the options of `salt-call`.
 
+use std::io;
 use std::path::PathBuf;
 
 use value::Map;
@@ -56,7 +57,7 @@ impl SaltCall {
     /// If an option is wrong, or the command line requests nothing.
     pub fn parse(
         args: Vec<String>,
-        stdin: impl FnOnce() -> String,
+        stdin: impl FnOnce() -> io::Result<String>,
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, UsageError> {
         Self::parse_as(&SALT_CALL, args, stdin, env)
@@ -69,7 +70,7 @@ impl SaltCall {
     pub fn parse_as(
         program: &Program,
         args: Vec<String>,
-        stdin: impl FnOnce() -> String,
+        stdin: impl FnOnce() -> io::Result<String>,
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, UsageError> {
         let parsed = program.parse_with_stdin(args, stdin)?;
@@ -214,7 +215,7 @@ mod tests {
             .filter(|word| !word.is_empty())
             .map(str::to_owned)
             .collect();
-        SaltCall::parse(words, || "--out=json\nfrom stdin\n".into(), |_| None)
+        SaltCall::parse(words, || Ok("--out=json\nfrom stdin\n".into()), |_| None)
     }
 
     fn call(line: &str) -> (Vec<String>, String) {

@@ -1,5 +1,7 @@
 //! Reads the options of `salt-run`.
 
+use std::io;
+
 use super::settings::{self, About, Settings};
 use super::{Parsed, SALT_RUN, UsageError};
 
@@ -40,7 +42,7 @@ impl SaltRun {
     /// If an option is wrong.
     pub fn parse(
         args: Vec<String>,
-        stdin: impl FnOnce() -> String,
+        stdin: impl FnOnce() -> io::Result<String>,
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, UsageError> {
         let parsed = SALT_RUN.parse_with_stdin(args, stdin)?;

@@ -116,7 +116,7 @@ fn take(worker: Worker, event: Event<'_>) {
         let is_first = lock(terminal).take(worker, event);
         if is_first {
             // If the thread does not start, nothing is drawn before the end. The run continues.
-            let _ = std::thread::Builder::new().spawn(|| terminal::draw_until_over(terminal));
+            started(std::thread::Builder::new().spawn(|| terminal::draw_until_over(terminal)));
         }
     }
     if let Some(plain) = &progress.plain {
@@ -127,7 +127,7 @@ fn take(worker: Worker, event: Event<'_>) {
         if is_first {
             // If the thread does not start, there are no lines for chunks that take long. The run
             // continues.
-            let _ = std::thread::Builder::new().spawn(|| tell_until_over(plain));
+            started(std::thread::Builder::new().spawn(|| tell_until_over(plain)));
         }
     }
 }
@@ -147,9 +147,14 @@ fn tell_until_over(plain: &Mutex<Plain>) {
     }
 }
 
+fn started(thread: io::Result<std::thread::JoinHandle<()>>) {
+    if let Err(error) = thread {
+        value::log::warning(format_args!("cannot show the progress: {error}"));
+    }
+}
+
 fn put(text: &str) {
-    // A closed stderr does not stop the run.
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    crate::failure::complain(text);
 }
 
 /// Ends the progress of a call. On the terminal, it removes the lines that are redrawn and prints
@@ -177,8 +182,7 @@ pub(crate) fn above(line: &str) {
         .and_then(|progress| progress.terminal.as_ref());
     match terminal {
         Some(terminal) => lock(terminal).above(line),
-        // A closed stderr does not stop the run.
-        None => drop(writeln!(io::stderr().lock(), "{line}")),
+        None => put(&format!("{line}\n")),
     }
 }
 

@@ -62,12 +62,15 @@ impl Stream {
         self.write(told);
     }
 
+    #[expect(
+        clippy::let_underscore_must_use,
+        reason = "a reader that closes the pipe does not stop the run"
+    )]
     fn write(&self, told: Map) {
         let line = one_line(&secret::map(told).into());
         let mut line = visible::text(&line).into_owned();
         line.push('\n');
         let mut out = lock(&self.out);
-        // A reader that closes the pipe does not stop the run.
         let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
     }
 

@@ -1,7 +1,6 @@
 //! [`Terminal`]: shows finished states, and below them the running ones, which are redrawn in
 //! place.
 
-use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -153,8 +152,7 @@ pub(super) fn draw_until_over(terminal: &Mutex<Terminal>) {
 }
 
 fn put(text: &str) {
-    // A closed stderr does not stop the run.
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    crate::failure::complain(text);
 }
 
 /// Returns the columns and rows. They are read each time, because the window's size can change.

@@ -21,7 +21,7 @@ use state::exec::Exec;
 use state::facts::Inverse;
 use state::record::{self, Place, Record};
 use value::python::hex;
-use value::{Map, Value, secret};
+use value::{Map, Value, remove, secret};
 
 use super::image::{self, Image, absent};
 
@@ -232,15 +232,19 @@ impl Keeper<'_> {
     }
 
     /// Calls a function for each path below a path, and then for the path itself. If there are too
-    /// many, only the path itself is recorded, as lost.
+    /// many, or they cannot be listed, only the path itself is recorded, as lost.
     fn each_below(self, path: &Path, work: &mut dyn FnMut(&Path)) {
         let mut all = Vec::new();
-        if below(path, &mut all) {
+        let lost = match below(path, &mut all) {
+            Ok(true) => None,
+            Ok(false) => Some(format!("it has more than {ENTRIES_MAX} entries")),
+            Err(error) => Some(format!("its entries cannot be listed: {error}")),
+        };
+        let Some(lost) = lost else {
             all.iter().for_each(|inside| work(inside));
-        } else {
-            let lost = format!("it has more than {ENTRIES_MAX} entries");
-            self.note_as(path, |_| Map::new().with("is", absent()).with("lost", lost));
-        }
+            return;
+        };
+        self.note_as(path, |_| Map::new().with("is", absent()).with("lost", lost));
     }
 
     /// Returns the state of a path, with the hash of a file's contents.
@@ -381,7 +385,7 @@ impl Keeper<'_> {
             Ok(hash)
         });
         if kept.is_err() {
-            let _ = std::fs::remove_file(&new);
+            remove::or_log(&new, std::fs::remove_file(&new));
         }
         self.cx.changed(&folder);
         let mut keeping = self.record.keeping();
@@ -438,14 +442,16 @@ impl Keeper<'_> {
     }
 }
 
-/// Returns true if a file contains a text that is currently known as a secret.
+/// Returns true if a file contains a text that is currently known as a secret, or cannot be read.
 fn holds_secret(file: &Path) -> bool {
     let small = |found: std::fs::Metadata| found.len() <= SHOWN_BYTES_MAX;
     if !secret::is_any() || !file.metadata().is_ok_and(small) {
         return false;
     }
-    let bytes = std::fs::read(file).unwrap_or_default();
-    secret::is_in(&String::from_utf8_lossy(&bytes))
+    match std::fs::read(file) {
+        Ok(bytes) => secret::is_in(&String::from_utf8_lossy(&bytes)),
+        Err(_) => true,
+    }
 }
 
 /// Returns the real path of a folder that may not exist yet.
@@ -459,17 +465,17 @@ fn really(folder: &Path) -> PathBuf {
 
 /// Lists every path below a path, each folder after its contents. Returns false if there are too
 /// many.
-fn below(path: &Path, all: &mut Vec<PathBuf>) -> bool {
+fn below(path: &Path, all: &mut Vec<PathBuf>) -> std::io::Result<bool> {
     let is_dir = path.symlink_metadata().is_ok_and(|found| found.is_dir());
     if is_dir {
-        for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
-            if !below(&entry.path(), all) {
-                return false;
+        for entry in std::fs::read_dir(path)? {
+            if !below(&entry?.path(), all)? {
+                return Ok(false);
             }
         }
     }
     all.push(path.to_path_buf());
-    all.len() <= ENTRIES_MAX
+    Ok(all.len() <= ENTRIES_MAX)
 }
 
 /// Copies a file to a path that only its owner may read, and returns the hash of the contents.

@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 use rustix::process::Pid;
 use state::exec::Exec;
 use state::module::Error;
-use value::{Map, trust};
+use value::{Map, remove, trust};
 
 pub mod handle;
 pub mod image;
@@ -122,7 +122,7 @@ fn put(cx: &Exec, place: &Place, contents: &mut dyn Read, owner: Owner) -> Resul
             folder.rename(&name, folder, &place.name)
         });
     if let Err(error) = placed {
-        let _ = folder.unlink(&name);
+        remove::or_log(folder.path().join(&name), folder.unlink(&name));
         return Err(Error::io(&target)(error));
     }
     note(cx, &target);
@@ -188,8 +188,7 @@ fn sweep_once(folder: &Folder) {
     }
     for name in folder.names().unwrap_or_default() {
         if is_left(&name) {
-            // A leftover that cannot be removed does no harm.
-            let _ = folder.unlink(&name);
+            remove::or_log(folder.path().join(&name), folder.unlink(&name));
         }
     }
 }
@@ -391,7 +390,7 @@ pub fn replace_with_symlink(cx: &Exec, target: &Path, path: &Path) -> std::io::R
     folder.symlink(target, &temporary)?;
     let rename = || folder.rename(&temporary, &folder, &name);
     if let Err(error) = noted(cx, path, || link(target), rename) {
-        let _ = folder.unlink(&temporary);
+        remove::or_log(folder.path().join(&temporary), folder.unlink(&temporary));
         return Err(error);
     }
     note(cx, path);
@@ -486,7 +485,7 @@ pub fn copy_file(cx: &Exec, from: &Path, to: &Path) -> std::io::Result<()> {
         folder.rename(&temporary, &folder, &name)
     });
     if let Err(error) = copied {
-        let _ = folder.unlink(&temporary);
+        remove::or_log(folder.path().join(&temporary), folder.unlink(&temporary));
         return Err(error);
     }
     note(cx, to);

@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use state::module::Error;
+pub use value::read::is_missing;
 
 /// Returns the contents of a file.
 ///
@@ -162,17 +163,7 @@ fn named<T>(path: &Path, read: io::Result<T>) -> Result<T, Error> {
 }
 
 fn or_none<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>, Error> {
-    match read {
-        Ok(read) => Ok(Some(read)),
-        Err(error) if is_missing(&error) => Ok(None),
-        Err(error) => Err(Error::read(path)(error)),
-    }
-}
-
-/// Returns true if an error says that the path does not exist.
-#[must_use]
-pub fn is_missing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+    value::read::or_none(read).map_err(Error::read(path))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::StatVfsMountFlags;
 use state::module::Error;
-use value::{Value, python, random, trust};
+use value::{Value, python, random, remove, trust};
 
 use crate::accounts;
 use crate::fs::handle::{Folder, Last, Links, place};
@@ -86,9 +86,10 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        let _ = self.within.unlink(self.name.as_ref());
         let own = self.within.path().file_name().unwrap_or_default();
-        let _ = self.above.rmdir(own);
+        let removed = self.within.unlink(self.name.as_ref());
+        let removed = removed.and_then(|()| self.above.rmdir(own));
+        remove::or_log(self.within.path(), removed);
     }
 }
 

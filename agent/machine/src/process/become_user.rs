@@ -46,10 +46,14 @@ static OWN_PROGRAM: OnceLock<Finder> = OnceLock::new();
 /// Sets the function that finds the program which handles the word [`BECOME`]. A binary calls this
 /// before anything else.
 pub fn set_own_program(find: Finder) {
-    let _ = OWN_PROGRAM.set(find);
+    OWN_PROGRAM.get_or_init(|| find);
 }
 
 /// Returns the command that starts the helper. [`begin`] sets its standard input.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "every child of a module is started here"
+)]
 pub(super) fn helper() -> Result<Command> {
     let find = OWN_PROGRAM.get().ok_or_else(|| {
         Error::other("this program cannot start itself, so it cannot run commands as another user")
@@ -88,8 +92,7 @@ pub(super) fn begin(
     // The command's own copy of the helper's end would keep the socket open.
     command.stdin(std::process::Stdio::inherit());
     if let Err(error) = send(&ours, &request, stdin) {
-        let _ = child.kill();
-        let _ = child.wait();
+        super::kill(&mut child);
         return Err(error);
     }
     Ok((child, Beginning(ours)))
@@ -204,6 +207,10 @@ pub fn become_user() -> Error {
         Err(error) => error,
     };
     let errno = error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
+    #[expect(
+        clippy::let_underscore_must_use,
+        reason = "the parent may have given up; it then needs no reason"
+    )]
     let _ = (&socket).write_all(&errno.to_ne_bytes());
     error
 }
@@ -239,6 +246,10 @@ fn descriptor(socket: &UnixStream) -> Result<OwnedFd> {
 
 impl Request {
     /// Becomes the command. Returns the reason on failure.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "every child of a module is started here"
+    )]
     fn become_command(&self) -> Error {
         if let Err(error) = self.become_user() {
             return error;

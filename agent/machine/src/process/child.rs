@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use state::module::Error;
-use value::{Map, Value, log, python};
+use value::{Map, Value, channel, log, python};
 
 use super::become_user::{self, Beginning};
 use super::{Output, Plan, Process, Stderr, python_errno};
@@ -66,6 +66,10 @@ pub(super) fn run(process: &Process, plan: &Plan) -> Result<Output, Error> {
 }
 
 /// Returns the command itself, or the helper that becomes it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "every child of a module is started here"
+)]
 fn command(plan: &Plan) -> std::io::Result<Command> {
     let mut command = match plan.identity {
         Some(_) => become_user::helper()?,
@@ -134,8 +138,11 @@ fn failed(beginning: Option<Beginning>) -> Option<std::io::Error> {
 
 fn feed(process: &Process, stdin: Option<PipeWriter>) {
     if let (Some(text), Some(mut stdin)) = (process.stdin.clone(), stdin) {
-        // A child that does not read all its input is not an error.
         std::thread::spawn(move || {
+            #[expect(
+                clippy::let_underscore_must_use,
+                reason = "a child that does not read all its input is not an error"
+            )]
             let _ = stdin.write_all(text.as_bytes());
         });
     }
@@ -176,14 +183,17 @@ fn reader(mut pipe: PipeReader) -> Receiver<Vec<u8>> {
     let (done, output) = mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        let _ = pipe
+        let read = pipe
             .by_ref()
             .take(MAX_OUTPUT_BYTES + 1)
             .read_to_end(&mut bytes);
+        if let Err(error) = read {
+            log::error(format_args!("cannot read a command's output: {error}"));
+        }
         // Close the pipe before waiting for the child, so that a child with too much output fails
         // to write and stops.
         drop(pipe);
-        let _ = done.send(bytes);
+        channel::if_open(done.send(bytes));
     });
     output
 }
@@ -191,11 +201,25 @@ fn reader(mut pipe: PipeReader) -> Receiver<Vec<u8>> {
 /// Kills the child and, if it leads a process group, all processes of that group.
 fn end(child: &mut Child, leads: bool) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    if let Some(pid) = pid.filter(|_| leads) {
-        let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+    if let Some(pid) = pid.filter(|_| leads)
+        && let Err(error) = rustix::process::kill_process_group(pid, Signal::KILL)
+    {
+        log::warning(format_args!(
+            "cannot kill the process group {}: {error}",
+            child.id()
+        ));
     }
-    let _ = child.kill();
-    let _ = child.wait();
+    kill(child);
+}
+
+/// Kills a child and waits for its end. A child that has ended already needs no signal.
+pub fn kill(child: &mut Child) {
+    if let Err(error) = child.kill().and_then(|()| child.wait()) {
+        log::warning(format_args!(
+            "cannot kill the process {}: {error}",
+            child.id()
+        ));
+    }
 }
 
 fn timed_out(process: &Process, plan: &Plan, pid: u32) -> Output {

@@ -8,6 +8,7 @@ use std::path::Path;
 use rustix::fs::Access;
 use state::exec::Exec;
 use state::module::Error;
+use value::read::or_log;
 use value::{Map, Value, log};
 
 use super::{Process, Stderr};
@@ -40,7 +41,7 @@ pub(super) fn default_shell() -> String {
 
 /// Returns true if `/etc/shells` lists the shell; `None` when there is no such file.
 pub(super) fn is_valid_shell(shell: &str) -> Option<bool> {
-    let shells = crate::fs::text("/etc/shells").ok()?;
+    let shells = or_log("/etc/shells", crate::fs::raw::text("/etc/shells"))?;
     Some(shells.lines().any(|line| line == shell))
 }
 

@@ -22,7 +22,7 @@ use value::{Map, Value, python, watch};
 use crate::accounts;
 
 pub use become_user::{BECOME, become_user, set_own_program};
-pub use child::MAX_OUTPUT_BYTES;
+pub use child::{MAX_OUTPUT_BYTES, kill};
 
 /// The command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,8 +98,9 @@ pub struct Output {
     pub pid: u32,
     /// The return code, negative when a signal ended the child; `None` for a background command.
     pub retcode: Option<i64>,
-    /// The text from the standard output.
-    pub stdout: String,
+    /// The text from the standard output. Readers decide about the return code: see
+    /// [`Self::into_success`], [`Self::stdout_of_success`] and [`Self::stdout_regardless`].
+    stdout: String,
     /// The text from the standard error.
     pub stderr: String,
     /// True if the command was killed after its maximum run time.
@@ -132,10 +133,27 @@ impl Output {
         Err(Error::refused(format!("{call} failed ({code}): {said}")))
     }
 
-    /// Returns the standard output, whether the command succeeded or not. This is for programs
-    /// whose exit code is an answer.
+    /// Returns the standard output of a command that succeeded.
+    ///
+    /// # Errors
+    /// When it failed: with the whole output, for a caller that words the error itself.
+    pub fn into_success(self) -> Result<String, Self> {
+        match self.success() {
+            true => Ok(self.stdout),
+            false => Err(self),
+        }
+    }
+
+    /// Returns the standard output, whether the command succeeded or not. This is for callers that
+    /// have looked at the return code, and for programs whose return code is an answer.
     #[must_use]
-    pub fn stdout_regardless(self) -> String {
+    pub fn stdout_regardless(&self) -> &str {
+        &self.stdout
+    }
+
+    /// Like [`Self::stdout_regardless`], without a copy.
+    #[must_use]
+    pub fn into_stdout_regardless(self) -> String {
         self.stdout
     }
 

@@ -52,6 +52,10 @@ impl Read for Pipe {
 
 impl Follow {
     /// Starts the program.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the daemon reads the program's output while it runs"
+    )]
     pub(super) fn start(program: &str, words: &[&str], output: Output) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{program}: {error}");
         let path = process::which(program);
@@ -138,7 +142,6 @@ impl Follow {
 
 impl Drop for Follow {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        process::kill(&mut self.child);
     }
 }

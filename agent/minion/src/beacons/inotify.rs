@@ -286,7 +286,7 @@ impl Inotify {
                 Err(error) => return Err(format!("{}: {error}", path.display())),
             }
             if recurse {
-                paths.extend(folders(&path));
+                paths.extend(folders(&path)?);
             }
         }
         Ok(())
@@ -333,10 +333,11 @@ impl Inotify {
 }
 
 /// Returns the folders in a folder, without symbolic links to folders.
-fn folders(path: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+fn folders(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = machine::fs::list_or_none(path).map_err(|error| error.to_string())?;
+    let entries = entries.unwrap_or_default().into_iter();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    folders.map(|entry| entry.path()).collect()
+    Ok(folders.map(|entry| entry.path()).collect())
 }
 
 impl Beacon for Inotify {

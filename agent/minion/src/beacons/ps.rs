@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use machine::procfs;
 use value::{Map, Value};
 
 use super::{Ask, Beacon, Settings};
@@ -31,12 +32,12 @@ fn names() -> Result<Vec<String>, String> {
     let pids = entries.flatten().map(|entry| entry.path());
     // A process without a name has ended meanwhile.
     let named = pids.filter_map(|path| {
-        let name = fs::read_to_string(path.join("comm")).ok()?;
+        let name = procfs::text_or_none(path.join("comm"))?;
         let name = name.trim_end_matches('\n').to_owned();
         if name.len() < NAME_MAX {
             return Some(name);
         }
-        let line = fs::read(path.join("cmdline")).unwrap_or_default();
+        let line = procfs::bytes(path.join("cmdline"));
         let first = line.split(|byte| *byte == 0).next().unwrap_or_default();
         let first = String::from_utf8_lossy(first);
         let whole = first.rsplit('/').next().unwrap_or_default();

@@ -46,6 +46,10 @@ async fn read(mut link: Link) {
     // No deadline: the link has its own (`idle`).
     while let Ok(incoming) = link.next().await {
         if let Incoming::Request(_, answerer) = incoming {
+            #[expect(
+                clippy::let_underscore_must_use,
+                reason = "a master that has gone needs no answer, and the link reports its end"
+            )]
             let _ = answerer
                 .fail("refused", "this process is not a minion daemon")
                 .await;

@@ -163,8 +163,11 @@ impl Socket {
 /// Notifies the daemon that there are returns of jobs which outlived their daemon.
 pub(crate) fn tell_of_orphans(opts: &Opts) {
     let what = "orphans".to_owned();
-    // An error is ignored, because the next daemon looks for them by itself.
     if let Ok(mut daemon) = Pipe::connect(&socket_path(opts), Way::ClientToMinion, limits()) {
+        #[expect(
+            clippy::let_underscore_must_use,
+            reason = "the next daemon looks for the returns by itself"
+        )]
         let _ = daemon.call(Refresh { what, wait_s: None });
     }
 }

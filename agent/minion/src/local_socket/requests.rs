@@ -238,7 +238,10 @@ async fn hand_on(from: &mut Local, mut to: Option<&mut PendingRequest>) -> Resul
         }
     }
     if let Some(asked) = to {
-        // A master that has already refused does not accept the end of the parts.
+        #[expect(
+            clippy::let_underscore_must_use,
+            reason = "a master that has already refused does not accept the end of the parts"
+        )]
         let _ = asked.sent().await;
     }
     Ok(())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::wait::pause;
+use machine::procfs;
 use modules::state_run::orchestrate::ThisMachine;
 use reactor::call::{Client, Local};
 use reactor::{
@@ -250,13 +251,10 @@ impl Reactor {
 
 /// Returns true if the process of a job exists: its id is the last argument of its command line.
 fn runs(jid: &str) -> bool {
-    let Ok(all) = std::fs::read_dir("/proc") else {
-        return false;
-    };
     let is_process = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
-    let mut words = all.flatten().filter_map(|entry| {
+    let mut words = procfs::list("/proc").filter_map(|entry| {
         let is_process = is_process(&entry.file_name().to_string_lossy());
-        is_process.then(|| std::fs::read(entry.path().join("cmdline")).unwrap_or_default())
+        is_process.then(|| procfs::bytes(entry.path().join("cmdline")))
     });
     words.any(|words| {
         let mut words = words

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use reactor::{Event, Place, Reaction};
 use state::opts::Opts;
 use value::json::{self, Layout};
-use value::{Map, Value, log};
+use value::{Map, Value, log, remove};
 
 use crate::durable;
 
@@ -64,13 +64,20 @@ impl ReactorFolder {
     }
 
     pub(crate) fn remove(&self, place: Place) {
-        let _ = fs::remove_file(self.0.join(name(place)));
+        let path = self.0.join(name(place));
+        remove::or_log(&path, fs::remove_file(&path));
     }
 
     /// Returns all events and reactions, the oldest first.
     pub(crate) fn all(&self) -> Vec<(Place, Row)> {
-        let files = fs::read_dir(&self.0).into_iter().flatten().flatten();
-        let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+        let files = machine::fs::list_or_none(&self.0).unwrap_or_else(|error| {
+            log::error(error);
+            None
+        });
+        let names = files
+            .into_iter()
+            .flatten()
+            .map(|file| file.file_name().to_string_lossy().into_owned());
         let mut places: Vec<Place> = names.filter_map(|name| place(&name)).collect();
         value::sorted::sort_by_key(&mut places, |place| (place.sequence, place.rule));
         let known = places

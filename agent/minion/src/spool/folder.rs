@@ -226,14 +226,22 @@ fn locked(folder: &Path) -> Result<File, Error> {
     }
     // The lock is held. The id is only for the message of a process that finds the lock, so a full
     // disk is no error.
-    let _ = file.set_len(0);
-    let _ = file.rewind();
-    let _ = write!(file, "{}", std::process::id());
+    let told = file.set_len(0).and_then(|()| file.rewind());
+    if let Err(error) = told.and_then(|()| write!(file, "{}", std::process::id())) {
+        value::log::warning(format_args!(
+            "cannot write to {}/lock: {error}",
+            folder.display()
+        ));
+    }
     Ok(file)
 }
 
 fn held(folder: &Path, file: &mut File) -> Error {
     let mut pid = String::new();
+    #[expect(
+        clippy::let_underscore_must_use,
+        reason = "without its id, the holder is not named"
+    )]
     let _ = file.take(32).read_to_string(&mut pid);
     let holder = match pid.trim().parse::<u32>() {
         Ok(pid) => format!(", pid {pid}"),

@@ -12,6 +12,7 @@ use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, Pi
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, UserValue};
 
 use super::{Error, Mark};
+use value::read::or_log;
 
 /// True if records outlive the daemon.
 pub(super) const LASTS: bool = true;
@@ -48,12 +49,12 @@ pub(super) struct Store {
 /// Returns the disk space that a store's journals take, in bytes. Their lengths do not show it: each
 /// is created with 64 MB that are empty.
 fn journals(path: &Path) -> u64 {
-    let journal = |entry: std::io::Result<std::fs::DirEntry>| {
-        let entry = entry.ok()?;
+    let journal = |entry: std::fs::DirEntry| {
         let is_one = entry.file_name().to_string_lossy().ends_with(".jnl");
         is_one.then(|| entry.metadata().ok()).flatten()
     };
-    let entries = std::fs::read_dir(path).into_iter().flatten();
+    let entries = or_log(path, machine::fs::raw::entries(path));
+    let entries = entries.into_iter().flatten();
     entries
         .filter_map(journal)
         .map(|found| found.blocks() * 512)

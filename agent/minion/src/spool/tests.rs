@@ -1,4 +1,8 @@
-#![expect(clippy::disallowed_methods, reason = "a test's own files")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::let_underscore_must_use,
+    reason = "a test's own files, and results that the test does not look at"
+)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

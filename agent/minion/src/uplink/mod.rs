@@ -239,6 +239,10 @@ impl Upstream {
     /// Says goodbye to the master, and closes the connection.
     pub(crate) async fn drain(&self) {
         if let Some(master) = self.handle() {
+            #[expect(
+                clippy::let_underscore_must_use,
+                reason = "the connection is closed in any case"
+            )]
             let _ = master.bye("the minion is stopping").await;
             master.close("the minion is stopping");
             // The packet that closes the connection needs a moment to be sent.

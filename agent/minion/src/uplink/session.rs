@@ -7,7 +7,7 @@ use link::{Master, Status};
 use smol::channel::{Sender, bounded};
 use smol::future::FutureExt;
 use state::opts::Opts;
-use value::log;
+use value::{channel, log};
 use wire::Welcome;
 
 use super::connection::Link;
@@ -133,14 +133,14 @@ fn handle_status(status: &Status<'_>, last: &mut Option<String>, given_up: &Send
         Status::Pending(..) => {
             let text =
                 "Minion failed to authenticate with the master, has the minion key been accepted?";
-            let _ = given_up.try_send(text.to_owned());
+            channel::if_open(given_up.try_send(text.to_owned()));
         }
         Status::Remembered(who) => log::warning(format_args!(
             "trusting the key of a master that is seen for the first time: {who}"
         )),
         Status::Failed(error) => *last = Some(error.to_string()),
         Status::Waiting(_) => {
-            let _ = given_up.try_send(last.take().unwrap_or_default());
+            channel::if_open(given_up.try_send(last.take().unwrap_or_default()));
         }
         Status::Trying(..) => {}
     }

@@ -91,7 +91,7 @@ fn version(cx: &Exec, _: Version) -> Result<Value, Error> {
 /// When the program is missing.
 pub(crate) fn lists(cx: &Exec, files: &[Value], recursive: bool) -> Result<Map, Error> {
     let done = run(cx, &["getfacl", "--absolute-names"], files, recursive)?;
-    Ok(parsed(&done.stdout))
+    Ok(parsed(done.stdout_regardless()))
 }
 
 fn parsed(text: &str) -> Map {
@@ -198,7 +198,7 @@ fn wipefacls(cx: &Exec, args: Wipefacls) -> Result<Value, Error> {
 
 fn finished(done: &Output, raise: bool) -> Result<Value, Error> {
     match raise && !done.success() {
-        true => Err(done.stdout.as_str().into()),
+        true => Err(done.stdout_regardless().into()),
         false => Ok(true.into()),
     }
 }

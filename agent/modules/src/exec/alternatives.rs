@@ -117,7 +117,7 @@ fn failed(output: &Output) -> bool {
 fn stdout_or_stderr(output: Output) -> String {
     match failed(&output) {
         true => output.stderr,
-        false => output.stdout,
+        false => output.into_stdout_regardless(),
     }
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn display_text(cx: &Exec, name: &str) -> Result<String, Error> {
 /// When the program is missing.
 pub(crate) fn exists(cx: &Exec, name: &str, path: &str) -> Result<bool, Error> {
     let output = run(cx, &["--display", name], true)?;
-    Ok(!failed(&output) && is_listed(&output.stdout, path))
+    Ok(!failed(&output) && is_listed(output.stdout_regardless(), path))
 }
 
 /// Reports whether the output of `--display` lists a path among the alternatives.
@@ -172,7 +172,7 @@ fn show_link(cx: &Exec, args: ShowLink) -> Result<Value, Error> {
             let output = run(cx, &["--query", &args.name], true)?;
             let link = match failed(&output) {
                 true => None,
-                false => queried(&output.stdout),
+                false => queried(output.stdout_regardless()),
             };
             return Ok(link.map_or(Value::Bool(false), Value::from));
         }

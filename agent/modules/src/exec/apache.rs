@@ -1,14 +1,13 @@
 //! The `apache` execution module: runs the web server's own program, writes its configuration, and
 //! runs Debian's `a2enmod` and similar programs.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use machine::fs::{self, Owner};
 use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
-use value::{Map, Value};
+use value::{Map, PushFmt, Value};
 
 /// The folder in which Debian stores the configuration and the links of what is enabled.
 const FOLDER: &str = "/etc/apache2";
@@ -182,7 +181,7 @@ impl Kind {
 fn control_output(cx: &Exec, option: &[&str]) -> Result<String, Error> {
     let program = program(cx);
     let output = Process::words([program].iter().chain(option).copied()).run(cx)?;
-    Ok(output.stdout)
+    Ok(output.into_stdout_regardless())
 }
 
 fn program(cx: &Exec) -> &'static str {
@@ -256,7 +255,7 @@ fn signal(cx: &Exec, args: Signal) -> Result<Value, Error> {
     };
     let words: Vec<&str> = [program(cx)].into_iter().chain(words).collect();
     let output = Process::words(words.iter().copied()).run(cx)?;
-    let said = [output.stderr, output.stdout].into_iter();
+    let said = [output.stderr.as_str(), output.stdout_regardless()].into_iter();
     let said = said
         .map(|text| text.trim().to_owned())
         .find(|text| !text.is_empty());
@@ -331,7 +330,7 @@ fn text(value: &Value, slot: &str) -> Result<String, Error> {
 }
 
 fn line(out: &mut String, line: std::fmt::Arguments<'_>, end: &str) {
-    let _ = write!(out, "{line}{end}");
+    out.push_fmt(format_args!("{line}{end}"));
 }
 
 fn config(cx: &Exec, args: Config) -> Result<Value, Error> {

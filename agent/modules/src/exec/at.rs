@@ -77,7 +77,8 @@ fn parse_spec(spec: &str) -> Option<[String; 4]> {
 /// Returns all queued jobs.
 fn jobs(cx: &Exec) -> Result<Vec<Map>, Error> {
     let mut jobs = Vec::new();
-    for line in run(cx, ["atq"])?.stdout.lines() {
+    let queue = run(cx, ["atq"])?.stdout_of_success("atq")?;
+    for line in queue.lines() {
         let parts = line.split_once('\t');
         let known = parts.and_then(|(number, spec)| {
             Some((number.trim().parse::<i64>().ok()?, parse_spec(spec)?))
@@ -85,7 +86,8 @@ fn jobs(cx: &Exec) -> Result<Vec<Map>, Error> {
         let Some((number, [date, time, queue, user])) = known else {
             return Err(format!("cannot parse the atq line {line:?}").into());
         };
-        let script = run(cx, ["at", "-c", &number.to_string()])?.stdout;
+        // The job may have begun meanwhile. It then has no script any more.
+        let script = run(cx, ["at", "-c", &number.to_string()])?.into_stdout_regardless();
         let mut tags = script.lines().filter_map(|line| line.strip_prefix(TAG));
         let is_word = |c: &char| c.is_alphanumeric() || *c == '_';
         let tag = tags
@@ -212,7 +214,7 @@ pub(crate) fn add(
         ..Process::words(["at", when])
     };
     let done = process.run(cx)?;
-    let said = format!("{}\n{}", done.stdout, done.stderr);
+    let said = format!("{}\n{}", done.stdout_regardless(), done.stderr);
     let number = said.lines().find_map(|line| {
         line.strip_prefix("job ")?
             .split(' ')
@@ -282,7 +284,7 @@ fn atc(cx: &Exec, args: Atc) -> Result<Value, Error> {
     let number = python::str(&args.jobid);
     let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
     let script = if is_number {
-        run(cx, ["at", "-c", &number])?.stdout
+        run(cx, ["at", "-c", &number])?.into_stdout_regardless()
     } else {
         String::new()
     };

@@ -63,7 +63,8 @@ impl Bower<'_> {
         for name in names {
             tool::is_name("package", name)?;
         }
-        let version = tool::run(self.cx, &["bower", "--version"], None, None)?.stdout;
+        let version =
+            tool::run(self.cx, &["bower", "--version"], None, None)?.into_stdout_regardless();
         if loose(&version, OLDEST).is_lt() {
             return Err(Error::refused(format!(
                 "'bower' is not recent enough({version} < {OLDEST}). Please Upgrade."

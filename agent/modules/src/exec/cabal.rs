@@ -117,7 +117,7 @@ impl Cabal<'_> {
         let mut words = vec!["cabal", "list", "--simple-output"];
         words.extend(installed.then_some("--installed"));
         let names: Vec<String> = pkg.into_iter().collect();
-        let said = self.run(&words, &names)?.stdout;
+        let said = self.run(&words, &names)?.into_stdout_regardless();
         let pair = |line: &str| {
             let mut words = line.split_whitespace();
             Some((Value::from(words.next()?), Value::from(words.next()?)))

@@ -175,7 +175,9 @@ impl Server<'_> {
         if !done.success() {
             return Err(format!(
                 "cannot look up {name} at {}: {}{}",
-                self.address, done.stdout, done.stderr
+                self.address,
+                done.stdout_regardless(),
+                done.stderr
             )
             .into());
         }
@@ -188,7 +190,10 @@ impl Server<'_> {
                 data: words.collect::<Vec<_>>().join(" "),
             })
         };
-        let lines = done.stdout.lines().filter(|line| !line.starts_with(';'));
+        let lines = done
+            .stdout_regardless()
+            .lines()
+            .filter(|line| !line.starts_with(';'));
         Ok(lines.filter_map(record).collect())
     }
 

@@ -82,7 +82,8 @@ fn program(name: &'static str) -> Result<&'static str, Error> {
 fn all(cx: &Exec) -> Result<Vec<(String, [String; 3])>, Error> {
     let words = [program("debconf-get-selections")?];
     let output = Process::words(words).run(cx)?;
-    Ok(output.stdout.lines().filter_map(read).collect())
+    let output = output.stdout_of_success("debconf-get-selections")?;
+    Ok(output.lines().filter_map(read).collect())
 }
 
 /// Parses `package question type value`, separated by blanks. Returns `None` for a comment.

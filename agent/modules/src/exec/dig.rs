@@ -142,7 +142,12 @@ fn query(
         ));
         return Ok(None);
     }
-    Ok(Some(done.stdout.split('\n').map(str::to_owned).collect()))
+    Ok(Some(
+        done.stdout_regardless()
+            .split('\n')
+            .map(str::to_owned)
+            .collect(),
+    ))
 }
 
 /// Returns the addresses of a name. Uses dig, or the system's resolver if dig is missing and no

@@ -117,7 +117,7 @@ fn df(cx: &Exec, options: &[&str]) -> Result<Vec<[String; 6]>, Error> {
     let words: Vec<&str> = ["df"].iter().chain(options).copied().collect();
     let out = run(cx, &words)?;
     Ok(out
-        .stdout
+        .stdout_regardless()
         .lines()
         .filter(|line| !line.starts_with("Filesystem"))
         .filter_map(columns)
@@ -197,7 +197,7 @@ fn blkid(cx: &Exec, args: Blkid) -> Result<Value, Error> {
     }
     let done = run(cx, &words)?;
     cx.set_retcode(i64::from(!done.success()));
-    Ok(devices(&done.stdout).into())
+    Ok(devices(done.stdout_regardless()).into())
 }
 
 /// Parses the output of blkid, and returns the attributes of each device.
@@ -244,7 +244,10 @@ fn dump(cx: &Exec, args: Dump) -> Result<Value, Error> {
             .as_ref()
             .is_none_or(|wanted| wanted.iter().any(|other| other == name))
     };
-    let lines = done.stdout.lines().filter(|line| !line.is_empty());
+    let lines = done
+        .stdout_regardless()
+        .lines()
+        .filter(|line| !line.is_empty());
     Ok(DUMPED
         .into_iter()
         .zip(lines)
@@ -256,12 +259,12 @@ fn fstype(cx: &Exec, args: Fstype) -> Result<Value, Error> {
     let second = |out: &str| out.lines().nth(1).map(|line| line.trim().to_owned());
     if which("lsblk").is_some() {
         let done = run(cx, &["lsblk", "-o", "fstype", plain(&args.device)?])?;
-        if let Some(found) = second(&done.stdout).filter(|found| !found.is_empty()) {
+        if let Some(found) = second(done.stdout_regardless()).filter(|found| !found.is_empty()) {
             return Ok(found.into());
         }
     }
     let done = run(cx, &["df", "-T", plain(&args.device)?])?;
-    Ok(second(&done.stdout).unwrap_or_default().into())
+    Ok(second(done.stdout_regardless()).unwrap_or_default().into())
 }
 
 fn get_fstype_from_path(cx: &Exec, args: GetFstypeFromPath) -> Result<Value, Error> {

@@ -72,10 +72,7 @@ fn plain(device: &str) -> Result<&str, Error> {
 
 fn output(cx: &Exec, words: &[&str]) -> Result<String, Error> {
     let done = Process::words(words.iter().copied()).quiet().run(cx)?;
-    match done.success() {
-        true => Ok(done.stdout),
-        false => Err(done.stderr.into()),
-    }
+    done.into_success().map_err(|failed| failed.stderr.into())
 }
 
 fn tune(cx: &Exec, args: Tune) -> Result<Value, Error> {
@@ -128,7 +125,7 @@ fn hdparm_parameters(cx: &Exec, letters: &str, disk: &str) -> Result<Map, Error>
     };
     let title = format!("{disk}:");
     let lines = done
-        .stdout
+        .stdout_regardless()
         .lines()
         .map(str::trim)
         .filter(|line| *line != title);

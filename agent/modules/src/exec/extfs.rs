@@ -143,7 +143,7 @@ fn without_progress(done: Output, full_return: bool, progress: &[&str]) -> Resul
     if !done.success() && !full_return {
         return Err(done.stderr.into());
     }
-    let lines = done.stdout.lines().chain(done.stderr.lines());
+    let lines = done.stdout_regardless().lines().chain(done.stderr.lines());
     let told = |line: &&str| {
         let is_told = progress.is_empty() || !line.is_empty();
         is_told && !progress.iter().any(|start| line.starts_with(start))
@@ -241,9 +241,9 @@ fn dumped(cx: &Exec, device: &str, args: Option<String>) -> Result<(Map, Map), E
         .into_iter()
         .chain(letters.as_deref());
     let done = run(cx, &words.collect::<Vec<_>>())?;
-    match done.success() {
-        true => Ok(parsed(&done.stdout)),
-        false => Err(done.stderr.into()),
+    match done.into_success() {
+        Ok(stdout) => Ok(parsed(&stdout)),
+        Err(failed) => Err(failed.stderr.into()),
     }
 }
 

@@ -125,11 +125,7 @@ impl Gem<'_> {
             runas: self.runas.clone().filter(|user| !user.is_empty()),
             ..Process::words(words.chain(options.iter().copied()))
         };
-        let output = process.run(self.cx)?;
-        match output.success() {
-            true => Ok(output.stdout),
-            false => Err(Error::refused(output.stderr)),
-        }
+        super::tool::stdout(process.run(self.cx)?)
     }
 
     /// Returns the installed gems with their versions.

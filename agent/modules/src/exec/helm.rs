@@ -168,8 +168,8 @@ fn ask(cx: &Exec, words: &[&str], mut options: Options, names: &[&str]) -> Resul
     let output = run(cx, words, &options, names)?;
     match (output.success(), is_json) {
         (false, _) => Ok(output.stderr.into()),
-        (true, false) => Ok(output.stdout.into()),
-        (true, true) => json::read(&output.stdout)
+        (true, false) => Ok(output.into_stdout_regardless().into()),
+        (true, true) => json::read(output.stdout_regardless())
             .map_err(|why| Error::refused(format!("cannot parse the output of helm: {why}"))),
     }
 }

@@ -190,7 +190,7 @@ impl Hg<'_> {
         let words: Vec<&str> = words.chain(options.iter().map(String::as_str)).collect();
         let output = self.run(&words, Some(cwd))?;
         let mut all = Map::new();
-        for line in output.stdout.lines() {
+        for line in output.stdout_regardless().lines() {
             let Some((mark, file)) = line.split_at_checked(1) else {
                 continue;
             };
@@ -238,7 +238,7 @@ fn describe(cx: &Exec, args: Describe) -> Result<Value, Error> {
     let hg = hg(cx, args.user, None, None);
     let template = "{latesttag}-{latesttagdistance}-{node|short}";
     let words = ["log", "-r", &args.rev, "--template", template];
-    let said = hg.run(&words, Some(&args.cwd))?.stdout;
+    let said = hg.run(&words, Some(&args.cwd))?.into_stdout_regardless();
     Ok(match said.is_empty() {
         true => hg.revision(&args.cwd, &args.rev, true)?.into(),
         false => said.into(),
@@ -251,7 +251,10 @@ fn archive(cx: &Exec, args: Archive) -> Result<Value, Error> {
     words.extend(args.fmt.iter().flat_map(|fmt| ["--type", fmt]));
     words.extend(args.prefix.iter().flat_map(|prefix| ["--prefix", prefix]));
     let hg = hg(cx, args.user, None, None);
-    Ok(hg.run(&words, Some(&args.cwd))?.stdout.into())
+    Ok(hg
+        .run(&words, Some(&args.cwd))?
+        .into_stdout_regardless()
+        .into())
 }
 
 fn pull(cx: &Exec, args: Pull) -> Result<Value, Error> {

@@ -170,7 +170,7 @@ fn run(cx: &Exec, command: &[&str], rest: &[String]) -> Result<Output, Error> {
 
 /// Returns the output of the program; it is not empty if the program fails.
 fn output_text(done: Output) -> String {
-    let said = [done.stdout.as_str(), done.stderr.as_str()];
+    let said = [done.stdout_regardless(), done.stderr.as_str()];
     let said = said.into_iter().filter(|text| !text.is_empty());
     let said: Vec<&str> = said.collect();
     match (said.is_empty(), done.success()) {
@@ -200,7 +200,7 @@ fn find_set(cx: &Exec, name: &str) -> Result<Option<Map>, Error> {
     };
     Ok(done
         .success()
-        .then(|| done.stdout.lines().filter_map(pair).collect()))
+        .then(|| done.stdout_regardless().lines().filter_map(pair).collect()))
 }
 
 fn text(known: &Map, key: &str) -> String {
@@ -368,7 +368,8 @@ pub(crate) fn has(cx: &Exec, name: &str, wanted: &[String]) -> Result<Result<boo
     };
     let kind = text(&known, "Type");
     let done = run(cx, &["list"], &[name.to_owned()])?;
-    let members = done.stdout.split_once("Members:\n");
+    let listed = done.stdout_of_success("ipset list")?;
+    let members = listed.split_once("Members:\n");
     let members = members.map_or("", |(_, members)| members);
     let entry = |text: &str| Entry::parse(text, &kind);
     let members: Vec<Entry> = members.lines().map(entry).collect::<Result<_, _>>()?;
@@ -455,7 +456,7 @@ fn on_entry(
 }
 
 fn version(cx: &Exec, _args: Version) -> Result<Value, Error> {
-    let said = run(cx, &["--version"], &[])?.stdout;
+    let said = run(cx, &["--version"], &[])?.into_stdout_regardless();
     let version = said.split_whitespace().nth(1);
     Ok(version
         .ok_or_else(|| format!("cannot read the version in the output of ipset: {said:?}"))?
@@ -510,7 +511,7 @@ fn list_sets(cx: &Exec, _args: ListSets) -> Result<Value, Error> {
             value.get(1..).unwrap_or_default().to_owned(),
         ))
     };
-    let sets = done.stdout.split("\n\n");
+    let sets = done.stdout_regardless().split("\n\n");
     let sets = sets.map(|set| set.lines().filter_map(pair).collect::<Map>().into());
     Ok(Value::list(sets))
 }

@@ -57,14 +57,15 @@ fn get_sys(cx: &Exec, _: GetSys) -> Result<Value, Error> {
     if which("localectl").is_some() {
         let done = run(cx, &["localectl"])?;
         let found = done
-            .stdout
+            .stdout_regardless()
             .lines()
             .find_map(|line| line.split_once("Keymap: "));
         return match found {
             Some((_, layout)) => Ok(layout.trim().into()),
             None => Err(format!(
                 "no keymap in the output of localectl: {}{}",
-                done.stdout, done.stderr
+                done.stdout_regardless(),
+                done.stderr
             )
             .into()),
         };
@@ -108,7 +109,7 @@ fn set_sys(cx: &Exec, args: SetSys) -> Result<Value, Error> {
 fn get_x(cx: &Exec, _: GetX) -> Result<Value, Error> {
     let done = run(cx, &["setxkbmap", "-query"])?;
     let found = done
-        .stdout
+        .stdout_regardless()
         .lines()
         .find_map(|line| line.strip_prefix("layout:"));
     match found {

@@ -151,10 +151,10 @@ fn localectl(cx: &Exec) -> Result<Vec<(String, String)>, Error> {
     {
         return Err("Command \"localectl\" is in a degraded state.".into());
     }
-    if out.stdout.trim().is_empty() {
+    if out.stdout_regardless().trim().is_empty() {
         return Err("Unable to parse result of \"localectl\"".into());
     }
-    Ok(variables(&out.stdout))
+    Ok(variables(out.stdout_regardless()))
 }
 
 /// Returns the file and the variable in which a distribution without systemd stores the locale.
@@ -179,7 +179,7 @@ fn get_locale(cx: &Exec, _args: GetLocale) -> Result<Value, Error> {
     }
     if family == "Gentoo" {
         let out = Process::words(["eselect", "--brief", "locale", "show"]).run(cx)?;
-        return Ok(out.stdout.trim().into());
+        return Ok(out.stdout_regardless().trim().into());
     }
     let (file, key) = kept_in(&family).ok_or_else(|| {
         Error::refused(format!(

@@ -38,7 +38,11 @@ fn lines(cx: &Exec, words: &[&str]) -> Result<Vec<String>, Error> {
     if !done.success() && !done.stderr.is_empty() {
         return Err(done.stderr.into());
     }
-    Ok(done.stdout.lines().map(str::to_owned).collect())
+    Ok(done
+        .stdout_regardless()
+        .lines()
+        .map(str::to_owned)
+        .collect())
 }
 
 fn version(cx: &Exec, _args: Version) -> Result<Value, Error> {

@@ -272,7 +272,7 @@ fn display_rows(
     if !done.success() {
         return Ok(Map::new());
     }
-    let lines = done.stdout.lines().map(str::trim);
+    let lines = done.stdout_regardless().lines().map(str::trim);
     let lines = lines.filter(|line| !line.contains("is a new physical volume"));
     let rows = lines.filter_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();
@@ -351,7 +351,7 @@ fn message(done: &Output, well: String) -> String {
 }
 
 fn versions(cx: &Exec) -> Result<Vec<(String, String)>, Error> {
-    let said = run(cx, &["lvm", "version"], &[])?.stdout;
+    let said = run(cx, &["lvm", "version"], &[])?.into_stdout_regardless();
     let pairs = said.lines().filter_map(|line| line.split_once(':'));
     Ok(pairs
         .map(|(name, text)| (name.trim().to_owned(), text.trim().to_owned()))

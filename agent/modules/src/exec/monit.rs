@@ -86,7 +86,11 @@ pub(crate) fn send_command(cx: &Exec, verb: &str, name: &str) -> Result<bool, Er
 pub(crate) fn summed(cx: &Exec, service: &str) -> Result<Map, Error> {
     let output = run(cx, &["summary"])?;
     let mut all = Map::new();
-    for line in output.stdout.lines().chain(output.stderr.lines()) {
+    for line in output
+        .stdout_regardless()
+        .lines()
+        .chain(output.stderr.lines())
+    {
         if line.contains("daemon is not running") {
             return Ok(Map::new()
                 .with("monit", "daemon is not running")
@@ -137,7 +141,7 @@ fn reload(cx: &Exec, _: Reload) -> Result<Value, Error> {
 fn configtest(cx: &Exec, _: Configtest) -> Result<Value, Error> {
     let output = run(cx, &["-t"])?;
     let (comment, key, said) = match output.success() {
-        true => ("Syntax OK", "stdout", output.stdout.clone()),
+        true => ("Syntax OK", "stdout", output.stdout_regardless().to_owned()),
         false => ("Syntax Error", "stderr", output.stderr.clone()),
     };
     let answer = Map::new().with("comment", comment).with(key, said);
@@ -145,7 +149,7 @@ fn configtest(cx: &Exec, _: Configtest) -> Result<Value, Error> {
 }
 
 fn version(cx: &Exec, _: Version) -> Result<Value, Error> {
-    let said = run(cx, &["-V"])?.stdout;
+    let said = run(cx, &["-V"])?.into_stdout_regardless();
     let first = said.lines().next().unwrap_or_default();
     Ok(first.split_whitespace().last().unwrap_or_default().into())
 }

@@ -135,7 +135,7 @@ fn names_of(cx: &Exec, ips: &[IpAddr]) -> Result<Vec<Vec<String>>, Error> {
         .chain(ips.iter().map(String::as_str))
         .collect();
     let words_of = |line: &str| line.split_whitespace().skip(1).map(str::to_owned).collect();
-    let lines = run(cx, &words)?.stdout;
+    let lines = run(cx, &words)?.into_stdout_regardless();
     Ok(lines.lines().map(words_of).collect())
 }
 
@@ -174,7 +174,7 @@ fn neighbours(cx: &Exec, sign: char) -> Result<Value, Error> {
     // The format is `ADDRESS dev INTERFACE lladdr HARDWARE STATE`. A neighbour that does not
     // respond has no hardware address.
     let mut found = Map::new();
-    for line in done.stdout.lines() {
+    for line in done.stdout_regardless().lines() {
         let mut words = line.split_whitespace();
         let ip = words.next().filter(|ip| ip.contains(sign));
         if let (Some(ip), Some(hardware)) = (ip, words.nth(3)) {
@@ -264,7 +264,7 @@ fn sizes(text: &str) -> Map {
 }
 
 fn get_bufsize(cx: &Exec, args: GetBufsize) -> Result<Value, Error> {
-    let out = ethtool(cx, "-g", &args.iface, &[])?.stdout;
+    let out = ethtool(cx, "-g", &args.iface, &[])?.into_stdout_regardless();
     let sizes = sizes(&out);
     let mut ret = Map::new().with("result", !sizes.is_empty());
     if sizes.is_empty() {
@@ -295,7 +295,7 @@ fn mod_bufsize(cx: &Exec, args: ModBufsize) -> Result<Value, Error> {
         let wanted = "Requires rx=<val> tx==<val> rx-mini=<val> and/or rx-jumbo=<val>";
         return ret(false, wanted.to_owned());
     }
-    let out = ethtool(cx, "-G", &args.iface, &words)?.stdout;
+    let out = ethtool(cx, "-G", &args.iface, &words)?.into_stdout_regardless();
     match out.is_empty() {
         true => ret(true, words.join(" ")),
         false => ret(false, out),
@@ -346,12 +346,14 @@ fn traceroute(cx: &Exec, args: Traceroute) -> Result<Value, Error> {
     };
     let done = process.run(cx)?;
     if done.timed_out {
-        return Err(done.stdout.into());
+        return Err(done.into_stdout_regardless().into());
     }
     if !done.success() {
         return Err(format!("traceroute {host}: {}", done.stderr).into());
     }
-    Ok(Value::list(hops(&done.stdout).into_iter().map(Value::from)))
+    Ok(Value::list(
+        hops(done.stdout_regardless()).into_iter().map(Value::from),
+    ))
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ pub(super) fn host(text: &str) -> Result<String, Error> {
 }
 
 fn arp(cx: &Exec, _args: Arp) -> Result<Value, Error> {
-    let out = run(cx, &["arp", "-an"])?.stdout;
+    let out = run(cx, &["arp", "-an"])?.into_stdout_regardless();
     let entry = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         Some((
@@ -224,7 +224,9 @@ fn answers(address: SocketAddr, timeout: Duration) -> bool {
 }
 
 fn dig(cx: &Exec, args: Dig) -> Result<Value, Error> {
-    Ok(run(cx, &["dig", &host(&args.host)?])?.stdout.into())
+    Ok(run(cx, &["dig", &host(&args.host)?])?
+        .into_stdout_regardless()
+        .into())
 }
 
 fn get_route(cx: &Exec, args: GetRoute) -> Result<Value, Error> {
@@ -232,7 +234,7 @@ fn get_route(cx: &Exec, args: GetRoute) -> Result<Value, Error> {
     if !done.success() {
         return Err(done.stderr.into());
     }
-    let words: Vec<&str> = done.stdout.split_whitespace().collect();
+    let words: Vec<&str> = done.stdout_regardless().split_whitespace().collect();
     let after = |name: &str| {
         let at = words.iter().position(|word| *word == name)?;
         words.get(at + 1).map(|word| (*word).to_owned())
@@ -274,12 +276,12 @@ fn iphexval(_cx: &Exec, args: Iphexval) -> Result<Value, Error> {
 
 fn netstat(cx: &Exec, _args: Netstat) -> Result<Value, Error> {
     if which("netstat").is_some() {
-        let out = run(cx, &["netstat", "-tulpnea"])?.stdout;
+        let out = run(cx, &["netstat", "-tulpnea"])?.into_stdout_regardless();
         return Ok(Value::list(
             out.lines().filter_map(of_netstat).map(Value::from),
         ));
     }
-    let out = run(cx, &["ss", "-tulpnea"])?.stdout;
+    let out = run(cx, &["ss", "-tulpnea"])?.into_stdout_regardless();
     Ok(Value::list(out.lines().filter_map(of_ss).map(Value::from)))
 }
 
@@ -359,7 +361,7 @@ fn ping(cx: &Exec, args: Ping) -> Result<Value, Error> {
     Ok(if args.return_boolean {
         done.success().into()
     } else {
-        done.stdout.into()
+        done.into_stdout_regardless().into()
     })
 }
 

@@ -134,9 +134,9 @@ pub(crate) fn reload(cx: &Exec) -> Result<(String, String), Error> {
     let failed = !done.success() && done.stderr.is_empty();
     let stderr = match failed {
         true => format!("exportfs exited with status {}", done.retcode.unwrap_or(-1)),
-        false => done.stderr,
+        false => done.stderr.clone(),
     };
-    Ok((done.stdout, stderr))
+    Ok((done.into_stdout_regardless(), stderr))
 }
 
 fn list_exports(_cx: &Exec, args: ListExports) -> Result<Value, Error> {

@@ -141,7 +141,7 @@ impl Npm<'_> {
         if !output.success() && !output.stderr.is_empty() {
             return Err(Error::refused(output.stderr));
         }
-        let told = json::read(&output.stdout).map_err(|why| {
+        let told = json::read(output.stdout_regardless()).map_err(|why| {
             Error::refused(format!(
                 "cannot parse the output of npm list as JSON: {why}"
             ))
@@ -173,9 +173,9 @@ impl Npm<'_> {
         if !output.success() {
             return Err(Error::refused(output.stderr));
         }
-        let said = match output.stdout.is_empty() {
+        let said = match output.stdout_regardless().is_empty() {
             true => output.stderr,
-            false => output.stdout,
+            false => output.into_stdout_regardless(),
         };
         Ok(found_json(&said).unwrap_or_else(|| said.into()))
     }
@@ -201,7 +201,7 @@ impl Npm<'_> {
         let output = self.run(&["cache", "ls"], &path, None)?;
         match !output.success() && !output.stderr.is_empty() {
             true => Err(Error::refused(output.stderr)),
-            false => Ok(output.stdout),
+            false => Ok(output.into_stdout_regardless()),
         }
     }
 
@@ -286,8 +286,8 @@ fn cache_path(cx: &Exec, args: CachePath) -> Result<Value, Error> {
         .user
         .npm(cx, None)
         .run(&["config", "get", "cache"], &[], None)?;
-    Ok(match output.stdout.is_empty() {
+    Ok(match output.stdout_regardless().is_empty() {
         true => output.stderr.into(),
-        false => output.stdout.into(),
+        false => output.into_stdout_regardless().into(),
     })
 }

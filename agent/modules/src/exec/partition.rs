@@ -250,7 +250,9 @@ fn run(cx: &Exec, words: &[&str]) -> Result<Value, Error> {
     let output = process.run(cx)?;
     cx.set_retcode(output.retcode.unwrap_or(0));
     Ok(Value::list(
-        bare_lines(&output.stdout).into_iter().map(Value::from),
+        bare_lines(output.stdout_regardless())
+            .into_iter()
+            .map(Value::from),
     ))
 }
 
@@ -329,7 +331,7 @@ fn list(cx: &Exec, args: List) -> Result<Value, Error> {
     words.push("print");
     let output = Process::words(words).run(cx)?;
     cx.set_retcode(output.retcode.unwrap_or(0));
-    Ok(read_table(&output.stdout, unit)?.into())
+    Ok(read_table(output.stdout_regardless(), unit)?.into())
 }
 
 /// Parses the machine-readable output of parted: first the disk, then its partitions.

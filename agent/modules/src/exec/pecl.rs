@@ -57,12 +57,10 @@ fn run(cx: &Exec, words: &[&str], names: &[String], defaults: bool) -> Result<St
         stdin: defaults.then(|| "\n".repeat(QUESTIONS_MAX)),
         ..Process::words(words.chain(names.iter().map(String::as_str)))
     };
-    let output = process.run(cx)?;
-    if !output.success() {
+    Ok(process.run(cx)?.into_success().unwrap_or_else(|_| {
         log::error(format_args!("Problem running pecl. Is php-pear installed?"));
-        return Ok(String::new());
-    }
-    Ok(output.stdout)
+        String::new()
+    }))
 }
 
 /// Returns the installed extensions with their versions and states.

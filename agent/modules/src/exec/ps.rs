@@ -257,7 +257,7 @@ fn output(cx: &Exec, words: &[&str]) -> Result<String, Error> {
     Ok(Process::words(words.iter().copied())
         .quiet()
         .run(cx)?
-        .stdout_regardless())
+        .into_stdout_regardless())
 }
 
 fn psaux(cx: &Exec, args: Psaux) -> Result<Value, Error> {

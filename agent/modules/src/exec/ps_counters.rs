@@ -363,7 +363,7 @@ fn lsof(cx: &Exec, args: Lsof) -> Result<Value, Error> {
         stderr: Stderr::Merged,
         ..Process::words(["lsof", "-c", &args.name]).quiet()
     };
-    let said = process.run(cx)?.stdout_regardless();
+    let said = process.run(cx)?.into_stdout_regardless();
     Ok(Value::list([args.name.into(), said.into()]))
 }
 

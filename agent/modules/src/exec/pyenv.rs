@@ -204,7 +204,7 @@ impl<'a> Versioned<'a> {
     /// Like [`Self::run`], but returns only standard output, and `None` if the program fails.
     fn stdout(&self, words: &[&str]) -> Result<Option<String>, Error> {
         let output = self.run(words, Map::new())?;
-        Ok(output.filter(Output::success).map(|output| output.stdout))
+        Ok(output.and_then(|output| output.into_success().ok()))
     }
 
     fn git(&self, words: &[&str], cwd: Option<&str>) -> Result<bool, Error> {
@@ -347,7 +347,7 @@ impl<'a> Versioned<'a> {
             return Ok(Value::Bool(false));
         }
         self.rehash()?;
-        Ok(output.stdout.into())
+        Ok(output.into_stdout_regardless().into())
     }
 }
 

@@ -87,7 +87,7 @@ fn run(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
 
 /// Returns the report of `repquota` about users (`-u`) or groups (`-g`).
 fn used(cx: &Exec, mount: &str, option: &str) -> Result<Map, Error> {
-    let said = run(cx, &["repquota", "-vp", option, mount])?.stdout;
+    let said = run(cx, &["repquota", "-vp", option, mount])?.into_stdout_regardless();
     let mut report = Map::new();
     let mut all = Map::new();
     let mut lines = said.lines().filter(|line| !line.is_empty());
@@ -165,7 +165,7 @@ fn warn(cx: &Exec, _: Warn) -> Result<Value, Error> {
 }
 
 fn stats(cx: &Exec, _: Stats) -> Result<Value, Error> {
-    let said = run(cx, &["quotastats"])?.stdout;
+    let said = run(cx, &["quotastats"])?.into_stdout_regardless();
     Ok(said
         .lines()
         .filter_map(|line| line.split_once(": "))
@@ -184,7 +184,11 @@ fn off(cx: &Exec, args: Off) -> Result<Value, Error> {
 
 fn get_mode(cx: &Exec, args: GetMode) -> Result<Value, Error> {
     let done = run(cx, &["quotaon", "-p", &args.device])?;
-    Ok(modes(&args.device, &format!("{}\n{}", done.stdout, done.stderr)).into())
+    Ok(modes(
+        &args.device,
+        &format!("{}\n{}", done.stdout_regardless(), done.stderr),
+    )
+    .into())
 }
 
 /// Parses lines such as `user quota on / (/dev/sda1) is off`, and the message that a file system

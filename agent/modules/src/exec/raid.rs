@@ -96,12 +96,22 @@ fn plain(device: &str) -> Result<&str, Error> {
     }
 }
 
+/// Returns the lines of `mdadm.conf` for the running arrays. mdadm fails if one of several arrays is
+/// inactive, and still lists the others; a failure without a list is an error.
+fn scan(cx: &Exec) -> Result<String, Error> {
+    let done = mdadm(cx, &["--detail", "--scan"], false)?;
+    match done.stdout_regardless().is_empty() {
+        true => done.stdout_of_success("mdadm --detail --scan"),
+        false => Ok(done.into_stdout_regardless()),
+    }
+}
+
 /// Returns the running arrays by name.
 ///
 /// # Errors
 /// When the program is missing.
 pub(crate) fn arrays(cx: &Exec) -> Result<Map, Error> {
-    let said = mdadm(cx, &["--detail", "--scan"], false)?.stdout;
+    let said = scan(cx)?;
     let array = |line: &str| {
         let mut words = line.split_whitespace().skip(1);
         let device = words.next()?;
@@ -122,7 +132,7 @@ fn detail(cx: &Exec, args: Detail) -> Result<Value, Error> {
     if !Path::new(device).exists() {
         return Err(format!("Device {device} doesn't exist!").into());
     }
-    let said = mdadm(cx, &["--detail", plain(device)?], false)?.stdout;
+    let said = mdadm(cx, &["--detail", plain(device)?], false)?.into_stdout_regardless();
     let mut about = Map::new().with("members", members(&said));
     let lines = said.lines().filter(|line| !line.starts_with(device));
     for (key, value) in lines.filter_map(|line| line.split_once(" : ")) {
@@ -200,7 +210,7 @@ fn destroy(cx: &Exec, args: Destroy) -> Result<Value, Error> {
     if !Path::new(device).exists() {
         return Ok(false.into());
     }
-    let said = mdadm(cx, &["--detail", device], false)?.stdout;
+    let said = mdadm(cx, &["--detail", device], false)?.into_stdout_regardless();
     if mdadm(cx, &["--stop", device], false)?.success() {
         let members = members(&said);
         let disks = members
@@ -242,7 +252,7 @@ fn run_or_show(cx: &Exec, words: Vec<String>, test: bool, as_text: bool) -> Resu
                 ..Process::words(words)
             }
             .run(cx)?;
-            Ok(done.stdout.into())
+            Ok(done.into_stdout_regardless().into())
         }
     }
 }
@@ -287,7 +297,7 @@ fn assemble(cx: &Exec, args: Assemble) -> Result<Value, Error> {
 }
 
 fn save_config(cx: &Exec, _: SaveConfig) -> Result<Value, Error> {
-    let said = mdadm(cx, &["--detail", "--scan"], false)?.stdout;
+    let said = scan(cx)?;
     let is_ubuntu = cx.grain("os") == "Ubuntu";
     // With these words in its configuration, Ubuntu gives other names to arrays.
     let kept = |word: &&str| {
@@ -322,7 +332,7 @@ fn save_config(cx: &Exec, _: SaveConfig) -> Result<Value, Error> {
 /// # Errors
 /// When the program is missing.
 pub(crate) fn written(cx: &Exec, device: &str, quiet: bool) -> Result<Map, Error> {
-    let said = mdadm(cx, &["-Y", "-E", plain(device)?], quiet)?.stdout;
+    let said = mdadm(cx, &["-Y", "-E", plain(device)?], quiet)?.into_stdout_regardless();
     let pairs = said
         .lines()
         .map(|line| line.split_once('=').unwrap_or((line, "")));

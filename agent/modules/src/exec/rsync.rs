@@ -151,7 +151,7 @@ fn rsync(cx: &Exec, args: Rsync) -> Result<Value, Error> {
 }
 
 fn version(cx: &Exec, _: Version) -> Result<Value, Error> {
-    let said = tool::run(cx, &["rsync", "--version"], None, None)?.stdout;
+    let said = tool::run(cx, &["rsync", "--version"], None, None)?.into_stdout_regardless();
     let first = said.lines().next().unwrap_or_default();
     match first.split_whitespace().nth(2) {
         Some(version) => Ok(version.into()),

@@ -78,7 +78,7 @@ fn uptime(cx: &Exec, _args: Uptime) -> Result<Value, Error> {
         .with("time", format!("{}:{}", of_day / 3600, of_day % 3600 / 60));
     if which("who").is_some() {
         let who = Process::words(["who", "-s"]).quiet().run(cx)?;
-        answer.insert("users", who.stdout.split('\n').count());
+        answer.insert("users", who.stdout_regardless().split('\n').count());
     }
     Ok(answer.into())
 }

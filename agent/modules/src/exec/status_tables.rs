@@ -293,7 +293,9 @@ fn w(cx: &Exec, _args: W) -> Result<Value, Error> {
         entry.sort_keys();
         Some(Value::from(entry))
     };
-    Ok(Value::list(done.stdout.lines().filter_map(entry)))
+    Ok(Value::list(
+        done.stdout_regardless().lines().filter_map(entry),
+    ))
 }
 
 /// Returns the values that a function returns under the given names. Logs a warning for each

@@ -154,11 +154,11 @@ impl Daemon<'_> {
     pub(crate) fn tell(&self, command: &str, name: Option<&str>) -> Result<String, Error> {
         let output = self.run(command, name)?;
         let told = output.success()
-            || output.stdout.contains("ERROR")
+            || output.stdout_regardless().contains("ERROR")
             || command.starts_with("status") && output.retcode == Some(NOT_RUNNING);
         Ok(match told {
-            true => output.stdout,
-            false => format!("ERROR: {}", output.stdout),
+            true => output.into_stdout_regardless(),
+            false => format!("ERROR: {}", output.stdout_regardless()),
         })
     }
 

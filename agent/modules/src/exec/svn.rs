@@ -165,11 +165,8 @@ impl Svn<'_> {
             stdin: self.password.clone(),
             ..Process::words(words)
         };
-        let output = process.run(self.cx)?;
-        match output.success() {
-            true => Ok(output.stdout),
-            false => Err(Error::refused(format!("{}\n\n{shown}", output.stderr))),
-        }
+        let output = process.run(self.cx)?.into_success();
+        output.map_err(|failed| Error::refused(format!("{}\n\n{shown}", failed.stderr)))
     }
 
     /// Like [`Self::run`], for files and folders that one text names.

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use machine::fs;
-use machine::process::{Process, which};
+use machine::process::{Output, Process, which};
 use python::text;
 use state::exec::Exec;
 use state::facts::Inverse;
@@ -92,7 +92,10 @@ fn show(cx: &Exec, args: Show) -> Result<Value, Error> {
         return Ok(of_file(&args.config_file.to_text()));
     }
     let all = Process::words([program()?, "-a".into()]).quiet().run(cx)?;
-    let pairs = all.stdout.lines().filter_map(|line| line.split_once(" = "));
+    let pairs = all
+        .stdout_regardless()
+        .lines()
+        .filter_map(|line| line.split_once(" = "));
     Ok(pairs.collect())
 }
 
@@ -121,11 +124,14 @@ fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn current(cx: &Exec, name: &str) -> Result<String, Error> {
+fn query(cx: &Exec, name: &str) -> Result<Output, Error> {
     check_name(name)?;
-    let words = [program()?, "-n".into(), name.to_owned()];
-    let out = Process::words(words).run(cx)?;
-    let said = [out.stdout, out.stderr];
+    Process::words([program()?, "-n".into(), name.to_owned()]).run(cx)
+}
+
+fn current(cx: &Exec, name: &str) -> Result<String, Error> {
+    let out = query(cx, name)?;
+    let said = [out.stdout_regardless(), &out.stderr];
     Ok(said.join("\n").trim_matches('\n').to_owned())
 }
 
@@ -148,19 +154,28 @@ fn set(cx: &Exec, name: &str, value: &str) -> Result<Map, Error> {
     if !Path::new("/proc/sys").join(path).exists() {
         return Err(Error::refused(format!("sysctl {name} does not exist")));
     }
-    if let (true, Ok(was)) = (fs::is_noted(cx), current(cx, name)) {
-        fs::inverse(cx, &SYSCTL, name, was, words(value));
+    if fs::is_noted(cx)
+        && let Ok(was) = query(cx, name)?.into_success()
+    {
+        fs::inverse(cx, &SYSCTL, name, was.trim_matches('\n'), words(value));
     }
     let words = [program()?, "-w".into(), format!("{name}={value}")];
     let out = Process::words(words).run(cx)?;
     let is_said = |(left, right): (&str, &str)| left.trim_end() == name && right.trim() == value;
-    let said = out.stdout.split_once('=').is_some_and(is_said);
+    let said = out.stdout_regardless().split_once('=').is_some_and(is_said);
     if !said || out.stderr.contains("Invalid argument") {
         let failed = !out.success() && !out.stderr.is_empty();
-        let why = if failed { out.stderr } else { out.stdout };
+        let why = match failed {
+            true => &out.stderr,
+            false => out.stdout_regardless(),
+        };
         return Err(Error::refused(format!("sysctl -w failed: {why}")));
     }
-    Ok(out.stdout.split_once(" = ").into_iter().collect())
+    Ok(out
+        .stdout_regardless()
+        .split_once(" = ")
+        .into_iter()
+        .collect())
 }
 
 /// Returns a value with each run of white space replaced by one tab.

@@ -69,7 +69,7 @@ fn run_timedatectl(cx: &Exec, timedatectl: String) -> Result<Output, Error> {
 fn unparsed(out: &Output) -> Error {
     Error::refused(format!(
         "Failed to parse timedatectl output: {}",
-        out.stdout
+        out.stdout_regardless()
     ))
 }
 
@@ -94,7 +94,7 @@ fn zone(cx: &Exec) -> Result<String, Error> {
     if let Some(timedatectl) = timedatectl() {
         let out = run_timedatectl(cx, timedatectl)?;
         let pattern = Regex::new(r"^Time ?zone:\s+\S", Flags::default())?;
-        for line in out.stdout.lines().map(str::trim) {
+        for line in out.stdout_regardless().lines().map(str::trim) {
             if pattern.is_match(line)? {
                 let (_, zone) = line.split_once(':').unwrap_or_default();
                 return Ok(zone
@@ -255,7 +255,7 @@ fn value_in(text: &str, key: &str) -> Option<String> {
 fn get_hwclock(cx: &Exec, _args: GetHwclock) -> Result<Value, Error> {
     if let Some(timedatectl) = timedatectl() {
         let out = run_timedatectl(cx, timedatectl)?;
-        let lines = out.stdout.lines().map(str::to_lowercase);
+        let lines = out.stdout_regardless().lines().map(str::to_lowercase);
         let line = lines
             .into_iter()
             .find(|line| line.contains("rtc in local tz"));

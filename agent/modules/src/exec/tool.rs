@@ -39,10 +39,8 @@ pub(crate) fn is_name(what: &str, name: &str) -> Result<(), Error> {
 
 /// Returns the standard output of a program, or its standard error as an error if it failed.
 pub(crate) fn stdout(output: Output) -> Result<String, Error> {
-    match output.success() {
-        true => Ok(output.stdout),
-        false => Err(Error::refused(output.stderr)),
-    }
+    let output = output.into_success();
+    output.map_err(|failed| Error::refused(failed.stderr))
 }
 
 /// Returns the texts of a list, or a single value as one text. An empty value has no texts.

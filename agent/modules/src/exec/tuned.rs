@@ -41,7 +41,7 @@ fn run(cx: &Exec, words: &[&str]) -> Result<Output, Error> {
 /// # Errors
 /// When the program is missing.
 pub(crate) fn profiles(cx: &Exec) -> Result<Vec<String>, Error> {
-    let said = run(cx, &["list"])?.stdout;
+    let said = run(cx, &["list"])?.into_stdout_regardless();
     let name = |line: &str| line.split("- ").nth(1).map(|name| name.trim().to_owned());
     // A heading precedes the profiles. The active profile or warnings follow them.
     let lines = said.lines().take_while(|line| !line.starts_with("** "));
@@ -57,7 +57,9 @@ pub(crate) fn profiles(cx: &Exec) -> Result<Vec<String>, Error> {
 /// When the program is missing.
 pub(crate) fn current(cx: &Exec) -> Result<String, Error> {
     let output = run(cx, &["active"])?;
-    let profile = output.stdout.strip_prefix("Current active profile: ");
+    let profile = output
+        .stdout_regardless()
+        .strip_prefix("Current active profile: ");
     let profile = profile.and_then(|rest| rest.lines().next());
     Ok(match profile.filter(|_| output.success()) {
         Some(profile) => profile.to_owned(),

@@ -183,10 +183,8 @@ fn run(cx: &Exec, words: &[&str], stdin: Option<String>) -> Result<Output, Error
 }
 
 fn stdout(output: Output) -> Result<String, Error> {
-    match output.success() {
-        true => Ok(output.stdout),
-        false => Err(Error::refused(output.stderr)),
-    }
+    let output = output.into_success();
+    output.map_err(|failed| Error::refused(failed.stderr))
 }
 
 /// Returns the sections of a configuration in order, or `None` if the configuration does not exist.

@@ -138,7 +138,10 @@ fn userdel(cx: &Exec, args: Userdel) -> Result<Value, Error> {
         true => output.to_map().into(),
         // As in `cmd.run`, the result contains both output streams.
         false => {
-            let lines = output.stdout.lines().chain(output.stderr.lines());
+            let lines = output
+                .stdout_regardless()
+                .lines()
+                .chain(output.stderr.lines());
             Value::list(lines.map(Value::from))
         }
     })

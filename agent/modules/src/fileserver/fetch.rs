@@ -17,6 +17,7 @@ use machine::net::http::{self, Request, Response};
 use python::{base64, path};
 use state::exec::Exec;
 use state::module::Error;
+use value::remove;
 
 /// The parts of a URL, as Python's `urlparse` splits it. Plain paths have no scheme.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -322,14 +323,14 @@ pub(crate) fn download(cx: &Exec, url: &str, place: &Path, how: How<'_>) -> Resu
         request.headers.push(("If-None-Match".into(), known));
     }
     // Remove the file of an interrupted fetch first, so that nothing is written through a link.
-    let _ = std::fs::remove_file(&part);
+    remove::or_log(&part, std::fs::remove_file(&part));
     let done = fetched(url, &request, &part).and_then(|response| {
         if response.status == NOT_MODIFIED {
             return std::fs::remove_file(&part).map_err(Error::io(&part));
         }
         // A tag must never be stored with a file that it was not sent for, even after a power
         // failure.
-        let _ = std::fs::remove_file(&tag);
+        remove::or_log(&tag, std::fs::remove_file(&tag));
         let given = response.header("etag").filter(|_| how.use_etag);
         if given.is_some() {
             synced(&part)?;
@@ -340,7 +341,7 @@ pub(crate) fn download(cx: &Exec, url: &str, place: &Path, how: How<'_>) -> Resu
         std::fs::write(&tag, given).map_err(Error::io(&tag))
     });
     if done.is_err() {
-        let _ = std::fs::remove_file(&part);
+        remove::or_log(&part, std::fs::remove_file(&part));
     }
     done
 }

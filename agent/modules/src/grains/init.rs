@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use value::Map;
+use value::read::or_log;
 
 use super::files::{Root, which};
 
@@ -52,7 +53,7 @@ fn init_of_words(words: &[&str]) -> &'static str {
 fn named_in(program: &Path) -> Option<&'static str> {
     const NAMES: [&str; 3] = ["upstart", "sysvinit", "systemd"];
     const EDGE: usize = 7;
-    let mut file = machine::fs::open(program).ok()?;
+    let mut file = or_log(program, machine::fs::raw::open(program))?;
     let mut buffer = Vec::new();
     loop {
         let kept = buffer.split_off(buffer.len().saturating_sub(EDGE));

@@ -216,7 +216,7 @@ fn switched(
         let done = ip::switch(cx, name, Some(kind), *up)?;
         if let Some(done) = done.filter(|done| !done.success()) {
             let verb = if *up { "up" } else { "down" };
-            let said = format!("{}\n{}", done.stdout, done.stderr);
+            let said = format!("{}\n{}", done.stdout_regardless(), done.stderr);
             ret = ret.warning(format!(
                 "{name} could not be brought {verb}: {}",
                 said.trim()

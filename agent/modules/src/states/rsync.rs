@@ -103,14 +103,14 @@ fn synchronized(cx: &Exec, args: Synchronized) -> Result<Ret, Error> {
             saltenv: "base".to_owned(),
         },
     )?;
-    let comment = summary(&output.stdout);
+    let comment = summary(output.stdout_regardless());
     if dryrun {
         return Ok(Ret::would(comment));
     }
     if !output.success() {
         return Ok(Ret::failed(output.stderr));
     }
-    Ok(match changes(&output.stdout) {
+    Ok(match changes(output.stdout_regardless()) {
         Some((copied, deleted)) => Ret::ok(comment)
             .change("copied", copied)
             .change("deleted", deleted),

@@ -1,13 +1,12 @@
 //! Prints the values of a template as Python does.
 
-use std::fmt::Write as _;
-
 use minijinja::Value;
 use minijinja::value::ValueKind;
 use value::python;
 
 use super::containers::{self, Dict, List, Sort};
 use super::strings::TEXT_MAX;
+use value::PushFmt;
 
 /// The maximum nesting depth; deeper containers are printed as `{...}` or `[...]`.
 const DEPTH_MAX: usize = 100;
@@ -85,7 +84,7 @@ fn write(out: &mut String, value: &Value, way: Way, open: &mut Vec<usize>) {
         ValueKind::None => out.push_str("None"),
         ValueKind::Bool => out.push_str(if value.is_true() { "True" } else { "False" }),
         ValueKind::Number if value.is_integer() => {
-            let _ = write!(out, "{value}");
+            out.push_fmt(format_args!("{value}"));
         }
         ValueKind::Number => out.push_str(
             &f64::try_from(value.clone()).map_or_else(|_| value.to_string(), python::float),
@@ -110,7 +109,7 @@ fn write(out: &mut String, value: &Value, way: Way, open: &mut Vec<usize>) {
             open.pop();
         }
         _ => {
-            let _ = write!(out, "{value}");
+            out.push_fmt(format_args!("{value}"));
         }
     }
 }
@@ -142,7 +141,7 @@ fn write_items(out: &mut String, value: &Value, way: Way, open_ones: &mut Vec<us
 
 fn write_map(out: &mut String, value: &Value, way: Way, open: &mut Vec<usize>) {
     if value.downcast_object_ref::<Dict>().is_none() && is_opaque(value) {
-        let _ = write!(out, "{value}");
+        out.push_fmt(format_args!("{value}"));
         return;
     }
     out.push('{');
@@ -202,13 +201,11 @@ pub(super) fn yaml_quote(out: &mut String, text: &str) {
             '\u{2028}' => out.push_str("\\L"),
             '\u{2029}' => out.push_str("\\P"),
             ' '..='~' => out.push(c),
-            c => {
-                let _ = match u32::from(c) {
-                    code @ 0..=0xff => write!(out, "\\x{code:02X}"),
-                    code @ 0x100..=0xffff => write!(out, "\\u{code:04X}"),
-                    code => write!(out, "\\U{code:08X}"),
-                };
-            }
+            c => match u32::from(c) {
+                code @ 0..=0xff => out.push_fmt(format_args!("\\x{code:02X}")),
+                code @ 0x100..=0xffff => out.push_fmt(format_args!("\\u{code:04X}")),
+                code => out.push_fmt(format_args!("\\U{code:08X}")),
+            },
         }
     }
     out.push('"');

@@ -1,10 +1,10 @@
 //! Records which branches of templates are reached, to check a tree before it runs.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use minijinja::Environment;
+use value::PushFmt;
 
 /// The function that rewritten templates call when a branch is reached; no function of a template
 /// has this name.
@@ -102,11 +102,10 @@ impl<'a> Branches<'a> {
         });
         let trim = if text.ends_with("-%}") { "-" } else { "" };
         let mut note = String::new();
-        let _ = write!(
-            note,
+        note.push_fmt(format_args!(
             "{{% set __do = {NOTE}({}) {trim}%}}",
             self.first + number
-        );
+        ));
         Some(note)
     }
 

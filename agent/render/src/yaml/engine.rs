@@ -64,8 +64,10 @@ impl<'a> Reader<'a> {
         // SAFETY: `raw` is a live allocation of the right size, initialised before anything else
         // uses it; `text` outlives the reader by its lifetime.
         unsafe {
-            // The call fails only when memory runs out, and then the allocator has already ended
-            // the process.
+            #[expect(
+                clippy::let_underscore_must_use,
+                reason = "it fails only when memory runs out, and then the allocator has ended the process"
+            )]
             let _ = sys::yaml_parser_initialize(raw.as_ptr());
             sys::yaml_parser_set_input_string(raw.as_ptr(), text.as_ptr(), text.len() as u64);
         }
@@ -259,6 +261,10 @@ impl Writer {
         // SAFETY: `raw` is a live allocation, initialised before anything else uses it; `out` lives
         // until `drop`.
         unsafe {
+            #[expect(
+                clippy::let_underscore_must_use,
+                reason = "it fails only when memory runs out, and then the allocator has ended the process"
+            )]
             let _ = sys::yaml_emitter_initialize(raw.as_ptr());
             sys::yaml_emitter_set_indent(raw.as_ptr(), indent);
             sys::yaml_emitter_set_width(raw.as_ptr(), width);

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{MutexGuard, PoisonError};
 
 use value::Map;
+use value::read::or_log;
 
 use super::{Record, folder, jids};
 use crate::exec::Exec;
@@ -77,7 +78,8 @@ pub fn kept_of(opts: &Opts) -> Vec<(PathBuf, u64)> {
 /// keeps none.
 #[must_use]
 pub fn kept_bytes(record: &Path) -> Option<u64> {
-    let entries = std::fs::read_dir(kept(record)).ok()?;
+    let folder = kept(record);
+    let entries = or_log(&folder, std::fs::read_dir(&folder))?;
     let sizes = entries
         .flatten()
         .filter_map(|entry| Some(entry.metadata().ok()?.len()));

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use value::{Map, secret, watch};
+use value::{Map, channel, secret, watch};
 
 use super::call;
 use super::clock::Stamp;
@@ -86,11 +86,11 @@ impl Parallel {
         let thread = Builder::new().spawn(move || {
             let ret = watch::looked_on(watcher, job);
             // The receiver only disappears together with the run.
-            let _ = sender.send((index, ret));
+            channel::if_open(sender.send((index, ret)));
         });
         if let Err(error) = &thread {
             let lost = lost(&format!("Parallel process failed to start: {error}"));
-            let _ = self.sender.send((index, lost));
+            channel::if_open(self.sender.send((index, lost)));
         }
         self.threads.insert(index, thread.ok());
     }
@@ -118,6 +118,10 @@ impl Parallel {
         }
         for (index, _) in &finished {
             if let Some(Some(thread)) = self.threads.remove(index) {
+                #[expect(
+                    clippy::let_underscore_must_use,
+                    reason = "a thread that panicked has sent nothing, and its chunk is already lost"
+                )]
                 let _ = thread.join();
             }
         }

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use value::{Map, Value};
+use value::read::or_log;
+use value::{Map, Value, remove};
 
 use super::clock::{Stamp, sleep};
 use crate::exec::Exec;
@@ -22,7 +23,8 @@ pub fn path(opts: &Opts, jid: &str) -> PathBuf {
 /// `kill`.
 #[must_use]
 pub fn read_requests(opts: &Opts, jid: &str) -> Option<Map> {
-    let text = std::fs::read_to_string(path(opts, jid)).ok()?;
+    let path = path(opts, jid);
+    let text = or_log(&path, std::fs::read_to_string(&path))?;
     match value::json::read(&text) {
         Ok(Value::Map(asked)) => Some(asked),
         _ => None,
@@ -35,7 +37,8 @@ pub fn read_requests(opts: &Opts, jid: &str) -> Option<Map> {
     reason = "it does no harm if the file reappears after a power failure"
 )]
 pub(super) fn forget(opts: &Opts, jid: &str) {
-    let _ = std::fs::remove_file(path(opts, jid));
+    let path = path(opts, jid);
+    remove::or_log(&path, std::fs::remove_file(&path));
 }
 
 /// The number of milliseconds for which the file is not read again if it had no requests. Starting

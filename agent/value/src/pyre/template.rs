@@ -1,8 +1,7 @@
 //! [`Template`]: a replacement for a match, in Python's notation.
 
-use std::fmt::Write as _;
-
 use super::Error;
+use crate::PushFmt;
 
 /// A replacement that may refer to groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +151,7 @@ impl Reader<'_> {
             let code = u32::from_str_radix(&digits, 8).unwrap_or_default();
             if code > 0o377 {
                 let mut problem = String::from("octal escape value \\");
-                let _ = write!(problem, "{digits} outside of range 0-0o377");
+                problem.push_fmt(format_args!("{digits} outside of range 0-0o377"));
                 return wrong(problem, start);
             }
             self.template.push(char::from_u32(code).unwrap_or_default());

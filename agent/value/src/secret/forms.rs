@@ -1,7 +1,6 @@
 //! The forms of a text after it was escaped or encoded.
 
-use std::fmt::Write as _;
-
+use crate::PushFmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -107,7 +106,7 @@ fn json(c: char, out: &mut String, ascii: bool) {
         match c < ' ' || ascii && !c.is_ascii() {
             true => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
-                    let _ = write!(out, "\\u{unit:04x}");
+                    out.push_fmt(format_args!("\\u{unit:04x}"));
                 }
             }
             false => out.push(c),
@@ -120,7 +119,7 @@ fn python(c: char, out: &mut String, escapes_quote: bool) {
         out.push_str("\\'");
     } else if !shared(c, out) {
         match c.is_ascii_control() {
-            true => drop(write!(out, "\\x{:02x}", u32::from(c))),
+            true => out.push_fmt(format_args!("\\x{:02x}", u32::from(c))),
             false => out.push(c),
         }
     }
@@ -131,12 +130,12 @@ fn yaml(c: char, out: &mut String) {
     if c == '"' {
         out.push_str("\\\"");
     } else if !shared(c, out) {
-        let _ = match code {
-            0x20..=0x7e => write!(out, "{c}"),
-            0..=0x1f | 0x7f..=0xff => write!(out, "\\x{code:02X}"),
-            0x100..=0xffff => write!(out, "\\u{code:04X}"),
-            _ => write!(out, "\\U{code:08X}"),
-        };
+        match code {
+            0x20..=0x7e => out.push(c),
+            0..=0x1f | 0x7f..=0xff => out.push_fmt(format_args!("\\x{code:02X}")),
+            0x100..=0xffff => out.push_fmt(format_args!("\\u{code:04X}")),
+            _ => out.push_fmt(format_args!("\\U{code:08X}")),
+        }
     }
 }
 
@@ -153,7 +152,7 @@ fn percent(c: char, out: &mut String) {
         return out.push(c);
     }
     for byte in c.encode_utf8(&mut [0; 4]).bytes() {
-        let _ = write!(out, "%{byte:02X}");
+        out.push_fmt(format_args!("%{byte:02X}"));
     }
 }
 

@@ -146,12 +146,12 @@ fn played(case: &Value) -> (String, String, u8, Vec<String>) {
     };
     let code = match program.as_str() {
         "salt" => {
-            let line = Salt::parse(words, String::new, |_| None).unwrap();
+            let line = Salt::parse(words, || Ok(String::new()), |_| None).unwrap();
             let opts = options(&line.settings);
             play(&opts, &|screen| salt::run(&line, &opts, &master, screen))
         }
         "salt-run" => {
-            let line = SaltRun::parse(words, String::new, |_| None).unwrap();
+            let line = SaltRun::parse(words, || Ok(String::new()), |_| None).unwrap();
             let opts = options(&line.settings);
             let runners = crate::runners::REGISTRY.runners;
             play(&opts, &|screen| {

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use value::{Map, Value, log, python};
+use value::{Map, Value, channel, log, python};
 use wire::Publish;
 
 use super::answer::{Answer, Reply};
@@ -259,10 +259,10 @@ fn part(asker: &Asker<'_>, job: Publish, mut ids: Vec<String>, window: &Sender<P
     });
     if asked.is_ok() {
         for id in ids {
-            let _ = window.send(PartMessage::Answer(Answer::silent(id)));
+            channel::if_open(window.send(PartMessage::Answer(Answer::silent(id))));
         }
     }
-    let _ = window.send(PartMessage::Over(asked));
+    channel::if_open(window.send(PartMessage::Over(asked)));
 }
 
 #[cfg(test)]

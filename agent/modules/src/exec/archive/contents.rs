@@ -6,6 +6,7 @@ use machine::process::{Process, which};
 use python::{path, shlex};
 use state::exec::Exec;
 use state::module::Error;
+use value::read::or_log;
 use value::{Map, Value};
 
 use super::{needs, plain_names, zipped};
@@ -104,7 +105,11 @@ impl Contents {
             )
             .into());
         }
-        let members = done.stdout.lines().filter_map(tar_member).collect();
+        let members = done
+            .stdout_regardless()
+            .lines()
+            .filter_map(tar_member)
+            .collect();
         Ok(Self { members })
     }
 
@@ -146,7 +151,7 @@ impl Contents {
         let done = Process::words(["rar", "lt", name]).run(cx)?;
         let mut members = Vec::new();
         let mut last = None;
-        for line in done.stdout.lines() {
+        for line in done.stdout_regardless().lines() {
             match line
                 .trim()
                 .split_once(':')
@@ -352,7 +357,8 @@ fn common_prefix<'a>(mut names: impl Iterator<Item = &'a String>) -> &'a str {
 pub(crate) fn tar_flag(path: &str) -> Option<&'static str> {
     use std::io::Read;
     let mut start = [0; 6];
-    machine::fs::open(path).ok()?.read_exact(&mut start).ok()?;
+    let mut file = or_log(path, machine::fs::raw::open(path))?;
+    file.read_exact(&mut start).ok()?;
     match start {
         [0x1f, 0x8b, ..] => Some("-z"),
         [b'B', b'Z', b'h', ..] => Some("-j"),

@@ -390,7 +390,11 @@ impl Unpack {
         }
         let done = process.run(cx)?;
         check_success(&done)?;
-        Ok(done.stdout.lines().map(str::to_owned).collect())
+        Ok(done
+            .stdout_regardless()
+            .lines()
+            .map(str::to_owned)
+            .collect())
     }
 }
 
@@ -400,13 +404,13 @@ fn check_success(done: &Output) -> Result<(), Error> {
     match done.retcode {
         Some(0) => Ok(()),
         // unzip exits with 1 instead of 82 if it has at least created the folders.
-        Some(code @ (1 | 82)) if done.stdout.is_empty() => {
+        Some(code @ (1 | 82)) if done.stdout_regardless().is_empty() => {
             Err(format!("the password is wrong (exit status {code})").into())
         }
-        code if done.stdout.is_empty() => {
+        code if done.stdout_regardless().is_empty() => {
             Err(format!("the program failed with exit status {}", code.unwrap_or(-1)).into())
         }
-        _ => Err(Error::refused(done.stdout.clone())),
+        _ => Err(Error::refused(done.stdout_regardless().to_owned())),
     }
 }
 

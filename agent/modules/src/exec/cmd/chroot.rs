@@ -39,7 +39,10 @@ pub(crate) fn run_chroot_with(
     let result = run_all_with(cx, &line.into(), &inside(options));
     end(root);
     for place in mounted.iter().rev() {
-        let _ = Process::words(["umount", place]).run(cx);
+        // A failure of the program itself is in the log already.
+        if let Err(error) = Process::words(["umount", place]).run(cx) {
+            log::error(format_args!("cannot unmount {place}: {error}"));
+        }
     }
     result
 }
@@ -99,7 +102,13 @@ fn end(root: &str) {
             Signal::KILL
         };
         for pid in pids {
-            let _ = rustix::process::kill_process(pid, signal);
+            let killed = rustix::process::kill_process(pid, signal);
+            if let Err(error) = killed
+                && error != rustix::io::Errno::SRCH
+            {
+                let pid = pid.as_raw_pid();
+                log::warning(format_args!("cannot end the process {pid}: {error}"));
+            }
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
     }

@@ -204,7 +204,7 @@ fn run_with(cx: &Exec, cmd: &Value, options: Map) -> Result<Value, Error> {
         if apart { Stderr::Apart } else { Stderr::Merged },
     )?;
     log_run(&process, &output, &options)?;
-    Ok(visible_output(&options, &output.stdout))
+    Ok(visible_output(&options, output.stdout_regardless()))
 }
 
 /// Logs the output and, a second time as in Salt, a failure. Returns an error for a failure if
@@ -222,11 +222,14 @@ fn log_run(process: &Process, output: &Output, options: &Map) -> Result<(), Erro
         ));
         if options.get("raise_err").is_some_and(Value::is_true) {
             return Err(Error::refused(
-                visible_output(options, &output.stdout).to_text(),
+                visible_output(options, output.stdout_regardless()).to_text(),
             ));
         }
     }
-    log::write(level, format_args!("output: {}", output.stdout));
+    log::write(
+        level,
+        format_args!("output: {}", output.stdout_regardless()),
+    );
     Ok(())
 }
 
@@ -245,7 +248,7 @@ fn hidden(options: &Map) -> bool {
 fn run_stdout(cx: &Exec, args: RunStdout) -> Result<Value, Error> {
     let options = merged(args.kwargs, [args.options.0]);
     let (_, output) = execute(cx, &args.cmd, &options, Stderr::Apart)?;
-    Ok(visible_output(&options, &output.stdout))
+    Ok(visible_output(&options, output.stdout_regardless()))
 }
 
 fn run_stderr(cx: &Exec, args: RunStderr) -> Result<Value, Error> {

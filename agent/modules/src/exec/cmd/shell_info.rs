@@ -82,9 +82,9 @@ fn shell_info(cx: &Exec, args: ShellInfo) -> Result<Value, Error> {
         return Ok(unknown(error, false));
     }
     let found = Regex::new(pattern, Flags::IGNORECASE)?;
-    let found = found.captures(&done.stdout, 0)?;
+    let found = found.captures(done.stdout_regardless(), 0)?;
     let raw = found.and_then(|found| Some(found.get(1)?.as_str().to_owned()));
-    Ok(answer(shell, path, raw, done.stdout))
+    Ok(answer(shell, path, raw, done.into_stdout_regardless()))
 }
 
 fn answer(shell: &str, path: String, raw: Option<String>, said: String) -> Value {

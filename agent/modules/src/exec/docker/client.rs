@@ -177,10 +177,9 @@ impl<'a> Client<'a> {
     ) -> Result<String, Error> {
         let process = self.command(words, options.iter(), names);
         let output = self.run(&process, &words.join(" "))?;
-        match output.success() {
-            true => Ok(output.stdout),
-            false => Err(program_error(&output)),
-        }
+        output
+            .into_success()
+            .map_err(|failed| program_error(&failed))
     }
 
     /// Returns the details of an object in docker's format, or `None` if the object does not exist.
@@ -192,7 +191,10 @@ impl<'a> Client<'a> {
         let process = self.command(&words, [""; 0], &[name]);
         let output = self.run(&process, &words.join(" "))?;
         if output.success() {
-            let found = self.read(kind, &output.stdout)?.into_iter().next();
+            let found = self
+                .read(kind, output.stdout_regardless())?
+                .into_iter()
+                .next();
             return found.map(|found| self.completed(kind, found)).transpose();
         }
         match program_error(&output) {
@@ -236,7 +238,7 @@ impl<'a> Client<'a> {
         let output = self.run(&said, "inspect")?;
         // The command fails if an object was removed in the meantime. It still prints the other
         // objects.
-        let all = self.read(kind, &output.stdout);
+        let all = self.read(kind, output.stdout_regardless());
         match output.success() || kind.is_absent(&program_error(&output).to_string()) {
             true => all,
             false => Err(program_error(&output)),
@@ -293,7 +295,7 @@ fn is_podman(cx: &Exec, program: &str) -> Result<bool, Error> {
     };
     let said = ask.run(cx)?;
     let podman = match said.success() {
-        true => said.stdout.to_lowercase().contains("podman"),
+        true => said.stdout_regardless().to_lowercase().contains("podman"),
         false => Path::new(program).ends_with("podman"),
     };
     cx.context(|context| {
@@ -318,7 +320,7 @@ pub(crate) fn read(output: &str) -> Result<Value, Error> {
 /// message.
 pub(crate) fn program_error(output: &Output) -> Error {
     let said = match output.stderr.trim() {
-        "" => output.stdout.trim(),
+        "" => output.stdout_regardless().trim(),
         said => said,
     };
     let mut said = said.strip_prefix("docker: ").unwrap_or(said);

@@ -377,7 +377,7 @@ fn attached(client: &Client<'_>, id: &str) -> Result<String, Error> {
     });
     match never {
         true => Err(program_error(&output)),
-        false => Ok(output.stdout),
+        false => Ok(output.into_stdout_regardless()),
     }
 }
 

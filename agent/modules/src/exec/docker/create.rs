@@ -339,7 +339,12 @@ impl Wanted {
         if !output.success() {
             return Err(program_error(&output));
         }
-        let id = output.stdout.lines().next_back().unwrap_or_default().trim();
+        let id = output
+            .stdout_regardless()
+            .lines()
+            .next_back()
+            .unwrap_or_default()
+            .trim();
         let warnings = output.stderr.lines().filter(|line| !line.trim().is_empty());
         let warnings = warnings.map(|line| line.strip_prefix("WARNING: ").unwrap_or(line).into());
         Ok(Map::new()

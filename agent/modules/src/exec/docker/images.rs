@@ -116,7 +116,7 @@ pub(crate) fn pull(client: &Client<'_>, name: &str) -> Result<Map, Error> {
     let mut told = Map::new()
         .with("Time_Elapsed", began.elapsed().as_secs_f64())
         .with("retcode", 0);
-    let said = format!("{}\n{}", output.stdout, output.stderr);
+    let said = format!("{}\n{}", output.stdout_regardless(), output.stderr);
     let (old, new) = layers(&said);
     let mut found = Map::new();
     for (key, all) in [("Already_Pulled", old), ("Pulled", new)] {
@@ -201,7 +201,12 @@ pub(crate) fn build(client: &Client<'_>, wanted: &Build<'_>) -> Result<Map, Erro
         ..client.command(&["build"], options, &[wanted.path])
     };
     let output = long(client, process, "build")?;
-    let id = output.stdout.lines().next_back().unwrap_or_default().trim();
+    let id = output
+        .stdout_regardless()
+        .lines()
+        .next_back()
+        .unwrap_or_default()
+        .trim();
     let id = id.strip_prefix("sha256:").unwrap_or(id);
     if !output.success() || id.is_empty() {
         return Err(Error::refused(format!(

@@ -263,7 +263,7 @@ pub(super) fn logs(client: &Client<'_>, name: &str, kwargs: &Map) -> Result<Stri
     let output = client.run(&process, "logs")?;
     match output.success() {
         false => Err(program_error(&output)),
-        true if asked("stdout") => Ok(output.stdout),
+        true if asked("stdout") => Ok(output.into_stdout_regardless()),
         true => Ok(output.stderr),
     }
 }
@@ -359,7 +359,7 @@ pub(super) fn wait(
     if !output.success() {
         return Err(program_error(&output));
     }
-    let code = output.stdout.trim().parse::<i64>().ok();
+    let code = output.stdout_regardless().trim().parse::<i64>().ok();
     let after = client.found(Kind::Container, name)?;
     let after = after.as_ref().map(containers::state_of);
     let already = before == "stopped";

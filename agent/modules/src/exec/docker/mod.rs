@@ -590,7 +590,7 @@ fn rm(cx: &Exec, args: Rm) -> Result<Value, Error> {
 
 fn run(cx: &Exec, args: Run) -> Result<Value, Error> {
     let output = inside::run(&Client::detect(cx)?, &args.name, &args.cmd, &args.kwargs)?;
-    let mut said = output.stdout;
+    let mut said = output.stdout_regardless().to_owned();
     if !said.is_empty() && !output.stderr.is_empty() {
         said.push('\n');
     }
@@ -624,7 +624,7 @@ fn run_stderr(cx: &Exec, args: RunStderr) -> Result<Value, Error> {
 
 fn run_stdout(cx: &Exec, args: RunStdout) -> Result<Value, Error> {
     let output = inside::run(&Client::detect(cx)?, &args.name, &args.cmd, &args.kwargs)?;
-    Ok(output.stdout.into())
+    Ok(output.into_stdout_regardless().into())
 }
 
 fn signal(cx: &Exec, args: Signal) -> Result<Value, Error> {

@@ -45,7 +45,7 @@ state::exec_module! {
 fn context(cx: &Exec, path: &str) -> Result<Value, Error> {
     let done = run(cx, &["stat", "-c", "%C", "--", path])?;
     Ok(if done.success() {
-        done.stdout.into()
+        done.into_stdout_regardless().into()
     } else {
         format!("No selinux context information is available for {path}").into()
     })

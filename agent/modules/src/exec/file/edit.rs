@@ -7,7 +7,7 @@ use python::{path, text};
 use state::exec::Exec;
 use state::module::Error;
 use value::glob::fnmatch;
-use value::{Map, Value};
+use value::{Map, Value, log};
 
 use crate::fileserver::template;
 use value::pyre::{Flags, Regex};
@@ -234,9 +234,16 @@ pub(crate) fn keep_backup(cx: &Exec, path: &Path, old: &[u8], suffix: &str) -> R
         ..fs::Owner::default()
     };
     fs::write(cx, &backup, old, owner)?;
-    if let (Ok(modified), Ok(file)) = (known.modified(), fs::open(&backup)) {
-        // A failure is ignored: the backup is valid even with another time.
-        let _ = file.set_modified(modified);
+    // The backup is valid even with another time.
+    let set = known.modified().and_then(|modified| {
+        let file = fs::raw::open(&backup)?;
+        file.set_modified(modified)
+    });
+    if let Err(error) = set {
+        log::warning(format_args!(
+            "cannot set the time of {}: {error}",
+            backup.display()
+        ));
     }
     Ok(())
 }

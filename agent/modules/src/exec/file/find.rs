@@ -2,16 +2,16 @@
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-use std::process::Command;
 use std::time::SystemTime;
 
 use machine::accounts::users;
 use machine::fs;
 use machine::hashes;
+use machine::process::Process;
 use python::{path, shlex, text};
 use state::exec::Exec;
 use state::module::Error;
-use value::{Map, Value};
+use value::{Map, Value, log};
 
 use super::paths::globbed;
 use value::pyre::{Anchor, Flags, Regex, Subject};
@@ -313,7 +313,7 @@ impl Action {
             }
             Self::Delete if test => Some(path.into()),
             Self::Delete => fs::remove(cx, Path::new(path)).ok().map(|()| path.into()),
-            Self::Exec(command) => Some(executed(command, path).into()),
+            Self::Exec(command) => Some(executed(cx, command, path).into()),
         }
     }
 }
@@ -334,19 +334,37 @@ fn property(what: &str, path: &str, found: &std::fs::Metadata) -> Option<Value> 
     })
 }
 
-fn executed(command: &str, path: &str) -> String {
+fn executed(cx: &Exec, command: &str, path: &str) -> String {
     let line = command.replace("{}", path);
-    let failed = || format!("{path}: Failed");
-    let Ok(words) = shlex::split(&line) else {
-        return failed();
-    };
-    let Some((program, args)) = words.split_first() else {
-        return failed();
-    };
-    match Command::new(program).args(args).output() {
-        Ok(out) => format!("{line}:\n{}\n", String::from_utf8_lossy(&out.stdout)),
-        Err(_) => failed(),
+    match output(cx, &line) {
+        Ok(output) => format!("{line}:\n{output}\n"),
+        Err(error) => {
+            log::error(format_args!(
+                "Exception while executing command \"{line}\":\n\n{error}"
+            ));
+            format!("{path}: Failed")
+        }
     }
+}
+
+/// Runs a command in the current folder with the program's own locale, and returns its output.
+fn output(cx: &Exec, line: &str) -> Result<String, Error> {
+    let here = std::env::current_dir().map_err(Error::io("."))?;
+    let process = Process {
+        cwd: Some(here.display().to_string()),
+        stdin: Some(String::new()),
+        reset_system_locale: false,
+        rstrip: false,
+        ..Process::words(shlex::split(line)?).quiet()
+    };
+    let output = process.run(cx)?;
+    if !output.stderr.is_empty() {
+        log::error(format_args!(
+            "Error running command: {line}\n\n{}",
+            output.stderr
+        ));
+    }
+    Ok(output.into_stdout_regardless())
 }
 
 fn find(cx: &Exec, mut args: Find) -> Result<Value, Error> {

@@ -399,9 +399,8 @@ pub(crate) fn changes(cx: &Exec, request: &Request) -> Result<(Map, bool), Error
     if let Some(mode) = request.mode.filter(|mode| *mode != now.mode) {
         changes.insert("mode", mode);
     }
-    if let Some(attrs) = request
-        .attrs
-        .filter(|a| perms::attributes_differ(&request.name, a))
+    if let Some(attrs) = request.attrs
+        && perms::attributes_differ(cx, &request.name, &attrs)?
     {
         changes.insert("attrs", attrs);
     }

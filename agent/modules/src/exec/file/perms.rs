@@ -1,14 +1,14 @@
 //! Owners, modes and attributes: `file.check_perms` and related functions.
 
 use std::path::Path;
-use std::process::Command;
 
 use machine::accounts::users;
 use machine::fs;
+use machine::process::{self, Process};
 use python::path;
 use state::exec::Exec;
 use state::module::{Error, Ret};
-use value::{Map, Value};
+use value::{Map, Value, log};
 
 use super::stat::{self, Stats, normalized};
 
@@ -240,7 +240,7 @@ pub(crate) fn check_spot(
     if let (Some(mode), false) = (&new_mode, cx.test)
         && let Some(bits) = mode_bits(mode)
     {
-        let _ = spot.chmod(cx, bits, wanted.follow);
+        set_bits(cx, spot, bits, wanted.follow);
     }
     let post = stat::read(path, wanted.follow).unwrap_or_else(|_| now.clone());
     let mut outcome = |key: &str, wanted: &Value, changed: bool, still: bool| {
@@ -311,27 +311,38 @@ fn give(
         && let Some(bits) = mode_bits(&now.mode)
     {
         // Changing the owner clears the set-user-ID and set-group-ID bits.
-        let _ = spot.chmod(cx, bits, wanted.follow);
+        set_bits(cx, spot, bits, wanted.follow);
+    }
+}
+
+/// Sets the permission bits. The caller compares the outcome with what was wanted.
+fn set_bits(cx: &Exec, spot: Spot<'_>, bits: u32, follow: bool) {
+    if let Err(error) = spot.chmod(cx, bits, follow) {
+        let path = spot.path();
+        log::error(format_args!("cannot change the mode of {path}: {error}"));
     }
 }
 
 /// The attributes to add, and the attributes to remove.
 type Attributes = (String, String);
 
-fn attribute_changes(path: &str, wanted: &str) -> Option<Attributes> {
-    let has = attributes_of(path)?;
+fn attribute_changes(cx: &Exec, path: &str, wanted: &str) -> Result<Option<Attributes>, Error> {
+    let Some(has) = attributes_of(cx, path)? else {
+        return Ok(None);
+    };
     let without = |from: &str, what: &str| from.chars().filter(|c| !what.contains(*c)).collect();
     let wanted = if has.contains('e') {
         format!("{wanted}e")
     } else {
         wanted.to_owned()
     };
-    Some((without(&wanted, &has), without(&has, &wanted)))
+    Ok(Some((without(&wanted, &has), without(&has, &wanted))))
 }
 
 /// Returns true if the attributes of a file are known to differ from the desired ones.
-pub(crate) fn attributes_differ(path: &str, wanted: &str) -> bool {
-    attribute_changes(path, wanted).is_some_and(|(add, drop)| !add.is_empty() || !drop.is_empty())
+pub(crate) fn attributes_differ(cx: &Exec, path: &str, wanted: &str) -> Result<bool, Error> {
+    let changes = attribute_changes(cx, path, wanted)?;
+    Ok(changes.is_some_and(|(add, drop)| !add.is_empty() || !drop.is_empty()))
 }
 
 fn attributes(
@@ -344,24 +355,24 @@ fn attributes(
     let Some(attrs) = &wanted.attrs else {
         return Ok(());
     };
-    let Some((add, drop)) = attribute_changes(path, attrs) else {
+    let Some((add, drop)) = attribute_changes(cx, path, attrs)? else {
         return Ok(());
     };
     if add.is_empty() && drop.is_empty() {
         return Ok(());
     }
-    let old = attributes_of(path).unwrap_or_default();
+    let old = attributes_of(cx, path)?.unwrap_or_default();
     let mut new = attrs.clone();
     if !cx.test {
         for (sign, what) in [("+", add), ("-", drop)] {
             if !what.is_empty() {
-                run_chattr(&[format!("{sign}{what}"), path.to_owned()])?;
+                run_chattr(cx, &[format!("{sign}{what}"), path.to_owned()])?;
             }
         }
-        if attributes_differ(path, attrs) {
+        if attributes_differ(cx, path, attrs)? {
             ret.result = Some(false);
             comments.push(format!("Failed to change attributes to {attrs}"));
-            new = attributes_of(path).unwrap_or_default();
+            new = attributes_of(cx, path)?.unwrap_or_default();
         }
     }
     if old != new {
@@ -372,21 +383,28 @@ fn attributes(
 
 /// Returns the letters that lsattr(1) prints. They are empty if the file system has no attributes.
 /// Returns `None` if the program is missing.
-fn attributes_of(path: &str) -> Option<String> {
-    let out = Command::new("lsattr").arg("-d").arg(path).output().ok()?;
-    if !out.status.success() {
-        return Some(String::new());
+fn attributes_of(cx: &Exec, path: &str) -> Result<Option<String>, Error> {
+    if process::which("lsattr").is_none() {
+        return Ok(None);
     }
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    let letters = text.split_whitespace().next()?;
+    let process = Process {
+        ignore_retcode: true,
+        ..Process::words(["lsattr", "-d", path])
+    };
+    let output = process.run(cx)?;
+    if !output.success() {
+        return Ok(Some(String::new()));
+    }
+    let text = output.stdout_regardless();
+    let letters = text.split_whitespace().next();
     let known = |c: &char| "aAcCdDeijPsStTu".contains(*c);
-    Some(letters.chars().filter(known).collect())
+    Ok(letters.map(|letters| letters.chars().filter(known).collect()))
 }
 
-fn run_chattr(args: &[String]) -> Result<bool, Error> {
-    let out = Command::new("chattr").args(args).output();
-    let out = out.map_err(Error::io("chattr"))?;
-    Ok(out.stdout.is_empty() && out.stderr.is_empty())
+fn run_chattr(cx: &Exec, args: &[String]) -> Result<bool, Error> {
+    let words = std::iter::once("chattr").chain(args.iter().map(String::as_str));
+    let output = Process::words(words).run(cx)?;
+    Ok(output.stderr.is_empty() && output.stdout_regardless().is_empty())
 }
 
 fn set_mode(cx: &Exec, args: SetMode) -> Result<Value, Error> {
@@ -496,18 +514,18 @@ fn permissions(user: &Value, group: &Value, mode: &Option<String>, now: &Stats) 
 /// The error message for SELinux contexts, which this module does not support.
 pub(crate) const SELINUX: &str = "SELinux contexts cannot be set by the file module. Leave `selinux` out and use a state of the selinux module.";
 
-fn lsattr(_cx: &Exec, args: Lsattr) -> Result<Value, Error> {
+fn lsattr(cx: &Exec, args: Lsattr) -> Result<Value, Error> {
     if !path::exists(&args.path) {
         return Err(format!("File or directory does not exist: {}", args.path).into());
     }
-    let Some(letters) = attributes_of(&args.path) else {
+    let Some(letters) = attributes_of(cx, &args.path)? else {
         return Ok(Value::Null);
     };
     let letters = letters.chars().map(|c| Value::from(c.to_string()));
     Ok(Map::new().with(&args.path, Value::list(letters)).into())
 }
 
-fn chattr(_cx: &Exec, mut args: Chattr) -> Result<Value, Error> {
+fn chattr(cx: &Exec, mut args: Chattr) -> Result<Value, Error> {
     let mut option = |name: &str| args.kwargs.remove(name).filter(|value| !value.is_null());
     let sign = match option("operator").as_ref().and_then(Value::as_str) {
         Some("add") => '+',
@@ -523,5 +541,5 @@ fn chattr(_cx: &Exec, mut args: Chattr) -> Result<Value, Error> {
         line.extend(["-v".to_owned(), version.to_text()]);
     }
     line.extend(args.files.iter().map(Value::to_text));
-    Ok(run_chattr(&line)?.into())
+    Ok(run_chattr(cx, &line)?.into())
 }

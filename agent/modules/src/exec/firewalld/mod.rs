@@ -321,16 +321,16 @@ pub(crate) fn run(cx: &Exec, options: &[String]) -> Result<String, Error> {
     let words = ["firewall-cmd".to_owned()]
         .into_iter()
         .chain(options.iter().cloned());
-    let done = Process::words(words).run(cx)?;
-    if done.success() {
-        return Ok(done.stdout);
-    }
-    let why = if done.stderr.is_empty() {
-        done.stdout
-    } else {
-        done.stderr
-    };
-    Err(format!("firewall-cmd failed: {why}").into())
+    Process::words(words)
+        .run(cx)?
+        .into_success()
+        .map_err(|failed| {
+            let why = match failed.stderr.is_empty() {
+                true => failed.stdout_regardless(),
+                false => &failed.stderr,
+            };
+            format!("firewall-cmd failed: {why}").into()
+        })
 }
 
 /// Runs the program with an option for a zone. An empty zone selects the default zone.

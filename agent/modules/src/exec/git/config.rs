@@ -111,7 +111,13 @@ impl<'a> Config<'a> {
     /// Returns the values of a key; `None` if the key is not set.
     pub(crate) fn values(&self, key: &str) -> Result<Option<Vec<String>>, Error> {
         let found = self.run(&["--get-all", plain(key)?])?;
-        let lines = || found.stdout.lines().map(str::to_owned).collect();
+        let lines = || {
+            found
+                .stdout_regardless()
+                .lines()
+                .map(str::to_owned)
+                .collect()
+        };
         Ok((found.retcode != Some(1)).then(lines))
     }
 
@@ -122,7 +128,7 @@ impl<'a> Config<'a> {
         let found = self.run(&words)?;
         let mut keys = Map::new();
         for (key, value) in found
-            .stdout
+            .stdout_regardless()
             .lines()
             .filter_map(|line| line.split_once(char::is_whitespace))
         {

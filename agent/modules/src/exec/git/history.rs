@@ -356,7 +356,10 @@ fn diff(cx: &Exec, args: Diff) -> Result<Value, Error> {
     let git = args.user.git(cx, Some(&args.cwd), args.output_encoding);
     if args.no_index {
         // The command fails when there are differences, which is no error here.
-        return Ok(git.run(&words, Stderr::Merged)?.stdout.into());
+        return Ok(git
+            .run(&words, Stderr::Merged)?
+            .into_stdout_regardless()
+            .into());
     }
     git.merged(&words).map(Value::from)
 }

@@ -254,10 +254,10 @@ impl Git<'_> {
     }
 
     fn checked(&self, words: &[String], stderr: Stderr) -> Result<String, Error> {
-        let done = self.run(words, stderr)?;
-        if done.success() {
-            return Ok(done.stdout);
-        }
+        let done = match self.run(words, stderr)?.into_success() {
+            Ok(stdout) => return Ok(stdout),
+            Err(failed) => failed,
+        };
         let mut text = format!("Command '{}' failed", redacted(&words.join(" ")));
         let said = problem(&done, stderr);
         if !said.is_empty() {
@@ -299,7 +299,7 @@ pub(crate) fn line(command: &[&str]) -> Vec<String> {
 
 fn problem(done: &Output, stderr: Stderr) -> &str {
     match stderr {
-        Stderr::Merged => &done.stdout,
+        Stderr::Merged => done.stdout_regardless(),
         Stderr::Apart => &done.stderr,
     }
 }

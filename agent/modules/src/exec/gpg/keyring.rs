@@ -6,7 +6,7 @@ use machine::accounts;
 use machine::process::{Output, Process};
 use state::exec::Exec;
 use state::module::Error;
-use value::{Map, Value, python, random};
+use value::{Map, Value, python, random, remove};
 
 use super::home;
 
@@ -146,8 +146,8 @@ impl Keyring {
             what,
         ];
         let output = self.gpg(cx, &words, None)?;
-        match output.success() || output.stdout.contains(':') {
-            true => Ok(parse_keys(&output.stdout)),
+        match output.success() || output.stdout_regardless().contains(':') {
+            true => Ok(parse_keys(output.stdout_regardless())),
             false => Err(failed(&output)),
         }
     }
@@ -174,7 +174,7 @@ impl Keyring {
             "--fingerprint",
             "--import",
         ];
-        Ok(parse_keys(&self.with(cx, &words, from)?.stdout))
+        Ok(parse_keys(self.with(cx, &words, from)?.stdout_regardless()))
     }
 
     fn with(&self, cx: &Exec, words: &[&str], from: &Source) -> Result<Output, Error> {
@@ -256,7 +256,9 @@ impl Keyring {
             "--export"
         };
         let words = [&["--armor", what, "--"], keys].concat();
-        Ok(self.gpg_with(cx, &words, None, passphrase)?.stdout)
+        Ok(self
+            .gpg_with(cx, &words, None, passphrase)?
+            .into_stdout_regardless())
     }
 
     /// Fetches keys from a key server. Returns whether that succeeded, and messages about it.
@@ -358,7 +360,7 @@ impl Keyring {
 )]
 fn discard(path: &str) {
     for name in [path.to_owned(), format!("{path}~"), format!("{path}.lock")] {
-        let _ = std::fs::remove_file(name);
+        remove::or_log(&name, std::fs::remove_file(&name));
     }
 }
 

@@ -111,7 +111,7 @@ pub(super) fn search_keys(cx: &Exec, args: SearchKeys) -> Result<Value, Error> {
     match code.map(|code| code & 0xffff) {
         Some(code) if !NOTHING.contains(&code) => Err(failed(&said)),
         None if !said.success() => Err(failed(&said)),
-        _ => Ok(all(searched(&said.stdout))),
+        _ => Ok(all(searched(said.stdout_regardless()))),
     }
 }
 

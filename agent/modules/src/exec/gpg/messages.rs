@@ -77,9 +77,9 @@ impl Message {
             };
         }
         match &self.output {
-            _ if bare => output.stdout.into(),
+            _ if bare => output.into_stdout_regardless().into(),
             Some(file) => answer(true, &format!("{done} data has been written to {file}")),
-            None => answer(true, &output.stdout),
+            None => answer(true, output.stdout_regardless()),
         }
     }
 }
@@ -171,10 +171,10 @@ pub(super) fn sign(cx: &Exec, args: Sign) -> Result<Value, Error> {
         return Err(failed(&said));
     }
     if let Some(output) = args.output.filter(|output| !output.is_empty()) {
-        let text = said.stdout.as_bytes();
+        let text = said.stdout_regardless().as_bytes();
         fs::write(cx, Path::new(&output), text, fs::Owner::default())?;
     }
-    Ok(said.stdout.into())
+    Ok(said.into_stdout_regardless().into())
 }
 
 #[cfg(test)]
@@ -184,10 +184,9 @@ mod tests {
     #[test]
     fn what_gpg_came_to_has_the_words_of_salts_library() {
         let said = |stderr: &str| {
-            status(&Output {
-                stderr: stderr.to_owned(),
-                ..Output::default()
-            })
+            let mut output = Output::default();
+            stderr.clone_into(&mut output.stderr);
+            status(&output)
         };
         let lines = "[GNUPG:] ENC_TO X\n[GNUPG:] NO_SECKEY X\n[GNUPG:] BEGIN_DECRYPTION\n[GNUPG:] DECRYPTION_FAILED\n";
         assert_eq!(said(lines), "no secret key");

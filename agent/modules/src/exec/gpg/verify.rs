@@ -4,7 +4,7 @@ use std::path::Path;
 
 use state::exec::Exec;
 use state::module::Error;
-use value::{Map, Value};
+use value::{Map, Value, remove};
 
 use super::keyring::Keyring;
 use crate::fileserver::fetch::{self, How, Url};
@@ -342,7 +342,7 @@ impl<'a> Signed<'a> {
 fn forget(cx: &Exec, url: &str, path: &str) {
     if Url::parse(url).is_remote() {
         // A copy that cannot be removed does no harm here: it is missing or is fetched again.
-        let _ = machine::fs::remove(cx, Path::new(path));
+        remove::or_log(path, machine::fs::remove(cx, Path::new(path)));
     }
 }
 

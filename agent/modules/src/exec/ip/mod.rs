@@ -447,9 +447,9 @@ pub(crate) fn switch(
 fn switched(cx: &Exec, iface: &str, kind: Option<&str>, up: bool) -> Result<Value, Error> {
     let done = switch(cx, iface, kind, up)?;
     Ok(done.map_or(Value::Null, |done| {
-        let said = [done.stdout, done.stderr];
+        let said = [done.stdout_regardless(), &done.stderr];
         let said = said.iter().filter(|text| !text.is_empty());
-        let said: Vec<&str> = said.map(String::as_str).collect();
+        let said: Vec<&str> = said.copied().collect();
         said.join("\n").into()
     }))
 }

@@ -353,10 +353,7 @@ fn file(cx: &Exec, given: Option<&str>, family: &str) -> Result<String, Error> {
 /// Returns the output of `iptables-save`.
 fn iptables_save(cx: &Exec, family: &str) -> Result<String, Error> {
     let done = Process::words([program(family)? + "-save"]).run(cx)?;
-    match done.success() {
-        true => Ok(done.stdout),
-        false => Err(done.stderr.into()),
-    }
+    done.into_success().map_err(|failed| failed.stderr.into())
 }
 
 /// Returns the rules that are in force.

@@ -195,7 +195,7 @@ fn block_devices(cx: &Exec) -> Map {
     known.unwrap_or_else(|| {
         let asked = which("blkid").and_then(|_| Process::words(["blkid"]).quiet().run(cx).ok());
         let found = asked
-            .map(|done| disk::devices(&done.stdout))
+            .map(|done| disk::devices(done.stdout_regardless()))
             .unwrap_or_default();
         cx.context(|context| context.insert("disk.blkid", found.clone()));
         found
@@ -459,7 +459,7 @@ fn is_fuse_exec(cx: &Exec, args: IsFuseExec) -> Result<Value, Error> {
         return Err("ldd".into());
     }
     let done = Process::words(["ldd".to_owned(), path]).quiet().run(cx)?;
-    Ok(done.stdout.contains("libfuse").into())
+    Ok(done.stdout_regardless().contains("libfuse").into())
 }
 
 /// Returns the active swap space.

@@ -166,7 +166,7 @@ impl Conn {
         if !output.success() {
             return Err(Error::refused(reason(output.stderr.trim())));
         }
-        Ok(tables(&output.stdout))
+        Ok(tables(output.stdout_regardless()))
     }
 
     /// Returns the result table of one statement.

@@ -254,7 +254,8 @@ fn in_json(cx: &Exec, name: &str) -> Result<Vec<Value>, Error> {
     if !listed.success() {
         return Err(listed.stderr.into());
     }
-    let told = json::read(&listed.stdout).map_err(|error| Error::refused(error.to_string()))?;
+    let told = json::read(listed.stdout_regardless())
+        .map_err(|error| Error::refused(error.to_string()))?;
     let all = told.get("nftables").and_then(Value::as_list);
     Ok(all.unwrap_or_default().to_vec())
 }
@@ -277,7 +278,7 @@ fn texts(cx: &Exec, name: &str) -> Result<Vec<String>, Error> {
         let mut words = vec!["list"];
         words.extend(place.words(true)?);
         // The option is given three times, so that the program shows numbers in place of all names.
-        texts.push(nft(cx, &["--numeric"; 3], &words)?.stdout);
+        texts.push(nft(cx, &["--numeric"; 3], &words)?.stdout_of_success("nft list table")?);
     }
     Ok(texts)
 }

@@ -136,7 +136,7 @@ impl Place<'_> {
         let listed = nft(cx, &["--handle"], &words)?;
         let wanted = normal(rule);
         let mut rules = listed
-            .stdout
+            .stdout_regardless()
             .lines()
             .filter_map(|line| line.split_once(" # handle "));
         let found = rules.find(|(rule, _)| normal(rule) == wanted);

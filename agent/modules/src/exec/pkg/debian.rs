@@ -188,7 +188,7 @@ fn services_need_restart(cx: &Exec, _: ServicesNeedRestart) -> Result<Value, Err
         return Err("'checkrestart' is needed. It is part of the 'debian-goodies' package which can be installed from official repositories.".into());
     }
     let output = Process::words(["checkrestart", "--machine", "--package"]).run(cx)?;
-    let lines = output.stdout.lines();
+    let lines = output.stdout_regardless().lines();
     let names = lines.filter_map(|line| line.strip_prefix("SERVICE:")?.split(',').next());
     let mut names: Vec<String> = names.map(str::to_owned).collect();
     value::sorted::sort(&mut names);

@@ -125,7 +125,7 @@ fn output(cx: &Exec, words: &[String]) -> Result<String, Error> {
         .into_iter()
         .chain(words.iter().map(String::as_str))
         .collect();
-    Ok(tool::run(cx, &words, None, None)?.stdout)
+    Ok(tool::run(cx, &words, None, None)?.into_stdout_regardless())
 }
 
 /// Returns the commands about groups of this machine's package manager.

@@ -152,7 +152,11 @@ pub(crate) fn clusters(cx: &Exec) -> Result<Map, Error> {
             output.stderr
         )));
     }
-    Ok(output.stdout.lines().filter_map(cluster).collect())
+    Ok(output
+        .stdout_regardless()
+        .lines()
+        .filter_map(cluster)
+        .collect())
 }
 
 fn cluster(line: &str) -> Option<(String, Map)> {

@@ -314,7 +314,7 @@ impl Conn {
         if !output.success() {
             return Ok(Vec::new());
         }
-        let mut rows = csv(&output.stdout).into_iter();
+        let mut rows = csv(output.stdout_regardless()).into_iter();
         let header = rows.next().unwrap_or_default();
         let row = |cells: Vec<String>| header.iter().cloned().zip(cells).collect();
         Ok(rows.map(row).collect())
@@ -336,7 +336,7 @@ impl Conn {
     fn version(&self, cx: &Exec) -> Result<Option<String>, Error> {
         let query = "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'server_version'";
         let output = self.run(cx, &["-c", query, "-t"], None)?;
-        Ok(output.stdout.lines().next().map(str::to_owned))
+        Ok(output.stdout_regardless().lines().next().map(str::to_owned))
     }
 }
 

@@ -125,7 +125,7 @@ impl<'a> Rabbit<'a> {
                 output.stderr
             )));
         }
-        Ok(output.stdout)
+        Ok(output.into_stdout_regardless())
     }
 
     /// Runs `rabbitmqctl` and returns its output.

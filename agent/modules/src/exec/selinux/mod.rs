@@ -198,7 +198,12 @@ pub(crate) fn booleans(cx: &Exec) -> Result<Map, Error> {
             Value::from(shown.with("Description", about.join(" "))),
         ))
     };
-    Ok(done.stdout.lines().skip(1).filter_map(boolean).collect())
+    Ok(done
+        .stdout_regardless()
+        .lines()
+        .skip(1)
+        .filter_map(boolean)
+        .collect())
 }
 
 fn list_sebool(cx: &Exec, _: ListSebool) -> Result<Value, Error> {
@@ -249,7 +254,11 @@ pub(crate) fn modules(cx: &Exec) -> Result<Map, Error> {
             Value::from(about.with("Version", Value::Null)),
         ))
     };
-    Ok(done.stdout.lines().filter_map(module).collect())
+    Ok(done
+        .stdout_regardless()
+        .lines()
+        .filter_map(module)
+        .collect())
 }
 
 fn list_semod(cx: &Exec, _: ListSemod) -> Result<Value, Error> {

@@ -164,11 +164,8 @@ fn context(text: &str) -> Option<Map> {
 }
 
 fn listed(cx: &Exec, what: &str) -> Result<String, Error> {
-    let done = run(cx, &["semanage", what, "--list"], &[])?;
-    match done.success() {
-        true => Ok(done.stdout),
-        false => Err(done.stderr.into()),
-    }
+    let done = run(cx, &["semanage", what, "--list"], &[])?.into_success();
+    done.map_err(|failed| failed.stderr.into())
 }
 
 fn fcontext_get_policy(cx: &Exec, args: FcontextGetPolicy) -> Result<Value, Error> {
@@ -250,12 +247,12 @@ fn restorecon(cx: &Exec, options: &[&str], name: &str, recursive: bool) -> Resul
 
 fn fcontext_policy_is_applied(cx: &Exec, args: FcontextPolicyIsApplied) -> Result<Value, Error> {
     Ok(restorecon(cx, &["-n", "-v"], &args.name, args.recursive)?
-        .stdout
+        .stdout_regardless()
         .into())
 }
 
 fn fcontext_apply_policy(cx: &Exec, args: FcontextApplyPolicy) -> Result<Value, Error> {
-    let would = restorecon(cx, &["-n", "-v"], &args.name, args.recursive)?.stdout;
+    let would = restorecon(cx, &["-n", "-v"], &args.name, args.recursive)?.into_stdout_regardless();
     let done = restorecon(cx, &["-v", "-F"], &args.name, args.recursive)?;
     let ret = done.to_map();
     if !done.success() {

@@ -264,7 +264,7 @@ fn keygen(cx: &Exec, words: &[&str]) -> Result<String, Error> {
         stderr: Stderr::Merged,
         ..Process::words(words)
     };
-    Ok(process.run(cx)?.stdout_regardless())
+    Ok(process.run(cx)?.into_stdout_regardless())
 }
 
 /// Parses lines of the form `host type key`.
@@ -327,7 +327,7 @@ fn received(cx: &Exec, wanted: &RecvKnownHostEntries) -> Result<Vec<Map>, Error>
     };
     let mut text = String::new();
     for _ in 0..5 {
-        text = process.run(cx)?.stdout_regardless();
+        text = process.run(cx)?.into_stdout_regardless();
         if !text.is_empty() {
             break;
         }

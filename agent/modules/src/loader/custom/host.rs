@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use machine::process;
 use state::module::Error;
 use value::log::{self, Level};
 use value::{Map, Value};
@@ -37,6 +38,10 @@ pub(super) enum Program {
 }
 
 impl Program {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a host lives as long as the run, and speaks over pipes"
+    )]
     fn command(&self) -> Command {
         match self {
             // PYTHONPATH counts, as for Salt. The host removes the current folder from the path.
@@ -241,13 +246,17 @@ impl Host {
         if let (Program::Python(_), Ok(id)) = (&self.program, i32::try_from(self.child.id()))
             && let Some(pid) = rustix::process::Pid::from_raw(id)
         {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::USR1);
+            if let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::USR1) {
+                log::debug(format_args!(
+                    "cannot ask the process {id} for its traceback: {error}"
+                ));
+            }
             std::thread::sleep(GRACE / 4);
         }
     }
 
     fn refuse(&mut self, what: &str, how: &str) -> Error {
-        let _ = self.child.kill();
+        process::kill(&mut self.child);
         self.let_log_end();
         let (program, words) = (self.program.path().display(), self.words.describe());
         Error::refused(format!("{what}: the process {program} {how}{words}"))
@@ -267,8 +276,7 @@ impl Drop for Host {
         // Closing its input makes the child end.
         self.stdin = None;
         if wait(&mut self.child, GRACE).is_none() {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+            process::kill(&mut self.child);
         }
         self.let_log_end();
     }

@@ -275,7 +275,10 @@ impl Job<'_> {
             }
             Ok(Unpacked::Failed(result)) => {
                 if created {
-                    // This succeeds only if the folder is empty.
+                    #[expect(
+                        clippy::let_underscore_must_use,
+                        reason = "this succeeds only if the folder is empty"
+                    )]
                     let _ = fs::rmdir(self.cx, Path::new(folder));
                 }
                 let text = |key: &str| result.get(key).map(Value::to_text).unwrap_or_default();
@@ -358,7 +361,10 @@ impl Job<'_> {
         if !done.success() {
             return Ok(Unpacked::Failed(done.to_map()));
         }
-        let lines = done.stdout.lines().take(self.trim.unwrap_or(usize::MAX));
+        let lines = done
+            .stdout_regardless()
+            .lines()
+            .take(self.trim.unwrap_or(usize::MAX));
         let files = Value::list(lines.map(Value::from));
         Ok(Unpacked::Files(if files.is_true() {
             files

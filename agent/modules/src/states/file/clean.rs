@@ -109,7 +109,7 @@ pub(crate) fn remove(
     let mut removed = Vec::new();
     // A folder that cannot be opened is listed nevertheless, so that its contents are named, as in
     // Salt.
-    let top = Folder::open(Path::new(root), Links::from_config(cx)).ok();
+    let top = Folder::open(Path::new(root), Links::from_config(cx));
     let sweep = Sweep {
         cx,
         top,
@@ -124,7 +124,7 @@ pub(crate) fn remove(
 /// The folder to clean, and the paths to keep in it.
 struct Sweep<'a> {
     cx: &'a Exec,
-    top: Option<Folder>,
+    top: std::io::Result<Folder>,
     root: &'a str,
     keep: &'a BTreeSet<String>,
     exclude_pat: &'a Value,
@@ -141,7 +141,7 @@ impl Sweep<'_> {
             if !self.keep.contains(&path) && !excluded(&below, self.exclude_pat) {
                 removed.push(path.clone());
                 if !self.cx.test {
-                    self.remove(folder, name);
+                    self.remove(folder, name).map_err(Error::io(&path))?;
                 }
             }
             if path::isdir(&path) && !path::islink(&path) {
@@ -153,12 +153,13 @@ impl Sweep<'_> {
 
     /// Removes an entry through the handles of its parent folders, since other processes may have
     /// replaced these folders since they were examined.
-    fn remove(&self, folder: &str, name: &str) {
-        let rest = Path::new(folder).strip_prefix(self.root).ok();
-        let folder = self.top.as_ref().zip(rest);
-        let folder = folder.and_then(|(top, rest)| top.below(rest).ok());
-        if let Some(folder) = folder {
-            let _ = fs::remove_at(self.cx, &folder, name.as_ref());
+    fn remove(&self, folder: &str, name: &str) -> std::io::Result<()> {
+        let top = self.top.as_ref().map_err(|error| error.kind())?;
+        let rest = Path::new(folder).strip_prefix(self.root);
+        let folder = top.below(rest.map_err(std::io::Error::other)?)?;
+        match fs::remove_at(self.cx, &folder, name.as_ref()) {
+            Err(error) if fs::is_missing(&error) => Ok(()),
+            removed => removed,
         }
     }
 }

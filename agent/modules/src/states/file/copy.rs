@@ -9,7 +9,7 @@ use python::path;
 use state::exec::Exec;
 use state::facts::Effects;
 use state::module::{Error, Ret};
-use value::{Map, Value};
+use value::{Map, Value, log};
 
 use super::link::{default_user, first_group};
 use super::{absolute, check_user, gate, owner};
@@ -203,7 +203,9 @@ fn own(cx: &Exec, name: &str, like: &Like) -> Result<(), Error> {
     for folder in fs::walk(name, None)? {
         for below in folder.dirs.iter().chain(&folder.files) {
             let path = path::join(&folder.root, below);
-            let _ = fs::chown(cx, Path::new(&path), uid, gid, false);
+            if let Err(error) = fs::chown(cx, Path::new(&path), uid, gid, false) {
+                log::error(format_args!("cannot change the owner of {path}: {error}"));
+            }
         }
     }
     Ok(())

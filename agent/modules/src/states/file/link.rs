@@ -10,7 +10,7 @@ use python::path;
 use state::exec::Exec;
 use state::facts::Effects;
 use state::module::{Error, Ret};
-use value::{Map, Value};
+use value::{Map, Value, log};
 
 use super::{gate, owner};
 use crate::exec::file::stat::{self, normalized};
@@ -328,7 +328,10 @@ impl Link {
 
     fn set_owner(&self, cx: &Exec) -> bool {
         let (uid, gid) = (users::uid(&self.user), users::gid(&self.group));
-        let _ = fs::chown(cx, Path::new(&self.name), uid, gid, false);
+        let name = &self.name;
+        if let Err(error) = fs::chown(cx, Path::new(name), uid, gid, false) {
+            log::error(format_args!("cannot change the owner of {name}: {error}"));
+        }
         self.owned()
     }
 

@@ -7,7 +7,7 @@ use python::{encoding, path};
 use state::exec::Exec;
 use state::facts::Effects;
 use state::module::{Error, Ret};
-use value::{Map, Value};
+use value::{Map, Value, remove};
 
 use super::{absolute, check_user, contents, gate, owner};
 use crate::exec::file::body::Body;
@@ -455,7 +455,7 @@ fn forget(cx: &Exec, request: &Request, body: Option<Body>) {
         .as_ref()
         .is_some_and(|url| Url::parse(url).is_remote());
     if let (true, Some(Body::File(path))) = (remote, body) {
-        let _ = machine::fs::remove(cx, Path::new(&path));
+        remove::or_log(&path, machine::fs::remove(cx, Path::new(&path)));
     }
 }
 
@@ -476,7 +476,7 @@ fn refused(
     let file = trial_file(place);
     work::trial(cx, request, body, &file)?;
     let answer = judged(cx, command, &file);
-    let _ = machine::fs::remove(cx, &file);
+    remove::or_log(&file, machine::fs::remove(cx, &file));
     answer
 }
 

@@ -11,7 +11,7 @@ use python::shlex;
 use state::exec::Exec;
 use state::facts::Effects;
 use state::module::{Error, Ret};
-use value::{Map, Value};
+use value::{Map, Value, remove};
 
 use super::texts::{self, named};
 use crate::exec::file::edit_sed::run_patch;
@@ -243,7 +243,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // A folder that cannot be removed is left to the cleanup of the system's temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
+        remove::or_log(&self.0, std::fs::remove_dir_all(&self.0));
     }
 }
 

@@ -10,7 +10,7 @@ use machine::process::Process;
 use state::exec::Exec;
 use state::facts::Effects;
 use state::module::{Error, Ret};
-use value::{Map, Value};
+use value::{Map, Value, remove};
 
 use super::texts::{self, named};
 use crate::exec::file::managed::{self as work, Request};
@@ -289,13 +289,13 @@ fn refused(
     };
     machine::fs::write(cx, Path::new(&place), contents, owner)?;
     let output = Process::shell_line(format!("{command} {place}")).run(cx);
-    let _ = std::fs::remove_file(&place);
+    remove::or_log(&place, std::fs::remove_file(&place));
     let output = output?;
     if output.success() {
         return Ok(None);
     }
     let mut comment = String::from("check_cmd execution failed");
-    for text in [&output.stdout, &output.stderr] {
+    for text in [output.stdout_regardless(), &output.stderr] {
         if !text.is_empty() {
             comment.push('\n');
             comment.push_str(text);

@@ -7,6 +7,8 @@ use std::path::Path;
 
 use minijinja::{Error, State, Value};
 
+use value::read::or_log;
+
 use super::super::args::Args;
 use super::super::containers::List;
 use super::Table;
@@ -38,8 +40,7 @@ fn begin(path: &str, most: u64) -> Option<Vec<u8>> {
         return None;
     }
     let mut block = Vec::new();
-    fs::File::open(path)
-        .ok()?
+    or_log(path, fs::File::open(path))?
         .take(most)
         .read_to_end(&mut block)
         .ok()?;
@@ -67,7 +68,8 @@ fn list_files(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let mut found = vec![directory.clone()];
     let mut open = vec![directory];
     while let Some(directory) = open.pop() {
-        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+        let entries = or_log(&directory, fs::read_dir(&directory));
+        for entry in entries.into_iter().flatten().flatten() {
             let path = format!(
                 "{}/{}",
                 directory.trim_end_matches('/'),
@@ -106,10 +108,14 @@ fn which(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     ))
 }
 
+fn text(path: &str) -> String {
+    or_log(path, fs::read_to_string(path)).unwrap_or_default()
+}
+
 fn get_uid(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let none = || Value::from(());
     if args.subject()?.is_none() {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let status = text("/proc/self/status");
         let uid = status.lines().find_map(|line| {
             line.strip_prefix("Uid:")?
                 .split_whitespace()
@@ -120,7 +126,7 @@ fn get_uid(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
         return Ok(uid.map_or_else(none, Value::from));
     }
     let name = args.text(0, "user")?;
-    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let users = text("/etc/passwd");
     let uid = users.lines().find_map(|line| {
         let mut fields = line.split(':');
         (fields.next()? == name).then_some(())?;

@@ -1,7 +1,5 @@
 //! The filter `xml`.
 
-use std::fmt::Write as _;
-
 use minijinja::{Error, Value};
 
 use super::super::args::items;
@@ -9,6 +7,7 @@ use super::super::containers::{Dict, List};
 use super::super::errors::runtime_error;
 use super::super::{nesting, print};
 use super::builtin::escaped;
+use value::PushFmt;
 
 #[derive(Default)]
 struct Element {
@@ -89,13 +88,13 @@ fn add(parent: &mut Element, tag: &str, content: &Value) -> Result<(), Error> {
 
 fn put(out: &mut String, element: &Element, depth: usize) {
     let pad = " ".repeat(depth);
-    let _ = write!(out, "{pad}<{}", element.tag);
+    out.push_fmt(format_args!("{pad}<{}", element.tag));
     for (key, value) in &element.attributes {
-        let _ = write!(out, " {key}=\"{}\"", escaped(value));
+        out.push_fmt(format_args!(" {key}=\"{}\"", escaped(value)));
     }
     match &element.text {
         Some(text) => {
-            let _ = writeln!(out, ">{}</{}>", escaped(text), element.tag);
+            out.push_fmt(format_args!(">{}</{}>\n", escaped(text), element.tag));
         }
         None if element.children.is_empty() => out.push_str("/>\n"),
         None => {
@@ -104,7 +103,7 @@ fn put(out: &mut String, element: &Element, depth: usize) {
                 .children
                 .iter()
                 .for_each(|child| put(out, child, depth + 1));
-            let _ = writeln!(out, "{pad}</{}>", element.tag);
+            out.push_fmt(format_args!("{pad}</{}>\n", element.tag));
         }
     }
 }

@@ -78,7 +78,9 @@ impl Provider for Apk {
 
     fn list(&self, cx: &Exec) -> Result<Listed, Error> {
         Ok(Listed {
-            installed: read_list(&rpm::answered(ask(cx, &["apk", "info", "-v"])?)?.stdout),
+            installed: read_list(
+                rpm::answered(ask(cx, &["apk", "info", "-v"])?)?.stdout_regardless(),
+            ),
             ..Listed::default()
         })
     }
@@ -116,10 +118,10 @@ impl Provider for Apk {
     fn available(&self, cx: &Exec, names: &[String], _kwargs: &Map) -> Result<Packages, Error> {
         let mut all = Packages::new();
         if names.is_empty() {
-            all = read_list(&ask(cx, &["apk", "search", "-a"])?.stdout);
+            all = read_list(ask(cx, &["apk", "search", "-a"])?.stdout_regardless());
         }
         for name in names {
-            let said = ask(cx, &["apk", "search", "-a", "--exact", name])?.stdout;
+            let said = ask(cx, &["apk", "search", "-a", "--exact", name])?.into_stdout_regardless();
             if let Some(versions) = read_list(&said).remove(name) {
                 all.insert(name.as_str(), versions);
             }
@@ -138,7 +140,7 @@ impl Provider for Apk {
     fn upgrades(&self, cx: &Exec, _kwargs: &Map) -> Result<Map, Error> {
         let output = ask(cx, &["apk", "upgrade", "-s"])?;
         match self.error_text(&output) {
-            None => Ok(read_upgrades(&output.stdout)),
+            None => Ok(read_upgrades(output.stdout_regardless())),
             Some(said) => Err(Error::refused(said)),
         }
     }
@@ -219,7 +221,7 @@ impl Files for Apk {
 
     fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
         let output = ask(cx, &["apk", "info", "-W", path])?;
-        let said = output.stdout.split_once(" is owned by ");
+        let said = output.stdout_regardless().split_once(" is owned by ");
         let owner = said.map(|(_, word)| word.trim()).unwrap_or_default();
         Ok(split(owner).map_or(owner, |(name, _)| name).to_owned())
     }
@@ -230,7 +232,7 @@ impl Files for Apk {
         }
         let mut files = Packages::new();
         for name in names {
-            let said = ask(cx, &["apk", "info", "-L", name])?.stdout;
+            let said = ask(cx, &["apk", "info", "-L", name])?.into_stdout_regardless();
             let lines = said.lines().filter(|line| !line.is_empty());
             for line in lines.filter(|line| !line.ends_with("contains:")) {
                 listing::add(&mut files, name, line);

@@ -60,7 +60,7 @@ pub(crate) fn asked_dpkg(cx: &Exec, words: &[&str]) -> Result<String, Error> {
     let output = command(words.iter().copied()).quiet().run(cx)?;
     match error_text(&output) {
         Some(error) => Err(Error::refused(error)),
-        None => Ok(output.stdout),
+        None => Ok(output.into_stdout_regardless()),
     }
 }
 
@@ -135,7 +135,7 @@ impl Provider for Apt {
         if let Some(complaint) = self.error_text(&output) {
             return Err(Error::refused(complaint));
         }
-        let (repos, wrong) = read_update(&output.stdout);
+        let (repos, wrong) = read_update(output.stdout_regardless());
         match is_set(kwargs, "failhard") && !wrong.is_empty() {
             true => Err(Error::refused(format!(
                 "Error getting repos: {}",
@@ -152,7 +152,7 @@ impl Provider for Apt {
             policy.extend(["-o".to_owned(), release]);
         }
         let output = command(policy).quiet().run(cx)?;
-        let candidates = read_policy(&output.stdout, names);
+        let candidates = read_policy(&output.stdout_of_success("apt-cache policy")?, names);
         let here = listing::listed(cx, self)?.here();
         let show_installed = is_set(kwargs, "show_installed");
         let mut latest: Map = names
@@ -176,7 +176,7 @@ impl Provider for Apt {
         let mut ask = words(&["apt-cache", if names.is_empty() { "dump" } else { "show" }]);
         ask.extend(names.iter().cloned());
         Ok(read_versions(
-            &command(ask).quiet().run(cx)?.stdout_regardless(),
+            command(ask).quiet().run(cx)?.stdout_regardless(),
         ))
     }
 
@@ -191,9 +191,9 @@ impl Provider for Apt {
         }
         let output = run(cx, self, &command(ask))?;
         if output.success() {
-            return Ok(read_upgrades(&output.stdout));
+            return Ok(read_upgrades(output.stdout_regardless()));
         }
-        let said = [output.stderr, output.stdout];
+        let said = [output.stderr.as_str(), output.stdout_regardless()];
         let said = said.into_iter().find(|text| !text.is_empty());
         Err(Error::refused(match said {
             Some(text) => format!("Failed to get upgrades: {text}"),
@@ -336,7 +336,7 @@ impl Descriptions for Apt {
                 .map(|word| word.to_text().to_lowercase())
                 .collect(),
         };
-        Ok(dpkg::read_show(&output.stdout, &filter))
+        Ok(dpkg::read_show(output.stdout_regardless(), &filter))
     }
 }
 

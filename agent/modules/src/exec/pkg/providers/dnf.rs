@@ -184,7 +184,10 @@ impl Dnf {
     fn locks(&self, cx: &Exec) -> Result<Vec<(String, String)>, Error> {
         let list = self.command(words(&["versionlock", "list"])).quiet();
         let output = rpm::answered(list.run(cx)?)?;
-        Ok(read_locks(&output.stdout, self.program == "yum"))
+        Ok(read_locks(
+            output.stdout_regardless(),
+            self.program == "yum",
+        ))
     }
 
     /// Returns the repositories to search.
@@ -262,7 +265,7 @@ impl Provider for Dnf {
         let output = self.command(ask).quiet().run(cx)?;
         let own = cx.grain("osarch");
         let found = match output.success() {
-            true => read_list(&output.stdout, &own),
+            true => read_list(output.stdout_regardless(), &own),
             false => Vec::new(),
         };
         let here = listing::listed(cx, self)?.installed;
@@ -303,8 +306,8 @@ impl Provider for Dnf {
             }
             ask.extend(names.iter().cloned());
             let output = self.command(ask).quiet().run(cx)?;
-            if output.success() || !output.stdout.contains("Error:") {
-                for package in read_list(&output.stdout, &own) {
+            if output.success() || !output.stdout_regardless().contains("Error:") {
+                for package in read_list(output.stdout_regardless(), &own) {
                     listing::add(&mut all, &package.name, &package.version);
                 }
             }
@@ -327,7 +330,7 @@ impl Provider for Dnf {
         );
         let output = self.command(ask).quiet().run(cx)?;
         let own = cx.grain("osarch");
-        let found = read_list(&output.stdout, &own).into_iter();
+        let found = read_list(output.stdout_regardless(), &own).into_iter();
         Ok(found
             .map(|package| (Value::from(package.name), Value::from(package.version)))
             .collect())
@@ -410,7 +413,7 @@ impl Provider for Dnf {
     }
 
     fn is_locked(&self, output: &Output) -> bool {
-        let said = [&output.stdout, &output.stderr];
+        let said = [output.stdout_regardless(), &output.stderr];
         said.iter()
             .any(|text| text.contains("holding the yum lock"))
     }

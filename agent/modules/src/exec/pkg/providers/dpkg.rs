@@ -156,7 +156,7 @@ fn info(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
         };
     }
     let records = output
-        .stdout
+        .stdout_regardless()
         .split(RECORD)
         .filter(|record| !record.trim().is_empty());
     Ok(records.filter_map(read_info).collect())
@@ -235,7 +235,7 @@ fn installed(cx: &Exec, names: &[String], format: &str) -> Result<Vec<String>, E
     if let Some(said) = error_text(&output) {
         return Err(Error::refused(said));
     }
-    let lines = output.stdout.lines();
+    let lines = output.stdout_regardless().lines();
     let lines = lines.filter_map(|line| line.strip_prefix("installed\t"));
     Ok(lines.map(str::to_owned).collect())
 }
@@ -262,7 +262,11 @@ fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
 /// When dpkg cannot be started.
 fn owner(cx: &Exec, path: &str) -> Result<String, Error> {
     let output = Process::words(["dpkg", "-S", path]).quiet().run(cx)?;
-    let owner = output.stdout.split(':').next().unwrap_or_default();
+    let owner = output
+        .stdout_regardless()
+        .split(':')
+        .next()
+        .unwrap_or_default();
     Ok(owner.to_owned())
 }
 
@@ -316,7 +320,7 @@ fn package_file(cx: &Exec, path: &str) -> Result<(Wanted, String), Error> {
             "Unable to get info for {path}: {complaint}"
         )));
     }
-    read_file_info(&output.stdout, path, own_arch(cx))
+    read_file_info(output.stdout_regardless(), path, own_arch(cx))
 }
 
 fn read_file_info(text: &str, path: &str, own: Option<&str>) -> Result<(Wanted, String), Error> {

@@ -83,10 +83,10 @@ pub(crate) fn error_text(output: &Output) -> Option<String> {
     if output.success() {
         return None;
     }
-    let said = [&output.stderr, &output.stdout];
+    let said = [output.stderr.as_str(), output.stdout_regardless()];
     let said = said.into_iter().find(|text| !text.trim().is_empty());
     Some(match (said, output.retcode) {
-        (Some(text), _) => text.clone(),
+        (Some(text), _) => text.to_owned(),
         (None, Some(code)) => format!("exit status {code} without any output"),
         (None, None) => "ended without an exit status".to_owned(),
     })

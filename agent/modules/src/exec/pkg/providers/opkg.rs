@@ -43,10 +43,10 @@ fn read_upgrades(text: &str) -> Map {
     text.lines().filter_map(read).collect()
 }
 
-/// Reads the output of `opkg update` for each feed.
-fn read_update(output: &Output) -> Map {
+/// Reads the two outputs of `opkg update` for each feed.
+fn read_update(stdout: &str, stderr: &str) -> Map {
     let mut feeds = Map::new();
-    for line in output.stdout.lines().chain(output.stderr.lines()) {
+    for line in stdout.lines().chain(stderr.lines()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let word = |place: usize| words.get(place).copied().unwrap_or_default();
         let bare = |word: &str| word.trim_end_matches(['.', ',']).to_owned();
@@ -77,7 +77,9 @@ impl Provider for Opkg {
 
     fn list(&self, cx: &Exec) -> Result<Listed, Error> {
         Ok(Listed {
-            installed: read_list(&rpm::answered(ask(cx, &["opkg", "list-installed"])?)?.stdout),
+            installed: read_list(
+                rpm::answered(ask(cx, &["opkg", "list-installed"])?)?.stdout_regardless(),
+            ),
             ..Listed::default()
         })
     }
@@ -88,7 +90,7 @@ impl Provider for Opkg {
 
     fn refresh(&self, cx: &Exec, kwargs: &Map) -> Result<Value, Error> {
         let output = Process::words(["opkg", "update"]).run(cx)?;
-        let feeds = read_update(&output);
+        let feeds = read_update(output.stdout_regardless(), &output.stderr);
         match self.error_text(&output) {
             Some(said) if feeds.is_empty() || is_set(kwargs, "failhard") => {
                 Err(Error::refused(said))
@@ -120,10 +122,10 @@ impl Provider for Opkg {
     fn available(&self, cx: &Exec, names: &[String], _kwargs: &Map) -> Result<Packages, Error> {
         let mut all = Packages::new();
         match names {
-            [] => all = read_list(&ask(cx, &["opkg", "list"])?.stdout),
+            [] => all = read_list(ask(cx, &["opkg", "list"])?.stdout_regardless()),
             names => {
                 for name in names {
-                    let said = ask(cx, &["opkg", "list", name])?.stdout;
+                    let said = ask(cx, &["opkg", "list", name])?.into_stdout_regardless();
                     if let Some(versions) = read_list(&said).remove(name) {
                         all.insert(name.as_str(), versions);
                     }
@@ -144,7 +146,7 @@ impl Provider for Opkg {
     fn upgrades(&self, cx: &Exec, _kwargs: &Map) -> Result<Map, Error> {
         let output = ask(cx, &["opkg", "list-upgradable"])?;
         match self.error_text(&output) {
-            None => Ok(read_upgrades(&output.stdout)),
+            None => Ok(read_upgrades(output.stdout_regardless())),
             Some(said) => Err(Error::refused(said)),
         }
     }
@@ -204,7 +206,7 @@ impl Provider for Opkg {
     }
 
     fn is_locked(&self, output: &Output) -> bool {
-        let said = [&output.stdout, &output.stderr];
+        let said = [output.stdout_regardless(), &output.stderr];
         said.iter().any(|text| text.contains("Could not lock"))
     }
 
@@ -235,7 +237,7 @@ impl Files for Opkg {
     }
 
     fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
-        let said = ask(cx, &["opkg", "search", path])?.stdout;
+        let said = ask(cx, &["opkg", "search", path])?.into_stdout_regardless();
         let owner = said.split(" - ").next().unwrap_or_default();
         Ok(owner.trim().to_owned())
     }
@@ -248,7 +250,7 @@ impl Files for Opkg {
         };
         let mut files = Packages::new();
         for name in names {
-            let said = ask(cx, &["opkg", "files", &name])?.stdout;
+            let said = ask(cx, &["opkg", "files", &name])?.into_stdout_regardless();
             for line in said.lines().filter(|line| line.starts_with('/')) {
                 listing::add(&mut files, &name, line);
             }
@@ -259,7 +261,7 @@ impl Files for Opkg {
 
 impl Holds for Opkg {
     fn held(&self, cx: &Exec) -> Result<Vec<Wanted>, Error> {
-        Ok(read_held(&ask(cx, &["opkg", "status"])?.stdout))
+        Ok(read_held(ask(cx, &["opkg", "status"])?.stdout_regardless()))
     }
 
     fn hold(&self, _cx: &Exec, package: &Wanted, hold: bool) -> Result<Process, Error> {
@@ -321,12 +323,9 @@ mod tests {
 
     #[test]
     fn an_update_says_which_feeds_it_has() {
-        let output = Output {
-            stdout: "Downloading https://x/base/Packages.gz\nUpdated list of available packages in /var/opkg-lists/openwrt_base\nInflating http://x/uri.ipk\n".to_owned(),
-            stderr: "*** Failed to download the package list from https://x/luci/Packages.gz\n".to_owned(),
-            ..Output::default()
-        };
-        let feeds = read_update(&output);
+        let stdout = "Downloading https://x/base/Packages.gz\nUpdated list of available packages in /var/opkg-lists/openwrt_base\nInflating http://x/uri.ipk\n";
+        let stderr = "*** Failed to download the package list from https://x/luci/Packages.gz\n";
+        let feeds = read_update(stdout, stderr);
         assert_eq!(feeds.get("openwrt_base"), Some(&true.into()));
         assert_eq!(feeds.get("https://x/luci/Packages.gz"), Some(&false.into()));
     }

@@ -86,14 +86,14 @@ impl Provider for Pacman {
         let query = Process::words(["pacman", "-Q"]).quiet();
         let output = query.run(cx)?;
         // pacman fails without output when no package is installed at all.
-        let is_empty = output.stdout.is_empty() && output.stderr.is_empty();
+        let is_empty = output.stdout_regardless().is_empty() && output.stderr.is_empty();
         let output = if is_empty {
             output
         } else {
             rpm::answered(output)?
         };
         let mut listed = Listed::default();
-        for (name, version) in read_pairs(&output.stdout) {
+        for (name, version) in read_pairs(output.stdout_regardless()) {
             listing::add(&mut listed.installed, name, version);
         }
         Ok(listed)
@@ -108,7 +108,7 @@ impl Provider for Pacman {
         process.env.insert("LANG", "C");
         let output = process.run(cx)?;
         match output.success() {
-            true => Ok(read_update(&output.stdout).into()),
+            true => Ok(read_update(output.stdout_regardless()).into()),
             false => Err(Error::refused(format!(
                 "Error refreshing package database: {}",
                 output.stderr
@@ -117,16 +117,19 @@ impl Provider for Pacman {
     }
 
     fn latest(&self, cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, Error> {
-        let mut output = candidates(names, kwargs).run(cx)?;
-        if !output.success() && names.len() > 1 {
+        let output = candidates(names, kwargs).run(cx)?;
+        let is_alone = output.success() || names.len() < 2;
+        let mut text = output.into_stdout_regardless();
+        if !is_alone {
             // One unknown name makes the query for all names fail.
-            output.stdout.clear();
+            text.clear();
             for name in names {
                 let one = candidates(std::slice::from_ref(name), kwargs).run(cx)?;
-                output.stdout += &format!("{}\n", one.stdout);
+                text.push_str(one.stdout_regardless());
+                text.push('\n');
             }
         }
-        let found = read_pairs(&output.stdout);
+        let found = read_pairs(&text);
         let latest = names.iter().map(|name| {
             let version = found.iter().find(|(known, _)| known == name);
             let version = version.map_or("", |(_, version)| version);
@@ -140,7 +143,7 @@ impl Provider for Pacman {
         let from = kwargs.get("fromrepo").filter(|from| from.is_true());
         let from = from.map(Value::to_text);
         let mut all = Packages::new();
-        for line in output.stdout.lines() {
+        for line in output.stdout_regardless().lines() {
             let mut parts = line.split_whitespace();
             let (Some(repo), Some(name), Some(version)) =
                 (parts.next(), parts.next(), parts.next())
@@ -163,10 +166,11 @@ impl Provider for Pacman {
         if !output.success() {
             return Err(Error::refused(format!(
                 "Error listing upgrades: {}{}",
-                output.stderr, output.stdout
+                output.stderr,
+                output.stdout_regardless()
             )));
         }
-        let found = read_pairs(&output.stdout).into_iter();
+        let found = read_pairs(output.stdout_regardless()).into_iter();
         Ok(found
             .map(|(name, version)| (Value::from(name), Value::from(version)))
             .collect())
@@ -211,7 +215,7 @@ impl Provider for Pacman {
     fn error_text(&self, output: &Output) -> Option<String> {
         let said = failed::error_text(output)?;
         // The reason of the failure is among the lines of the questions.
-        let reasons = output.stdout.lines();
+        let reasons = output.stdout_regardless().lines();
         let reasons = reasons.filter(|line| line.starts_with(":: ") && !line.contains("[Y/n]"));
         let reasons = reasons.filter(|line| !line.contains("[y/N]") && !line.ends_with("..."));
         let mut all = vec![said];
@@ -240,7 +244,7 @@ impl Provider for Pacman {
 impl Files for Pacman {
     fn file_info(&self, cx: &Exec, path: &str) -> Result<Wanted, Error> {
         let output = Process::words(["pacman", "-Qp", path]).quiet().run(cx)?;
-        let found = read_pairs(&output.stdout).into_iter().next();
+        let found = read_pairs(output.stdout_regardless()).into_iter().next();
         let (name, version) = found.ok_or_else(|| {
             Error::refused(format!("Unable to get info for {path}: {}", output.stderr))
         })?;
@@ -253,10 +257,7 @@ impl Files for Pacman {
 
     fn owner(&self, cx: &Exec, path: &str) -> Result<String, Error> {
         let output = Process::words(["pacman", "-Qqo", path]).quiet().run(cx)?;
-        Ok(match output.success() {
-            true => output.stdout,
-            false => String::new(),
-        })
+        Ok(output.into_success().unwrap_or_default())
     }
 
     fn by_package(&self, cx: &Exec, names: &[String]) -> Result<Packages, Error> {
@@ -264,7 +265,7 @@ impl Files for Pacman {
         all.extend(names.iter().cloned());
         let output = rpm::answered(Process::words(all).quiet().run(cx)?)?;
         let mut files = Packages::new();
-        for line in output.stdout.lines() {
+        for line in output.stdout_regardless().lines() {
             if let Some((name, file)) = line.split_once(' ') {
                 listing::add(&mut files, name, file);
             }

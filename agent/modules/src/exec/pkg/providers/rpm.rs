@@ -208,7 +208,7 @@ pub(super) fn list(cx: &Exec, keys: bool) -> Result<Listed, Error> {
     let output = answered(query.quiet().run(cx)?)?;
     let own = cx.grain("osarch");
     let mut listed = Listed::default();
-    for line in output.stdout.lines() {
+    for line in output.stdout_regardless().lines() {
         if let Some(package) = read(line, &own)
             && (keys || !package.name.starts_with("gpg-pubkey"))
         {
@@ -232,7 +232,7 @@ fn versions(cx: &Exec, names: &[String]) -> Result<Map, Error> {
     if !output.success() && !output.stderr.is_empty() {
         return Err(Error::refused(output.stderr));
     }
-    let lines = output.stdout.lines();
+    let lines = output.stdout_regardless().lines();
     let pairs = lines.filter_map(|line| line.split_once(' '));
     Ok(pairs
         .filter(|(_, version)| !version.contains(' '))
@@ -248,7 +248,10 @@ fn package_file(cx: &Exec, path: &str) -> Result<Package, Error> {
         .quiet()
         .run(cx)?;
     let own = cx.grain("osarch");
-    let package = output.stdout.lines().find_map(|line| read(line, &own));
+    let package = output
+        .stdout_regardless()
+        .lines()
+        .find_map(|line| read(line, &own));
     package.ok_or_else(|| {
         let said = output.stderr;
         Error::refused(format!("Unable to get info for {path}: {said}"))
@@ -262,10 +265,7 @@ fn package_file(cx: &Exec, path: &str) -> Result<Package, Error> {
 fn owner(cx: &Exec, path: &str) -> Result<String, Error> {
     let query = ["rpm", "-qf", "--queryformat", "%{name}", path];
     let output = Process::words(query).quiet().run(cx)?;
-    Ok(match output.success() {
-        true => output.stdout,
-        false => String::new(),
-    })
+    Ok(output.into_success().unwrap_or_default())
 }
 
 /// Returns the files of these packages, or of all.
@@ -281,10 +281,10 @@ fn files(cx: &Exec, names: &[String]) -> Result<Packages, Error> {
     }
     let output = Process::words(query).quiet().run(cx)?;
     if !output.success() {
-        return Err(Error::refused(output.stdout));
+        return Err(Error::refused(output.into_stdout_regardless()));
     }
     let mut files = Packages::new();
-    for line in output.stdout.lines() {
+    for line in output.stdout_regardless().lines() {
         if let Some((name, file)) = line.split_once(' ') {
             listing::add(&mut files, name, file);
         }

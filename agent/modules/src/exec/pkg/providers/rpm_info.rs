@@ -122,7 +122,11 @@ pub(super) fn info(
     if !output.success() && !output.stderr.is_empty() {
         return Err(Error::refused(output.stderr));
     }
-    let mut found: Vec<(String, Map)> = output.stdout.split(RECORD).filter_map(read).collect();
+    let mut found: Vec<(String, Map)> = output
+        .stdout_regardless()
+        .split(RECORD)
+        .filter_map(read)
+        .collect();
     value::sorted::sort_by(&mut found, |one, other| {
         let edition = |info: &Map| info.get("edition").map(Value::to_text).unwrap_or_default();
         crate::exec::pkg::version::rpm(&edition(&other.1), &edition(&one.1))
@@ -182,14 +186,14 @@ pub(super) fn verify(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map, E
     query.push(if names.is_empty() { "-Va" } else { "-V" }.to_owned());
     query.extend(names.iter().cloned());
     let output = Process::words(query).quiet().run(cx)?;
-    if output.stdout.trim().is_empty() && !output.success() {
+    if output.stdout_regardless().trim().is_empty() && !output.success() {
         let said = match output.stderr.is_empty() {
             true => String::new(),
             false => format!(": {}", output.stderr),
         };
         return Err(Error::refused(format!("Failed to verify package(s){said}")));
     }
-    let files = output.stdout.lines().filter_map(read_verified);
+    let files = output.stdout_regardless().lines().filter_map(read_verified);
     let is_ignored = |file: &Map| {
         let kind = file.get("type").map(Value::to_text);
         kind.is_some_and(|kind| ignored.contains(&kind))
@@ -216,7 +220,7 @@ pub(crate) fn modified(cx: &Exec, names: &[String], kwargs: &Map) -> Result<Map,
             "Failed to verify package(s): {said}"
         )));
     }
-    let files = output.stdout.lines().filter_map(read_modified);
+    let files = output.stdout_regardless().lines().filter_map(read_modified);
     let is_wanted = |changed: &[&str]| {
         let flags = kwargs.iter().map(|(flag, wanted)| (flag.to_text(), wanted));
         let mut flags = flags.filter(|(flag, _)| !flag.starts_with('_'));

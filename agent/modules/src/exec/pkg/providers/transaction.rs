@@ -452,7 +452,7 @@ pub(crate) fn autoremove(
     let command = autoremoval.autoremove(list_only, purge);
     if list_only {
         // The program fails here, because its question is answered with no.
-        let mut names = autoremoval.autoremovable(&command.quiet().run(cx)?.stdout_regardless());
+        let mut names = autoremoval.autoremovable(command.quiet().run(cx)?.stdout_regardless());
         names.sort();
         return Ok(names.into());
     }
@@ -522,7 +522,7 @@ pub(crate) fn unlocked(
             return Ok(output);
         }
         if start.elapsed() >= patience(cx) {
-            let said = format!("{}\n{}", output.stderr, output.stdout);
+            let said = format!("{}\n{}", output.stderr, output.stdout_regardless());
             let gave_up = gave_up(&said, patience(cx));
             output.stderr = format!("{}\n{gave_up}", output.stderr);
             return Ok(output);

@@ -49,17 +49,24 @@ pub(crate) fn error_text(output: &Output) -> Option<String> {
     if is_fine(output.retcode) {
         return None;
     }
-    let in_xml: Vec<String> = xml::elements(&output.stdout)
+    let in_xml: Vec<String> = xml::elements(output.stdout_regardless())
         .into_iter()
         .filter(|element| element.name == "message" && element.get("type") == "error")
         .map(|element| element.text)
         .collect();
-    let said = match (in_xml.is_empty(), output.stdout.starts_with("<?xml")) {
+    let said = match (
+        in_xml.is_empty(),
+        output.stdout_regardless().starts_with("<?xml"),
+    ) {
         // This names the holder of the lock, and the time spent waiting for it.
         (false, _) if is_locked(output) => format!("{}{}", in_xml.join("\n"), output.stderr),
         (false, _) => in_xml.join("\n"),
         (true, true) => output.stderr.trim().to_owned(),
-        (true, false) => format!("{}{}", output.stderr.trim(), output.stdout.trim()),
+        (true, false) => format!(
+            "{}{}",
+            output.stderr.trim(),
+            output.stdout_regardless().trim()
+        ),
     };
     Some(match said.is_empty() {
         true => "Check Zypper's logs.".to_owned(),
@@ -74,7 +81,7 @@ pub(crate) fn error_text(output: &Output) -> Option<String> {
 pub(crate) fn call(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
     let output = transaction::unlocked(cx, &Process::words(words), &is_locked)?;
     match error_text(&output) {
-        None => Ok(output.stdout),
+        None => Ok(output.into_stdout_regardless()),
         Some(said) => Err(Error::refused(format!("Zypper command failure: {said}"))),
     }
 }
@@ -87,7 +94,7 @@ pub(crate) fn found(cx: &Exec, words: Vec<String>) -> Result<String, Error> {
     let process = Process::words(words).quiet();
     let output = transaction::unlocked(cx, &process, &is_locked)?;
     match error_text(&output).filter(|_| output.retcode != Some(NOT_FOUND)) {
-        None => Ok(output.stdout),
+        None => Ok(output.into_stdout_regardless()),
         Some(said) => Err(Error::refused(format!("Zypper command failure: {said}"))),
     }
 }

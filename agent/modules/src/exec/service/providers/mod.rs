@@ -313,7 +313,9 @@ fn runnable(path: &Path) -> bool {
 
 /// Returns the second word of the output of `runlevel`; `None` where it is unknown.
 fn runlevel(cx: &Exec) -> Option<String> {
-    let out = ask(cx, &[&which("runlevel")?]).ok()?.stdout;
+    let out = ask(cx, &[&which("runlevel")?])
+        .ok()?
+        .into_stdout_regardless();
     let level = out.split_whitespace().nth(1)?;
     Some(level.to_owned())
 }

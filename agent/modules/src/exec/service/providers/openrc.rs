@@ -21,7 +21,7 @@ fn parse_runlevels(text: &str) -> Map {
 
 fn services(cx: &Exec) -> Result<Map, Error> {
     Ok(parse_runlevels(
-        &ask(cx, &["rc-update", "-v", "show"])?.stdout,
+        ask(cx, &["rc-update", "-v", "show"])?.stdout_regardless(),
     ))
 }
 

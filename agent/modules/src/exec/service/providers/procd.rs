@@ -43,7 +43,7 @@ impl Provider for Procd {
             let query =
                 value::json::write(&Map::new().with("name", name).into(), Layout::default());
             let answer = ask(cx, &[&ubus, "call", "service", "list", &query])?;
-            if let Some(runs) = running(&answer.stdout, name) {
+            if let Some(runs) = running(answer.stdout_regardless(), name) {
                 return Ok(runs.into());
             }
         }

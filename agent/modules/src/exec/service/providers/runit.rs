@@ -127,7 +127,7 @@ impl Provider for Runit {
     fn runs(&self, cx: &Exec, name: &str) -> Result<Value, Error> {
         let path = linked(name)?;
         let out = ask(cx, &["sv", "status", &path.to_string_lossy()])?;
-        Ok((path.exists() && out.stdout.starts_with("run: ")).into())
+        Ok((path.exists() && out.stdout_regardless().starts_with("run: ")).into())
     }
 
     fn list(&self, _cx: &Exec, which: Which, _options: &Map) -> Result<Value, Error> {

@@ -111,7 +111,7 @@ pub(crate) fn version(cx: &Exec) -> Result<Option<i64>, Error> {
         action: &["--version"],
         ..Call::default()
     };
-    let out = call.ask(cx, Stderr::Merged)?.stdout;
+    let out = call.ask(cx, Stderr::Merged)?.into_stdout_regardless();
     let first = out.lines().next().unwrap_or_default();
     let number = first.split_whitespace().nth(1).unwrap_or_default();
     let digits: String = number.chars().take_while(char::is_ascii_digit).collect();
@@ -191,7 +191,7 @@ fn is_known(cx: &Exec, name: &str, status: &Output) -> Result<bool, Error> {
     if version(cx)?.is_some_and(|version| version >= TELLS_MISSING) {
         return Ok(status.retcode.is_some_and(|code| (0..4).contains(&code)));
     }
-    loaded(&status.stdout.to_lowercase()).ok_or_else(failed)
+    loaded(&status.stdout_regardless().to_lowercase()).ok_or_else(failed)
 }
 
 /// Returns true if the text of a status is that of a loaded unit. This is for versions whose exit
@@ -217,7 +217,7 @@ fn settled(cx: &Exec, name: &str) -> Result<Output, Error> {
     let file = Path::new("/etc/systemd/system").join(full_name(name));
     let is_new = || Ok::<_, Error>(readable(&file) && !is_known(cx, name, &seen)?);
     let is_changed = seen
-        .stdout
+        .stdout_regardless()
         .to_lowercase()
         .contains("'systemctl daemon-reload'");
     if is_changed || is_new()? {
@@ -245,7 +245,7 @@ fn reload_units(cx: &Exec) -> Result<(), Error> {
     }
     Err(Error::refused(format!(
         "Problem performing systemctl daemon-reload: {}",
-        out.stdout
+        out.stdout_regardless()
     )))
 }
 
@@ -297,7 +297,10 @@ fn mask(cx: &Exec, name: &str, on: bool, runtime: bool, root: Option<&str>) -> R
     }
     let mut why = format!("Failed to {verb} service '{name}'");
     if on {
-        why = format!("{why}. Additional info follows:\n\n{}", out.stdout);
+        why = format!(
+            "{why}. Additional info follows:\n\n{}",
+            out.stdout_regardless()
+        );
     }
     Err(why.into())
 }
@@ -375,7 +378,7 @@ fn table(cx: &Exec, action: &[&str], root: Option<&str>) -> Result<Vec<Vec<Strin
         root,
         ..Call::default()
     };
-    let out = call.ask(cx, Stderr::Apart)?.stdout;
+    let out = call.ask(cx, Stderr::Apart)?.into_stdout_regardless();
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
     Ok(out.lines().map(words).collect())
 }
@@ -543,7 +546,7 @@ impl Boot for Systemd {
             call.ask(cx, Stderr::Apart)
         };
         let out = is_enabled(name)?;
-        if out.stdout == "alias" {
+        if out.stdout_regardless() == "alias" {
             let call = Call {
                 action: &["show"],
                 unit: Some(name),
@@ -551,7 +554,7 @@ impl Boot for Systemd {
                 root,
                 ..Call::default()
             };
-            let real = call.ask(cx, Stderr::Apart)?.stdout;
+            let real = call.ask(cx, Stderr::Apart)?.into_stdout_regardless();
             return Ok(!real.is_empty() && is_enabled(&real)?.success());
         }
         if out.success() {
@@ -580,7 +583,9 @@ impl Units for Systemd {
             root,
             ..Call::default()
         };
-        let out = Process::words(call.words()?).run(cx)?.stdout_regardless();
+        let out = Process::words(call.words()?)
+            .run(cx)?
+            .into_stdout_regardless();
         Ok(out.split('\n').map(property).collect())
     }
 

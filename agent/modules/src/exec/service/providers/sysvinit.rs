@@ -106,7 +106,7 @@ fn is_script(name: &str) -> bool {
 
 /// Returns the services in `chkconfig --list` that have a script.
 fn chkconfig_names(cx: &Exec) -> Result<Vec<String>, Error> {
-    let out = ask(cx, &["chkconfig", "--list"])?.stdout;
+    let out = ask(cx, &["chkconfig", "--list"])?.into_stdout_regardless();
     let services = out.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         let name = words.next()?;
@@ -120,7 +120,7 @@ fn chkconfig_starts(cx: &Exec, name: &str) -> Result<bool, Error> {
     let level = runlevel(cx).unwrap_or_else(|| "3".to_owned());
     let listed = ask(cx, &["/sbin/chkconfig", "--list", name])?;
     let on = format!("{level}:on");
-    let mut lines = listed.stdout.lines();
+    let mut lines = listed.stdout_regardless().lines();
     let starts = lines.any(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         words.first() == Some(&name) && (line.contains(&on) || words == [name, "on"])

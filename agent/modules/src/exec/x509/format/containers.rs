@@ -210,10 +210,9 @@ pub(crate) fn pkcs12(
         rstrip: false,
         ..key.process(&words, "-inkey", &[(NEW_PASSPHRASE, passphrase)])
     };
-    let done = process.run(cx)?;
-    match done.success() {
-        true => Ok(pyre::unlatin(&done.stdout)),
-        false => Err(Error::refused(format!("openssl: {}", done.stderr.trim()))),
+    match process.run(cx)?.into_success() {
+        Ok(stdout) => Ok(pyre::unlatin(&stdout)),
+        Err(failed) => Err(Error::refused(format!("openssl: {}", failed.stderr.trim()))),
     }
 }
 
@@ -277,7 +276,7 @@ fn of_pkcs12(
     }
     // The attributes precede their block. The mark of the key's certificate is among them.
     let bags: Vec<&str> = done
-        .stdout
+        .stdout_regardless()
         .split_inclusive("-----END CERTIFICATE-----")
         .collect();
     let own = bags

@@ -183,9 +183,9 @@ fn process(words: &[&str], stdin: Option<&str>, env: &[(&str, &str)]) -> Process
 }
 
 fn done(output: Output) -> Result<String, Error> {
-    match output.success() {
-        true => Ok(output.stdout + "\n"),
-        false => Err(Error::refused(format!("openssl: {}", output.stderr.trim()))),
+    match output.into_success() {
+        Ok(stdout) => Ok(stdout + "\n"),
+        Err(failed) => Err(Error::refused(format!("openssl: {}", failed.stderr.trim()))),
     }
 }
 
@@ -245,8 +245,8 @@ impl Private {
         let output = private
             .openssl(cx, &["pkey", "-pubout"], "-in", &[])
             .map_err(Refusal::Other)?;
-        let public =
-            pem::der(output.stdout.as_bytes(), &["PUBLIC KEY"]).filter(|_| output.success());
+        let public = pem::der(output.stdout_regardless().as_bytes(), &["PUBLIC KEY"])
+            .filter(|_| output.success());
         match public {
             Some((key, true)) => private.key = key,
             _ if is_encrypted || encoding == Encoding::Pkcs12 => {

@@ -1,8 +1,8 @@
 //! The contents of an X.509 certificate in OpenSSL's words. Nothing is verified here: the contents
 //! are only shown.
 
-use std::fmt::Write;
 use std::net::Ipv4Addr;
+use value::PushFmt;
 
 /// The maximum size of a certificate in bytes.
 pub const CERTIFICATE_MAX: usize = 1 << 20;
@@ -167,13 +167,13 @@ pub(crate) fn dotted(oid: &[u8]) -> String {
         if byte & 0x80 != 0 {
             continue;
         }
-        let _ = match text.is_empty() {
+        match text.is_empty() {
             true => {
                 let first = (number / 40).min(2);
-                write!(text, "{first}.{}", number - first * 40)
+                text.push_fmt(format_args!("{first}.{}", number - first * 40));
             }
-            false => write!(text, ".{number}"),
-        };
+            false => text.push_fmt(format_args!(".{number}")),
+        }
         number = 0;
     }
     text

@@ -99,7 +99,7 @@ fn from_server(cx: &Exec, line: &Line, id: &str, server: &str, apt_key: bool) ->
         };
     }
     let known = run(cx, &["apt-key", "export", id], None)?;
-    if known.stdout.starts_with("-----BEGIN PGP") {
+    if known.stdout_regardless().starts_with("-----BEGIN PGP") {
         return Ok(());
     }
     let proxy = proxy(cx, server).map(|proxy| format!("http-proxy={proxy}"));
@@ -113,7 +113,7 @@ fn from_server(cx: &Exec, line: &Line, id: &str, server: &str, apt_key: bool) ->
         true => Ok(()),
         false => Err(Error::refused(format!(
             "Error: key retrieval failed: {}",
-            output.stdout
+            output.stdout_regardless()
         ))),
     }
 }
@@ -191,7 +191,7 @@ fn from_text(cx: &Exec, line: &Line, key: &str, apt_key: bool) -> Result<(), Err
 }
 
 fn is_ok(output: &Output) -> bool {
-    output.stdout.to_uppercase().starts_with("OK")
+    output.stdout_regardless().to_uppercase().starts_with("OK")
 }
 
 /// A key, with the arguments of `pkg.add_repo_key`.
@@ -372,7 +372,7 @@ pub(crate) fn list(cx: &Exec, apt_key: bool, folder: &Path) -> Result<Map, Error
             "--with-colons",
             "--fixed-list-mode",
         ];
-        return Ok(listed(&run(cx, &words, None)?.stdout));
+        return Ok(listed(run(cx, &words, None)?.stdout_regardless()));
     }
     let mut all = Map::new();
     for file in files(folder)? {
@@ -398,7 +398,7 @@ fn ring_text(cx: &Exec, file: &Path) -> Result<String, Error> {
         "--list-keys",
         "--with-colons",
     ];
-    Ok(run(cx, &words, None)?.stdout)
+    Ok(run(cx, &words, None)?.into_stdout_regardless())
 }
 
 /// Removes a key by its id. Returns false, and logs the reason, when no file contains it.
