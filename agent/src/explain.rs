@@ -1,4 +1,6 @@
-//! `pinch explain run`: shows why a state of a run ran or did not run, and in which file and line
+//! `pinch explain`: a lint code, or a state of a run.
+//!
+//! `pinch explain run` shows why a state of a run ran or did not run, and in which file and line
 //! its arguments are written.
 //!
 //! The record of the run contains returns and guards. Requisites and places come from the tree in
@@ -27,11 +29,27 @@ const DEPTH_MAX: usize = 20;
 /// The maximum number of characters shown of an argument's value.
 const VALUE_MAX: usize = 60;
 
-/// Runs `pinch explain run` with the arguments `words`.
+/// Runs `pinch explain` with the arguments `words`.
 ///
 /// # Errors
-/// If the run does not exist, or has no state of that name.
+/// If the code or the run does not exist, or the run has no state of that name.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
+    match words {
+        [word, rest @ ..] if word == "run" => run_state(rest),
+        #[cfg(feature = "tree-tools")]
+        [word] => crate::lint::explain(word),
+        _ => Err(Failure::new(Exit::Usage, USAGE)),
+    }
+}
+
+#[cfg(feature = "tree-tools")]
+const USAGE: &str = "explain needs a lint code, or a run and a state: pinch explain E301, pinch explain run JID STATE";
+#[cfg(not(feature = "tree-tools"))]
+const USAGE: &str =
+    "explain needs a run and a state: pinch explain run JID STATE (this build has no lint codes)";
+
+/// Runs `pinch explain run` with the arguments `words`.
+fn run_state(words: &[String]) -> Result<ExitCode, Failure> {
     let (dir, words) = match words {
         [option, dir, rest @ ..] if option == "-c" => (Some(dir.as_str()), rest),
         words => (None, words),

@@ -19,7 +19,8 @@ use state::low::{Low, RequisiteKind};
 use state::record::{self, Recorded};
 use value::{Map, Value, jid, secret};
 
-use crate::setup::{self, StateSelection};
+use crate::selection::{self, StateSelection};
+use crate::setup;
 
 /// A function that returns a graph as the text of a picture.
 type Write = fn(&Graph) -> String;
@@ -76,7 +77,7 @@ fn drawn(parsed: &Parsed) -> Result<ExitCode, Failure> {
     if parsed.words.is_empty() && !parsed.has("run") {
         return Err(nothing());
     }
-    let cx = setup::context(parsed)?;
+    let cx = selection::context(parsed)?;
     let run = parsed
         .text("run")
         .map(|jid| recorded(&cx, jid))

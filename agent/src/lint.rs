@@ -129,26 +129,15 @@ fn samples(parsed: &Parsed) -> Result<Vec<Sample>, Failure> {
     Ok(all)
 }
 
-/// Runs `pinch explain` with the arguments `words`.
+/// Runs `pinch explain CODE`.
 ///
 /// # Errors
 /// If the code does not exist.
-pub(crate) fn explain(words: &[String]) -> Result<ExitCode, Failure> {
-    let all = || lint::CODES.iter().map(|code| code.code);
-    match words {
-        [word, rest @ ..] if word == "run" => crate::explain::run(rest),
-        [word] => match lint::code(word) {
-            Some(code) => Ok(binary::put(&code.page())),
-            None => Err(
-                Failure::new(Exit::Usage, format!("unknown lint code {word}")).hints([format!(
-                    "the codes are: {}",
-                    all().collect::<Vec<_>>().join(", ")
-                )]),
-            ),
-        },
-        _ => Err(Failure::new(
-            Exit::Usage,
-            "explain needs a lint code, or a run and a state: pinch explain E301, pinch explain run JID STATE",
-        )),
-    }
+pub(crate) fn explain(word: &str) -> Result<ExitCode, Failure> {
+    let Some(code) = lint::code(word) else {
+        let all: Vec<&str> = lint::CODES.iter().map(|code| code.code).collect();
+        let hint = format!("the codes are: {}", all.join(", "));
+        return Err(Failure::new(Exit::Usage, format!("unknown lint code {word}")).hints([hint]));
+    };
+    Ok(binary::put(&code.page()))
 }

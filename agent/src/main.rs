@@ -20,13 +20,18 @@ mod answer;
 mod call;
 mod doctor;
 mod explain;
+#[cfg(feature = "tree-tools")]
 mod graph;
+#[cfg(feature = "tree-tools")]
 mod lint;
+#[cfg(feature = "tree-tools")]
 mod migrate;
 #[cfg(feature = "daemon")]
 mod minion;
 mod plan;
 mod runs;
+#[cfg(feature = "tree-tools")]
+mod selection;
 mod setup;
 mod undo;
 #[cfg(feature = "daemon")]
@@ -51,10 +56,13 @@ fn main() -> ExitCode {
         #[cfg(feature = "daemon")]
         (None, Some((word, rest))) if word == minion::JOB => minion::job(rest),
         (None, Some((word, rest))) if word == "install-python" => install_python(rest),
+        (None, Some((word, rest))) if word == "explain" => explain::run(rest),
+        #[cfg(feature = "tree-tools")]
         (None, Some((word, rest))) if word == "lint" => lint::run(rest),
-        (None, Some((word, rest))) if word == "explain" => lint::explain(rest),
+        #[cfg(feature = "tree-tools")]
         (None, Some((word, rest))) if word == "graph" => graph::run(rest),
         (None, Some((word, rest))) if word == "doctor" => doctor::run(rest),
+        #[cfg(feature = "tree-tools")]
         (None, Some((word, rest))) if word == "migrate" => migrate::run(rest),
         (None, Some((word, rest))) if word == "plan" => plan::plan(rest),
         (None, Some((word, rest))) if word == "apply" => plan::apply(rest),

@@ -16,7 +16,8 @@ use state::opts::Opts;
 use value::json::{self, Layout};
 use value::{Map, Value};
 
-use crate::setup::{self, StateSelection};
+use crate::selection::StateSelection;
+use crate::setup;
 
 /// The maximum run time of each of the two programs, in seconds, if `--timeout` sets none.
 const SECONDS: i64 = 600;

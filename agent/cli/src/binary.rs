@@ -7,9 +7,11 @@ use std::process::ExitCode;
 
 use crate::failure::{Exit, Failure};
 use crate::options::{
-    APPLY, About, DOCTOR, GRAPH, LINT, MIGRATE, PLAN, Program, RUNS, SALT, SALT_CALL, SALT_KEY,
-    SALT_MASTER, SALT_MINION, SALT_RUN, UNDO,
+    APPLY, About, DOCTOR, PLAN, Program, RUNS, SALT, SALT_CALL, SALT_KEY, SALT_MASTER, SALT_MINION,
+    SALT_RUN, UNDO,
 };
+#[cfg(feature = "tree-tools")]
+use crate::options::{GRAPH, LINT, MIGRATE};
 
 /// The version of Salt that this program behaves like.
 const SALT_VERSION: &str = "3008.5";
@@ -29,8 +31,11 @@ const fn command(word: &'static str, takes: &'static str, help: &'static str) ->
     Command { word, takes, help }
 }
 
-/// The applets that some builds have, each with its cargo feature.
-const OPTIONAL_APPLETS: [(&str, &str); 5] = [
+/// The applets and commands that some builds lack, each with its cargo feature.
+const OPTIONAL: [(&str, &str); 8] = [
+    ("lint", "tree-tools"),
+    ("graph", "tree-tools"),
+    ("migrate", "tree-tools"),
     ("salt-minion", "daemon"),
     ("salt-master", "master"),
     ("salt", "master"),
@@ -84,6 +89,7 @@ pub const AGENT: Binary = Binary {
         &[SALT_CALL]
     },
     own: &[
+        #[cfg(feature = "tree-tools")]
         command(
             "lint",
             "[TREE]",
@@ -91,7 +97,11 @@ pub const AGENT: Binary = Binary {
         ),
         command(
             "explain",
-            "CODE | run JID STATE",
+            if cfg!(feature = "tree-tools") {
+                "CODE | run JID STATE"
+            } else {
+                "run JID STATE"
+            },
             "explain a lint code, or why a state of a run ran or did not run",
         ),
         command(
@@ -104,6 +114,7 @@ pub const AGENT: Binary = Binary {
             "JID | last",
             "undo the changes of a run, if nothing has changed them since (undo --help)",
         ),
+        #[cfg(feature = "tree-tools")]
         command(
             "graph",
             "SLS…",
@@ -114,6 +125,7 @@ pub const AGENT: Binary = Binary {
             "",
             "check this machine for problems and show how to fix them (doctor --help)",
         ),
+        #[cfg(feature = "tree-tools")]
         command(
             "migrate",
             "report|compare",
@@ -140,7 +152,19 @@ pub const AGENT: Binary = Binary {
             "answer the JSON requests of that package on stdin",
         ),
     ],
-    tables: &[LINT, RUNS, UNDO, GRAPH, DOCTOR, MIGRATE, PLAN, APPLY],
+    tables: &[
+        #[cfg(feature = "tree-tools")]
+        LINT,
+        RUNS,
+        UNDO,
+        #[cfg(feature = "tree-tools")]
+        GRAPH,
+        DOCTOR,
+        #[cfg(feature = "tree-tools")]
+        MIGRATE,
+        PLAN,
+        APPLY,
+    ],
     files: &[
         (
             "/etc/salt/minion, /etc/salt/minion.d/*.conf",
@@ -298,7 +322,7 @@ impl Binary {
 
     fn unknown(&self, word: Option<&str>) -> Failure {
         let name = self.name;
-        let optional = |word| OPTIONAL_APPLETS.iter().find(|(applet, _)| *applet == word);
+        let optional = |word| OPTIONAL.iter().find(|(applet, _)| *applet == word);
         let error = match (word, word.and_then(optional)) {
             (_, Some((applet, feature))) => {
                 format!("this build has no {applet}: it was built without the feature `{feature}`")

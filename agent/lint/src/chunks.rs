@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use modules::loader::absent;
 use state::compile::{Examined, Plan};
+use state::custom::Kind;
 use state::exec::Exec;
 use state::facts::StepKind;
 use state::low::Low;
@@ -157,7 +158,7 @@ pub(crate) fn judged(cx: &Exec, low: &Low, finding: Finding) -> Option<Finding> 
     let misspelt = !salts && (cx.has_state_module(&low.state) || near_module(cx, low));
     let hint = match misspelt {
         true => finding.hint.clone(),
-        false => absent::not_built(&low.state),
+        false => absent::not_built(Kind::State, &low.state),
     };
     let message = match misspelt || salts {
         true => format!("unknown state function {full}"),

@@ -61,6 +61,7 @@ mod hosts;
 mod http;
 pub(crate) mod incron;
 pub(crate) mod ini;
+#[cfg(feature = "interfaces")]
 pub(crate) mod ip;
 #[cfg(feature = "packet-filters")]
 pub(crate) mod ipset;
@@ -253,6 +254,7 @@ pub const MODULES: &[Module<Value>] = &[
     http::MODULE,
     incron::MODULE,
     ini::MODULE,
+    #[cfg(feature = "interfaces")]
     ip::MODULE,
     #[cfg(feature = "packet-filters")]
     ipset::MODULE,

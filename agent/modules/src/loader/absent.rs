@@ -1,6 +1,8 @@
 //! The parts of Salt that this program does not have: modules for other systems, and names that
 //! `pinch lint` knows although nothing here declares them.
 
+use state::custom::Kind;
+
 /// Modules by the system that they are for. Names that begin with `win_` or `mac_` are recognized
 /// by that and not listed.
 const OTHERS: &[(&str, &[&str])] = &[
@@ -44,39 +46,41 @@ const OTHERS: &[(&str, &[&str])] = &[
 struct Family {
     /// The cargo feature.
     feature: &'static str,
-    /// True if this build has the modules.
+    /// True if this build has them.
     built: bool,
-    modules: &'static [&'static str],
+    /// The state modules.
+    states: &'static [&'static str],
+    /// The execution modules.
+    functions: &'static [&'static str],
 }
 
 const FAMILIES: &[Family] = &[
     Family {
         feature: "certificates",
         built: cfg!(feature = "certificates"),
-        modules: &["asymmetric", "tls", "x509"],
+        states: &["tls", "x509"],
+        functions: &["asymmetric", "tls", "x509"],
     },
     Family {
         feature: "containers",
         built: cfg!(feature = "containers"),
-        modules: &[
-            "docker",
+        states: &[
             "docker_container",
             "docker_image",
             "docker_network",
             "docker_volume",
             "helm",
         ],
+        functions: &["docker", "helm"],
     },
     Family {
         feature: "databases",
         built: cfg!(feature = "databases"),
-        modules: &[
-            "mysql",
+        states: &[
             "mysql_database",
             "mysql_grants",
             "mysql_query",
             "mysql_user",
-            "postgres",
             "postgres_cluster",
             "postgres_database",
             "postgres_extension",
@@ -89,74 +93,79 @@ const FAMILIES: &[Family] = &[
             "postgres_user",
             "redis",
         ],
+        functions: &["mysql", "postgres", "redis"],
     },
     Family {
         feature: "disks",
         built: cfg!(feature = "disks"),
-        modules: &[
-            "blockdev",
-            "extfs",
-            "lvm",
-            "nfs3",
-            "nfs_export",
-            "partition",
-            "quota",
-            "raid",
-        ],
+        states: &["blockdev", "lvm", "nfs_export", "quota", "raid"],
+        functions: &["extfs", "lvm", "nfs3", "partition", "quota", "raid"],
     },
     Family {
         feature: "gentoo",
         built: cfg!(feature = "gentoo"),
-        modules: &["makeconf", "portage_config"],
+        states: &["makeconf", "portage_config"],
+        functions: &["makeconf", "portage_config"],
+    },
+    Family {
+        feature: "interfaces",
+        built: cfg!(feature = "interfaces"),
+        states: &["network"],
+        functions: &["ip"],
     },
     Family {
         feature: "languages",
         built: cfg!(feature = "languages"),
-        modules: &[
+        states: &[
+            "bower", "cabal", "composer", "gem", "npm", "pecl", "pyenv", "rbenv",
+        ],
+        functions: &[
             "bower", "cabal", "composer", "gem", "npm", "pecl", "pyenv", "rbenv",
         ],
     },
     Family {
         feature: "packet-filters",
         built: cfg!(feature = "packet-filters"),
-        modules: &["firewalld", "ipset", "iptables", "nftables"],
+        states: &["firewalld", "ipset", "iptables", "nftables"],
+        functions: &["firewalld", "ipset", "iptables", "nftables"],
     },
     Family {
         feature: "selinux",
         built: cfg!(feature = "selinux"),
-        modules: &["selinux"],
+        states: &["selinux"],
+        functions: &["selinux"],
     },
     Family {
         feature: "source-control",
         built: cfg!(feature = "source-control"),
-        modules: &["hg", "svn"],
+        states: &["hg", "svn"],
+        functions: &["hg", "svn"],
     },
     Family {
         feature: "stores",
         built: cfg!(feature = "stores"),
-        modules: &[
-            "consul",
+        states: &[
             "etcd",
-            "rabbitmq",
             "rabbitmq_cluster",
             "rabbitmq_plugin",
             "rabbitmq_policy",
             "rabbitmq_upstream",
             "rabbitmq_user",
             "rabbitmq_vhost",
-            "vault",
         ],
+        functions: &["consul", "etcd", "rabbitmq", "vault"],
     },
     Family {
         feature: "web-servers",
         built: cfg!(feature = "web-servers"),
-        modules: &[
+        states: &[
             "apache",
             "apache_conf",
             "apache_module",
             "apache_site",
             "webutil",
         ],
+        functions: &["apache", "webutil"],
     },
 ];
 
@@ -236,20 +245,24 @@ pub const REPLACED: &[(&str, &str, &str)] = &[
 pub fn is_state_module(name: &str) -> bool {
     name.starts_with("boto")
         || STATES.split(' ').any(|known| known == name)
-        || not_built(name).is_some()
+        || not_built(Kind::State, name).is_some()
 }
 
 /// Returns the reason why a module is not available if this build was made without it, or if it is
 /// for another system.
-pub(crate) fn reason(module: &str) -> Option<String> {
-    not_built(module).or_else(|| other_system(module))
+pub(crate) fn reason(kind: Kind, module: &str) -> Option<String> {
+    not_built(kind, module).or_else(|| other_system(module))
 }
 
 /// Returns the reason why a module is not available if this build was made without it.
 #[must_use]
-pub fn not_built(module: &str) -> Option<String> {
+pub fn not_built(kind: Kind, module: &str) -> Option<String> {
+    let names = |family: &Family| match kind {
+        Kind::State => family.states,
+        _ => family.functions,
+    };
     let mut families = FAMILIES.iter().filter(|family| !family.built);
-    let family = families.find(|family| family.modules.contains(&module))?;
+    let family = families.find(|family| names(family).contains(&module))?;
     Some(format!(
         "this build of pinch has no {} modules; install the full agent",
         family.feature
@@ -289,17 +302,16 @@ mod tests {
 
     #[test]
     fn each_family_is_declared_if_it_is_built() {
-        for Family {
-            feature,
-            built,
-            modules,
-        } in FAMILIES
-        {
-            for name in *modules {
-                let state = REGISTRY.states.iter().any(|module| module.name == *name);
-                let function = REGISTRY.functions.iter().any(|module| module.name == *name);
-                assert_eq!(state || function, *built, "{name} of {feature}");
-                assert_eq!(not_built(name).is_none(), *built, "{name}");
+        for family in FAMILIES {
+            for name in family.states {
+                let has = REGISTRY.states.iter().any(|module| module.name == *name);
+                assert_eq!(has, family.built, "the state module {name}");
+                assert_eq!(not_built(Kind::State, name).is_none(), family.built);
+            }
+            for name in family.functions {
+                let has = REGISTRY.functions.iter().any(|module| module.name == *name);
+                assert_eq!(has, family.built, "the module {name}");
+                assert_eq!(not_built(Kind::Module, name).is_none(), family.built);
             }
         }
     }

@@ -38,7 +38,7 @@ pub(crate) fn missing(cx: &Exec, kind: Kind, full: &str) -> Option<String> {
             match lacking {
                 Some(Missing::Module(reason)) => reason,
                 Some(Missing::Function) => return Some(format!("'{full}' is not available.")),
-                None => absent::reason(module)?,
+                None => absent::reason(kind, module)?,
             }
         }
         _ => return None,

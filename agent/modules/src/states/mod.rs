@@ -72,6 +72,7 @@ mod monit;
 mod mount;
 #[cfg(feature = "databases")]
 mod mysql;
+#[cfg(feature = "interfaces")]
 mod network;
 #[cfg(feature = "disks")]
 mod nfs_export;
@@ -234,6 +235,7 @@ pub const MODULES: &[Module<Ret>] = &[
     mysql::query::MODULE,
     #[cfg(feature = "databases")]
     mysql::user::MODULE,
+    #[cfg(feature = "interfaces")]
     network::MODULE,
     #[cfg(feature = "disks")]
     nfs_export::MODULE,
