@@ -116,6 +116,8 @@ def environment(about, commit):
         "-Cforce-unwind-tables=no",
         f"--remap-path-prefix={ROOT}=/pinch",
         f"--remap-path-prefix={home}=/cargo",
+        # The last one that matches is used: the folder of a registry is named after its address.
+        *(f"--remap-path-prefix={folder}=/crates" for folder in sorted(Path(home, "registry", "src").glob("*"))),
         *about.get("flags", []),
     ]
     return {

@@ -662,14 +662,12 @@ macro_rules! module {
 
             impl $args {
                 #[allow(unused_variables, reason = "a function may have no arguments")]
-                fn taken(given: &mut $crate::module::Arguments) -> Result<Self, $crate::module::Error> {
-                    let taken = Self {
+                fn taken(given: &mut $crate::module::Arguments) -> Self {
+                    Self {
                         $( $arg: $crate::module::Argument::take(given), )*
                         $( $rest: given.rest(), )?
                         $( $kwargs: given.extra(), )?
-                    };
-                    given.finish()?;
-                    Ok(taken)
+                    }
                 }
             }
         )*
@@ -695,7 +693,10 @@ macro_rules! module {
                 varargs: $crate::module!(@is $($rest)?),
                 extra: $crate::module!(@extra $($kwargs)?),
                 facts: $crate::module!(@facts FACTS $($($fact $known)*)?),
-                call: |cx, given| $fun(cx, $args::taken(given)?),
+                call: |cx, given| {
+                    let args = $args::taken(given);
+                    given.finish().and_then(|()| $fun(cx, args))
+                },
             } ),* ],
             ..$crate::module::Module::BARE
         };
