@@ -99,10 +99,6 @@ def check(toolchain, any_toolchain):
 
 # The builds.
 
-# The core build moves repeated code into functions, on processors for which that is not the default.
-OUTLINER = "-Cllvm-args=-enable-machine-outliner=always"
-
-
 def environment(about, commit):
     """Returns the environment of a build: without the caller's settings, and so that no path of this machine is in the binary."""
     home = os.environ.get("CARGO_HOME", str(Path.home() / ".cargo"))
@@ -144,14 +140,6 @@ def commit_of(args):
     return found.stdout.strip() or "unknown"
 
 
-def environment_of(build, env):
-    """Returns the environment for one build of a target."""
-    flags = env["CARGO_ENCODED_RUSTFLAGS"]
-    if build != "pinch-core" or OUTLINER in flags:
-        return env
-    return dict(env, CARGO_ENCODED_RUSTFLAGS=f"{flags}\x1f{OUTLINER}")
-
-
 def zigbuild(target, about, build):
     words = ["cargo-zigbuild", "zigbuild", "--locked", "--quiet", "--release", "--target", target, "--package", "pinch", *features(about, build)]
     # The default features of std without backtraces, which need the unwind tables.
@@ -182,7 +170,7 @@ def built(target, about, args):
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for build in builds(about, args.profile):
-        if subprocess.run(zigbuild(target, about, build), cwd=ROOT, env=environment_of(build, env)).returncode != 0:
+        if subprocess.run(zigbuild(target, about, build), cwd=ROOT, env=env).returncode != 0:
             rows.append(row(about, build))
             continue
         made = folder / build
@@ -295,7 +283,7 @@ def sbom(build, target, about, env):
 
 def report(target, about, build, env):
     """Writes the sizes of a build to bytes.toml: of the code of each crate, from the symbols of the same build without stripping."""
-    env = dict(environment_of(build, env), CARGO_PROFILE_RELEASE_STRIP="none", CARGO_TARGET_DIR=env["CARGO_TARGET_DIR"] + "-symbols")
+    env = dict(env, CARGO_PROFILE_RELEASE_STRIP="none", CARGO_TARGET_DIR=env["CARGO_TARGET_DIR"] + "-symbols")
     env["CARGO_ENCODED_RUSTFLAGS"] += "\x1f-Csymbol-mangling-version=v0"
     run(zigbuild(target, about, build), cwd=ROOT, env=env)
     path = HERE / "bytes.toml"

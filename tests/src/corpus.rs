@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use crate::differences::{self, Difference};
 use crate::program;
 
-/// The number of cases that run at once for each processor: many wait for a program or a clock.
-const CASES_PER_PROCESSOR: usize = 2;
+/// The number of cases that run at once for each processor. With more, servers start too slowly.
+const CASES_PER_PROCESSOR: usize = 1;
 
 /// The result of a case that does not differ.
 pub enum Outcome {

@@ -662,12 +662,14 @@ macro_rules! module {
 
             impl $args {
                 #[allow(unused_variables, reason = "a function may have no arguments")]
-                fn taken(given: &mut $crate::module::Arguments) -> Self {
-                    Self {
+                fn taken(given: &mut $crate::module::Arguments) -> Result<Self, $crate::module::Error> {
+                    let taken = Self {
                         $( $arg: $crate::module::Argument::take(given), )*
                         $( $rest: given.rest(), )?
                         $( $kwargs: given.extra(), )?
-                    }
+                    };
+                    given.finish()?;
+                    Ok(taken)
                 }
             }
         )*
@@ -693,10 +695,7 @@ macro_rules! module {
                 varargs: $crate::module!(@is $($rest)?),
                 extra: $crate::module!(@extra $($kwargs)?),
                 facts: $crate::module!(@facts FACTS $($($fact $known)*)?),
-                call: |cx, given| {
-                    let args = $args::taken(given);
-                    given.finish().and_then(|()| $fun(cx, args))
-                },
+                call: |cx, given| $fun(cx, $args::taken(given)?),
             } ),* ],
             ..$crate::module::Module::BARE
         };
