@@ -14,7 +14,7 @@ use cli::failure::{Exit, Failure};
 use modules::state_run::Request;
 use state::compile::{self, Plan};
 use state::exec::Exec;
-use state::low::{Low, RequisiteKind};
+use state::low::{LowChunk, RequisiteKind};
 use state::opts::Opts;
 use state::record::Recorded;
 use state::resume::{self, function_of, id_of, means};
@@ -136,7 +136,7 @@ impl Explained<'_> {
         self.recorded.returns.get(tag)
     }
 
-    fn low(&self, tag: &str) -> Option<&Low> {
+    fn low(&self, tag: &str) -> Option<&LowChunk> {
         let mut chunks = self.plan?.chunks().iter();
         chunks.find(|low| low.tag() == tag).map(|low| &**low)
     }
@@ -166,7 +166,7 @@ impl Explained<'_> {
             out.push_str("Requisites:\n");
             self.requisites(out, plan, low, 1);
         }
-        let undoes = |other: &&Arc<Low>| {
+        let undoes = |other: &&Arc<LowChunk>| {
             let all = other.requisites.iter();
             let mut all = all.filter(|one| one.kind == RequisiteKind::Compensate);
             all.any(|one| {
@@ -203,7 +203,7 @@ impl Explained<'_> {
 
     /// Prints the requisites of a state and their outcomes. For each requisite that did not
     /// succeed, it also prints that one's own requisites.
-    fn requisites(&self, out: &mut String, plan: &Plan, low: &Low, depth: usize) {
+    fn requisites(&self, out: &mut String, plan: &Plan, low: &LowChunk, depth: usize) {
         if depth > DEPTH_MAX {
             return;
         }
@@ -227,7 +227,7 @@ impl Explained<'_> {
 
     /// Prints an argument, the file and line where it is written, and the pillar keys and grains
     /// that this line reads.
-    fn argument(&self, out: &mut String, plan: &Plan, low: &Low, key: &str, value: &Value) {
+    fn argument(&self, out: &mut String, plan: &Plan, low: &LowChunk, key: &str, value: &Value) {
         out.push_fmt(format_args!(
             "  {key}: {}",
             short_text(&secret::at(&[key], value))

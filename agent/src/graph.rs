@@ -15,7 +15,7 @@ use graph::{Edge, Graph, Node, Outcome};
 use machine::process::{Process, which};
 use state::compile::Plan;
 use state::exec::Exec;
-use state::low::{Low, RequisiteKind};
+use state::low::{LowChunk, RequisiteKind};
 use state::record::{self, Recorded};
 use value::{Map, Value, jid, secret};
 
@@ -219,7 +219,7 @@ fn graph_of(plan: &Plan, title: String, run: Option<&Recorded>) -> Graph {
     }
 }
 
-fn node(low: &Low, run: Option<&Recorded>) -> Node {
+fn node(low: &LowChunk, run: Option<&Recorded>) -> Node {
     Node {
         id: secret::text(&low.id).into_owned(),
         name: secret::text(&low.name).into_owned(),

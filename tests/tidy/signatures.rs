@@ -1,5 +1,5 @@
 //! The signatures: every declared function takes the arguments that Salt's function takes. `tests/corpus/signatures.py` reads
-//! Salt's, and `tests/corpus/signature_exceptions.toml` lists the functions that differ and those that Salt lacks.
+//! Salt's, and `tests/corpus/differences.toml` lists the functions that differ and those that Salt lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -44,10 +44,9 @@ struct Theirs {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Exceptions {
-    differs: Vec<Differing>,
-    unknown: Vec<Unknown>,
+    signature: Vec<Differing>,
+    not_in_salt: Vec<Unknown>,
 }
 
 #[derive(Deserialize)]
@@ -180,7 +179,7 @@ fn of_salt() -> BTreeMap<String, Vec<Theirs>> {
 }
 
 fn exceptions() -> Exceptions {
-    toml::from_str(&corpus("signature_exceptions.toml")).unwrap()
+    toml::from_str(&corpus("differences.toml")).unwrap()
 }
 
 /// The words that the exceptions have for each function. A function may be in several groups.
@@ -196,7 +195,7 @@ fn excepted(groups: &[Differing]) -> BTreeMap<&str, BTreeSet<String>> {
 #[test]
 fn every_signature_is_salts() {
     let (theirs, exceptions) = (of_salt(), exceptions());
-    let mut excepted = excepted(&exceptions.differs);
+    let mut excepted = excepted(&exceptions.signature);
     let mut wrong = Vec::new();
     for (name, ours) in declared::all() {
         let listed = excepted.remove(name.as_str()).unwrap_or_default();
@@ -214,7 +213,7 @@ fn every_signature_is_salts() {
     );
     none(
         &wrong,
-        "signature_exceptions.toml has other differences of these (no words: they do not differ)",
+        "differences.toml has other differences of these (no words: they do not differ)",
     );
 }
 
@@ -238,7 +237,7 @@ fn no_argument_is_declared_twice() {
 #[test]
 fn functions_that_salt_lacks_are_listed() {
     let theirs = of_salt();
-    let groups = exceptions().unknown;
+    let groups = exceptions().not_in_salt;
     let listed: Vec<String> = groups
         .into_iter()
         .flat_map(|group| group.functions)
@@ -256,9 +255,12 @@ fn functions_that_salt_lacks_are_listed() {
 
 #[test]
 fn every_exception_has_a_reason() {
-    let Exceptions { differs, unknown } = exceptions();
-    let reasons = differs.iter().map(|group| &group.reason);
-    let mut reasons = reasons.chain(unknown.iter().map(|group| &group.reason));
+    let Exceptions {
+        signature,
+        not_in_salt,
+    } = exceptions();
+    let reasons = signature.iter().map(|group| &group.reason);
+    let mut reasons = reasons.chain(not_in_salt.iter().map(|group| &group.reason));
     assert!(reasons.all(|reason| !reason.trim().is_empty()));
 }
 

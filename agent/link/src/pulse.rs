@@ -37,7 +37,7 @@ impl Pulse {
     }
 
     /// Starts a separate thread that checks for a beat once in each `look`, and calls `hung` after
-    /// [`LOOKS`] checks without one.
+    /// `LOOKS` checks without one.
     ///
     /// # Errors
     /// When the system cannot start another thread.

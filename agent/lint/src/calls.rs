@@ -6,7 +6,7 @@ use render::Place;
 use state::compile::Plan;
 use state::exec::{Exec, find};
 use state::facts::StepKind;
-use state::low::Low;
+use state::low::LowChunk;
 use state::module::Module;
 use value::Value;
 use value::hint::nearest;
@@ -124,7 +124,7 @@ impl Client {
 }
 
 /// Checks the steps of an orchestration.
-pub(crate) fn look(cx: &Exec, plan: &Plan, low: &Low, found: &mut Found) {
+pub(crate) fn look(cx: &Exec, plan: &Plan, low: &LowChunk, found: &mut Found) {
     let place = |key| plan.place(low, Some(key)).or_else(|| plan.place(low, None));
     let fault = |client: Client, name: &str, key| client.fault(cx, name, || place(key));
     let step = cx.shared.registry.step(low);

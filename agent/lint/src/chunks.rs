@@ -9,7 +9,7 @@ use state::compile::{Examined, Plan};
 use state::custom::Kind;
 use state::exec::Exec;
 use state::facts::StepKind;
-use state::low::Low;
+use state::low::LowChunk;
 use state::matcher;
 use value::Value;
 use value::glob::{fnmatch, is_glob};
@@ -140,7 +140,7 @@ pub(crate) fn function(cx: &Exec, finding: Finding) -> Finding {
 }
 
 /// Returns a finding about a chunk with the fitting code, or `None` if it is not certain.
-pub(crate) fn judged(cx: &Exec, low: &Low, finding: Finding) -> Option<Finding> {
+pub(crate) fn judged(cx: &Exec, low: &LowChunk, finding: Finding) -> Option<Finding> {
     if finding.code.code == "W304" {
         // The arguments of modules in the tree are unknown, and so are those of the functions that
         // `module.run`, `salt.runner` and `salt.wheel` call.
@@ -174,7 +174,7 @@ pub(crate) fn judged(cx: &Exec, low: &Low, finding: Finding) -> Option<Finding> 
 }
 
 /// True when the module's name is nearly that of a known module that has the function.
-fn near_module(cx: &Exec, low: &Low) -> bool {
+fn near_module(cx: &Exec, low: &LowChunk) -> bool {
     if absent::is_state_module(&low.state) {
         return false;
     }
@@ -196,7 +196,7 @@ pub(crate) fn look(cx: &Exec, plan: &Plan, found: &mut Found) {
     }
 }
 
-fn replaced(plan: &Plan, low: &Low, found: &mut Found) {
+fn replaced(plan: &Plan, low: &LowChunk, found: &mut Found) {
     for &(module, argument, now) in absent::REPLACED {
         if low.state == module
             && low.data.contains(argument)
@@ -210,7 +210,7 @@ fn replaced(plan: &Plan, low: &Low, found: &mut Found) {
 }
 
 /// Reports a source file of a state that is not in the tree.
-fn source(cx: &Exec, plan: &Plan, low: &Low, found: &mut Found) {
+fn source(cx: &Exec, plan: &Plan, low: &LowChunk, found: &mut Found) {
     if low.state != "file" || !matches!(low.fun.as_str(), "managed" | "recurse") {
         return;
     }
@@ -253,7 +253,7 @@ fn source(cx: &Exec, plan: &Plan, low: &Low, found: &mut Found) {
 
 /// Notes whether this sample matches the target of an orchestration step; another sample may match
 /// it.
-fn target(cx: &Exec, plan: &Plan, low: &Low, found: &mut Found) {
+fn target(cx: &Exec, plan: &Plan, low: &LowChunk, found: &mut Found) {
     let Some(tgt) = low.data.get("tgt") else {
         return;
     };

@@ -238,7 +238,7 @@ fn has_slot(value: &Value) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use state::low::Low;
+    use state::low::LowChunk;
     use value::Map;
 
     use super::*;
@@ -252,7 +252,7 @@ mod tests {
             .with("fun", fun)
             .with("__id__", id)
             .with("name", id);
-        let low = Low::from_map(data);
+        let low = LowChunk::from_map(data);
         let now = Map::new().with("kind", if would { "absent" } else { "file" });
         let result = if would { Value::Null } else { true.into() };
         Chunk {

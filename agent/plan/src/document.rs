@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use state::low::{Low, RequisiteKind};
+use state::low::{LowChunk, RequisiteKind};
 use value::json::{self, Layout};
 use value::{Map, Value, secret};
 
@@ -92,7 +92,7 @@ pub(crate) struct After {
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) key: Key,
-    pub(crate) low: Arc<Low>,
+    pub(crate) low: Arc<LowChunk>,
     pub(crate) needs: Vec<(RequisiteKind, Key)>,
     pub(crate) scope: Scope,
     /// The paths that the chunk works on, with their current state.

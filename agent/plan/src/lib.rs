@@ -1,9 +1,9 @@
 //! `pinch plan` and `pinch apply`: shows what a run would change, and makes exactly those changes.
 //!
 //! There is one engine. To make a plan, it compiles the states and runs them in test mode.
-//! [`Preview`] observes this and records the files that were read ([`Seen`]), the current state of
-//! the affected paths ([`path_state`]), their contents after the changes, and the states whose outcome
-//! is unknown ([`depends`]). To apply a plan, the engine compiles again, runs in test mode again
+//! `Preview` observes this and records the files that were read (`Seen`), the current state of
+//! the affected paths (`path_state`), their contents after the changes, and the states whose outcome
+//! is unknown (`depends`). To apply a plan, the engine compiles again, runs in test mode again
 //! and compares the two documents. If they are equal, it runs the same compiled chunks and applies
 //! the changes.
 //!

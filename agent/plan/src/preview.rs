@@ -8,7 +8,7 @@ use python::difflib;
 use state::compile::Plan;
 use state::exec::Exec;
 use state::facts::StepKind;
-use state::low::Low;
+use state::low::LowChunk;
 use state::module::Error;
 use state::previewer::{Call, Previewer};
 use value::read::or_none;
@@ -115,7 +115,7 @@ impl Preview {
 
     /// Records the chunks of a compiled plan, and the current state of the paths that they work on.
     fn prepare(&self, cx: &Exec, plan: &Plan, step: Option<&str>) -> Result<(), Error> {
-        let key = |low: &Low| (step.map(str::to_owned), low.tag());
+        let key = |low: &LowChunk| (step.map(str::to_owned), low.tag());
         for low in plan.chunks() {
             self.read_sources(cx, low)?;
             let mut chunk = chunk(cx, low, key(low))?;
@@ -139,7 +139,7 @@ impl Preview {
 
     /// Reads the files of the tree that a chunk names, so that they are recorded. A run that
     /// applies changes reads them all; a test run might skip some.
-    fn read_sources(&self, cx: &Exec, low: &Low) -> Result<(), Error> {
+    fn read_sources(&self, cx: &Exec, low: &LowChunk) -> Result<(), Error> {
         for (saltenv, path) in salt_sources(low) {
             cx.shared.sources.file(&path, &saltenv)?;
         }
@@ -227,13 +227,13 @@ impl Preview {
 
     /// Returns the planned state of a chunk. For a `mod_watch`, it is that of the state that
     /// watches.
-    fn expected(&self, cx: &Exec, low: &Low) -> Option<Value> {
+    fn expected(&self, cx: &Exec, low: &LowChunk) -> Option<Value> {
         let within = within(cx);
         let inner = self.inner();
         let found = inner.planned(&(within.clone(), low.tag()));
         let watching = || {
             let fun = low.data.get("sfun")?.to_text();
-            let low = Low { fun, ..low.clone() };
+            let low = LowChunk { fun, ..low.clone() };
             inner.planned(&(within.clone(), low.tag()))
         };
         found.or_else(watching).cloned()
@@ -251,7 +251,7 @@ impl Preview {
     }
 
     /// Calls a chunk (not in test mode) if the plan is still valid for it.
-    fn held(&self, cx: &Exec, low: &Low, call: Call<'_>) -> Result<Map, Error> {
+    fn held(&self, cx: &Exec, low: &LowChunk, call: Call<'_>) -> Result<Map, Error> {
         if let Some(why) = self.broken() {
             return Err(format!("not run, because the run differs from the plan: {why}").into());
         }
@@ -366,7 +366,7 @@ fn placed(order: &[Key], step: Option<&str>, sequence: &mut Vec<Key>) {
 }
 
 /// Returns a chunk with the current state of the paths that it works on.
-fn chunk(cx: &Exec, low: &Arc<Low>, key: Key) -> Result<Chunk, Error> {
+fn chunk(cx: &Exec, low: &Arc<LowChunk>, key: Key) -> Result<Chunk, Error> {
     let found = Scope::from_chunk(cx.shared.registry, low);
     let mut files = Vec::new();
     for place in found.places() {
@@ -404,7 +404,7 @@ fn chunk(cx: &Exec, low: &Arc<Low>, key: Key) -> Result<Chunk, Error> {
 
 /// Returns whether the templates of a chunk may call execution functions. Such a call can depend on
 /// an earlier change.
-fn asks(cx: &Exec, low: &Low) -> bool {
+fn asks(cx: &Exec, low: &LowChunk) -> bool {
     if !low.data.get("template").is_some_and(Value::is_true) {
         return false;
     }
@@ -490,7 +490,7 @@ impl Previewer for Preview {
         }
     }
 
-    fn called(&self, cx: &Exec, low: &Low, call: Call<'_>) -> Result<Map, Error> {
+    fn called(&self, cx: &Exec, low: &LowChunk, call: Call<'_>) -> Result<Map, Error> {
         if cx.test {
             let ret = call(cx);
             let mut inner = self.inner();
@@ -506,7 +506,7 @@ impl Previewer for Preview {
         self.held(cx, low, call)
     }
 
-    fn returned(&self, cx: &Exec, low: &Low, ret: &Map) {
+    fn returned(&self, cx: &Exec, low: &LowChunk, ret: &Map) {
         if self.inner().for_good {
             return;
         }

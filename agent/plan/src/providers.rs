@@ -1,7 +1,7 @@
 //! Adds details to a plan about packages and services, beyond what their states report.
 
 use state::exec::Exec;
-use state::low::Low;
+use state::low::LowChunk;
 use value::{Map, Value};
 
 use crate::document::Outcome;
@@ -11,7 +11,7 @@ const PACKAGES_MAX: usize = 500;
 
 /// Returns the versions of the packages that a state would change, or the current state of a
 /// service.
-pub(crate) fn at(cx: &Exec, low: &Low, ret: &Map) -> Map {
+pub(crate) fn at(cx: &Exec, low: &LowChunk, ret: &Map) -> Map {
     if Outcome::from_return(Some(ret)) == Outcome::Unchanged || low.options.no_log {
         return Map::new();
     }

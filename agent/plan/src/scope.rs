@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use python::path::expand_user;
 use state::exec::{Registry, facts};
 use state::facts::Effects;
-use state::low::Low;
+use state::low::LowChunk;
 use value::Value;
 
 /// The part of the machine that a chunk works on.
@@ -32,7 +32,7 @@ pub(crate) struct Place {
 
 impl Scope {
     /// Returns the scope of a chunk, by what its function declares.
-    pub(crate) fn from_chunk(registry: &Registry, low: &Low) -> Self {
+    pub(crate) fn from_chunk(registry: &Registry, low: &LowChunk) -> Self {
         let set = |key: &&str| low.data.get(key).is_some_and(Value::is_true);
         let facts = facts(registry.states, &low.function());
         match facts.effects {
@@ -84,7 +84,7 @@ impl Place {
 }
 
 /// Returns the places that these arguments of a chunk name.
-fn places(low: &Low, args: &[&str], deep: bool) -> Vec<Place> {
+fn places(low: &LowChunk, args: &[&str], deep: bool) -> Vec<Place> {
     let names = args.iter().filter_map(|arg| match *arg {
         "name" => Some(low.name.as_str()),
         arg => low.data.get(arg).and_then(Value::as_str),
@@ -116,7 +116,7 @@ pub(crate) fn by_its_folder(path: &Path) -> PathBuf {
 }
 
 /// Returns the paths of this machine that a chunk reads as its sources.
-pub(crate) fn local_sources(low: &Low) -> Vec<PathBuf> {
+pub(crate) fn local_sources(low: &LowChunk) -> Vec<PathBuf> {
     let given = ["source", "sources"]
         .into_iter()
         .filter_map(|key| low.data.get(key));
@@ -132,7 +132,7 @@ pub(crate) fn local_sources(low: &Low) -> Vec<PathBuf> {
 }
 
 /// Returns the files of the tree that a chunk names, by environment and path.
-pub(crate) fn salt_sources(low: &Low) -> Vec<(String, String)> {
+pub(crate) fn salt_sources(low: &LowChunk) -> Vec<(String, String)> {
     let mut all = Vec::new();
     low.data
         .values()
@@ -140,7 +140,7 @@ pub(crate) fn salt_sources(low: &Low) -> Vec<(String, String)> {
     all
 }
 
-fn named(value: &Value, low: &Low, all: &mut Vec<(String, String)>) {
+fn named(value: &Value, low: &LowChunk, all: &mut Vec<(String, String)>) {
     match value {
         Value::Str(text) => {
             for word in text.split_whitespace() {

@@ -11,7 +11,7 @@ use value::{Map, Value, watch};
 use crate::compile::Plan;
 use crate::exec::{Exec, Registry};
 use crate::facts::StepKind;
-use crate::low::{Low, is_step};
+use crate::low::{LowChunk, is_step};
 use crate::module::{Error, Ret};
 use crate::resume::Policy;
 use crate::targets::MinionReturn;
@@ -105,7 +105,7 @@ fn seconds(said: &Value) -> Option<u64> {
 }
 
 /// Returns how long a step waits for the reboot that it starts; `None` if it starts none.
-pub(crate) fn awaited(cx: &Exec, low: &Low) -> Option<Duration> {
+pub(crate) fn awaited(cx: &Exec, low: &LowChunk) -> Option<Duration> {
     if cx.test || is_elsewhere(cx, low) {
         return None;
     }
@@ -128,7 +128,7 @@ pub(crate) fn awaited(cx: &Exec, low: &Low) -> Option<Duration> {
 
 /// Returns how long the `reboot` option of a chunk says to wait for the reboot; `None` if it asks
 /// for none.
-fn patience(low: &Low) -> Option<Duration> {
+fn patience(low: &LowChunk) -> Option<Duration> {
     match low.data.get("reboot")? {
         Value::Bool(true) => Some(GOES_DOWN),
         said => seconds(said).map(Duration::from_secs),
@@ -136,7 +136,7 @@ fn patience(low: &Low) -> Option<Duration> {
 }
 
 /// Returns whether a chunk is a step for other machines than this one: this machine stays up then.
-fn is_elsewhere(cx: &Exec, low: &Low) -> bool {
+fn is_elsewhere(cx: &Exec, low: &LowChunk) -> bool {
     is_step(&low.state) && !cx.shared.targets.is_here()
 }
 
@@ -162,7 +162,7 @@ pub fn wait_for_minions(cx: &Exec, returns: &mut [MinionReturn]) -> Result<(), E
 }
 
 /// Returns whether a chunk calls the function that takes the machine down.
-fn takes_down(registry: &Registry, low: &Low) -> bool {
+fn takes_down(registry: &Registry, low: &LowChunk) -> bool {
     match registry.step(low) {
         Some(step) => step == StepKind::Function && low.name == REBOOT,
         None => {
@@ -175,7 +175,7 @@ fn takes_down(registry: &Registry, low: &Low) -> bool {
 /// Returns whether a plan has a chunk that may take the machine down.
 #[must_use]
 pub fn is_in(registry: &Registry, plan: &Plan) -> bool {
-    let says = |low: &Low| low.data.get("reboot").is_some_and(Value::is_true);
+    let says = |low: &LowChunk| low.data.get("reboot").is_some_and(Value::is_true);
     plan.chunks()
         .iter()
         .any(|low| says(low) || takes_down(registry, low))
@@ -185,7 +185,7 @@ pub fn is_in(registry: &Registry, plan: &Plan) -> bool {
 ///
 /// # Errors
 /// When the run could not continue after the reboot.
-pub(crate) fn begins(cx: &Exec, low: &Low, tag: &str) -> Result<(), Error> {
+pub(crate) fn begins(cx: &Exec, low: &LowChunk, tag: &str) -> Result<(), Error> {
     let own = cx.run.as_ref().map(|run| &run.record);
     let Some((own, record)) = own.and_then(|own| Some((own, own.record.as_ref()?))) else {
         return Err("not started: a step that reboots the machine must be in the SLS of the run, in an orchestration, or in a salt.state or salt.function step of one: no other nested run has a record from which it could be resumed".into());

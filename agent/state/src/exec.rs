@@ -14,7 +14,7 @@ use value::{Map, Value, secret};
 use crate::ask::Ask;
 use crate::custom::{Custom, Kind, NoCustom};
 use crate::facts::{Aggregate, Facts, Inverse, StepKind};
-use crate::low::Low;
+use crate::low::LowChunk;
 use crate::module::{Arguments, Error, Function, Module, Problem, Ret};
 use crate::opts::Opts;
 use crate::previewer::Previewer;
@@ -59,7 +59,7 @@ impl Registry {
 
     /// Returns the kind of orchestration step that a chunk is, if it is one.
     #[must_use]
-    pub fn step(&self, low: &Low) -> Option<StepKind> {
+    pub fn step(&self, low: &LowChunk) -> Option<StepKind> {
         facts(self.states, &low.function()).step
     }
 
@@ -107,7 +107,7 @@ pub struct Exec {
     /// `state_events`.
     pub state_events: Option<bool>,
     /// The chunk that the call is for, in a state run.
-    pub chunk: Option<Arc<Low>>,
+    pub chunk: Option<Arc<LowChunk>>,
     /// The state run that the call belongs to.
     pub run: Option<Arc<RunState>>,
     /// The pillar of the run that the call belongs to.

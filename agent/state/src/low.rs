@@ -1,4 +1,4 @@
-//! [`Low`]: one chunk (Salt's low data), with its requisites and run options parsed once.
+//! [`LowChunk`]: one chunk (Salt's low data), with its requisites and run options parsed once.
 
 use value::{Map, Value, secret};
 
@@ -166,7 +166,7 @@ pub struct Requisite {
 
 /// One chunk.
 #[derive(Clone, Debug)]
-pub struct Low {
+pub struct LowChunk {
     /// The state module.
     pub state: String,
     /// The function.
@@ -312,7 +312,7 @@ pub(crate) fn options() -> impl Iterator<Item = &'static str> {
     keys.filter(|key| !key.starts_with('_'))
 }
 
-impl Low {
+impl LowChunk {
     /// Parses the low data of a chunk. The caller has already refused values that must be strings
     /// and are not.
     #[must_use]

@@ -7,7 +7,7 @@ use value::Map;
 
 use crate::compile::Plan;
 use crate::exec::Exec;
-use crate::low::Low;
+use crate::low::LowChunk;
 use crate::module::Error;
 
 /// Calls a chunk's function in a context.
@@ -32,10 +32,10 @@ pub trait Previewer: Send + Sync {
     ///
     /// # Errors
     /// Those of the function. Also when the function would do something else than planned.
-    fn called(&self, cx: &Exec, low: &Low, call: Call<'_>) -> Result<Map, Error>;
+    fn called(&self, cx: &Exec, low: &LowChunk, call: Call<'_>) -> Result<Map, Error>;
 
     /// Called when a chunk has its final return.
-    fn returned(&self, cx: &Exec, low: &Low, ret: &Map);
+    fn returned(&self, cx: &Exec, low: &LowChunk, ret: &Map);
 
     /// Called in test mode with the contents that a file would have.
     fn would_hold(&self, cx: &Exec, path: &Path, contents: &[u8]);

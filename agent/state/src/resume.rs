@@ -9,7 +9,7 @@ use crate::boot;
 use crate::compile::{Plan, did_you_mean};
 use crate::exec::Registry;
 use crate::facts::StepKind;
-use crate::low::{Low, RequisiteKind, When, is_step};
+use crate::low::{LowChunk, RequisiteKind, When, is_step};
 use crate::record::{self, ReceivedEvents, Recorded, StartedStep};
 
 /// The separator of the parts of a tag.
@@ -48,7 +48,7 @@ impl Policy {
     /// orchestration steps that run states, because states converge. It is `Ask` for steps that run
     /// functions, because their effect is not known.
     #[must_use]
-    pub fn for_chunk(registry: &Registry, low: &Low) -> Self {
+    pub fn for_chunk(registry: &Registry, low: &LowChunk) -> Self {
         let said = low.data.get("resume").and_then(Value::as_str);
         said.and_then(Self::of_word).unwrap_or_else(|| {
             let asks = match registry.step(low) {
@@ -205,7 +205,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn low(&self, tag: &str) -> Option<&Low> {
+    fn low(&self, tag: &str) -> Option<&LowChunk> {
         let mut chunks = self.plan.chunks().iter();
         chunks.find(|low| low.tag() == tag).map(|low| &**low)
     }
@@ -258,7 +258,7 @@ impl Work<'_> {
             begun || ret.is_some_and(|ret| ret.get("__state_ran__").is_none_or(Value::is_true))
         };
         let chunks = self.plan.chunks();
-        let compensated = |low: &Low| {
+        let compensated = |low: &LowChunk| {
             let all = low.requisites.iter();
             let mut all = all.filter(|one| one.kind == RequisiteKind::Compensate);
             let undoes = |at: &usize| chunks.get(*at).is_some_and(|low| ran(&low.tag()));

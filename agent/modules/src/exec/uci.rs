@@ -6,6 +6,8 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
+use super::tool::stdout;
+
 state::exec_module! {
     /// Manage the configuration of OpenWrt with `uci`.
     #[needs("uci", "OpenWrt's program uci is not in the path")]
@@ -180,11 +182,6 @@ fn run(cx: &Exec, words: &[&str], stdin: Option<String>) -> Result<Output, Error
         ..Process::words(["uci"].iter().chain(words).copied())
     };
     process.run(cx)
-}
-
-fn stdout(output: Output) -> Result<String, Error> {
-    let output = output.into_success();
-    output.map_err(|failed| Error::refused(failed.stderr))
 }
 
 /// Returns the sections of a configuration in order, or `None` if the configuration does not exist.

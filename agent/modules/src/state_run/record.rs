@@ -7,7 +7,7 @@ use state::boot;
 use state::compile::Plan;
 use state::exec::Registry;
 use state::facts::StepKind;
-use state::low::Low;
+use state::low::LowChunk;
 use state::module::Error;
 use state::record::{self, Invocation, ReceivedEvents, Record};
 use state::resume::Resumed;
@@ -163,7 +163,7 @@ impl Prepared {
     /// to an orchestration, and to states that an orchestration's step runs and that restart the
     /// machine. Other nested runs converge, so they start from their first state when their step is
     /// run again.
-    fn has_part(&self, registry: &Registry, low: &Low, plan: &Plan) -> bool {
+    fn has_part(&self, registry: &Registry, low: &LowChunk, plan: &Plan) -> bool {
         let step = registry.step(low);
         let is_step = matches!(step, Some(StepKind::State | StepKind::Function));
         self.request.fun == "state.orchestrate" || is_step && boot::is_in(registry, plan)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use state::boot;
 use state::exec::Exec;
 use state::facts::{Effects, StepKind};
-use state::low::Low;
+use state::low::LowChunk;
 use state::module::{Error, Ret};
 use state::record::Event;
 use state::run::events::{EventLog, Seen};
@@ -740,7 +740,7 @@ fn as_part(cx: &Exec, id: &str) -> Exec {
     let mut own = cx.clone();
     own.chunk = cx.chunk.as_deref().map(|low| {
         let fun = format!("{}/{id}", low.fun);
-        Arc::new(Low { fun, ..low.clone() })
+        Arc::new(LowChunk { fun, ..low.clone() })
     });
     own
 }

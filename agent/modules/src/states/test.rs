@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use state::exec::Exec;
 use state::facts::Effects;
-use state::low::{Low, RequisiteKind};
+use state::low::{LowChunk, RequisiteKind};
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
@@ -220,8 +220,8 @@ fn watched(cx: &Exec) -> Value {
     let chunks = watches
         .flat_map(|r| &r.chunks)
         .filter_map(|place| run.lowstate.get(*place));
-    let lows = chunks.map(|data| Low::from_map(data.clone()));
-    let changed = |low: &Low| {
+    let lows = chunks.map(|data| LowChunk::from_map(data.clone()));
+    let changed = |low: &LowChunk| {
         let ret = running.get(&low.tag());
         ret.and_then(|ret| ret.get("changes"))
             .is_some_and(Value::is_true)

@@ -12,7 +12,7 @@ use super::plan::Plan;
 use crate::boot;
 use crate::exec::Exec;
 use crate::facts::StepKind;
-use crate::low::{self, Low, is_internal};
+use crate::low::{self, LowChunk, is_internal};
 use crate::module::{Extra, StateFunction, invalid_keywords};
 use crate::resume::Policy;
 
@@ -56,13 +56,13 @@ pub fn check(plan: &Plan, cx: &Exec) -> Vec<Checked> {
 /// Returns warnings about targets of `listen_in` that do not exist. Salt reports them at the end of
 /// a run, and only if a listener would have been called.
 fn unheard(plan: &Plan) -> Vec<Checked> {
-    let named = |low: &Arc<Low>| {
+    let named = |low: &Arc<LowChunk>| {
         [
             (low.state.clone(), low.id.clone()),
             (low.state.clone(), low.name.clone()),
         ]
     };
-    let tells = |low: &Arc<Low>| low.data.contains("listen_in");
+    let tells = |low: &Arc<LowChunk>| low.data.contains("listen_in");
     if !plan.chunks().iter().any(tells) {
         return Vec::new();
     }
@@ -91,13 +91,13 @@ fn unheard(plan: &Plan) -> Vec<Checked> {
 /// Returns the errors that Salt's `verify_data` reports when a chunk is about to run. Empty if the
 /// chunk can be called.
 #[must_use]
-pub fn verify(low: &Low, cx: &Exec) -> Vec<String> {
+pub fn verify(low: &LowChunk, cx: &Exec) -> Vec<String> {
     let full = low.function();
     verified(low, cx, &full, cx.state_function(&full))
 }
 
 /// Like [`verify`], for a chunk whose function is already looked up.
-fn verified(low: &Low, cx: &Exec, full: &str, function: Option<StateFunction>) -> Vec<String> {
+fn verified(low: &LowChunk, cx: &Exec, full: &str, function: Option<StateFunction>) -> Vec<String> {
     let errors = form(low);
     if !errors.is_empty() {
         return errors;
@@ -108,7 +108,7 @@ fn verified(low: &Low, cx: &Exec, full: &str, function: Option<StateFunction>) -
     }
 }
 
-fn form(low: &Low) -> Vec<String> {
+fn form(low: &LowChunk) -> Vec<String> {
     let mut errors = Vec::new();
     for key in ["state", "fun", "name"] {
         if !low.data.contains(key) {
@@ -131,7 +131,7 @@ fn form(low: &Low) -> Vec<String> {
     errors
 }
 
-fn unknown(low: &Low, full: &str, why: &str) -> Vec<String> {
+fn unknown(low: &LowChunk, full: &str, why: &str) -> Vec<String> {
     match low.data.get("__sls__").map(Value::to_text) {
         Some(sls) => vec![
             format!("State '{full}' was not found in SLS '{sls}'"),
@@ -141,7 +141,7 @@ fn unknown(low: &Low, full: &str, why: &str) -> Vec<String> {
     }
 }
 
-fn missing(low: &Low, full: &str, function: StateFunction) -> Vec<String> {
+fn missing(low: &LowChunk, full: &str, function: StateFunction) -> Vec<String> {
     let required = function.args.iter().filter(|arg| arg.default.is_none());
     required
         .filter(|arg| !low.data.contains(arg.name))
@@ -149,7 +149,7 @@ fn missing(low: &Low, full: &str, function: StateFunction) -> Vec<String> {
         .collect()
 }
 
-fn problems(low: &Low, cx: &Exec, documents: &Documents) -> Vec<Problem> {
+fn problems(low: &LowChunk, cx: &Exec, documents: &Documents) -> Vec<Problem> {
     let full = low.function();
     let function = cx.state_function(&full);
     let errors = match (form(low), function) {
@@ -202,7 +202,7 @@ fn no_truth(data: &Map) -> Option<String> {
     (!known).then(|| format!("finally: {} is neither True nor False", said.to_text()))
 }
 
-fn near_function(low: &Low, cx: &Exec) -> Option<String> {
+fn near_function(low: &LowChunk, cx: &Exec) -> Option<String> {
     let modules = cx.shared.registry.states.iter();
     let names: Vec<String> = modules
         .flat_map(|module| {
@@ -215,7 +215,7 @@ fn near_function(low: &Low, cx: &Exec) -> Option<String> {
 
 /// Returns problems about arguments that the function does not declare: the call is refused, or
 /// there is a warning.
-fn arguments(low: &Low, function: StateFunction, documents: &Documents) -> Vec<Problem> {
+fn arguments(low: &LowChunk, function: StateFunction, documents: &Documents) -> Vec<Problem> {
     let known = |key: &str| key.starts_with("__") || is_internal(key) || function.declares(key);
     let unknown: Vec<String> = low
         .data
@@ -260,14 +260,14 @@ fn near_arguments(function: StateFunction) -> impl Iterator<Item = &'static str>
     declared.chain(low::options().filter(|option| option.len() >= NEAR_MIN))
 }
 
-fn fault(low: &Low, documents: &Documents, text: String, argument: &[String]) -> Fault {
+fn fault(low: &LowChunk, documents: &Documents, text: String, argument: &[String]) -> Fault {
     let path = argument_path(low, documents, argument.first());
     documents.fault_in(text, &low.data, &path)
 }
 
 /// Returns the place of a chunk in the templates, or of one of its arguments.
 pub(super) fn place(
-    low: &Low,
+    low: &LowChunk,
     documents: &Documents,
     argument: Option<&str>,
 ) -> Option<render::Place> {
@@ -276,7 +276,7 @@ pub(super) fn place(
     documents.fault_in("", &low.data, &path).place
 }
 
-fn argument_path(low: &Low, documents: &Documents, argument: Option<&String>) -> Vec<Value> {
+fn argument_path(low: &LowChunk, documents: &Documents, argument: Option<&String>) -> Vec<Value> {
     let mut path: Vec<Value> = vec![low.id.as_str().into(), low.state.as_str().into()];
     if let Some(argument) = argument {
         let index = documents.argument(&low.data, &path, argument);

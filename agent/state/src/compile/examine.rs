@@ -15,7 +15,7 @@ use super::sls::{self, Library};
 use super::{Checked, Fault, Problem, auto_order, check, extend, render as rendering};
 use crate::exec::Exec;
 use crate::host::{ExecHost, Tree, read};
-use crate::low::Low;
+use crate::low::LowChunk;
 use crate::tree::{self, SlsFile};
 
 /// The result of rendering one SLS.
@@ -201,9 +201,9 @@ impl<'a> Examiner<'a> {
 }
 
 /// Converts a chunk that has not been sorted. Sorting would have removed `name_order`.
-fn unordered(mut chunk: Map) -> Arc<Low> {
+fn unordered(mut chunk: Map) -> Arc<LowChunk> {
     chunk.remove("name_order");
-    Arc::new(Low::from_map(chunk))
+    Arc::new(LowChunk::from_map(chunk))
 }
 
 /// Returns the beginning of a file, as the place of a fault of the whole file.

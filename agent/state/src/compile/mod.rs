@@ -33,7 +33,7 @@ pub use plan::{Plan, Step};
 pub use template::{template, template_str};
 
 use crate::exec::Exec;
-use crate::low::Low;
+use crate::low::LowChunk;
 use crate::top::{Matched, Request};
 
 /// Returns the high data of SLS files by name (`state.sls`).
@@ -148,7 +148,7 @@ pub fn sls_exists(cx: &Exec, sls: &str, saltenv: &str) -> Result<bool, crate::mo
 /// Returns the plan of one chunk (`state.single`, `state.low`).
 #[must_use]
 pub fn single(data: Map) -> Plan {
-    Plan::of_one(Low::from_map(data))
+    Plan::of_one(LowChunk::from_map(data))
 }
 
 impl HighData {

@@ -13,7 +13,7 @@ use super::hint::did_you_mean;
 use super::plan::{Plan, Step};
 use super::rank::key;
 use super::{Fault, HighData};
-use crate::low::{Low, Requisite, RequisiteKind, When};
+use crate::low::{LowChunk, Requisite, RequisiteKind, When};
 
 mod compensate;
 
@@ -492,7 +492,7 @@ impl<'a> Order<'a> {
             let chunk = nodes
                 .get(*node)
                 .and_then(|node| self.chunks.get(node.chunk));
-            let mut low = Low::from_map(chunk.cloned().unwrap_or_default());
+            let mut low = LowChunk::from_map(chunk.cloned().unwrap_or_default());
             low.requisites = self.declared.get(*node).cloned().unwrap_or_default();
             low.when = self.turn_of(*node);
             for requisite in &mut low.requisites {

@@ -6,13 +6,13 @@ use value::{Map, Value};
 
 use super::chunk::Disabled;
 use super::documents::Documents;
-use crate::low::{Low, RequisiteKind, When};
+use crate::low::{LowChunk, RequisiteKind, When};
 
 /// The chunks in the order in which they run. The requisites of each are resolved to chunks.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The chunks, shared with the run.
-    pub(crate) chunks: Vec<Arc<Low>>,
+    pub(crate) chunks: Vec<Arc<LowChunk>>,
     pub(crate) steps: Vec<Step>,
     pub(crate) groups: Vec<Vec<usize>>,
     pub(crate) disabled: Vec<Disabled>,
@@ -33,7 +33,7 @@ pub struct Step {
 
 impl Plan {
     /// Returns the plan of one chunk that belongs to no SLS.
-    pub(crate) fn of_one(low: Low) -> Self {
+    pub(crate) fn of_one(low: LowChunk) -> Self {
         let step = Step::default();
         Self {
             chunks: vec![Arc::new(low)],
@@ -54,13 +54,13 @@ impl Plan {
 
     /// Returns the place of a chunk in the templates, or of one of its arguments.
     #[must_use]
-    pub fn place(&self, low: &Low, argument: Option<&str>) -> Option<render::Place> {
+    pub fn place(&self, low: &LowChunk, argument: Option<&str>) -> Option<render::Place> {
         super::check::place(low, &self.documents, argument)
     }
 
     /// Returns the chunks in the order in which they run.
     #[must_use]
-    pub fn chunks(&self) -> &[Arc<Low>] {
+    pub fn chunks(&self) -> &[Arc<LowChunk>] {
         &self.chunks
     }
 
@@ -113,7 +113,7 @@ impl Plan {
         }
         wanted.sort_unstable();
         let place = |at: usize| wanted.binary_search(&at).ok();
-        let mut chunks: Vec<Low> = wanted
+        let mut chunks: Vec<LowChunk> = wanted
             .iter()
             .filter_map(|&at| self.chunks.get(at).map(|low| (**low).clone()))
             .collect();
@@ -167,7 +167,7 @@ impl Plan {
 #[cfg(test)]
 impl Plan {
     /// Returns a plan of chunks whose requisites are already resolved.
-    pub(crate) fn of_chunks(chunks: Vec<Low>) -> Self {
+    pub(crate) fn of_chunks(chunks: Vec<LowChunk>) -> Self {
         let step = |chunk| Step {
             chunk,
             ..Step::default()

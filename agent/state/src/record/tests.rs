@@ -3,11 +3,11 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
-use crate::low::Low;
+use crate::low::LowChunk;
 use crate::run::run;
 use crate::run::tests_support::exec;
 
-fn chunk(id: &str, fun: &str) -> Low {
+fn chunk(id: &str, fun: &str) -> LowChunk {
     let words = [
         ("state", "test"),
         ("fun", fun),
@@ -15,7 +15,7 @@ fn chunk(id: &str, fun: &str) -> Low {
         ("__id__", id),
         ("__sls__", "s"),
     ];
-    Low::from_map(words.into_iter().collect())
+    LowChunk::from_map(words.into_iter().collect())
 }
 
 fn scratch() -> (tempfile::TempDir, Exec) {

@@ -7,12 +7,12 @@ use value::Map;
 
 use super::engine::Run;
 use super::requisite::Status;
-use crate::low::Low;
+use crate::low::LowChunk;
 
 impl Run<'_> {
     /// Returns the chunk, combined with the requests of other chunks of its group. The others still
     /// run in their turn, and find nothing left to do.
-    pub(super) fn aggregated(&mut self, index: usize, low: &Arc<Low>) -> Arc<Low> {
+    pub(super) fn aggregated(&mut self, index: usize, low: &Arc<LowChunk>) -> Arc<LowChunk> {
         let groups = self.plan().groups().iter();
         let group = groups.clone().find(|group| group.contains(&index));
         let registry = self.cx.shared.registry;
@@ -39,9 +39,9 @@ impl Run<'_> {
         self.joined.extend(&taken);
         match taken.is_empty() {
             true => Arc::clone(low),
-            false => Arc::new(Low {
+            false => Arc::new(LowChunk {
                 data,
-                ..Low::clone(low)
+                ..LowChunk::clone(low)
             }),
         }
     }

@@ -10,7 +10,7 @@ use super::{guard, parallel, retry, slots};
 use crate::boot;
 use crate::exec::Exec;
 use crate::keys;
-use crate::low::Low;
+use crate::low::LowChunk;
 use crate::matcher;
 use crate::module::{Arguments, Error, Extra, Ret, StateFunction};
 use crate::resume::Policy;
@@ -18,7 +18,7 @@ use crate::umask::Umask;
 
 impl Run<'_> {
     /// Calls a chunk as often as its `retry` requests.
-    pub(super) fn called(&mut self, index: usize, low: &Arc<Low>) -> Map {
+    pub(super) fn called(&mut self, index: usize, low: &Arc<LowChunk>) -> Map {
         let low = &self.aggregated(index, low);
         match self.called_once(index, low) {
             Ok(ret) if low.data.contains("retry") && !low.data.contains("parallel") => {
@@ -32,7 +32,7 @@ impl Run<'_> {
     }
 
     /// Calls a chunk once. The error is the return of a chunk that cannot be called.
-    fn called_once(&mut self, index: usize, low: &Arc<Low>) -> Result<Map, Map> {
+    fn called_once(&mut self, index: usize, low: &Arc<LowChunk>) -> Result<Map, Map> {
         let stamp = Stamp::now();
         let _hush = secret::mask_logs(low.options.no_log);
         let mut ret = match verified(&self.cx, low) {
@@ -68,7 +68,7 @@ impl Run<'_> {
         &mut self,
         index: usize,
         cx: &Exec,
-        low: &Arc<Low>,
+        low: &Arc<LowChunk>,
         function: StateFunction,
     ) -> Map {
         match stopped(cx, low) {
@@ -87,7 +87,7 @@ impl Run<'_> {
     }
 
     /// Calls a chunk in test mode, for the chunks that name it in `prereq`.
-    pub(super) fn called_to_try(&self, low: &Arc<Low>) -> Map {
+    pub(super) fn called_to_try(&self, low: &Arc<LowChunk>) -> Map {
         super::tell_started(&self.cx, low, true);
         let _hush = secret::mask_logs(low.options.no_log);
         match verified(&self.cx, low) {
@@ -98,7 +98,7 @@ impl Run<'_> {
 }
 
 /// Returns the context of a chunk's call.
-fn context(cx: &Exec, low: &Arc<Low>, test: bool) -> Exec {
+fn context(cx: &Exec, low: &Arc<LowChunk>, test: bool) -> Exec {
     let asked = low.data.get("saltenv").filter(|value| !value.is_null());
     let saltenv = match asked {
         Some(saltenv) if !cx.opts().flag("lock_saltenv") => saltenv.to_text(),
@@ -111,7 +111,7 @@ fn context(cx: &Exec, low: &Arc<Low>, test: bool) -> Exec {
 }
 
 /// Returns the function of a chunk if it can be called, else the errors in Salt's words.
-fn verified(cx: &Exec, low: &Low) -> Result<StateFunction, Vec<String>> {
+fn verified(cx: &Exec, low: &LowChunk) -> Result<StateFunction, Vec<String>> {
     low.options.umask().map_err(|text| vec![text])?;
     let full = low.function();
     let function = cx.state_function(&full);
@@ -136,7 +136,7 @@ fn verified(cx: &Exec, low: &Low) -> Result<StateFunction, Vec<String>> {
 }
 
 /// Returns the return of a chunk that cannot be called.
-fn refused(low: &Low, errors: Vec<String>) -> Map {
+fn refused(low: &LowChunk, errors: Vec<String>) -> Map {
     let comment: String = errors.iter().map(|error| format!("{error}\n")).collect();
     log::error(&comment);
     Map::new()
@@ -147,7 +147,7 @@ fn refused(low: &Low, errors: Vec<String>) -> Map {
 }
 
 /// Calls the function if its guards permit it, and then its `check_cmd`.
-pub(super) fn called_here(cx: &Exec, low: &Low, function: StateFunction) -> Map {
+pub(super) fn called_here(cx: &Exec, low: &LowChunk, function: StateFunction) -> Map {
     let ret =
         stopped(cx, low).and_then(|stopped| stopped.map_or_else(|| acted(cx, low, function), Ok));
     checked(cx, low, function, ret)
@@ -155,7 +155,7 @@ pub(super) fn called_here(cx: &Exec, low: &Low, function: StateFunction) -> Map 
 
 /// Returns the return of a chunk that a guard or a global condition prevents from running; `None`
 /// if it may run.
-fn stopped(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
+fn stopped(cx: &Exec, low: &LowChunk) -> Result<Option<Map>, Error> {
     match guard::skipped(cx, low)? {
         Some(ret) => Ok(Some(ret)),
         None => unwanted(cx, low),
@@ -164,7 +164,7 @@ fn stopped(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
 
 /// Checks the option `global_state_conditions`: targets that this minion must match for a function
 /// to be called. Returns the return of the chunk if it matches none of them.
-fn unwanted(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
+fn unwanted(cx: &Exec, low: &LowChunk) -> Result<Option<Map>, Error> {
     let Some(conditions) = cx
         .opts()
         .get("global_state_conditions")
@@ -194,14 +194,14 @@ fn unwanted(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
 
 /// Calls the function itself, through the run's [`Previewer`](crate::previewer::Previewer) if it
 /// has one.
-pub(super) fn acted(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> {
+pub(super) fn acted(cx: &Exec, low: &LowChunk, function: StateFunction) -> Result<Map, Error> {
     match &cx.previewer {
         None => invoked(cx, low, function),
         Some(previewer) => previewer.called(cx, low, &|cx| invoked(cx, low, function)),
     }
 }
 
-fn invoked(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> {
+fn invoked(cx: &Exec, low: &LowChunk, function: StateFunction) -> Result<Map, Error> {
     let full = low.function();
     log::info(format_args!(
         "Executing state {full} for [{}]",
@@ -228,7 +228,7 @@ fn invoked(cx: &Exec, low: &Low, function: StateFunction) -> Result<Map, Error> 
 }
 
 /// Sets the umask that a chunk requests, until the returned guard is dropped.
-fn umask_of(low: &Low) -> Result<Option<Umask>, Error> {
+fn umask_of(low: &LowChunk) -> Result<Option<Umask>, Error> {
     let Some(mask) = low.options.umask()? else {
         return Ok(None);
     };
@@ -241,7 +241,7 @@ fn umask_of(low: &Low) -> Result<Option<Umask>, Error> {
 ///
 /// # Errors
 /// When the chunk must not begin.
-fn note_begin(cx: &Exec, low: &Low) -> Result<(), Error> {
+fn note_begin(cx: &Exec, low: &LowChunk) -> Result<(), Error> {
     let own = cx.run.as_ref().map(|run| &run.record);
     if let Some(own) = own.filter(|_| !cx.test)
         && let Some(record) = &own.record
@@ -256,7 +256,7 @@ fn note_begin(cx: &Exec, low: &Low) -> Result<(), Error> {
 }
 
 /// Returns the chunk's own tag, even if its `mod_watch` is called.
-fn own_tag(low: &Low) -> String {
+fn own_tag(low: &LowChunk) -> String {
     match low.data.get("sfun").and_then(Value::as_str) {
         Some(fun) if low.data.contains("__reqs__") => {
             [&*low.state, &*low.id, &*low.name, fun].join("_|-")
@@ -266,7 +266,7 @@ fn own_tag(low: &Low) -> String {
 }
 
 /// Returns the map of a return, with the keys in the order of Salt's functions.
-fn laid_out(ret: Ret, low: &Low) -> Map {
+fn laid_out(ret: Ret, low: &LowChunk) -> Map {
     let name = ret
         .name
         .map_or_else(|| low.name.as_str().into(), Value::from);
@@ -293,7 +293,7 @@ fn laid_out(ret: Ret, low: &Low) -> Map {
 /// return.
 pub(super) fn checked(
     cx: &Exec,
-    low: &Low,
+    low: &LowChunk,
     function: StateFunction,
     ret: Result<Map, Error>,
 ) -> Map {
@@ -307,7 +307,7 @@ pub(super) fn checked(
 }
 
 /// Returns the return of a function that failed with an error.
-pub(super) fn failed(low: &Low, error: &Error) -> Map {
+pub(super) fn failed(low: &LowChunk, error: &Error) -> Map {
     Map::new()
         .with("result", false)
         .with("name", low.name.as_str())
@@ -316,14 +316,14 @@ pub(super) fn failed(low: &Low, error: &Error) -> Map {
 }
 
 /// Adds the SLS, the id and the name of its chunk to a return that the call did not fill in.
-pub(super) fn sign(ret: &mut Map, low: &Low) {
+pub(super) fn sign(ret: &mut Map, low: &LowChunk) {
     ret.insert("__sls__", low.data.get("__sls__").cloned());
     ret.insert("__id__", low.id.as_str());
     ret.insert("name", low.name.as_str());
 }
 
 /// Drops the cached grains and pillar if the chunk requests it.
-pub(super) fn refresh(cx: &Exec, low: &Low) {
+pub(super) fn refresh(cx: &Exec, low: &LowChunk) {
     if low.options.reload_grains {
         cx.refresh_grains();
     }

@@ -12,7 +12,7 @@ use super::requisite::Status;
 use super::{Observer, RunRecord, RunState, call, event, pause};
 use crate::compile::Plan;
 use crate::exec::Exec;
-use crate::low::{Low, RequisiteKind, When};
+use crate::low::{LowChunk, RequisiteKind, When};
 use crate::resume::next_number;
 
 /// The parts of a return that requisites depend on.
@@ -40,13 +40,13 @@ impl Outcome {
 /// A chunk and its outcome.
 #[derive(Debug)]
 pub(super) struct Chunk {
-    pub(super) low: Arc<Low>,
+    pub(super) low: Arc<LowChunk>,
     pub(super) tag: Value,
     pub(super) outcome: Option<Outcome>,
 }
 
 impl Chunk {
-    fn new(low: Arc<Low>) -> Self {
+    fn new(low: Arc<LowChunk>) -> Self {
         Self {
             tag: low.tag().into(),
             low,
@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
     /// Adds the returns of chunks whose function is disabled by `state.disable`.
     fn refuse_disabled(&mut self) {
         for disabled in self.plan.disabled() {
-            let low = Low::from_map(disabled.data.clone());
+            let low = LowChunk::from_map(disabled.data.clone());
             let ret = Map::new()
                 .with("changes", Map::new())
                 .with("result", false)
@@ -193,7 +193,7 @@ impl<'a> Run<'a> {
     }
 
     /// Adds a chunk that is not in the plan (for `listen`) and returns its index.
-    pub(super) fn add(&mut self, low: Low) -> usize {
+    pub(super) fn add(&mut self, low: LowChunk) -> usize {
         self.chunks.push(Chunk::new(Arc::new(low)));
         self.chunks.len() - 1
     }
@@ -228,7 +228,7 @@ impl<'a> Run<'a> {
         running.get_value(tag)?.as_map().cloned()
     }
 
-    pub(super) fn low(&self, index: usize) -> Option<Arc<Low>> {
+    pub(super) fn low(&self, index: usize) -> Option<Arc<LowChunk>> {
         self.chunks.get(index).map(|chunk| Arc::clone(&chunk.low))
     }
 
@@ -340,7 +340,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the requisites that have not run yet, then the chunk.
-    fn call_unmet(&mut self, index: usize, low: &Arc<Low>, depth: usize) -> Turn {
+    fn call_unmet(&mut self, index: usize, low: &Arc<LowChunk>, depth: usize) -> Turn {
         for (kind, target) in self.dependencies(index, low, false) {
             if self.has_return(target) {
                 continue;
@@ -370,14 +370,14 @@ impl<'a> Run<'a> {
         self.call_chunk(index, depth + 1)
     }
 
-    fn call(&mut self, index: usize, low: &Arc<Low>) {
+    fn call(&mut self, index: usize, low: &Arc<LowChunk>) {
         self.tell_started(low);
         let ret = self.called(index, low);
         self.returned(index, ret);
     }
 
     /// Calls the function, and adds to the comment that `mod_watch` was not called.
-    fn call_unwatching(&mut self, index: usize, low: &Arc<Low>) {
+    fn call_unwatching(&mut self, index: usize, low: &Arc<LowChunk>) {
         self.tell_started(low);
         let mut ret = self.called(index, low);
         let comment = ret.get("comment").map(Value::to_text).unwrap_or_default();
@@ -387,7 +387,7 @@ impl<'a> Run<'a> {
     }
 
     /// Calls the function, and then `mod_watch` if the function itself made no changes.
-    fn call_watching(&mut self, index: usize, low: &Arc<Low>) {
+    fn call_watching(&mut self, index: usize, low: &Arc<LowChunk>) {
         self.tell_started(low);
         let ret = self.called(index, low);
         let truth = |key| ret.get(key).is_some_and(Value::is_true);
@@ -400,7 +400,7 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the chunk as a call of `mod_watch`.
-    fn watching(&self, index: usize, low: &Arc<Low>) -> Low {
+    fn watching(&self, index: usize, low: &Arc<LowChunk>) -> LowChunk {
         let mut requisites = Map::new();
         for (kind, target) in self.dependencies(index, low, false) {
             let list = requisites.entry(kind.word(), || Value::list([]));
@@ -414,15 +414,15 @@ impl<'a> Run<'a> {
             .with("sfun", low.fun.as_str())
             .with("fun", "mod_watch")
             .with("__reqs__", requisites);
-        Low {
+        LowChunk {
             fun: "mod_watch".to_owned(),
             data,
-            ..Low::clone(low)
+            ..LowChunk::clone(low)
         }
     }
 
     /// Adds the return of a chunk with failed requisites, which names them.
-    fn fail(&mut self, index: usize, low: &Arc<Low>) {
+    fn fail(&mut self, index: usize, low: &Arc<LowChunk>) {
         let Some(mut ret) = self.tried.get(&index).cloned() else {
             let comment = self.failure(index, low);
             return self.not_run(index, false, &comment);
@@ -471,7 +471,7 @@ impl<'a> Run<'a> {
     }
 
     /// Stores the return of one part of a state with several parts (`sub_state_run`).
-    fn part_returned(&mut self, low: &Low, part: &Value) {
+    fn part_returned(&mut self, low: &LowChunk, part: &Value) {
         let stamp = Stamp::now();
         self.next_number += 1;
         let Some(data) = part.get("low").and_then(Value::as_map) else {
@@ -494,7 +494,7 @@ impl<'a> Run<'a> {
             .with("__state_ran__", true)
             .with("__run_num__", self.next_number);
         call::sign(&mut ret, low);
-        let tag = Low::from_map(data.clone()).tag();
+        let tag = LowChunk::from_map(data.clone()).tag();
         self.tell_returned(&tag, &ret);
         lock(&self.state.running).insert(tag, ret);
     }
@@ -533,14 +533,14 @@ impl<'a> Run<'a> {
 
     /// Reports to watchers that a chunk is called. A parallel chunk reports this itself when it
     /// starts.
-    fn tell_started(&self, low: &Low) {
+    fn tell_started(&self, low: &LowChunk) {
         if !low.options.parallel {
             super::tell_started(&self.cx, low, false);
         }
     }
 
     /// Reports a final return to the observers.
-    fn tell(&self, tag: &Value, low: &Low, ret: &Map) {
+    fn tell(&self, tag: &Value, low: &LowChunk, ret: &Map) {
         event::fire(&self.cx, &self.state.jid, low, ret, self.length);
         if let Some(previewer) = &self.cx.previewer {
             previewer.returned(&self.cx, low, ret);

@@ -3,11 +3,11 @@
 use value::{Map, Value, log};
 
 use crate::exec::Exec;
-use crate::low::Low;
+use crate::low::LowChunk;
 use crate::targets::minion_event;
 
 /// Fires the event that a chunk requests, or that the configuration requests for all chunks.
-pub(super) fn fire(cx: &Exec, jid: &str, low: &Low, ret: &Map, length: usize) {
+pub(super) fn fire(cx: &Exec, jid: &str, low: &LowChunk, ret: &Map, length: usize) {
     let is_asked = low.options.fire_event.is_some()
         || cx
             .state_events

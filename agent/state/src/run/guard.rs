@@ -7,7 +7,7 @@ use value::{Map, Value, log};
 
 use super::slots;
 use crate::exec::Exec;
-use crate::low::Low;
+use crate::low::LowChunk;
 use crate::module::Error;
 
 /// The arguments of a chunk that are passed to the commands of its guards.
@@ -55,7 +55,7 @@ impl Verdict {
 }
 
 /// Returns the return of a chunk if one of its guards prevents it from running.
-pub(super) fn skipped(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
+pub(super) fn skipped(cx: &Exec, low: &LowChunk) -> Result<Option<Map>, Error> {
     let options = &low.options;
     let mut verdicts = Vec::new();
     if let Some(entries) = &options.onlyif {
@@ -86,7 +86,7 @@ pub(super) fn skipped(cx: &Exec, low: &Low) -> Result<Option<Map>, Error> {
 
 /// Records which guard it was and the exit status of its command, because the return does not
 /// contain them.
-fn note(cx: &Exec, low: &Low, verdicts: &[(&str, Verdict)]) {
+fn note(cx: &Exec, low: &LowChunk, verdicts: &[(&str, Verdict)]) {
     let own = cx.run.as_ref().map(|run| &run.record);
     let Some(record) = own
         .filter(|own| own.part.is_empty())
@@ -112,7 +112,7 @@ fn entries(value: &Value) -> &[Value] {
 }
 
 /// Evaluates `onlyif`: skips the chunk at the first entry that is false.
-fn onlyif(cx: &Exec, low: &Low, given: &Value) -> Result<Verdict, Error> {
+fn onlyif(cx: &Exec, low: &LowChunk, given: &Value) -> Result<Verdict, Error> {
     for entry in entries(given) {
         match held(cx, low, entry, 100)? {
             Held::Yes(_) => {}
@@ -129,7 +129,7 @@ fn onlyif(cx: &Exec, low: &Low, given: &Value) -> Result<Verdict, Error> {
 }
 
 /// Evaluates `unless`: skips the chunk if every entry is true.
-fn unless(cx: &Exec, low: &Low, given: &Value) -> Result<Verdict, Error> {
+fn unless(cx: &Exec, low: &LowChunk, given: &Value) -> Result<Verdict, Error> {
     let mut verdict = Verdict::run("unless condition is false");
     for entry in entries(given) {
         verdict = match held(cx, low, entry, 0)? {
@@ -174,7 +174,7 @@ impl Held {
 
 /// Evaluates an entry. A command that cannot be started counts as one that exited with
 /// `cannot_run`.
-fn held(cx: &Exec, low: &Low, entry: &Value, cannot_run: i64) -> Result<Held, Error> {
+fn held(cx: &Exec, low: &LowChunk, entry: &Value, cannot_run: i64) -> Result<Held, Error> {
     match entry {
         Value::Str(command) => {
             let code = match retcode(cx, command, command_arguments(cx, low)) {
@@ -198,7 +198,7 @@ fn retcode(cx: &Exec, command: &str, arguments: Map) -> Result<i64, Error> {
 }
 
 /// Returns the arguments that a guard's command gets from its chunk.
-fn command_arguments(cx: &Exec, low: &Low) -> Map {
+fn command_arguments(cx: &Exec, low: &LowChunk) -> Map {
     let excluded = low.data.get("cmd_opts_exclude").map(entries);
     let wanted = |name: &str| {
         !excluded
@@ -266,7 +266,7 @@ fn creates(paths: &Value) -> Verdict {
 /// Runs the commands that decide whether the chunk succeeded, and sets the result.
 pub(super) fn check_cmd(
     cx: &Exec,
-    low: &Low,
+    low: &LowChunk,
     commands: &Value,
     mut ret: Map,
 ) -> Result<Map, Error> {

@@ -3,7 +3,7 @@
 use value::Map;
 
 use super::engine::Run;
-use crate::low::{Low, RequisiteKind};
+use crate::low::{LowChunk, RequisiteKind};
 
 impl Run<'_> {
     /// Calls `mod_watch` for each chunk with a listener whose target has changes, in the order of
@@ -57,14 +57,14 @@ impl Run<'_> {
         self.run_added(calls);
     }
 
-    fn run_added(&mut self, calls: Vec<Low>) {
+    fn run_added(&mut self, calls: Vec<LowChunk>) {
         let added: Vec<usize> = calls.into_iter().map(|low| self.add(low)).collect();
         self.run_steps(added.into_iter().map(|index| (index, false)));
     }
 }
 
 /// Returns the chunk as a call of another function of its module, without its requisites.
-fn called_as(low: &Low, prefix: &str, fun: &str) -> Low {
+fn called_as(low: &LowChunk, prefix: &str, fun: &str) -> LowChunk {
     let id = format!("{prefix}_{}", low.id);
     let mut data = low
         .data
@@ -73,7 +73,7 @@ fn called_as(low: &Low, prefix: &str, fun: &str) -> Low {
         .with("fun", fun)
         .with("__id__", id.as_str());
     data.retain(|key, _| key.as_str().and_then(RequisiteKind::from_word).is_none());
-    Low {
+    LowChunk {
         fun: fun.to_owned(),
         id,
         data,

@@ -28,7 +28,7 @@ use value::{Map, secret};
 
 use crate::compile::Plan;
 use crate::exec::Exec;
-use crate::low::Low;
+use crate::low::LowChunk;
 use crate::record::{ReceivedEvents, Record};
 use events::EventLog;
 
@@ -141,7 +141,7 @@ pub fn run_recorded(cx: &Exec, plan: &Plan, record: RunRecord, jid: &str) -> Map
 }
 
 /// Reports to watchers that a chunk is called, or called in test mode for `prereq`.
-fn tell_started(cx: &Exec, low: &Low, tried: bool) {
+fn tell_started(cx: &Exec, low: &LowChunk, tried: bool) {
     if let (Some(run), true) = (&cx.run, watch::is_on()) {
         watch::tell(Event::StateStarted(watch::State {
             jid: &run.jid,

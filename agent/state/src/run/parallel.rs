@@ -13,7 +13,7 @@ use super::clock::Stamp;
 use super::engine::Run;
 use super::retry;
 use crate::exec::Exec;
-use crate::low::Low;
+use crate::low::LowChunk;
 use crate::module::StateFunction;
 
 /// The work of a thread.
@@ -149,7 +149,7 @@ fn lost(comment: &str) -> Map {
 }
 
 /// Returns the work of a parallel chunk whose guards permit it to run.
-pub(super) fn job(cx: Exec, low: Arc<Low>, function: StateFunction) -> Job {
+pub(super) fn job(cx: Exec, low: Arc<LowChunk>, function: StateFunction) -> Job {
     Box::new(move || {
         super::tell_started(&cx, &low, false);
         let _hush = secret::mask_logs(low.options.no_log);

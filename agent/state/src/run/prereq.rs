@@ -6,7 +6,7 @@ use value::{Map, Value};
 
 use super::engine::{Run, Turn};
 use super::requisite::Status;
-use crate::low::{Low, RequisiteKind};
+use crate::low::{LowChunk, RequisiteKind};
 
 impl Run<'_> {
     /// Stores, for each chunk, the chunks that name it in `prereq` and that it must wait for.
@@ -22,7 +22,7 @@ impl Run<'_> {
         }
     }
 
-    fn prereqs(&self, low: &Low) -> Vec<usize> {
+    fn prereqs(&self, low: &LowChunk) -> Vec<usize> {
         if self.disabled_requisites.contains(&RequisiteKind::Prereq) {
             return Vec::new();
         }
@@ -35,7 +35,7 @@ impl Run<'_> {
 
     /// Runs the targets of a chunk's `prereq` in test mode, each once, the innermost of a chain
     /// first.
-    pub(super) fn try_prereqs(&mut self, low: &Arc<Low>) -> Turn {
+    pub(super) fn try_prereqs(&mut self, low: &Arc<LowChunk>) -> Turn {
         for target in self.prereqs(low) {
             if self.try_one(target) == Turn::Pending {
                 return Turn::Pending;
@@ -85,7 +85,7 @@ impl Run<'_> {
         Turn::Done
     }
 
-    fn call_before_trying(&mut self, index: usize, low: &Arc<Low>) -> Turn {
+    fn call_before_trying(&mut self, index: usize, low: &Arc<LowChunk>) -> Turn {
         for (kind, target) in self.dependencies(index, low, true) {
             let there = kind == RequisiteKind::Prereq || self.has_return(target);
             if !there && self.call_chunk(target, 0) == Turn::Pending {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 
 use super::engine::{Outcome, Run};
-use crate::low::{Low, RequisiteKind};
+use crate::low::{LowChunk, RequisiteKind};
 
 /// The result of a chunk's requisites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ impl Run<'_> {
     pub(super) fn dependencies(
         &self,
         index: usize,
-        low: &Low,
+        low: &LowChunk,
         to_try: bool,
     ) -> IndexSet<(RequisiteKind, usize)> {
         let mut found = IndexSet::new();
@@ -191,7 +191,7 @@ impl Run<'_> {
     }
 
     /// Returns the kind that applies. In a module without `mod_watch`, `watch` means `require`.
-    fn reconciled(&self, low: &Low, kind: RequisiteKind) -> RequisiteKind {
+    fn reconciled(&self, low: &LowChunk, kind: RequisiteKind) -> RequisiteKind {
         let plain = match kind {
             RequisiteKind::Watch => RequisiteKind::Require,
             RequisiteKind::WatchAny => RequisiteKind::RequireAny,
@@ -205,7 +205,7 @@ impl Run<'_> {
 
     /// Returns the result of a chunk's requisites. Waits for running requisites first, unless the
     /// chunk is itself parallel.
-    pub(super) fn status(&mut self, index: usize, low: &Arc<Low>, to_try: bool) -> Status {
+    pub(super) fn status(&mut self, index: usize, low: &Arc<LowChunk>, to_try: bool) -> Status {
         let dependencies = self.dependencies(index, low, to_try);
         if dependencies.is_empty() {
             return Status::Met;
@@ -247,7 +247,7 @@ impl Run<'_> {
     }
 
     /// Returns Salt's sentence that names the failed requisites.
-    pub(super) fn failure(&self, index: usize, low: &Low) -> String {
+    pub(super) fn failure(&self, index: usize, low: &LowChunk) -> String {
         let mut names: Vec<String> = Vec::new();
         for (_, target) in self.dependencies(index, low, false) {
             let tried = self.tried.get(&target).map(Outcome::from_return);

@@ -3,12 +3,17 @@
 use value::{Map, Value, random};
 
 use super::clock;
-use crate::low::Low;
+use crate::low::LowChunk;
 use crate::options::Retry;
 
 /// Calls a chunk again until it returns the result that its `retry` requests. In test mode it only
 /// adds a comment about that.
-pub(super) fn repeated(first: Map, low: &Low, test: bool, mut again: impl FnMut() -> Map) -> Map {
+pub(super) fn repeated(
+    first: Map,
+    low: &LowChunk,
+    test: bool,
+    mut again: impl FnMut() -> Map,
+) -> Map {
     let Some(retry) = low.options.retry else {
         return first;
     };
@@ -38,7 +43,7 @@ pub(super) fn repeated(first: Map, low: &Low, test: bool, mut again: impl FnMut(
 /// Like [`repeated`], for a parallel chunk: its comment lists the attempts after the first return.
 pub(super) fn repeated_beside(
     first: Map,
-    low: &Low,
+    low: &LowChunk,
     test: bool,
     mut again: impl FnMut() -> Map,
 ) -> Map {

@@ -9,13 +9,13 @@ use value::{Map, Value, json};
 use super::tests_support::{self as modules, exec};
 use super::{Observer, Unobserved, run, run_as};
 use crate::compile::{Disabled, Plan};
-use crate::low::{Low, Requisite, RequisiteKind};
+use crate::low::{LowChunk, Requisite, RequisiteKind};
 
 /// Returns the plan of these chunks. Each requisite is resolved by id, name, glob or SLS.
 fn plan(chunks: &[Value]) -> Plan {
-    let mut lows: Vec<Low> = chunks
+    let mut lows: Vec<LowChunk> = chunks
         .iter()
-        .map(|chunk| Low::from_map(chunk.as_map().unwrap().clone()))
+        .map(|chunk| LowChunk::from_map(chunk.as_map().unwrap().clone()))
         .collect();
     for index in 0..lows.len() {
         let requisites = RequisiteKind::ALL
@@ -27,7 +27,7 @@ fn plan(chunks: &[Value]) -> Plan {
     Plan::of_chunks(lows)
 }
 
-fn resolved(lows: &[Low], low: &Low, kind: RequisiteKind) -> Vec<Requisite> {
+fn resolved(lows: &[LowChunk], low: &LowChunk, kind: RequisiteKind) -> Vec<Requisite> {
     let mut items = low
         .data
         .get(kind.word())
@@ -46,7 +46,7 @@ fn resolved(lows: &[Low], low: &Low, kind: RequisiteKind) -> Vec<Requisite> {
             Some((state, name)) => (state.to_text(), name.to_text()),
             None => ("id".to_owned(), item.to_text()),
         };
-        let names = |low: &Low| match state.as_str() {
+        let names = |low: &LowChunk| match state.as_str() {
             "sls" => value::glob::fnmatch(&name, &low.sls),
             _ => {
                 (state == "id" || state == low.state)
@@ -417,9 +417,9 @@ fn a_thousand_chunks_take_a_few_milliseconds() {
             })
         })
         .collect();
-    let mut lows: Vec<Low> = chunks
+    let mut lows: Vec<LowChunk> = chunks
         .iter()
-        .map(|c| Low::from_map(c.as_map().unwrap().clone()))
+        .map(|c| LowChunk::from_map(c.as_map().unwrap().clone()))
         .collect();
     for (n, low) in lows.iter_mut().enumerate().skip(1) {
         low.requisites = vec![Requisite {

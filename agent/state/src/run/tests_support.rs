@@ -158,7 +158,7 @@ mod states {
         let watched = low.data.get("__reqs__").and_then(|reqs| reqs.get("watch"));
         let running = run.running.lock().unwrap();
         let changed = |chunk: &&Value| {
-            let tag = crate::low::Low::from_map(chunk.as_map().unwrap().clone()).tag();
+            let tag = crate::low::LowChunk::from_map(chunk.as_map().unwrap().clone()).tag();
             running.get(&tag).unwrap().get("changes").unwrap().is_true()
         };
         let shown = |chunk: &Value| {

@@ -25,10 +25,34 @@ pub(super) fn page() -> std::io::Result<String> {
     }
     page += "\n## Recorded cases\n\nThe test cases in `tests/corpus` whose answer differs from Salt's.\n\n";
     for (reason, cases) in by_reason(&list) {
-        let cases: Vec<String> = cases.into_iter().map(code).collect();
-        page += &format!("- {}\n  {}\n", escaped(reason), cases.join(", "));
+        page += &item(reason, cases.into_iter().map(code));
+    }
+    page += "\n## Arguments\n\nThe functions whose arguments differ from Salt's: `-name` is an argument that only Salt has, `+name` one that \
+             only Pinch has, `name` one with another default.\n\n";
+    for row in rows(&list, "signature") {
+        let functions = row.get("functions").and_then(Value::as_table);
+        let functions = functions.into_iter().flatten().map(|(name, words)| {
+            format!(
+                "{} ({})",
+                code(name),
+                code(words.as_str().unwrap_or_default())
+            )
+        });
+        page += &item(text(row, "reason"), functions);
+    }
+    page += "\n## Functions that Salt 3008.5 lacks\n\n";
+    for row in rows(&list, "not_in_salt") {
+        let functions = row.get("functions").and_then(Value::as_array);
+        let functions = functions.into_iter().flatten().filter_map(Value::as_str);
+        page += &item(text(row, "reason"), functions.map(code));
     }
     Ok(page)
+}
+
+/// Returns an item of a list: a reason, and in the next line the names that it applies to.
+fn item(reason: &str, names: impl Iterator<Item = String>) -> String {
+    let names: Vec<String> = names.collect();
+    format!("- {}\n  {}\n", escaped(reason), names.join(", "))
 }
 
 /// Returns the cases of each reason, in the order of the list.

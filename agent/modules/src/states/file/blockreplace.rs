@@ -130,16 +130,16 @@ fn accumulated(cx: &Exec, name: &str) -> Vec<String> {
 mod tests {
     use std::sync::Arc;
 
-    use state::low::Low;
+    use state::low::LowChunk;
 
     use value::Map;
 
     use super::*;
 
-    fn chunk(id: &str, require_in: &str) -> Option<Arc<Low>> {
+    fn chunk(id: &str, require_in: &str) -> Option<Arc<LowChunk>> {
         let target = Value::from(Map::new().with("file", require_in));
         let data = Map::new().with("__id__", id);
-        Some(Arc::new(Low::from_map(
+        Some(Arc::new(LowChunk::from_map(
             data.with("require_in", vec![target]),
         )))
     }

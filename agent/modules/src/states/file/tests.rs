@@ -166,7 +166,7 @@ fn contents_come_from_pillar_and_templates_see_what_was_accumulated() {
     scratch.put("roots/t", "{{ accumulator.acc | join('+') }}");
     let low = Map::new().with("require_in", vec![Map::new().with("file", "x")]);
     let mut collecting = scratch.cx.clone();
-    collecting.chunk = Some(state::low::Low::from_map(low).into());
+    collecting.chunk = Some(state::low::LowChunk::from_map(low).into());
     let text = Map::new()
         .with("name", "acc")
         .with("filename", scratch.path("b"))

@@ -140,8 +140,7 @@ impl Reader<'_> {
     }
 
     /// Removes links to folders that are not created because they are empty. Returns true if there
-    /// was one. As in Salt, the targets are looked up from the top of the tree, even for a link in
-    /// a subfolder.
+    /// was one. A target is resolved from the folder of its link.
     fn drop_links_to_nothing(&self, dirs: &BTreeSet<String>, root: &str, tree: &mut Tree) -> bool {
         let source_dirs: BTreeSet<String> = dirs
             .iter()
