@@ -14,6 +14,8 @@ mod apply;
 mod apply_keys;
 mod batch;
 mod command;
+#[cfg(test)]
+mod command_bytes;
 mod disk;
 mod error;
 mod expected;

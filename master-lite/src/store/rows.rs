@@ -34,7 +34,7 @@ impl Table {
 }
 
 /// The limits of a row: a frame of a stream, and a little for the fields around it.
-const ROW: wire::Limits = wire::Limits {
+pub(super) const ROW: wire::Limits = wire::Limits {
     bytes: wire::Limits::STREAM.bytes + (64 << 10),
     depth: wire::Limits::STREAM.depth + 4,
     items: wire::Limits::STREAM.items + (16 << 10),
@@ -117,12 +117,9 @@ impl Key {
 
     pub(super) fn of_row(id: Id, bytes: &[u8]) -> Option<Self> {
         let row = decode(bytes)?;
-        let Some(Value::Bytes(key)) = row.get("key") else {
-            return None;
-        };
         Some(Self {
             id,
-            key: PublicKey::from_bytes(key.as_ref().try_into().ok()?),
+            key: public_key(row.get("key")?)?,
             state: KeyState::of_word(row.get("state")?.as_str()?)?,
             at_ms: number(&row, "at_ms")?,
             bound: map(&row, "bound"),
@@ -141,15 +138,23 @@ pub(super) fn shown_row(files: &[(KeyState, PublicKey)]) -> Map {
 }
 
 pub(super) fn of_shown_row(bytes: &[u8]) -> Option<Vec<(KeyState, PublicKey)>> {
-    let row = decode(bytes)?;
+    of_shown(&decode(bytes)?)
+}
+
+/// Reads the list of files that show an id's keys.
+pub(super) fn of_shown(row: &Map) -> Option<Vec<(KeyState, PublicKey)>> {
     let file = |(state, key): (&Value, &Value)| {
-        let Value::Bytes(key) = key else {
-            return None;
-        };
-        let key = PublicKey::from_bytes(key.as_ref().try_into().ok()?);
-        Some((KeyState::of_word(state.as_str()?)?, key))
+        Some((KeyState::of_word(state.as_str()?)?, public_key(key)?))
     };
     row.iter().map(file).collect()
+}
+
+/// Reads a key that the store wrote.
+pub(super) fn public_key(value: &Value) -> Option<PublicKey> {
+    match value {
+        Value::Bytes(key) => Some(PublicKey::from_bytes(key.as_ref().try_into().ok()?)),
+        _ => None,
+    }
 }
 
 /// An event of the log.
@@ -443,10 +448,15 @@ pub(super) mod at {
     }
 }
 
+/// Reads the number of a field.
+pub(super) fn number(row: &Map, name: &str) -> Option<u64> {
+    whole(row.get(name)?)
+}
+
 /// Reads a number that the store wrote. Numbers that do not fit into a signed integer are stored as
 /// digits.
-pub(super) fn number(row: &Map, name: &str) -> Option<u64> {
-    match row.get(name)? {
+pub(super) fn whole(value: &Value) -> Option<u64> {
+    match value {
         Value::Int(number) => u64::try_from(*number).ok(),
         Value::Big(digits) => digits.parse().ok(),
         _ => None,

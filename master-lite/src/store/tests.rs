@@ -9,6 +9,7 @@ use wire::Id;
 
 use super::*;
 
+mod commands;
 mod events;
 mod faults;
 mod golden;

@@ -8,28 +8,28 @@ use super::super::disk::{Disk, FORMAT};
 use super::super::rows::{Returned, Table, holder};
 use super::*;
 
-const STAMP: &str = "2026-11-20T10:10:35.942822";
-const JID: &str = "20261120101035942505";
+pub(super) const STAMP: &str = "2026-11-20T10:10:35.942822";
+pub(super) const JID: &str = "20261120101035942505";
 /// The job that a minion gave itself. Its record comes with its return.
-const OWN_JID: &str = "20261120101104987150";
+pub(super) const OWN_JID: &str = "20261120101104987150";
 /// An id that is longer than the shortest form of a text.
-const LONG: &str = "web-01.a-long-name-of-a-region.example.org";
-const PLACE: Place = Place {
+pub(super) const LONG: &str = "web-01.a-long-name-of-a-region.example.org";
+pub(super) const PLACE: Place = Place {
     rule: 0x0102_0304_0506_0708,
     sequence: 2,
 };
 
-fn folder() -> PathBuf {
+pub(super) fn folder() -> PathBuf {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/corpus/store");
     corpus.join(format!("format{FORMAT}"))
 }
 
-fn map(key: &str, value: impl Into<Value>) -> Map {
+pub(super) fn map(key: &str, value: impl Into<Value>) -> Map {
     Map::new().with(key, value)
 }
 
 /// A map with a value of each kind.
-fn values() -> Map {
+pub(super) fn values() -> Map {
     map("none", Value::Null)
         .with("yes", true)
         .with("number", -7)
@@ -40,7 +40,7 @@ fn values() -> Map {
         .with("list", Value::list([1.into(), Map::new().into()]))
 }
 
-fn origin(name: &str, number: u8, sequence: u64) -> Option<Origin> {
+pub(super) fn origin(name: &str, number: u8, sequence: u64) -> Option<Origin> {
     Some(Origin {
         id: id(name),
         key: key(number),
@@ -251,11 +251,11 @@ fn commands() -> Vec<Command> {
 }
 
 /// Returns a part of a row as ASCII without spaces.
-fn escaped(bytes: &[u8]) -> String {
+pub(super) fn escaped(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string().replace(' ', "\\x20")
 }
 
-fn unescaped(text: &str) -> Vec<u8> {
+pub(super) fn unescaped(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
@@ -279,7 +279,7 @@ fn unescaped(text: &str) -> Vec<u8> {
 
 /// Returns the rows that the commands write into a table, as the corpus has them: a line each, with
 /// the key and the value.
-fn written(world: &World, table: Table) -> String {
+pub(super) fn written(world: &World, table: Table) -> String {
     let disk = world.store.disk().unwrap();
     let rows = disk.table(table).iter().map(|row| {
         let (key, value) = row.into_inner().unwrap();
