@@ -4,6 +4,8 @@
 use value::{Map, Value};
 use wire::tag;
 
+use crate::store::NAME_MAX;
+
 /// The functions whose returns are searched for failed states (Salt's `SUB_EVENT`).
 const FUNCTIONS: [&str; 2] = ["state.highstate", "state.sls"];
 
@@ -18,6 +20,8 @@ pub(crate) fn events(answer: &Map) -> Vec<(String, Map)> {
     if !FUNCTIONS.contains(&fun.as_str()) {
         return Vec::new();
     }
+    let retcode = limited(retcode);
+    let user = answer.get("user").map(limited);
     let rets = answer.get("return").and_then(Value::as_map);
     let mut events = Vec::new();
     for (tag, ret) in rets.into_iter().flat_map(Map::iter) {
@@ -37,12 +41,25 @@ pub(crate) fn events(answer: &Map) -> Vec<(String, Map)> {
             .with("success", false)
             .with("return", format!("Error: {name}"))
             .with("fun", fun.as_str());
-        if let Some(user) = answer.get("user") {
+        if let Some(user) = &user {
             data.insert("user", user.clone());
         }
         events.push((sub, data));
     }
     events
+}
+
+/// Returns a value of the return with at most [`NAME_MAX`] bytes. The minion chooses the value, and
+/// every failed state repeats it: a return of a few megabytes could otherwise fill the event log.
+fn limited(value: &Value) -> Value {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => value.clone(),
+        other => {
+            let text = other.as_text();
+            let end = text.floor_char_boundary(NAME_MAX);
+            text.get(..end).unwrap_or_default().into()
+        }
+    }
 }
 
 fn has_failed(ret: &Map) -> bool {
@@ -92,6 +109,23 @@ mod tests {
         let error = Some("Error: test.fail_without_changes");
         assert_eq!(said(1, "return").as_deref(), error);
         assert_eq!(said(1, "user").as_deref(), Some("root"));
+    }
+
+    #[test]
+    fn a_large_value_of_a_return_is_not_repeated_for_each_state() {
+        let user = "ä".repeat(1000);
+        let retcode = Value::list([Value::from("x".repeat(1000))]);
+        let answer = answer("state.sls", 2)
+            .with("user", user.as_str())
+            .with("retcode", retcode.clone());
+        let events = events(&answer);
+        let (_, data) = &events[1];
+        let said = |key: &str| data.get(key).and_then(Value::as_str).unwrap();
+        assert_eq!(said("user"), &user[..NAME_MAX]);
+        assert_eq!(said("retcode"), &retcode.to_text()[..NAME_MAX]);
+        assert_eq!(events[0].1.get("retcode"), data.get("retcode"));
+        let odd = limited(&format!("x{user}").into()).to_text();
+        assert_eq!(odd.len(), NAME_MAX - 1);
     }
 
     #[test]

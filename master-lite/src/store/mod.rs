@@ -40,7 +40,7 @@ pub(crate) use apply_keys::{DELETED, deleted_key};
 pub(crate) use command::{Applied, Cache, Change, Claim, Command, KeyState, Origin, Refusal};
 pub(crate) use error::Error;
 pub(crate) use retention::Retention;
-pub(crate) use rows::{Event, Job, Key};
+pub(crate) use rows::{Event, Job, Key, NAME_MAX};
 pub(crate) use watch::{Seen, Watch};
 
 use disk::Disk;

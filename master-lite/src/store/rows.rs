@@ -41,7 +41,7 @@ pub(super) const ROW: wire::Limits = wire::Limits {
 };
 
 /// The maximum length of any name, in bytes.
-pub(super) const NAME_MAX: usize = 512;
+pub(crate) const NAME_MAX: usize = 512;
 
 pub(super) fn encode(map: Map) -> Result<Vec<u8>, wire::Error> {
     let mut bytes = Vec::new();
