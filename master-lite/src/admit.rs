@@ -520,3 +520,6 @@ impl Admission {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,7 +57,7 @@ impl Admission {
         let old = smol::unblock(move || admission.deleted_long_ago()).await;
         let forgotten = match old {
             Ok(old) if old.is_empty() => return,
-            Ok(old) => self.store.apply_all(old).await,
+            Ok(old) => self.store.apply_in_batches(old).await,
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = forgotten {

@@ -475,7 +475,7 @@ impl Admission {
         let gone = smol::unblock(move || forgotten(&store)).await;
         let forgotten = match gone {
             Ok(gone) if gone.is_empty() => return,
-            Ok(gone) => self.store.apply_all(gone).await,
+            Ok(gone) => self.store.apply_in_batches(gone).await,
             Err(error) => Err(error),
         };
         if let Err(error) = forgotten {

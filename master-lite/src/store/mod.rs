@@ -75,6 +75,10 @@ pub(crate) struct Limits {
 /// command waits for a starting master.
 pub(crate) const LOCK_MAX: Duration = Duration::from_secs(10);
 
+/// The maximum number of commands that [`Store::apply_in_batches`] applies as one, so that no command
+/// grows with the store and other commands are applied in between.
+const TOGETHER_MAX: usize = 1024;
+
 /// Returns the current time in milliseconds since the Unix epoch, as the store has it.
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -206,6 +210,16 @@ impl Store {
         refusal.map_or(Ok(()), |refusal| Err(refusal.to_string()))
     }
 
+    /// Applies changes that are independent of each other, at most [`TOGETHER_MAX`] as one, and waits
+    /// until they are durable. If one is refused, those after it are not applied, and the error is
+    /// returned.
+    pub(crate) async fn apply_in_batches(&self, commands: Vec<Command>) -> Result<(), String> {
+        for batch in batches(commands) {
+            self.apply_all(batch).await?;
+        }
+        Ok(())
+    }
+
     /// Queues a command behind all earlier ones. The returned value waits for its result. This
     /// function waits only for room in the queue. [`Writer::ordered`] says in which order the
     /// commands of the queue are applied.
@@ -251,6 +265,15 @@ impl Store {
             what,
         }
     }
+}
+
+/// Splits commands into batches of at most [`TOGETHER_MAX`], in order.
+fn batches(commands: Vec<Command>) -> impl Iterator<Item = Vec<Command>> {
+    let mut commands = commands.into_iter();
+    std::iter::from_fn(move || {
+        let batch: Vec<Command> = commands.by_ref().take(TOGETHER_MAX).collect();
+        (!batch.is_empty()).then_some(batch)
+    })
 }
 
 impl Shared {

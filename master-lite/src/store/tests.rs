@@ -268,6 +268,37 @@ fn tokens_and_cursors_have_names() {
 }
 
 #[test]
+fn many_changes_are_applied_in_batches_up_to_a_refusal() {
+    let token = |number: usize, data: Option<Map>, expected| Command::Token {
+        name: format!("t{number:05}"),
+        data,
+        expected,
+    };
+    let count = 2 * TOGETHER_MAX + 1;
+    let one = Map::new().with("left", 1);
+    let put = |number| token(number, Some(one.clone()), None);
+    let sizes: Vec<usize> = batches((0..count).map(put).collect())
+        .map(|batch| batch.len())
+        .collect();
+    assert_eq!(sizes, [TOGETHER_MAX, TOGETHER_MAX, 1]);
+    let world = World::new();
+    let apply = |commands| smol::block_on(world.store.apply_in_batches(commands));
+    let left = || world.store.tokens().unwrap().count();
+    apply((0..count).map(put).collect()).unwrap();
+    assert_eq!(left(), count);
+    // The data of the first token of the second batch is not the expected one.
+    let changed = |number| Map::new().with("left", 1 + i64::from(number == TOGETHER_MAX));
+    let removed = (0..count).map(|number| token(number, None, Some(changed(number))));
+    let refused = apply(removed.collect()).unwrap_err();
+    assert!(refused.contains("t01024"), "{refused}");
+    assert_eq!(left(), TOGETHER_MAX + 1);
+    let removed = (TOGETHER_MAX..count).map(|number| token(number, None, Some(one.clone())));
+    apply(removed.collect()).unwrap();
+    assert_eq!(left(), 0);
+    apply(Vec::new()).unwrap();
+}
+
+#[test]
 fn what_cannot_be_kept_is_refused_and_harms_nobody() {
     let world = World::new();
     let mut deep = Value::Null;
