@@ -9,8 +9,12 @@ use crate::store::NAME_MAX;
 /// The functions whose returns are searched for failed states (Salt's `SUB_EVENT`).
 const FUNCTIONS: [&str; 2] = ["state.highstate", "state.sls"];
 
-/// Returns the events of a return, in order: for each failed state one with the state function's
-/// name as its tag, then one of the job.
+/// The maximum number of failed states of a return that have events. A return can contain tens of
+/// thousands of failed states, whose events would be many times as large as the return.
+const STATES_MAX: usize = 1000;
+
+/// Returns the events of a return, in order: for each of the first [`STATES_MAX`] failed states one
+/// with the state function's name as its tag, then one of the job.
 pub(crate) fn events(answer: &Map) -> Vec<(String, Map)> {
     let text = |key: &str| answer.get(key).map(Value::to_text).unwrap_or_default();
     let (fun, retcode) = (text("fun"), answer.get("retcode"));
@@ -23,14 +27,15 @@ pub(crate) fn events(answer: &Map) -> Vec<(String, Map)> {
     let retcode = limited(retcode);
     let user = answer.get("user").map(limited);
     let rets = answer.get("return").and_then(Value::as_map);
+    let failed = rets
+        .into_iter()
+        .flat_map(Map::iter)
+        .filter_map(|(tag, ret)| {
+            let ret = ret.as_map().filter(|ret| has_failed(ret))?;
+            Some((function(&tag.to_text())?, ret))
+        });
     let mut events = Vec::new();
-    for (tag, ret) in rets.into_iter().flat_map(Map::iter) {
-        let Some(ret) = ret.as_map().filter(|ret| has_failed(ret)) else {
-            continue;
-        };
-        let Some(name) = function(&tag.to_text()) else {
-            continue;
-        };
+    for (name, ret) in failed.take(STATES_MAX) {
         let data = ret.clone().with("retcode", retcode.clone());
         events.push((name.clone(), data.clone()));
         let (jid, id) = (text("jid"), text("id"));
@@ -67,7 +72,8 @@ fn has_failed(ret: &Map) -> bool {
 }
 
 /// Returns `test.nop` of `test_|-ID_|-NAME_|-nop`. It becomes the tag of an event, so it must be
-/// the name of a function: otherwise a minion could fire events with any tag.
+/// the name of a function: otherwise a minion could fire events with any tag. The store accepts no
+/// tag of more than [`NAME_MAX`] bytes.
 fn function(tag: &str) -> Option<String> {
     let first = tag.split("_|-").next()?;
     let last = tag.rsplit("_|-").next()?;
@@ -75,7 +81,8 @@ fn function(tag: &str) -> Option<String> {
         let mut letters = word.chars();
         !word.is_empty() && letters.all(|letter| letter.is_alphanumeric() || letter == '_')
     };
-    (is_word(first) && is_word(last)).then(|| format!("{first}.{last}"))
+    let is_short = first.len() + last.len() < NAME_MAX;
+    (is_word(first) && is_word(last) && is_short).then(|| format!("{first}.{last}"))
 }
 
 #[cfg(test)]
@@ -126,6 +133,23 @@ mod tests {
         assert_eq!(events[0].1.get("retcode"), data.get("retcode"));
         let odd = limited(&format!("x{user}").into()).to_text();
         assert_eq!(odd.len(), NAME_MAX - 1);
+    }
+
+    #[test]
+    fn the_number_of_events_is_limited() {
+        let failed = || Value::from(Map::new().with("result", false));
+        let rets: Map = (0..STATES_MAX + 5)
+            .map(|n| (Value::from(format!("test_|-{n}_|-x_|-nop")), failed()))
+            .collect();
+        let answer = answer("state.sls", 2).with("return", rets);
+        assert_eq!(events(&answer).len(), 2 * STATES_MAX);
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_for_a_tag_has_no_events() {
+        let name = |length: usize| function(&format!("test_|-a_|-a_|-{}", "f".repeat(length)));
+        assert_eq!(name(NAME_MAX - 5).map(|name| name.len()), Some(NAME_MAX));
+        assert_eq!(name(NAME_MAX - 4), None);
     }
 
     #[test]
