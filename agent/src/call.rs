@@ -39,7 +39,7 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     heap::claim();
     let usage = |error| Failure::usage(&SALT_CALL, error);
     let mut call = SaltCall::parse(words, stdin, env).map_err(usage)?;
-    match &call.asked {
+    match &call.request {
         Action::Help => return Ok(PINCH.tell(&SALT_CALL, About::Help)),
         Action::Version => return Ok(PINCH.tell(&SALT_CALL, About::Version)),
         Action::VersionsReport => return Ok(PINCH.tell(&SALT_CALL, About::VersionsReport)),
@@ -65,9 +65,9 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     heed_no_color(&mut opts, env);
     let streams = progress::is_asked(&opts);
     let mut how = Output::from_opts(&opts, std::io::stdout().is_terminal());
-    how.show_secrets |= asks_for_secret(&call.asked);
+    how.show_secrets |= asks_for_secret(&call.request);
     let passthrough = opts.get("retcode_passthrough").is_some_and(Value::is_true);
-    let is_state = matches!(&call.asked, Action::Call { fun, .. } if fun.starts_with("state."));
+    let is_state = matches!(&call.request, Action::Call { fun, .. } if fun.starts_with("state."));
     if is_state || streams {
         progress::start(&opts, call.output_file.as_ref(), env)
             .map_err(|error| Failure::new(Exit::CantCreate, error))?;
@@ -174,7 +174,7 @@ pub(crate) fn context(opts: Opts, is_state: bool) -> Result<(Exec, Option<Uplink
 
 /// Returns the result of the call as the data of a job's return.
 fn return_data(call: &SaltCall, jid: &str, answer: &Return) -> Option<Map> {
-    let Action::Call { fun, words } = &call.asked else {
+    let Action::Call { fun, words } = &call.request else {
         return None;
     };
     let words = words.iter().map(|word| word.as_str().into());
@@ -217,7 +217,7 @@ fn hand_out(cx: &Exec, call: &SaltCall, jid: &str, answer: &Return) {
 
 /// Makes the call that the command line asks for.
 fn answer(cx: &Exec, call: &SaltCall, jid: &str) -> Result<Return, Failure> {
-    match &call.asked {
+    match &call.request {
         Action::Grains => Ok(Return {
             value: cx.grains().into(),
             out: Some("grains".into()),

@@ -36,7 +36,7 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let env = |name: &str| std::env::var(name).ok();
     let daemon = options::Daemon::parse(&SALT_MINION, words.clone(), env)
         .map_err(|error| Failure::usage(&SALT_MINION, error))?;
-    match daemon.asked {
+    match daemon.request {
         DaemonOptions::About(about) => Ok(PINCH.tell(&SALT_MINION, about)),
         DaemonOptions::Run { background: true } => {
             let settings = daemon.settings;

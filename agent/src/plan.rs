@@ -108,7 +108,7 @@ pub(crate) fn apply(words: &[String]) -> Result<ExitCode, Failure> {
         Ok(call) => call,
         Err(told) => return Ok(told),
     };
-    let Words::Call { fun: file, words } = &call.asked else {
+    let Words::Call { fun: file, words } = &call.request else {
         return Err(Failure::new(
             Exit::Usage,
             "apply needs exactly one plan: pinch apply FILE",
@@ -149,7 +149,7 @@ fn parsed(program: &Program, words: &[String]) -> Result<Result<SaltCall, ExitCo
         std::env::var(name).ok()
     });
     let call = call.map_err(|error| Failure::usage(program, error))?;
-    let about = match call.asked {
+    let about = match call.request {
         Words::Help => About::Help,
         Words::Version => About::Version,
         Words::VersionsReport => About::VersionsReport,
@@ -160,7 +160,7 @@ fn parsed(program: &Program, words: &[String]) -> Result<Result<SaltCall, ExitCo
 
 /// Returns the call to plan, with everything that is needed to repeat it later.
 fn invocation(call: &SaltCall) -> Result<Invocation, Failure> {
-    let Words::Call { fun: first, words } = &call.asked else {
+    let Words::Call { fun: first, words } = &call.request else {
         return Err(Failure::new(
             Exit::Usage,
             "plan needs highstate, SLS names or orchestrate ORCH",

@@ -20,40 +20,40 @@ mod store {
     /// Reads bytes, writes the value, and reads it again.
     fn row<T: PartialEq + std::fmt::Debug>(
         bytes: &[u8],
-        of_row: impl Fn(&[u8]) -> Option<T>,
+        from_row: impl Fn(&[u8]) -> Option<T>,
         to_row: impl Fn(&T) -> Map,
     ) {
-        let Some(read) = of_row(bytes) else { return };
+        let Some(read) = from_row(bytes) else { return };
         let Ok(written) = rows::encode(to_row(&read)) else {
             return;
         };
-        let again = of_row(&written).unwrap();
+        let again = from_row(&written).unwrap();
         assert_eq!(format!("{read:?}"), format!("{again:?}"));
     }
 
     pub(crate) fn rows(bytes: &[u8]) {
         let id: Id = "m1".parse().unwrap();
         let place = 7_u64.to_be_bytes();
-        row(bytes, |bytes| Key::of_row(id.clone(), bytes), Key::row);
+        row(bytes, |bytes| Key::from_row(id.clone(), bytes), Key::row);
         row(
             bytes,
-            |bytes| Event::of_row(&place, bytes),
+            |bytes| Event::from_row(&place, bytes),
             |event| event.row(""),
         );
         row(
             bytes,
-            |bytes| Job::of_row("20260101000000000001", bytes),
+            |bytes| Job::from_row("20260101000000000001", bytes),
             |job| job.row(""),
         );
         row(
             bytes,
-            |bytes| Returned::of_row(id.clone(), bytes),
+            |bytes| Returned::from_row(id.clone(), bytes),
             Returned::row,
         );
-        row(bytes, Log::of_row, |log| log.row());
-        row(bytes, rows::of_shown_row, |files| rows::shown_row(files));
-        let _ = Event::of_row(bytes, &rows::encode(Map::new()).unwrap());
-        if let Some(received) = Received::of_row(bytes) {
+        row(bytes, Log::from_row, |log| log.row());
+        row(bytes, rows::from_shown_row, |files| rows::shown_row(files));
+        let _ = Event::from_row(bytes, &rows::encode(Map::new()).unwrap());
+        if let Some(received) = Received::from_row(bytes) {
             assert_eq!(received.row(), bytes);
         }
         if let Some(place) = rows::at::of_reaction(bytes) {

@@ -13,6 +13,7 @@ mod literals;
 mod modules;
 mod rooms;
 mod signatures;
+mod sizes;
 mod source;
 mod sources;
 mod uplink;

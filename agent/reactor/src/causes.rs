@@ -137,11 +137,11 @@ mod tests {
     fn only_the_newest_effects_are_remembered() {
         let causes = Causes::default();
         for number in 0..EFFECTS_MAX as u64 {
-            let jid = value::jid::of_micros(number);
+            let jid = value::jid::from_micros(number);
             causes.caused(1, &jid, &call("x"));
         }
         let known = causes.lock();
         assert_eq!(known.order.len(), EFFECTS_MAX);
-        assert!(!known.generations.contains_key(&value::jid::of_micros(0)));
+        assert!(!known.generations.contains_key(&value::jid::from_micros(0)));
     }
 }

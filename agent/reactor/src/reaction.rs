@@ -197,7 +197,7 @@ impl Reaction {
     }
 
     /// Reads a stored reaction. Returns `None` if it cannot be read.
-    pub fn of_row(place: Place, row: &Map) -> Option<Self> {
+    pub fn from_row(place: Place, row: &Map) -> Option<Self> {
         let text = |key| row.get(key).map(Value::to_text).unwrap_or_default();
         let number = |key| u64::try_from(row.get(key)?.as_int()?).ok();
         let chunks = row.get("chunks")?.as_list()?.iter();
@@ -210,7 +210,7 @@ impl Reaction {
             generation: number("generation")?,
             faults: row.get("faults").map(Value::texts).unwrap_or_default(),
             rendered: text("rendered"),
-            chunks: chunks.map(chunk_of).collect::<Option<_>>()?,
+            chunks: chunks.map(read_chunk).collect::<Option<_>>()?,
         })
     }
 
@@ -248,7 +248,7 @@ impl Reaction {
             .with("tag", self.tag.as_str())
             .with(
                 "time",
-                jid::to_time(&jid::of_micros(self.began_ms.saturating_mul(1000))),
+                jid::to_time(&jid::from_micros(self.began_ms.saturating_mul(1000))),
             )
             .with("state", self.state.as_str())
             .with("generation", self.generation)
@@ -274,7 +274,7 @@ fn chunk_row(chunk: &Chunk) -> Value {
         .into()
 }
 
-fn chunk_of(row: &Value) -> Option<Chunk> {
+fn read_chunk(row: &Value) -> Option<Chunk> {
     let row = row.as_map()?;
     let need = |need: &Value| {
         let [kind, at] = need.as_list()? else {

@@ -223,7 +223,7 @@ fn a_reaction_is_kept_and_read_again() {
             ),
         ],
     };
-    let known = Reaction::of_row(reaction.place, &reaction.row());
+    let known = Reaction::from_row(reaction.place, &reaction.row());
     assert_eq!(known, Some(reaction.clone()));
     assert_eq!(reaction.errors(), ["it is wrong", "why"]);
     assert_eq!(reaction.outcome(), State::Failed);

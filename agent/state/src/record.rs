@@ -593,7 +593,7 @@ impl Recorded {
         let mut text = |key| entry.remove(key).map(|value| value.to_text());
         let part = text("in").unwrap_or_default();
         if let Some(tag) = text("begin") {
-            let policy = text("resume").and_then(|word| Policy::of_word(&word));
+            let policy = text("resume").and_then(|word| Policy::from_word(&word));
             self.ended(&part, &tag);
             let policy = policy.unwrap_or(Policy::Ask);
             let boot = text("boot");

@@ -39,7 +39,7 @@ impl Policy {
 
     /// Returns the policy that a word names.
     #[must_use]
-    pub fn of_word(word: &str) -> Option<Self> {
+    pub fn from_word(word: &str) -> Option<Self> {
         let mut all = [Self::Redo, Self::Ask, Self::Never].into_iter();
         all.find(|policy| policy.word() == word)
     }
@@ -50,7 +50,7 @@ impl Policy {
     #[must_use]
     pub fn for_chunk(registry: &Registry, low: &LowChunk) -> Self {
         let said = low.data.get("resume").and_then(Value::as_str);
-        said.and_then(Self::of_word).unwrap_or_else(|| {
+        said.and_then(Self::from_word).unwrap_or_else(|| {
             let asks = match registry.step(low) {
                 Some(StepKind::Function | StepKind::Wheel) => true,
                 Some(StepKind::Runner) => !registry.orchestrates(&low.name),
@@ -66,7 +66,7 @@ impl Policy {
     /// Returns what is wrong with the `resume` option of a chunk, if anything is.
     pub(crate) fn fault(data: &Map) -> Option<String> {
         let said = data.get("resume")?;
-        let known = said.as_str().and_then(Self::of_word).is_some();
+        let known = said.as_str().and_then(Self::from_word).is_some();
         (!known).then(|| format!("resume: {} is not one of redo, ask, never", said.to_text()))
     }
 }

@@ -23,7 +23,7 @@ pub fn new() -> String {
     let now = u64::try_from(now.as_micros()).unwrap_or_default();
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     *last = now.max(*last + 1);
-    of_micros(*last)
+    from_micros(*last)
 }
 
 /// Returns the current time in UTC, in the form of `_stamp` in events:
@@ -67,7 +67,7 @@ fn of_seconds(seconds: u64) -> String {
 
 /// Returns the job id of a time in microseconds since 1970.
 #[must_use]
-pub fn of_micros(micros: u64) -> String {
+pub fn from_micros(micros: u64) -> String {
     let seconds = micros / 1_000_000;
     let (year, month, day) = date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
@@ -145,10 +145,10 @@ mod tests {
 
     #[test]
     fn a_moment_becomes_twenty_digits() {
-        assert_eq!(of_micros(0), "19700101000000000000");
-        assert_eq!(of_micros(951_782_400_000_001), "20000229000000000001");
-        assert_eq!(of_micros(1_763_641_622_123_456), "20251120122702123456");
-        assert_eq!(of_micros(1_735_689_599_999_999), "20241231235959999999");
+        assert_eq!(from_micros(0), "19700101000000000000");
+        assert_eq!(from_micros(951_782_400_000_001), "20000229000000000001");
+        assert_eq!(from_micros(1_763_641_622_123_456), "20251120122702123456");
+        assert_eq!(from_micros(1_735_689_599_999_999), "20241231235959999999");
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn env(name: &str) -> Option<String> {
 fn master(words: Vec<String>) -> Result<ExitCode, Failure> {
     let asked = Daemon::parse(&SALT_MASTER, words.clone(), env)
         .map_err(|error| Failure::usage(&SALT_MASTER, error))?;
-    match asked.asked {
+    match asked.request {
         DaemonOptions::About(what) => Ok(about(&SALT_MASTER, what)),
         DaemonOptions::Run { background: true } => {
             let pidfile = configured(&asked.settings)?.path("pidfile");

@@ -34,7 +34,7 @@ use modules::loader::call::joined;
 pub(crate) fn salt(words: Vec<String>) -> Result<ExitCode, Failure> {
     let usage = |error| Failure::usage(&SALT, error);
     let mut line = Salt::parse(words, stdin, env).map_err(usage)?;
-    match &line.asked {
+    match &line.request {
         SaltOptions::About(about) => return Ok(applets::about(&SALT, *about)),
         SaltOptions::Incomplete { help, message } => {
             if *help {
@@ -59,12 +59,12 @@ pub(crate) fn salt(words: Vec<String>) -> Result<ExitCode, Failure> {
 pub(crate) fn salt_run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let usage = |error| Failure::usage(&SALT_RUN, error);
     let mut line = SaltRun::parse(words, stdin, env).map_err(usage)?;
-    if let SaltRunOptions::About(about) = line.asked {
+    if let SaltRunOptions::About(about) = line.request {
         return Ok(applets::about(&SALT_RUN, about));
     }
     let opts = configured(&SALT_RUN, &mut line.settings)?;
     let runs_states =
-        matches!(&line.asked, SaltRunOptions::Call { fun, .. } if fun.starts_with("state."));
+        matches!(&line.request, SaltRunOptions::Call { fun, .. } if fun.starts_with("state."));
     if runs_states || progress::is_asked(&opts) {
         progress::start(&opts, line.settings.output_file.as_ref(), env)
             .map_err(|error| Failure::new(Exit::CantCreate, error))?;
@@ -83,7 +83,7 @@ pub(crate) fn salt_run(words: Vec<String>) -> Result<ExitCode, Failure> {
 pub(crate) fn salt_key(words: Vec<String>) -> Result<ExitCode, Failure> {
     let usage = |error| Failure::usage(&SALT_KEY, error);
     let mut line = SaltKey::parse(words, env).map_err(usage)?;
-    if let KeyOptions::About(about) = line.asked {
+    if let KeyOptions::About(about) = line.request {
         return Ok(applets::about(&SALT_KEY, about));
     }
     let opts = configured(&SALT_KEY, &mut line.settings)?;

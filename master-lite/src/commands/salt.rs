@@ -32,7 +32,7 @@ const NO_MATCH: &str = "No minions matched the target. No command was sent, no j
 
 /// Runs the command, and returns its exit code.
 pub(crate) fn run(salt: &Salt, opts: &Map, master: &dyn Master, screen: &mut Screen<'_>) -> u8 {
-    let done = match &salt.asked {
+    let done = match &salt.request {
         SaltOptions::ConfigDump => {
             screen.put(&SaltYaml.dump(&Value::Map(opts.clone()), YamlLayout::default()));
             Ok(0)

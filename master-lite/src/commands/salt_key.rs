@@ -29,7 +29,7 @@ pub(crate) fn run(
     answer: &mut Line<'_>,
     screen: &mut Screen<'_>,
 ) -> u8 {
-    let KeyOptions::Action(action) = &line.asked else {
+    let KeyOptions::Action(action) = &line.request else {
         return 0;
     };
     let mut call = Call {
@@ -240,5 +240,5 @@ impl Call<'_, '_> {
 }
 
 fn is_delete_all(line: &SaltKey) -> bool {
-    matches!(&line.asked, KeyOptions::Action(KeyAction::Delete(glob)) if glob == "*")
+    matches!(&line.request, KeyOptions::Action(KeyAction::Delete(glob)) if glob == "*")
 }

@@ -26,7 +26,7 @@ pub(crate) fn run(
     master: &dyn Master,
     screen: &mut Screen<'_>,
 ) -> u8 {
-    let done = match &line.asked {
+    let done = match &line.request {
         SaltRunOptions::About(_) => Ok(0),
         SaltRunOptions::Doc(prefix) => {
             documentation(runners, prefix, screen);

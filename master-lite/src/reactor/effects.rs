@@ -151,7 +151,7 @@ impl Reactor {
                 return false;
             }
         };
-        let known = match known.map(|row| Reaction::of_row(place, &row)) {
+        let known = match known.map(|row| Reaction::from_row(place, &row)) {
             // A later release wrote this row. Its meaning is not guessed, and the event is skipped.
             Some(None) => return true,
             known => known.flatten(),

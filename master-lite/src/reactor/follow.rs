@@ -284,7 +284,7 @@ impl Follower {
             let mut old = Vec::new();
             for reaction in store.reactions(Some(number))?.rev() {
                 let (place, row) = reaction?;
-                let reaction = Reaction::of_row(place, &row);
+                let reaction = Reaction::from_row(place, &row);
                 let is_good = reaction.is_some_and(|reaction| reaction.state == State::Done);
                 let count = if is_good { &mut good } else { &mut bad };
                 *count += 1;

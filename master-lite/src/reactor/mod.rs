@@ -243,7 +243,7 @@ impl Reactor {
             rule: rule.number(),
             sequence: event.sequence,
         };
-        let known = |row: Option<Map>| row.and_then(|row| Reaction::of_row(place, &row));
+        let known = |row: Option<Map>| row.and_then(|row| Reaction::from_row(place, &row));
         let before = known(self.store.reaction(place)?);
         if before.is_some_and(|before| !before.state.is_final()) {
             return Ok(None);

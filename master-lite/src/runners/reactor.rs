@@ -148,7 +148,7 @@ fn kept(store: &Store) -> Result<Vec<Reaction>, Error> {
         let mut kept = Vec::new();
         for reaction in store.reactions(None)? {
             let (place, row) = reaction?;
-            kept.extend(Reaction::of_row(place, &row));
+            kept.extend(Reaction::from_row(place, &row));
         }
         Ok(kept)
     };
@@ -229,7 +229,7 @@ fn explained(store: &Store, rule: &Rule, event: &Event) -> Result<Value, Error> 
         return Ok("its pattern does not match the tag".into());
     }
     if let Some(row) = store.reaction(place).map_err(unreadable)? {
-        let reaction = Reaction::of_row(place, &row);
+        let reaction = Reaction::from_row(place, &row);
         return Ok(reaction.map(|one| one.to_map()).unwrap_or_default().into());
     }
     if reactor::is_own(&event.data) {

@@ -73,7 +73,7 @@ fn apply(cx: &Exec, command: Command) -> Result<(), Error> {
 }
 
 fn date(at_ms: u64) -> String {
-    value::jid::to_time(&value::jid::of_micros(at_ms.saturating_mul(1000)))
+    value::jid::to_time(&value::jid::from_micros(at_ms.saturating_mul(1000)))
 }
 
 fn list(cx: &Exec, _args: List) -> Result<Value, Error> {

@@ -176,7 +176,7 @@ fn received(batch: &mut Batch<'_>, origin: Option<Origin>) -> Result<(bool, u64)
     super::apply_keys::accepted(batch, &origin.id, &origin.key)?;
     let place = at::origin(&origin);
     let mut received = match batch.get(Table::Keys, &place)? {
-        Some(bytes) => Received::of_row(&bytes).ok_or_else(|| damaged("a spool's number"))?,
+        Some(bytes) => Received::from_row(&bytes).ok_or_else(|| damaged("a spool's number"))?,
         None => Received::default(),
     };
     let is_new = received.take(origin.sequence);
@@ -192,7 +192,7 @@ fn job(batch: &mut Batch<'_>, mut job: Job) -> Outcome {
     if let Some(bytes) = batch.get(Table::Jobs, &place)? {
         // A return came before the job, or the caller chose a jid that exists: the job keeps its
         // time.
-        let known = Job::of_row(&job.jid, &bytes).ok_or_else(|| damaged("a job"))?;
+        let known = Job::from_row(&job.jid, &bytes).ok_or_else(|| damaged("a job"))?;
         job.at_ms = known.at_ms;
         // With `batch`, one job is published to one group of minions after another.
         let others = known.minions.into_iter();

@@ -285,7 +285,7 @@ fn find_key(batch: &mut Batch<'_>, id: &Id) -> Result<Option<Key>, Failure> {
     let Some(bytes) = batch.get(Table::Keys, &at::key(id))? else {
         return Ok(None);
     };
-    let key = Key::of_row(id.clone(), &bytes);
+    let key = Key::from_row(id.clone(), &bytes);
     let key = key.ok_or_else(|| Failure::Read(format!("cannot read the key of {id}")))?;
     Ok(Some(key))
 }

@@ -436,7 +436,7 @@ impl KeyState {
         Self::ALL.into_iter().find(|state| state.folder() == name)
     }
 
-    pub(super) fn of_word(word: &str) -> Option<Self> {
+    pub(super) fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Expected {
 pub(super) struct Recent(Mutex<VecDeque<(Slice, Arc<Expected>)>>);
 
 impl Recent {
-    fn of_row(&self, row: &Slice) -> Option<Arc<Expected>> {
+    fn from_row(&self, row: &Slice) -> Option<Arc<Expected>> {
         let recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = recent.iter().find(|(known, _)| known == row);
         found.map(|(_, expected)| expected.clone())
@@ -52,10 +52,10 @@ impl Store {
         let Some(row) = self.row(Table::Jobs, &at::job(jid))? else {
             return Ok(None);
         };
-        if let Some(known) = self.shared.recent.of_row(&row) {
+        if let Some(known) = self.shared.recent.from_row(&row) {
             return Ok(Some(known));
         }
-        let job = self.or_damaged("a job", Job::of_row(jid, &row))?;
+        let job = self.or_damaged("a job", Job::from_row(jid, &row))?;
         let expected = Arc::new(Expected {
             load: job.load,
             minions: job.minions.into_iter().collect(),

@@ -11,14 +11,14 @@ use super::Store;
 use super::command::{Cache, KeyState};
 use super::error::{Error, words};
 use super::rows::{
-    Event, Job, Key, Log, Received, Returned, Table, at, decode, number, of_shown_row,
+    Event, Job, Key, Log, Received, Returned, Table, at, decode, from_shown_row, number,
 };
 
 impl Store {
     /// Returns the key of an id that is pending, accepted or rejected.
     pub(crate) fn key(&self, id: &Id) -> Result<Option<Key>, Error> {
         let row = self.row(Table::Keys, &at::key(id))?;
-        row.map(|bytes| self.or_damaged("a key", Key::of_row(id.clone(), &bytes)))
+        row.map(|bytes| self.or_damaged("a key", Key::from_row(id.clone(), &bytes)))
             .transpose()
     }
 
@@ -26,7 +26,7 @@ impl Store {
     pub(crate) fn denied(&self, id: &Id) -> Result<Vec<Key>, Error> {
         let prefix = at::denied(id);
         self.rows(Table::Keys, &prefix, move |key, value| {
-            Key::of_row(at::id(key, 1)?, value)
+            Key::from_row(at::id(key, 1)?, value)
         })?
         .collect()
     }
@@ -41,7 +41,7 @@ impl Store {
             _ => b"i",
         };
         let keys = self.rows(Table::Keys, prefix, |key, value| {
-            Key::of_row(at::id(key, 1)?, value)
+            Key::from_row(at::id(key, 1)?, value)
         })?;
         Ok(keys.filter(move |key| key.as_ref().map_or(true, |key| key.state == state)))
     }
@@ -61,7 +61,7 @@ impl Store {
     /// Returns the files that show an id's keys, as recorded when they were last written.
     pub(crate) fn key_files(&self, id: &Id) -> Result<Vec<(KeyState, PublicKey)>, Error> {
         match self.row(Table::Keys, &at::key_files(id))? {
-            Some(bytes) => self.or_damaged("the files of a key", of_shown_row(&bytes)),
+            Some(bytes) => self.or_damaged("the files of a key", from_shown_row(&bytes)),
             None => Ok(Vec::new()),
         }
     }
@@ -78,7 +78,7 @@ impl Store {
         let Some(bytes) = self.row(Table::Keys, &at::spool(id, key, epoch))? else {
             return Ok(0);
         };
-        let received = self.or_damaged("a spool's number", Received::of_row(&bytes))?;
+        let received = self.or_damaged("a spool's number", Received::from_row(&bytes))?;
         Ok(received.durable())
     }
 
@@ -116,7 +116,7 @@ impl Store {
     /// Returns a job.
     pub(crate) fn job(&self, jid: &str) -> Result<Option<Job>, Error> {
         let row = self.row(Table::Jobs, &at::job(jid))?;
-        row.map(|bytes| self.or_damaged("a job", Job::of_row(jid, &bytes)))
+        row.map(|bytes| self.or_damaged("a job", Job::from_row(jid, &bytes)))
             .transpose()
     }
 
@@ -128,14 +128,14 @@ impl Store {
         let prefix = at::returns(jid);
         let length = prefix.len();
         self.rows(Table::Jobs, &prefix, move |key, value| {
-            Returned::of_row(at::id(key, length)?, value)
+            Returned::from_row(at::id(key, length)?, value)
         })
     }
 
     /// Returns one minion's return of a job.
     pub(crate) fn returned(&self, jid: &str, id: &Id) -> Result<Option<Returned>, Error> {
         let row = self.row(Table::Jobs, &at::returned(jid, id))?;
-        row.map(|bytes| self.or_damaged("a return", Returned::of_row(id.clone(), &bytes)))
+        row.map(|bytes| self.or_damaged("a return", Returned::from_row(id.clone(), &bytes)))
             .transpose()
     }
 
@@ -166,7 +166,7 @@ impl Store {
 
     pub(super) fn log_row(&self) -> Result<Log, Error> {
         match self.row(Table::Keys, at::LOG)? {
-            Some(bytes) => self.or_damaged("the log", Log::of_row(&bytes)),
+            Some(bytes) => self.or_damaged("the log", Log::from_row(&bytes)),
             None => Ok(Log::EMPTY),
         }
     }
@@ -182,7 +182,7 @@ impl Store {
         let range = at::event(from)..;
         let events = disk.table(Table::Events);
         let entries = disk.database().snapshot().range(events, range);
-        Ok(self.decoded(entries, Event::of_row))
+        Ok(self.decoded(entries, Event::from_row))
     }
 
     /// Returns the last event that a reader has finished.
@@ -204,7 +204,7 @@ impl Store {
     /// Returns one event, if it is still in the log.
     pub(crate) fn event(&self, sequence: u64) -> Result<Option<Event>, Error> {
         let row = self.row(Table::Events, &at::event(sequence))?;
-        let event = |bytes: Slice| Event::of_row(&at::event(sequence), &bytes);
+        let event = |bytes: Slice| Event::from_row(&at::event(sequence), &bytes);
         row.map(|bytes| self.or_damaged("an event", event(bytes)))
             .transpose()
     }

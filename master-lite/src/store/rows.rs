@@ -115,12 +115,12 @@ impl Key {
         }
     }
 
-    pub(super) fn of_row(id: Id, bytes: &[u8]) -> Option<Self> {
+    pub(super) fn from_row(id: Id, bytes: &[u8]) -> Option<Self> {
         let row = decode(bytes)?;
         Some(Self {
             id,
             key: public_key(row.get("key")?)?,
-            state: KeyState::of_word(row.get("state")?.as_str()?)?,
+            state: KeyState::from_word(row.get("state")?.as_str()?)?,
             at_ms: number(&row, "at_ms")?,
             bound: map(&row, "bound"),
             from: text(&row, "from"),
@@ -137,14 +137,14 @@ pub(super) fn shown_row(files: &[(KeyState, PublicKey)]) -> Map {
     row
 }
 
-pub(super) fn of_shown_row(bytes: &[u8]) -> Option<Vec<(KeyState, PublicKey)>> {
+pub(super) fn from_shown_row(bytes: &[u8]) -> Option<Vec<(KeyState, PublicKey)>> {
     of_shown(&decode(bytes)?)
 }
 
 /// Reads the list of files that show an id's keys.
 pub(super) fn of_shown(row: &Map) -> Option<Vec<(KeyState, PublicKey)>> {
     let file = |(state, key): (&Value, &Value)| {
-        Some((KeyState::of_word(state.as_str()?)?, public_key(key)?))
+        Some((KeyState::from_word(state.as_str()?)?, public_key(key)?))
     };
     row.iter().map(file).collect()
 }
@@ -186,7 +186,7 @@ impl Event {
             .with("data", Value::Map(self.data.clone()))
     }
 
-    pub(super) fn of_row(key: &[u8], bytes: &[u8]) -> Option<Self> {
+    pub(super) fn from_row(key: &[u8], bytes: &[u8]) -> Option<Self> {
         let mut row = decode(bytes)?;
         Some(Self {
             sequence: u64::from_be_bytes(key.try_into().ok()?),
@@ -220,7 +220,7 @@ impl Job {
             .with("minions", Value::list(minions))
     }
 
-    pub(super) fn of_row(jid: &str, bytes: &[u8]) -> Option<Self> {
+    pub(super) fn from_row(jid: &str, bytes: &[u8]) -> Option<Self> {
         let mut row = decode(bytes)?;
         let minions = row.get("minions")?.as_list()?.iter();
         let minions = minions.map(|id| id.as_str()?.parse().ok());
@@ -251,7 +251,7 @@ impl Returned {
             .with("data", Value::Map(self.data.clone()))
     }
 
-    pub(super) fn of_row(id: Id, bytes: &[u8]) -> Option<Self> {
+    pub(super) fn from_row(id: Id, bytes: &[u8]) -> Option<Self> {
         let mut row = decode(bytes)?;
         Some(Self {
             id,
@@ -287,7 +287,7 @@ impl Received {
         self.highest.to_be_bytes().to_vec()
     }
 
-    pub(super) fn of_row(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn from_row(bytes: &[u8]) -> Option<Self> {
         let highest = u64::from_be_bytes(bytes.try_into().ok()?);
         Some(Self { highest })
     }
@@ -318,7 +318,7 @@ impl Log {
             .with("bytes", self.bytes)
     }
 
-    pub(super) fn of_row(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn from_row(bytes: &[u8]) -> Option<Self> {
         let row = decode(bytes)?;
         Some(Self {
             first: number(&row, "first")?,

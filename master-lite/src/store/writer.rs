@@ -206,11 +206,11 @@ fn answer(waits: Option<Sender<Answer>>, answer: Answer) {
 pub(super) fn counts(disk: &Disk) -> Result<Counts, fjall::Error> {
     let keys = disk.table(Table::Keys);
     let log = keys.get(at::LOG)?;
-    let log = log.map_or(Some(Log::EMPTY), |bytes| Log::of_row(&bytes));
+    let log = log.map_or(Some(Log::EMPTY), |bytes| Log::from_row(&bytes));
     let mut waiting = Waiting::default();
     for entry in keys.prefix(b"i") {
         let (key, value) = entry.into_inner()?;
-        if let Some(key) = at::id(&key, 1).and_then(|id| Key::of_row(id, &value)) {
+        if let Some(key) = at::id(&key, 1).and_then(|id| Key::from_row(id, &value)) {
             waiting.add(&key);
         }
     }

@@ -23,7 +23,7 @@ pub(crate) const STARTED: &str = "--started-in-background";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Daemon {
     /// The request.
-    pub asked: DaemonOptions,
+    pub request: DaemonOptions,
     /// The settings of the configuration.
     pub settings: Settings,
 }
@@ -44,14 +44,14 @@ impl Daemon {
             args.remove(0);
         }
         let parsed = program.parse(args)?;
-        let asked = settings::about(&parsed).map_or_else(
+        let request = settings::about(&parsed).map_or_else(
             || DaemonOptions::Run {
                 background: parsed.has("daemon") && !is_started,
             },
             DaemonOptions::About,
         );
         Ok(Self {
-            asked,
+            request,
             settings: Settings::from_parsed(program, &parsed, &[], &env),
         })
     }
@@ -69,7 +69,11 @@ mod tests {
             let started = [vec![STARTED.to_owned()], words.clone()].concat();
             for (words, background) in [(words, true), (started, false)] {
                 let daemon = Daemon::parse(&SALT_MINION, words.clone(), |_| None).unwrap();
-                assert_eq!(daemon.asked, DaemonOptions::Run { background }, "{words:?}");
+                assert_eq!(
+                    daemon.request,
+                    DaemonOptions::Run { background },
+                    "{words:?}"
+                );
             }
         }
     }

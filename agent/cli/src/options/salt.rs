@@ -57,7 +57,7 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Salt {
     /// The request.
-    pub asked: SaltOptions,
+    pub request: SaltOptions,
     /// The settings of the configuration.
     pub settings: Settings,
     /// The names of arguments whose values are not read as YAML.
@@ -76,7 +76,7 @@ impl Salt {
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, UsageError> {
         let parsed = SALT.parse_with_stdin(args, stdin)?;
-        let asked = options(&parsed)?;
+        let request = options(&parsed)?;
         let own = [TARGETS.flags, EAUTH.flags];
         let mut settings = Settings::from_parsed(&SALT, &parsed, &own, &env);
         let overrides = &mut settings.overrides;
@@ -99,7 +99,7 @@ impl Salt {
             overrides.remove("timeout");
         }
         Ok(Self {
-            asked,
+            request,
             settings,
             no_parse: settings::no_parse(&parsed),
         })
@@ -269,7 +269,7 @@ mod tests {
     }
 
     fn job_of(line: &[&str]) -> (String, Vec<String>, Vec<Vec<String>>) {
-        match read(line).unwrap().asked {
+        match read(line).unwrap().request {
             SaltOptions::Job(target, job) => {
                 let tgt = format!("{} {}", target.tgt_type, target.tgt.to_text());
                 (tgt, job.funs, job.words)
@@ -336,7 +336,7 @@ mod tests {
         ];
         for (line, help, message) in cases {
             let want = SaltOptions::Incomplete { help, message };
-            assert_eq!(read(line).unwrap().asked, want, "{line:?}");
+            assert_eq!(read(line).unwrap().request, want, "{line:?}");
         }
     }
 

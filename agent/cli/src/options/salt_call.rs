@@ -36,7 +36,7 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaltCall {
     /// The request.
-    pub asked: Action,
+    pub request: Action,
     /// The absolute path of `-c`, else of `$SALT_CONFIG_DIR`, else `/etc/salt`.
     pub config_dir: PathBuf,
     /// The options that override the configuration, by their names in it.
@@ -75,7 +75,7 @@ impl SaltCall {
     ) -> Result<Self, UsageError> {
         let parsed = program.parse_with_stdin(args, stdin)?;
         Ok(Self {
-            asked: action(program, &parsed)?,
+            request: action(program, &parsed)?,
             config_dir: settings::config_dir(&parsed, &env),
             overrides: overrides(&parsed, &env),
             output_file: settings::output_file(&parsed),
@@ -220,7 +220,7 @@ mod tests {
 
     fn call(line: &str) -> (Vec<String>, String) {
         let parsed = read(line).unwrap();
-        match parsed.asked {
+        match parsed.request {
             Action::Call { fun, words } => (
                 std::iter::once(fun).chain(words).collect(),
                 Value::Map(parsed.overrides).to_text(),
@@ -339,7 +339,7 @@ mod tests {
         assert!(help.lines().all(|line| line.len() <= 120), "{help}");
         assert!(help.contains("  -c DIR, --config-dir=DIR        read the configuration from DIR (default /etc/salt)\n"), "{help}");
         assert_eq!(
-            read("--version nonsense --nosuch").unwrap().asked,
+            read("--version nonsense --nosuch").unwrap().request,
             Action::Version
         );
     }

@@ -40,7 +40,7 @@ pub enum KeyAction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaltKey {
     /// The request.
-    pub asked: KeyOptions,
+    pub request: KeyOptions,
     /// The settings of the configuration, including `yes`, `quiet`, `user`, `gen_keys_dir` and
     /// `preserve_minions`.
     pub settings: Settings,
@@ -64,7 +64,7 @@ impl SaltKey {
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, UsageError> {
         let parsed = SALT_KEY.parse(args)?;
-        let asked = options(&parsed)?;
+        let request = options(&parsed)?;
         let mut settings = Settings::from_parsed(&SALT_KEY, &parsed, &[ACTIONS.flags], &env);
         for name in ["rotate_aes_key", "preserve_minions"] {
             if let Some(truth) = parsed.text(name).and_then(settings::truth) {
@@ -72,13 +72,13 @@ impl SaltKey {
             }
         }
         let all = parsed.has("include_all");
-        let accepts = matches!(asked, KeyOptions::Action(KeyAction::Accept(_)));
-        let rejects = matches!(asked, KeyOptions::Action(KeyAction::Reject(_)));
+        let accepts = matches!(request, KeyOptions::Action(KeyAction::Accept(_)));
+        let rejects = matches!(request, KeyOptions::Action(KeyAction::Reject(_)));
         Ok(Self {
             include_accepted: !accepts && (parsed.has("include_accepted") || (all && rejects)),
             include_rejected: !rejects && (parsed.has("include_rejected") || (all && accepts)),
             include_denied: parsed.has("include_denied"),
-            asked,
+            request,
             settings,
             words: parsed.words,
         })

@@ -25,7 +25,7 @@ pub enum SaltRunOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaltRun {
     /// The request.
-    pub asked: SaltRunOptions,
+    pub request: SaltRunOptions,
     /// The settings of the configuration.
     pub settings: Settings,
     /// The names of arguments whose values are not read as YAML.
@@ -46,13 +46,13 @@ impl SaltRun {
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, UsageError> {
         let parsed = SALT_RUN.parse_with_stdin(args, stdin)?;
-        let asked = options(&parsed)?;
+        let request = options(&parsed)?;
         let jid = parsed.text("jid").map(str::to_owned);
         if let Some(wrong) = jid.as_deref().filter(|jid| !value::jid::is_jid(jid)) {
             return Err(UsageError::new(format!("'{wrong}' is not a valid JID")));
         }
         Ok(Self {
-            asked,
+            request,
             settings: Settings::from_parsed(&SALT_RUN, &parsed, &[], &env),
             no_parse: settings::no_parse(&parsed),
             jid,

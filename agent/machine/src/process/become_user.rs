@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_was_not_told_its_own_path_starts_no_helper() {
+    fn without_the_path_of_the_program_no_helper_starts() {
         assert!(helper().is_err());
     }
 }

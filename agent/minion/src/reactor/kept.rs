@@ -142,7 +142,7 @@ fn place(name: &str) -> Option<Place> {
 
 fn row_of(place: Place, row: &Map) -> Option<Row> {
     if let Some(reaction) = row.get("reaction").and_then(Value::as_map) {
-        return Reaction::of_row(place, reaction).map(Row::Reaction);
+        return Reaction::from_row(place, reaction).map(Row::Reaction);
     }
     Some(Row::Event(Event {
         sequence: place.sequence,

@@ -508,7 +508,7 @@ fn request_plan<'a>(
     let encoding = Encoding::parse(encoding_name, OF_REQUESTS)?;
     let mut changes = Map::new();
     let current = match file {
-        Some(path) => Request::of_bytes(&pem::file(path)?),
+        Some(path) => Request::from_bytes(&pem::file(path)?),
         None => None,
     };
     match &current {

@@ -57,7 +57,7 @@ impl<'a> Wanted<'a> {
         check_digest(self.digest)?;
         let mut changes = Map::new();
         let current = match file {
-            Some(path) => List::of_bytes(&pem::file(path)?),
+            Some(path) => List::from_bytes(&pem::file(path)?),
             None => None,
         };
         match &current {

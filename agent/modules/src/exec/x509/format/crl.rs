@@ -130,7 +130,7 @@ impl List {
     }
 
     /// Parses PEM or DER. The bool is true for PEM.
-    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<(Self, bool)> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<(Self, bool)> {
         let (der, is_pem) = pem::der(bytes, &["X509 CRL"])?;
         Some((Self::read(&der)?, is_pem))
     }
@@ -141,7 +141,7 @@ impl List {
     /// When it is not a revocation list.
     pub(crate) fn load(given: &Value) -> Result<Self, Error> {
         let bytes = pem::source(given)?;
-        let found = Self::of_bytes(&bytes).map(|(list, _)| list);
+        let found = Self::from_bytes(&bytes).map(|(list, _)| list);
         found.ok_or_else(
             || match String::from_utf8_lossy(&bytes).contains("-----BEGIN") {
                 true => "Could not load PEM-encoded certificate revocation list.".into(),

@@ -508,7 +508,7 @@ fn public_of(bytes: &[u8]) -> Option<Vec<u8>> {
     let (key, _) = pem::der(bytes, &["PUBLIC KEY"]).unzip();
     let key = key.filter(|key| read_kind(key).is_some());
     let certificate = || Some(super::parts::certificate(bytes)?.key);
-    let request = || Some(super::parts::Request::of_bytes(bytes)?.0.key);
+    let request = || Some(super::parts::Request::from_bytes(bytes)?.0.key);
     key.or_else(certificate).or_else(request)
 }
 

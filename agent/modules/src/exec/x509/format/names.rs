@@ -59,12 +59,12 @@ impl Name {
                     items.iter().map(|item| relative(&item.to_text())).collect();
                 Ok(Self(parts?))
             }
-            Value::Map(map) => Ok(Self::of_map(map)),
+            Value::Map(map) => Ok(Self::from_map(map)),
             _ => Err("Need string, list or dict to parse distinguished names".into()),
         }
     }
 
-    fn of_map(map: &Map) -> Self {
+    fn from_map(map: &Map) -> Self {
         let attribute = |(short, _, oid, _): &(&str, &[&str], &str, bool)| {
             let value = map.get(short).filter(|value| !value.is_null())?;
             Some(vec![((*oid).to_owned(), value.to_text())])

@@ -167,7 +167,7 @@ impl Request {
     }
 
     /// Parses PEM or DER. The bool is true for PEM.
-    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<(Self, bool)> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<(Self, bool)> {
         let (der, is_pem) = pem::der(bytes, &KINDS)?;
         Some((Self::read(&der)?, is_pem))
     }
