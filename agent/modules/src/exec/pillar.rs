@@ -140,7 +140,7 @@ const MASK: &str = "mask_pillar";
 
 /// The extent to which a function shows values.
 #[derive(Clone, Copy)]
-struct Shown {
+struct Masking {
     /// True if all values are masked.
     mask: bool,
     /// True if the function was called by name. Secrets are then masked even if `unmask=True` shows
@@ -148,7 +148,7 @@ struct Shown {
     outside: bool,
 }
 
-impl Shown {
+impl Masking {
     /// Returns the value at `key` in the form in which it may be shown.
     fn value(self, key: &str, delimiter: &str, value: Value) -> Value {
         let path: Vec<&str> = key.split(delimiter).collect();
@@ -162,9 +162,9 @@ impl Shown {
 
 /// Returns how values are shown. Removes the request to mask from the context, so that templates of
 /// this pillar receive the real values.
-fn masked(cx: &Exec, unmask: Option<bool>) -> Shown {
+fn masked(cx: &Exec, unmask: Option<bool>) -> Masking {
     let wished = cx.context(|context| context.remove(MASK));
-    Shown {
+    Masking {
         outside: wished.is_some(),
         mask: unmask.map_or_else(
             || wished.is_some_and(|wished| wished.is_true()),
@@ -309,14 +309,14 @@ fn all(cx: &Exec, keys: &[Value], kwargs: &Map) -> Result<(Map, bool), Error> {
     if keys.is_empty() {
         return Ok((pillar, shown.mask));
     }
-    let secrets = Shown {
+    let secrets = Masking {
         mask: false,
         ..shown
     };
     Ok((some(pillar, keys, &"".into(), ":", secrets), shown.mask))
 }
 
-fn some(pillar: Map, keys: &[Value], default: &Value, delimiter: &str, shown: Shown) -> Map {
+fn some(pillar: Map, keys: &[Value], default: &Value, delimiter: &str, shown: Masking) -> Map {
     let pillar = Value::from(pillar);
     let found = |key: &Value| {
         let found = pillar.traverse(&key.to_text(), delimiter);

@@ -63,7 +63,7 @@ const STATES: [(&str, &str); 12] = [
 ];
 
 /// A process and the fields of its `stat` file.
-struct Known {
+struct Process {
     running: Running,
     stat: Vec<String>,
 }
@@ -74,7 +74,7 @@ fn fields(stat: &str) -> Option<Vec<String>> {
     Some(fields.split_whitespace().map(str::to_owned).collect())
 }
 
-impl Known {
+impl Process {
     fn find(pid: u32) -> Option<Self> {
         let stat = machine::procfs::text_or_none(format!("/proc/{pid}/stat"))?;
         Some(Self {
@@ -166,7 +166,7 @@ fn list<T: Into<Value>>(items: impl IntoIterator<Item = T>) -> Value {
 
 /// Returns the target of a link of the process, or an empty text if there is none, as for kernel
 /// processes.
-fn link(known: &Known, name: &str) -> Option<Value> {
+fn link(known: &Process, name: &str) -> Option<Value> {
     match machine::fs::raw::link_target(known.place(name)) {
         Ok(path) => Some(path.display().to_string().into()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some("".into()),
@@ -184,19 +184,19 @@ fn ranges(text: &str) -> Option<Value> {
     Some(list(all))
 }
 
-fn affinity(known: &Known) -> Option<Value> {
+fn affinity(known: &Process) -> Option<Value> {
     let text = known.read("status")?;
     let mut lines = text.lines();
     ranges(lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)
 }
 
-fn environ(known: &Known) -> Option<Value> {
+fn environ(known: &Process) -> Option<Value> {
     let text = known.read("environ")?;
     let pairs = text.split('\0').take_while(|pair| !pair.is_empty());
     Some(pairs.filter_map(|pair| pair.split_once('=')).collect())
 }
 
-fn io_counters(known: &Known) -> Option<Value> {
+fn io_counters(known: &Process) -> Option<Value> {
     let text = known.read("io")?;
     let count = |name: &str| {
         let mut lines = text.lines();
@@ -219,7 +219,7 @@ fn io_counters(known: &Known) -> Option<Value> {
     Some(counts?.into())
 }
 
-fn memory_full_info(known: &Known) -> Option<Value> {
+fn memory_full_info(known: &Process) -> Option<Value> {
     let text = known.read("smaps_rollup")?;
     let sum = |start: &str| {
         let lines = text.lines().filter(|line| line.starts_with(start));
@@ -230,14 +230,14 @@ fn memory_full_info(known: &Known) -> Option<Value> {
     Some(list(known.memory()?.into_iter().chain(own)))
 }
 
-fn memory_percent(known: &Known) -> Option<Value> {
+fn memory_percent(known: &Process) -> Option<Value> {
     let [resident, ..] = known.memory()?;
     Some((resident as f64 / ps::memory("MemTotal") as f64 * 100.0).into())
 }
 
 /// Returns the percentage of the time since the start of the process that processors spent on it,
 /// as ps does.
-fn cpu_percent(known: &Known) -> Option<Value> {
+fn cpu_percent(known: &Process) -> Option<Value> {
     let uptime = machine::procfs::text_or_none("/proc/uptime")?;
     let uptime: f64 = uptime.split(' ').next()?.parse().ok()?;
     let [user, system, ..] = known.spent();
@@ -258,7 +258,7 @@ fn mode(flags: i64) -> &'static str {
 }
 
 /// Returns the files that a process has open: path, descriptor, position, mode and flags.
-fn open_files(known: &Known) -> Option<Value> {
+fn open_files(known: &Process) -> Option<Value> {
     let open = |number: &String| {
         let path = machine::procfs::link_target(known.place(&format!("fd/{number}")))?;
         let is_file = path.is_absolute() && path.is_file();
@@ -282,7 +282,7 @@ fn open_files(known: &Known) -> Option<Value> {
     Some(Value::list(known.names("fd")?.iter().filter_map(open)))
 }
 
-fn threads(known: &Known) -> Option<Value> {
+fn threads(known: &Process) -> Option<Value> {
     let thread = |id: &String| {
         let stat = fields(&known.read(&format!("task/{id}/stat"))?)?;
         let [user, system, ..] = SPENT;
@@ -298,7 +298,7 @@ fn threads(known: &Known) -> Option<Value> {
 }
 
 /// Returns the path of the controlling terminal.
-fn terminal(known: &Known) -> Option<Value> {
+fn terminal(known: &Process) -> Option<Value> {
     let number = u64::try_from(known.number(TERMINAL))
         .ok()
         .filter(|number| *number > 0)?;
@@ -315,7 +315,7 @@ fn terminal(known: &Known) -> Option<Value> {
 }
 
 /// A function that reads an attribute. Returns `None` if it may not be read.
-type Tell = fn(&Known) -> Option<Value>;
+type Tell = fn(&Process) -> Option<Value>;
 const ATTRIBUTES: &[(&str, Tell)] = &[
     ("cmdline", |known| Some(known.running.words.clone().into())),
     ("cpu_affinity", affinity),
@@ -371,7 +371,7 @@ fn proc_info(_cx: &Exec, args: ProcInfo) -> Result<Value, Error> {
         }
     }
     let pid = args.pid;
-    let known = u32::try_from(pid).ok().and_then(Known::find);
+    let known = u32::try_from(pid).ok().and_then(Process::find);
     let known =
         known.ok_or_else(|| Error::refused(format!("process PID not found (pid={pid})")))?;
     let is_wanted = |name: &str| {
@@ -383,8 +383,8 @@ fn proc_info(_cx: &Exec, args: ProcInfo) -> Result<Value, Error> {
     Ok(told.map(|(name, tell)| (*name, tell(&known))).collect())
 }
 
-fn all() -> impl Iterator<Item = Known> {
-    ps::pids().into_iter().filter_map(Known::find)
+fn all() -> impl Iterator<Item = Process> {
+    ps::pids().into_iter().filter_map(Process::find)
 }
 
 fn status(_cx: &Exec, args: Status) -> Result<Value, Error> {
@@ -392,7 +392,7 @@ fn status(_cx: &Exec, args: Status) -> Result<Value, Error> {
         return Err(Error::unexpected("Filter is required for ps.status".into()));
     }
     let found = all().filter(|known| known.state() == args.status);
-    let shown = |known: Known| {
+    let shown = |known: Process| {
         let name = known.running.name;
         Map::new()
             .with("pid", known.running.pid)
@@ -403,7 +403,7 @@ fn status(_cx: &Exec, args: Status) -> Result<Value, Error> {
 }
 
 /// Returns one entry of the result of `ps.top`.
-fn described(known: Known) -> Option<Value> {
+fn described(known: Process) -> Option<Value> {
     const SPENT: [&str; 5] = [
         "user",
         "system",
@@ -439,19 +439,19 @@ fn described(known: Known) -> Option<Value> {
 fn top(_cx: &Exec, args: Top) -> Result<Value, Error> {
     let interval = Duration::try_from_secs_f64(args.interval)
         .map_err(|_| Error::refused(format!("invalid interval {}", args.interval)))?;
-    let ticks = |known: &Known| known.number(SPENT[0]) + known.number(SPENT[1]);
+    let ticks = |known: &Process| known.number(SPENT[0]) + known.number(SPENT[1]);
     let before: Vec<(u32, i64, i64)> = all()
         .map(|known| (known.running.pid, known.number(STARTED), ticks(&known)))
         .collect();
     std::thread::sleep(interval);
-    let since = |known: Known| {
+    let since = |known: Process| {
         let same = |(pid, started, _): &&(u32, i64, i64)| {
             *pid == known.running.pid && *started == known.number(STARTED)
         };
         let (_, _, spent) = before.iter().find(same)?;
         Some((ticks(&known) - spent, known))
     };
-    let mut busy: Vec<(i64, Known)> = all().filter_map(since).collect();
+    let mut busy: Vec<(i64, Process)> = all().filter_map(since).collect();
     value::sorted::sort_by_key(&mut busy, |(spent, _)| std::cmp::Reverse(*spent));
     let most = usize::try_from(args.num_processes).unwrap_or(0);
     let told = busy.into_iter().filter_map(|(_, known)| described(known));

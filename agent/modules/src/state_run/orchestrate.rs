@@ -15,7 +15,7 @@ use crate::loader::call::joined;
 
 /// The result of a runner or wheel function.
 #[derive(Clone, Debug)]
-pub struct Called {
+pub struct RunnerResult {
     /// The return value, or the text of the error.
     pub ret: Value,
     /// True if it succeeded.
@@ -28,7 +28,7 @@ pub struct Called {
     pub data: Map,
 }
 
-impl Called {
+impl RunnerResult {
     /// Creates the result of a function that failed.
     #[must_use]
     pub fn failed(text: impl Into<String>) -> Self {
@@ -82,13 +82,19 @@ impl Client {
 
 /// Runs a runner that needs no master.
 #[must_use]
-pub fn runner(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Called {
+pub fn runner(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> RunnerResult {
     runner_as(cx, jid::new(), name, args, kwargs)
 }
 
 /// Like [`runner`], with the given job id.
 #[must_use]
-pub fn runner_as(cx: &Exec, jid: String, name: &str, args: Vec<Value>, kwargs: Map) -> Called {
+pub fn runner_as(
+    cx: &Exec,
+    jid: String,
+    name: &str,
+    args: Vec<Value>,
+    kwargs: Map,
+) -> RunnerResult {
     runner_by(cx, &users::current(), jid, name, args, kwargs)
 }
 
@@ -101,7 +107,7 @@ pub fn runner_by(
     name: &str,
     args: Vec<Value>,
     mut kwargs: Map,
-) -> Called {
+) -> RunnerResult {
     if cx.shared.registry.orchestrates(name) {
         // A nested orchestration belongs to the outermost one.
         let outermost = orchestration_jid(cx).unwrap_or_else(|| jid.clone());
@@ -112,7 +118,7 @@ pub fn runner_by(
 
 /// Runs a wheel function that needs no master.
 #[must_use]
-pub fn wheel(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> Called {
+pub fn wheel(cx: &Exec, name: &str, args: Vec<Value>, kwargs: Map) -> RunnerResult {
     wheel_by(cx, &users::current(), jid::new(), name, args, kwargs)
 }
 
@@ -125,7 +131,7 @@ pub fn wheel_by(
     name: &str,
     args: Vec<Value>,
     kwargs: Map,
-) -> Called {
+) -> RunnerResult {
     call(cx, Client::Wheel, user, jid, name, args, kwargs)
 }
 
@@ -137,7 +143,7 @@ fn call(
     name: &str,
     args: Vec<Value>,
     kwargs: Map,
-) -> Called {
+) -> RunnerResult {
     let fun = format!("{}.{name}", client.name());
     let data = job(&fun, user, &jid, &args, &kwargs);
     let tag = format!("salt/{}/{jid}", client.prefix());
@@ -161,7 +167,7 @@ fn call(
     };
     let data = data.with("return", ret.clone()).with("success", success);
     announce(cx, &format!("{tag}/ret"), data.clone());
-    Called {
+    RunnerResult {
         ret,
         success,
         raised,

@@ -148,7 +148,7 @@ state::state_module! {
 }
 
 /// A requested package.
-struct Asked {
+struct Requested {
     /// The package as the user wrote it.
     text: String,
     requirement: Requirement,
@@ -222,11 +222,11 @@ fn ensured(cx: &Exec, args: Installed, packages: Vec<String>) -> Result<Ret, Err
 }
 
 /// Parses the packages. Returns an error text that names all that are not valid.
-fn parsed(packages: Vec<String>) -> Result<Vec<Asked>, String> {
+fn parsed(packages: Vec<String>) -> Result<Vec<Requested>, String> {
     let (mut requested, mut problems) = (Vec::new(), Vec::new());
     for text in packages {
         match Requirement::parse(&text) {
-            Ok(requirement) => requested.push(Asked { text, requirement }),
+            Ok(requirement) => requested.push(Requested { text, requirement }),
             Err(_) if text.contains('=') && !text.contains("==") => problems.push(format!(
                 "Invalid version specification in package {text}. '=' is not supported, use '==' instead."
             )),
@@ -385,7 +385,12 @@ fn processed(done: &Map, requirements: &Value, editable: &Value) -> Ret {
     Ret::ok(comments.join(" ")).changes(changes)
 }
 
-fn from_index(cx: &Exec, pip: &Pip, args: Installed, requested: &[Asked]) -> Result<Ret, Error> {
+fn from_index(
+    cx: &Exec,
+    pip: &Pip,
+    args: Installed,
+    requested: &[Requested],
+) -> Result<Ret, Error> {
     let now = pip.list(cx, None)?;
     let (mut missing, mut there) = (Vec::new(), String::new());
     for package in requested {
@@ -432,7 +437,7 @@ fn already_installed(
     pip: &Pip,
     args: &Installed,
     now: &Map,
-    package: &Asked,
+    package: &Requested,
 ) -> Result<Option<String>, Error> {
     let conditions = &package.requirement.conditions;
     let Some(name) = &package.requirement.name else {
@@ -469,7 +474,7 @@ fn already_installed(
 fn outcome(
     cx: &Exec,
     pip: &Pip,
-    missing: &[&Asked],
+    missing: &[&Requested],
     done: &Map,
     there: &str,
 ) -> Result<Ret, Error> {

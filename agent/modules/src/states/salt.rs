@@ -14,7 +14,7 @@ use state::targets::MinionReturn;
 use value::glob::fnmatch;
 use value::{Map, Value, log, random, watch};
 
-use crate::state_run::orchestrate::{self, Called};
+use crate::state_run::orchestrate::{self, RunnerResult};
 
 state::state_module! {
     /// Run the steps of an orchestration: states and functions on a target, runners, wheel
@@ -677,7 +677,7 @@ fn runner_arguments(mut given: Map) -> (Vec<Value>, Map) {
     (arg, kwarg)
 }
 
-fn called_ret(kind: &str, name: &str, called: Called) -> Ret {
+fn called_ret(kind: &str, name: &str, called: RunnerResult) -> Ret {
     let outcome = if called.success { "executed" } else { "failed" };
     let ret = Ret {
         result: Some(called.success),
@@ -706,7 +706,7 @@ fn parallel_runners(cx: &Exec, args: ParallelRunners) -> Result<Ret, Error> {
         .iter()
         .map(|(id, config)| parallel_call(id, config))
         .collect();
-    let done: Vec<Called> = std::thread::scope(|scope| {
+    let done: Vec<RunnerResult> = std::thread::scope(|scope| {
         let started: Vec<_> = calls
             .iter()
             .map(|(id, name, arg, kwarg)| {
@@ -719,9 +719,9 @@ fn parallel_runners(cx: &Exec, args: ParallelRunners) -> Result<Ret, Error> {
         started
             .into_iter()
             .map(|thread| {
-                thread
-                    .join()
-                    .unwrap_or_else(|_| Called::failed("The runner's thread ended unexpectedly"))
+                thread.join().unwrap_or_else(|_| {
+                    RunnerResult::failed("The runner's thread ended unexpectedly")
+                })
             })
             .collect()
     });
@@ -766,7 +766,7 @@ fn parallel_call(id: &Value, config: &Value) -> (String, String, Vec<Value>, Map
     (id.to_text(), name, arg, kwarg)
 }
 
-fn parallel_ret(outputs: &[(&str, Called)]) -> Ret {
+fn parallel_ret(outputs: &[(&str, RunnerResult)]) -> Ret {
     let failed: Vec<&str> = outputs
         .iter()
         .filter(|(_, called)| !called.success)

@@ -59,13 +59,13 @@ state::state_module! {
 }
 
 /// The kind of object that the daemon knows by a name.
-enum Known {
+enum Kind {
     Nothing,
     Group,
     Service,
 }
 
-impl Known {
+impl Kind {
     fn find(programs: &[Program], name: &str) -> Self {
         let is_group = |one: &Program| name.ends_with(':') && one.name.starts_with(name);
         if programs.iter().any(is_group) {
@@ -123,7 +123,7 @@ fn running(cx: &Exec, args: Running) -> Result<Ret, Error> {
         bin_env: args.bin_env,
     };
     let programs = daemon.programs(None)?;
-    let known = Known::find(&programs, name);
+    let known = Kind::find(&programs, name);
     let among = known.among(&programs, name);
     let ret = match cx.test {
         true => foretold(name, &among),
@@ -165,7 +165,7 @@ fn foretold(name: &str, among: &[&Program]) -> Ret {
 fn run(
     daemon: &Daemon<'_>,
     name: &str,
-    known: &Known,
+    known: &Kind,
     among: &[&Program],
     (restart, update): (bool, bool),
 ) -> Result<Ret, Error> {
@@ -228,7 +228,7 @@ fn dead(cx: &Exec, args: Dead) -> Result<Ret, Error> {
             bin_env: args.bin_env,
         };
         let programs = daemon.programs(None)?;
-        let among = Known::find(&programs, name).among(&programs, name);
+        let among = Kind::find(&programs, name).among(&programs, name);
         if among.is_empty() {
             return Ok(Ret::ok(format!("Service {name} doesn't exist")));
         }

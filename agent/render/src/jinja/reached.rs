@@ -25,17 +25,17 @@ pub struct Branch {
 
 /// The branches of the templates that were read, each with whether it was reached.
 #[derive(Debug, Default)]
-pub struct Reached(Mutex<Noted>);
+pub struct Reached(Mutex<Positions>);
 
 #[derive(Debug, Default)]
-struct Noted {
+struct Positions {
     /// The index of the first branch of each template.
     first: HashMap<Arc<str>, usize>,
     branches: Vec<Branch>,
 }
 
 impl Reached {
-    fn noted(&self) -> MutexGuard<'_, Noted> {
+    fn noted(&self) -> MutexGuard<'_, Positions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -8,7 +8,7 @@ use value::{Map, Value};
 
 use super::client::{Client, Kind, WORK_SECONDS_MAX, program_error};
 use super::compare::{self, from_to};
-use super::create::{self, Asked, Wanted};
+use super::create::{self, CreateOptions, Wanted};
 use super::images;
 
 /// The time that a container has to stop if neither the caller nor the container sets one, in
@@ -233,7 +233,7 @@ pub(crate) fn rename(client: &Client<'_>, name: &str, new_name: &str) -> Result<
 pub(crate) fn create(
     client: &Client<'_>,
     image: &str,
-    arguments: &Asked<'_>,
+    arguments: &CreateOptions<'_>,
 ) -> Result<Map, Error> {
     let wanted = Wanted::parse(arguments)?;
     fetched(client, image, arguments.given)?;
@@ -305,7 +305,7 @@ fn replaced(client: &Client<'_>, name: &str, how: Running) -> Result<Option<Vec<
 pub(crate) fn run(
     client: &Client<'_>,
     image: &str,
-    arguments: &Asked<'_>,
+    arguments: &CreateOptions<'_>,
     how: Running,
 ) -> Result<Map, Error> {
     let wanted = Wanted::parse(arguments)?;

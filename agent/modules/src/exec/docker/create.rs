@@ -133,7 +133,7 @@ const WITHOUT_OPTION: [&str; 11] = [
 ];
 
 /// The arguments of a Salt function that creates a container.
-pub(crate) struct Asked<'a> {
+pub(crate) struct CreateOptions<'a> {
     /// The name of the container. If it is `None`, the program chooses a name.
     pub(crate) name: Option<&'a str>,
     pub(crate) ignore_collisions: bool,
@@ -154,7 +154,7 @@ impl Wanted {
     ///
     /// # Errors
     /// When an argument is invalid, or the program has no option for it.
-    pub(crate) fn parse(arguments: &Asked<'_>) -> Result<Self, Error> {
+    pub(crate) fn parse(arguments: &CreateOptions<'_>) -> Result<Self, Error> {
         let given = arguments.given;
         let without = WITHOUT_OPTION
             .iter()

@@ -25,7 +25,7 @@ pub(crate) use lists::create_volume as make_volume;
 pub(crate) use translate::repacked;
 
 use containers::{Removal, Running};
-use create::{Asked, patience};
+use create::{CreateOptions, patience};
 
 state::exec_module! {
     /// Manage containers with the program docker or podman. The option `docker.program` selects the
@@ -424,7 +424,7 @@ fn connected(cx: &Exec, args: Connected) -> Result<Value, Error> {
 
 fn create(cx: &Exec, args: Create) -> Result<Value, Error> {
     let client = Client::detect(cx)?.patient(patience(Some(args.client_timeout)));
-    let asked = Asked {
+    let asked = CreateOptions {
         name: args.name.as_deref(),
         ignore_collisions: args.ignore_collisions,
         validate_ip_addrs: args.validate_ip_addrs,
@@ -606,7 +606,7 @@ fn run_container(cx: &Exec, args: RunContainer) -> Result<Value, Error> {
     let client = Client::detect(cx)?.patient(patience(Some(args.client_timeout)));
     let mut given = args.kwargs;
     given.insert("networks", args.networks);
-    let asked = Asked {
+    let asked = CreateOptions {
         name: args.name.as_deref(),
         ignore_collisions: args.ignore_collisions,
         validate_ip_addrs: args.validate_ip_addrs,

@@ -5,13 +5,13 @@ use value::{Map, Value};
 
 use crate::exec::dig::is_ip;
 
-type Said<T> = Result<T, String>;
+type Parsed<T> = Result<T, String>;
 
 /// Parses a port or a range such as `8000-8010`.
 ///
 /// # Errors
 /// Salt's message when the text is not a port or a range.
-pub(crate) fn range(text: &str) -> Said<(i64, i64)> {
+pub(crate) fn range(text: &str) -> Parsed<(i64, i64)> {
     let parts: Option<Vec<i64>> = text
         .split('-')
         .map(|part| part.trim().parse().ok())
@@ -51,7 +51,7 @@ impl Binding {
 ///
 /// # Errors
 /// Salt's message when a binding is invalid.
-pub(crate) fn bindings(value: &Value, validate: bool) -> Said<Value> {
+pub(crate) fn bindings(value: &Value, validate: bool) -> Parsed<Value> {
     let mut all = Vec::new();
     match value {
         Value::Map(map) => {
@@ -87,7 +87,7 @@ fn parted(text: &str) -> (&str, String) {
     (port, proto.to_lowercase())
 }
 
-fn of_text(all: &mut Vec<Binding>, text: &str, validate: bool) -> Said<()> {
+fn of_text(all: &mut Vec<Binding>, text: &str, validate: bool) -> Parsed<()> {
     let parts: Vec<&str> = text.split(':').map(str::trim).collect();
     let (ip, host, port) = match parts.as_slice() {
         [""] => return Err("Empty port binding definition found".into()),
@@ -143,10 +143,10 @@ fn of_text(all: &mut Vec<Binding>, text: &str, validate: bool) -> Said<()> {
 
 /// Adds the bindings that a dictionary contains for a port: nothing, a port, an address with a
 /// port, or several of these.
-fn of_dict(all: &mut Vec<Binding>, port: &str, bound: &Value) -> Said<()> {
+fn of_dict(all: &mut Vec<Binding>, port: &str, bound: &Value) -> Parsed<()> {
     let (port, proto) = parted(port);
     let (port, _) = range(port)?;
-    let binding = |ip: &str, host: &str| -> Said<Binding> {
+    let binding = |ip: &str, host: &str| -> Parsed<Binding> {
         let ip = if ip.is_empty() {
             String::new()
         } else {
@@ -195,7 +195,7 @@ fn of_dict(all: &mut Vec<Binding>, port: &str, bound: &Value) -> Said<()> {
 mod tests {
     use super::*;
 
-    fn bindings_text(given: &str) -> Said<String> {
+    fn bindings_text(given: &str) -> Parsed<String> {
         let given = value::json::read(given).unwrap();
         bindings(&given, true).map(|all| all.texts().join(" "))
     }

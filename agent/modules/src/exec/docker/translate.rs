@@ -72,7 +72,7 @@ pub(crate) struct Table {
     pub(crate) aliases: &'static [(&'static str, &'static str)],
 }
 
-type Said<T> = Result<T, String>;
+type Parsed<T> = Result<T, String>;
 
 /// Checks and converts the known arguments. Returns them in the order of the table.
 ///
@@ -159,7 +159,7 @@ fn own_form(kind: Kind, value: &Value) -> Value {
     }
 }
 
-fn translated(kind: Kind, value: &Value, validate: bool) -> Said<Value> {
+fn translated(kind: Kind, value: &Value, validate: bool) -> Parsed<Value> {
     Ok(match kind {
         Kind::Text => value.to_text().into(),
         Kind::Int => int(value)
@@ -221,7 +221,7 @@ fn translated(kind: Kind, value: &Value, validate: bool) -> Said<Value> {
 }
 
 /// Converts a value that consists of two parts with a colon between them.
-fn parted(kind: Kind, value: &Value) -> Said<Value> {
+fn parted(kind: Kind, value: &Value) -> Parsed<Value> {
     match kind {
         Kind::Weights => rows(value, ["Path", "Weight"], None, |[path, weight]| {
             let number = weight.parse::<i64>().map(Value::from);
@@ -251,7 +251,7 @@ fn parted(kind: Kind, value: &Value) -> Said<Value> {
     }
 }
 
-fn user(value: &Value) -> Said<Value> {
+fn user(value: &Value) -> Parsed<Value> {
     match int(value) {
         Ok(uid) if uid < 0 => Err(format!("'{uid}' is an invalid uid")),
         Ok(uid) => Ok(uid.into()),
@@ -260,7 +260,7 @@ fn user(value: &Value) -> Said<Value> {
     }
 }
 
-fn absolute(kind: Kind, value: &Value) -> Said<Value> {
+fn absolute(kind: Kind, value: &Value) -> Parsed<Value> {
     let all = match kind {
         Kind::Paths => list(value),
         _ => vec![python::str(value)],
@@ -274,7 +274,7 @@ fn absolute(kind: Kind, value: &Value) -> Said<Value> {
 
 /// Returns bind mounts, each with the path or volume of the host and the path in the container. The
 /// value is a list of texts, or a dictionary as docker's API accepts it.
-fn binds(value: &Value) -> Said<Vec<String>> {
+fn binds(value: &Value) -> Parsed<Vec<String>> {
     let Value::Map(map) = value else {
         return Ok(list(value));
     };
@@ -306,7 +306,7 @@ fn int(value: &Value) -> Result<i64, ()> {
     }
 }
 
-fn address(text: &str, validate: bool) -> Said<()> {
+fn address(text: &str, validate: bool) -> Parsed<()> {
     match !validate || is_ip(text) {
         true => Ok(()),
         false => Err(format!("'{text}' is not a valid IP address")),
@@ -329,7 +329,7 @@ fn split(text: &str) -> Vec<String> {
     text.split(',').map(|word| word.trim().to_owned()).collect()
 }
 
-fn pairs(value: &Value, delimiter: char) -> Said<Map> {
+fn pairs(value: &Value, delimiter: char) -> Parsed<Map> {
     if let Value::Map(map) = value {
         return Ok(map.clone());
     }
@@ -343,7 +343,7 @@ fn pairs(value: &Value, delimiter: char) -> Said<Map> {
     Ok(all)
 }
 
-fn labels(value: &Value) -> Said<Map> {
+fn labels(value: &Value) -> Parsed<Map> {
     let mut all = Map::new();
     let items = match value {
         Value::Map(map) => return Ok(map.clone()),
@@ -374,9 +374,9 @@ fn rows(
     value: &Value,
     [first, last]: [&str; 2],
     fill: Option<&str>,
-    second: impl Fn([&str; 2]) -> Said<Value>,
-) -> Said<Value> {
-    let row = |item: &Value| -> Said<Value> {
+    second: impl Fn([&str; 2]) -> Parsed<Value>,
+) -> Parsed<Value> {
+    let row = |item: &Value| -> Parsed<Value> {
         let (left, right) = match item {
             Value::Map(map) => {
                 let text = |key: &str| map.get(key).map(Value::to_text).unwrap_or_default();
@@ -413,11 +413,11 @@ fn rows(
             .map(Value::from)
             .collect(),
     };
-    let rows: Said<Vec<Value>> = items.iter().map(row).collect();
+    let rows: Parsed<Vec<Value>> = items.iter().map(row).collect();
     Ok(Value::from(rows?))
 }
 
-fn ports(value: &Value) -> Said<Value> {
+fn ports(value: &Value) -> Parsed<Value> {
     let items = match value {
         Value::List(items) => items.to_vec(),
         Value::Int(_) => vec![value.clone()],
@@ -440,8 +440,8 @@ fn ports(value: &Value) -> Said<Value> {
     Ok(Value::from(all))
 }
 
-fn ulimits(value: &Value) -> Said<Value> {
-    let limit = |item: &Value| -> Said<Value> {
+fn ulimits(value: &Value) -> Parsed<Value> {
+    let limit = |item: &Value| -> Parsed<Value> {
         if item.as_map().is_some() {
             return Ok(item.clone());
         }
@@ -466,6 +466,6 @@ fn ulimits(value: &Value) -> Said<Value> {
             .map(Value::from)
             .collect(),
     };
-    let limits: Said<Vec<Value>> = items.iter().map(limit).collect();
+    let limits: Parsed<Vec<Value>> = items.iter().map(limit).collect();
     Ok(Value::from(limits?))
 }

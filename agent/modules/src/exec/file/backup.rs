@@ -108,17 +108,17 @@ state::exec_module! {
 }
 
 /// A backup.
-struct Kept {
+struct StoredBackup {
     time: DateTime,
     size: u64,
     location: String,
 }
 
-impl Kept {
+impl StoredBackup {
     fn to_map(&self) -> Map {
         let time = self.time.strftime("%a %b %d %Y %H:%M:%S.%6f").to_string();
         Map::new()
-            .with("Backup Time", time)
+            .with("StoredBackup Time", time)
             .with("Size", self.size)
             .with("Location", self.location.as_str())
     }
@@ -142,7 +142,7 @@ fn kept(
     cx: &Exec,
     path: &str,
     wanted: impl Fn(&str) -> bool,
-) -> Result<Vec<(String, Kept)>, Error> {
+) -> Result<Vec<(String, StoredBackup)>, Error> {
     let folder = path::dirname(path).trim_start_matches('/');
     let folder = root(cx).join(folder).to_string_lossy().into_owned();
     let here = fs::here(&folder)?.unwrap_or_default();
@@ -155,7 +155,7 @@ fn kept(
         let size = Path::new(&location)
             .metadata()
             .map_or(0, |found| found.len());
-        let kept = Kept {
+        let kept = StoredBackup {
             time,
             size,
             location,
@@ -172,8 +172,8 @@ fn most(limit: Option<i64>) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-fn numbered<'a>(kept: impl Iterator<Item = &'a Kept>, limit: Option<i64>) -> Map {
-    let shown = kept.take(most(limit)).map(Kept::to_map);
+fn numbered<'a>(kept: impl Iterator<Item = &'a StoredBackup>, limit: Option<i64>) -> Map {
+    let shown = kept.take(most(limit)).map(StoredBackup::to_map);
     (0_i64..).zip(shown).collect()
 }
 

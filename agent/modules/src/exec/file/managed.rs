@@ -156,8 +156,8 @@ pub(crate) struct Found {
 
 impl Request {
     /// Returns the arguments that determine the hash of the source.
-    pub(crate) fn hash_request<'a>(&'a self, source: &'a str) -> sums::Asked<'a> {
-        sums::Asked {
+    pub(crate) fn hash_request<'a>(&'a self, source: &'a str) -> sums::SourceHash<'a> {
+        sums::SourceHash {
             file_name: &self.name,
             source,
             hash: &self.source_hash,

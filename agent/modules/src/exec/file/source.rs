@@ -165,7 +165,7 @@ fn invalid(source_hash: &str) -> Error {
 
 /// A `source_hash` argument with its context.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct SourceHash<'a> {
     /// The path of the managed file. The hash file may contain its name.
     pub(crate) file_name: &'a str,
     /// The source. The hash file may contain its name.
@@ -183,7 +183,7 @@ pub(crate) struct Asked<'a> {
 }
 
 /// Returns the hash from a `source_hash` argument in any form.
-pub(crate) fn sum(cx: &Exec, argument: Asked<'_>) -> Result<Sum, Error> {
+pub(crate) fn sum(cx: &Exec, argument: SourceHash<'_>) -> Result<Sum, Error> {
     let text = argument.hash.to_text();
     let parts = Url::parse(&text);
     let file = if path::isabs(&text) {
@@ -320,7 +320,7 @@ fn source_list(cx: &Exec, args: SourceList) -> Result<Value, Error> {
 }
 
 fn get_source_sum(cx: &Exec, args: GetSourceSum) -> Result<Value, Error> {
-    let argument = Asked {
+    let argument = SourceHash {
         file_name: &args.file_name,
         source: &args.source,
         hash: &args.source_hash,

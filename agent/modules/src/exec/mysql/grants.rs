@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use super::user::{self, Asked as User};
+use super::user::{self, UserOptions};
 use super::{Conn, ident, or, quoted};
 use crate::exec::pkg::version;
 
@@ -82,7 +82,7 @@ state::argument_group! {
     }
 }
 
-impl From<Granted> for Asked {
+impl From<Granted> for GrantOptions {
     fn from(granted: Granted) -> Self {
         Self {
             grant: granted.grant,
@@ -98,7 +98,7 @@ impl From<Granted> for Asked {
 
 /// Requested privileges: their object and the user.
 #[derive(Clone, Default)]
-pub(crate) struct Asked {
+pub(crate) struct GrantOptions {
     pub grant: String,
     /// The object, as `database.table`.
     pub database: String,
@@ -198,9 +198,9 @@ fn resolved(word: &str, server: &str) -> String {
     .to_owned()
 }
 
-impl Asked {
+impl GrantOptions {
     fn account(&self) -> String {
-        User::user(&self.user, &self.host).account()
+        UserOptions::user(&self.user, &self.host).account()
     }
 
     /// Returns the database and the table.
@@ -302,7 +302,7 @@ pub(crate) fn of_user(
     name: &str,
     host: &str,
 ) -> Result<Option<Vec<String>>, Error> {
-    let requested = User::user(name, host);
+    let requested = UserOptions::user(name, host);
     if !user::exists(cx, conn, &requested)? {
         log::info(format_args!("User {} does not exist", requested.account()));
         return Ok(None);
@@ -319,7 +319,7 @@ pub(crate) fn of_user(
 }
 
 /// Returns whether a user has the privileges.
-pub(crate) fn exists(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+pub(crate) fn exists(cx: &Exec, conn: &Conn, requested: &GrantOptions) -> Result<bool, Error> {
     let server = conn.version(cx)?;
     let Some(lines) = of_user(cx, conn, &requested.user, &requested.host)? else {
         return Ok(false);
@@ -350,7 +350,7 @@ pub(crate) fn exists(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, 
 }
 
 /// Grants the privileges. Returns true if the user has them afterwards.
-pub(crate) fn add(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+pub(crate) fn add(cx: &Exec, conn: &Conn, requested: &GrantOptions) -> Result<bool, Error> {
     match requested.statement() {
         Ok(sql) => conn.ask(cx, &sql)?,
         Err(problem) => {
@@ -362,13 +362,13 @@ pub(crate) fn add(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Err
 }
 
 /// Revokes the privileges. Returns true if the user does not have them afterwards.
-pub(crate) fn revoke(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+pub(crate) fn revoke(cx: &Exec, conn: &Conn, requested: &GrantOptions) -> Result<bool, Error> {
     let option = if requested.grant_option {
         ", GRANT OPTION"
     } else {
         ""
     };
-    let grant = Asked::checked(&requested.grant)?;
+    let grant = GrantOptions::checked(&requested.grant)?;
     let (object, account) = (requested.object(true), requested.account());
     conn.ask(
         cx,
@@ -378,7 +378,7 @@ pub(crate) fn revoke(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, 
 }
 
 /// Revokes all privileges that a user has on the requested object.
-pub(crate) fn revoke_all(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<(), Error> {
+pub(crate) fn revoke_all(cx: &Exec, conn: &Conn, requested: &GrantOptions) -> Result<(), Error> {
     let lines = of_user(cx, conn, &requested.user, &requested.host)?.unwrap_or_default();
     let place = bare(&requested.object(true));
     for tokens in lines.iter().filter_map(|line| Tokens::read(line)) {
@@ -387,7 +387,7 @@ pub(crate) fn revoke_all(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<()
         }
         let words = tokens.grant.iter().filter(|word| !word.contains('.'));
         let words: Vec<&str> = words.map(String::as_str).collect();
-        let there = Asked {
+        let there = GrantOptions {
             grant: words.join(","),
             ..requested.clone()
         };
@@ -418,7 +418,7 @@ fn grant_exists(cx: &Exec, args: GrantExists) -> Result<Value, Error> {
 }
 
 fn grant_add(cx: &Exec, args: GrantAdd) -> Result<Value, Error> {
-    let requested = Asked {
+    let requested = GrantOptions {
         ssl_option: args.ssl_option,
         ..args.granted.into()
     };
@@ -474,7 +474,7 @@ mod tests {
 
     #[test]
     fn a_statement_names_what_is_meant() {
-        let requested = Asked {
+        let requested = GrantOptions {
             grant: "select (a_b), insert".to_owned(),
             database: "d_b.*".to_owned(),
             user: "it's".to_owned(),
@@ -487,7 +487,7 @@ mod tests {
             requested.statement().unwrap(),
             "GRANT SELECT (A_B), INSERT ON `d\\_b`.* TO 'it''s'@'%' REQUIRE ISSUER 'me' WITH GRANT OPTION"
         );
-        assert!(Asked::checked("FLY").is_err() && Asked::checked("all").is_ok());
+        assert!(GrantOptions::checked("FLY").is_err() && GrantOptions::checked("all").is_ok());
         assert_eq!(
             resolved("REPLICATION CLIENT", "10.11.2-MariaDB"),
             "BINLOG MONITOR"

@@ -106,7 +106,7 @@ state::exec_module! {
 
 /// A user, and the requirements for the password.
 #[derive(Clone, Default)]
-pub(crate) struct Asked {
+pub(crate) struct UserOptions {
     pub user: String,
     pub host: String,
     pub password: Option<String>,
@@ -140,7 +140,7 @@ impl Server {
 
 /// Returns a connection and the properties of its server. If the given connection fails, it uses
 /// the password of the user.
-fn reached(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<(Conn, Server), Error> {
+fn reached(cx: &Exec, conn: &Conn, requested: &UserOptions) -> Result<(Conn, Server), Error> {
     let found = conn.version(cx).map(|version| (conn.clone(), version));
     let (conn, version) = match (found, &requested.password) {
         (Err(_), Some(password)) => {
@@ -160,7 +160,7 @@ fn reached(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<(Conn, Server), 
     ))
 }
 
-impl Asked {
+impl UserOptions {
     /// Returns a user without requirements for the password.
     pub(crate) fn user(user: &str, host: &str) -> Self {
         Self {
@@ -340,7 +340,7 @@ fn hash_of(password: &str) -> String {
 }
 
 /// Returns whether a user exists and has the given password, if there is one.
-pub(crate) fn exists(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+pub(crate) fn exists(cx: &Exec, conn: &Conn, requested: &UserOptions) -> Result<bool, Error> {
     let (conn, server) = reached(cx, conn, requested)?;
     let condition = requested.condition(cx, &conn, &server)?;
     conn.has(
@@ -353,22 +353,26 @@ pub(crate) fn exists(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, 
 }
 
 /// Creates a user. Returns true if the user exists afterwards.
-pub(crate) fn create(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+pub(crate) fn create(cx: &Exec, conn: &Conn, requested: &UserOptions) -> Result<bool, Error> {
     let (conn, server) = reached(cx, conn, requested)?;
     let how = requested.identified(cx, &conn, &server)?;
     conn.ask(cx, &format!("CREATE USER {}{how}", requested.account()))?;
-    let plain = Asked {
+    let plain = UserOptions {
         passwordless: false,
         ..requested.clone()
     };
     match server.is_mariadb || requested.auth_plugin == "mysql_native_password" {
         true => exists(cx, &conn, &plain),
-        false => exists(cx, &conn, &Asked::user(&requested.user, &requested.host)),
+        false => exists(
+            cx,
+            &conn,
+            &UserOptions::user(&requested.user, &requested.host),
+        ),
     }
 }
 
 /// Changes the password of an existing user.
-pub(crate) fn change(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<(), Error> {
+pub(crate) fn change(cx: &Exec, conn: &Conn, requested: &UserOptions) -> Result<(), Error> {
     let (conn, server) = reached(cx, conn, requested)?;
     let sql = requested.change(cx, &conn, &server)?;
     conn.ask(cx, &format!("{sql};\nFLUSH PRIVILEGES"))?;
@@ -376,7 +380,7 @@ pub(crate) fn change(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<(), Er
 }
 
 /// Removes an existing user. Returns true if the user is gone afterwards.
-pub(crate) fn remove(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+pub(crate) fn remove(cx: &Exec, conn: &Conn, requested: &UserOptions) -> Result<bool, Error> {
     conn.ask(cx, &format!("DROP USER {}", requested.account()))?;
     Ok(!exists(cx, conn, requested)?)
 }
@@ -391,7 +395,7 @@ fn user_list(cx: &Exec, args: UserList) -> Result<Value, Error> {
 
 fn user_exists(cx: &Exec, args: UserExists) -> Result<Value, Error> {
     let conn = Conn::from_kwargs(cx, &args.kwargs)?;
-    let requested = Asked {
+    let requested = UserOptions {
         user: args.user,
         host: args.host,
         password: args.password,
@@ -399,13 +403,13 @@ fn user_exists(cx: &Exec, args: UserExists) -> Result<Value, Error> {
         passwordless: args.passwordless,
         unix_socket: args.unix_socket,
         password_column: args.password_column,
-        ..Asked::default()
+        ..UserOptions::default()
     };
     or(exists(cx, &conn, &requested), false)
 }
 
 fn user_info(cx: &Exec, args: UserInfo) -> Result<Value, Error> {
-    let is_this = Asked::user(&args.user, &args.host).is_this();
+    let is_this = UserOptions::user(&args.user, &args.host).is_this();
     let sql = format!("SELECT * FROM mysql.user WHERE {is_this}");
     let found = Conn::from_kwargs(cx, &args.kwargs)?.table(cx, &sql);
     or(
@@ -416,7 +420,7 @@ fn user_info(cx: &Exec, args: UserInfo) -> Result<Value, Error> {
 
 fn user_create(cx: &Exec, args: UserCreate) -> Result<Value, Error> {
     let conn = Conn::from_kwargs(cx, &args.kwargs)?;
-    let requested = Asked {
+    let requested = UserOptions {
         user: args.user,
         host: args.host,
         password: args.password,
@@ -427,7 +431,11 @@ fn user_create(cx: &Exec, args: UserCreate) -> Result<Value, Error> {
         auth_plugin: args.auth_plugin,
     };
     let created = || {
-        if exists(cx, &conn, &Asked::user(&requested.user, &requested.host))? {
+        if exists(
+            cx,
+            &conn,
+            &UserOptions::user(&requested.user, &requested.host),
+        )? {
             log::info(format_args!("User {} already exists", requested.account()));
             return Ok(false);
         }
@@ -438,7 +446,7 @@ fn user_create(cx: &Exec, args: UserCreate) -> Result<Value, Error> {
 
 fn user_chpass(cx: &Exec, args: UserChpass) -> Result<Value, Error> {
     let conn = Conn::from_kwargs(cx, &args.kwargs)?;
-    let requested = Asked {
+    let requested = UserOptions {
         user: args.user,
         host: args.host,
         password: args.password,
@@ -446,10 +454,14 @@ fn user_chpass(cx: &Exec, args: UserChpass) -> Result<Value, Error> {
         passwordless: args.allow_passwordless,
         unix_socket: args.unix_socket == Some(true),
         password_column: args.password_column,
-        ..Asked::default()
+        ..UserOptions::default()
     };
     let changed = || {
-        let is_there = exists(cx, &conn, &Asked::user(&requested.user, &requested.host))?;
+        let is_there = exists(
+            cx,
+            &conn,
+            &UserOptions::user(&requested.user, &requested.host),
+        )?;
         if is_there {
             change(cx, &conn, &requested)?;
         }
@@ -460,7 +472,7 @@ fn user_chpass(cx: &Exec, args: UserChpass) -> Result<Value, Error> {
 
 fn user_remove(cx: &Exec, args: UserRemove) -> Result<Value, Error> {
     let conn = Conn::from_kwargs(cx, &args.kwargs)?;
-    let requested = Asked::user(&args.user, &args.host);
+    let requested = UserOptions::user(&args.user, &args.host);
     let removed = || Ok(exists(cx, &conn, &requested)? && remove(cx, &conn, &requested)?);
     or(removed(), false)
 }

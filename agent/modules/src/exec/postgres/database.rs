@@ -133,7 +133,7 @@ const TABLESPACES: &str = "SELECT spcname as \"Name\", pga.rolname as \"Owner\",
 
 /// The options for creating a database.
 #[derive(Default)]
-pub(crate) struct Asked {
+pub(crate) struct DatabaseOptions {
     pub tablespace: Option<String>,
     pub encoding: Option<String>,
     pub lc_collate: Option<String>,
@@ -147,7 +147,12 @@ pub(crate) fn databases(cx: &Exec, conn: &Conn) -> Result<Map, Error> {
     conn.by(cx, DATABASES, "Name")
 }
 
-pub(crate) fn create(cx: &Exec, conn: &Conn, name: &str, options: &Asked) -> Result<bool, Error> {
+pub(crate) fn create(
+    cx: &Exec,
+    conn: &Conn,
+    name: &str,
+    options: &DatabaseOptions,
+) -> Result<bool, Error> {
     let with = [
         ("TABLESPACE", options.tablespace.as_deref().map(ident)),
         ("OWNER", options.owner.as_deref().map(ident)),
@@ -316,7 +321,7 @@ fn db_exists(cx: &Exec, args: DbExists) -> Result<Value, Error> {
 }
 
 fn db_create(cx: &Exec, args: DbCreate) -> Result<Value, Error> {
-    let options = Asked {
+    let options = DatabaseOptions {
         tablespace: args.tablespace,
         encoding: args.encoding,
         lc_collate: args.lc_collate,

@@ -100,7 +100,7 @@ pub(crate) struct Metadata {
 
 /// The options for installing an extension.
 #[derive(Default)]
-pub(crate) struct Asked {
+pub(crate) struct ExtensionOptions {
     pub if_not_exists: Option<bool>,
     pub schema: Option<String>,
     pub ext_version: Option<String>,
@@ -130,7 +130,7 @@ pub(crate) fn metadata(
     cx: &Exec,
     conn: &Conn,
     name: &str,
-    options: &Asked,
+    options: &ExtensionOptions,
 ) -> Result<Metadata, Error> {
     let all = installed(cx, conn)?;
     let Some(found) = all.get(name).and_then(Value::as_map) else {
@@ -154,7 +154,7 @@ fn version_word(version: &str) -> String {
     }
 }
 
-fn statement(name: &str, options: &Asked, metadata: Metadata) -> String {
+fn statement(name: &str, options: &ExtensionOptions, metadata: Metadata) -> String {
     let name = ident(name);
     let schema = options.schema.as_deref().map(ident);
     let version = options.ext_version.as_deref().map(version_word);
@@ -184,7 +184,12 @@ fn statement(name: &str, options: &Asked, metadata: Metadata) -> String {
 }
 
 /// Installs, moves or upgrades an extension and returns whether it is as requested.
-pub(crate) fn create(cx: &Exec, conn: &Conn, name: &str, options: &Asked) -> Result<bool, Error> {
+pub(crate) fn create(
+    cx: &Exec,
+    conn: &Conn,
+    name: &str,
+    options: &ExtensionOptions,
+) -> Result<bool, Error> {
     let lower = name.to_lowercase();
     let known = available(cx, conn)?;
     if known
@@ -261,10 +266,10 @@ fn is_installed_extension(cx: &Exec, args: IsInstalledExtension) -> Result<Value
 }
 
 fn create_metadata(cx: &Exec, args: CreateMetadata) -> Result<Value, Error> {
-    let options = Asked {
+    let options = ExtensionOptions {
         schema: args.schema,
         ext_version: args.ext_version,
-        ..Asked::default()
+        ..ExtensionOptions::default()
     };
     let found = metadata(cx, &args.server.conn(), &args.name, &options)?;
     let flags = [
@@ -278,7 +283,7 @@ fn create_metadata(cx: &Exec, args: CreateMetadata) -> Result<Value, Error> {
 }
 
 fn create_extension(cx: &Exec, args: CreateExtension) -> Result<Value, Error> {
-    let options = Asked {
+    let options = ExtensionOptions {
         if_not_exists: args.if_not_exists,
         schema: args.schema,
         ext_version: args.ext_version,

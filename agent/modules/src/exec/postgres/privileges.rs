@@ -26,7 +26,7 @@ state::exec_module! {
 
     /// Return whether a role has privileges on an object.
     fn has_privileges(HasPrivileges {
-        #[group] privilege: Asked,
+        #[group] privilege: Privileges,
         /// The database to connect to.
         maintenance_db: Option<String> = None,
         #[group] login: Login,
@@ -34,7 +34,7 @@ state::exec_module! {
 
     /// Grant privileges.
     fn privileges_grant(PrivilegesGrant {
-        #[group] privilege: Asked,
+        #[group] privilege: Privileges,
         /// The database to connect to.
         maintenance_db: Option<String> = None,
         #[group] login: Login,
@@ -146,7 +146,7 @@ const KINDS: [Kind; 8] = [
 
 state::argument_group! {
     /// The privileges of a role on an object.
-    pub(crate) struct Asked {
+    pub(crate) struct Privileges {
         /// The name of the role.
         name: String,
         /// The name of the object.
@@ -204,7 +204,12 @@ impl Kind {
         Ok(all)
     }
 
-    fn owner(&self, cx: &Exec, conn: &Conn, requested: &Asked) -> Result<Option<String>, Error> {
+    fn owner(
+        &self,
+        cx: &Exec,
+        conn: &Conn,
+        requested: &Privileges,
+    ) -> Result<Option<String>, Error> {
         let query = filled(self.owner, &requested.object_name, &requested.prepend);
         let rows = conn.query(cx, &query)?;
         Ok(rows.first().map(|row| cell(row, "name")))
@@ -252,7 +257,7 @@ fn privileges_of(letters: &str) -> Map {
     all
 }
 
-impl Asked {
+impl Privileges {
     /// Returns the kind of the object and the list of privileges, after checking that they fit each
     /// other.
     fn checked(&self) -> Result<(&'static Kind, Vec<String>), Error> {
@@ -301,7 +306,7 @@ impl Asked {
 }
 
 /// Returns whether a role has the privileges.
-pub(crate) fn has(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+pub(crate) fn has(cx: &Exec, conn: &Conn, requested: &Privileges) -> Result<bool, Error> {
     let (kind, words) = requested.checked()?;
     if !kind.is_group() && kind.owner(cx, conn, requested)?.as_ref() == Some(&requested.name) {
         return Ok(true);
@@ -328,7 +333,7 @@ pub(crate) fn has(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Err
 }
 
 /// Grants the privileges.
-pub(crate) fn grant(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+pub(crate) fn grant(cx: &Exec, conn: &Conn, requested: &Privileges) -> Result<bool, Error> {
     let (kind, words) = requested.checked()?;
     let name = ident(&requested.name);
     let (mut sql, option) = if kind.is_group() {
@@ -346,7 +351,7 @@ pub(crate) fn grant(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, E
 }
 
 /// Revokes the privileges.
-pub(crate) fn revoke(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<bool, Error> {
+pub(crate) fn revoke(cx: &Exec, conn: &Conn, requested: &Privileges) -> Result<bool, Error> {
     let (kind, words) = requested.checked()?;
     let name = ident(&requested.name);
     let sql = match kind.is_group() {
@@ -373,7 +378,7 @@ fn has_privileges(cx: &Exec, args: HasPrivileges) -> Result<Value, Error> {
 
 fn privileges_grant(cx: &Exec, args: PrivilegesGrant) -> Result<Value, Error> {
     let grant_option = args.privilege.grant_option;
-    let mut requested = Asked {
+    let mut requested = Privileges {
         grant_option: None,
         ..args.privilege
     };
@@ -387,7 +392,7 @@ fn privileges_grant(cx: &Exec, args: PrivilegesGrant) -> Result<Value, Error> {
 }
 
 fn privileges_revoke(cx: &Exec, args: PrivilegesRevoke) -> Result<Value, Error> {
-    let requested = Asked {
+    let requested = Privileges {
         name: args.name,
         object_name: args.object_name,
         object_type: args.object_type,
@@ -403,8 +408,8 @@ fn privileges_revoke(cx: &Exec, args: PrivilegesRevoke) -> Result<Value, Error> 
 mod tests {
     use super::*;
 
-    fn options(object_type: &str, object_name: &str, privileges: &str) -> Asked {
-        Asked {
+    fn options(object_type: &str, object_name: &str, privileges: &str) -> Privileges {
+        Privileges {
             name: "me".to_owned(),
             object_name: object_name.to_owned(),
             object_type: object_type.to_owned(),

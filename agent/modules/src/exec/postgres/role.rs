@@ -174,7 +174,7 @@ state::exec_module! {
 /// The requested attributes of a role. An attribute that is `None` stays unchanged; for a new role,
 /// the server chooses the default.
 #[derive(Clone, Default)]
-pub(crate) struct Asked {
+pub(crate) struct RoleOptions {
     pub createdb: Option<bool>,
     pub createroles: Option<bool>,
     pub encrypted: Value,
@@ -188,7 +188,7 @@ pub(crate) struct Asked {
     pub groups: Value,
 }
 
-impl Asked {
+impl RoleOptions {
     /// Returns the groups from either notation.
     pub(crate) fn groups(&self) -> Vec<String> {
         match &self.groups {
@@ -353,10 +353,10 @@ pub(crate) fn create(
     cx: &Exec,
     conn: &Conn,
     name: &str,
-    options: &Asked,
+    options: &RoleOptions,
     may_login: bool,
 ) -> Result<bool, Error> {
-    let options = Asked {
+    let options = RoleOptions {
         inherit: options.inherit.or(Some(true)),
         login: options.login.or(Some(may_login)),
         ..options.clone()
@@ -375,7 +375,7 @@ pub(crate) fn update(
     cx: &Exec,
     conn: &Conn,
     name: &str,
-    options: &Asked,
+    options: &RoleOptions,
     role: &Map,
 ) -> Result<bool, Error> {
     let is_superuser = role.get("superuser").is_some_and(Value::is_true);
@@ -388,7 +388,7 @@ pub(crate) fn update(
     )
 }
 
-fn write(cx: &Exec, conn: &Conn, options: &Asked, sql: String) -> Result<bool, Error> {
+fn write(cx: &Exec, conn: &Conn, options: &RoleOptions, sql: String) -> Result<bool, Error> {
     match options.rolepassword {
         Some(_) => conn.change_unseen(cx, sql),
         None => conn.change(cx, &sql),
@@ -404,7 +404,7 @@ pub(crate) fn remove(cx: &Exec, conn: &Conn, name: &str) -> Result<bool, Error> 
 fn created(
     cx: &Exec,
     conn: &Conn,
-    (name, options): (&str, &Asked),
+    (name, options): (&str, &RoleOptions),
     login: bool,
 ) -> Result<Value, Error> {
     if find(cx, conn, name, false)?.is_some() {
@@ -414,7 +414,7 @@ fn created(
     Ok(create(cx, conn, name, options, login)?.into())
 }
 
-fn updated(cx: &Exec, conn: &Conn, name: &str, options: &Asked) -> Result<Value, Error> {
+fn updated(cx: &Exec, conn: &Conn, name: &str, options: &RoleOptions) -> Result<Value, Error> {
     let Some(role) = find(cx, conn, name, false)? else {
         log::info(format_args!("Role '{name}' could not be found"));
         return Ok(false.into());
@@ -433,7 +433,7 @@ fn removed(cx: &Exec, conn: &Conn, name: &str) -> Result<Value, Error> {
 /// Returns the attributes of a role that the arguments of a function request.
 macro_rules! options {
     ($args:ident) => {
-        Asked {
+        RoleOptions {
             createdb: $args.createdb,
             createroles: $args.createroles,
             encrypted: $args.encrypted,
@@ -443,7 +443,7 @@ macro_rules! options {
             login: $args.login,
             rolepassword: $args.rolepassword,
             groups: $args.groups,
-            ..Asked::default()
+            ..RoleOptions::default()
         }
     };
 }
@@ -509,20 +509,20 @@ mod tests {
 
     #[test]
     fn a_statement_says_what_is_asked_and_nothing_else() {
-        let options = Asked {
+        let options = RoleOptions {
             createdb: Some(true),
             superuser: Some(false),
             encrypted: false.into(),
             rolepassword: Some("it's".to_owned()),
             valid_until: Some("infinity".to_owned()),
             groups: "a,b\"".into(),
-            ..Asked::default()
+            ..RoleOptions::default()
         };
         assert_eq!(
             options.clauses("x", Some(false)).unwrap(),
             " CREATEDB UNENCRYPTED PASSWORD 'it''s' VALID UNTIL 'infinity'; GRANT \"a\" TO \"x\"; GRANT \"b\"\"\" TO \"x\""
         );
         assert!(options.clauses("x", None).unwrap().contains("NOSUPERUSER"));
-        assert_eq!(Asked::default().clauses("x", None).unwrap(), "");
+        assert_eq!(RoleOptions::default().clauses("x", None).unwrap(), "");
     }
 }

@@ -120,11 +120,11 @@ pub(crate) struct Place {
 }
 
 /// A result whose error is a message that Salt returns in a dictionary.
-pub(crate) type Said<T> = Result<T, String>;
+pub(crate) type OrMessage<T> = Result<T, String>;
 
 impl Place {
     /// Returns the file that the arguments describe.
-    pub(crate) fn resolve(user: Option<&str>, config: Option<&str>) -> Said<Self> {
+    pub(crate) fn resolve(user: Option<&str>, config: Option<&str>) -> OrMessage<Self> {
         let user = user.filter(|user| !user.is_empty());
         let config = config.filter(|config| !config.is_empty());
         let usual = user.map_or("/etc/ssh/ssh_known_hosts", |_| ".ssh/known_hosts");
@@ -186,7 +186,7 @@ impl Place {
         cx: &Exec,
         host: &str,
         port: Option<i64>,
-    ) -> Result<Said<String>, Error> {
+    ) -> Result<OrMessage<String>, Error> {
         if !path::isfile(&self.file) {
             return Ok(Err(format!(
                 "Known hosts file {} does not exist",
@@ -197,7 +197,7 @@ impl Place {
         Ok(Ok(said))
     }
 
-    fn hash(&self, cx: &Exec) -> Result<Said<String>, Error> {
+    fn hash(&self, cx: &Exec) -> Result<OrMessage<String>, Error> {
         if !path::isfile(&self.file) {
             return Ok(Err(format!(
                 "Known hosts file {} does not exist",
@@ -358,7 +358,7 @@ pub(crate) fn listed(entries: Vec<Map>) -> Value {
 }
 
 /// Adds a known host, or changes its key.
-pub(crate) fn set(cx: &Exec, wanted: &SetKnownHost) -> Result<Said<Done>, Error> {
+pub(crate) fn set(cx: &Exec, wanted: &SetKnownHost) -> Result<OrMessage<Done>, Error> {
     let Some(host) = wanted.hostname.as_deref().filter(|host| !host.is_empty()) else {
         return Ok(Err("hostname argument required".into()));
     };
@@ -411,7 +411,7 @@ pub(crate) fn set(cx: &Exec, wanted: &SetKnownHost) -> Result<Said<Done>, Error>
 }
 
 /// Returns the entries to write: the key from the arguments, or the keys that the host presents.
-fn shown_by(cx: &Exec, wanted: &SetKnownHost, host: &str) -> Result<Said<Vec<Map>>, Error> {
+fn shown_by(cx: &Exec, wanted: &SetKnownHost, host: &str) -> Result<OrMessage<Vec<Map>>, Error> {
     if let Some(key) = &wanted.key {
         let Some(enc) = &wanted.enc else {
             return Ok(Err(
@@ -473,7 +473,7 @@ fn recv_known_host_entries(cx: &Exec, args: RecvKnownHostEntries) -> Result<Valu
 }
 
 /// Returns the change that setting a known host would make.
-pub(crate) fn check(cx: &Exec, wanted: &CheckKnownHost) -> Result<Said<&'static str>, Error> {
+pub(crate) fn check(cx: &Exec, wanted: &CheckKnownHost) -> Result<OrMessage<&'static str>, Error> {
     let Some(host) = wanted.hostname.as_deref().filter(|host| !host.is_empty()) else {
         return Ok(Err("hostname argument required".into()));
     };
@@ -497,7 +497,7 @@ fn check_known_host(cx: &Exec, args: CheckKnownHost) -> Result<Value, Error> {
 }
 
 /// Returns the output of a program in the form that Salt returns.
-fn status_map(status: &str, done: Said<String>) -> Value {
+fn status_map(status: &str, done: OrMessage<String>) -> Value {
     match done {
         Ok(comment) => Map::new()
             .with("status", status)

@@ -231,7 +231,7 @@ fn checked<'a>(
         by,
     };
     if args.source_hash.is_true() {
-        let asked = sums::Asked {
+        let asked = sums::SourceHash {
             file_name: "",
             source: &job.source,
             hash: &args.source_hash,

@@ -14,7 +14,7 @@ use crate::exec::archive::Contents;
 
 /// The paths whose owners could not be set.
 #[derive(Default)]
-struct Trouble {
+struct Failures {
     missing: Vec<String>,
     failed: Vec<String>,
 }
@@ -24,7 +24,7 @@ pub(super) fn enforce(job: &Job<'_>, contents: &Contents, ret: &mut Ret) {
     if !job.args.user.is_true() && !job.args.group.is_true() {
         return;
     }
-    let (mut trouble, mut changed) = (Trouble::default(), false);
+    let (mut trouble, mut changed) = (Failures::default(), false);
     let (dirs, others) = paths(job, contents);
     for path in &dirs {
         changed |= directory(job, path, &mut trouble);
@@ -85,7 +85,7 @@ fn paths(job: &Job<'_>, contents: &Contents) -> (Vec<String>, Vec<String>) {
     )
 }
 
-fn directory(job: &Job<'_>, path: &str, trouble: &mut Trouble) -> bool {
+fn directory(job: &Job<'_>, path: &str, trouble: &mut Failures) -> bool {
     if !path::isdir(path) {
         if !job.cx.test {
             trouble.missing.push(path.to_owned());
@@ -110,7 +110,7 @@ fn directory(job: &Job<'_>, path: &str, trouble: &mut Trouble) -> bool {
     done.changes.is_true()
 }
 
-fn single(job: &Job<'_>, path: &str, trouble: &mut Trouble) -> bool {
+fn single(job: &Job<'_>, path: &str, trouble: &mut Failures) -> bool {
     let Ok(found) = std::fs::symlink_metadata(path) else {
         if !job.cx.test {
             trouble.missing.push(path.to_owned());

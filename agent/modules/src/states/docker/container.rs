@@ -7,7 +7,7 @@ use value::{Map, Value};
 use super::running::{self, Request};
 use super::{not_watched, ret_with_comments};
 use crate::exec::docker::containers::{self, Removal, Running as Run};
-use crate::exec::docker::create::Asked;
+use crate::exec::docker::create::CreateOptions;
 use crate::exec::docker::{CLIENT_SECONDS, Client, Kind};
 
 state::state_module! {
@@ -191,7 +191,7 @@ fn run(cx: &Exec, args: RunOnce) -> Result<Ret, Error> {
             Err(ret) => return Ok(ret),
         },
     };
-    let arguments = Asked {
+    let arguments = CreateOptions {
         name: Some(&args.name),
         ignore_collisions: args.ignore_collisions,
         validate_ip_addrs: args.validate_ip_addrs,

@@ -8,7 +8,7 @@ use value::{Map, Value, sorted};
 use super::ret_with_comments;
 use crate::exec::docker::compare::{self, AUTOMATIC, from_to};
 use crate::exec::docker::containers::{self, Removal, WANTED};
-use crate::exec::docker::create::Asked;
+use crate::exec::docker::create::CreateOptions;
 use crate::exec::docker::{Client, Kind, images, repacked, send};
 
 /// The arguments of the state.
@@ -274,7 +274,7 @@ impl Work<'_> {
         if !self.nets.is_empty() {
             given.insert("networks", self.nets.clone());
         }
-        let arguments = Asked {
+        let arguments = CreateOptions {
             name: Some(&name),
             ignore_collisions: self.request.ignore_collisions,
             validate_ip_addrs: self.request.validate_ip_addrs,

@@ -59,7 +59,7 @@ fn cached(cx: &Exec, args: Cached) -> Result<Ret, Error> {
         .into());
     }
     let sum = if args.source_hash.is_true() {
-        let asked = sums::Asked {
+        let asked = sums::SourceHash {
             file_name: "",
             source: name,
             hash: &args.source_hash,

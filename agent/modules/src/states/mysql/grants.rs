@@ -6,7 +6,7 @@ use state::module::{Error, Ret};
 use value::Value;
 
 use crate::exec::mysql::Conn;
-use crate::exec::mysql::grants::{Asked, add, exists, revoke, revoke_all};
+use crate::exec::mysql::grants::{GrantOptions, add, exists, revoke, revoke_all};
 
 state::state_module! {
     /// Manage privileges in MySQL and MariaDB. Each function also accepts `connection_user`,
@@ -55,22 +55,22 @@ state::argument_group! {
 
 impl Granted {
     /// Returns the request. As in Salt's functions, `grant`, `database` and `user` are required.
-    fn into_options(self) -> Result<Asked, Error> {
-        Ok(Asked {
+    fn into_options(self) -> Result<GrantOptions, Error> {
+        Ok(GrantOptions {
             grant: self.grant.ok_or_else(|| Error::missing("grant"))?,
             database: self.database.ok_or_else(|| Error::missing("database"))?,
             user: self.user.ok_or_else(|| Error::missing("user"))?,
             host: self.host,
             grant_option: self.grant_option,
             escape: self.escape,
-            ..Asked::default()
+            ..GrantOptions::default()
         })
     }
 }
 
 /// Returns the text `GRANT on DATABASE WORD USER@HOST` for comments.
-fn describe(requested: &Asked, word: &str) -> String {
-    let Asked {
+fn describe(requested: &GrantOptions, word: &str) -> String {
+    let GrantOptions {
         grant,
         database,
         user,

@@ -171,7 +171,7 @@ fn by_column(mut answer: Map) -> Map {
 }
 
 /// The arguments of both functions apart from the statements.
-struct Asked {
+struct QueryOptions {
     database: String,
     /// The name of the database in the comment about a missing one.
     called: String,
@@ -183,7 +183,7 @@ struct Asked {
 fn done(
     cx: &Exec,
     conn: &Conn,
-    arguments: &Asked,
+    arguments: &QueryOptions,
     ask: impl FnOnce(&Conn) -> Result<Map, Error>,
 ) -> Result<Ret, Error> {
     if arguments.must_exist && !database::exists(cx, conn, &arguments.database)? {
@@ -218,7 +218,7 @@ fn checked(client_flags: &Value) -> Result<(), Error> {
 
 fn run(cx: &Exec, args: Run) -> Result<Ret, Error> {
     checked(&args.client_flags)?;
-    let arguments = Asked {
+    let arguments = QueryOptions {
         database: args.database,
         called: args.name,
         output: Output::parse(args.output, args.grain, args.key)?,
@@ -246,7 +246,7 @@ fn run_file(cx: &Exec, args: RunFile) -> Result<Ret, Error> {
     if !Path::new(&file).exists() {
         return Ok(Ret::failed(format!("File {file} does not exist")));
     }
-    let arguments = Asked {
+    let arguments = QueryOptions {
         called: args.database.clone(),
         database: args.database,
         output: Output::parse(args.output, args.grain, args.key)?,

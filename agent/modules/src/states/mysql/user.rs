@@ -5,7 +5,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 
 use crate::exec::mysql::Conn;
-use crate::exec::mysql::user::{Asked, change, create, exists, remove};
+use crate::exec::mysql::user::{UserOptions, change, create, exists, remove};
 
 state::state_module! {
     /// Manage users of MySQL and MariaDB. Each function also accepts `connection_user`,
@@ -47,7 +47,7 @@ state::state_module! {
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let conn = Conn::from_kwargs(cx, &args.kwargs)?;
     let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
-    let requested = Asked {
+    let requested = UserOptions {
         user: args.name,
         host: args.host,
         password: filled(args.password),
@@ -63,20 +63,24 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
             "Either password or password_hash must be specified, unless allow_passwordless is True",
         ));
     }
-    let exact = Asked {
+    let exact = UserOptions {
         passwordless: is_open,
         ..requested.clone()
     };
     if exists(cx, &conn, &exact)? {
         return Ok(Ret::ok(already(&requested, is_open)));
     }
-    match exists(cx, &conn, &Asked::user(&requested.user, &requested.host))? {
+    match exists(
+        cx,
+        &conn,
+        &UserOptions::user(&requested.user, &requested.host),
+    )? {
         true => changed(cx, &conn, &requested, is_open),
         false => added(cx, &conn, &requested),
     }
 }
 
-fn already(requested: &Asked, is_open: bool) -> String {
+fn already(requested: &UserOptions, is_open: bool) -> String {
     let comment = format!(
         "User {}@{} is already present",
         requested.user, requested.host
@@ -97,7 +101,7 @@ fn already(requested: &Asked, is_open: bool) -> String {
     comment + more
 }
 
-fn changed(cx: &Exec, conn: &Conn, requested: &Asked, is_open: bool) -> Result<Ret, Error> {
+fn changed(cx: &Exec, conn: &Conn, requested: &UserOptions, is_open: bool) -> Result<Ret, Error> {
     let (user, who) = (
         &requested.user,
         format!("{}@{}", requested.user, requested.host),
@@ -127,7 +131,7 @@ fn changed(cx: &Exec, conn: &Conn, requested: &Asked, is_open: bool) -> Result<R
     })
 }
 
-fn added(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<Ret, Error> {
+fn added(cx: &Exec, conn: &Conn, requested: &UserOptions) -> Result<Ret, Error> {
     let who = format!("{}@{}", requested.user, requested.host);
     let open = if requested.passwordless {
         " with passwordless login"
@@ -153,7 +157,7 @@ fn added(cx: &Exec, conn: &Conn, requested: &Asked) -> Result<Ret, Error> {
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
     let conn = Conn::from_kwargs(cx, &args.kwargs)?;
-    let requested = Asked::user(&args.name, &args.host);
+    let requested = UserOptions::user(&args.name, &args.host);
     let who = format!("User {}@{}", args.name, args.host);
     if !exists(cx, &conn, &requested)? {
         return Ok(Ret::ok(format!(

@@ -16,7 +16,7 @@ pub(super) fn held(cx: &Exec, provider: &dyn Provider, args: &Held) -> Result<Re
     };
     let wanted = wanted(&args.name, &args.version, &args.pkgs)?;
     let locks = holds.held(cx)?;
-    let mut told = Told::new(cx, provider);
+    let mut told = Progress::new(cx, provider);
     for one in &wanted {
         let lock = locks.iter().find(|lock| lock.name == one.name);
         // If the package manager does not record versions, any hold matches.
@@ -44,7 +44,7 @@ pub(super) fn unheld(cx: &Exec, provider: &dyn Provider, args: &Unheld) -> Resul
         return Ok(unable());
     };
     let wanted = wanted(&args.name, &args.version, &args.pkgs)?;
-    let mut told = Told::new(cx, provider);
+    let mut told = Progress::new(cx, provider);
     for lock in holds.held(cx)? {
         let one = wanted.iter().find(|one| one.name == lock.name);
         let is_meant = |one: &Wanted| lock.version.is_none() || lock.version == one.version;
@@ -77,7 +77,7 @@ fn wanted(name: &str, version: &Value, pkgs: &Value) -> Result<Vec<Wanted>, Erro
 }
 
 /// The progress of the state: the changes made and their comments.
-struct Told<'a> {
+struct Progress<'a> {
     cx: &'a Exec,
     provider: &'a dyn Provider,
     result: bool,
@@ -85,7 +85,7 @@ struct Told<'a> {
     comments: Vec<String>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> Progress<'a> {
     fn new(cx: &'a Exec, provider: &'a dyn Provider) -> Self {
         Self {
             cx,

@@ -192,7 +192,7 @@ fn latest(cx: &Exec, args: Latest) -> Result<Ret, Error> {
 }
 
 fn removed(cx: &Exec, args: Removed) -> Result<Ret, Error> {
-    let asked = removed::Asked {
+    let asked = removed::RemoveOptions {
         purge: false,
         name: args.name,
         version: text(&args.version),
@@ -205,7 +205,7 @@ fn removed(cx: &Exec, args: Removed) -> Result<Ret, Error> {
 }
 
 fn purged(cx: &Exec, args: Purged) -> Result<Ret, Error> {
-    let asked = removed::Asked {
+    let asked = removed::RemoveOptions {
         purge: true,
         name: args.name,
         version: text(&args.version),

@@ -8,7 +8,7 @@ use super::{change, is_empty_list};
 use crate::exec::pkg::providers::{Provider, Wanted, listing, spec, targets, transaction};
 
 /// The arguments of the two states.
-pub(super) struct Asked {
+pub(super) struct RemoveOptions {
     pub(super) purge: bool,
     pub(super) name: String,
     pub(super) version: Option<String>,
@@ -18,7 +18,7 @@ pub(super) struct Asked {
     pub(super) kwargs: Map,
 }
 
-impl Asked {
+impl RemoveOptions {
     fn done(&self) -> &'static str {
         if self.purge { "purged" } else { "removed" }
     }
@@ -28,7 +28,11 @@ impl Asked {
     }
 }
 
-pub(super) fn run(cx: &Exec, provider: &dyn Provider, arguments: &Asked) -> Result<Ret, Error> {
+pub(super) fn run(
+    cx: &Exec,
+    provider: &dyn Provider,
+    arguments: &RemoveOptions,
+) -> Result<Ret, Error> {
     let wanted = wanted(cx, provider, arguments)?;
     if wanted.is_empty() && !is_empty_list(&arguments.pkgs) {
         return Ok(Ret::failed(
@@ -71,7 +75,11 @@ pub(super) fn run(cx: &Exec, provider: &dyn Provider, arguments: &Asked) -> Resu
     cx.apply(would, || remove(cx, provider, arguments, &wanted, &found))
 }
 
-fn wanted(cx: &Exec, provider: &dyn Provider, arguments: &Asked) -> Result<Vec<Wanted>, Error> {
+fn wanted(
+    cx: &Exec,
+    provider: &dyn Provider,
+    arguments: &RemoveOptions,
+) -> Result<Vec<Wanted>, Error> {
     let name = Some(arguments.name.as_str());
     let mut wanted = targets::parse(cx, provider, name, &arguments.pkgs, arguments.normalize)?;
     if !arguments.pkgs.is_true() {
@@ -85,7 +93,7 @@ fn wanted(cx: &Exec, provider: &dyn Provider, arguments: &Asked) -> Result<Vec<W
 /// Returns the packages that are installed in the given version, and whether a version was given.
 fn installed(
     provider: &dyn Provider,
-    arguments: &Asked,
+    arguments: &RemoveOptions,
     wanted: &[Wanted],
     here: &Map,
 ) -> (Vec<String>, bool) {
@@ -109,7 +117,7 @@ fn installed(
 fn remove(
     cx: &Exec,
     provider: &dyn Provider,
-    arguments: &Asked,
+    arguments: &RemoveOptions,
     wanted: &[Wanted],
     found: &[String],
 ) -> Result<Ret, Error> {

@@ -6,7 +6,7 @@ use value::{Map, Value};
 
 use super::Server;
 use crate::exec::postgres::cell;
-use crate::exec::postgres::database::{self, Asked};
+use crate::exec::postgres::database::{self, DatabaseOptions};
 
 state::state_module! {
     /// Manage databases of PostgreSQL.
@@ -44,7 +44,7 @@ state::state_module! {
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let (name, recurse) = (args.name, args.owner_recurse);
-    let options = Asked {
+    let options = DatabaseOptions {
         tablespace: args.tablespace,
         encoding: args.encoding,
         lc_collate: args.lc_collate,
@@ -91,7 +91,7 @@ fn other(is: &Map, column: &str, wanted: Option<&String>) -> bool {
 }
 
 /// Returns whether a property differs that can be set only when the database is created.
-fn is_fixed(is: &Map, options: &Asked) -> bool {
+fn is_fixed(is: &Map, options: &DatabaseOptions) -> bool {
     let encoding = cell(is, "Encoding");
     let is_other = |wanted: &String| !wanted.eq_ignore_ascii_case(&encoding);
     options.encoding.as_ref().is_some_and(is_other)

@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 
 use crate::exec::postgres::DbLogin;
-use crate::exec::postgres::extension::{self, Asked};
+use crate::exec::postgres::extension::{self, ExtensionOptions};
 
 state::state_module! {
     /// Manage extensions in a database of PostgreSQL.
@@ -50,7 +50,7 @@ state::state_module! {
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
     let name = args.name;
-    let options = Asked {
+    let options = ExtensionOptions {
         if_not_exists: args.if_not_exists,
         schema: args.schema,
         ext_version: args.ext_version,

@@ -6,7 +6,7 @@ use value::Value;
 
 use super::Server;
 use super::role::{self, Kind, Passwords};
-use crate::exec::postgres::role::Asked;
+use crate::exec::postgres::role::RoleOptions;
 
 state::state_module! {
     /// Manage roles of PostgreSQL that may not log in.
@@ -59,7 +59,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         default: None,
         refresh: args.refresh_password.unwrap_or(false),
     };
-    let options = Asked {
+    let options = RoleOptions {
         createdb: args.createdb,
         createroles: args.createroles,
         encrypted: args.encrypted,
@@ -69,7 +69,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         login: args.login,
         rolepassword: args.password,
         groups: args.groups,
-        ..Asked::default()
+        ..RoleOptions::default()
     };
     role::present(
         cx,

@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 
 use super::Access;
-use crate::exec::postgres::privileges::{Asked, grant, has, revoke};
+use crate::exec::postgres::privileges::{Privileges, grant, has, revoke};
 
 state::state_module! {
     /// Manage privileges on objects of PostgreSQL.
@@ -60,7 +60,7 @@ fn joined(privileges: Option<Vec<String>>) -> Option<String> {
 }
 
 /// Returns the privileges for comments. The privilege of a group is the group itself.
-fn privilege_text(requested: &Asked) -> &str {
+fn privilege_text(requested: &Privileges) -> &str {
     match requested.object_type.as_str() {
         "group" => &requested.object_name,
         _ => requested.privileges.as_deref().unwrap_or("None"),
@@ -68,7 +68,7 @@ fn privilege_text(requested: &Asked) -> &str {
 }
 
 fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
-    let requested = Asked {
+    let requested = Privileges {
         name: args.name,
         object_name: args.object_name,
         object_type: args.object_type,
@@ -94,7 +94,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
 }
 
 fn absent(cx: &Exec, args: Absent) -> Result<Ret, Error> {
-    let requested = Asked {
+    let requested = Privileges {
         name: args.name,
         object_name: args.object_name,
         object_type: args.object_type,

@@ -5,7 +5,7 @@ use state::module::{Error, Ret};
 use value::{Map, Value};
 
 use crate::exec::postgres::password::Method;
-use crate::exec::postgres::role::{self, Asked};
+use crate::exec::postgres::role::{self, RoleOptions};
 use crate::exec::postgres::{Conn, cell, quoted};
 
 /// The kind of a role: its name in comments, and whether it may log in.
@@ -28,7 +28,7 @@ pub(super) fn present(
     cx: &Exec,
     kind: &Kind,
     name: &str,
-    mut options: Asked,
+    mut options: RoleOptions,
     passwords: Passwords,
     conn: &Conn,
 ) -> Result<Ret, Error> {
@@ -70,7 +70,7 @@ pub(super) fn present(
 }
 
 /// Returns the properties of a role that differ from the wanted ones.
-fn changes(cx: &Exec, options: &Asked, is: &Map, conn: &Conn) -> Result<Map, Error> {
+fn changes(cx: &Exec, options: &RoleOptions, is: &Map, conn: &Conn) -> Result<Map, Error> {
     let mut update = Map::new();
     for (key, wanted, column) in [
         ("createdb", options.createdb, "can create databases"),

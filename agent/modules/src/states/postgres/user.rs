@@ -6,7 +6,7 @@ use value::Value;
 
 use super::Server;
 use super::role::{self, Kind, Passwords};
-use crate::exec::postgres::role::Asked;
+use crate::exec::postgres::role::RoleOptions;
 
 state::state_module! {
     /// Manage roles of PostgreSQL that may log in.
@@ -63,7 +63,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         default: args.default_password,
         refresh: args.refresh_password.unwrap_or(false),
     };
-    let options = Asked {
+    let options = RoleOptions {
         createdb: args.createdb,
         createroles: args.createroles,
         encrypted: args.encrypted,
@@ -74,7 +74,7 @@ fn present(cx: &Exec, args: Present) -> Result<Ret, Error> {
         rolepassword: args.password,
         valid_until: args.valid_until,
         groups: args.groups,
-        ..Asked::default()
+        ..RoleOptions::default()
     };
     role::present(
         cx,
