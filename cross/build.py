@@ -293,7 +293,7 @@ def report(target, about, build, env):
     lines = [head]
     for name, of_target in sorted(sizes.items()):
         for build, table in sorted(of_target.items()):
-            lines += ["", f"[{name}.{build}]", *(f"{key} = {value:_}" for key, value in table.items())]
+            lines += ["", f"[{name}.{build}]", *(f"{quoted(key)} = {value:_}" for key, value in table.items())]
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -313,7 +313,7 @@ def weigh(binary):
     sections = (line.split() for line in output(["size", "-A", str(binary)]).splitlines())
     data = {".rodata": int(fields[1]) for fields in sections if fields[:1] == [".rodata"]}
     rest = {"other crates": sum(size for _, size in largest[NAMED_CRATES:])}
-    return {quoted(key): size for key, size in (data | dict(largest[:NAMED_CRATES]) | rest).items()}
+    return data | dict(largest[:NAMED_CRATES]) | rest
 
 
 def quoted(key):

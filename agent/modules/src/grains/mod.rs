@@ -2,7 +2,7 @@
 //!
 //! Names, values and order are those of Salt's own grains on Linux. All data comes from files and
 //! the kernel. No program is run, because each start of `salt-call` waits for the grains. A new
-//! grain is a function here and a line in [`collected`].
+//! grain is a function here and a line in `collected`.
 
 mod files;
 mod hosts;

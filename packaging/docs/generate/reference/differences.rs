@@ -44,9 +44,32 @@ pub(super) fn page() -> std::io::Result<String> {
     for row in rows(&list, "not_in_salt") {
         let functions = row.get("functions").and_then(Value::as_array);
         let functions = functions.into_iter().flatten().filter_map(Value::as_str);
-        page += &item(text(row, "reason"), functions.map(code));
+        page += &item(text(row, "reason"), by_module(functions).into_iter());
     }
     Ok(page)
+}
+
+/// Returns functions (`exec docker.ps`), those of a module together (`exec docker.*`) if there are
+/// more than three.
+fn by_module<'a>(functions: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut modules: Vec<(&str, Vec<&str>)> = Vec::new();
+    for function in functions {
+        let module = function.split('.').next().unwrap_or(function);
+        match modules.iter_mut().find(|(known, _)| *known == module) {
+            Some((_, functions)) => functions.push(function),
+            None => modules.push((module, vec![function])),
+        }
+    }
+    let names = modules
+        .into_iter()
+        .flat_map(|(module, functions)| match functions.len() {
+            0..=3 => functions.into_iter().map(code).collect(),
+            count => vec![format!(
+                "{} ({count} functions)",
+                code(&format!("{module}.*"))
+            )],
+        });
+    names.collect()
 }
 
 /// Returns an item of a list: a reason, and in the next line the names that it applies to.
