@@ -1,6 +1,7 @@
 //! [`Master`], the daemon `salt-master`: it builds the services in their order, and starts the
 //! tasks that they serve.
 
+pub(crate) mod connections;
 mod error;
 mod listen;
 pub(crate) mod local_requests;
@@ -20,6 +21,7 @@ use value::{Value, log};
 
 use crate::access::Access;
 use crate::admit::{Admission, Policy};
+use crate::daemon::connections::Connections;
 use crate::daemon::local_requests::LocalRequests;
 use crate::daemon::maintenance::Maintenance;
 use crate::daemon::recall::Connected;
@@ -58,6 +60,7 @@ pub(crate) struct Master {
     access: Access,
     data: Data,
     admission: Arc<Admission>,
+    connections: Arc<Connections>,
     reactor: Arc<Reactor>,
     pub(crate) runners: Runners,
 }
@@ -116,10 +119,12 @@ impl Master {
         let policy = Policy::read(&opts).map_err(Error::option("autosign_policy"))?;
         let admission = Admission::new(&opts, policy, &events, &refusals, &metrics, &minions, keys);
         let reactor = Arc::new(Reactor::new(metrics.clone(), runs));
+        let connections = Connections::open(&store, &minions)?;
         Ok(Self {
             runners: reactor.runners(),
             reactor,
             admission: Arc::new(admission),
+            connections: Arc::new(connections),
             data,
             access,
             jobs,
@@ -138,7 +143,7 @@ impl Master {
             store: self.store.clone(),
             refusals: self.refusals.clone(),
             metrics: self.metrics.clone(),
-            minions: self.minions.clone(),
+            connections: self.connections.clone(),
             jobs: self.jobs.clone(),
             access: self.access.clone(),
             data: self.data.clone(),
@@ -173,6 +178,7 @@ impl Master {
             store: self.store.clone(),
             events: self.events.clone(),
             minions: self.minions.clone(),
+            connections: self.connections.clone(),
             admission: self.admission.clone(),
         }
     }
@@ -237,7 +243,7 @@ pub(crate) fn run<T>(
         let ended = peers.or(commands).or(chores).or(beating).or(following);
         let ended = ended.or(obeyed).await;
         notify.stopping();
-        master.minions.goodbye().await;
+        master.connections.stop().await;
         listener.close("the master is shutting down").await;
         Connected::forget(&cachedir);
         ended
