@@ -168,6 +168,10 @@ kinds! {
         tags: Vec<String>,
         /// The sequence number of the log to begin with. If it is absent, only new events are sent.
         from: Option<u64>,
+        /// The time in milliseconds since 1970 from which to send the events of the log.
+        since_ms: Option<u64>,
+        /// The time after which no event is sent: the answer ends with `done`.
+        until_ms: Option<u64>,
     }
 
     /// Sends an event that is stored before `done` is sent.

@@ -19,6 +19,7 @@ mod jobs;
 mod manage;
 mod r#match;
 mod mine;
+mod period;
 mod pillar;
 mod reactor;
 mod sdb;
