@@ -1,6 +1,7 @@
 //! Jobs: the minions that receive a job, those that have returned, and those that will not.
 
 mod failures;
+mod highstate;
 pub(crate) mod minions;
 mod patience;
 pub(crate) mod preview;

@@ -4,10 +4,10 @@ use link::{Error, Question};
 use value::{Map, Value, jid, secret};
 use wire::{Return, tag};
 
-use super::{Jobs, failures};
+use super::{Jobs, failures, highstate};
 use crate::jobs::minions::Minion;
 use crate::refusals::NotServed;
-use crate::store::{Command, Refusal, now_ms};
+use crate::store::{Cache, Change, Command, Refusal, now_ms};
 
 /// The key that marks the record of a job that a minion gave itself.
 const OWN: &str = "own";
@@ -64,6 +64,14 @@ impl Jobs {
         ]);
         let failed = failures::events(&kept).into_iter();
         commands.extend(failed.map(|(tag, data)| event(tag, data)));
+        if let Some(summary) = highstate::summary(&kept, at_ms) {
+            commands.push(Command::Cached {
+                id: minion.id.clone(),
+                key: minion.key,
+                what: Cache::Status,
+                change: Change::Update(Map::new().with("highstate", summary)),
+            });
+        }
         match self.store.apply(Command::All(commands)).await {
             Ok(applied) => {
                 self.metrics.returned(&applied, sent_ms);

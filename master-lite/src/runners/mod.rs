@@ -19,6 +19,7 @@ mod jobs;
 mod manage;
 mod r#match;
 mod mine;
+mod minion;
 mod period;
 mod pillar;
 mod reactor;
@@ -34,6 +35,7 @@ const MODULES: &[Module<Value>] = &[
     manage::MODULE,
     r#match::MODULE,
     mine::MODULE,
+    minion::MODULE,
     pillar::MODULE,
     reactor::MODULE,
     sdb::MODULE,

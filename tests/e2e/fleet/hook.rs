@@ -92,7 +92,7 @@ impl Fleet {
     }
 
     /// Ends a minion, and waits until the master knows.
-    fn end_minion(&mut self, id: &str) {
+    pub(super) fn end_minion(&mut self, id: &str) {
         let at = self.minions.iter().position(|(known, _)| known == id);
         let (_, mut process) = self.minions.remove(at.unwrap());
         let pid = rustix::process::Pid::from_child(&process.0);

@@ -6,6 +6,7 @@ pub(crate) mod attacks;
 mod autoscale;
 mod beacons;
 mod certificates;
+mod connections;
 mod documentation;
 mod events;
 mod faults;
