@@ -157,6 +157,8 @@ impl Measured {
         let help = "Events that a rule of the reactor has begun and not finished.";
         let waiting = metrics.reactions_waiting.number();
         text.one("gauge", "reactions_waiting", help, waiting);
+        let help = "Reactions whose jobs were sent and have not returned.";
+        text.one("gauge", "reactions_awaited", help, self.reactor.awaited());
         let help = "Events in the log that a rule of the reactor has not finished.";
         let mut behind = BTreeMap::<String, u64>::new();
         for rule in self.reactor.rules() {
@@ -170,7 +172,7 @@ impl Measured {
             *most = next.saturating_sub(done + 1).max(*most);
         }
         text.by("gauge", ("reactor_behind_events", "rule"), help, behind);
-        let help = "Time from an event to the end of its reaction, in seconds.";
+        let help = "Time from an event until its reaction has made its calls, in seconds.";
         text.histogram("reaction_seconds", help, &metrics.reaction_seconds);
         Ok(())
     }

@@ -17,6 +17,7 @@ mod jobs;
 mod keys;
 mod masters;
 mod progress;
+mod reactions;
 mod reactor;
 mod reboot;
 mod recorded;

@@ -205,6 +205,7 @@ pub(super) const TABLE: &[KnownOption] = &[
     used("reactor", TEXT_OR_LIST, EmptyList),
     used("reactor_loop_max", INT, Int(32)),
     used("reactor_render_timeout", INT, Int(30)),
+    used("reactor_return_timeout", INT, Int(3600)),
     used("refuse_deleted_keys_seconds", INT, Int(0)),
     moot("regen_thin", ANY, False),
     moot("remote_minions_port", INT, Int(22)),
