@@ -420,6 +420,7 @@ pub(super) const SHARED: &[&str] = &[
     "state_top",
     "state_top_saltenv",
     "state_verbose",
+    "strict_arguments",
     "svnfs_update_interval",
     "tcp_keepalive",
     "tcp_keepalive_cnt",

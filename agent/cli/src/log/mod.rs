@@ -15,6 +15,11 @@ use value::{Map, Value, secret, visible};
 
 use format::Format;
 
+/// The names of the log levels.
+pub const LEVELS: &[&str] = &[
+    "all", "debug", "error", "critical", "garbage", "info", "profile", "quiet", "trace", "warning",
+];
+
 /// Returns the level of a name. The inner `None` is `quiet`; the outer `None` means that no level
 /// has this name.
 #[must_use]

@@ -2,11 +2,7 @@
 
 use super::Takes::{self, Choice, Many, Nothing, Number, Text};
 use super::{Flag, Group};
-
-/// The names of the log levels.
-pub(super) const LEVELS: &[&str] = &[
-    "all", "debug", "error", "critical", "garbage", "info", "profile", "quiet", "trace", "warning",
-];
+use crate::log::LEVELS;
 
 /// Returns a row of an option table.
 pub(super) const fn flag(
