@@ -21,6 +21,7 @@ use modules::loader::call::{docstring, outputter, retcode, wrong_arguments};
 use modules::loader::custom::CustomModules;
 use modules::returners;
 use modules::state_run::orchestrate::ThisMachine;
+use modules::state_run::unknown_argument;
 use state::custom::Signature;
 use state::exec::Exec;
 use state::module::{Arguments, Error, Extra};
@@ -228,9 +229,21 @@ fn answer(cx: &Exec, call: &SaltCall, jid: &str) -> Result<Return, Failure> {
         }
         Action::Call { fun, words } => {
             let input = parse_input(words, &call.no_parse, &SaltYaml);
+            known_arguments(cx, fun, &input.kwargs)?;
             function(cx, fun, jid, input.args, input.kwargs)
         }
         Action::Help | Action::Version | Action::VersionsReport => Ok(Return::default()),
+    }
+}
+
+/// Refuses keyword arguments of `state.*` that the function does not take.
+///
+/// # Errors
+/// If there is one.
+pub(crate) fn known_arguments(cx: &Exec, fun: &str, kwargs: &Map) -> Result<(), Failure> {
+    match unknown_argument(cx.shared.registry.functions, fun, kwargs) {
+        None => Ok(()),
+        Some(unknown) => Err(Failure::new(Exit::Usage, unknown.text).hints(unknown.hint)),
     }
 }
 

@@ -256,6 +256,7 @@ fn run(cx: &Exec, asked: &Invocation) -> Result<Value, Failure> {
     let function = cx
         .function(fun)
         .ok_or_else(|| failed(format!("'{fun}' is not available.")))?;
+    call::known_arguments(cx, fun, &asked.kwargs)?;
     let kwargs = asked.kwargs.clone().with("test", false);
     function
         .invoke(fun, cx, Arguments::new(asked.args.clone(), kwargs))

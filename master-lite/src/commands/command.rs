@@ -26,6 +26,8 @@ use crate::commands::{salt, salt_key, salt_run};
 use crate::daemon;
 use crate::store;
 use modules::loader::call::joined;
+use modules::state_run::unknown_argument;
+use state::module::Module;
 
 /// Runs `salt` with these words.
 ///
@@ -161,6 +163,20 @@ fn answer() -> Option<String> {
 
 fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// Refuses keyword arguments of `state.*` that the function does not take. Prints the error and
+/// returns the exit code if there is one.
+pub(crate) fn refused(
+    modules: &[Module<Value>],
+    fun: &str,
+    kwargs: &Map,
+    screen: &mut Screen<'_>,
+) -> Option<u8> {
+    let unknown = unknown_argument(modules, fun, kwargs)?;
+    let failure = Failure::new(Exit::Usage, unknown.text).hints(unknown.hint);
+    screen.complain(&failure.text());
+    Some(Exit::Usage as u8)
 }
 
 /// Returns whether an option of the configuration is true in Python's sense.

@@ -7,7 +7,7 @@ use render::yaml::SaltYaml;
 use value::{Map, Value, yaml::Yaml, yaml::YamlLayout};
 use wire::Publish;
 
-use crate::commands::command::{exit_code, flag, number};
+use crate::commands::command::{exit_code, flag, number, refused};
 use crate::commands::local_client::{AskError, Master};
 use crate::commands::screen::Screen;
 use modules::loader::call::joined;
@@ -40,6 +40,9 @@ pub(crate) fn run(salt: &Salt, opts: &Map, master: &dyn Master, screen: &mut Scr
         SaltOptions::Preview(target) => preview(&Asker::new(opts, master, target), screen),
         SaltOptions::Job(target, job) => {
             let asker = Asker::new(opts, master, target);
+            if let Some(code) = refused_job(job, &salt.no_parse, screen) {
+                return code;
+            }
             let (fun, arg) = called(job, &salt.no_parse);
             dispatched(&asker, &fun, arg, screen)
         }
@@ -48,6 +51,16 @@ pub(crate) fn run(salt: &Salt, opts: &Map, master: &dyn Master, screen: &mut Scr
     done.unwrap_or_else(|error| {
         screen.show(&Value::from(error.to_string()), Some(""), 1);
         NOTHING
+    })
+}
+
+/// Refuses keyword arguments of `state.*` that one of the job's functions does not take; returns the
+/// exit code if there is one.
+fn refused_job(job: &Job, no_parse: &[String], screen: &mut Screen<'_>) -> Option<u8> {
+    let functions = crate::runners::REGISTRY.functions;
+    job.funs.iter().zip(&job.words).find_map(|(fun, words)| {
+        let kwargs = parse_input(words, no_parse, &SaltYaml).kwargs;
+        refused(functions, fun, &kwargs, screen)
     })
 }
 

@@ -10,7 +10,7 @@ use state::module::Module;
 use value::{Map, Value, log, watch};
 use wire::Runner;
 
-use crate::commands::command::{exit_code, flag};
+use crate::commands::command::{exit_code, flag, refused};
 use crate::commands::local_client::{AskError, Master};
 use crate::commands::screen::Screen;
 use crate::runs::progress::relay;
@@ -38,6 +38,9 @@ pub(crate) fn run(
         }
         SaltRunOptions::Call { fun, words } => {
             let input = parse_input(words, &line.no_parse, &SaltYaml);
+            if let Some(code) = refused(runners, fun, &input.kwargs, screen) {
+                return code;
+            }
             let request = Runner {
                 fun: fun.clone(),
                 arg: joined(input.args, input.kwargs),

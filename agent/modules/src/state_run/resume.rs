@@ -33,7 +33,7 @@ pub(super) struct PreviousRun {
 }
 
 /// The arguments that make a run resume, and that change how.
-const ARGUMENTS: [&str; 4] = ["resume", "redo", "skip", "from"];
+pub(super) const ARGUMENTS: [&str; 4] = ["resume", "redo", "skip", "from"];
 
 /// Returns the arguments of a call about resuming. A single state has none; there, these names are
 /// arguments of the state.
