@@ -10,6 +10,7 @@
 
 mod bus;
 mod certificates;
+mod cmdline;
 mod compensate;
 mod containers;
 mod databases;

@@ -71,6 +71,11 @@ pub struct Facts {
     pub orchestrates: bool,
     /// The kind of orchestration step that a state function is.
     pub step: Option<StepKind>,
+    /// True if a state function passes on any other keyword argument, so that an unknown one is not
+    /// a mistake.
+    pub free_arguments: bool,
+    /// Keyword arguments that a state function accepts and that no function declares.
+    pub also_takes: &'static [&'static str],
 }
 
 impl Facts {
@@ -81,6 +86,8 @@ impl Facts {
         outputter: None,
         orchestrates: false,
         step: None,
+        free_arguments: false,
+        also_takes: &[],
     };
 }
 

@@ -10,6 +10,7 @@ state::state_module! {
     /// key.
     #[needs("nsupdate", "ddns module could not be loaded")]
     #[needs("dig", "ddns module could not be loaded")]
+    #[facts(free_arguments = true)]
     mod ddns;
 
     /// Make sure that a record exists.

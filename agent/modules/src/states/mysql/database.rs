@@ -12,6 +12,7 @@ state::state_module! {
     /// Manage databases of MySQL and MariaDB. Each function also accepts `connection_user`,
     /// `connection_pass` and the other connection arguments.
     #[needs("mariadb|mysql", "mysql module could not be loaded")]
+    #[facts(free_arguments = true)]
     mod mysql_database;
 
     /// Make sure that a database exists with the given properties.

@@ -12,6 +12,7 @@ state::state_module! {
     /// Manage privileges in MySQL and MariaDB. Each function also accepts `connection_user`,
     /// `connection_pass` and the other connection arguments.
     #[needs("mariadb|mysql", "mysql module could not be loaded")]
+    #[facts(free_arguments = true)]
     mod mysql_grants;
 
     /// Make sure that a user has privileges.

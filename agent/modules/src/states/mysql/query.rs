@@ -14,6 +14,7 @@ state::state_module! {
     /// Run statements on MySQL and MariaDB. Each function also accepts `connection_user`,
     /// `connection_pass` and the other connection arguments.
     #[needs("mariadb|mysql", "mysql module could not be loaded")]
+    #[facts(free_arguments = true)]
     mod mysql_query;
 
     /// Run a statement.

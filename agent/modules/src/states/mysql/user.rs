@@ -11,6 +11,7 @@ state::state_module! {
     /// Manage users of MySQL and MariaDB. Each function also accepts `connection_user`,
     /// `connection_pass` and the other connection arguments.
     #[needs("mariadb|mysql", "mysql module could not be loaded")]
+    #[facts(free_arguments = true)]
     mod mysql_user;
 
     /// Make sure that a user exists with the given password.
