@@ -151,7 +151,14 @@ fn the_programs_of_a_master_refuse_a_misspelt_argument_before_they_ask_it() {
     machine.write("etc/master", &format!("sock_dir: {}\n", machine.at("sock")));
     for words in [
         &["salt", "*", "state.apply", "web", "tset=True"][..],
-        &["salt", "*", "test.ping,state.apply", ",", "web", "tset=True"],
+        &[
+            "salt",
+            "*",
+            "test.ping,state.apply",
+            ",",
+            "web",
+            "tset=True",
+        ],
         &["salt-run", "state.orchestrate", "web", "tset=True"],
     ] {
         let output = machine.pinch(words);
@@ -237,4 +244,229 @@ fn an_unknown_argument_of_an_orchestration_step_is_reported_before_the_first_ste
         "{}",
         out(&output)
     );
+}
+
+#[test]
+fn the_program_explains_its_commands() {
+    let machine = Machine::new();
+    let help = out(&machine.pinch(&["help"]));
+    assert_eq!(help, out(&machine.pinch(&["--help"])));
+    for command in [
+        "init",
+        "lint",
+        "plan",
+        "apply",
+        "undo",
+        "runs",
+        "explain",
+        "completion",
+    ] {
+        let line = help
+            .lines()
+            .find(|line| line.trim_start().starts_with(command));
+        assert!(line.is_some(), "{command} in {help}");
+        let own = out(&machine.pinch(&[command, "--help"]));
+        assert!(own.starts_with(&format!("Usage: pinch {command}")), "{own}");
+        assert_eq!(own, out(&machine.pinch(&["help", command])));
+    }
+    let applet = out(&machine.pinch(&["help", "salt-call"]));
+    assert!(applet.starts_with("Usage: salt-call "), "{applet}");
+    let version = out(&machine.pinch(&["version"]));
+    assert_eq!(version, out(&machine.pinch(&["--version"])));
+    assert!(version.starts_with("pinch "), "{version}");
+}
+
+#[test]
+fn an_unknown_command_names_the_one_that_was_probably_meant() {
+    let machine = Machine::new();
+    for words in [&["aply", "plan.json"][..], &["help", "aply"]] {
+        let output = machine.pinch(words);
+        assert_failed(
+            &output,
+            64,
+            &["unknown command 'aply'", "did you mean `pinch apply`?"],
+        );
+    }
+    assert_failed(
+        &machine.pinch(&[]),
+        64,
+        &["no command given", "`pinch --help`"],
+    );
+    assert_failed(
+        &machine.pinch(&["frobnicate"]),
+        64,
+        &["unknown command 'frobnicate'"],
+    );
+    assert_failed(
+        &machine.pinch(&["plan", "--pillar-rot=x"]),
+        64,
+        &["pinch plan: error: no such option"],
+    );
+}
+
+#[test]
+fn each_shell_accepts_the_completion_that_the_program_prints() {
+    let machine = Machine::new();
+    for (shell, option) in [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")] {
+        let output = machine.pinch(&["completion", shell]);
+        let script = out(&output);
+        assert!(
+            output.status.success() && script.contains("salt-call"),
+            "{script}"
+        );
+        machine.write("script", &script);
+        let checked = Command::new(shell)
+            .args([option, &machine.at("script")])
+            .output();
+        match checked {
+            Ok(checked) => assert!(checked.status.success(), "{shell}: {}", err(&checked)),
+            Err(error) => eprintln!("skipped: {shell}: {error}"),
+        }
+    }
+    assert_failed(
+        &machine.pinch(&["completion", "fsh"]),
+        64,
+        &["choose from bash, zsh, fish", "did you mean fish?"],
+    );
+    assert_failed(&machine.pinch(&["completion"]), 64, &["exactly one shell"]);
+}
+
+#[test]
+fn last_and_the_beginning_of_a_job_id_name_a_run_in_every_command() {
+    let machine = Machine::new();
+    for _ in 0..2 {
+        let output = machine.pinch(&["salt-call", "--local", "state.apply", "web"]);
+        assert!(output.status.success(), "{}", err(&output));
+    }
+    let listed = out(&machine.pinch(&["runs", "list"]));
+    let jids: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    let [first, last] = jids[..] else {
+        panic!("two runs: {listed}");
+    };
+    let beginning = (1..=first.len())
+        .map(|end| &first[..end])
+        .find(|beginning| !last.starts_with(beginning))
+        .unwrap();
+    for (word, jid) in [("last", last), (beginning, first)] {
+        let shown = out(&machine.pinch(&["runs", "show", word]));
+        assert!(shown.starts_with(jid), "{shown}");
+        let made = machine.at("made");
+        let explained = machine.pinch(&["explain", "run", word, &made, "-c", &machine.at("etc")]);
+        assert!(explained.status.success(), "{}", err(&explained));
+        let graph = out(&machine.pinch(&["graph", "--run", word, "--format", "svg"]));
+        assert!(graph.contains(&format!("run {jid}")), "{graph}");
+        let undo = machine.pinch(&["undo", "--dry-run", word]);
+        assert!(
+            [Some(0), Some(2)].contains(&undo.status.code()),
+            "{}",
+            err(&undo)
+        );
+    }
+    let both = machine.pinch(&["runs", "show", &first[..4]]);
+    assert_failed(&both, 1, &["2 recorded runs begin with"]);
+    let none = machine.pinch(&["undo", "19990101"]);
+    assert_failed(
+        &none,
+        1,
+        &["no record of run 19990101", "the last recorded run is"],
+    );
+}
+
+#[test]
+fn lint_checks_one_file_and_refuses_a_tree_without_files() {
+    let machine = Machine::new();
+    machine.write("srv/top.sls", "base:\n  '*':\n    - one\n    - two\n");
+    machine.write("srv/one.sls", "a:\n  file.mangaed: []\n");
+    machine.write("srv/two.sls", "b:\n  file.touhc: []\n");
+    let output = machine.pinch(&["lint", "srv/one.sls"]);
+    let text = out(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("file.mangaed") && !text.contains("file.touhc"),
+        "{text}"
+    );
+    assert!(
+        text.contains("1 error and 0 warnings in 1 SLS file"),
+        "{text}"
+    );
+    assert_failed(&machine.pinch(&["lint", "pillar"]), 1, &["no SLS files in"]);
+    assert_failed(
+        &machine.pinch(&["lint", "gone"]),
+        64,
+        &["gone is not a directory or an SLS file"],
+    );
+    machine.write(
+        "srv/two.sls",
+        "/tmp/x:\n  file.managed:\n    - mode: 0600\n",
+    );
+    let text = out(&machine.pinch(&["lint", "srv/two.sls"]));
+    assert!(text.contains("put it in quotes: '0600'"), "{text}");
+}
+
+#[test]
+fn the_doctor_accepts_a_machine_without_a_master() {
+    let machine = Machine::new();
+    let root = machine.at("");
+    let config = format!(
+        "id: here\ncachedir: {root}cache\npki_dir: {root}pki\nsock_dir: {root}sock\nfile_roots:\n  base: [{root}srv]\n"
+    );
+    machine.write("etc/minion", &config);
+    let text = out(&machine.pinch(&["doctor"]));
+    let line = text.lines().find(|line| line.contains("master"));
+    assert!(
+        line.is_some_and(|line| line.starts_with("ok") && line.contains("none configured")),
+        "{text}"
+    );
+}
+
+#[test]
+fn init_writes_what_a_first_run_needs_and_replaces_nothing() {
+    let machine = Machine::new();
+    let dir = machine.at("a new one");
+    let output = machine.pinch(&["init", &dir]);
+    let text = out(&output);
+    assert!(output.status.success(), "{}", err(&output));
+    let next: Vec<&str> = text
+        .lines()
+        .skip_while(|line| *line != "Next:")
+        .skip(1)
+        .collect();
+    assert_eq!(next.len(), 3, "{text}");
+    let codes = [Some(2), Some(0), Some(1)];
+    for (line, code) in next.iter().zip(codes) {
+        let line = line.replace("pinch ", &format!("{} ", pinch_program().display()));
+        let ran = Command::new("sh")
+            .args(["-c", &line])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(
+            ran.status.code(),
+            code,
+            "{line}: {}{}",
+            out(&ran),
+            err(&ran)
+        );
+        assert_eq!(ran.stderr.is_empty(), code != Some(1), "{}", err(&ran));
+    }
+    let made = fs::read_to_string(machine.at("a new one/hello.txt")).unwrap();
+    assert_eq!(made, "Hello, world!\n");
+    let lint = machine.pinch(&["lint", "--strict", "-c", &machine.at("a new one/etc")]);
+    assert!(lint.status.success(), "{}", out(&lint));
+
+    fs::remove_file(machine.at("a new one/salt/top.sls")).unwrap();
+    machine.write("a new one/pillar/hello.sls", "mine: yes\n");
+    let again = machine.pinch(&["init", &dir]);
+    assert_failed(
+        &again,
+        73,
+        &[
+            "nothing was written, because these files exist",
+            "pillar/hello.sls",
+        ],
+    );
+    assert!(!machine.exists("a new one/salt/top.sls"));
 }

@@ -209,6 +209,17 @@ impl Found {
         self.findings.retain(|finding| !finding.is_allowed());
         self.findings.sort_by(|a, b| a.key().cmp(&b.key()));
         self.findings.dedup_by(|a, b| a.key() == b.key());
+        // An argument with a new name is unknown too. The finding that names the new one suffices.
+        let renamed = self
+            .findings
+            .iter()
+            .filter(|found| found.code.code == "W804");
+        let renamed: BTreeSet<_> = renamed
+            .map(|found| (found.file.clone(), found.line))
+            .collect();
+        self.findings.retain(|found| {
+            found.code.code != "W304" || !renamed.contains(&(found.file.clone(), found.line))
+        });
         Report {
             findings: self.findings,
             unreached,

@@ -54,7 +54,10 @@ fn of_pair(shown: &str, at: usize, line: &str, pair: &Pair<'_>, findings: &mut V
     }
     if is_mode(key) && is_octal(value) {
         let problem = format!("`{key}: {value}` is not quoted");
-        findings.push(Finding::at(code("I802"), here(), problem));
+        findings.push(Finding {
+            hint: Some(format!("put it in quotes: '{value}'")),
+            ..Finding::at(code("I802"), here(), problem)
+        });
     }
     if is_secret(key, value) {
         let what = format!("the value of `{key}`");

@@ -24,6 +24,8 @@ pub struct Loaded {
     pub warnings: Vec<String>,
     /// The files that the options were read from.
     pub files: Vec<PathBuf>,
+    /// The names of the options that these files set.
+    pub given: Vec<String>,
     /// A generated id that is to be saved.
     pub new_id: Option<NewId>,
 }
@@ -120,11 +122,13 @@ fn read(role: &Role, dir: &Path, yaml: &dyn Yaml) -> Result<Loaded, ConfigError>
     )?);
     warnings.extend(read.opts.keys().filter_map(|key| misspelt(key, &read)));
     let files = read.paths();
+    let given = read.opts.keys().map(Value::to_text).collect();
     warnings.extend(read.warnings);
     Ok(Loaded {
         opts,
         warnings,
         files,
+        given,
         new_id: None,
     })
 }

@@ -22,7 +22,7 @@ pub(super) const fn flag(
 }
 
 /// The option that prints the help.
-pub(super) const HELP: Flag = flag(
+pub(crate) const HELP: Flag = flag(
     "help",
     Some('h'),
     &["help"],
@@ -30,25 +30,31 @@ pub(super) const HELP: Flag = flag(
     "show this help and exit",
 );
 
+/// The option that prints the version.
+pub(crate) const SHOW_VERSION: Flag = flag(
+    "version",
+    None,
+    &["version"],
+    Nothing,
+    "show the version and exit",
+);
+
+/// The option that prints the versions of all parts.
+pub(crate) const SHOW_VERSIONS: Flag = flag(
+    "versions_report",
+    Some('V'),
+    &["versions-report"],
+    Nothing,
+    "show the versions of all parts and exit",
+);
+
 /// The options of every program.
 pub(super) const COMMON: Group = Group {
     title: "Options",
     flags: &[
         HELP,
-        flag(
-            "version",
-            None,
-            &["version"],
-            Nothing,
-            "show the version and exit",
-        ),
-        flag(
-            "versions_report",
-            Some('V'),
-            &["versions-report"],
-            Nothing,
-            "show the versions of all parts and exit",
-        ),
+        SHOW_VERSION,
+        SHOW_VERSIONS,
         CONFIG_DIR,
         flag(
             "saltfile",
@@ -225,6 +231,9 @@ pub(super) const CONFIG_DIR: Flag = flag(
     Text("DIR"),
     "read the configuration from DIR (default /etc/salt)",
 );
+
+/// The option to run without a master.
+pub(super) const LOCAL: Flag = flag("local", None, &["local"], Nothing, "run without a master");
 
 /// The option for the folder of the states.
 pub(super) const FILE_ROOT: Flag = flag(

@@ -310,7 +310,13 @@ impl<'a> Unknown<'a> {
     /// Returns the problem with an argument that Salt accepts and ignores, if it is one. A function
     /// with free arguments has arguments of its own, so one of them is only reported if it resembles
     /// a declared one.
-    fn swallowed(&self, name: &String, facts: &Facts, free: bool, documents: &Documents) -> Option<Problem> {
+    fn swallowed(
+        &self,
+        name: &String,
+        facts: &Facts,
+        free: bool,
+        documents: &Documents,
+    ) -> Option<Problem> {
         // `module.run` passes an argument `m_name` as `name` to the function that it calls.
         if self.low.state == "module" && name.starts_with("m_") {
             return None;
