@@ -11,6 +11,7 @@ use cli::options::{LINT, Parsed};
 use lint::{Sample, Settings, Severity};
 use render::yaml::SaltYaml;
 use state::opts::Opts;
+use value::hint::nearest;
 use value::read::or_log;
 use value::{Map, Value};
 
@@ -188,7 +189,11 @@ fn samples(parsed: &Parsed) -> Result<Vec<Sample>, Failure> {
 pub(crate) fn explain(word: &str) -> Result<ExitCode, Failure> {
     let Some(code) = lint::code(word) else {
         let all: Vec<&str> = lint::CODES.iter().map(|code| code.code).collect();
-        let hint = format!("the codes are: {}", all.join(", "));
+        let names = lint::CODES.iter().map(|code| code.name);
+        let hint = match nearest(word, all.iter().copied().chain(names)) {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("the codes are: {}", all.join(", ")),
+        };
         return Err(Failure::new(Exit::Usage, format!("unknown lint code {word}")).hints([hint]));
     };
     Ok(binary::put(&code.page()))

@@ -3,6 +3,7 @@
 use super::Takes::{self, Choice, Many, Nothing, Number, Text};
 use super::{Flag, Group};
 use crate::log::LEVELS;
+use crate::output::{OUTPUTTERS, STATE_OUTPUTS};
 
 /// Returns a row of an option table.
 pub(super) const fn flag(
@@ -74,7 +75,7 @@ pub(super) const OUTPUT: Group = Group {
             "output",
             None,
             &["out", "output"],
-            Text("OUTPUTTER"),
+            Choice("OUTPUTTER", OUTPUTTERS),
             "nested, highstate, json, yaml, txt, raw, ...; ndjson streams the events of a run",
         ),
         flag(
@@ -116,7 +117,7 @@ pub(super) const OUTPUT: Group = Group {
             "state_output",
             None,
             &["state-output", "state_output"],
-            Text("MODE"),
+            Choice("MODE", STATE_OUTPUTS),
             "detail per state: full, terse, mixed, changes, filter",
         ),
         flag(
