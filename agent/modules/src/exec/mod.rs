@@ -261,6 +261,7 @@ pub const MODULES: &[Module<Value>] = &[
     #[cfg(feature = "packet-filters")]
     iptables::MODULE,
     jinja::MODULE,
+    crate::runners::jobs::MODULE,
     kernelpkg::MODULE,
     key::MODULE,
     keyboard::MODULE,

@@ -7,7 +7,7 @@ use value::Value;
 mod config;
 mod event;
 mod fileserver;
-mod jobs;
+pub(crate) mod jobs;
 mod manage;
 mod r#match;
 mod mine;
