@@ -30,6 +30,7 @@ use value::{Map, Value, log, secret};
 
 use render::yaml::SaltYaml;
 
+use crate::setup;
 use crate::uplink::{self, Error as UplinkError, Uplink, registry};
 
 /// Runs `salt-call` with the arguments `words`.
@@ -389,7 +390,9 @@ fn published(name: &str, jid: &str, kwargs: Map) -> Map {
 /// documentation to stdout, as Salt does.
 fn failed(name: &str, doc: &str, error: Error) -> Failure {
     let Some(wrong) = wrong_arguments(name, &error) else {
-        return Failure::plain(Exit::Generic, format!("Error running '{name}': {error}"));
+        let hint = error.is_of_permission().then(setup::as_root).flatten();
+        let error = format!("Error running '{name}': {error}");
+        return Failure::plain(Exit::Generic, error).hints(hint);
     };
     binary::put(&format!("{doc}\n"));
     Failure::plain(

@@ -1,7 +1,7 @@
 //! `pinch plan` and `pinch apply`: reads the arguments, builds the context, prints the result and
 //! returns the exit code.
 
-use std::io::{IsTerminal, Read};
+use std::io::{ErrorKind, IsTerminal, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -303,12 +303,20 @@ fn keep(cx: &Exec, file: &str, document: &Document) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The hint if there is no file of a plan: the user may have named an SLS.
+const NO_FILE: &str =
+    "apply needs the file of a plan: pinch plan -o FILE SLS, then pinch apply FILE";
+
 /// Reads a plan. It refuses a file that another user could have written, because a plan decides
 /// which states run and with which configuration.
 fn read(file: &Path) -> Result<Document, Failure> {
     let wrong = |text: String| Failure::new(Exit::Generic, format!("{}: {text}", file.display()));
     let io = |error: std::io::Error| wrong(error.to_string());
-    let mut open = std::fs::File::open(file).map_err(io)?;
+    let mut open = std::fs::File::open(file).map_err(|error| {
+        let is_missing = error.kind() == ErrorKind::NotFound;
+        let hint = is_missing.then(|| NO_FILE.to_owned());
+        io(error).hints(hint)
+    })?;
     let found = open.metadata().map_err(io)?;
     let own = rustix::process::geteuid().as_raw();
     if found.uid() != own && found.uid() != 0 || found.mode() & 0o022 != 0 {
@@ -331,8 +339,13 @@ fn refused(file: &str, foreseen: &Preview, moved: &[String], returned: &Value) -
     if foreseen.document().is_none() {
         lines.extend(sentences(returned));
     }
+    let reason = if moved.is_empty() {
+        ""
+    } else {
+        ": it is out of date"
+    };
     let error = format!(
-        "cannot apply {file}; nothing was changed:\n  {}",
+        "cannot apply {file}{reason}; nothing was changed:\n  {}",
         lines.join("\n  ")
     );
     Failure::new(Exit::Generic, error).hints(["plan again and review the new plan".to_owned()])

@@ -1,7 +1,7 @@
 //! `pinch runs`: lists runs, shows the returns of one, compares two, deletes old ones, and
 //! continues runs after a reboot.
 
-use std::io::IsTerminal as _;
+use std::io::{ErrorKind, IsTerminal as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -123,6 +123,13 @@ impl Runs {
     }
 
     fn list(&self) -> Result<ExitCode, Failure> {
+        let folder = record::folder(&self.opts);
+        if let Err(error) = std::fs::read_dir(&folder)
+            && error.kind() == ErrorKind::PermissionDenied
+        {
+            let error = format!("cannot read {}: {error}", folder.display());
+            return Err(Failure::new(Exit::Generic, error).hints(setup::as_root()));
+        }
         let mut all = Vec::new();
         for jid in record::jids(&self.opts) {
             // A record that is just being written, or was cut off in its first line, is not listed.

@@ -470,3 +470,149 @@ fn init_writes_what_a_first_run_needs_and_replaces_nothing() {
     );
     assert!(!machine.exists("a new one/salt/top.sls"));
 }
+
+#[test]
+fn a_misspelt_outputter_or_mode_is_a_wrong_command_line() {
+    let machine = Machine::new();
+    for (option, hint) in [
+        ("--out=jsn", "did you mean json?"),
+        ("--state-output=trse", "did you mean terse?"),
+    ] {
+        let words = ["salt-call", "--local", option, "state.apply", "web"];
+        assert_failed(&machine.pinch(&words), 64, &["invalid choice", hint]);
+    }
+    assert!(!machine.exists("made"));
+    let quiet = machine.pinch(&["salt-call", "--local", "--out=quiet", "test.ping"]);
+    assert_eq!((out(&quiet).trim(), quiet.status.code()), ("", Some(0)));
+    let words = [
+        "salt-call",
+        "--local",
+        "--state-output=terse_id",
+        "test.ping",
+    ];
+    assert!(machine.pinch(&words).status.success());
+}
+
+#[test]
+fn a_target_that_is_not_well_formed_is_a_wrong_command_line() {
+    let machine = Machine::new();
+    let config = format!(
+        "sock_dir: {}\nnodegroups:\n  web: 'web*'\n",
+        machine.at("sock")
+    );
+    machine.write("etc/master", &config);
+    for (words, parts) in [
+        (
+            &["-C", "web* adn db*"][..],
+            &["did you mean 'and' instead of 'adn'?"][..],
+        ),
+        (&["-N", "wbe"], &["no group 'wbe'", "did you mean 'web'?"]),
+        (&["-E", "web["], &["is not a regular expression"]),
+    ] {
+        let words = [&["salt"], words, &["test.ping"]].concat();
+        assert_failed(&machine.pinch(&words), 64, parts);
+    }
+    let incomplete = machine.pinch(&["salt", "*"]);
+    assert_failed(
+        &incomplete,
+        42,
+        &["Incomplete options passed.", "Hint: name the minions"],
+    );
+    assert_eq!(out(&incomplete), "");
+}
+
+#[test]
+fn an_sls_in_place_of_a_plan_gets_a_hint() {
+    let machine = Machine::new();
+    assert_failed(
+        &machine.pinch(&["apply", "web"]),
+        1,
+        &["apply needs the file of a plan"],
+    );
+}
+
+#[test]
+fn a_misspelt_lint_code_names_the_nearest_one() {
+    let machine = Machine::new();
+    assert_failed(
+        &machine.pinch(&["explain", "E31"]),
+        64,
+        &["unknown lint code E31", "did you mean E"],
+    );
+    assert!(machine.pinch(&["explain", "E301"]).status.success());
+}
+
+#[test]
+fn the_runs_of_this_machine_are_jobs_of_salt_call() {
+    let machine = Machine::new();
+    let call = |words: &[&str]| {
+        let words = [&["salt-call", "--local", "--out=json"], words].concat();
+        let output = machine.pinch(&words);
+        assert!(output.status.success(), "{words:?}: {}", err(&output));
+        let answer: serde_json::Value = serde_json::from_str(&out(&output)).unwrap();
+        answer["local"].clone()
+    };
+    call(&["state.apply", "web"]);
+    let jobs = call(&["jobs.list_jobs"]);
+    let (jid, job) = jobs.as_object().unwrap().iter().next().unwrap();
+    assert_eq!(
+        (job["Function"].as_str(), job["Target"].as_str()),
+        (Some("state.apply"), Some("here"))
+    );
+    let looked = call(&["jobs.lookup_jid", jid]);
+    let tag = format!("file_|-{0}_|-{0}_|-touch", machine.at("made"));
+    assert_eq!(looked["data"]["here"][&tag]["result"], true, "{looked}");
+    assert_eq!(
+        looked,
+        call(&[
+            "saltutil.runner",
+            "jobs.lookup_jid",
+            &format!("arg=['{jid}']")
+        ])
+    );
+    assert!(call(&["jobs.last_run"]).to_string().contains(jid.as_str()));
+}
+
+#[test]
+fn an_sls_that_is_written_as_a_path_gets_a_hint() {
+    let machine = Machine::new();
+    for name in ["web.sls", "srv/web.sls", "/srv/salt/web.sls"] {
+        let output = machine.pinch(&["salt-call", "--local", "state.apply", name]);
+        assert_failed(
+            &output,
+            1,
+            &["write 'web': dots instead of slashes, and no .sls"],
+        );
+    }
+}
+
+#[test]
+fn a_user_without_permission_is_pointed_to_root() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let machine = Machine::new();
+    assert!(
+        machine
+            .pinch(&["salt-call", "--local", "state.apply", "web"])
+            .status
+            .success()
+    );
+    fs::set_permissions(
+        machine.at(""),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
+    let program = machine.at("pinch");
+    fs::copy(pinch_program(), &program).unwrap();
+    for words in ["runs list", "salt-call --local state.apply web"] {
+        let output = Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", &program])
+            .args(words.split(' '))
+            .env("SALT_CONFIG_DIR", machine.at("etc"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_failed(&output, 1, &["ermission denied", "run as root"]);
+    }
+}

@@ -134,11 +134,41 @@ fn images(called: &str, old: Option<&Value>, new: Option<&Value>, all: &mut Vec<
     }
 }
 
+/// Describes a path: `a file (mode 0644, uid 0, gid 0, size 13)`.
+fn described(image: &Map) -> String {
+    let details = ["mode", "uid", "gid", "size", "entries", "target"];
+    let details = details.into_iter().filter_map(|key| {
+        let value = image.get(key).filter(|value| !value.is_null())?;
+        Some(format!("{key} {}", value.to_text()))
+    });
+    let details = details.collect::<Vec<_>>().join(", ");
+    let kind = image.get("kind").map(Value::to_text).unwrap_or_default();
+    format!("a {kind} ({details})")
+}
+
 /// Describes the differences between two descriptions of a path: `mode was 0644 and is 0600`.
 pub(crate) fn differing(old: Option<&Value>, new: Option<&Value>) -> String {
     let empty = Map::new();
     let map = |value: Option<&Value>| value.and_then(Value::as_map).unwrap_or(&empty).clone();
     let (old, new) = (map(old), map(new));
+    let kind = |image: &Map| image.get("kind").map(Value::to_text).unwrap_or_default();
+    if kind(&old) != kind(&new) {
+        return match (kind(&old).as_str(), kind(&new).as_str()) {
+            ("absent", _) => format!(
+                "it did not exist when planned; now it is {}",
+                described(&new)
+            ),
+            (_, "absent") => format!(
+                "it was {} when planned; now it does not exist",
+                described(&old)
+            ),
+            _ => format!(
+                "it was {} when planned; now it is {}",
+                described(&old),
+                described(&new)
+            ),
+        };
+    }
     let mut keys: Vec<&Value> = old.keys().collect();
     keys.extend(new.keys().filter(|key| !old.contains_value(key)));
     let mut told = Vec::new();

@@ -425,6 +425,15 @@ impl Error {
         matches!(self.problem(), Problem::Refused(_) | Problem::Io { .. })
     }
 
+    /// Returns whether the system denied the permission to read or write a file.
+    #[must_use]
+    pub fn is_of_permission(&self) -> bool {
+        let (Problem::Io { source, .. } | Problem::Read { source, .. }) = self.problem() else {
+            return false;
+        };
+        source.kind() == ErrorKind::PermissionDenied
+    }
+
     /// Returns whether the file system accepts no writes from any process now: it is full, or
     /// mounted read-only.
     #[must_use]

@@ -111,11 +111,7 @@ fn difference(path: &Path, now: &Image, goal: &Image, kept: &Path) -> Option<Str
 pub(crate) fn line(one: &Item) -> String {
     match one {
         Item::Resource(thing, now) => {
-            let (now, was) = (now.to_text(), thing.was.to_text());
-            match is_text(&now) || is_text(&was) {
-                true => format!("{}: its text is restored", thing.title()),
-                false => format!("{}: {now} -> {was}", thing.title()),
-            }
+            format!("{}: {}", thing.title(), resource(now, &thing.was))
         }
         Item::PathChange(place, now) => {
             let goal = place.goal();
@@ -139,6 +135,69 @@ pub(crate) fn line(one: &Item) -> String {
             };
             format!("{path}: {what}")
         }
+    }
+}
+
+/// Describes what happens to a resource that is no path.
+fn resource(now: &Value, was: &Value) -> String {
+    let (is_there, was_there) = (exists(now), exists(was));
+    match (now, was) {
+        (Value::Map(_) | Value::Str(_), _) if is_there && !was_there => match short(now) {
+            text if is_text(&text) => "is removed".to_owned(),
+            text => format!("is removed ({text})"),
+        },
+        (_, Value::Map(_) | Value::Str(_)) if was_there && !is_there => match short(was) {
+            text if is_text(&text) => "is created again".to_owned(),
+            text => format!("is created again ({text})"),
+        },
+        (Value::Map(now), Value::Map(was)) => {
+            let keys = was
+                .iter()
+                .filter(|(key, was)| now.get_value(key) != Some(was));
+            let one = |(key, was): (&Value, &Value)| {
+                let now = now.get_value(key).map_or_else(|| "none".to_owned(), short);
+                format!("{} {now} -> {}", key.to_text(), short(was))
+            };
+            keys.map(one).collect::<Vec<_>>().join(", ")
+        }
+        _ => match (short(now), short(was)) {
+            (now, was) if is_text(&now) || is_text(&was) => "its text is restored".to_owned(),
+            (now, was) => format!("{now} -> {was}"),
+        },
+    }
+}
+
+/// Returns whether the value of a resource says that it exists.
+fn exists(value: &Value) -> bool {
+    !matches!(value, Value::Null | Value::Bool(false)) && value.as_str() != Some("")
+}
+
+/// Returns a value for people: the entries of a mapping are `key value`, separated by commas.
+fn short(value: &Value) -> String {
+    match value {
+        Value::Map(map) => {
+            let entries = map.iter();
+            let entries = entries.map(|(key, value)| format!("{} {}", key.to_text(), short(value)));
+            entries.collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_text(),
+    }
+}
+
+/// Returns the mark of an item: `-` if something is removed, `+` if it is created, `~` if it
+/// changes.
+fn mark(one: &Item) -> char {
+    match one {
+        Item::Resource(thing, now) => match (exists(now), exists(&thing.was)) {
+            (true, false) if !matches!(now, Value::Bool(_)) => '-',
+            (false, true) if !matches!(thing.was, Value::Bool(_)) => '+',
+            _ => '~',
+        },
+        Item::PathChange(place, now) => match verb(now, &place.goal()) {
+            "remove" => '-',
+            "create" => '+',
+            _ => '~',
+        },
     }
 }
 
@@ -179,12 +238,7 @@ pub fn format_plan(opts: &Opts, plan: &Plan) -> String {
     let mut out = String::new();
     for one in &plan.items {
         let entry = item(one, Some(&kept));
-        let mark = match entry.get("do").and_then(Value::as_str) {
-            Some("remove") => '-',
-            Some("create") => '+',
-            _ => '~',
-        };
-        out.push_fmt(format_args!("{mark} {}\n", line(one)));
+        out.push_fmt(format_args!("{} {}\n", mark(one), line(one)));
         let told = entry.get("diff").map(Value::to_text).unwrap_or_default();
         let lines = told
             .lines()
@@ -205,4 +259,33 @@ pub fn format_plan(opts: &Opts, plan: &Plan) -> String {
         plan.cannot.len()
     ));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_is_described_without_python_values() {
+        let user = |uid: i64| Value::from(Map::new().with("uid", uid).with("home", "/home/a"));
+        let no = || Value::Bool(false);
+        assert_eq!(
+            resource(&user(1002), &no()),
+            "is removed (uid 1002, home /home/a)"
+        );
+        assert_eq!(
+            resource(&no(), &user(1002)),
+            "is created again (uid 1002, home /home/a)"
+        );
+        assert_eq!(resource(&user(1002), &user(1000)), "uid 1002 -> 1000");
+        assert_eq!(
+            resource(&"1.22.1".into(), &"".into()),
+            "is removed (1.22.1)"
+        );
+        assert_eq!(resource(&true.into(), &no()), "True -> False");
+        assert_eq!(
+            resource(&"a\nb".into(), &"a".into()),
+            "its text is restored"
+        );
+    }
 }

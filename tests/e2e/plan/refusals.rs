@@ -61,7 +61,10 @@ fn a_target_that_moved_is_named() {
     refused(
         "made",
         |here| here.put("out/new", "x"),
-        &["out/new has changed", "kind was absent and is file"],
+        &[
+            "out/new has changed",
+            "it did not exist when planned; now it is a file (mode 0644",
+        ],
     );
     refused(
         "mode",

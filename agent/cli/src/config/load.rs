@@ -103,10 +103,7 @@ pub fn load_master(
 fn read(role: &Role, dir: &Path, yaml: &dyn Yaml) -> Result<Loaded, ConfigError> {
     let mut warnings = Vec::new();
     if !dir.is_dir() {
-        warnings.push(format!(
-            "CONFIG '{}' directory does not exist.",
-            dir.display()
-        ));
+        warnings.push(no_directory(role, dir));
     }
     let path = dir.join(role.name);
     let main = from_environment(dir, role.variable).unwrap_or_else(|| path.clone());
@@ -131,6 +128,18 @@ fn read(role: &Role, dir: &Path, yaml: &dyn Yaml) -> Result<Loaded, ConfigError>
         given,
         new_id: None,
     })
+}
+
+/// Returns the warning about a missing folder of the configuration. For a folder that the user
+/// named, it is Salt's.
+fn no_directory(role: &Role, dir: &Path) -> String {
+    let shown = dir.display();
+    match role.name {
+        "minion" if dir == Path::new(DEFAULT_DIR) => {
+            format!("{shown} does not exist: using defaults; `pinch init` writes a configuration")
+        }
+        _ => format!("CONFIG '{shown}' directory does not exist."),
+    }
 }
 
 /// Checks the options of the command line and applies them to the loaded ones. Wrong values are

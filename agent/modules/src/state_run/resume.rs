@@ -122,7 +122,7 @@ impl Locked {
         if let Some(end) = recorded.end.as_ref().filter(|_| options.from.is_none()) {
             let code = end.get("retcode").map(Value::to_text).unwrap_or_default();
             return refuse(format!(
-                "Nothing is unfinished: the last run of {call}, {jid}, ended with exit status {code}. Use from=STEP to repeat it from that step"
+                "Nothing to resume: the last run of {call} ({jid}) finished with exit status {code}. To repeat part of it, use from=STEP"
             ));
         }
         Ok(PreviousRun {
