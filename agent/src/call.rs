@@ -39,6 +39,8 @@ use crate::uplink::{self, Error as UplinkError, Uplink, registry};
 /// If the command line, the configuration or the call is wrong.
 pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     heap::claim();
+    #[cfg(feature = "daemon")]
+    let command = words.clone();
     let usage = |error| Failure::usage(&SALT_CALL, error);
     let mut call = SaltCall::parse(words, stdin, env).map_err(usage)?;
     match &call.request {
@@ -58,6 +60,7 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
         .iter()
         .chain(&loaded.warnings)
         .for_each(log::warning);
+    log_setup(&loaded);
     keep_id(&loaded);
     // Each collection of the grains reads the file again. This call only checks that it is valid
     // YAML.
@@ -74,6 +77,10 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
         progress::start(&opts, call.output_file.as_ref(), env)
             .map_err(|error| Failure::new(Exit::CantCreate, error))?;
     }
+    #[cfg(feature = "daemon")]
+    if is_state {
+        crate::interrupt::watch(&command, &call.config_dir);
+    }
     let (cx, uplink) =
         context(Opts::new(opts), is_state).map_err(|error| Failure::new(Exit::Generic, error))?;
     refuse_custom(&cx)?;
@@ -81,6 +88,13 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let answer = answer(&cx, &call, &jid);
     progress::end(answer.as_ref().ok());
     let answer = answer?;
+    if progress::has_shown()
+        && std::io::stdout().is_terminal()
+        && !call.overrides.contains("state_verbose")
+    {
+        // The progress has counted the states that succeeded without changes.
+        how.state.verbose = false;
+    }
     hand_out(&cx, &call, &jid, &answer);
     if let Some(uplink) = uplink.filter(|_| !cx.opts().flag("no_return_event")) {
         hand_over(&uplink, &call, &jid, &answer);
@@ -108,6 +122,26 @@ fn stdin() -> std::io::Result<String> {
 
 fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// Logs the files of the configuration, and the folders of the trees.
+fn log_setup(loaded: &Loaded) {
+    for file in &loaded.files {
+        log::debug(format_args!("read the configuration {}", file.display()));
+    }
+    let roots = |key: &'static str| {
+        let environments = loaded.opts.get(key).and_then(Value::as_map);
+        environments
+            .into_iter()
+            .flatten()
+            .map(move |pair| (key, pair))
+    };
+    for (key, (env, folders)) in roots("file_roots").chain(roots("pillar_roots")) {
+        let folders = folders.as_list().unwrap_or_default().iter();
+        let folders: Vec<String> = folders.map(Value::to_text).collect();
+        let (env, folders) = (env.to_text(), folders.join(", "));
+        log::debug(format_args!("{key} of {env}: {folders}"));
+    }
 }
 
 /// Writes a generated id to its file, so that the machine has the same id at the next start.

@@ -26,6 +26,8 @@ mod explain;
 #[cfg(feature = "tree-tools")]
 mod graph;
 mod init;
+#[cfg(feature = "daemon")]
+mod interrupt;
 #[cfg(feature = "tree-tools")]
 mod lint;
 #[cfg(feature = "tree-tools")]

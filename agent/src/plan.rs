@@ -82,14 +82,9 @@ pub(crate) fn plan(words: &[String]) -> Result<ExitCode, Failure> {
     if let Some(file) = call.overrides.get("plan_file") {
         keep(&cx, &file.to_text(), &document)?;
     }
-    let as_json = match out.as_deref() {
-        Some(out) => out == "json",
-        None => !std::io::stdout().is_terminal(),
-    };
-    binary::put(&if as_json {
-        document.text()
-    } else {
-        plan::format_plan(&document)
+    binary::put(&match out.as_deref() {
+        Some("json") => document.text(),
+        _ => plan::format_plan(&document),
     });
     Ok(match (document.failures(), document.changes()) {
         (0, false) => Exit::Ok.into(),

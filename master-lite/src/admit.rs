@@ -281,7 +281,12 @@ impl Admission {
 
     async fn judgement(self: &Arc<Self>, evidence: &Evidence, again: bool) -> Judged {
         let (admission, peer) = (self.clone(), evidence.clone());
-        smol::unblock(move || admission.judged(&peer, again)).await
+        smol::unblock(move || {
+            let judged = admission.judged(&peer, again);
+            log_judgement(&peer.name(), &judged);
+            judged
+        })
+        .await
     }
 
     /// Judges a key in Salt's order: rejection comes first. It reads files.
@@ -519,6 +524,16 @@ impl Admission {
             is_call,
         })
     }
+}
+
+/// Logs what was decided about a key, and by which rule.
+fn log_judgement(name: &str, judged: &Judged) {
+    let decision = match judged {
+        Judged::Accept(accept) => format!("accepted {}", accept.why),
+        Judged::Reject(why) => format!("rejected {why}"),
+        Judged::Wait => "left pending, because no rule accepts it".to_owned(),
+    };
+    log::debug(format_args!("the key of {name} is {decision}"));
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod cmdline;
 mod compensate;
 mod containers;
 mod databases;
+mod debug_log;
 mod fleet;
 mod git_login;
 mod gpg;

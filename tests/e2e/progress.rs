@@ -144,6 +144,7 @@ fn a_terminal_shows_what_runs_and_keeps_what_has_finished() {
         );
     }
     assert!(written.contains("0 of 3 states, "), "{written}");
+    assert!(!written.contains("[ERROR"), "{written}");
     let kept = screen(&written).join("\n");
     assert!(!kept.contains("running"), "{kept}");
     let parts = [

@@ -153,6 +153,10 @@ pub(crate) fn judged(cx: &Exec, low: &LowChunk, finding: Finding) -> Option<Find
     if finding.code.code != "W302" {
         return Some(finding);
     }
+    if low.fun.contains(' ') {
+        // The fault of an argument without a colon is reported already.
+        return None;
+    }
     let full = low.function();
     let salts = absent::STATE_FUNCTIONS.contains(&full.as_str());
     let misspelt = !salts && (cx.has_state_module(&low.state) || near_module(cx, low));

@@ -423,7 +423,7 @@ impl Look<'_> {
             }
         }
         let top = self.top_file();
-        for fault in examined.faults {
+        for fault in examined.faults.into_iter().filter(|fault| !fault.follows) {
             // The same problem has already been reported with its place, so it is not reported
             // again.
             let again = fault.text.starts_with("The type ") || fault.text.starts_with("Error when");

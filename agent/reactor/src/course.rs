@@ -327,6 +327,11 @@ async fn compiled<A: Actor, T: Send + Sync + 'static>(
 
 /// Runs the remaining chunks of a reaction, and ends it.
 async fn perform<A: Actor>(actor: &Arc<A>, reaction: Reaction) {
+    let (rule, tag, sequence) = (&reaction.rule, &reaction.tag, reaction.place.sequence);
+    log::debug(format_args!(
+        "the reaction of the rule {rule} to the event {sequence} ({tag}) begins: {} chunks",
+        reaction.chunks.len()
+    ));
     let board = Arc::new(Board::new(reaction));
     let count = board.ended.len();
     let tasks: Vec<smol::Task<bool>> = (0..count)
@@ -362,6 +367,11 @@ pub fn not_kept(rule: &str, why: &str) {
 /// Stores how a reaction ended, and reports one that failed.
 pub async fn finish<A: Actor>(actor: &Arc<A>, reaction: Reaction, is_synced: bool) {
     let is_good = reaction.state == State::Done;
+    let (rule, tag, sequence) = (&reaction.rule, &reaction.tag, reaction.place.sequence);
+    let result = reaction.state.as_str();
+    log::debug(format_args!(
+        "the reaction of the rule {rule} to the event {sequence} ({tag}) has ended: {result}"
+    ));
     keep(&**actor, &reaction, is_synced || !is_good).await;
     if !is_good {
         tell_failure(&**actor, &reaction).await;

@@ -110,9 +110,7 @@ fn difference(path: &Path, now: &Image, goal: &Image, kept: &Path) -> Option<Str
 /// Describes an item in one line.
 pub(crate) fn line(one: &Item) -> String {
     match one {
-        Item::Resource(thing, now) => {
-            format!("{}: {}", thing.title(), resource(now, &thing.was))
-        }
+        Item::Resource(thing, now) => resource(&thing.title(), now, &thing.was),
         Item::PathChange(place, now) => {
             let goal = place.goal();
             let path = place.path.display();
@@ -138,59 +136,66 @@ pub(crate) fn line(one: &Item) -> String {
     }
 }
 
-/// Describes what happens to a resource that is no path.
-fn resource(now: &Value, was: &Value) -> String {
-    let (is_there, was_there) = (exists(now), exists(was));
+/// Describes what happens to a resource. A resource that does not exist is false or an empty text.
+fn resource(title: &str, now: &Value, was: &Value) -> String {
+    let details = |value: &Value| match details(value) {
+        details if details.is_empty() => String::new(),
+        details => format!(" ({details})"),
+    };
     match (now, was) {
-        (Value::Map(_) | Value::Str(_), _) if is_there && !was_there => match short(now) {
-            text if is_text(&text) => "is removed".to_owned(),
-            text => format!("is removed ({text})"),
-        },
-        (_, Value::Map(_) | Value::Str(_)) if was_there && !is_there => match short(was) {
-            text if is_text(&text) => "is created again".to_owned(),
-            text => format!("is created again ({text})"),
-        },
+        (Value::Bool(_), Value::Bool(_)) => format!("{title}: {} -> {}", word(now), word(was)),
+        _ if is_text(&now.to_text()) || is_text(&was.to_text()) => {
+            format!("{title}: its text is restored")
+        }
+        _ if !was.is_true() => format!("{title}{} is removed", details(now)),
+        _ if !now.is_true() => format!("{title}{} is created again", details(was)),
         (Value::Map(now), Value::Map(was)) => {
             let keys = was
                 .iter()
                 .filter(|(key, was)| now.get_value(key) != Some(was));
-            let one = |(key, was): (&Value, &Value)| {
-                let now = now.get_value(key).map_or_else(|| "none".to_owned(), short);
-                format!("{} {now} -> {}", key.to_text(), short(was))
-            };
-            keys.map(one).collect::<Vec<_>>().join(", ")
+            let all = keys.map(|(key, was)| {
+                let now = now.get_value(key).unwrap_or(&Value::Null);
+                format!("{} {} -> {}", key.to_text(), word(now), word(was))
+            });
+            format!("{title}: {}", all.collect::<Vec<_>>().join(", "))
         }
-        _ => match (short(now), short(was)) {
-            (now, was) if is_text(&now) || is_text(&was) => "its text is restored".to_owned(),
-            (now, was) => format!("{now} -> {was}"),
-        },
+        _ => format!("{title}: {} -> {}", word(now), word(was)),
     }
 }
 
-/// Returns whether the value of a resource says that it exists.
-fn exists(value: &Value) -> bool {
-    !matches!(value, Value::Null | Value::Bool(false)) && value.as_str() != Some("")
+/// Returns the properties of a resource in words: `uid 1002, shell /bin/sh`.
+fn details(value: &Value) -> String {
+    let Some(map) = value.as_map() else {
+        return word(value);
+    };
+    let all = map.iter().filter(|(_, value)| value.is_true());
+    let all = all.map(|(key, value)| format!("{} {}", key.to_text(), word(value)));
+    all.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a value for people: the entries of a mapping are `key value`, separated by commas.
-fn short(value: &Value) -> String {
+/// Returns a value in words, not in Python's form.
+fn word(value: &Value) -> String {
     match value {
-        Value::Map(map) => {
-            let entries = map.iter();
-            let entries = entries.map(|(key, value)| format!("{} {}", key.to_text(), short(value)));
-            entries.collect::<Vec<_>>().join(", ")
-        }
-        other => other.to_text(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::Null => "none".to_owned(),
+        Value::List(items) if items.is_empty() => "none".to_owned(),
+        Value::List(items) => items.iter().map(word).collect::<Vec<_>>().join(" "),
+        Value::Map(_) => details(value),
+        Value::Str(text) if text.is_empty() => "none".to_owned(),
+        value => value.to_text(),
     }
 }
 
-/// Returns the mark of an item: `-` if something is removed, `+` if it is created, `~` if it
-/// changes.
+/// Returns the mark in front of the line of an item.
 fn mark(one: &Item) -> char {
     match one {
-        Item::Resource(thing, now) => match (exists(now), exists(&thing.was)) {
-            (true, false) if !matches!(now, Value::Bool(_)) => '-',
-            (false, true) if !matches!(thing.was, Value::Bool(_)) => '+',
+        Item::Resource(thing, now) => match (now, &thing.was) {
+            // A service is switched, and a text is changed.
+            (Value::Bool(_), Value::Bool(_)) => '~',
+            (now, was) if is_text(&now.to_text()) || is_text(&was.to_text()) => '~',
+            (_, was) if !was.is_true() => '-',
+            (now, _) if !now.is_true() => '+',
             _ => '~',
         },
         Item::PathChange(place, now) => match verb(now, &place.goal()) {
@@ -264,28 +269,30 @@ pub fn format_plan(opts: &Opts, plan: &Plan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use value::json;
 
     #[test]
-    fn a_resource_is_described_without_python_values() {
-        let user = |uid: i64| Value::from(Map::new().with("uid", uid).with("home", "/home/a"));
-        let no = || Value::Bool(false);
-        assert_eq!(
-            resource(&user(1002), &no()),
-            "is removed (uid 1002, home /home/a)"
-        );
-        assert_eq!(
-            resource(&no(), &user(1002)),
-            "is created again (uid 1002, home /home/a)"
-        );
-        assert_eq!(resource(&user(1002), &user(1000)), "uid 1002 -> 1000");
-        assert_eq!(
-            resource(&"1.22.1".into(), &"".into()),
-            "is removed (1.22.1)"
-        );
-        assert_eq!(resource(&true.into(), &no()), "True -> False");
-        assert_eq!(
-            resource(&"a\nb".into(), &"a".into()),
-            "its text is restored"
-        );
+    fn a_resource_is_described_without_values_of_python() {
+        let read = |text: &str| json::read(text).unwrap();
+        for (now, was, want) in [
+            (
+                r#"{"uid": 1002, "shell": "/bin/sh", "fullname": ""}"#,
+                "false",
+                "x (uid 1002, shell /bin/sh) is removed",
+            ),
+            ("false", r#"{"uid": 7}"#, "x (uid 7) is created again"),
+            (
+                r#"{"gid": 7, "members": ["a", "b"]}"#,
+                r#"{"gid": 7, "members": []}"#,
+                "x: members a b -> none",
+            ),
+            ("true", "false", "x: yes -> no"),
+            (r#""1.22""#, r#""""#, "x (1.22) is removed"),
+            (r#""""#, r#""1.22""#, "x (1.22) is created again"),
+            (r#""1.22""#, r#""1.20""#, "x: 1.22 -> 1.20"),
+            (r#""a\nb""#, r#""""#, "x: its text is restored"),
+        ] {
+            assert_eq!(resource("x", &read(now), &read(was)), want);
+        }
     }
 }

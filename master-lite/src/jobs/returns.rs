@@ -1,7 +1,7 @@
 //! The returns of jobs: those that are stored, and those that are refused.
 
 use link::{Error, Question};
-use value::{Map, Value, jid, secret};
+use value::{Map, Value, jid, log, secret};
 use wire::{Return, tag};
 
 use super::{Jobs, failures, highstate};
@@ -75,6 +75,12 @@ impl Jobs {
         match self.store.apply(Command::All(commands)).await {
             Ok(applied) => {
                 self.metrics.returned(&applied, sent_ms);
+                log::debug(format_args!(
+                    "{} returned the job {jid}: retcode {}",
+                    minion.id,
+                    kept.get("retcode")
+                        .map_or_else(|| "none".to_owned(), Value::to_text)
+                ));
                 if applied.has_return() {
                     self.waiting.came(&jid, &data);
                 }

@@ -65,7 +65,7 @@ impl Stop {
 #[must_use]
 pub(crate) fn refused(cx: &Exec, faults: &[Fault]) -> Value {
     cx.set_retcode(retcode::COMPILE);
-    for fault in faults {
+    for fault in faults.iter().filter(|fault| !fault.follows) {
         log::error(fault.to_text());
     }
     Value::list(faults.iter().map(|fault| fault.text.as_str().into()))

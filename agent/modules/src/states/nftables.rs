@@ -8,7 +8,7 @@ use crate::exec::nftables::{Done, Place, built, write};
 
 state::state_module! {
     /// Manage the packet filter (`nft`).
-    #[needs("nft", "nftables module could not be loaded")]
+    #[needs("nft", "nftables module could not be loaded", "nftables")]
     #[facts(free_arguments = true)]
     mod nftables;
 

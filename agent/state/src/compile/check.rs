@@ -164,11 +164,10 @@ fn problems(low: &LowChunk, cx: &Exec, documents: &Documents) -> Vec<Problem> {
     });
     if !errors.is_empty() {
         let fault = fault(low, documents, errors.join("\n"), &[]);
-        let hint = match function {
-            Some(function) => renamed(low, function),
-            None => near_function(low, cx),
-        };
-        let fails = [Problem::Fails(fault.hint(hint))];
+        let fails = [Problem::Fails(match function {
+            Some(function) => fault.hint(renamed(low, function)),
+            None => unknown_function(fault, low, cx),
+        })];
         return fails.into_iter().chain(warnings(unknown, cx)).collect();
     }
     let mut problems = unknown;
@@ -203,6 +202,28 @@ fn no_truth(data: &Map) -> Option<String> {
     let said = data.get("finally")?;
     let known = matches!(said, Value::Bool(_) | Value::Null);
     (!known).then(|| format!("finally: {} is neither True nor False", said.to_text()))
+}
+
+/// Explains the fault of a function that does not exist.
+fn unknown_function(fault: Fault, low: &LowChunk, cx: &Exec) -> Fault {
+    let (full, module) = (low.function(), &*low.state);
+    let modules = &cx.shared.registry.states;
+    let near = near_function(low, cx);
+    match modules.iter().any(|known| known.name == module) {
+        true => fault.explained(
+            format!("the state module {module} has no function {}", low.fun),
+            near.unwrap_or_else(|| {
+                format!("sys.list_state_functions {module} lists its functions")
+            }),
+        ),
+        false if near.is_some() => Fault {
+            cause: Some(format!("there is no state function {full}")),
+            hint: near,
+            ..fault
+        },
+        // The loader's reason says more: a module can be disabled, or its program missing.
+        false => fault,
+    }
 }
 
 fn near_function(low: &LowChunk, cx: &Exec) -> Option<String> {
@@ -295,7 +316,11 @@ impl<'a> Unknown<'a> {
             let text = invalid_keywords(&self.names, &self.low.function());
             let hint = did_you_mean(first, near_arguments(self.function));
             let fault = fault(self.low, documents, text, std::slice::from_ref(first));
-            return vec![Problem::Stops(fault.hint(hint))];
+            let full = self.low.function();
+            return vec![Problem::Stops(fault.explained(
+                format!("{full} has no argument '{first}'"),
+                hint.unwrap_or_else(|| format!("sys.state_argspec {full} lists its arguments")),
+            ))];
         }
         let facts = facts(self.cx.shared.registry.states, &self.low.function());
         // A custom function has arguments that only its own code knows.

@@ -165,13 +165,16 @@ impl<'a> Examiner<'a> {
         sls: &str,
         saltenv: &str,
     ) -> Result<render::Rendered, Fault> {
-        let fault = |error: render::Error| Fault {
-            text: match error.kind {
+        let fault = |error: render::Error| {
+            let text = match error.kind {
                 Kind::Uncaught => format!("Rendering SLS {sls} failed, render error: {error}"),
                 _ => format!("Rendering SLS '{saltenv}:{sls}' failed: {error}"),
-            },
-            place: error.place.or_else(|| beginning(found)),
-            hint: None,
+            };
+            let fault = Fault::of_render(text, &error);
+            Fault {
+                place: fault.place.or_else(|| beginning(found)),
+                ..fault
+            }
         };
         let text = read(&found.file.path).map_err(|error| Fault {
             place: beginning(found),

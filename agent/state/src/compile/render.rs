@@ -79,13 +79,12 @@ impl Library for Single<'_> {
 
 fn document(cx: &Exec, found: &SlsFile, sls: &str, saltenv: &str) -> Result<Document, Fault> {
     let rendered = tree::render(cx, &Tree::State, found, sls, saltenv, &Map::new());
-    let rendered = rendered.map_err(|error| Fault {
-        text: match error.kind {
+    let rendered = rendered.map_err(|error| {
+        let text = match error.kind {
             Kind::Uncaught => format!("Rendering SLS {sls} failed, render error: {error}"),
             _ => format!("Rendering SLS '{saltenv}:{sls}' failed: {error}"),
-        },
-        place: error.place,
-        hint: None,
+        };
+        Fault::of_render(text, &error)
     })?;
     Ok(Document {
         value: rendered.value,
