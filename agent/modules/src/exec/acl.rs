@@ -10,7 +10,6 @@ state::exec_module! {
     #[needs(
         "getfacl",
         "The linux_acl execution module cannot be loaded: the getfacl binary is not in the path.",
-        "acl",
         "acl"
     )]
     mod acl;

@@ -18,7 +18,6 @@ state::exec_module! {
     #[needs(
         "apache2ctl|apachectl",
         "The apache execution module cannot be loaded: apache is not installed.",
-        "apache2",
         "apache2"
     )]
     mod apache;

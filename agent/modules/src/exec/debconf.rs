@@ -13,7 +13,6 @@ state::exec_module! {
     #[needs(
         "debconf-get-selections",
         "The debconfmod module could not be loaded: debconf-utils is not installed.",
-        "debconf-utils",
         "debconf-utils"
     )]
     mod debconf;

@@ -13,7 +13,6 @@ state::exec_module! {
     #[needs(
         "lvm",
         "The linux_lvm execution module cannot be loaded: the lvm binary is not in the path.",
-        "lvm2",
         "lvm2"
     )]
     mod lvm;

@@ -13,7 +13,6 @@ state::exec_module! {
     #[needs(
         "showmount",
         "The nfs3 execution module failed to load: the showmount binary is not in the path.",
-        "nfs-common",
         "nfs-common"
     )]
     mod nfs3;

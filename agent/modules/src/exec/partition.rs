@@ -20,7 +20,6 @@ state::exec_module! {
     #[needs(
         "partprobe",
         "The parted execution module failed to load partprobe binary is not in the path.",
-        "parted",
         "parted"
     )]
     mod partition;

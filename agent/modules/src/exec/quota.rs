@@ -10,7 +10,6 @@ state::exec_module! {
     #[needs(
         "setquota",
         "The quota execution module cannot be loaded: the module is only available on POSIX-like systems with the setquota binary available.",
-        "quota",
         "quota"
     )]
     mod quota;

@@ -13,7 +13,6 @@ state::exec_module! {
     #[needs(
         "tuned-adm",
         "The tuned execution module failed to load: the tuned-adm binary is not in the path.",
-        "tuned",
         "tuned"
     )]
     mod tuned;

@@ -15,7 +15,6 @@ state::exec_module! {
     #[needs(
         "htpasswd",
         "The htpasswd execution mdule cannot be loaded: htpasswd binary not in path.",
-        "apache2-utils",
         "apache2-utils"
     )]
     mod webutil;

@@ -13,13 +13,11 @@ state::state_module! {
     #[needs(
         "getfacl",
         "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path.",
-        "acl",
         "acl"
     )]
     #[needs(
         "setfacl",
         "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path.",
-        "acl",
         "acl"
     )]
     mod acl;

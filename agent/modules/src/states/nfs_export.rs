@@ -11,7 +11,6 @@ state::state_module! {
     #[needs(
         "exportfs",
         "The nfs_exports state module failed to load: the exportfs binary is not in the path",
-        "nfs-kernel-server",
         "nfs-kernel-server"
     )]
     mod nfs_export;

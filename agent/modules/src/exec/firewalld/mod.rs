@@ -12,7 +12,6 @@ state::exec_module! {
     #[needs(
         "firewall-cmd",
         "The firewalld execution module cannot be loaded: the firewall-cmd binary is not in the path.",
-        "firewalld",
         "firewalld"
     )]
     mod firewalld;

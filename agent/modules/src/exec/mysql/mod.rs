@@ -20,7 +20,6 @@ state::exec_module! {
     #[needs(
         "mariadb|mysql",
         "the program mariadb or mysql is not in the path",
-        "mariadb-client",
         "mariadb-client"
     )]
     mod mysql;

@@ -13,7 +13,6 @@ state::exec_module! {
     #[needs(
         "rabbitmqctl",
         "Module rabbitmq: module only works when RabbitMQ is installed",
-        "rabbitmq-server",
         "rabbitmq-server"
     )]
     mod rabbitmq;
