@@ -174,6 +174,7 @@ static REGISTRY: Registry = Registry {
     wheel: &[],
     // The programs that `user` needs are not installed.
     missing: |_, _, full| full.starts_with("user.").then(|| "no useradd".to_owned()),
+    lacks: |_, _| None,
     grains: |_| Map::new(),
 };
 
