@@ -1,8 +1,4 @@
 //! `pinch init`: writes a first configuration, state and pillar for a machine without a master.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the files are new, and there is no run yet"
-)]
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write as _};

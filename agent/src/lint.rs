@@ -80,7 +80,7 @@ fn tree_of(file: &Path) -> Result<String, Failure> {
         true => Path::new("."),
         false => folder,
     });
-    let own = above.clone().next().unwrap_or(Path::new("."));
+    let own = above.clone().next().unwrap_or_else(|| Path::new("."));
     let tree = above.find(|folder| folder.join("top.sls").is_file());
     Ok(tree.unwrap_or(own).display().to_string())
 }

@@ -55,7 +55,7 @@ impl Finding {
         });
         Self {
             hint: fault.hint,
-            ..Self::at(code, place, fault.cause.unwrap_or(sentence))
+            ..Self::at(code, place, fault.cause.map_or(sentence, String::from))
         }
     }
 

@@ -54,7 +54,7 @@ pub struct Error {
     /// The place in the template, to which the caret of the message on stderr points.
     pub place: Option<Place>,
     /// The cause in words for the author of the template, and the remedy.
-    pub advice: Option<Advice>,
+    pub advice: Option<Box<Advice>>,
 }
 
 impl Error {

@@ -360,7 +360,7 @@ fn yaml_data(text: &str) -> Result<Value, Error> {
         });
         Error {
             place,
-            advice,
+            advice: advice.map(Box::new),
             ..Error::new(kind, error.salt_message())
         }
     })
@@ -386,7 +386,7 @@ impl Source<'_> {
     fn traced(&self, mut error: Error) -> Error {
         error.place = error.place.and_then(|place| self.place(place));
         let line = error.place.as_ref().map(|place| place.line);
-        error.advice = error.advice.map(|advice| advice.at_line(line));
+        error.advice = error.advice.map(|advice| Box::new(advice.at_line(line)));
         error
     }
 

@@ -213,6 +213,11 @@ fn laid_out(jobs: Map, outputter: Option<String>) -> Value {
     }
 }
 
+/// Returns the time of a job in microseconds since 1970: that of its id, else that of its row.
+fn micros(job: &Job) -> u64 {
+    jid::to_micros(&job.jid).unwrap_or_else(|| job.at_ms.saturating_mul(1000))
+}
+
 fn list_jobs(cx: &Exec, args: ListJobs) -> Result<Value, Error> {
     let start = digits("start_time", args.start_time.as_ref())?;
     let end = digits("end_time", args.end_time.as_ref())?;
@@ -226,7 +231,7 @@ fn list_jobs(cx: &Exec, args: ListJobs) -> Result<Value, Error> {
         let shown = listed(&job);
         if !early
             && !late
-            && period.has(jid::to_micros(&job.jid).unwrap_or(job.at_ms.saturating_mul(1000)))
+            && period.has(micros(&job))
             && has_metadata(&shown, args.search_metadata.as_ref())
             && is_like(shown.get("Function"), args.search_function.as_ref())
             && is_like(shown.get("Target"), args.search_target.as_ref())

@@ -153,7 +153,7 @@ fn entry(event: &Event, id: &Id) -> Option<Map> {
     let with = |what: &str, keys: &[&str]| {
         let mut entry = entry(what);
         for key in keys {
-            if let Some(value) = event.data.get(*key) {
+            if let Some(value) = event.data.get(key) {
                 entry.insert(*key, value.clone());
             }
         }

@@ -33,7 +33,7 @@ pub(crate) struct Expected {
 pub(super) struct Recent(Mutex<VecDeque<(Slice, Arc<Expected>)>>);
 
 impl Recent {
-    fn from_row(&self, row: &Slice) -> Option<Arc<Expected>> {
+    fn find(&self, row: &Slice) -> Option<Arc<Expected>> {
         let recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = recent.iter().find(|(known, _)| known == row);
         found.map(|(_, expected)| expected.clone())
@@ -52,7 +52,7 @@ impl Store {
         let Some(row) = self.row(Table::Jobs, &at::job(jid))? else {
             return Ok(None);
         };
-        if let Some(known) = self.shared.recent.from_row(&row) {
+        if let Some(known) = self.shared.recent.find(&row) {
             return Ok(Some(known));
         }
         let job = self.or_damaged("a job", Job::from_row(jid, &row))?;

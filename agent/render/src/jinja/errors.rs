@@ -143,7 +143,9 @@ impl Report<'_> {
             .unwrap_or_default();
         let advice = place.as_ref().filter(|_| kind == Kind::JinjaVariable);
         crate::Error {
-            advice: advice.and_then(|place| advice::for_variable(&sentence, place)),
+            advice: advice
+                .and_then(|place| advice::for_variable(&sentence, place))
+                .map(Box::new),
             place,
             ..crate::Error::new(kind, format!("{prefix}{sentence}{around}"))
         }

@@ -217,7 +217,7 @@ fn unknown_function(fault: Fault, low: &LowChunk, cx: &Exec) -> Fault {
             }),
         ),
         false if near.is_some() => Fault {
-            cause: Some(format!("there is no state function {full}")),
+            cause: Some(format!("there is no state function {full}").into()),
             hint: near,
             ..fault
         },

@@ -8,7 +8,7 @@ pub struct Fault {
     /// Salt's sentence, as in the return.
     pub text: String,
     /// The cause in words for the author of the tree: stderr has it instead of Salt's sentence.
-    pub cause: Option<String>,
+    pub cause: Option<Box<str>>,
     /// The place in the template, for the caret on stderr.
     pub place: Option<Place>,
     /// A hint about what to do, if there is one.
@@ -31,8 +31,10 @@ impl Fault {
 
     /// Returns the fault of a template that cannot be rendered. `text` is Salt's sentence.
     pub fn of_render(text: impl Into<String>, error: &render::Error) -> Self {
-        let advice = error.advice.clone();
-        let (cause, hint) = advice.map(|advice| (advice.cause, advice.remedy)).unzip();
+        let advice = error.advice.as_deref().cloned();
+        let (cause, hint) = advice
+            .map(|advice| (advice.cause.into(), advice.remedy))
+            .unzip();
         Self {
             text: text.into(),
             cause,
@@ -46,7 +48,7 @@ impl Fault {
     #[must_use]
     pub fn explained(self, cause: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
-            cause: Some(cause.into()),
+            cause: Some(cause.into().into()),
             hint: Some(hint.into()),
             ..self
         }
@@ -67,7 +69,7 @@ impl Fault {
                 let about = self.text.split_once(" failed").map(|(about, _)| about);
                 match about.filter(|about| about.starts_with("Rendering ")) {
                     Some(about) => format!("{about} failed: {cause}"),
-                    None => cause.clone(),
+                    None => cause.to_string(),
                 }
             }
             (None, Some(_)) => {
