@@ -10,6 +10,7 @@ mod recall;
 pub(crate) mod session;
 mod signals;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,12 +66,24 @@ pub(crate) struct Master {
     pub(crate) runners: Runners,
 }
 
+/// Returns the number of minions that the page for Prometheus shows (`metrics_minions_max`).
+fn minions_max(opts: &Opts) -> usize {
+    let most = opts.int("metrics_minions_max");
+    most.and_then(|most| usize::try_from(most).ok())
+        .unwrap_or(1000)
+}
+
+/// Returns the folder of the master's store.
+pub(crate) fn store_folder(opts: &Opts) -> PathBuf {
+    opts.cachedir().join("store")
+}
+
 fn open_store(opts: &Opts, lock_wait: Duration) -> Result<Store, store::Error> {
     let limits = store::Limits {
         lock_wait,
         ..store::Limits::default()
     };
-    Store::open(&opts.cachedir().join("store"), limits)
+    Store::open(&store_folder(opts), limits)
 }
 
 impl Master {
@@ -169,6 +182,7 @@ impl Master {
             minions: self.minions.clone(),
             waiting: self.waiting.clone(),
             reactor: self.reactor.clone(),
+            minions_max: minions_max(&self.opts),
         }
     }
 

@@ -160,6 +160,7 @@ pub(super) const TABLE: &[KnownOption] = &[
     moot("memcache_full_cleanup", BOOL, False),
     moot("memcache_max_items", INT, Int(1024)),
     used("metrics_listen", LISTEN, No),
+    used("metrics_minions_max", COUNT, Int(1000)),
     moot("min_extra_mods", TEXT, Text("")),
     moot("minimum_auth_version", INT, Int(3)),
     unsupported("minion_data_cache", BOOL, True),
