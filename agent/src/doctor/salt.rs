@@ -118,7 +118,10 @@ pub(super) fn master(look: &Look, lines: &mut Lines) {
             .map_err(|error| error.to_string());
         channel::if_open(sender.send(asked));
     });
-    let todo = "check that salt-master runs there, that UDP port 4506 is open, and that the key is accepted (salt-key on the master); use --local to run without a master";
+    let todo = format!(
+        "check that salt-master runs there, that UDP port {} is open, and that the key is accepted (salt-key on the master); use --local to run without a master",
+        look.opts.int("master_port").unwrap_or(4506)
+    );
     match receiver.recv_timeout(MASTER) {
         Ok(Ok(())) => lines.ok(format!("{name} answers")),
         Ok(Err(error)) => lines.problem(format!("{name}: {error}"), todo),
