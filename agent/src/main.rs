@@ -101,6 +101,8 @@ const COMMANDS: &[(&str, Command)] = &[
         setup::run(&ANSWER, words, |_| answer::run())
     }),
     ("apply", plan::apply),
+    #[cfg(feature = "master")]
+    ("backup", master::backup),
     ("completion", |words| {
         setup::run(&COMPLETION, words, |parsed| PINCH.completion(&parsed.words))
     }),
@@ -125,6 +127,8 @@ const COMMANDS: &[(&str, Command)] = &[
     #[cfg(feature = "tree-tools")]
     ("migrate", migrate::run),
     ("plan", plan::plan),
+    #[cfg(feature = "master")]
+    ("restore", master::restore),
     ("runs", runs::run),
     ("undo", undo::run),
     ("version", |words| {

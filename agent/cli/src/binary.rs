@@ -10,9 +10,9 @@ use value::hint::nearest;
 use crate::completion;
 use crate::failure::{Exit, Failure};
 use crate::options::{
-    ANSWER, APPLY, About, COMPLETION, DOCTOR, EXPLAIN, Flag, HELP, HELP_COMMAND, INIT,
-    INSTALL_LINKS, INSTALL_PYTHON, PLAN, Program, RUNS, SALT, SALT_CALL, SALT_KEY, SALT_MASTER,
-    SALT_MINION, SALT_RUN, SHOW_VERSION, SHOW_VERSIONS, UNDO, VERSION,
+    ANSWER, APPLY, About, BACKUP, COMPLETION, DOCTOR, EXPLAIN, Flag, HELP, HELP_COMMAND, INIT,
+    INSTALL_LINKS, INSTALL_PYTHON, PLAN, Program, RESTORE, RUNS, SALT, SALT_CALL, SALT_KEY,
+    SALT_MASTER, SALT_MINION, SALT_RUN, SHOW_VERSION, SHOW_VERSIONS, UNDO, VERSION,
 };
 #[cfg(feature = "tree-tools")]
 use crate::options::{GRAPH, LINT, MIGRATE};
@@ -21,11 +21,13 @@ use crate::options::{GRAPH, LINT, MIGRATE};
 const SALT_VERSION: &str = "3008.5";
 
 /// The applets and commands that some builds lack, each with its cargo feature.
-const OPTIONAL: [(&str, &str); 8] = [
+const OPTIONAL: [(&str, &str); 10] = [
     ("lint", "tree-tools"),
     ("graph", "tree-tools"),
     ("migrate", "tree-tools"),
     ("salt-minion", "daemon"),
+    ("backup", "master"),
+    ("restore", "master"),
     ("salt-master", "master"),
     ("salt", "master"),
     ("salt-run", "master"),
@@ -55,6 +57,34 @@ pub struct Binary {
     pub files: &'static [(&'static str, &'static str)],
 }
 
+/// Lists the commands of every build, and those of this one.
+macro_rules! commands {
+    ($($own:ident),*) => {
+        &[
+            INIT,
+            #[cfg(feature = "tree-tools")]
+            LINT,
+            PLAN,
+            APPLY,
+            UNDO,
+            RUNS,
+            EXPLAIN,
+            #[cfg(feature = "tree-tools")]
+            GRAPH,
+            DOCTOR,
+            #[cfg(feature = "tree-tools")]
+            MIGRATE,
+            $($own,)*
+            INSTALL_LINKS,
+            INSTALL_PYTHON,
+            ANSWER,
+            COMPLETION,
+            HELP_COMMAND,
+            VERSION,
+        ]
+    };
+}
+
 /// The program without a master.
 pub const AGENT: Binary = Binary {
     name: "pinch",
@@ -65,27 +95,7 @@ pub const AGENT: Binary = Binary {
     } else {
         &[SALT_CALL]
     },
-    commands: &[
-        INIT,
-        #[cfg(feature = "tree-tools")]
-        LINT,
-        PLAN,
-        APPLY,
-        UNDO,
-        RUNS,
-        EXPLAIN,
-        #[cfg(feature = "tree-tools")]
-        GRAPH,
-        DOCTOR,
-        #[cfg(feature = "tree-tools")]
-        MIGRATE,
-        INSTALL_LINKS,
-        INSTALL_PYTHON,
-        ANSWER,
-        COMPLETION,
-        HELP_COMMAND,
-        VERSION,
-    ],
+    commands: commands!(),
     files: &[
         (
             "/etc/salt/minion, /etc/salt/minion.d/*.conf",
@@ -110,6 +120,7 @@ pub const WITH_MASTER: Binary = Binary {
         SALT_RUN,
         SALT_KEY,
     ],
+    commands: commands!(BACKUP, RESTORE),
     files: &[
         (
             "/etc/salt/minion, /etc/salt/minion.d/*.conf",

@@ -181,6 +181,7 @@ fn of_others() -> Vec<Request> {
         }
         .into(),
         Ping {}.into(),
+        Backup {}.into(),
         Job {
             jid: jid.clone(),
             fun: "state.apply".into(),
@@ -523,7 +524,7 @@ fn each_side_may_send_what_its_rule_says() {
         ["welcome", "pending", "refused", "ack", "job"]
     );
     assert_eq!(only(Way::MinionToMaster), ["hello", "grains"]);
-    assert_eq!(only(Way::ClientToMaster), ["wheel"]);
+    assert_eq!(only(Way::ClientToMaster), ["backup", "wheel"]);
 }
 
 /// Measures the speed of encoding and decoding: `cargo test --release -p wire -- --ignored

@@ -154,6 +154,10 @@ kinds! {
         watched: bool,
     }
 
+    /// Asks for the rows of the master's store, as bytes of a backup: `data` frames, then `done` with
+    /// the number of rows.
+    "backup" Backup [ClientToMaster] {}
+
     /// Runs a wheel function on the master.
     "wheel" Wheel [ClientToMaster] {
         /// The function.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use link::Error;
 use link::unix::{Local, LocalListener, LocalRequest};
+use smol::channel::bounded;
 use smol::future::{FutureExt, pending, zip};
 use smol::lock::{Semaphore, SemaphoreGuardArc};
 use value::{Map, Value, channel, log, secret};
@@ -123,6 +124,7 @@ impl LocalRequests {
                 local.done(done).await
             }
             Request::Listen(asked) => self.listen(asked, local).await,
+            Request::Backup(_) => self.backup(local).await,
             Request::Fire(asked) => match self.events.fire(&asked.tag, asked.data).await {
                 true => local.done(true).await,
                 false => local.fail("failed", "cannot store the event").await,
@@ -188,6 +190,25 @@ impl LocalRequests {
         local
             .done(Map::new().with("jid", published.jid.as_str()))
             .await
+    }
+
+    /// Sends the rows of the store. They are read on another thread, which waits while the command is
+    /// slower.
+    async fn backup(&self, local: &mut Local) -> Result<(), Error> {
+        let (sender, pieces) = bounded(PIECES_MAX);
+        let store = self.store.clone();
+        let read = smol::spawn(smol::unblock(move || {
+            store.export(&mut |piece| sender.send_blocking(piece).is_ok())
+        }));
+        // No deadline: the thread sends pieces until it ends.
+        while let Ok(piece) = pieces.recv().await {
+            local.data(Value::Bytes(piece.into())).await?;
+        }
+        match read.await {
+            Ok(Some(rows)) => local.done(rows).await,
+            Ok(None) => local.fail("failed", "the backup was interrupted").await,
+            Err(error) => local.fail("failed", error.to_string()).await,
+        }
     }
 
     /// Sends events as they occur, until the command closes its end or the time is over.
@@ -311,6 +332,9 @@ const LISTEN_MAX: Duration = Duration::from_secs(366 * 86_400);
 /// The refusal of other requests than jobs, for users other than root.
 const ROOTS: &str = "only root and the user that the master runs as may do that";
 const FULL: &str = "too many users are connected: try again later";
+
+/// The maximum number of pieces of a backup that wait for the command.
+const PIECES_MAX: usize = 4;
 
 /// The maximum number of events of the log that are read at once.
 const PAST: usize = 256;

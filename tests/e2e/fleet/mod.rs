@@ -4,6 +4,7 @@ mod acl;
 mod alone;
 pub(crate) mod attacks;
 mod autoscale;
+mod backup;
 mod beacons;
 mod certificates;
 mod connections;

@@ -1,5 +1,6 @@
 //! Options: one table for each program. The parser, the help and the completions are made from it.
 
+mod backup_flags;
 mod command_flags;
 mod common;
 mod daemon;
@@ -20,6 +21,7 @@ mod salt_run;
 mod settings;
 mod words;
 
+pub use backup_flags::{BACKUP, RESTORE};
 pub use command_flags::{
     ANSWER, COMPLETION, EXPLAIN, HELP_COMMAND, INIT, INSTALL_LINKS, INSTALL_PYTHON, VERSION,
 };
