@@ -559,22 +559,15 @@ report() {
 next_commands() {
 	call=''
 	[ -n "$links" ] && [ -z "$taken" ] || call='@PROGRAM@ '
-	case $own_package in
-	pinch-master)
-		if [ "$running" = systemd ]; then
-			echo "  systemctl enable --now pinch-master"
-		else
-			echo "  ${call}salt-master -d"
-		fi
-		echo "  ${call}salt-key -L                             # the keys of minions; -a ID accepts one"
+	if [ "$own_package" = pinch-master ]; then
+		if [ "$running" = systemd ]; then echo "  systemctl enable --now pinch-master"; else echo "  ${call}salt-master -d"; fi
+		echo "  ${call}salt-key -L                          # the keys of minions; -a ID accepts one"
 		echo "  ${call}salt '*' test.ping"
-		;;
-	*)
-		echo "  @PROGRAM@ doctor                              # checks this machine"
-		echo "  ${call}salt-call --local grains.items          # what is known of it"
-		echo "  ${call}salt-call --local state.apply test=True # what the states in /srv/salt would change"
-		;;
-	esac
+	else
+		echo "  @PROGRAM@ init                               # writes a first configuration and state"
+		echo "  ${call}salt-call --local state.apply test=True # what would change"
+		echo "  ${call}salt-call --local state.apply           # change it"
+	fi
 }
 
 # Removing.
