@@ -72,7 +72,8 @@ class Job:
         return [f"{name}.schema.json" for name in self.about.get("schemas", [])]
 
     def man_pages(self):
-        return [f"{PROGRAM}.1", *(f"{PROGRAM}-{applet}.1" for applet in self.about["applets"])]
+        """Returns the names of the man pages. The last character of a name is its section."""
+        return [f"{PROGRAM}.1", *(f"{PROGRAM}-{applet}.1" for applet in self.about["applets"]), *(f"{PROGRAM}-{role}.5" for role in self.about["roles"]), f"{PROGRAM}-sls.7"]
 
     def replacing(self, template, separator=", "):
         """Returns the lines of a recipe that say which packages this one replaces; none if it replaces none.
@@ -155,7 +156,7 @@ def shared(job, zsh="usr/share/zsh/site-functions", prefix="usr/", pages=gz):
         entries.append(Entry(f"{prefix}share/{PROGRAM}/{schema}", (job.here / "schemas" / schema).read_bytes()))
     for page in job.man_pages():
         text = (docs / page).read_bytes()
-        path = f"{prefix}share/man/man1/{page}"
+        path = f"{prefix}share/man/man{page[-1]}/{page}"
         entries.append(Entry(path + ".gz", gz(text)) if pages else Entry(path, text))
     return entries
 

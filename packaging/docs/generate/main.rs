@@ -60,6 +60,11 @@ fn write(binary: &Binary, folder: &Path) -> std::io::Result<()> {
         let page = folder.join(format!("{name}-{}.1", applet.name));
         std::fs::write(page, man::applet(binary, applet))?;
     }
+    std::fs::write(folder.join("pinch-minion.5"), man::configuration("minion")?)?;
+    if *binary == WITH_MASTER {
+        std::fs::write(folder.join("pinch-master.5"), man::configuration("master")?)?;
+    }
+    std::fs::write(folder.join("pinch-sls.7"), man::language()?)?;
     let files = [
         ("bash", format!("{name}.bash")),
         ("fish", format!("{name}.fish")),

@@ -1,5 +1,10 @@
 //! Writes man pages.
 
+mod files;
+mod markdown;
+
+pub(super) use files::{configuration, language};
+
 use cli::binary::Binary;
 use cli::options::{Flag, Program, SALT_RUN, Takes};
 
@@ -41,7 +46,8 @@ shows their documentation.
 /// Returns the man page of an applet.
 pub(super) fn applet(binary: &Binary, applet: &Program) -> String {
     let own = escaped(binary.name);
-    let mut page = head(&format!("{}-{}", binary.name, applet.name), &applet.brief());
+    let name = format!("{}-{}", binary.name, applet.name);
+    let mut page = head((&name, 1), &applet.brief());
     page.push_str(&format!(
         ".SH SYNOPSIS\n.B {name}\n{usage}\n.br\n.B {own} {name}\n{usage}\n",
         name = escaped(applet.name),
@@ -80,7 +86,7 @@ pub(super) fn applet(binary: &Binary, applet: &Program) -> String {
 /// Returns the man page of a binary itself.
 pub(super) fn binary(binary: &Binary) -> String {
     let own = escaped(binary.name);
-    let mut page = head(binary.name, binary.about);
+    let mut page = head((binary.name, 1), binary.about);
     page.push_str(&format!(".SH SYNOPSIS\n.B {own}\n.I APPLET\n[arguments]\n"));
     for command in binary.commands {
         let (word, usage) = (escaped(command.word()), escaped(command.usage));
@@ -125,10 +131,16 @@ fn files(binary: &Binary) -> String {
     format!(".SH FILES\n{}", entries.collect::<String>())
 }
 
-fn head(name: &str, about: &str) -> String {
+/// Returns the beginning of the page with this name in this section of the manual.
+fn head((name, section): (&str, u8), about: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
+    let manual = match section {
+        1 => "User Commands",
+        5 => "File Formats",
+        _ => "Miscellaneous",
+    };
     format!(
-        ".TH {} 1 \"\" \"Pinch {version}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n",
+        ".TH {} {section} \"\" \"Pinch {version}\" \"{manual}\"\n.SH NAME\n{} \\- {}\n",
         escaped(&name.to_uppercase()),
         escaped(name),
         escaped(about)
