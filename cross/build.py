@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 # The builds of the program by profile: the name of the binary, and the features. A target has those for which sizes.toml has a budget.
-BUILDS = {"core": ("pinch-core", ""), "agent": ("pinch", "full,store"), "master": ("pinch-master", "full,master")}
+BUILDS = {"core": ("pinch-core", ""), "agent": ("pinch", "full,store"), "master": ("pinch-master", "full,lsp,master")}
 FEATURES = dict(BUILDS.values())
 PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 

@@ -8,7 +8,7 @@ use cli::binary;
 use cli::config;
 use cli::failure::{Exit, Failure};
 use cli::options::{LINT, Parsed};
-use lint::{Sample, Settings, Severity};
+use lint::{Buffers, Sample, Settings, Severity};
 use render::yaml::SaltYaml;
 use state::opts::Opts;
 use value::hint::nearest;
@@ -119,9 +119,10 @@ pub(crate) fn settings(parsed: &Parsed, words: &[String]) -> Result<Settings, Fa
     let without = tree.map(|tree| roots(tree, &mut opts)).transpose()?;
     Ok(Settings {
         opts: Opts::new(opts),
-        registry: crate::uplink::registry(),
+        registry: lint::without_machine(crate::uplink::registry()),
         without: without.flatten(),
         samples: samples(parsed)?,
+        buffers: Buffers::default(),
     })
 }
 

@@ -30,12 +30,16 @@ mod init;
 mod interrupt;
 #[cfg(feature = "tree-tools")]
 mod lint;
+#[cfg(feature = "lsp")]
+mod lsp;
 #[cfg(feature = "tree-tools")]
 mod migrate;
 #[cfg(feature = "daemon")]
 mod minion;
 mod plan;
 mod runs;
+#[cfg(feature = "lsp")]
+mod schema;
 #[cfg(feature = "tree-tools")]
 mod selection;
 mod setup;
@@ -124,12 +128,16 @@ const COMMANDS: &[(&str, Command)] = &[
     }),
     #[cfg(feature = "tree-tools")]
     ("lint", lint::run),
+    #[cfg(feature = "lsp")]
+    ("lsp", lsp::run),
     #[cfg(feature = "tree-tools")]
     ("migrate", migrate::run),
     ("plan", plan::plan),
     #[cfg(feature = "master")]
     ("restore", master::restore),
     ("runs", runs::run),
+    #[cfg(feature = "lsp")]
+    ("schema", schema::run),
     ("undo", undo::run),
     ("version", |words| {
         setup::run(&VERSION, words, |_| Ok(PINCH.print_version()))

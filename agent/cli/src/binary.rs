@@ -16,12 +16,16 @@ use crate::options::{
 };
 #[cfg(feature = "tree-tools")]
 use crate::options::{GRAPH, LINT, MIGRATE};
+#[cfg(feature = "lsp")]
+use crate::options::{LSP, SCHEMA};
 
 /// The version of Salt that this program behaves like.
 const SALT_VERSION: &str = "3008.5";
 
 /// The applets and commands that some builds lack, each with its cargo feature.
-const OPTIONAL: [(&str, &str); 10] = [
+const OPTIONAL: [(&str, &str); 12] = [
+    ("lsp", "lsp"),
+    ("schema", "lsp"),
     ("lint", "tree-tools"),
     ("graph", "tree-tools"),
     ("migrate", "tree-tools"),
@@ -74,6 +78,10 @@ macro_rules! commands {
             DOCTOR,
             #[cfg(feature = "tree-tools")]
             MIGRATE,
+            #[cfg(feature = "lsp")]
+            LSP,
+            #[cfg(feature = "lsp")]
+            SCHEMA,
             $($own,)*
             INSTALL_LINKS,
             INSTALL_PYTHON,

@@ -45,6 +45,11 @@ impl StateIndex {
         }
     }
 
+    /// Returns the SLS of each state, by the module, `id` or `sls`, and by its name.
+    pub(crate) fn states(self) -> HashMap<(String, String), String> {
+        self.states
+    }
+
     /// Adds an SLS that could not be rendered.
     pub(crate) fn take_in_text(&mut self, sls: &str, text: Arc<str>) {
         self.unknown.push((sls.to_owned(), text));

@@ -7,7 +7,7 @@ use value::glob::{fnmatch, is_glob};
 use value::{Map, Value, log};
 
 use crate::exec::Exec;
-use crate::host::{ExecHost, Tree, read};
+use crate::host::{ExecHost, Tree};
 use crate::module::Error;
 use crate::sources::SourceFile;
 
@@ -93,7 +93,8 @@ pub fn render(
     saltenv: &str,
     extra: &Map,
 ) -> Result<Rendered, render::Error> {
-    let text = read(&found.file.path)
+    let text = tree.sources(cx).text(&found.file);
+    let text = text
         .map_err(|error| render::Error::new(render::Kind::Document, error.to_string()))?;
     let default = cx
         .opts()

@@ -14,7 +14,7 @@ use super::plan::Plan;
 use super::sls::{self, Library};
 use super::{Checked, Fault, Problem, auto_order, check, extend, render as rendering};
 use crate::exec::Exec;
-use crate::host::{ExecHost, Tree, read};
+use crate::host::{ExecHost, Tree};
 use crate::low::LowChunk;
 use crate::tree::{self, SlsFile};
 
@@ -176,7 +176,8 @@ impl<'a> Examiner<'a> {
                 ..fault
             }
         };
-        let text = read(&found.file.path).map_err(|error| Fault {
+        let text = tree.sources(self.cx).text(&found.file);
+        let text = text.map_err(|error| Fault {
             place: beginning(found),
             ..Fault::new(error.to_string())
         })?;

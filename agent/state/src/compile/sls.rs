@@ -441,7 +441,8 @@ fn relative(including: &Including<'_>, wanted: &str) -> Result<String, String> {
 }
 
 /// Returns the SLS that an item of `include` in `sls` names; `None` if it leads above the tree.
-pub(super) fn resolved(sls: &str, init: bool, wanted: &str) -> Option<String> {
+#[must_use]
+pub fn resolved(sls: &str, init: bool, wanted: &str) -> Option<String> {
     let including = Including {
         sls,
         saltenv: "",
