@@ -20,9 +20,15 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
 }
 
 fn serve(parsed: &Parsed) -> Result<ExitCode, Failure> {
-    let words: Vec<String> = parsed.words.iter().map(|word| setup::absolute(word)).collect();
+    let words: Vec<String> = parsed
+        .words
+        .iter()
+        .map(|word| setup::absolute(word))
+        .collect();
     let is_given = !words.is_empty() || parsed.has("config_dir");
-    let tree = is_given.then(|| lint::settings(parsed, &words)).transpose()?;
+    let tree = is_given
+        .then(|| lint::settings(parsed, &words))
+        .transpose()?;
     let setup = Setup {
         registry: crate::uplink::registry(),
         tree,

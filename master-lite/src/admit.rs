@@ -541,7 +541,7 @@ fn log_judgement(name: &str, judged: &Judged) {
     let decision = match judged {
         Judged::Accept(accept) => format!("accepted {}", accept.why),
         Judged::Reject(why) => format!("rejected {why}"),
-        Judged::Wait => "left pending, because no rule accepts it".to_owned(),
+        Judged::Wait(_) => "left pending, because no rule accepts it".to_owned(),
     };
     log::debug(format_args!("the key of {name} is {decision}"));
 }

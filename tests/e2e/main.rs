@@ -14,11 +14,8 @@ mod cmdline;
 mod compensate;
 mod containers;
 mod databases;
-<<<<<<< HEAD
 mod debug_log;
-=======
 mod docs;
->>>>>>> 8bb2c6b1 (Documentation pages, whose commands a test runs; man pages of the configuration and of SLS files)
 mod fleet;
 mod git_login;
 mod gpg;

@@ -43,8 +43,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "pinch",
         &[
-            "master", "graph", "lsp", "lint", "plan", "undo", "minion", "link", "modules", "machine",
-            "state", "render", "cli", "value",
+            "master", "graph", "lsp", "lint", "plan", "undo", "minion", "link", "modules",
+            "machine", "state", "render", "cli", "value",
         ],
     ),
     ("identity", &["value"]),

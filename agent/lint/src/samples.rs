@@ -155,11 +155,7 @@ pub fn sources(settings: &Settings) -> impl Sources + use<> {
 }
 
 fn files(settings: &Settings) -> Files {
-    Files::new(
-        &settings.opts,
-        settings.without.clone(),
-        &settings.buffers,
-    )
+    Files::new(&settings.opts, settings.without.clone(), &settings.buffers)
 }
 
 /// Returns all SLS files of states that can be read: their texts by their names for the user.

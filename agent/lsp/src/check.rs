@@ -51,7 +51,9 @@ impl Checker {
             output,
         }));
         let own = checker.clone();
-        let thread = thread::Builder::new().name("check".to_owned()).stack_size(STACK);
+        let thread = thread::Builder::new()
+            .name("check".to_owned())
+            .stack_size(STACK);
         thread
             .spawn(move || own.run())
             .map_err(|error| format!("cannot start a thread: {error}"))?;
@@ -84,13 +86,20 @@ impl Checker {
                 return task;
             }
             // No deadline: the user may pause, and the thread ends with the program.
-            next = self.0.changed.wait(next).unwrap_or_else(PoisonError::into_inner);
+            next = self
+                .0
+                .changed
+                .wait(next)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Checks a state, and publishes the result unless there is a newer state by then.
     fn step(&self, task: Task, files: &mut BTreeMap<PathBuf, Uri>) {
-        let Task { mut settings, documents } = task;
+        let Task {
+            mut settings,
+            documents,
+        } = task;
         settings.buffers = documents.buffers();
         let report = match lint::lint(&settings) {
             Ok(report) => Arc::new(report),

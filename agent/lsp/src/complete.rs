@@ -55,7 +55,10 @@ impl Completion<'_> {
     pub(crate) fn at(&self, position: Position) -> Vec<CompletionItem> {
         let lines: Vec<&str> = self.text.lines().collect();
         let line = usize::try_from(position.line).ok();
-        let line = line.and_then(|at| lines.get(at)).copied().unwrap_or_default();
+        let line = line
+            .and_then(|at| lines.get(at))
+            .copied()
+            .unwrap_or_default();
         let byte = byte_of(line, position);
         let Some(spot) = typed(&lines, position) else {
             return Vec::new();
@@ -74,7 +77,9 @@ impl Completion<'_> {
             start: Position::new(position.line, column_of(line, from)),
             end: position,
         };
-        let matching = words.into_iter().filter(|word| word.text.starts_with(typed));
+        let matching = words
+            .into_iter()
+            .filter(|word| word.text.starts_with(typed));
         matching
             .take(ITEMS_MAX)
             .map(|word| item(word, range, rest))
@@ -179,10 +184,12 @@ impl Completion<'_> {
         let options = texts::OPTIONS.iter().filter(|(word, _)| !is_own(word));
         let options = options.map(|(word, text)| Word {
             detail: (*text).to_owned(),
-            ..Word::new(*word, CompletionItemKind::KEYWORD).before(match texts::is_requisite(word) {
-                true => ":",
-                false => ": ",
-            })
+            ..Word::new(*word, CompletionItemKind::KEYWORD).before(
+                match texts::is_requisite(word) {
+                    true => ":",
+                    false => ": ",
+                },
+            )
         });
         own.chain(options).collect()
     }
@@ -216,8 +223,12 @@ impl Completion<'_> {
     fn pillar_keys(&self, path: &[&str]) -> Vec<Word> {
         let report = self.tree.and_then(|tree| tree.report.as_ref());
         let pillars = report.iter().flat_map(|report| report.pillars.iter());
-        let keys = pillars.filter_map(|pillar| below(pillar, path)).flat_map(Map::keys);
-        let keys = keys.filter_map(Value::as_str).filter(|key| !key.starts_with('_'));
+        let keys = pillars
+            .filter_map(|pillar| below(pillar, path))
+            .flat_map(Map::keys);
+        let keys = keys
+            .filter_map(Value::as_str)
+            .filter(|key| !key.starts_with('_'));
         sorted(keys.map(|key| secret::text(key).into_owned()).collect())
             .map(|key| Word::new(key, CompletionItemKind::FIELD))
             .collect()
@@ -337,9 +348,18 @@ mod tests {
             ("salt['pillar.get']('a:b", &["a"], "b"),
             ("salt.pillar.get(\"x", &[], "x"),
         ] {
-            assert_eq!(pillar_path(before), Some((path.to_vec(), typed)), "{before}");
+            assert_eq!(
+                pillar_path(before),
+                Some((path.to_vec(), typed)),
+                "{before}"
+            );
         }
-        for before in ["grains['a", "pillar['a'] | ", "pillar.get('a') ~ '", "pillars"] {
+        for before in [
+            "grains['a",
+            "pillar['a'] | ",
+            "pillar.get('a') ~ '",
+            "pillars",
+        ] {
             assert_eq!(pillar_path(before), None, "{before}");
         }
     }

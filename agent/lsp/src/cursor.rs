@@ -151,7 +151,10 @@ mod tests {
     use super::*;
 
     /// Returns the spot at the mark `|`.
-    fn at(text: &str, spot: fn(&[&'static str], Position) -> Option<Spot<'static>>) -> Spot<'static> {
+    fn at(
+        text: &str,
+        spot: fn(&[&'static str], Position) -> Option<Spot<'static>>,
+    ) -> Spot<'static> {
         let (before, after) = text.split_once('|').unwrap();
         let line = u32::try_from(before.matches('\n').count()).unwrap();
         let column = u32::try_from(before.rsplit('\n').next().unwrap().len()).unwrap();
@@ -177,9 +180,18 @@ mod tests {
             ("|", "key / 0"),
             ("a:\n  pkg.in|", "key a/pkg.in 2"),
             ("a:\n  |", "key a/ 2"),
-            ("a:\n  pkg.installed:\n    - na|: x", "key a/pkg.installed/na 6"),
-            ("a:\n  x.y:\n    - require:\n      - pkg: |", "value a/x.y/require/pkg:  13"),
-            ("a:\n  x.y:\n    - require:\n      - pkg: ng|", "value a/x.y/require/pkg: ng 13"),
+            (
+                "a:\n  pkg.installed:\n    - na|: x",
+                "key a/pkg.installed/na 6",
+            ),
+            (
+                "a:\n  x.y:\n    - require:\n      - pkg: |",
+                "value a/x.y/require/pkg:  13",
+            ),
+            (
+                "a:\n  x.y:\n    - require:\n      - pkg: ng|",
+                "value a/x.y/require/pkg: ng 13",
+            ),
             ("include:\n  - |", "key include/ 4"),
             ("a:\n  x.y:\n    - name: {{ pillar['|", "jinja  pillar['"),
         ] {
@@ -192,7 +204,10 @@ mod tests {
         for (text, spot) in [
             ("a:\n  pkg.in|stalled:\n", "key a/pkg.installed 2"),
             ("include:\n  - a.|b\n", "key include/a.b 4"),
-            ("a:\n  x.y:\n    - watch:\n      - pkg: ng|inx  \n", "value a/x.y/watch/pkg: nginx 13"),
+            (
+                "a:\n  x.y:\n    - watch:\n      - pkg: ng|inx  \n",
+                "value a/x.y/watch/pkg: nginx 13",
+            ),
         ] {
             assert_eq!(shown(&at(text, on)), spot, "{text}");
         }

@@ -61,7 +61,9 @@ fn uri_of(path: &Path) -> Option<Uri> {
 fn diagnostic(finding: &Finding) -> Diagnostic {
     let mut message = format!("{}\nhelp: {}", finding.message, finding.help());
     if let Some(sls) = &finding.when {
-        message.push_str(&format!("\nfound while checking {sls}, which includes this file"));
+        message.push_str(&format!(
+            "\nfound while checking {sls}, which includes this file"
+        ));
     }
     Diagnostic {
         range: range(finding),

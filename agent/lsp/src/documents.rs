@@ -34,7 +34,8 @@ impl Documents {
     /// When it has no path, or exceeds a limit.
     pub(crate) fn set(&mut self, uri: &Uri, version: i32, text: String) -> Result<(), String> {
         let shown = uri.as_str();
-        let path = paths::of_uri(uri).ok_or_else(|| format!("{shown} is not the address of a file"))?;
+        let path =
+            paths::of_uri(uri).ok_or_else(|| format!("{shown} is not the address of a file"))?;
         let size = text.len();
         if size > DOCUMENT_MAX {
             self.0.remove(&path);

@@ -41,7 +41,9 @@ pub(crate) fn hover(registry: &'static Registry, text: &str, at: Position) -> Op
 fn of_module(registry: &'static Registry, name: &str) -> Option<String> {
     let module = registry.states.iter().find(|module| module.name == name)?;
     let functions = module.functions.iter();
-    let names: Vec<String> = functions.map(|one| format!("`{name}.{}`", one.name)).collect();
+    let names: Vec<String> = functions
+        .map(|one| format!("`{name}.{}`", one.name))
+        .collect();
     Some(format!("{}\n\nStates: {}", module.doc, names.join(", ")))
 }
 
@@ -87,7 +89,9 @@ pub(crate) fn definition(
         file.map(|file| beginning(file.path))
     };
     match on(&lines, at)? {
-        Spot::Jinja { .. } => tree.file(word, sls.saltenv()).map(|file| beginning(file.path)),
+        Spot::Jinja { .. } => tree
+            .file(word, sls.saltenv())
+            .map(|file| beginning(file.path)),
         Spot::Key(element) if names_sls(&element, sls) => included(element.text),
         Spot::Key(element) => match (element.path.as_slice(), element.in_id()) {
             // The ID is in another SLS.

@@ -39,7 +39,10 @@ impl Output {
             message: refused.message,
             data: None,
         });
-        self.put(&Message::Response(Response { id, response_result }));
+        self.put(&Message::Response(Response {
+            id,
+            response_result,
+        }));
     }
 }
 

@@ -269,7 +269,9 @@ fn folder(params: &InitializeParams) -> Option<PathBuf> {
 /// Returns the tree of a file: the nearest folder with a top file, or else its own folder.
 fn tree_of(path: &Path) -> PathBuf {
     let own = path.parent().unwrap_or(path);
-    let with_top = own.ancestors().find(|folder| folder.join("top.sls").is_file());
+    let with_top = own
+        .ancestors()
+        .find(|folder| folder.join("top.sls").is_file());
     with_top.unwrap_or(own).to_owned()
 }
 
@@ -277,7 +279,9 @@ fn capabilities() -> ServerCapabilities {
     let sync = TextDocumentSyncOptions {
         open_close: Some(true),
         change: Some(TextDocumentSyncKind::FULL),
-        save: Some(TextDocumentSyncSaveOptions::SaveOptions(SaveOptions::default())),
+        save: Some(TextDocumentSyncSaveOptions::SaveOptions(
+            SaveOptions::default(),
+        )),
         ..TextDocumentSyncOptions::default()
     };
     ServerCapabilities {

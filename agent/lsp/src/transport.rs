@@ -33,7 +33,8 @@ pub(crate) fn read(input: &mut dyn BufRead) -> Result<Option<Message>, Error> {
         )));
     }
     let message = serde_json::from_slice(&body);
-    let message = message.map_err(|error| invalid(format!("a message is not JSON-RPC: {error}")))?;
+    let message =
+        message.map_err(|error| invalid(format!("a message is not JSON-RPC: {error}")))?;
     Ok(Some(message))
 }
 
@@ -71,7 +72,6 @@ fn header(input: &mut dyn BufRead) -> Result<Option<usize>, Error> {
 fn invalid(problem: String) -> Error {
     Error::new(ErrorKind::InvalidData, problem)
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -94,8 +94,8 @@ pub fn render(
     extra: &Map,
 ) -> Result<Rendered, render::Error> {
     let text = tree.sources(cx).text(&found.file);
-    let text = text
-        .map_err(|error| render::Error::new(render::Kind::Document, error.to_string()))?;
+    let text =
+        text.map_err(|error| render::Error::new(render::Kind::Document, error.to_string()))?;
     let default = cx
         .opts()
         .text("renderer")

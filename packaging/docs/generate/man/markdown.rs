@@ -21,7 +21,11 @@ fn parts(page: &str) -> Vec<Part<'_>> {
     let mut lines = page.lines().peekable();
     while let Some(line) = lines.next() {
         let is_row = |line: &&str| line.starts_with('|');
-        let is_block = |line: &str| ["|", "```", "#", "- "].iter().any(|mark| line.starts_with(mark));
+        let is_block = |line: &str| {
+            ["|", "```", "#", "- "]
+                .iter()
+                .any(|mark| line.starts_with(mark))
+        };
         let continues = |line: &&str| !line.is_empty() && !is_block(line);
         let mut joined = || {
             let mut text = line.trim_start_matches("- ").to_owned();
