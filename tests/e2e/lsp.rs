@@ -61,20 +61,34 @@ fn a_client_library_drives_the_language_server() {
 
     assert_eq!(said("complete state"), &json!(["pkg.installed:"]));
     let arguments = said("complete argument");
-    assert!(has(arguments, "source: ") && has(arguments, "source_hash: "), "{arguments}");
+    assert!(
+        has(arguments, "source: ") && has(arguments, "source_hash: "),
+        "{arguments}"
+    );
     assert_eq!(said("complete requisite"), &json!(["onfail_stop: "]));
     let ids = said("complete id");
-    assert!(has(ids, "/etc/motd") && has(ids, "own id") && !has(ids, "tools"), "{ids}");
+    assert!(
+        has(ids, "/etc/motd") && has(ids, "own id") && !has(ids, "tools"),
+        "{ids}"
+    );
     assert_eq!(said("complete pillar"), &json!(["port", "workers"]));
     assert_eq!(said("complete pillar path"), &json!(["workers"]));
     assert_eq!(said("complete include"), &json!(["base"]));
     assert!(has(said("complete function"), "network.ip_addrs"));
 
     let hover = |step: &str| said(step).as_str().unwrap_or_default().to_owned();
-    assert!(hover("hover state").contains("pkg.installed(name"), "{}", hover("hover state"));
+    assert!(
+        hover("hover state").contains("pkg.installed(name"),
+        "{}",
+        hover("hover state")
+    );
     assert!(hover("hover argument").starts_with("`source` of `file.managed`"));
     assert!(hover("hover option").contains("must succeed before"));
-    assert!(hover("hover function").contains("pillar.get(key"), "{}", hover("hover function"));
+    assert!(
+        hover("hover function").contains("pillar.get(key"),
+        "{}",
+        hover("hover function")
+    );
     assert_eq!(said("hover nothing"), &Value::Null);
 
     for (step, target) in [
@@ -87,7 +101,12 @@ fn a_client_library_drives_the_language_server() {
     ] {
         assert_eq!(said(step), &target, "{step}");
     }
-    assert!(said("unknown request").as_str().unwrap().contains("unknown method"));
+    assert!(
+        said("unknown request")
+            .as_str()
+            .unwrap()
+            .contains("unknown method")
+    );
     assert_eq!(said("exit"), 0);
 }
 
@@ -95,7 +114,10 @@ fn a_client_library_drives_the_language_server() {
 fn a_broken_message_ends_the_server_with_an_error() {
     for (input, problem) in [
         ("hello\r\n\r\n", "no Content-Length"),
-        ("Content-Length: 99999999999\r\n\r\n", "more than the maximum"),
+        (
+            "Content-Length: 99999999999\r\n\r\n",
+            "more than the maximum",
+        ),
         ("Content-Length: 4\r\n\r\n[[[[", "not JSON-RPC"),
     ] {
         let mut command = Command::new(pinch_program());
@@ -116,7 +138,10 @@ fn a_broken_message_ends_the_server_with_an_error() {
 fn the_server_runs_no_command_of_the_tree() {
     let folder = tempfile::tempdir().unwrap();
     let mark = folder.path().join("mark");
-    let text = format!("a:\n  cmd.run:\n    - name: {{{{ salt['cmd.run']('touch {0}') }}}}\n    - onlyif: touch {0}\n", mark.display());
+    let text = format!(
+        "a:\n  cmd.run:\n    - name: {{{{ salt['cmd.run']('touch {0}') }}}}\n    - onlyif: touch {0}\n",
+        mark.display()
+    );
     fs::write(folder.path().join("top.sls"), "base:\n  '*': [a]\n").unwrap();
     let uri = |name: &str| format!("file://{}/{name}", folder.path().display());
     let messages = [

@@ -62,7 +62,9 @@ impl Machine {
 
 /// Returns the faults of values, each with the name of its schema.
 fn faults(machine: &Machine, values: &[(&str, Value)]) -> Option<String> {
-    let has = Command::new(PYTHON).args(["-c", "import jsonschema"]).output();
+    let has = Command::new(PYTHON)
+        .args(["-c", "import jsonschema"])
+        .output();
     if !has.is_ok_and(|output| output.status.success()) {
         skip("tests/run installs python3-jsonschema");
         return None;
@@ -96,17 +98,30 @@ fn real_outputs_are_valid_for_their_schemas() {
     let mut values = vec![
         ("doctor", machine.json(&["doctor", "--out=json"])),
         ("lint", machine.json(&["lint", "--format=json", "salt"])),
-        ("migrate-report", machine.json(&["migrate", "report", "--format=json", "salt"])),
+        (
+            "migrate-report",
+            machine.json(&["migrate", "report", "--format=json", "salt"]),
+        ),
         ("plan", machine.json(&["plan", "a", "--out=json"])),
-        ("runs-diff", machine.json(&["runs", "diff", &jid, &last, "--out=json"])),
+        (
+            "runs-diff",
+            machine.json(&["runs", "diff", &jid, &last, "--out=json"]),
+        ),
         ("runs-list", after),
-        ("undo", machine.json(&["undo", &jid, "--dry-run", "--out=json"])),
+        (
+            "undo",
+            machine.json(&["undo", &jid, "--dry-run", "--out=json"]),
+        ),
     ];
     assert!(values[1].1["not_reached"][0].is_object(), "{}", values[1].1);
-    let lines = events.lines().map(|line| serde_json::from_str(line).unwrap());
+    let lines = events
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
     values.extend(lines.map(|line| ("ndjson", line)));
     assert!(values.len() > 10);
-    let Some(faults) = faults(&machine, &values) else { return };
+    let Some(faults) = faults(&machine, &values) else {
+        return;
+    };
     assert_eq!(faults, "");
 }
 
@@ -115,16 +130,28 @@ fn the_schema_of_sls_accepts_trees_and_refuses_mistakes() {
     let machine = Machine::new();
     let read = |path: &Path| -> Value {
         let path = path.display().to_string();
-        machine.json(&["salt-call", "--local", "--out=newline_values_only", "slsutil.renderer", &path, "default_renderer=yaml"])
+        machine.json(&[
+            "salt-call",
+            "--local",
+            "--out=newline_values_only",
+            "slsutil.renderer",
+            &path,
+            "default_renderer=yaml",
+        ])
     };
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/lsp/salt");
     let trees = [corpus.join("base.sls"), corpus.join("web/init.sls")];
     let good: Vec<_> = trees.iter().map(|path| ("sls", read(path))).collect();
-    let Some(none) = faults(&machine, &good) else { return };
+    let Some(none) = faults(&machine, &good) else {
+        return;
+    };
     assert_eq!(none, "");
     for (bad, fault) in [
         (json!({"a": {"test.nop": 3}}), "3 is not of type"),
-        (json!({"a": {"pkgrepo.managed": [], "test.succeed_without_changes": [{"nam": "x"}]}}), "'nam' was unexpected"),
+        (
+            json!({"a": {"pkgrepo.managed": [], "test.succeed_without_changes": [{"nam": "x"}]}}),
+            "'nam' was unexpected",
+        ),
         (json!({"a": "pkg"}), "does not match"),
         (json!({"include": "base"}), "is not of type 'array'"),
     ] {
@@ -137,7 +164,10 @@ fn the_schema_of_sls_accepts_trees_and_refuses_mistakes() {
 fn schemas_are_listed_and_packaged() {
     let machine = Machine::new();
     let listed = machine.text(&["schema"]);
-    let names: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').next()).collect();
+    let names: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/schemas");
     let files = fs::read_dir(folder).unwrap();
     let mut files: Vec<String> = files
@@ -151,5 +181,9 @@ fn schemas_are_listed_and_packaged() {
     assert_eq!(sorted, files);
     let output = machine.pinch(&["schema", "plans"]);
     assert_eq!(output.status.code(), Some(64));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("did you mean 'plan'?"));
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .contains("did you mean 'plan'?")
+    );
 }

@@ -91,13 +91,7 @@ fn a_release_is_whole_and_the_same_bytes_again() {
     add_binary(&binaries, armv7, "pinch", &arm, version);
     add_binary(&binaries, armv7, "pinch-core", &arm, version);
     add_binary(&binaries, armv6, "pinch", &arm, version);
-    add_binary(
-        &binaries,
-        mips,
-        "pinch",
-        &stand_in(dir, 1, 2, 8),
-        version,
-    );
+    add_binary(&binaries, mips, "pinch", &stand_in(dir, 1, 2, 8), version);
     let write = |name: &str| {
         let out = dir.join(name);
         let words = [
@@ -164,7 +158,10 @@ fn what_cannot_be_released_is_named_and_no_folder_is_left() {
     let name = std::env::consts::ARCH;
     assert_in_order(
         &attempt(&docs),
-        &[&format!("these files are missing; `cross/build {name}` writes them:\n"), "/pinch\n"],
+        &[
+            &format!("these files are missing; `cross/build {name}` writes them:\n"),
+            "/pinch\n",
+        ],
     );
     add_binary(&binaries, &own, "pinch", &program, version);
     fs::remove_file(folder.join("pinch.cdx.json")).unwrap();
@@ -172,23 +169,35 @@ fn what_cannot_be_released_is_named_and_no_folder_is_left() {
     add_binary(&binaries, &own, "pinch", &program, "0.0.9");
     assert_in_order(
         &attempt(&docs),
-        &["describes version 0.0.9 for ", "build it again with `cross/build "],
+        &[
+            "describes version 0.0.9 for ",
+            "build it again with `cross/build ",
+        ],
     );
     add_binary(&binaries, &own, "pinch", &program, version);
     fs::write(folder.join("pinch.sha256"), "0  pinch\n").unwrap();
-    assert_in_order(&attempt(&docs), &["does not have the checksum in pinch.sha256"]);
+    assert_in_order(
+        &attempt(&docs),
+        &["does not have the checksum in pinch.sha256"],
+    );
     add_binary(&binaries, &own, "pinch", &program, version);
     let missing = dir.join("missing");
     let error = attempt(&["--docs", missing.to_str().unwrap()]);
     assert_in_order(&error, &["lacks pinch.licences, pinch.1, "]);
     assert!(!error.contains("Traceback"), "{error}");
     let unknown = [docs[0], docs[1], "--formats", "zip"];
-    assert_in_order(&attempt(&unknown), &["unknown format zip; known are tar, deb, "]);
+    assert_in_order(
+        &attempt(&unknown),
+        &["unknown format zip; known are tar, deb, "],
+    );
     assert!(!out.exists());
     assert_eq!(sh(&format!("ls -d {}.* || true", out.display())), "");
     fs::create_dir(&out).unwrap();
     fs::write(out.join("theirs"), "kept").unwrap();
-    assert_in_order(&attempt(&docs), &["exists and is not an empty folder; remove it"]);
+    assert_in_order(
+        &attempt(&docs),
+        &["exists and is not an empty folder; remove it"],
+    );
     assert_eq!(fs::read_to_string(out.join("theirs")).unwrap(), "kept");
 }
 
@@ -401,7 +410,11 @@ fn a_root_with_rpm_installs_and_removes_it() {
 const PROCESSORS: &[(&str, &str, &str)] = &[
     ("aarch64", "", "aarch64-unknown-linux-musl"),
     ("riscv64", "", "riscv64gc-unknown-linux-musl"),
-    ("i686", "flags\t: fpu sse sse2 ss", "i686-unknown-linux-musl"),
+    (
+        "i686",
+        "flags\t: fpu sse sse2 ss",
+        "i686-unknown-linux-musl",
+    ),
     ("i586", "flags\t: fpu sse", "this processor has no SSE2"),
     (
         "armv7l",
@@ -648,7 +661,8 @@ fn under(init: &str, functions: &str) {
     );
     let replaced = format!("not replaced: {settings}, which has been changed\n");
     let removed = format!("not removed: {settings}, which has been changed\n");
-    let end = "removed what install.sh had installed below /usr/local\nSTATES=\"web\"\nnothing is left\n";
+    let end =
+        "removed what install.sh had installed below /usr/local\nSTATES=\"web\"\nnothing is left\n";
     assert_in_order(&text, &[&services, &replaced, &removed, end]);
 }
 
