@@ -347,7 +347,7 @@ fn another_package_is_one_more_entry() {
     let script = format!(
         r#"
 cd {dir}
-cp -r {workspace}/packaging {workspace}/LICENSE {workspace}/CHANGELOG.md {workspace}/Cargo.toml .
+cp -r {workspace}/packaging {workspace}/LICENSE {workspace}/CHANGELOG.md {workspace}/README.md {workspace}/Cargo.toml .
 cat >>packaging/packages.toml <<'END'
 [other]
 summary = "another one"

@@ -167,6 +167,7 @@ fn a_plan_that_others_could_have_written_is_refused() {
     let plan = here.text("plan.json");
     for (from, to, said) in [
         ("\"version\": 1", "\"version\": 2", "has plan version 2"),
+        ("\"version\": 1", "\"version\": 0", "has plan version 0"),
         (
             "\"kind\": \"pinch plan\"",
             "\"kind\": \"x\"",
