@@ -260,7 +260,7 @@ fn stopped_rows(opts: &Opts, out: &mut Output) -> Result<u64, Failure> {
 }
 
 fn sync_folder(path: &Path) -> Result<(), Failure> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
+    let folder = path.parent().unwrap_or_else(|| Path::new("/"));
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(|error| at(folder, &error))
 }
@@ -494,8 +494,11 @@ impl Place {
     }
 }
 
+/// The names and contents of files of `pki_dir`.
+type KeyFiles = Vec<(String, Vec<u8>)>;
+
 /// Makes a new store of a backup. Returns the number of its rows, and the files of `pki_dir`.
-fn imported(source: &Path, new: &Path) -> Result<(u64, Vec<(String, Vec<u8>)>), Failure> {
+fn imported(source: &Path, new: &Path) -> Result<(u64, KeyFiles), Failure> {
     let mut import = Import::create(new).map_err(failure)?;
     let (mut rows, mut files) = (0, Vec::new());
     Input::open(source)?.entries(&mut |entry| {
@@ -514,7 +517,7 @@ fn imported(source: &Path, new: &Path) -> Result<(u64, Vec<(String, Vec<u8>)>), 
 }
 
 fn parent(path: &Path) -> &Path {
-    path.parent().unwrap_or(Path::new("/"))
+    path.parent().unwrap_or_else(|| Path::new("/"))
 }
 
 fn make_folder(folder: &Path) -> Result<(), Failure> {
