@@ -552,11 +552,21 @@ fn part_of_another(finding: Finding, parts: &HashSet<String>) -> Finding {
     if parts.contains(file) {
         let message =
             format!("not checked: '{name}' is defined by the template that includes this one");
-        return Finding { message, ..finding }.code("I701");
+        let hint = None;
+        return Finding {
+            message,
+            hint,
+            ..finding
+        }
+        .code("I701");
     }
     // The undefined name is an argument, not the variable under the caret.
     match quoted() {
-        true => finding.code("W207"),
+        true => Finding {
+            hint: None,
+            ..finding
+        }
+        .code("W207"),
         false => finding,
     }
 }
