@@ -36,7 +36,7 @@ fn log(level: &str) -> Vec<String> {
     let output = in_recorded_environment(&mut command)
         .args(["salt-call", "--local", "-l", level, "-c"])
         .arg(scratch.path().join("etc"))
-        .args(["state.highstate", "--out=quiet"])
+        .args(["state.highstate", "--out=json"])
         .output()
         .unwrap();
     let text = scratch.masked(&String::from_utf8(output.stderr).unwrap());
