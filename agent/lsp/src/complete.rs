@@ -16,7 +16,7 @@ use crate::tree::{Sls, Tree};
 /// The maximum number of items of one answer.
 const ITEMS_MAX: usize = 2000;
 
-/// What a completion is made from.
+/// The input of a completion.
 pub(crate) struct Completion<'a> {
     pub(crate) registry: &'static Registry,
     pub(crate) tree: Option<&'a Tree>,
@@ -128,7 +128,7 @@ impl Completion<'_> {
 
     fn sls_names(&self) -> Vec<Word> {
         let names = self.tree.map(|tree| tree.names("sls"));
-        sorted(names.unwrap_or_default())
+        sorted(names.unwrap_or_else(Vec::new))
             .map(|name| Word::new(name, CompletionItemKind::MODULE))
             .collect()
     }
@@ -274,6 +274,11 @@ fn pillar_path(before: &str) -> Option<(Vec<&str>, &str)> {
         let typed = keys.pop()?;
         return (!typed.contains(['\'', '"'])).then_some((keys, typed));
     }
+    // A function is being typed, such as `salt['pillar.g`.
+    let before = before.get(..at)?;
+    if before.ends_with(['\'', '"', '.']) {
+        return None;
+    }
     let mut keys: Vec<&str> = Vec::new();
     let mut rest = rest;
     loop {
@@ -318,10 +323,12 @@ fn item(word: Word, range: Range, rest: &str) -> CompletionItem {
         false => word.after,
     };
     let new_text = format!("{}{after}", word.text);
-    let doc = (!word.doc.is_empty()).then_some(Documentation::MarkupContent(MarkupContent {
-        kind: MarkupKind::Markdown,
-        value: word.doc,
-    }));
+    let doc = (!word.doc.is_empty()).then(|| {
+        Documentation::MarkupContent(MarkupContent {
+            kind: MarkupKind::Markdown,
+            value: word.doc,
+        })
+    });
     CompletionItem {
         label: word.text,
         kind: Some(word.kind),
@@ -357,6 +364,7 @@ mod tests {
             "pillar['a'] | ",
             "pillar.get('a') ~ '",
             "pillars",
+            "salt['pillar.g",
         ] {
             assert_eq!(pillar_path(before), None, "{before}");
         }

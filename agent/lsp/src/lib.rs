@@ -36,7 +36,7 @@ use server::Server;
 
 pub use schema::schema;
 
-/// What a server needs.
+/// The program and the tree of a server.
 pub struct Setup<'a> {
     /// The modules of this program.
     pub registry: &'static Registry,

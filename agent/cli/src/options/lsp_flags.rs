@@ -8,7 +8,7 @@ use super::{Group, Program};
 pub const LSP: Program = Program {
     name: "pinch lsp",
     usage: "[options] [TREE]",
-    about: "Serve an editor over stdin and stdout with the Language Server Protocol: findings of lint as you type, completion, documentation and definitions. TREE is as for `pinch lint`; without it, the editor names the folder. Nothing of the tree is run.",
+    about: "Serve an editor with the Language Server Protocol over stdin and stdout. It shows the findings of lint while you type, completes, documents, and finds definitions. Without TREE, the editor names the folder. Nothing of the tree is run.",
     groups: &[Group {
         title: "Options",
         flags: &[
