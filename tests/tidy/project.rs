@@ -30,7 +30,12 @@ fn the_address_and_the_home_page_are_those_of_the_project() {
 #[test]
 fn no_other_file_has_a_placeholder_of_them() {
     let output = Command::new("git")
-        .args(["grep", "-l", "--fixed-strings", concat!("pinch.", "invalid")])
+        .args([
+            "grep",
+            "-l",
+            "--fixed-strings",
+            concat!("pinch.", "invalid"),
+        ])
         .current_dir(workspace())
         .output()
         .unwrap();

@@ -60,7 +60,7 @@ pub(crate) fn typed<'a>(lines: &[&'a str], position: Position) -> Option<Spot<'a
     }
     let Some(read) = Line::read(before) else {
         let is_empty = before.trim().is_empty();
-        return is_empty.then(|| key(lines, at, before, before.len(), false))?;
+        return is_empty.then(|| key(lines, at, "", before.len(), false))?;
     };
     let start = read.dash.unwrap_or(read.column);
     if read.value.is_none() {

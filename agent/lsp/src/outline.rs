@@ -83,7 +83,7 @@ pub(crate) fn above<'a>(
         let Some(line) = Line::read(line) else {
             continue;
         };
-        let holds_list = is_item && line.dash.is_none() && line.column == column;
+        let holds_list = is_item && line.column == column;
         if line.value.is_some() && (line.column < column || holds_list) {
             if !line.value.is_some_and(opens) {
                 return None;
