@@ -88,13 +88,8 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let answer = answer(&cx, &call, &jid);
     progress::end(answer.as_ref().ok());
     let answer = answer?;
-    if progress::has_shown()
-        && std::io::stdout().is_terminal()
-        && !call.overrides.contains("state_verbose")
-    {
-        // The progress has counted the states that succeeded without changes.
-        how.state.verbose = false;
-    }
+    // The progress has counted the states that succeeded without changes.
+    how.state.verbose &= !is_summed_up(&call);
     hand_out(&cx, &call, &jid, &answer);
     if let Some(uplink) = uplink.filter(|_| !cx.opts().flag("no_return_event")) {
         hand_over(&uplink, &call, &jid, &answer);
@@ -107,6 +102,13 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     // The program ends here, so the memory of the return need not be freed value by value.
     std::mem::forget(answer);
     Ok(code)
+}
+
+/// Reports whether the user has seen the result of each state on this terminal.
+fn is_summed_up(call: &SaltCall) -> bool {
+    progress::has_shown()
+        && std::io::stdout().is_terminal()
+        && !call.overrides.contains("state_verbose")
 }
 
 /// Reports whether the called function returns one secret. A caller of `sdb.get` needs the value

@@ -47,7 +47,7 @@ pub struct Link {
     task: Option<smol::Task<()>>,
 }
 
-/// How a connection ended.
+/// The end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The peer was silent for too long.

@@ -308,7 +308,7 @@ impl LocalRequests {
     }
 }
 
-/// The next thing that a command that listens is told.
+/// The next thing that a listening command receives.
 enum Now {
     Seen(Option<Seen>),
     Gone,

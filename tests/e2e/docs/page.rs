@@ -33,7 +33,7 @@ pub(super) struct Command {
     pub(super) output: Vec<String>,
 }
 
-/// A fenced block as it is written.
+/// A fenced block in its written form.
 struct Fence<'a> {
     line: usize,
     info: &'a str,

@@ -41,7 +41,7 @@ impl Program {
 }
 
 impl Flag {
-    /// Returns the option's line of the help. A long name has a line of its own.
+    /// Returns the option's line of the help. A long name has a separate line.
     #[must_use]
     pub fn line(&self) -> String {
         let (names, help) = (self.names(), self.help);

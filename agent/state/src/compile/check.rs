@@ -333,7 +333,7 @@ impl<'a> Unknown<'a> {
     }
 
     /// Returns the problem with an argument that Salt accepts and ignores, if it is one. A function
-    /// with free arguments has arguments of its own, so one of them is only reported if it resembles
+    /// with free arguments has undeclared ones, so such an argument is only reported if it resembles
     /// a declared one.
     fn swallowed(
         &self,
