@@ -108,6 +108,14 @@ pub fn render(
     let began = Instant::now();
     let rendered = render::render(&text, &default, &context, &ExecHost::in_tree(cx, tree));
     log_render(&rendered, found, sls, saltenv, began);
+    // A pillar consists of secrets, so its text is in no log.
+    if let (Tree::State, Ok(rendered)) = (tree, &rendered) {
+        log::trace(format_args!(
+            "the rendered text of {}:\n{}",
+            found.file.shown,
+            value::secret::text(&rendered.text)
+        ));
+    }
     match rendered {
         // As in Salt, an SLS for a renderer that does not exist is empty, and an error is logged.
         Err(error) if error.kind == render::Kind::Renderer => {
@@ -121,7 +129,7 @@ pub fn render(
     }
 }
 
-/// Logs the time that an SLS or a top file took to render, and at the level `trace` its text.
+/// Logs the time that an SLS or a top file took to render.
 fn log_render(
     rendered: &Result<Rendered, render::Error>,
     found: &SlsFile,
@@ -129,7 +137,9 @@ fn log_render(
     saltenv: &str,
     began: Instant,
 ) {
-    let Ok(rendered) = rendered else { return };
+    if rendered.is_err() {
+        return;
+    }
     let ms = began.elapsed().as_secs_f64() * 1000.0;
     let file = &found.file.shown;
     match sls {
@@ -138,10 +148,6 @@ fn log_render(
             "rendered SLS '{saltenv}:{sls}' from {file} in {ms:.3} ms"
         )),
     }
-    log::trace(format_args!(
-        "the rendered text of {file}:\n{}",
-        rendered.text
-    ));
 }
 
 /// Returns the variables of the templates of an SLS (Salt's `generate_sls_context`, and those that
