@@ -324,7 +324,6 @@ pub fn display(
         NDJSON => Ok(one_line(data)),
         "no_return" => Ok(plain::no_return(data, how)),
         "pprint" => Ok(plain::pretty(data, how)),
-        "quiet" => Ok(String::new()),
         "raw" => Ok(data.to_text()),
         "table" => table::output(data, how, &how.table),
         "txt" => Ok(plain::txt(data)),
