@@ -92,8 +92,14 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 /// Returns the error of a tree without SLS files.
 fn no_files(opts: &Opts) -> Failure {
-    let roots = opts.get("file_roots").map(Value::to_text);
-    let error = format!("no SLS files in {}", roots.unwrap_or_default());
+    let roots = opts.get("file_roots").and_then(Value::as_map);
+    let folders = roots.into_iter().flatten();
+    let folders = folders.flat_map(|(_, folders)| folders.as_list().unwrap_or_default());
+    let folders: Vec<String> = folders.map(Value::to_text).collect();
+    let error = match folders.is_empty() {
+        true => "the option file_roots names no folder".to_owned(),
+        false => format!("no SLS files in {}", folders.join(", ")),
+    };
     let hint = "name the folder of your states: pinch lint DIR";
     Failure::new(Exit::Generic, error).hints([hint.to_owned()])
 }
