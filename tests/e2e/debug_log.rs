@@ -98,14 +98,3 @@ fn debug_shows_files_templates_decisions_and_commands() {
         assert_eq!(count(&lines, parts), wanted, "{parts:?}: {lines:#?}");
     }
 }
-
-#[test]
-fn trace_shows_the_rendered_text() {
-    let lines = log("trace");
-    assert_eq!(
-        count(&lines, &["the rendered text of @ENV@/srv/salt/web.sls"]),
-        1,
-        "{lines:#?}"
-    );
-    assert_eq!(count(&lines, &["- name: echo hello"]), 1, "{lines:#?}");
-}

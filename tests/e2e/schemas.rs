@@ -130,14 +130,15 @@ fn the_schema_of_sls_accepts_trees_and_refuses_mistakes() {
     let machine = Machine::new();
     let read = |path: &Path| -> Value {
         let path = path.display().to_string();
-        machine.json(&[
+        let answer = machine.json(&[
             "salt-call",
             "--local",
-            "--out=newline_values_only",
+            "--out=json",
             "slsutil.renderer",
             &path,
             "default_renderer=yaml",
-        ])
+        ]);
+        answer["local"].clone()
     };
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/lsp/salt");
     let trees = [corpus.join("base.sls"), corpus.join("web/init.sls")];

@@ -108,14 +108,6 @@ pub fn render(
     let began = Instant::now();
     let rendered = render::render(&text, &default, &context, &ExecHost::in_tree(cx, tree));
     log_render(&rendered, found, sls, saltenv, began);
-    // A pillar consists of secrets, so its text is in no log.
-    if let (Tree::State, Ok(rendered)) = (tree, &rendered) {
-        log::trace(format_args!(
-            "the rendered text of {}:\n{}",
-            found.file.shown,
-            value::secret::text(&rendered.text)
-        ));
-    }
     match rendered {
         // As in Salt, an SLS for a renderer that does not exist is empty, and an error is logged.
         Err(error) if error.kind == render::Kind::Renderer => {
