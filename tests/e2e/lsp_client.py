@@ -129,7 +129,8 @@ async def main():
     out["define own"] = await editor.definition("web/init.sls", "a:\n  pkg.installed: []\nb:\n  cmd.run:\n    - require:\n      - pkg: |a\n")
 
     try:
-        await editor.client.protocol.send_request_async("textDocument/rename", {})
+        document = lsp.TextDocumentIdentifier(uri=editor.uri("new.sls"))
+        await editor.client.text_document_document_symbol_async(lsp.DocumentSymbolParams(text_document=document))
     except Exception as error:
         out["unknown request"] = str(error)
     editor.open("base.sls")
