@@ -128,7 +128,7 @@ impl Completion<'_> {
 
     fn sls_names(&self) -> Vec<Word> {
         let names = self.tree.map(|tree| tree.names("sls"));
-        sorted(names.unwrap_or_else(Vec::new))
+        sorted(names.unwrap_or_default())
             .map(|name| Word::new(name, CompletionItemKind::MODULE))
             .collect()
     }
@@ -323,12 +323,10 @@ fn item(word: Word, range: Range, rest: &str) -> CompletionItem {
         false => word.after,
     };
     let new_text = format!("{}{after}", word.text);
-    let doc = (!word.doc.is_empty()).then(|| {
-        Documentation::MarkupContent(MarkupContent {
-            kind: MarkupKind::Markdown,
-            value: word.doc,
-        })
-    });
+    let doc = (!word.doc.is_empty()).then_some(Documentation::MarkupContent(MarkupContent {
+        kind: MarkupKind::Markdown,
+        value: word.doc,
+    }));
     CompletionItem {
         label: word.text,
         kind: Some(word.kind),
