@@ -32,8 +32,7 @@ pub(crate) use policy::{Policy, bound, milliseconds};
 /// The decision that is sent to a peer.
 enum Decision {
     In(Map),
-    /// The key waits, for this reason if the peer may know one.
-    Wait(Option<String>),
+    Wait,
     No {
         act: &'static str,
         reason: &'static str,
@@ -56,8 +55,7 @@ struct Accept {
 enum Judged {
     Accept(Accept),
     Reject(String),
-    /// The key waits, for this reason if the peer may know one.
-    Wait(Option<String>),
+    Wait,
 }
 
 /// The interval at which a waiting key is judged again, since files and rules may accept it by
@@ -165,16 +163,11 @@ impl Admission {
                     peer.refuse(reason, &text, Some(ASK_AGAIN_S));
                     return None;
                 }
-                Decision::Wait(_) if waits => {}
-                Decision::Wait(why) => {
+                Decision::Wait if waits => {}
+                Decision::Wait => {
                     waits = true;
                     self.auth(&id, &key, "pend").await;
-                    let accept = "an administrator has to accept the key";
-                    let text = match why {
-                        Some(why) => format!("{why}; {accept}"),
-                        None => accept.to_owned(),
-                    };
-                    if let Err(error) = peer.pend(&text).await {
+                    if let Err(error) = peer.pend("an administrator has to accept the key").await {
                         self.refusals.log(id.as_str(), error);
                         peer.refuse("full", "too many keys are pending", Some(ASK_AGAIN_S));
                         return None;
@@ -245,7 +238,7 @@ impl Admission {
                 format!("{id} has another key on this master: delete that key to accept this one"),
             ),
             Some(KeyState::Pending) => self.judge(evidence, again).await,
-            None => Decision::Wait(None),
+            None => Decision::Wait,
         }
     }
 
@@ -253,7 +246,7 @@ impl Admission {
     async fn judge(self: &Arc<Self>, evidence: &Evidence, again: bool) -> Decision {
         let _turn = self.turn_of(evidence).await;
         match self.judgement(evidence, again).await {
-            Judged::Wait(why) => Decision::Wait(why),
+            Judged::Wait => Decision::Wait,
             Judged::Reject(why) => self.reject_now(evidence, &why).await,
             Judged::Accept(accept) => self.accept_now(evidence, accept).await,
         }
@@ -288,12 +281,7 @@ impl Admission {
 
     async fn judgement(self: &Arc<Self>, evidence: &Evidence, again: bool) -> Judged {
         let (admission, peer) = (self.clone(), evidence.clone());
-        smol::unblock(move || {
-            let judged = admission.judged(&peer, again);
-            log_judgement(&peer.name(), &judged);
-            judged
-        })
-        .await
+        smol::unblock(move || admission.judged(&peer, again)).await
     }
 
     /// Judges a key in Salt's order: rejection comes first. It reads files.
@@ -301,16 +289,14 @@ impl Admission {
         if autosign::rejects(&self.opts, &peer.id) {
             return Judged::Reject("by autoreject_file".to_owned());
         }
-        let mut problem = None;
         let token = peer.token.as_ref().and_then(|shown| {
             let good = token::find_usable(&self.store, shown, &peer.id, now_ms());
-            good.map_err(|why| {
+            let told = good.inspect_err(|why| {
                 if !again {
-                    self.refusals.log(&peer.name(), &why);
+                    self.refusals.log(&peer.name(), why);
                 }
-                problem = Some(format!("the token was not accepted: {why}"));
-            })
-            .ok()
+            });
+            told.ok()
         });
         if let Some(judged) = self.judged_by_policy(peer, token.as_ref(), again) {
             return judged;
@@ -331,8 +317,7 @@ impl Admission {
                 why: "by its token".to_owned(),
                 is_proved: true,
             }),
-            Some(_) => Judged::Wait(Some("no rule of autosign_policy accepts it".to_owned())),
-            None => Judged::Wait(problem),
+            _ => Judged::Wait,
         }
     }
 
@@ -376,7 +361,7 @@ impl Admission {
         };
         let why = format!("by the rule {} of autosign_policy", rule.name);
         match rule.action {
-            Action::Pend => return Ok(Some(Judged::Wait(Some(format!("it waits {why}"))))),
+            Action::Pend => return Ok(Some(Judged::Wait)),
             Action::Reject => return Ok(Some(Judged::Reject(why))),
             Action::Accept => {}
         }
@@ -456,7 +441,7 @@ impl Admission {
                 log::info(format_args!("The key of {id} is accepted {why}"));
                 Decision::In(bound)
             }
-            Ok(_) => Decision::Wait(None),
+            Ok(_) => Decision::Wait,
             Err(text) => Decision::No {
                 act: "error",
                 reason: "failed",
@@ -534,16 +519,6 @@ impl Admission {
             is_call,
         })
     }
-}
-
-/// Logs what was decided about a key, and by which rule.
-fn log_judgement(name: &str, judged: &Judged) {
-    let decision = match judged {
-        Judged::Accept(accept) => format!("accepted {}", accept.why),
-        Judged::Reject(why) => format!("rejected {why}"),
-        Judged::Wait(_) => "left pending, because no rule accepts it".to_owned(),
-    };
-    log::debug(format_args!("the key of {name} is {decision}"));
 }
 
 #[cfg(test)]

@@ -10,12 +10,9 @@
 
 mod bus;
 mod certificates;
-mod cmdline;
 mod compensate;
 mod containers;
 mod databases;
-mod debug_log;
-mod docs;
 mod fleet;
 mod git_login;
 mod gpg;
@@ -23,7 +20,6 @@ mod growth;
 mod inits;
 mod lint;
 mod look;
-mod lsp;
 mod managers;
 mod orch;
 mod packaging;
@@ -36,7 +32,6 @@ mod restricted;
 mod resume;
 mod runas;
 mod runs;
-mod schemas;
 mod secret;
 mod small;
 mod stores;

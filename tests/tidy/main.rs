@@ -11,7 +11,6 @@ mod attacks;
 mod crates;
 mod literals;
 mod modules;
-mod project;
 mod rooms;
 mod signatures;
 mod sizes;

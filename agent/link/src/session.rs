@@ -455,8 +455,9 @@ impl Session {
         let connecting = connecting.map_err(|error| lost(&error))?;
         self.endpoint = Some(endpoint);
         let connected = within(limits.handshake, connecting).await;
-        let connected = connected.ok_or(Error::NoAnswer {
-            address,
+        let connected = connected.ok_or_else(|| Error::Deadline {
+            who: who.clone(),
+            wait: Wait::Handshake,
             after: limits.handshake,
         })?;
         connected.map_err(|error| match pinned.refused() {

@@ -53,14 +53,9 @@ impl Finding {
             column: 1,
             source: String::new(),
         });
-        let hint = fault.hint.map(|hint| match code.code {
-            // The sample may lack the data, and not the tree.
-            "W203" => format!("{hint}, or provide the data with -c and --grains"),
-            _ => hint,
-        });
         Self {
-            hint,
-            ..Self::at(code, place, fault.cause.map_or(sentence, String::from))
+            hint: fault.hint,
+            ..Self::at(code, place, sentence)
         }
     }
 

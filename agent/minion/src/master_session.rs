@@ -39,8 +39,7 @@ impl MasterSession {
             pause(delay).await;
         }
         loop {
-            let failed = |problem| upstream.failed(problem);
-            let (link, welcome) = session.connect(failed).await;
+            let (link, welcome) = session.connect().await;
             log::info(format_args!("Connected to the master {}", link.who()));
             // The handle is set first: the messages that greet the master may be ready before the
             // link is read.

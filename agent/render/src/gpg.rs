@@ -104,5 +104,9 @@ fn option(name: &str, host: &Arc<dyn Host>) -> Result<Value, Error> {
 }
 
 fn failed(message: String) -> Error {
-    Error::new(Kind::Document, message)
+    Error {
+        kind: Kind::Document,
+        message,
+        place: None,
+    }
 }

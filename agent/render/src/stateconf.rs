@@ -39,7 +39,11 @@ struct Options {
 }
 
 fn failed(message: impl Into<String>) -> Error {
-    Error::new(Kind::Document, message)
+    Error {
+        kind: Kind::Document,
+        message: message.into(),
+        place: None,
+    }
 }
 
 impl Options {

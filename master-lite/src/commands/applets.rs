@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use cli::background::{self, PidFile};
 use cli::binary::PINCH;
+pub(crate) use cli::binary::put;
 use cli::config::{self, Loaded};
 use cli::failure::{Exit, Failure};
 use cli::log::Logger;

@@ -19,8 +19,6 @@ mod jobs;
 mod manage;
 mod r#match;
 mod mine;
-mod minion;
-mod period;
 mod pillar;
 mod reactor;
 mod sdb;
@@ -35,7 +33,6 @@ const MODULES: &[Module<Value>] = &[
     manage::MODULE,
     r#match::MODULE,
     mine::MODULE,
-    minion::MODULE,
     pillar::MODULE,
     reactor::MODULE,
     sdb::MODULE,

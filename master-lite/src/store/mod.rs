@@ -12,7 +12,6 @@
 
 mod apply;
 mod apply_keys;
-pub(crate) mod backup;
 mod batch;
 mod command;
 #[cfg(test)]

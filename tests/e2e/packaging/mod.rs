@@ -13,7 +13,6 @@ mod daemons;
 mod debian;
 mod formats;
 mod managers;
-mod release;
 mod services;
 mod shells;
 
@@ -29,12 +28,7 @@ fn target() -> String {
 
 /// Runs `packaging/build` with these arguments and returns its output.
 fn build(words: &[&str]) -> Output {
-    tool("build", words)
-}
-
-/// Runs this program of `packaging` with these arguments and returns its output.
-fn tool(name: &str, words: &[&str]) -> Output {
-    let mut command = Command::new(workspace().join("packaging").join(name));
+    let mut command = Command::new(workspace().join("packaging/build"));
     // cargo looks for its own folders there.
     let kept = [
         "CARGO_HOME",

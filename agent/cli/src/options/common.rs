@@ -2,8 +2,11 @@
 
 use super::Takes::{self, Choice, Many, Nothing, Number, Text};
 use super::{Flag, Group};
-use crate::log::LEVELS;
-use crate::output::{OUTPUTTERS, STATE_OUTPUTS};
+
+/// The names of the log levels.
+pub(super) const LEVELS: &[&str] = &[
+    "all", "debug", "error", "critical", "garbage", "info", "profile", "quiet", "trace", "warning",
+];
 
 /// Returns a row of an option table.
 pub(super) const fn flag(
@@ -23,7 +26,7 @@ pub(super) const fn flag(
 }
 
 /// The option that prints the help.
-pub(crate) const HELP: Flag = flag(
+pub(super) const HELP: Flag = flag(
     "help",
     Some('h'),
     &["help"],
@@ -31,31 +34,25 @@ pub(crate) const HELP: Flag = flag(
     "show this help and exit",
 );
 
-/// The option that prints the version.
-pub(crate) const SHOW_VERSION: Flag = flag(
-    "version",
-    None,
-    &["version"],
-    Nothing,
-    "show the version and exit",
-);
-
-/// The option that prints the versions of all parts.
-pub(crate) const SHOW_VERSIONS: Flag = flag(
-    "versions_report",
-    Some('V'),
-    &["versions-report"],
-    Nothing,
-    "show the versions of all parts and exit",
-);
-
 /// The options of every program.
 pub(super) const COMMON: Group = Group {
     title: "Options",
     flags: &[
         HELP,
-        SHOW_VERSION,
-        SHOW_VERSIONS,
+        flag(
+            "version",
+            None,
+            &["version"],
+            Nothing,
+            "show the version and exit",
+        ),
+        flag(
+            "versions_report",
+            Some('V'),
+            &["versions-report"],
+            Nothing,
+            "show the versions of all parts and exit",
+        ),
         CONFIG_DIR,
         flag(
             "saltfile",
@@ -75,7 +72,7 @@ pub(super) const OUTPUT: Group = Group {
             "output",
             None,
             &["out", "output"],
-            Choice("OUTPUTTER", OUTPUTTERS),
+            Text("OUTPUTTER"),
             "nested, highstate, json, yaml, txt, raw, ...; ndjson streams the events of a run",
         ),
         flag(
@@ -117,7 +114,7 @@ pub(super) const OUTPUT: Group = Group {
             "state_output",
             None,
             &["state-output", "state_output"],
-            Choice("MODE", STATE_OUTPUTS),
+            Text("MODE"),
             "detail per state: full, terse, mixed, changes, filter",
         ),
         flag(
@@ -232,9 +229,6 @@ pub(super) const CONFIG_DIR: Flag = flag(
     Text("DIR"),
     "read the configuration from DIR (default /etc/salt)",
 );
-
-/// The option to run without a master.
-pub(super) const LOCAL: Flag = flag("local", None, &["local"], Nothing, "run without a master");
 
 /// The option for the folder of the states.
 pub(super) const FILE_ROOT: Flag = flag(

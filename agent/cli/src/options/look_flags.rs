@@ -1,15 +1,17 @@
 //! The option tables of the commands that examine something and change nothing.
 
-use super::Takes::{Choice, Many, Number, Text};
-use super::common::{CONFIG_DIR, FILE_ROOT, HELP, LOCAL, PILLAR_ROOT, flag};
-use super::{Group, Program};
+use super::Takes::{Choice, Many, Nothing, Number, Text};
+use super::common::{CONFIG_DIR, FILE_ROOT, HELP, PILLAR_ROOT, flag};
+use super::{Flag, Group, Program};
+
+const LOCAL: Flag = flag("local", None, &["local"], Nothing, "run without a master");
 
 /// The formats of a picture.
 const PICTURES: &[&str] = &["dot", "mmd", "svg"];
 
 /// The option table of `pinch graph`.
 pub const GRAPH: Program = Program {
-    name: "pinch graph",
+    name: "graph",
     usage: "[options] (highstate | SLS... | orchestrate ORCH)",
     about: "Draw the states of a run and their requisites, without running them. Earlier states are on the left; the states of an SLS share a frame.",
     groups: &[Group {
@@ -39,7 +41,7 @@ pub const GRAPH: Program = Program {
                 None,
                 &["run"],
                 Text("JID"),
-                "colour the states by their results in a recorded run; last is the last one",
+                "colour the states by their results in a recorded run",
             ),
         ],
     }],
@@ -47,7 +49,7 @@ pub const GRAPH: Program = Program {
 
 /// The option table of `pinch doctor`.
 pub const DOCTOR: Program = Program {
-    name: "pinch doctor",
+    name: "doctor",
     usage: "[options]",
     about: "Check this machine for problems that affect state runs, and show how to fix them. Nothing is changed. Exits 1 if there is a problem.",
     groups: &[Group {
@@ -69,7 +71,7 @@ pub const DOCTOR: Program = Program {
 
 /// The option table of `pinch migrate`.
 pub const MIGRATE: Program = Program {
-    name: "pinch migrate",
+    name: "migrate",
     usage: "[options] (report [TREE] | compare (highstate | SLS...))",
     about: "Help to move from Salt to Pinch. `report` shows for each SLS of a tree whether it runs in Pinch as it is; `compare` runs states with test=True in an installed Salt and in Pinch, and shows where the results differ.",
     groups: &[Group {

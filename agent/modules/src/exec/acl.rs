@@ -9,8 +9,7 @@ state::exec_module! {
     /// Read and change the access control lists (ACL) of files.
     #[needs(
         "getfacl",
-        "The linux_acl execution module cannot be loaded: the getfacl binary is not in the path.",
-        "acl"
+        "The linux_acl execution module cannot be loaded: the getfacl binary is not in the path."
     )]
     mod acl;
 

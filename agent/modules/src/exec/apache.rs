@@ -17,8 +17,7 @@ state::exec_module! {
     // Debian and SUSE have the first, others the second.
     #[needs(
         "apache2ctl|apachectl",
-        "The apache execution module cannot be loaded: apache is not installed.",
-        "apache2"
+        "The apache execution module cannot be loaded: apache is not installed."
     )]
     mod apache;
 

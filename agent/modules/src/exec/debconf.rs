@@ -12,8 +12,7 @@ state::exec_module! {
     /// Manage the answers to the questions of Debian packages.
     #[needs(
         "debconf-get-selections",
-        "The debconfmod module could not be loaded: debconf-utils is not installed.",
-        "debconf-utils"
+        "The debconfmod module could not be loaded: debconf-utils is not installed."
     )]
     mod debconf;
 

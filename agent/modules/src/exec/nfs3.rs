@@ -12,8 +12,7 @@ state::exec_module! {
     /// Manage the folders that NFS exports (`/etc/exports`).
     #[needs(
         "showmount",
-        "The nfs3 execution module failed to load: the showmount binary is not in the path.",
-        "nfs-common"
+        "The nfs3 execution module failed to load: the showmount binary is not in the path."
     )]
     mod nfs3;
 

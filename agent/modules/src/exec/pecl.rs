@@ -10,7 +10,7 @@ use crate::exec::tool;
 
 state::exec_module! {
     /// Manage PHP extensions with `pecl`.
-    #[needs("pecl", "The pecl execution module not loaded: pecl binary is not in the path.", "php-pear")]
+    #[needs("pecl", "The pecl execution module not loaded: pecl binary is not in the path.")]
     mod pecl;
 
     /// Install extensions.

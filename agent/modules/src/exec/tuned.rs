@@ -12,8 +12,7 @@ state::exec_module! {
     /// Manage profiles of system settings with `tuned-adm`.
     #[needs(
         "tuned-adm",
-        "The tuned execution module failed to load: the tuned-adm binary is not in the path.",
-        "tuned"
+        "The tuned execution module failed to load: the tuned-adm binary is not in the path."
     )]
     mod tuned;
 

@@ -14,8 +14,7 @@ state::exec_module! {
     /// Manage password files of web servers with `htpasswd`.
     #[needs(
         "htpasswd",
-        "The htpasswd execution mdule cannot be loaded: htpasswd binary not in path.",
-        "apache2-utils"
+        "The htpasswd execution mdule cannot be loaded: htpasswd binary not in path."
     )]
     mod webutil;
 

@@ -7,6 +7,7 @@ use value::Value;
 mod config;
 mod event;
 mod fileserver;
+mod jobs;
 mod manage;
 mod r#match;
 mod mine;
@@ -21,7 +22,7 @@ pub const MODULES: &[Module<Value>] = &[
     config::MODULE,
     event::MODULE,
     fileserver::MODULE,
-    crate::exec::jobs::MODULE,
+    jobs::MODULE,
     manage::MODULE,
     r#match::MODULE,
     mine::MODULE,

@@ -12,13 +12,11 @@ state::state_module! {
     /// Access lists of files (`getfacl`, `setfacl`).
     #[needs(
         "getfacl",
-        "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path.",
-        "acl"
+        "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path."
     )]
     #[needs(
         "setfacl",
-        "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path.",
-        "acl"
+        "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path."
     )]
     mod acl;
 

@@ -9,8 +9,7 @@ use crate::exec::lvm::{devices, groups, logical, physical, real};
 
 state::state_module! {
     /// Manage logical volumes (LVM2).
-    #[needs("lvm", "lvm command not found", "lvm2")]
-    #[facts(free_arguments = true)]
+    #[needs("lvm", "lvm command not found")]
     mod lvm;
 
     /// Make sure that a device is a physical volume.

@@ -10,8 +10,7 @@ state::state_module! {
     /// Manage the folders that NFS exports.
     #[needs(
         "exportfs",
-        "The nfs_exports state module failed to load: the exportfs binary is not in the path",
-        "nfs-kernel-server"
+        "The nfs_exports state module failed to load: the exportfs binary is not in the path"
     )]
     mod nfs_export;
 

@@ -10,7 +10,7 @@ use value::{Map, Value};
 
 state::state_module! {
     /// Provide states that only pretend to do something, to try out requisites and outputs.
-    #[facts(effects = Effects::None, free_arguments = true)]
+    #[facts(effects = Effects::None)]
     mod test;
 
     /// Do nothing, successfully.

@@ -10,7 +10,6 @@ pub(super) struct Summary {
     failed: Vec<String>,
     not_connected: Vec<String>,
     no_response: Vec<String>,
-    hint: Option<String>,
 }
 
 const LINE: &str = "-------------------------------------------";
@@ -29,16 +28,6 @@ impl Summary {
                 }
             }
         }
-    }
-
-    /// Keeps a hint for the user. The first one counts: all minions have the same mistake.
-    pub(super) fn hint(&mut self, hint: String) {
-        self.hint.get_or_insert(hint);
-    }
-
-    /// Returns the hint for the user.
-    pub(super) fn hinted(&self) -> Option<&str> {
-        self.hint.as_deref()
     }
 
     fn silent(&self) -> usize {

@@ -11,8 +11,7 @@ state::exec_module! {
     /// Manage the firewall (`firewall-cmd`).
     #[needs(
         "firewall-cmd",
-        "The firewalld execution module cannot be loaded: the firewall-cmd binary is not in the path.",
-        "firewalld"
+        "The firewalld execution module cannot be loaded: the firewall-cmd binary is not in the path."
     )]
     mod firewalld;
 

@@ -19,8 +19,7 @@ state::exec_module! {
     /// arguments such as `connection_user` and `connection_pass`.
     #[needs(
         "mariadb|mysql",
-        "the program mariadb or mysql is not in the path",
-        "mariadb-client"
+        "the program mariadb or mysql is not in the path"
     )]
     mod mysql;
 

@@ -12,8 +12,7 @@ state::exec_module! {
     /// Manage RabbitMQ with `rabbitmqctl` and `rabbitmq-plugins`.
     #[needs(
         "rabbitmqctl",
-        "Module rabbitmq: module only works when RabbitMQ is installed",
-        "rabbitmq-server"
+        "Module rabbitmq: module only works when RabbitMQ is installed"
     )]
     mod rabbitmq;
 

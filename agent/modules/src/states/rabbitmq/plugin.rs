@@ -8,7 +8,7 @@ use crate::exec::rabbitmq::Rabbit;
 
 state::state_module! {
     /// Manage plugins of RabbitMQ.
-    #[needs("rabbitmqctl", "Command not found: rabbitmqctl", "rabbitmq-server")]
+    #[needs("rabbitmqctl", "Command not found: rabbitmqctl")]
     mod rabbitmq_plugin;
 
     /// Make sure that a plugin is enabled.

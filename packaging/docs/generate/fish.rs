@@ -1,7 +1,9 @@
 //! Writes the completion for fish: one file for a binary and its applets.
 
-use crate::binary::Binary;
-use crate::options::{Flag, Takes};
+use cli::binary::Binary;
+use cli::options::{Flag, Takes};
+
+use super::tables;
 
 /// Returns the completion script.
 pub(super) fn script(binary: &Binary) -> String {
@@ -9,13 +11,13 @@ pub(super) fn script(binary: &Binary) -> String {
     let mut out =
         format!("# fish completion for {own} and its applets; generated from its option tables\n");
     for (word, help) in super::words(binary) {
-        let help = quoted(&help);
+        let help = quoted(help);
         out.push_str(&format!(
             "complete -c {own} -n __fish_use_subcommand -f -a {word} -d {help}\n"
         ));
     }
-    for applet in binary.tables() {
-        let name = applet.word();
+    for applet in tables(binary) {
+        let name = applet.name;
         let is_called = binary.applets.contains(applet);
         for flag in applet.flags() {
             let option = option(flag);

@@ -1,5 +1,4 @@
-//! The `jobs` execution module and runner: the run records of this machine. In Salt it is only a
-//! runner, which needs a master.
+//! The `jobs` runner on the run records of this machine.
 
 use state::exec::Exec;
 use state::module::Error;

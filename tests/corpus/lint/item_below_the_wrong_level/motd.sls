@@ -1,5 +1,0 @@
-motd:
-  test.nop:
-    - require:
-      - sls:
-      - base

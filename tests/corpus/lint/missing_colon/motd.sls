@@ -1,4 +1,0 @@
-motd:
-  file.managed:
-    - name /etc/motd
-    - contents: hello

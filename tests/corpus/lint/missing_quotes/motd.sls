@@ -1,3 +1,0 @@
-/etc/motd:
-  file.managed:
-    - contents: Warning: no entry

@@ -1,4 +1,0 @@
-web:
-  port: 8080
-  workers:
-    count: 2

@@ -1,7 +1,0 @@
-tools:
-  pkg.installed:
-    - name: curl
-
-/etc/motd:
-  file.managed:
-    - contents: hello
