@@ -11,8 +11,9 @@ set -eu
 cache=/var/cache/pinch-tests/servers
 
 # Removes systemd, so that services are started with init.d: with systemctl but no running systemd the root would look as if it was not booted.
+# Also removes insserv, which fails for each service if this machine has the scripts of only some of its services.
 install_servers() {
-	rm -rf "$1/lib/systemd" "$1/bin/systemctl"
+	rm -rf "$1/lib/systemd" "$1/bin/systemctl" "$1/sbin/insserv"
 	for package in "$cache"/*.deb; do
 		dpkg-deb --fsys-tarfile "$package" | tar --extract --keep-directory-symlink --directory="$1"
 		printf 'Status: install ok installed\n%s\n\n' "$(dpkg-deb -f "$package")" >>"$1/var/lib/dpkg/status"
