@@ -8,6 +8,10 @@ import struct
 import tarfile
 
 
+class Failed(Exception):
+    """A reason why nothing can be packaged, for the user."""
+
+
 @dataclasses.dataclass
 class Entry:
     """A file with `data`, a link to `link`, or a folder."""
@@ -59,18 +63,20 @@ def gz(data):
     return gzip.compress(data, 9, mtime=0)
 
 
-def is_static(binary, expected, target, fail):
+def is_static(binary, expected, target):
     """Returns true if the program has no interpreter. Fails if it was built for another target."""
-    if binary[:4] != b"\x7fELF":
-        fail("the binary is not an ELF file")
+    if binary[:4] != b"\x7fELF" or len(binary) < 64:
+        raise Failed("the binary is not an ELF file")
     size, order = binary[4], binary[5]
     byte_order = "<" if order == 1 else ">"
     machine = struct.unpack_from(byte_order + "H", binary, 18)[0]
     if [size, order, machine] != expected:
-        fail(f"the ELF header (class, byte order, machine) of the binary is {[size, order, machine]}, but {target} needs {expected}")
+        raise Failed(f"the ELF header (class, byte order, machine) of the binary is {[size, order, machine]}, but {target} needs {expected}")
     if size == 2:
         start, width, count = (struct.unpack_from(byte_order + kind, binary, at)[0] for kind, at in (("Q", 32), ("H", 54), ("H", 56)))
     else:
         start, width, count = (struct.unpack_from(byte_order + kind, binary, at)[0] for kind, at in (("I", 28), ("H", 42), ("H", 44)))
+    if start + count * width > len(binary):
+        raise Failed("the binary is truncated: its program headers are missing")
     interpreter = 3
     return all(struct.unpack_from(byte_order + "I", binary, start + at * width)[0] != interpreter for at in range(count))

@@ -7,13 +7,16 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tarfile
+import tomllib
 
-from archives import Entry, gz, tar as tar_of, with_folders
+from archives import Entry, Failed, gz, tar as tar_of, with_folders
 
-MAINTAINER = "Pinch maintainers <maintainers@pinch.invalid>"
-LICENSE = "Apache-2.0"
+PROJECT = tomllib.loads((pathlib.Path(__file__).parent / "project.toml").read_text())
+MAINTAINER = PROJECT["maintainer"]
+LICENSE = PROJECT["licence"]
 # The name of the program in every package.
 PROGRAM = "pinch"
 
@@ -40,10 +43,24 @@ class Job:
             "NAME": self.name, "PROGRAM": PROGRAM, "VERSION": self.version, "TARGET": self.target, "SUMMARY": self.about["summary"],
             "DESCRIPTION": "\n".join(self.about["description"]), "APPLETS": " ".join(self.about["applets"]), "ROLES": " ".join(self.about["roles"]),
             "SCHEMAS": " ".join(self.schemas()), "UNITS": " ".join(self.units()), "DAEMONS": " ".join(unit for unit in self.units() if unit.endswith(".service")), "MAINTAINER": MAINTAINER, "LICENSE": LICENSE,
+            "HOME": PROJECT["home"], "RELEASES": PROJECT["releases"],
         }
         for key, value in (values | more).items():
             text = text.replace(f"@{key}@", value)
         return text
+
+    def docs_folder(self):
+        """Returns the folder of its man pages and completions."""
+        return self.docs / self.about.get("docs", self.name)
+
+    def licences(self):
+        """Returns the file with the licences of the crates in the program."""
+        return self.docs / f"{self.name}.licences"
+
+    def missing_docs(self):
+        """Returns the man pages, completions and licences that were not generated."""
+        names = [*self.man_pages(), f"{PROGRAM}.bash", f"{PROGRAM}.fish", f"_{PROGRAM}"]
+        return [path for path in [self.licences(), *(self.docs_folder() / name for name in names)] if not path.is_file()]
 
     def tarball(self):
         return self.out / f"{self.name}-{self.version}-{self.target}.tar.gz"
@@ -55,12 +72,20 @@ class Job:
         return [f"{name}.schema.json" for name in self.about.get("schemas", [])]
 
     def man_pages(self):
-        return [f"{PROGRAM}.1", *(f"{PROGRAM}-{applet}.1" for applet in self.about["applets"])]
+        """Returns the names of the man pages. The last character of a name is its section."""
+        return [f"{PROGRAM}.1", *(f"{PROGRAM}-{applet}.1" for applet in self.about["applets"]), *(f"{PROGRAM}-{role}.5" for role in self.about["roles"]), f"{PROGRAM}-sls.7"]
 
-    def replacing(self, template):
-        """Returns the lines of a recipe that say which package this one replaces, with @OTHER@ for its name; none if it replaces none."""
-        other = self.about.get("replaces")
-        return template.replace("@OTHER@", other).replace("@VERSION@", self.version) if other else ""
+    def replacing(self, template, separator=", "):
+        """Returns the lines of a recipe that say which packages this one replaces; none if it replaces none.
+
+        A part of the template in brackets is repeated for each of them, with @OTHER@ for its name.
+        """
+        others = self.about.get("replaces", [])
+
+        def each(part):
+            return separator.join(part.group(1).replace("@OTHER@", other) for other in others)
+
+        return re.sub(r"\[(.*?)\]", each, template, flags=re.DOTALL).replace("@VERSION@", self.version) if others else ""
 
     def service_files(self, *places):
         """Yields (source, service, path, mode) of the files of its services whose kind is in `places`.
@@ -100,7 +125,7 @@ def run(*words, **more):
     done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, **more)
     if done.returncode:
-        raise SystemExit(f"packaging/build: {words[0]} failed:\n{done.stdout}")
+        raise Failed(f"{words[0]} failed:\n{done.stdout}")
     return done.stdout
 
 
@@ -119,7 +144,7 @@ def put(entries, folder):
 
 def shared(job, zsh="usr/share/zsh/site-functions", prefix="usr/", pages=gz):
     """Returns the program, its man pages and its completions, under names that no package of Salt uses."""
-    docs = job.docs / job.name
+    docs = job.docs_folder()
     entries = [
         Entry(f"{prefix}bin/{PROGRAM}", job.binary, mode=0o755),
         Entry(f"{prefix}share/bash-completion/completions/{PROGRAM}", (docs / f"{PROGRAM}.bash").read_bytes()),
@@ -131,14 +156,14 @@ def shared(job, zsh="usr/share/zsh/site-functions", prefix="usr/", pages=gz):
         entries.append(Entry(f"{prefix}share/{PROGRAM}/{schema}", (job.here / "schemas" / schema).read_bytes()))
     for page in job.man_pages():
         text = (docs / page).read_bytes()
-        path = f"{prefix}share/man/man1/{page}"
+        path = f"{prefix}share/man/man{page[-1]}/{page}"
         entries.append(Entry(path + ".gz", gz(text)) if pages else Entry(path, text))
     return entries
 
 
 def third_party(job, prefix="usr/"):
     """Returns the licences of the crates in the program, which must be shipped with it."""
-    return Entry(f"{prefix}share/licenses/{job.name}/THIRD-PARTY.gz", gz((job.docs / f"{job.name}.licences").read_bytes()))
+    return Entry(f"{prefix}share/licenses/{job.name}/THIRD-PARTY.gz", gz(job.licences().read_bytes()))
 
 
 # The places of units, which are not enabled, and of their settings.
@@ -184,7 +209,7 @@ def deb(job, scratch):
         "Description": job.about["summary"] + "".join(f"\n {line}" for line in job.about["description"]),
     }
     text = "".join(f"{key}: {value}\n" for key, value in control.items() if value)
-    text += job.replacing("Conflicts: @OTHER@\nReplaces: @OTHER@\nProvides: @OTHER@ (= @VERSION@)\n")
+    text += job.replacing("Conflicts: [@OTHER@]\nReplaces: [@OTHER@]\nProvides: [@OTHER@ (= @VERSION@)]\n")
     snippet = job.text("debian/alternatives.sh").split("set -eu\n", 1)[1]
     sums = "".join(f"{hashlib.md5(entry.data).hexdigest()}  {entry.path}\n" for entry in with_folders(entries)
                    if entry.data is not None and not entry.path.startswith("etc/"))
@@ -196,7 +221,7 @@ def deb(job, scratch):
         *([Entry("DEBIAN/conffiles", "".join(f"/{path}\n" for path in job.settings()).encode())] if job.settings() else []),
     ], root)
     dated(root, job.epoch)
-    path = job.out / f"{name}_{job.version}_{job.names['deb']}.deb"
+    path = job.out / f"{name}_{job.version}_{job.names.get('deb_file', job.names['deb'])}.deb"
     run("dpkg-deb", "--root-owner-group", "--threads-max=1", "-Zxz", "--build", root, path)
     return [path]
 
@@ -224,7 +249,7 @@ def rpm(job, scratch):
     date = datetime.datetime.fromtimestamp(job.epoch, datetime.UTC).strftime("%a %b %d %Y")
     spec = job.text("recipes/rpm.spec", FILES=files, ROOT=str(scratch / "root"), DATE=date,
                     UNLINK=job.text("recipes/unlink.sh").strip(),
-                    RPM_REPLACES=job.replacing("Conflicts: @OTHER@\nProvides: @OTHER@ = @VERSION@-1\n"), AUTOREQ="no" if job.static else "yes")
+                    RPM_REPLACES=job.replacing("Conflicts: [@OTHER@]\nProvides: [@OTHER@ = @VERSION@-1]\n"), AUTOREQ="no" if job.static else "yes")
     written(scratch / "package.spec", spec.encode())
     macros = {"_topdir": scratch, "_rpmdir": job.out, "_buildhost": "localhost", "_build_name_fmt": "%%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm",
               "use_source_date_epoch_as_buildtime": 1, "clamp_mtime_to_source_date_epoch": 1, "source_date_epoch_from_changelog": 0,
@@ -249,7 +274,7 @@ def apk(job, scratch):
     entries = shared(job) + job.services(*OPENRC)
     data = gz(tar_of(with_folders(entries), job.epoch, tarfile.PAX_FORMAT, hashes=True))
     size = sum(len(entry.data or b"") for entry in entries)
-    replaces = job.replacing("provides = @OTHER@=@VERSION@-r0\nreplaces = @OTHER@\n")
+    replaces = job.replacing("[provides = @OTHER@=@VERSION@-r0\nreplaces = @OTHER@\n]", "")
     info = (f"pkgname = {name}\npkgver = {version}\npkgdesc = {job.about['summary']}\nbuilddate = {job.epoch}\n"
             f"packager = {MAINTAINER}\nsize = {size}\narch = {job.names['apk']}\norigin = {name}\nmaintainer = {MAINTAINER}\n"
             f"license = {LICENSE}\ndepend = /bin/sh\n{replaces}datahash = {hashlib.sha256(data).hexdigest()}\n")
@@ -281,7 +306,7 @@ def ipk(job, _scratch):
         "Architecture": arch, "Installed-Size": len(unpacked),
         "Description": job.about["summary"] + "".join(f"\n {line}" for line in job.about["description"]),
     }.items())
-    text += job.replacing("Conflicts: @OTHER@\nReplaces: @OTHER@\nProvides: @OTHER@\n")
+    text += job.replacing("Conflicts: [@OTHER@]\nReplaces: [@OTHER@]\nProvides: [@OTHER@]\n")
     prerm = job.text("recipes/openwrt.prerm", UNLINK=unlink_in_image(job))
     control = packed([Entry("control", text.encode()), Entry("prerm", prerm.encode(), mode=0o755)])
     parts = [Entry("./debian-binary", b"2.0\n"), Entry("./data.tar.gz", packed(entries)), Entry("./control.tar.gz", control)]
@@ -298,6 +323,7 @@ def tar(job, _scratch):
     entries = shared(job, zsh="share/zsh/site-functions", prefix="", pages=None) + all_services(job, "services") + [
         Entry("install.sh", job.text("install.sh").encode(), mode=0o755),
         Entry("LICENSE", job.license()),
+        Entry("README.md", (job.here.parent / "README.md").read_bytes()),
     ]
     top = job.tarball().name.removesuffix(".tar.gz") + "/"
     return [written(job.tarball(), gz(tar_of(with_folders(entries), job.epoch, prefix=top)))]
@@ -315,10 +341,10 @@ def recipes(job, scratch):
                "CONFFILES": " ".join(f"/{path}" for path in job.settings()),
                "INSTALL_PROCD": installing(job, PROCD, "$(PKG_BUILD_DIR)/", "$(1)")
                .replace("\tinstall -Dm755", "\t$(INSTALL_DIR) $(1)/etc/init.d\n\t$(INSTALL_BIN)")}
-    values |= {"APKBUILD_REPLACES": job.replacing('provides="@OTHER@=$pkgver-r$pkgrel"\nreplaces="@OTHER@"\n'),
-               "PKGBUILD_REPLACES": job.replacing('conflicts=(@OTHER@)\nprovides=("@OTHER@=$pkgver")\n'),
-               "OPENWRT_REPLACES": job.replacing("  CONFLICTS:=@OTHER@\n  PROVIDES:=@OTHER@\n"),
-               "YOCTO_REPLACES": job.replacing('RCONFLICTS:${PN} = "@OTHER@"\nRREPLACES:${PN} = "@OTHER@"\nRPROVIDES:${PN} = "@OTHER@"\n')}
+    values |= {"APKBUILD_REPLACES": job.replacing('provides="[@OTHER@=$pkgver-r$pkgrel]"\nreplaces="[@OTHER@]"\n', " "),
+               "PKGBUILD_REPLACES": job.replacing('conflicts=([@OTHER@])\nprovides=(["@OTHER@=$pkgver"])\n', " "),
+               "OPENWRT_REPLACES": job.replacing("  CONFLICTS:=[@OTHER@]\n  PROVIDES:=[@OTHER@]\n", " "),
+               "YOCTO_REPLACES": job.replacing('RCONFLICTS:${PN} = "[@OTHER@]"\nRREPLACES:${PN} = "[@OTHER@]"\nRPROVIDES:${PN} = "[@OTHER@]"\n', " ")}
     values |= {f"{kind.upper()}_ARCH": job.names.get(kind, "") for kind in ("apk", "arch", "yocto")}
     values["IPK_CPU"] = job.names["ipk"] if job.names["ipk"] == "x86_64" else job.names["ipk"].split("_")[0]
     places = {"APKBUILD": f"alpine/{job.name}/APKBUILD", "pre-deinstall": f"alpine/{job.name}/{job.name}.pre-deinstall", "PKGBUILD": f"arch/{job.name}/PKGBUILD",

@@ -1,4 +1,4 @@
-"""licences.py FEATURES TARGET: print the licences of the crates that are linked into the program with these features, with their texts.
+"""licences.py PACKAGE TARGET: print the licences of the crates that are linked into the program of this package, with their texts.
 
 Most licences require that their text is shipped with the program. A crate without a text must have a licence whose text another crate has.
 """
@@ -9,13 +9,19 @@ import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).parent.parent
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "cross"))
+import build
+
 NAMES = re.compile(r"(?i)(un)?licen[cs]e|copying|copyright|notice")
 
 
 def main():
-    features, target = sys.argv[1:]
-    crates = linked(features, target)
+    package, target = sys.argv[1:]
+    if package not in build.FEATURES:
+        sys.exit(f"packaging/licences: cross/build has no build {package}; it has {', '.join(build.FEATURES)}")
+    about = build.table("sizes").get(target.replace("-gnu", "-musl"), {})
+    crates = linked(build.features(about, package), target)
     texts = {}
     for crate in crates:
         for text in sorted(own_texts(crate)):
@@ -36,10 +42,10 @@ def main():
 
 def linked(features, target):
     """Returns the third-party crates in a program, without build dependencies, according to cargo."""
-    words = ["cargo", "tree", "--locked", "--prefix=none", "--edges=normal,no-proc-macro", "--package=pinch", "--no-default-features", f"--features={features}", f"--target={target}", "--format={p}"]
+    words = ["cargo", "tree", "--locked", "--prefix=none", "--edges=normal,no-proc-macro", "--package=pinch", *features, f"--target={target}", "--format={p}"]
     tree = run(words)
     found = {tuple(line.split()[:2]) for line in tree.splitlines() if line and "(/" not in line}
-    every = json.loads(run(["cargo", "metadata", "--format-version=1", "--locked", "--manifest-path=agent/Cargo.toml", "--no-default-features", f"--features={features}", f"--filter-platform={target}"]))["packages"]
+    every = json.loads(run(["cargo", "metadata", "--format-version=1", "--locked", "--manifest-path=agent/Cargo.toml", *features, f"--filter-platform={target}"]))["packages"]
     crates = [crate for crate in every if (crate["name"], "v" + crate["version"]) in found]
     if len(crates) != len(found) or not crates:
         sys.exit(f"packaging/licences: cargo tree lists {len(found)} crates, but cargo metadata has {len(crates)} of them")

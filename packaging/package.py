@@ -13,6 +13,7 @@ import tomllib
 
 import archives
 import formats
+import texts
 
 HERE = pathlib.Path(__file__).parent
 EPILOG = """formats:
@@ -24,31 +25,57 @@ EPILOG = """formats:
 
 def main():
     options = arguments()
-    table = tomllib.loads((HERE / "architectures.toml").read_text())
-    packages = tomllib.loads((HERE / "packages.toml").read_text())
-    if options.package not in packages:
-        fail(f"unknown package {options.package}; packages.toml has {', '.join(packages)}")
-    names = table.get(options.target.replace("-gnu", "-musl"))
+    job = job_of(options.package, options.target, pathlib.Path(options.binary), options)
+    job.out = pathlib.Path(options.output).absolute()
+    for name in options.format:
+        if name not in ("tar", "recipes") and name not in job.names:
+            raise archives.Failed(f"cannot write {name}: architectures.toml has no {name} name for {options.target}")
+    with tempfile.TemporaryDirectory(prefix="packaging-") as folder:
+        job.docs = pathlib.Path(options.docs or folder)
+        if not options.docs:
+            texts.write_docs(job.docs)
+            texts.write_licences(job.docs, job.name, job.target)
+        check_docs(job)
+        job.out.mkdir(parents=True, exist_ok=True)
+        for path in write(job, options.format):
+            print(f"{path.stat().st_size:>10}  {path}")
+
+
+def job_of(package, target, path, options):
+    """Returns the job that packages a binary, without its folders. Fails if the package, the target or the binary is not suitable."""
+    packages, table = read_table("packages"), read_table("architectures")
+    if package not in packages:
+        raise archives.Failed(f"unknown package {package}; packages.toml has {', '.join(packages)}")
+    names = table.get(target.replace("-gnu", "-musl"))
     if names is None:
-        fail(f"unknown target {options.target}; architectures.toml has {', '.join(table)}")
-    binary = pathlib.Path(options.binary).read_bytes()
-    static = archives.is_static(binary, names["elf"], options.target, fail)
+        raise archives.Failed(f"unknown target {target}; architectures.toml has {', '.join(table)}")
+    binary = path.read_bytes()
+    static = archives.is_static(binary, names["elf"], target)
     if not static and not options.dynamic:
-        fail(f"{options.binary} is not statically linked, it needs the C library of the build machine (use --dynamic to package it anyway)")
-    job = formats.Job(
-        name=options.package, about=packages[options.package], version=options.version or version(), target=options.target,
-        names=names | ({"ipk": options.ipk_arch} if options.ipk_arch else {}), binary=binary, static=static,
-        docs=pathlib.Path(options.docs), out=pathlib.Path(options.output).absolute(), epoch=epoch(),
-        apk_key=options.apk_key, here=HERE,
+        raise archives.Failed(f"{path} is not statically linked, it needs the C library of the build machine (use --dynamic to package it anyway)")
+    ipk = getattr(options, "ipk_arch", None)
+    return formats.Job(
+        name=package, about=packages[package], version=options.version or version(), target=target, names=names | ({"ipk": ipk} if ipk else {}),
+        binary=binary, static=static, docs=None, out=None, epoch=epoch(), apk_key=options.apk_key, here=HERE,
     )
-    for name in options.format:
-        if name not in ("tar", "recipes") and name not in names:
-            fail(f"cannot write {name}: architectures.toml has no {name} name for {options.target}")
-    job.out.mkdir(parents=True, exist_ok=True)
-    for name in options.format:
+
+
+def read_table(name):
+    return tomllib.loads((HERE / f"{name}.toml").read_text())
+
+
+def check_docs(job):
+    missing = job.missing_docs()
+    if missing:
+        names = ", ".join(path.name for path in missing)
+        raise archives.Failed(f"cannot package {job.name}: {job.docs} lacks {names}. Without --docs, these files are written with cargo")
+
+
+def write(job, names):
+    """Writes these formats of a job, and yields their files."""
+    for name in names:
         with tempfile.TemporaryDirectory(prefix="packaging-") as scratch:
-            for path in getattr(formats, name)(job, pathlib.Path(scratch)):
-                print(f"{path.stat().st_size:>10}  {path}")
+            yield from getattr(formats, name)(job, pathlib.Path(scratch))
 
 
 def arguments():
@@ -61,7 +88,7 @@ def arguments():
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the output folder")
     parser.add_argument("--package", default="pinch", metavar="NAME", help="an entry of packages.toml (default pinch)")
     parser.add_argument("--version", metavar="VERSION", help="the version (default that of Cargo.toml)")
-    parser.add_argument("--docs", required=True, metavar="DIR", help="the folder of man pages, completions and licences (default: generated with cargo)")
+    parser.add_argument("--docs", metavar="DIR", help="the folder of man pages, completions and licences (default: generated with cargo)")
     parser.add_argument("--apk-key", metavar="FILE", help="sign the .apk with this RSA key; machines need FILE.pub")
     parser.add_argument("--ipk-arch", metavar="NAME", help="OpenWrt's name of the processor (default: from architectures.toml)")
     parser.add_argument("--dynamic", action="store_true", help="allow a dynamically linked binary")
@@ -80,14 +107,20 @@ def epoch():
         log = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=HERE, capture_output=True, text=True)
         given = log.stdout.strip()
     if not given.isdecimal():
-        fail("cannot determine the date: SOURCE_DATE_EPOCH is not a number of seconds, or it is not set and there is no git commit")
+        raise archives.Failed("cannot determine the date: SOURCE_DATE_EPOCH is not a number of seconds, or it is not set and there is no git commit")
     os.environ["SOURCE_DATE_EPOCH"] = given
     return int(given)
 
 
-def fail(text):
-    sys.exit(f"packaging/build: {text}")
+def run(program, function):
+    """Runs the function. A reason why it failed is one line on stderr, and exit status 1."""
+    try:
+        function()
+    except archives.Failed as error:
+        sys.exit(f"{program}: {error}")
+    except OSError as error:
+        sys.exit(f"{program}: cannot use {error.filename}: {error.strerror}" if error.filename else f"{program}: {error}")
 
 
 if __name__ == "__main__":
-    main()
+    run("packaging/build", main)

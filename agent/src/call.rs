@@ -21,6 +21,7 @@ use modules::loader::call::{docstring, outputter, retcode, wrong_arguments};
 use modules::loader::custom::CustomModules;
 use modules::returners;
 use modules::state_run::orchestrate::ThisMachine;
+use modules::state_run::unknown_argument;
 use state::custom::Signature;
 use state::exec::Exec;
 use state::module::{Arguments, Error, Extra};
@@ -29,6 +30,7 @@ use value::{Map, Value, log, secret};
 
 use render::yaml::SaltYaml;
 
+use crate::setup;
 use crate::uplink::{self, Error as UplinkError, Uplink, registry};
 
 /// Runs `salt-call` with the arguments `words`.
@@ -37,6 +39,8 @@ use crate::uplink::{self, Error as UplinkError, Uplink, registry};
 /// If the command line, the configuration or the call is wrong.
 pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     heap::claim();
+    #[cfg(feature = "daemon")]
+    let command = words.clone();
     let usage = |error| Failure::usage(&SALT_CALL, error);
     let mut call = SaltCall::parse(words, stdin, env).map_err(usage)?;
     match &call.request {
@@ -56,6 +60,7 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
         .iter()
         .chain(&loaded.warnings)
         .for_each(log::warning);
+    log_setup(&loaded);
     keep_id(&loaded);
     // Each collection of the grains reads the file again. This call only checks that it is valid
     // YAML.
@@ -72,6 +77,10 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
         progress::start(&opts, call.output_file.as_ref(), env)
             .map_err(|error| Failure::new(Exit::CantCreate, error))?;
     }
+    #[cfg(feature = "daemon")]
+    if is_state {
+        crate::interrupt::watch(&command, &call.config_dir);
+    }
     let (cx, uplink) =
         context(Opts::new(opts), is_state).map_err(|error| Failure::new(Exit::Generic, error))?;
     refuse_custom(&cx)?;
@@ -79,6 +88,8 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let answer = answer(&cx, &call, &jid);
     progress::end(answer.as_ref().ok());
     let answer = answer?;
+    // The progress has counted the states that succeeded without changes.
+    how.state.verbose &= !is_summed_up(&call);
     hand_out(&cx, &call, &jid, &answer);
     if let Some(uplink) = uplink.filter(|_| !cx.opts().flag("no_return_event")) {
         hand_over(&uplink, &call, &jid, &answer);
@@ -91,6 +102,13 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     // The program ends here, so the memory of the return need not be freed value by value.
     std::mem::forget(answer);
     Ok(code)
+}
+
+/// Reports whether the user has seen the result of each state on this terminal.
+fn is_summed_up(call: &SaltCall) -> bool {
+    progress::has_shown()
+        && std::io::stdout().is_terminal()
+        && !call.overrides.contains("state_verbose")
 }
 
 /// Reports whether the called function returns one secret. A caller of `sdb.get` needs the value
@@ -106,6 +124,26 @@ fn stdin() -> std::io::Result<String> {
 
 fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// Logs the files of the configuration, and the folders of the trees.
+fn log_setup(loaded: &Loaded) {
+    for file in &loaded.files {
+        log::debug(format_args!("read the configuration {}", file.display()));
+    }
+    let roots = |key: &'static str| {
+        let environments = loaded.opts.get(key).and_then(Value::as_map);
+        environments
+            .into_iter()
+            .flatten()
+            .map(move |pair| (key, pair))
+    };
+    for (key, (env, folders)) in roots("file_roots").chain(roots("pillar_roots")) {
+        let folders = folders.as_list().unwrap_or_default().iter();
+        let folders: Vec<String> = folders.map(Value::to_text).collect();
+        let (env, folders) = (env.to_text(), folders.join(", "));
+        log::debug(format_args!("{key} of {env}: {folders}"));
+    }
 }
 
 /// Writes a generated id to its file, so that the machine has the same id at the next start.
@@ -228,9 +266,21 @@ fn answer(cx: &Exec, call: &SaltCall, jid: &str) -> Result<Return, Failure> {
         }
         Action::Call { fun, words } => {
             let input = parse_input(words, &call.no_parse, &SaltYaml);
+            known_arguments(cx, fun, &input.kwargs)?;
             function(cx, fun, jid, input.args, input.kwargs)
         }
         Action::Help | Action::Version | Action::VersionsReport => Ok(Return::default()),
+    }
+}
+
+/// Refuses keyword arguments of `state.*` that the function does not take.
+///
+/// # Errors
+/// If there is one.
+pub(crate) fn known_arguments(cx: &Exec, fun: &str, kwargs: &Map) -> Result<(), Failure> {
+    match unknown_argument(cx.shared.registry.functions, fun, kwargs) {
+        None => Ok(()),
+        Some(unknown) => Err(Failure::new(Exit::Usage, unknown.text).hints(unknown.hint)),
     }
 }
 
@@ -376,7 +426,9 @@ fn published(name: &str, jid: &str, kwargs: Map) -> Map {
 /// documentation to stdout, as Salt does.
 fn failed(name: &str, doc: &str, error: Error) -> Failure {
     let Some(wrong) = wrong_arguments(name, &error) else {
-        return Failure::plain(Exit::Generic, format!("Error running '{name}': {error}"));
+        let hint = error.is_of_permission().then(setup::as_root).flatten();
+        let error = format!("Error running '{name}': {error}");
+        return Failure::plain(Exit::Generic, error).hints(hint);
     };
     binary::put(&format!("{doc}\n"));
     Failure::plain(

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use cli::binary;
 use cli::failure::{Exit, Failure};
+use cli::options::{EXPLAIN, Parsed};
 use modules::state_run::Request;
 use state::compile::{self, Plan};
 use state::exec::Exec;
@@ -22,6 +23,7 @@ use value::json::{self, Layout};
 use value::{PushFmt, Value, secret};
 
 use crate::runs::{configured, outcome, recorded};
+use crate::setup;
 
 /// The maximum depth to which requisites of requisites are shown.
 const DEPTH_MAX: usize = 20;
@@ -34,8 +36,16 @@ const VALUE_MAX: usize = 60;
 /// # Errors
 /// If the code or the run does not exist, or the run has no state of that name.
 pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
-    match words {
-        [word, rest @ ..] if word == "run" => run_state(rest),
+    setup::run(&EXPLAIN, words, explained)
+}
+
+fn explained(parsed: &Parsed) -> Result<ExitCode, Failure> {
+    match parsed.words.as_slice() {
+        [word, jid, state] if word == "run" => run_state(parsed, jid, state),
+        [word, ..] if word == "run" => {
+            let error = "explain run needs a job id and a state: pinch explain run JID STATE";
+            Err(Failure::new(Exit::Usage, error))
+        }
         #[cfg(feature = "tree-tools")]
         [word] => crate::lint::explain(word),
         _ => Err(Failure::new(Exit::Usage, USAGE)),
@@ -48,20 +58,12 @@ const USAGE: &str = "explain needs a lint code, or a run and a state: pinch expl
 const USAGE: &str =
     "explain needs a run and a state: pinch explain run JID STATE (this build has no lint codes)";
 
-/// Runs `pinch explain run` with the arguments `words`.
-fn run_state(words: &[String]) -> Result<ExitCode, Failure> {
-    let (dir, words) = match words {
-        [option, dir, rest @ ..] if option == "-c" => (Some(dir.as_str()), rest),
-        words => (None, words),
-    };
-    let [jid, state] = words else {
-        let error = "explain run needs a job id and a state: pinch explain run [-c DIR] JID STATE";
-        return Err(Failure::new(Exit::Usage, error));
-    };
-    let mut opts = configured(dir)?;
+/// Runs `pinch explain run`.
+fn run_state(parsed: &Parsed, jid: &str, state: &str) -> Result<ExitCode, Failure> {
+    let mut opts = configured(parsed.text("config_dir"))?;
     opts.insert("file_client", "local");
     let opts = Opts::new(opts);
-    let recorded = recorded(&opts, jid)?;
+    let (jid, recorded) = recorded(&opts, jid)?;
     let (cx, _) =
         crate::call::context(opts, true).map_err(|error| Failure::new(Exit::Generic, error))?;
     let plan = plan(&cx, &recorded);

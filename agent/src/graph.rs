@@ -16,11 +16,11 @@ use machine::process::{Process, which};
 use state::compile::Plan;
 use state::exec::Exec;
 use state::low::{LowChunk, RequisiteKind};
-use state::record::{self, Recorded};
-use value::{Map, Value, jid, secret};
+use state::record::Recorded;
+use value::{Map, Value, secret};
 
 use crate::selection::{self, StateSelection};
-use crate::setup;
+use crate::{runs, setup};
 
 /// A function that returns a graph as the text of a picture.
 type Write = fn(&Graph) -> String;
@@ -80,8 +80,9 @@ fn drawn(parsed: &Parsed) -> Result<ExitCode, Failure> {
     let cx = selection::context(parsed)?;
     let run = parsed
         .text("run")
-        .map(|jid| recorded(&cx, jid))
+        .map(|word| runs::recorded(cx.opts(), word))
         .transpose()?;
+    let (jid, run) = run.unzip();
     let asked = StateSelection::parse(&parsed.words).or_else(|| asked_of(run.as_ref()?));
     let asked = asked.ok_or_else(nothing)?;
     let plan = asked.plan(&cx)?;
@@ -90,7 +91,7 @@ fn drawn(parsed: &Parsed) -> Result<ExitCode, Failure> {
         return Err(Failure::new(Exit::Generic, error));
     }
     let run = run.map(|run| run.of_plan(&plan));
-    let title = match parsed.text("run") {
+    let title = match jid {
         Some(jid) => format!("run {jid}: {}", asked.title()),
         None => asked.title(),
     };
@@ -156,24 +157,6 @@ fn painted(cx: &Exec, svg: String, file: &str) -> Result<ExitCode, Failure> {
         return Err(failed(output.stderr));
     }
     Ok(Exit::Ok.into())
-}
-
-/// Returns the record of a run on this machine.
-fn recorded(cx: &Exec, name: &str) -> Result<Recorded, Failure> {
-    let known = record::jids(cx.opts());
-    let hint = match known.last() {
-        Some(last) => format!("the last recorded run is {last}"),
-        None => format!(
-            "no run is recorded in {}",
-            record::folder(cx.opts()).display()
-        ),
-    };
-    let refused = |error: String| Failure::new(Exit::Generic, error).hints([hint.clone()]);
-    if !jid::is_jid(name) || !known.iter().any(|known| known == name) {
-        return Err(refused(format!("no record of run {name}")));
-    }
-    let path = record::folder(cx.opts()).join(name);
-    record::read(&path).map_err(|error| refused(error.to_string()))
 }
 
 /// Returns the states that a recorded run was called with. If the record does not contain them,

@@ -8,9 +8,10 @@ use cli::binary;
 use cli::config;
 use cli::failure::{Exit, Failure};
 use cli::options::{LINT, Parsed};
-use lint::{Sample, Settings, Severity};
+use lint::{Buffers, Sample, Settings, Severity};
 use render::yaml::SaltYaml;
 use state::opts::Opts;
+use value::hint::nearest;
 use value::read::or_log;
 use value::{Map, Value};
 
@@ -34,8 +35,27 @@ pub(crate) fn run(words: &[String]) -> Result<ExitCode, Failure> {
 }
 
 fn examined(parsed: &Parsed) -> Result<ExitCode, Failure> {
-    let settings = settings(parsed, &parsed.words)?;
-    let report = lint::lint(&settings).map_err(|error| Failure::new(Exit::Generic, error))?;
+    let file = match parsed.words.as_slice() {
+        [one] => Some(Path::new(one)).filter(|path| path.is_file()),
+        _ => None,
+    };
+    let words = match file {
+        // The configuration names the tree.
+        Some(_) if parsed.has("config_dir") => Vec::new(),
+        Some(file) => vec![tree_of(file)?],
+        None => parsed.words.clone(),
+    };
+    let settings = settings(parsed, &words)?;
+    let mut report = lint::lint(&settings).map_err(|error| Failure::new(Exit::Generic, error))?;
+    if report.files == 0 {
+        return Err(no_files(&settings.opts));
+    }
+    if let Some(file) = file {
+        let same = |found: &str| is_same(Path::new(found), file);
+        report.findings.retain(|finding| same(&finding.file));
+        report.unreached.retain(|branch| same(&branch.file));
+        report.files = 1;
+    }
     binary::put(&lint::formatted(
         &report,
         parsed.text("format").unwrap_or_default(),
@@ -43,6 +63,45 @@ fn examined(parsed: &Parsed) -> Result<ExitCode, Failure> {
     let warned = parsed.has("strict") && report.count(Severity::Warning) > 0;
     let failed = warned || report.count(Severity::Error) > 0;
     Ok(if failed { Exit::Generic } else { Exit::Ok }.into())
+}
+
+/// Returns the file root that contains an SLS file: the nearest folder above it with a `top.sls`, or
+/// else its own folder.
+fn tree_of(file: &Path) -> Result<String, Failure> {
+    let failed = |error: String| Failure::new(Exit::Usage, error);
+    if file.extension().is_none_or(|extension| extension != "sls") {
+        let error = format!("{} is not an SLS file or a directory", file.display());
+        return Err(failed(error));
+    }
+    let whole = std::path::absolute(file);
+    let whole = whole.map_err(|error| failed(format!("{}: {error}", file.display())))?;
+    let above = file.ancestors().chain(whole.ancestors()).skip(1);
+    let mut above = above.map(|folder| match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    });
+    let own = above.clone().next().unwrap_or_else(|| Path::new("."));
+    let tree = above.find(|folder| folder.join("top.sls").is_file());
+    Ok(tree.unwrap_or(own).display().to_string())
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let (one, other) = (one.canonicalize(), other.canonicalize());
+    matches!((one, other), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Returns the error of a tree without SLS files.
+fn no_files(opts: &Opts) -> Failure {
+    let roots = opts.get("file_roots").and_then(Value::as_map);
+    let folders = roots.into_iter().flatten();
+    let folders = folders.flat_map(|(_, folders)| folders.as_list().unwrap_or_default());
+    let folders: Vec<String> = folders.map(Value::to_text).collect();
+    let error = match folders.is_empty() {
+        true => "the option file_roots names no folder".to_owned(),
+        false => format!("no SLS files in {}", folders.join(", ")),
+    };
+    let hint = "name the folder of your states: pinch lint DIR";
+    Failure::new(Exit::Generic, error).hints([hint.to_owned()])
 }
 
 /// Returns what to examine: the tree that `words` names, or that of the configuration.
@@ -66,9 +125,10 @@ pub(crate) fn settings(parsed: &Parsed, words: &[String]) -> Result<Settings, Fa
     let without = tree.map(|tree| roots(tree, &mut opts)).transpose()?;
     Ok(Settings {
         opts: Opts::new(opts),
-        registry: crate::uplink::registry(),
+        registry: lint::without_machine(crate::uplink::registry()),
         without: without.flatten(),
         samples: samples(parsed)?,
+        buffers: Buffers::default(),
     })
 }
 
@@ -76,7 +136,7 @@ pub(crate) fn settings(parsed: &Parsed, words: &[String]) -> Result<Settings, Fa
 /// root, returns the pillar's folder within it.
 fn roots(tree: &Path, opts: &mut Map) -> Result<Option<String>, Failure> {
     if !tree.is_dir() {
-        let error = format!("{} is not a directory", tree.display());
+        let error = format!("{} is not a directory or an SLS file", tree.display());
         return Err(Failure::new(Exit::Usage, error));
     }
     let inside = || ROOTS.iter().map(|name| tree.join(name));
@@ -136,7 +196,11 @@ fn samples(parsed: &Parsed) -> Result<Vec<Sample>, Failure> {
 pub(crate) fn explain(word: &str) -> Result<ExitCode, Failure> {
     let Some(code) = lint::code(word) else {
         let all: Vec<&str> = lint::CODES.iter().map(|code| code.code).collect();
-        let hint = format!("the codes are: {}", all.join(", "));
+        let names = lint::CODES.iter().map(|code| code.name);
+        let hint = match nearest(word, all.iter().copied().chain(names)) {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("the codes are: {}", all.join(", ")),
+        };
         return Err(Failure::new(Exit::Usage, format!("unknown lint code {word}")).hints([hint]));
     };
     Ok(binary::put(&code.page()))

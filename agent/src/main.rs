@@ -14,6 +14,9 @@ use std::process::ExitCode;
 use cli::binary::{self, PINCH};
 use cli::failure::{Exit, Failure};
 use cli::heap::Heap;
+use cli::options::{
+    ANSWER, COMPLETION, HELP_COMMAND, INSTALL_LINKS, INSTALL_PYTHON, Parsed, VERSION,
+};
 use machine::process;
 
 mod answer;
@@ -22,14 +25,21 @@ mod doctor;
 mod explain;
 #[cfg(feature = "tree-tools")]
 mod graph;
+mod init;
+#[cfg(feature = "daemon")]
+mod interrupt;
 #[cfg(feature = "tree-tools")]
 mod lint;
+#[cfg(feature = "lsp")]
+mod lsp;
 #[cfg(feature = "tree-tools")]
 mod migrate;
 #[cfg(feature = "daemon")]
 mod minion;
 mod plan;
 mod runs;
+#[cfg(feature = "lsp")]
+mod schema;
 #[cfg(feature = "tree-tools")]
 mod selection;
 mod setup;
@@ -55,20 +65,7 @@ fn main() -> ExitCode {
         (None, Some((word, rest))) if let Some(applet) = applet(word) => applet(rest.to_vec()),
         #[cfg(feature = "daemon")]
         (None, Some((word, rest))) if word == minion::JOB => minion::job(rest),
-        (None, Some((word, rest))) if word == "install-python" => install_python(rest),
-        (None, Some((word, rest))) if word == "explain" => explain::run(rest),
-        #[cfg(feature = "tree-tools")]
-        (None, Some((word, rest))) if word == "lint" => lint::run(rest),
-        #[cfg(feature = "tree-tools")]
-        (None, Some((word, rest))) if word == "graph" => graph::run(rest),
-        (None, Some((word, rest))) if word == "doctor" => doctor::run(rest),
-        #[cfg(feature = "tree-tools")]
-        (None, Some((word, rest))) if word == "migrate" => migrate::run(rest),
-        (None, Some((word, rest))) if word == "plan" => plan::plan(rest),
-        (None, Some((word, rest))) if word == "apply" => plan::apply(rest),
-        (None, Some((word, rest))) if word == "runs" => runs::run(rest),
-        (None, Some((word, rest))) if word == "undo" => undo::run(rest),
-        (None, Some((word, []))) if word == "answer" => answer::run(),
+        (None, Some((word, rest))) if let Some(command) = command(word) => command(rest),
         _ => PINCH.itself(&words),
     };
     outcome.unwrap_or_else(|failure| failure.report())
@@ -99,10 +96,64 @@ fn of_master(_name: &str) -> Option<Applet> {
     None
 }
 
+/// A function that runs a command of the program itself with the given arguments.
+type Command = fn(&[String]) -> Result<ExitCode, Failure>;
+
+/// The commands of [`PINCH`], by their words.
+const COMMANDS: &[(&str, Command)] = &[
+    ("answer", |words| {
+        setup::run(&ANSWER, words, |_| answer::run())
+    }),
+    ("apply", plan::apply),
+    #[cfg(feature = "master")]
+    ("backup", master::backup),
+    ("completion", |words| {
+        setup::run(&COMPLETION, words, |parsed| PINCH.completion(&parsed.words))
+    }),
+    ("doctor", doctor::run),
+    ("explain", explain::run),
+    #[cfg(feature = "tree-tools")]
+    ("graph", graph::run),
+    ("help", |words| {
+        setup::run(&HELP_COMMAND, words, |parsed| PINCH.help(&parsed.words))
+    }),
+    ("init", init::run),
+    ("install-links", |words| {
+        setup::run(&INSTALL_LINKS, words, |parsed| {
+            PINCH.install_links(&parsed.words)
+        })
+    }),
+    ("install-python", |words| {
+        setup::run(&INSTALL_PYTHON, words, install_python)
+    }),
+    #[cfg(feature = "tree-tools")]
+    ("lint", lint::run),
+    #[cfg(feature = "lsp")]
+    ("lsp", lsp::run),
+    #[cfg(feature = "tree-tools")]
+    ("migrate", migrate::run),
+    ("plan", plan::plan),
+    #[cfg(feature = "master")]
+    ("restore", master::restore),
+    ("runs", runs::run),
+    #[cfg(feature = "lsp")]
+    ("schema", schema::run),
+    ("undo", undo::run),
+    ("version", |words| {
+        setup::run(&VERSION, words, |_| Ok(PINCH.print_version()))
+    }),
+];
+
+/// Returns the command with this word.
+fn command(word: &str) -> Option<Command> {
+    let found = COMMANDS.iter().find(|(known, _)| *known == word);
+    found.map(|(_, command)| *command)
+}
+
 /// Writes the Python package `salt` into a folder of Python's path. This program answers the
 /// package's function calls.
-fn install_python(words: &[String]) -> Result<ExitCode, Failure> {
-    let [folder] = words else {
+fn install_python(parsed: &Parsed) -> Result<ExitCode, Failure> {
+    let [folder] = parsed.words.as_slice() else {
         return Err(Failure::new(
             Exit::Usage,
             "install-python needs exactly one folder: pinch install-python DIR",
@@ -111,4 +162,26 @@ fn install_python(words: &[String]) -> Result<ExitCode, Failure> {
     modules::loader::custom::install(Path::new(folder), &binary::own_path()?)
         .map_err(|error| Failure::new(Exit::CantCreate, error))?;
     Ok(Exit::Ok.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_of_the_help_runs_and_has_a_help() {
+        let mut listed: Vec<&str> = PINCH.commands.iter().map(|table| table.word()).collect();
+        listed.sort_unstable();
+        let known: Vec<&str> = COMMANDS.iter().map(|(word, _)| *word).collect();
+        assert_eq!(listed, known);
+        for table in PINCH.commands {
+            assert!(
+                table.flags().any(|flag| flag.dest == "help"),
+                "{}",
+                table.name
+            );
+            let usage = format!("Usage: pinch {}", table.word());
+            assert!(table.help().starts_with(&usage), "{}", table.help());
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `pinch plan` and `pinch apply`: reads the arguments, builds the context, prints the result and
 //! returns the exit code.
 
-use std::io::{IsTerminal, Read};
+use std::io::{ErrorKind, IsTerminal, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -82,14 +82,9 @@ pub(crate) fn plan(words: &[String]) -> Result<ExitCode, Failure> {
     if let Some(file) = call.overrides.get("plan_file") {
         keep(&cx, &file.to_text(), &document)?;
     }
-    let as_json = match out.as_deref() {
-        Some(out) => out == "json",
-        None => !std::io::stdout().is_terminal(),
-    };
-    binary::put(&if as_json {
-        document.text()
-    } else {
-        plan::format_plan(&document)
+    binary::put(&match out.as_deref() {
+        Some("json") => document.text(),
+        _ => plan::format_plan(&document),
     });
     Ok(match (document.failures(), document.changes()) {
         (0, false) => Exit::Ok.into(),
@@ -256,6 +251,7 @@ fn run(cx: &Exec, asked: &Invocation) -> Result<Value, Failure> {
     let function = cx
         .function(fun)
         .ok_or_else(|| failed(format!("'{fun}' is not available.")))?;
+    call::known_arguments(cx, fun, &asked.kwargs)?;
     let kwargs = asked.kwargs.clone().with("test", false);
     function
         .invoke(fun, cx, Arguments::new(asked.args.clone(), kwargs))
@@ -302,12 +298,20 @@ fn keep(cx: &Exec, file: &str, document: &Document) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The hint if there is no file of a plan: the user may have named an SLS.
+const NO_FILE: &str =
+    "apply needs the file of a plan: pinch plan -o FILE SLS, then pinch apply FILE";
+
 /// Reads a plan. It refuses a file that another user could have written, because a plan decides
 /// which states run and with which configuration.
 fn read(file: &Path) -> Result<Document, Failure> {
     let wrong = |text: String| Failure::new(Exit::Generic, format!("{}: {text}", file.display()));
     let io = |error: std::io::Error| wrong(error.to_string());
-    let mut open = std::fs::File::open(file).map_err(io)?;
+    let mut open = std::fs::File::open(file).map_err(|error| {
+        let is_missing = error.kind() == ErrorKind::NotFound;
+        let hint = is_missing.then(|| NO_FILE.to_owned());
+        io(error).hints(hint)
+    })?;
     let found = open.metadata().map_err(io)?;
     let own = rustix::process::geteuid().as_raw();
     if found.uid() != own && found.uid() != 0 || found.mode() & 0o022 != 0 {
@@ -330,8 +334,13 @@ fn refused(file: &str, foreseen: &Preview, moved: &[String], returned: &Value) -
     if foreseen.document().is_none() {
         lines.extend(sentences(returned));
     }
+    let reason = if moved.is_empty() {
+        ""
+    } else {
+        ": it is out of date"
+    };
     let error = format!(
-        "cannot apply {file}; nothing was changed:\n  {}",
+        "cannot apply {file}{reason}; nothing was changed:\n  {}",
         lines.join("\n  ")
     );
     Failure::new(Exit::Generic, error).hints(["plan again and review the new plan".to_owned()])

@@ -1,7 +1,7 @@
 //! `pinch runs`: lists runs, shows the returns of one, compares two, deletes old ones, and
 //! continues runs after a reboot.
 
-use std::io::IsTerminal as _;
+use std::io::{ErrorKind, IsTerminal as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -59,15 +59,42 @@ pub(crate) fn configured(dir: Option<&str>) -> Result<Map, Failure> {
     Ok(loaded.opts)
 }
 
-/// Returns the record of a job id.
-pub(crate) fn recorded(opts: &Opts, jid: &str) -> Result<Recorded, Failure> {
-    let path = record::folder(opts).join(jid);
-    if !jid::is_jid(jid) || !path.is_file() {
-        let error = format!("no record of run {jid}");
-        let hint = "pinch runs list shows the recorded runs".to_owned();
-        return Err(Failure::new(Exit::Generic, error).hints([hint]));
+/// Returns the job id of the recorded run that a word names: its whole id, or the beginning of
+/// exactly one, or `last`.
+pub(crate) fn jid_of(opts: &Opts, word: &str) -> Result<String, Failure> {
+    let all = record::jids(opts);
+    let hint = || match all.last() {
+        Some(last) => format!("the last recorded run is {last}; `pinch runs list` shows all"),
+        None => format!("no run is recorded in {}", record::folder(opts).display()),
+    };
+    let failed = |error: String| Failure::new(Exit::Generic, error).hints([hint()]);
+    if word == LAST {
+        let last = all.last().cloned();
+        return last.ok_or_else(|| Failure::new(Exit::Generic, "no run is recorded"));
     }
-    record::read(&path).map_err(|error| Failure::new(Exit::Generic, error))
+    if all.iter().any(|jid| jid == word) {
+        return Ok(word.to_owned());
+    }
+    let mut named = all.iter().filter(|jid| jid.starts_with(word));
+    match (named.next(), named.count()) {
+        (Some(jid), 0) if !word.is_empty() => Ok(jid.clone()),
+        (Some(_), more) if !word.is_empty() => Err(failed(format!(
+            "{} recorded runs begin with {word}",
+            more + 1
+        ))),
+        _ => Err(failed(format!("no record of run {word}"))),
+    }
+}
+
+/// The word for the last recorded run.
+pub(crate) const LAST: &str = "last";
+
+/// Returns the job id that a word names, and its record; see [`jid_of`].
+pub(crate) fn recorded(opts: &Opts, word: &str) -> Result<(String, Recorded), Failure> {
+    let jid = jid_of(opts, word)?;
+    let read = record::read(&record::folder(opts).join(&jid));
+    let recorded = read.map_err(|error| Failure::new(Exit::Generic, error))?;
+    Ok((jid, recorded))
 }
 
 struct Runs {
@@ -96,6 +123,13 @@ impl Runs {
     }
 
     fn list(&self) -> Result<ExitCode, Failure> {
+        let folder = record::folder(&self.opts);
+        if let Err(error) = std::fs::read_dir(&folder)
+            && error.kind() == ErrorKind::PermissionDenied
+        {
+            let error = format!("cannot read {}: {error}", folder.display());
+            return Err(Failure::new(Exit::Generic, error).hints(setup::as_root()));
+        }
         let mut all = Vec::new();
         for jid in record::jids(&self.opts) {
             // A record that is just being written, or was cut off in its first line, is not listed.
@@ -150,18 +184,17 @@ impl Runs {
             .with("resumed", recorded.resumed.len() as i64)
     }
 
-    fn show(&self, jid: &str) -> Result<ExitCode, Failure> {
-        let recorded = recorded(&self.opts, jid)?;
-        let summary = self.summary(jid, &recorded);
+    fn show(&self, word: &str) -> Result<ExitCode, Failure> {
+        let (jid, recorded) = recorded(&self.opts, word)?;
+        let summary = self.summary(&jid, &recorded);
         let text = |key| summary.get(key).map(Value::to_text).unwrap_or_default();
         if self.how.outputter.is_none() {
             binary::put(&line(&summary));
             if !recorded.changes.is_empty() {
-                let path = record::folder(&self.opts).join(jid);
+                let path = record::folder(&self.opts).join(&jid);
                 let bytes = record::kept_bytes(&path).unwrap_or(0);
-                let told = format!(
-                    "pinch undo {jid} can undo its changes: {bytes} bytes of old contents are saved\n"
-                );
+                let told =
+                    format!("undo with `pinch undo {jid}` ({bytes} bytes of old contents kept)\n");
                 binary::put(&told);
             }
         }
@@ -201,7 +234,8 @@ impl Runs {
     }
 
     fn diff(&self, before: &str, after: &str) -> Result<ExitCode, Failure> {
-        let (a, b) = (recorded(&self.opts, before)?, recorded(&self.opts, after)?);
+        let (_, a) = recorded(&self.opts, before)?;
+        let (_, b) = recorded(&self.opts, after)?;
         let mut tags: Vec<&Value> = a.returns.keys().collect();
         tags.extend(
             b.returns

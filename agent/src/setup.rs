@@ -58,6 +58,12 @@ pub(crate) fn config_dir(parsed: &Parsed) -> PathBuf {
     given.map_or_else(|| config::DEFAULT_DIR.into(), |dir| absolute(&dir).into())
 }
 
+/// Returns a hint for an error about permissions, if the user is not root.
+pub(crate) fn as_root() -> Option<String> {
+    let hint = "run as root, or use a configuration of yours: pinch init DIR, then -c DIR/etc";
+    (!rustix::process::geteuid().is_root()).then(|| hint.to_owned())
+}
+
 /// Returns the absolute path of a folder.
 pub(crate) fn absolute(folder: &str) -> String {
     let path = std::path::absolute(folder);

@@ -87,10 +87,11 @@ fn undone(parsed: &Parsed) -> Result<ExitCode, Failure> {
     undo.act(&plan)
 }
 
-/// Returns the job id of a run. `last` is the last run that was not in test mode.
+/// Returns the job id of a run. `last` is the last run that was not in test mode, because only that
+/// has changed something.
 fn named(opts: &Opts, word: &str) -> Result<String, Failure> {
-    if word != "last" {
-        return Ok(word.to_owned());
+    if word != runs::LAST {
+        return runs::jid_of(opts, word);
     }
     let folder = record::folder(opts);
     let mut jids = record::jids(opts).into_iter().rev();
@@ -136,7 +137,7 @@ struct Undo {
 
 impl Undo {
     fn plan(&self) -> Result<Plan, Failure> {
-        let recorded = runs::recorded(self.cx.opts(), &self.jid)?;
+        let (_, recorded) = runs::recorded(self.cx.opts(), &self.jid)?;
         let path = record::folder(self.cx.opts()).join(&self.jid);
         if record::is_alive(&path) {
             let error = format!("run {} is still running", self.jid);

@@ -32,7 +32,8 @@ pub(crate) use policy::{Policy, bound, milliseconds};
 /// The decision that is sent to a peer.
 enum Decision {
     In(Map),
-    Wait,
+    /// The key waits, for this reason if the peer may know one.
+    Wait(Option<String>),
     No {
         act: &'static str,
         reason: &'static str,
@@ -55,7 +56,8 @@ struct Accept {
 enum Judged {
     Accept(Accept),
     Reject(String),
-    Wait,
+    /// The key waits, for this reason if the peer may know one.
+    Wait(Option<String>),
 }
 
 /// The interval at which a waiting key is judged again, since files and rules may accept it by
@@ -163,11 +165,16 @@ impl Admission {
                     peer.refuse(reason, &text, Some(ASK_AGAIN_S));
                     return None;
                 }
-                Decision::Wait if waits => {}
-                Decision::Wait => {
+                Decision::Wait(_) if waits => {}
+                Decision::Wait(why) => {
                     waits = true;
                     self.auth(&id, &key, "pend").await;
-                    if let Err(error) = peer.pend("an administrator has to accept the key").await {
+                    let accept = "an administrator has to accept the key";
+                    let text = match why {
+                        Some(why) => format!("{why}; {accept}"),
+                        None => accept.to_owned(),
+                    };
+                    if let Err(error) = peer.pend(&text).await {
                         self.refusals.log(id.as_str(), error);
                         peer.refuse("full", "too many keys are pending", Some(ASK_AGAIN_S));
                         return None;
@@ -238,7 +245,7 @@ impl Admission {
                 format!("{id} has another key on this master: delete that key to accept this one"),
             ),
             Some(KeyState::Pending) => self.judge(evidence, again).await,
-            None => Decision::Wait,
+            None => Decision::Wait(None),
         }
     }
 
@@ -246,7 +253,7 @@ impl Admission {
     async fn judge(self: &Arc<Self>, evidence: &Evidence, again: bool) -> Decision {
         let _turn = self.turn_of(evidence).await;
         match self.judgement(evidence, again).await {
-            Judged::Wait => Decision::Wait,
+            Judged::Wait(why) => Decision::Wait(why),
             Judged::Reject(why) => self.reject_now(evidence, &why).await,
             Judged::Accept(accept) => self.accept_now(evidence, accept).await,
         }
@@ -281,7 +288,12 @@ impl Admission {
 
     async fn judgement(self: &Arc<Self>, evidence: &Evidence, again: bool) -> Judged {
         let (admission, peer) = (self.clone(), evidence.clone());
-        smol::unblock(move || admission.judged(&peer, again)).await
+        smol::unblock(move || {
+            let judged = admission.judged(&peer, again);
+            log_judgement(&peer.name(), &judged);
+            judged
+        })
+        .await
     }
 
     /// Judges a key in Salt's order: rejection comes first. It reads files.
@@ -289,14 +301,16 @@ impl Admission {
         if autosign::rejects(&self.opts, &peer.id) {
             return Judged::Reject("by autoreject_file".to_owned());
         }
+        let mut problem = None;
         let token = peer.token.as_ref().and_then(|shown| {
             let good = token::find_usable(&self.store, shown, &peer.id, now_ms());
-            let told = good.inspect_err(|why| {
+            good.map_err(|why| {
                 if !again {
-                    self.refusals.log(&peer.name(), why);
+                    self.refusals.log(&peer.name(), &why);
                 }
-            });
-            told.ok()
+                problem = Some(format!("the token was not accepted: {why}"));
+            })
+            .ok()
         });
         if let Some(judged) = self.judged_by_policy(peer, token.as_ref(), again) {
             return judged;
@@ -317,7 +331,8 @@ impl Admission {
                 why: "by its token".to_owned(),
                 is_proved: true,
             }),
-            _ => Judged::Wait,
+            Some(_) => Judged::Wait(Some("no rule of autosign_policy accepts it".to_owned())),
+            None => Judged::Wait(problem),
         }
     }
 
@@ -361,7 +376,7 @@ impl Admission {
         };
         let why = format!("by the rule {} of autosign_policy", rule.name);
         match rule.action {
-            Action::Pend => return Ok(Some(Judged::Wait)),
+            Action::Pend => return Ok(Some(Judged::Wait(Some(format!("it waits {why}"))))),
             Action::Reject => return Ok(Some(Judged::Reject(why))),
             Action::Accept => {}
         }
@@ -441,7 +456,7 @@ impl Admission {
                 log::info(format_args!("The key of {id} is accepted {why}"));
                 Decision::In(bound)
             }
-            Ok(_) => Decision::Wait,
+            Ok(_) => Decision::Wait(None),
             Err(text) => Decision::No {
                 act: "error",
                 reason: "failed",
@@ -519,6 +534,16 @@ impl Admission {
             is_call,
         })
     }
+}
+
+/// Logs what was decided about a key, and by which rule.
+fn log_judgement(name: &str, judged: &Judged) {
+    let decision = match judged {
+        Judged::Accept(accept) => format!("accepted {}", accept.why),
+        Judged::Reject(why) => format!("rejected {why}"),
+        Judged::Wait(_) => "left pending, because no rule accepts it".to_owned(),
+    };
+    log::debug(format_args!("the key of {name} is {decision}"));
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod store;
 mod wheel;
 
 pub use commands::applets::{Applet, named as applet};
+pub use commands::backup::{backup, restore};
 
 use state::exec::Registry;
 

@@ -16,7 +16,7 @@ do_configure[noexec] = "1"
 do_compile[noexec] = "1"
 
 do_install() {
-    ${S}/install.sh --root ${D} --prefix ${prefix}
+    ${S}/install.sh --root ${D} --prefix ${prefix} --no-links --no-record
     if ${@bb.utils.contains('DISTRO_FEATURES', 'systemd', 'true', 'false', d)}; then
 @INSTALL_YOCTO@
     fi

@@ -60,7 +60,7 @@ fn a_run_that_is_killed_while_it_compensates_goes_on_with_that() {
     assert_eq!(done.rc, Some(1), "{}", done.out);
     assert_eq!(machine.log(), "a1 b1 cut1 end1 undo_a1 undo_b1");
     let again = machine.call("state.apply site resume=True");
-    assert!(again.out.contains("Nothing is unfinished"), "{}", again.out);
+    assert!(again.out.contains("Nothing to resume"), "{}", again.out);
     // A compensated state runs again, even if the run resumes from a later state.
     machine.0.write("out/good", "");
     machine.0.write(

@@ -10,9 +10,12 @@
 
 mod bus;
 mod certificates;
+mod cmdline;
 mod compensate;
 mod containers;
 mod databases;
+mod debug_log;
+mod docs;
 mod fleet;
 mod git_login;
 mod gpg;
@@ -20,6 +23,7 @@ mod growth;
 mod inits;
 mod lint;
 mod look;
+mod lsp;
 mod managers;
 mod orch;
 mod packaging;
@@ -32,6 +36,7 @@ mod restricted;
 mod resume;
 mod runas;
 mod runs;
+mod schemas;
 mod secret;
 mod small;
 mod stores;

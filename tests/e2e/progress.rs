@@ -63,7 +63,12 @@ fn text(bytes: &[u8]) -> String {
 
 /// Runs a command with a terminal of this width as stderr. Returns the output on the terminal and on
 /// stdout.
-fn on_terminal(mut command: Command, columns: u16) -> (String, String) {
+fn on_terminal(command: Command, columns: u16) -> (String, String) {
+    run_on_terminal(command, columns, false)
+}
+
+/// Runs a command with a terminal as stderr, and also as stdout if `is_both`.
+fn run_on_terminal(mut command: Command, columns: u16, is_both: bool) -> (String, String) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
@@ -80,11 +85,11 @@ fn on_terminal(mut command: Command, columns: u16) -> (String, String) {
         ws_ypixel: 0,
     };
     tcsetwinsize(&slave, size).unwrap();
-    let child = command
-        .stderr(slave)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let stdout = match is_both {
+        true => Stdio::from(slave.try_clone().unwrap()),
+        false => Stdio::piped(),
+    };
+    let child = command.stderr(slave).stdout(stdout).spawn().unwrap();
     // `command` keeps the other end of the terminal open until it is dropped.
     drop(command);
     let mut written = Vec::new();
@@ -171,6 +176,29 @@ fn a_terminal_shows_what_runs_and_keeps_what_has_finished() {
     assert!(written.contains("\x1b[0;1;31mfailed"), "{written}");
     let data: Json = serde_json::from_str(&out).unwrap();
     assert_eq!(data["local"].as_object().unwrap().len(), 3);
+}
+
+#[test]
+fn a_terminal_shows_a_failure_without_a_log_line_and_then_only_what_matters() {
+    let sls = "slow:\n  cmd.run: [{name: sleep 1}]\nfine:\n  test.nop: []\nbroken:\n  test.fail_without_changes: []\n";
+    let tree = Tree::new(sls);
+    let run = |words: &[&str]| {
+        let mut all = vec!["state.apply", "web", "-l", "error", "--no-color"];
+        all.extend(words);
+        run_on_terminal(tree.command(&all), 80, true).0
+    };
+    let written = run(&[]);
+    assert!(!written.contains("[ERROR"), "{written}");
+    assert!(written.contains("failed"), "{written}");
+    for (id, is_there) in [("slow", true), ("broken", true), ("fine", false)] {
+        assert_eq!(
+            written.contains(&format!("ID: {id}")),
+            is_there,
+            "{written}"
+        );
+    }
+    let written = run(&["--state-verbose=True"]);
+    assert!(written.contains("ID: fine"), "{written}");
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn an_interrupted_function_is_asked_about_and_done_again_when_told() {
     let ids: Vec<String> = returns(&done).into_iter().map(|(id, _)| id).collect();
     assert_eq!(ids.len(), 4, "{ids:?}");
     let again = machine.call("state.orchestrate orch resume=True");
-    assert!(again.out.contains("Nothing is unfinished"), "{}", again.out);
+    assert!(again.out.contains("Nothing to resume"), "{}", again.out);
     assert_eq!(
         (again.rc, machine.log().as_str()),
         (Some(1), "a1 c1 cut2 d1")

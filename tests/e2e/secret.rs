@@ -456,7 +456,7 @@ fn what_looks_at_runs_has_no_secret_in_it() {
         format!("graph s --run {last} --format svg"),
         "graph s --format dot".into(),
         "graph s --format mmd".into(),
-        "lint".into(),
+        format!("lint {}", scratch.path().join("srv/salt/s.sls").display()),
     ] {
         let out = told.pinch(&scratch, &words);
         assert!(

@@ -46,7 +46,8 @@ struct Holder(Child);
 impl Holder {
     fn start(scratch: &Scratch) -> Self {
         let mut command = salt_call(scratch.path(), &["state.apply", "long", "--out=json"]);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let stderr = fs::File::create(scratch.tmp().join("stderr")).unwrap();
+        let child = command.stdout(Stdio::null()).stderr(stderr).spawn();
         let holder = Self(child.unwrap());
         waited("the run begins", || scratch.tmp().join("begun").exists());
         holder
@@ -151,7 +152,14 @@ fn an_interrupted_run_ends_with_its_children_and_its_record_reads() {
     // As a terminal does: the signal goes to all that run in the foreground.
     kill_process_group(holder.pid(), Signal::INT).unwrap();
     let started = Instant::now();
-    holder.0.wait().unwrap();
+    let status = holder.0.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    let said = fs::read_to_string(scratch.tmp().join("stderr")).unwrap();
+    let etc = scratch.path().join("etc").display().to_string();
+    let expected = format!(
+        "Interrupted: 0 of 1 states done.\nContinue: salt-call -c {etc} --local state.apply long --out=json --resume\nUndo: pinch undo -c {etc} 20"
+    );
+    assert!(said.contains(&expected), "{said}");
     waited("the command ends", || running(&child) == 0);
     assert!(started.elapsed() < Duration::from_secs(5));
     let words = ["saltutil.runner", "jobs.list_jobs", "--out=json"];

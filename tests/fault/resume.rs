@@ -167,7 +167,7 @@ fn survived(
         } else {
             "resume=True".to_owned()
         }];
-        if said.contains("Nothing is unfinished") {
+        if said.contains("Nothing to resume") {
             return Ok((skipped, kills));
         }
         if !steps.is_empty() {

@@ -189,6 +189,7 @@ static REGISTRY: Registry = Registry {
     runners: &[],
     wheel: &[],
     missing: |_, _, _| None,
+    lacks: |_, _| None,
     grains: |_| Map::new().with("os", "Debian").with("id", "m1"),
 };
 

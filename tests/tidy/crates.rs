@@ -35,6 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("lint", &["modules", "state", "render", "value"]),
+    ("lsp", &["lint", "modules", "state", "render", "value"]),
     // It draws pictures of its input, and depends on no other crate.
     ("graph", &[]),
     ("plan", &["modules", "machine", "python", "state", "value"]),
@@ -42,8 +43,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "pinch",
         &[
-            "master", "graph", "lint", "plan", "undo", "minion", "link", "modules", "machine",
-            "state", "render", "cli", "value",
+            "master", "graph", "lsp", "lint", "plan", "undo", "minion", "link", "modules",
+            "machine", "state", "render", "cli", "value",
         ],
     ),
     ("identity", &["value"]),

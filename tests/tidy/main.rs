@@ -11,6 +11,7 @@ mod attacks;
 mod crates;
 mod literals;
 mod modules;
+mod project;
 mod rooms;
 mod signatures;
 mod sizes;

@@ -89,6 +89,9 @@ fn listed(function: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// The files of execution modules that are runners too.
+const RUNNERS_TOO: [&str; 1] = ["exec/jobs.rs"];
+
 /// The modules whose functions depend on the package manager or the init system.
 const OF_PROVIDERS: [&str; 4] = ["kernelpkg", "lowpkg", "pkg", "service"];
 
@@ -125,8 +128,14 @@ fn what_is_declared_is_what_the_program_lists() {
         ),
     ] {
         let mut files = declaring(folder, call);
-        if folder == "exec" {
-            files.extend(declaring_in(OF_MINION, call));
+        match folder {
+            "exec" => files.extend(declaring_in(OF_MINION, call)),
+            "runners" => files.extend(
+                declaring("exec", call)
+                    .into_iter()
+                    .filter(|file| RUNNERS_TOO.iter().any(|name| file.path.ends_with(name))),
+            ),
+            _ => {}
         }
         let mut all: Vec<String> = files.iter().flat_map(|file| declared(file, call)).collect();
         all.sort();

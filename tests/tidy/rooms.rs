@@ -41,6 +41,10 @@ const MASTER: House = House {
         ("hook", "Hook: requests that become events"),
         ("metrics::text", "the format of the page"),
         ("metrics::page", "Page: the counters over HTTP"),
+        (
+            "daemon::connections",
+            "Connections: their begin and end, as events",
+        ),
         ("daemon::session", "Session: a minion's requests"),
         ("daemon::local_requests", "LocalRequests: those of commands"),
         ("daemon::maintenance", "Maintenance: the regular chores"),

@@ -5,59 +5,44 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use value::hint::nearest;
+
+use crate::completion;
 use crate::failure::{Exit, Failure};
 use crate::options::{
-    APPLY, About, DOCTOR, PLAN, Program, RUNS, SALT, SALT_CALL, SALT_KEY, SALT_MASTER, SALT_MINION,
-    SALT_RUN, UNDO,
+    ANSWER, APPLY, About, BACKUP, COMPLETION, DOCTOR, EXPLAIN, Flag, HELP, HELP_COMMAND, INIT,
+    INSTALL_LINKS, INSTALL_PYTHON, PLAN, Program, RESTORE, RUNS, SALT, SALT_CALL, SALT_KEY,
+    SALT_MASTER, SALT_MINION, SALT_RUN, SHOW_VERSION, SHOW_VERSIONS, UNDO, VERSION,
 };
 #[cfg(feature = "tree-tools")]
 use crate::options::{GRAPH, LINT, MIGRATE};
+#[cfg(feature = "lsp")]
+use crate::options::{LSP, SCHEMA};
 
 /// The version of Salt that this program behaves like.
 const SALT_VERSION: &str = "3008.5";
 
-/// A command that a binary runs itself, without an applet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command {
-    /// The first argument that selects it. An option may have two spellings.
-    pub word: &'static str,
-    /// The arguments that follow it.
-    pub takes: &'static str,
-    /// A one-line description.
-    pub help: &'static str,
-}
-
-const fn command(word: &'static str, takes: &'static str, help: &'static str) -> Command {
-    Command { word, takes, help }
-}
-
 /// The applets and commands that some builds lack, each with its cargo feature.
-const OPTIONAL: [(&str, &str); 8] = [
+const OPTIONAL: [(&str, &str); 12] = [
+    ("lsp", "lsp"),
+    ("schema", "lsp"),
     ("lint", "tree-tools"),
     ("graph", "tree-tools"),
     ("migrate", "tree-tools"),
     ("salt-minion", "daemon"),
+    ("backup", "master"),
+    ("restore", "master"),
     ("salt-master", "master"),
     ("salt", "master"),
     ("salt-run", "master"),
     ("salt-key", "master"),
 ];
 
-/// The commands that every binary has.
-const COMMANDS: [Command; 4] = [
-    command(
-        "install-links",
-        "DIR",
-        "create a link in DIR for each applet, to call it by its own name",
-    ),
-    command("--version", "", "print the version"),
-    command(
-        "--versions-report, -V",
-        "",
-        "print the versions of all components",
-    ),
-    command("--help, -h", "", "print this help"),
-];
+/// The package whose program contains the master.
+const MASTER_PACKAGE: &str = "pinch-master";
+
+/// The options of the binary itself.
+const OPTIONS: &[Flag] = &[HELP, SHOW_VERSION, SHOW_VERSIONS];
 
 /// A program that contains several applets and is called by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,12 +55,42 @@ pub struct Binary {
     pub description: &'static str,
     /// The applets. Their names are those of Salt's programs.
     pub applets: &'static [Program],
-    /// The commands of this binary, in addition to [`COMMANDS`].
-    own: &'static [Command],
-    /// The option tables of the commands that have options.
-    pub tables: &'static [Program],
+    /// The commands of the program itself.
+    pub commands: &'static [Program],
     /// The files that the program reads, each with a one-line description.
     pub files: &'static [(&'static str, &'static str)],
+}
+
+/// Lists the commands of every build, and those of this one.
+macro_rules! commands {
+    ($($own:ident),*) => {
+        &[
+            INIT,
+            #[cfg(feature = "tree-tools")]
+            LINT,
+            PLAN,
+            APPLY,
+            UNDO,
+            RUNS,
+            EXPLAIN,
+            #[cfg(feature = "tree-tools")]
+            GRAPH,
+            DOCTOR,
+            #[cfg(feature = "tree-tools")]
+            MIGRATE,
+            #[cfg(feature = "lsp")]
+            LSP,
+            #[cfg(feature = "lsp")]
+            SCHEMA,
+            $($own,)*
+            INSTALL_LINKS,
+            INSTALL_PYTHON,
+            ANSWER,
+            COMPLETION,
+            HELP_COMMAND,
+            VERSION,
+        ]
+    };
 }
 
 /// The program without a master.
@@ -88,83 +103,7 @@ pub const AGENT: Binary = Binary {
     } else {
         &[SALT_CALL]
     },
-    own: &[
-        #[cfg(feature = "tree-tools")]
-        command(
-            "lint",
-            "[TREE]",
-            "check a tree of SLS files without running anything (lint --help)",
-        ),
-        command(
-            "explain",
-            if cfg!(feature = "tree-tools") {
-                "CODE | run JID STATE"
-            } else {
-                "run JID STATE"
-            },
-            "explain a lint code, or why a state of a run ran or did not run",
-        ),
-        command(
-            "runs",
-            "list | show JID | diff JID JID | prune",
-            "show recorded runs of states and orchestrations, and their results (runs --help)",
-        ),
-        command(
-            "undo",
-            "JID | last",
-            "undo the changes of a run, if nothing has changed them since (undo --help)",
-        ),
-        #[cfg(feature = "tree-tools")]
-        command(
-            "graph",
-            "SLS…",
-            "draw states and their requisites: svg, dot, mermaid (graph --help)",
-        ),
-        command(
-            "doctor",
-            "",
-            "check this machine for problems and show how to fix them (doctor --help)",
-        ),
-        #[cfg(feature = "tree-tools")]
-        command(
-            "migrate",
-            "report|compare",
-            "show which SLS files of a Salt tree run in Pinch, and where results differ (migrate --help)",
-        ),
-        command(
-            "plan",
-            "WHAT [-o FILE]",
-            "show what highstate, SLS... or orchestrate ORCH would change (plan --help)",
-        ),
-        command(
-            "apply",
-            "FILE",
-            "apply a plan, if nothing has changed since it was made (apply --help)",
-        ),
-        command(
-            "install-python",
-            "DIR",
-            "install a Python package salt in DIR, with salt.client, salt.config and salt.output",
-        ),
-        command(
-            "answer",
-            "",
-            "answer the JSON requests of that package on stdin",
-        ),
-    ],
-    tables: &[
-        #[cfg(feature = "tree-tools")]
-        LINT,
-        RUNS,
-        UNDO,
-        #[cfg(feature = "tree-tools")]
-        GRAPH,
-        DOCTOR,
-        #[cfg(feature = "tree-tools")]
-        MIGRATE,
-        PLAN,
-        APPLY,
-    ],
+    commands: commands!(),
     files: &[
         (
             "/etc/salt/minion, /etc/salt/minion.d/*.conf",
@@ -189,6 +128,7 @@ pub const WITH_MASTER: Binary = Binary {
         SALT_RUN,
         SALT_KEY,
     ],
+    commands: commands!(BACKUP, RESTORE),
     files: &[
         (
             "/etc/salt/minion, /etc/salt/minion.d/*.conf",
@@ -282,28 +222,75 @@ pub fn put(text: &str) -> ExitCode {
 }
 
 impl Binary {
-    /// Returns the commands that the binary runs itself.
-    pub fn commands(&self) -> impl Iterator<Item = &'static Command> + use<> {
-        let (first, rest) = COMMANDS.split_at(1);
-        first.iter().chain(self.own).chain(rest)
+    /// Returns the tables of all applets and commands.
+    pub fn tables(&self) -> impl Iterator<Item = &'static Program> + use<> {
+        self.applets.iter().chain(self.commands)
     }
 
-    /// Runs a command of the binary itself.
+    /// Returns the options of the binary itself.
+    pub fn options(&self) -> impl Iterator<Item = &'static Flag> + use<> {
+        OPTIONS.iter()
+    }
+
+    /// Returns the table of an applet or a command.
     ///
     /// # Errors
-    /// If the first word is not a known command, or the links cannot be made.
+    /// If there is none with this name.
+    pub fn table(&self, word: &str) -> Result<&'static Program, Failure> {
+        let found = self.tables().find(|table| table.word() == word);
+        found.ok_or_else(|| self.unknown(Some(word)))
+    }
+
+    /// Runs an option of the binary itself, or fails if the first word is neither that nor a
+    /// command.
+    ///
+    /// # Errors
+    /// If the first word is not known.
     pub fn itself(&self, words: &[String]) -> Result<ExitCode, Failure> {
-        let (first, rest) = match words.split_first() {
-            Some((first, rest)) => (first.as_str(), rest),
-            None => return Err(self.unknown(None)),
-        };
-        Ok(match first {
-            "install-links" => return self.install_links(rest),
-            "--version" => put(&self.version()),
-            "--versions-report" | "-V" => put(&versions_report()),
-            "--help" | "-h" => put(&self.usage()),
-            other => return Err(self.unknown(Some(other))),
+        Ok(match words.first().map(String::as_str) {
+            Some("--version") => put(&self.version()),
+            Some("--versions-report" | "-V") => put(&versions_report()),
+            Some("--help" | "-h") => put(&self.usage()),
+            other => return Err(self.unknown(other)),
         })
+    }
+
+    /// Runs `pinch help`.
+    ///
+    /// # Errors
+    /// If the command does not exist.
+    pub fn help(&self, words: &[String]) -> Result<ExitCode, Failure> {
+        let text = match words {
+            [] => self.usage(),
+            [word, ..] => self.table(word)?.help(),
+        };
+        Ok(put(&text))
+    }
+
+    /// Runs `pinch version`.
+    pub fn print_version(&self) -> ExitCode {
+        put(&self.version())
+    }
+
+    /// Runs `pinch completion`.
+    ///
+    /// # Errors
+    /// If there is no script for the shell.
+    pub fn completion(&self, words: &[String]) -> Result<ExitCode, Failure> {
+        let shells = completion::SHELLS.join(", ");
+        let [shell] = words else {
+            let error = format!("completion needs exactly one shell: {shells}");
+            return Err(Failure::new(Exit::Usage, error));
+        };
+        match completion::script(shell, self) {
+            Some(script) => Ok(put(&script)),
+            None => {
+                let near = nearest(shell, completion::SHELLS);
+                let near = near.map(|near| format!("did you mean {near}?"));
+                let error = format!("no completion for the shell '{shell}'; choose from {shells}");
+                Err(Failure::new(Exit::Usage, error).hints(near))
+            }
+        }
     }
 
     /// Prints the help or the versions of an applet.
@@ -322,17 +309,34 @@ impl Binary {
 
     fn unknown(&self, word: Option<&str>) -> Failure {
         let name = self.name;
-        let optional = |word| OPTIONAL.iter().find(|(applet, _)| *applet == word);
-        let error = match (word, word.and_then(optional)) {
-            (_, Some((applet, feature))) => {
-                format!("this build has no {applet}: it was built without the feature `{feature}`")
-            }
-            (Some(word), None) => format!("'{word}' is not an applet or command of {name}"),
-            (None, _) => "missing the name of an applet".to_owned(),
+        let all = || format!("`{name} --help` lists all commands");
+        let Some(word) = word else {
+            let error = "no command given";
+            return Failure::new(Exit::Usage, error).hints([all()]);
         };
-        let applets: Vec<&str> = self.applets.iter().map(|applet| applet.name).collect();
-        let applets = applets.join(", ");
-        let hint = format!("the applets are: {applets}; see {name} --help");
+        let optional = OPTIONAL.iter().find(|(applet, _)| *applet == word);
+        let (error, hint) = match optional {
+            Some((_, feature @ "master")) => (
+                format!(
+                    "this build of {name} has no {word}: it was built without the feature `{feature}`"
+                ),
+                format!("the program of the package {MASTER_PACKAGE} has it"),
+            ),
+            Some((_, feature)) => (
+                format!(
+                    "this build of {name} has no {word}: it was built without the feature `{feature}`"
+                ),
+                all(),
+            ),
+            None => {
+                let near = nearest(word, self.tables().map(Program::word));
+                let near = near.map(|near| format!("did you mean `{name} {near}`?"));
+                (
+                    format!("unknown command '{word}'"),
+                    near.unwrap_or_else(all),
+                )
+            }
+        };
         Failure::new(Exit::Usage, error).hints([hint])
     }
 
@@ -340,35 +344,30 @@ impl Binary {
     #[must_use]
     pub fn usage(&self) -> String {
         let name = self.name;
-        let mut out = format!("Usage: {name} APPLET [ARGUMENTS…]\n");
-        for command in self.commands().filter(|command| !command.takes.is_empty()) {
-            out.push_str(&format!(
-                "       {name} {} {}\n",
-                command.word, command.takes
-            ));
+        let mut out = format!("Usage: {name} (COMMAND | APPLET) [ARGUMENTS…]\n\nCommands:\n");
+        for command in self.commands {
+            out.push_str(&line(command));
         }
-        out.push_str("\nApplets:\n");
+        out.push_str("\nApplets, which behave as the programs of Salt:\n");
         for applet in self.applets {
-            out.push_str(&line(applet.name, &applet.brief()));
+            out.push_str(&line(applet));
         }
-        out.push_str("Commands:\n");
-        for command in self.commands() {
-            let words = format!("{} {}", command.word, command.takes);
-            out.push_str(&line(&words, command.help));
+        out.push_str("\nOptions:\n");
+        for flag in self.options() {
+            out.push_str(&flag.line());
         }
-        if let Some(first) = self.applets.first() {
-            let told = format!(
-                "\n`{name} {} --help` shows the options of an applet.\n",
-                first.name
-            );
-            out.push_str(&told);
-        }
+        out.push_str(&format!(
+            "\n`{name} help COMMAND` shows the arguments and options of a command or an applet.\n"
+        ));
         out
     }
 
     /// Makes a symbolic link for each applet. It stops with an error at the first path that exists
     /// and is not such a link. It replaces nothing.
-    fn install_links(&self, words: &[String]) -> Result<ExitCode, Failure> {
+    ///
+    /// # Errors
+    /// If the folder is not given, or a link cannot be made.
+    pub fn install_links(&self, words: &[String]) -> Result<ExitCode, Failure> {
         let [folder] = words else {
             let error = format!(
                 "install-links needs exactly one folder: {} install-links DIR",
@@ -402,8 +401,9 @@ fn versions_report() -> String {
     )
 }
 
-fn line(words: &str, help: &str) -> String {
-    format!("  {words:<20}{help}\n")
+/// Returns the line of a command or an applet.
+fn line(table: &Program) -> String {
+    format!("  {:<16}{}\n", table.word(), table.brief())
 }
 
 fn link(program: &Path, link: &Path) -> Result<(), Failure> {

@@ -15,6 +15,7 @@ pub mod background;
 pub mod binary;
 #[cfg(any(test, target_env = "musl"))]
 pub mod compare;
+pub mod completion;
 pub mod config;
 pub mod failure;
 pub mod heap;

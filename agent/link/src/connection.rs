@@ -47,6 +47,19 @@ pub struct Link {
     task: Option<smol::Task<()>>,
 }
 
+/// The end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The peer was silent for too long.
+    TimedOut,
+    /// The peer closed the connection, with this reason, which may be empty.
+    ByPeer(String),
+    /// This side closed the connection.
+    Here,
+    /// The connection failed for this reason.
+    Failed(String),
+}
+
 /// A future that reads the first frame of a stream that the peer opened. It returns `None` if that
 /// frame is not a request.
 type First = Pin<Box<dyn Future<Output = Option<Question>> + Send>>;
@@ -165,7 +178,7 @@ impl Link {
     /// Returns the current address of the peer, which may have changed since it connected.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.handle.0.connection.remote_address()
+        self.handle.address()
     }
 
     /// Waits for the next message from the peer. Dropping the future loses nothing, so it can be
@@ -475,6 +488,26 @@ impl Handle {
     /// Closes the connection at once; messages in transit are lost. The peer receives the reason.
     pub fn close(&self, reason: &str) {
         self.0.connection.close(0_u32.into(), reason.as_bytes());
+    }
+
+    /// Returns the current address of the peer.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.0.connection.remote_address()
+    }
+
+    /// Returns how the connection ended, or `None` while it is open.
+    #[must_use]
+    pub fn ending(&self) -> Option<Ending> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Some(match self.0.connection.close_reason()? {
+            ConnectionError::TimedOut => Ending::TimedOut,
+            ConnectionError::ApplicationClosed(close) => Ending::ByPeer(text(&close.reason)),
+            ConnectionError::ConnectionClosed(close) => Ending::ByPeer(text(&close.reason)),
+            ConnectionError::Reset => Ending::ByPeer(String::new()),
+            ConnectionError::LocallyClosed => Ending::Here,
+            other => Ending::Failed(other.to_string()),
+        })
     }
 
     /// Waits until the connection is closed, and returns the reason.

@@ -140,6 +140,17 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
+    /// A master that has not answered the first packets.
+    #[error(
+        "no answer from {address} (UDP) within {} s: check that the master runs there, and that the port is open for UDP",
+        .after.as_secs_f64()
+    )]
+    NoAnswer {
+        /// The address and port of the master.
+        address: SocketAddr,
+        /// The length of the wait.
+        after: Duration,
+    },
     /// A wait that exceeded its deadline.
     #[error("{who}: waited {} s for {wait}", .after.as_secs_f64())]
     Deadline {

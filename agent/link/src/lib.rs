@@ -45,7 +45,7 @@ pub mod unix;
 pub mod wait;
 
 pub use backoff::{WAIT_MAX, Waits};
-pub use connection::{Handle, Incoming, Link};
+pub use connection::{Ending, Handle, Incoming, Link};
 pub use error::{Error, PeerInfo, Wait};
 pub use exchange::{Part, PendingRequest, Question};
 pub use key::{KeyPair, PublicKey};

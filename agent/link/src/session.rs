@@ -455,9 +455,8 @@ impl Session {
         let connecting = connecting.map_err(|error| lost(&error))?;
         self.endpoint = Some(endpoint);
         let connected = within(limits.handshake, connecting).await;
-        let connected = connected.ok_or_else(|| Error::Deadline {
-            who: who.clone(),
-            wait: Wait::Handshake,
+        let connected = connected.ok_or(Error::NoAnswer {
+            address,
             after: limits.handshake,
         })?;
         connected.map_err(|error| match pinned.refused() {

@@ -45,6 +45,11 @@ impl StateIndex {
         }
     }
 
+    /// Returns the SLS of each state, by the module, `id` or `sls`, and by its name.
+    pub(crate) fn states(self) -> HashMap<(String, String), String> {
+        self.states
+    }
+
     /// Adds an SLS that could not be rendered.
     pub(crate) fn take_in_text(&mut self, sls: &str, text: Arc<str>) {
         self.unknown.push((sls.to_owned(), text));
@@ -152,6 +157,10 @@ pub(crate) fn judged(cx: &Exec, low: &LowChunk, finding: Finding) -> Option<Find
     }
     if finding.code.code != "W302" {
         return Some(finding);
+    }
+    if low.fun.contains(' ') {
+        // The fault of an argument without a colon is reported already.
+        return None;
     }
     let full = low.function();
     let salts = absent::STATE_FUNCTIONS.contains(&full.as_str());

@@ -367,7 +367,7 @@ pub const CODES: &[Code] = &[
         "I802",
         "unquoted-mode",
         &[],
-        "put it in quotes: '0644'",
+        "put the value in quotes",
         "The mode begins with 0 and is not quoted. Salt reads it as the decimal number 644 and uses the right mode; other YAML parsers read it as 420.",
     ),
     row(

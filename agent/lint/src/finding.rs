@@ -53,9 +53,14 @@ impl Finding {
             column: 1,
             source: String::new(),
         });
+        let hint = fault.hint.map(|hint| match code.code {
+            // The sample may lack the data, and not the tree.
+            "W203" => format!("{hint}, or provide the data with -c and --grains"),
+            _ => hint,
+        });
         Self {
-            hint: fault.hint,
-            ..Self::at(code, place, sentence)
+            hint,
+            ..Self::at(code, place, fault.cause.map_or(sentence, String::from))
         }
     }
 

@@ -11,6 +11,7 @@
     )
 )]
 
+mod buffers;
 mod calls;
 mod chunks;
 mod codes;
@@ -24,11 +25,16 @@ mod senders;
 mod text_checks;
 mod tree;
 
+use std::collections::HashMap;
+
+use value::Map;
+
+pub use buffers::Buffers;
 pub use codes::{CODES, Code, Severity, find as code};
 pub use finding::Finding;
 pub use format::formatted;
 pub use migrate::{Seen, Verdict, migration};
-pub use samples::{Sample, Settings, Unreached, lint, samples};
+pub use samples::{Sample, Settings, Unreached, lint, samples, sources, without_machine};
 
 /// The result of checking a tree.
 #[derive(Debug, Default)]
@@ -43,6 +49,10 @@ pub struct Report {
     pub sls: std::collections::BTreeMap<String, Seen>,
     /// The number of samples of grains.
     pub samples: usize,
+    /// The SLS of each state of the tree, by the module, `id` or `sls`, and by its name.
+    pub states: HashMap<(String, String), String>,
+    /// The pillar of each sample that has one.
+    pub pillars: Vec<Map>,
 }
 
 impl Report {

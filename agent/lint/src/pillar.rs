@@ -31,15 +31,16 @@ pub(crate) fn look(cx: &Exec, examiner: &Examiner<'_>, tree: &Tree, findings: &m
     let Ok(pillar) = cx.pillar() else { return };
     let errors = pillar.get("_errors").and_then(Value::as_list);
     let top = sources.file("top.sls", "base").ok().flatten();
+    let top = top.and_then(|file| Some((sources.text(&file).ok()?, file.shown)));
     for error in errors.unwrap_or_default().iter().map(Value::to_text) {
         let said = broken.iter().any(|name| error.contains(name.as_str()));
-        let Some(top) = top.as_ref().filter(|_| !said) else {
+        let Some((text, shown)) = top.as_ref().filter(|_| !said) else {
             continue;
         };
         let fault = Fault {
-            place: text_checks::naming(&top.path, &top.shown, &error),
+            place: text_checks::naming(text, shown, &error),
             ..Fault::new(error)
         };
-        findings.push(not_asked(Finding::from_fault(fault, &top.shown)));
+        findings.push(not_asked(Finding::from_fault(fault, shown)));
     }
 }

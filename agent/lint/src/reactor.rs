@@ -2,7 +2,7 @@
 
 use state::compile::Examiner;
 use state::exec::Exec;
-use state::host::{Tree, read};
+use state::host::Tree;
 use state::opts::Opts;
 use value::Value;
 
@@ -82,7 +82,8 @@ fn look_at_text(cx: &Exec, name: &str, saltenv: &str, found: &mut Found) {
     let Some(file) = file.flatten().map(|found| found.file) else {
         return;
     };
-    let text = read(&file.path).unwrap_or_else(|_| "".into());
+    let text = cx.shared.sources.text(&file);
+    let text = text.unwrap_or_else(|_| "".into());
     for (at, line) in text.lines().enumerate() {
         let word = line.trim();
         let (first, rest) = word.split_once('.').unwrap_or((word, ""));

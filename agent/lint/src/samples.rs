@@ -1,22 +1,21 @@
 //! Checks a tree with each sample of grains.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use modules::fileserver::roots::Roots;
 use modules::state_run::orchestrate::ThisMachine;
 use render::Place;
 use render::jinja::Reached;
 use state::compile::{Examined, Examiner, Fault, Problem};
 use state::custom::Kind;
 use state::exec::{Exec, Registry, find};
-use state::host::{Tree, read};
+use state::host::Tree;
 use state::opts::Opts;
 use state::sources::Sources;
 use state::top::{self, Request};
 use value::{Map, Value};
 
+use crate::buffers::{Buffers, Edited};
 use crate::chunks::{self, StateIndex};
 use crate::finding::Finding;
 use crate::tree::{Files, Modules, NOT_ASKED};
@@ -32,15 +31,18 @@ pub struct Sample {
 }
 
 /// The settings of a check.
+#[derive(Clone)]
 pub struct Settings {
     /// The configuration, with the roots.
     pub opts: Opts,
-    /// The built-in modules.
+    /// The built-in modules, from [`without_machine`].
     pub registry: &'static Registry,
     /// A folder below the file root that is not part of the tree.
     pub without: Option<String>,
     /// The machines to compile the tree for.
     pub samples: Vec<Sample>,
+    /// Texts that replace those of files.
+    pub buffers: Buffers,
 }
 
 /// Lines of a template that no sample reached.
@@ -84,15 +86,14 @@ pub fn samples(name: &str, text: &str) -> Result<Vec<Sample>, String> {
 /// # Errors
 /// When its files cannot be listed.
 pub fn lint(settings: &Settings) -> Result<Report, String> {
-    let registry = without_machine(settings.registry);
     let reached = Arc::new(Reached::default());
-    let files = Files::new(&settings.opts, settings.without.clone());
+    let files = files(settings);
     let mut all = Found::default();
     let mut known = StateIndex::default();
     let texts = texts(&files);
     let parts = text_checks::included(&texts);
     for sample in &settings.samples {
-        let cx = context(settings, sample, registry);
+        let cx = context(settings, sample);
         let mut look = Look {
             cx: &cx,
             settings,
@@ -102,35 +103,41 @@ pub fn lint(settings: &Settings) -> Result<Report, String> {
             known: &mut known,
         };
         look.all()?;
+        all.pillars.extend(cx.pillar());
     }
     all.targets();
-    for (path, shown) in &texts {
-        text_checks::look(path, shown, &mut all.findings);
+    for (shown, text) in &texts {
+        text_checks::look(text, shown, &mut all.findings);
     }
     senders::look(&settings.opts, &files, &mut all.findings);
     let unreached = unreached(&files, &reached);
-    Ok(all.report(unreached, settings.samples.len()))
+    let report = all.report(unreached, settings.samples.len());
+    Ok(Report {
+        states: known.states(),
+        ..report
+    })
 }
 
 /// Returns the registry with every module available, whatever this machine lacks: a tree is for
-/// other machines too.
-fn without_machine(registry: &'static Registry) -> &'static Registry {
+/// other machines too. The result is never freed, so a program calls this once.
+#[must_use]
+pub fn without_machine(registry: &'static Registry) -> &'static Registry {
     Box::leak(Box::new(Registry {
         missing: |_, _, _| None,
         ..*registry
     }))
 }
 
-fn context(settings: &Settings, sample: &Sample, registry: &'static Registry) -> Exec {
+fn context(settings: &Settings, sample: &Sample) -> Exec {
     let mut opts = settings.opts.clone();
     if let Some(id) = sample.grains.as_ref().and_then(|grains| grains.get("id")) {
         opts.map.insert("id", id.clone());
     }
-    let files = Files::new(&opts, settings.without.clone());
+    let files = Files::new(&opts, settings.without.clone(), &settings.buffers);
     let modules = Modules::read(&files);
     let cx = Exec::with_custom(
         opts,
-        registry,
+        settings.registry,
         Box::new(files),
         Box::new(ThisMachine),
         Box::new(modules),
@@ -141,9 +148,19 @@ fn context(settings: &Settings, sample: &Sample, registry: &'static Registry) ->
     cx
 }
 
-/// Returns all SLS files of states: their paths, and their names for the user.
-fn texts(files: &Files) -> BTreeSet<(PathBuf, String)> {
-    let mut all = BTreeSet::new();
+/// Returns the files and the pillar of the tree, with the texts of the editor.
+#[must_use]
+pub fn sources(settings: &Settings) -> impl Sources + use<> {
+    files(settings)
+}
+
+fn files(settings: &Settings) -> Files {
+    Files::new(&settings.opts, settings.without.clone(), &settings.buffers)
+}
+
+/// Returns all SLS files of states that can be read: their texts by their names for the user.
+fn texts(files: &Files) -> BTreeMap<String, Arc<str>> {
+    let mut all = BTreeMap::new();
     for saltenv in files.environments() {
         let paths = files.list(&saltenv).unwrap_or_default();
         let data = |path: &str| is_data(&path.trim_end_matches(".sls").replace('/', "."));
@@ -151,8 +168,10 @@ fn texts(files: &Files) -> BTreeSet<(PathBuf, String)> {
             .iter()
             .filter(|path| path.ends_with(".sls") && !data(path))
         {
-            if let Ok(Some(file)) = files.file(path, &saltenv) {
-                all.insert((file.path, file.shown.to_string()));
+            if let Ok(Some(file)) = files.file(path, &saltenv)
+                && let Ok(text) = files.text(&file)
+            {
+                all.insert(file.shown.to_string(), text);
             }
         }
     }
@@ -194,6 +213,7 @@ pub(crate) struct Found {
     pub(crate) findings: Vec<Finding>,
     files: HashSet<String>,
     sls: BTreeMap<String, Seen>,
+    pillars: Vec<Map>,
     /// Targets of orchestrations, each with whether any sample matches it.
     pub(crate) targets: HashMap<String, (bool, Finding)>,
 }
@@ -209,12 +229,25 @@ impl Found {
         self.findings.retain(|finding| !finding.is_allowed());
         self.findings.sort_by(|a, b| a.key().cmp(&b.key()));
         self.findings.dedup_by(|a, b| a.key() == b.key());
+        // An argument with a new name is unknown too. The finding that names the new one suffices.
+        let renamed = self
+            .findings
+            .iter()
+            .filter(|found| found.code.code == "W804");
+        let renamed: BTreeSet<_> = renamed
+            .map(|found| (found.file.clone(), found.line))
+            .collect();
+        self.findings.retain(|found| {
+            found.code.code != "W304" || !renamed.contains(&(found.file.clone(), found.line))
+        });
         Report {
             findings: self.findings,
             unreached,
             files: self.files.len(),
             sls: self.sls,
             samples,
+            pillars: self.pillars,
+            ..Report::default()
         }
     }
 }
@@ -265,7 +298,8 @@ impl Look<'_> {
     }
 
     fn pillar(&mut self) {
-        let tree = Tree::Other(Arc::new(Roots::pillar(&self.settings.opts)));
+        let pillar = Edited::pillar(&self.settings.opts, &self.settings.buffers);
+        let tree = Tree::Other(Arc::new(pillar));
         pillar::look(self.cx, &self.examiner, &tree, &mut self.found.findings);
     }
 
@@ -378,7 +412,8 @@ impl Look<'_> {
         };
         let functions = self.cx.shared.custom.functions(self.cx, Kind::Module);
         let functions: Vec<String> = functions.into_iter().map(|(full, _)| full).collect();
-        let text = read(&file.path).unwrap_or_else(|_| "".into());
+        let text = self.cx.shared.sources.text(&file);
+        let text = text.unwrap_or_else(|_| "".into());
         let seen = self.seen(name, saltenv);
         seen.file = file.shown.to_string();
         seen.read(&text, &functions);
@@ -390,7 +425,7 @@ impl Look<'_> {
             return None;
         }
         let found = state::tree::find(self.cx, &Tree::State, name, saltenv);
-        read(&found.ok()??.file.path).ok()
+        self.cx.shared.sources.text(&found.ok()??.file).ok()
     }
 
     fn top_file(&self) -> String {
@@ -412,7 +447,7 @@ impl Look<'_> {
             }
         }
         let top = self.top_file();
-        for fault in examined.faults {
+        for fault in examined.faults.into_iter().filter(|fault| !fault.follows) {
             // The same problem has already been reported with its place, so it is not reported
             // again.
             let again = fault.text.starts_with("The type ") || fault.text.starts_with("Error when");
@@ -457,9 +492,10 @@ impl Look<'_> {
         if fault.place.is_some() {
             return fault;
         }
-        let file = self.cx.shared.sources.file("top.sls", "base");
-        let path = file.ok().flatten().map(|file| file.path);
-        let place = path.and_then(|path| text_checks::naming(&path, top, &fault.text));
+        let sources = &self.cx.shared.sources;
+        let file = sources.file("top.sls", "base").ok().flatten();
+        let text = file.and_then(|file| sources.text(&file).ok());
+        let place = text.and_then(|text| text_checks::naming(&text, top, &fault.text));
         Fault { place, ..fault }
     }
 
@@ -516,11 +552,21 @@ fn part_of_another(finding: Finding, parts: &HashSet<String>) -> Finding {
     if parts.contains(file) {
         let message =
             format!("not checked: '{name}' is defined by the template that includes this one");
-        return Finding { message, ..finding }.code("I701");
+        let hint = None;
+        return Finding {
+            message,
+            hint,
+            ..finding
+        }
+        .code("I701");
     }
     // The undefined name is an argument, not the variable under the caret.
     match quoted() {
-        true => finding.code("W207"),
+        true => Finding {
+            hint: None,
+            ..finding
+        }
+        .code("W207"),
         false => finding,
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn look(opts: &Opts, sources: &dyn Sources, findings: &mut Vec<Findin
             }
             let name = path.trim_end_matches(".sls").replace('/', ".");
             let is_reaction = path.ends_with(".sls") && reactor::is_reaction(opts, &name);
-            if let Ok(text) = state::host::read(&file.path) {
+            if let Ok(text) = sources.text(&file) {
                 of_text(&text, &file.shown, is_reaction, findings);
             }
         }

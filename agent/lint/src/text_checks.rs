@@ -1,11 +1,10 @@
 //! Checks single lines of an SLS: values that YAML reads as something else, secrets, and forms that
 //! Salt has replaced.
 
-use std::collections::{BTreeSet, HashSet};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use render::Place;
-use state::host::read;
 
 use crate::codes::code;
 use crate::finding::Finding;
@@ -20,8 +19,7 @@ struct Pair<'a> {
 }
 
 /// Checks each line of a file.
-pub(crate) fn look(path: &Path, shown: &str, findings: &mut Vec<Finding>) {
-    let Ok(text) = read(path) else { return };
+pub(crate) fn look(text: &str, shown: &str, findings: &mut Vec<Finding>) {
     let mut block: Option<usize> = None;
     for (at, line) in text.lines().enumerate() {
         let indent = line.len() - line.trim_start().len();
@@ -54,7 +52,10 @@ fn of_pair(shown: &str, at: usize, line: &str, pair: &Pair<'_>, findings: &mut V
     }
     if is_mode(key) && is_octal(value) {
         let problem = format!("`{key}: {value}` is not quoted");
-        findings.push(Finding::at(code("I802"), here(), problem));
+        findings.push(Finding {
+            hint: Some(format!("put it in quotes: '{value}'")),
+            ..Finding::at(code("I802"), here(), problem)
+        });
     }
     if is_secret(key, value) {
         let what = format!("the value of `{key}`");
@@ -165,10 +166,9 @@ fn is_secret(key: &str, value: &str) -> bool {
 }
 
 /// Returns the names of the files that templates include: the last parts of their paths.
-pub(crate) fn included(texts: &BTreeSet<(PathBuf, String)>) -> HashSet<String> {
+pub(crate) fn included(texts: &BTreeMap<String, Arc<str>>) -> HashSet<String> {
     let mut all = HashSet::new();
-    for (path, _) in texts {
-        let Ok(text) = read(path) else { continue };
+    for text in texts.values() {
         for tag in text.split("{%").skip(1) {
             let tag = tag.split("%}").next().unwrap_or_default();
             let words = tag.trim_start_matches(['-', '+', ' ']);
@@ -187,8 +187,7 @@ pub(crate) fn included(texts: &BTreeSet<(PathBuf, String)>) -> HashSet<String> {
 
 /// Returns the place of the first line that contains a word which the message quotes, or names
 /// after `SLS`.
-pub(crate) fn naming(path: &Path, shown: &str, sentence: &str) -> Option<Place> {
-    let text = read(path).ok()?;
+pub(crate) fn naming(text: &str, shown: &str, sentence: &str) -> Option<Place> {
     let quoted = sentence.split('\'').skip(1).step_by(2);
     let after = sentence.split("SLS ").skip(1);
     let after = after.filter_map(|rest| rest.split_whitespace().next());

@@ -4,21 +4,22 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use modules::fileserver::roots::Roots;
 use state::custom::{Custom, Kind, Rendering, Signature};
 use state::exec::{Exec, facts, find};
-use state::host::{Tree, read};
+use state::host::Tree;
 use state::module::{Error, Extra, Function, Ret};
 use state::opts::Opts;
 use state::sources::{SourceFile, Sources};
 use value::{Map, Value};
+
+use crate::buffers::{Buffers, Edited};
 
 /// The beginning of the message about a call that linting does not make, because it runs nothing.
 pub(crate) const NOT_ASKED: &str = "not called, because lint runs nothing: ";
 
 /// The files of the roots; each list of them is read once.
 pub(crate) struct Files {
-    roots: Roots,
+    roots: Edited,
     pillar: Arc<dyn Sources>,
     lists: Mutex<HashMap<String, Vec<String>>>,
     /// A folder inside the tree that is not part of it, such as the pillar.
@@ -26,10 +27,10 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn new(opts: &Opts, without: Option<String>) -> Self {
+    pub(crate) fn new(opts: &Opts, without: Option<String>, buffers: &Buffers) -> Self {
         Self {
-            roots: Roots::states(opts),
-            pillar: Arc::new(Roots::pillar(opts)),
+            roots: Edited::states(opts, buffers),
+            pillar: Arc::new(Edited::pillar(opts, buffers)),
             lists: Mutex::default(),
             without,
         }
@@ -43,6 +44,10 @@ impl Sources for Files {
             shown: file.shown.strip_prefix("./").unwrap_or(&file.shown).into(),
             path: file.path,
         }))
+    }
+
+    fn text(&self, file: &SourceFile) -> Result<Arc<str>, Error> {
+        self.roots.text(file)
     }
 
     fn list(&self, saltenv: &str) -> Result<Vec<String>, Error> {
@@ -100,7 +105,7 @@ impl Modules {
                 };
                 if folder.starts_with('_')
                     && let Ok(Some(file)) = files.file(&path, &saltenv)
-                    && let Ok(text) = read(&file.path)
+                    && let Ok(text) = files.text(&file)
                 {
                     all.file(folder, last, &text);
                 }

@@ -13,6 +13,7 @@ static REGISTRY: Registry = Registry {
     runners: &[],
     wheel: &[],
     missing: |_, _, _| None,
+    lacks: |_, _| None,
     grains: |_| Map::new(),
 };
 

@@ -39,7 +39,8 @@ impl MasterSession {
             pause(delay).await;
         }
         loop {
-            let (link, welcome) = session.connect().await;
+            let failed = |problem| upstream.failed(problem);
+            let (link, welcome) = session.connect(failed).await;
             log::info(format_args!("Connected to the master {}", link.who()));
             // The handle is set first: the messages that greet the master may be ready before the
             // link is read.

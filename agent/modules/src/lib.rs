@@ -41,6 +41,7 @@ pub const REGISTRY: state::exec::Registry = state::exec::Registry {
     runners: runners::MODULES,
     wheel: wheel::MODULES,
     missing: loader::needs::missing,
+    lacks: loader::needs::lacks,
     grains: grains::collect,
 };
 

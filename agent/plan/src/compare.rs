@@ -1,6 +1,8 @@
 //! Finds the differences between two plans.
 
-use value::{Map, Value};
+use machine::accounts::users;
+use machine::fs::image;
+use value::{Map, PushFmt, Value};
 
 use crate::document::Document;
 
@@ -124,7 +126,7 @@ fn images(called: &str, old: Option<&Value>, new: Option<&Value>, all: &mut Vec<
             None => all.push(format!("{called}: it no longer uses {path}")),
             Some(now) if now.get("now") != file.get("now") => {
                 let what = differing(file.get("now"), now.get("now"));
-                all.push(format!("{called}: {path} has changed: {what}"));
+                all.push(format!("{called}: {path} {what}"));
             }
             Some(now) if then(now) != then(file) => {
                 all.push(format!("{called}: {path} would get other contents"));
@@ -134,23 +136,86 @@ fn images(called: &str, old: Option<&Value>, new: Option<&Value>, all: &mut Vec<
     }
 }
 
-/// Describes the differences between two descriptions of a path: `mode was 0644 and is 0600`.
+/// Describes the differences between two descriptions of a path, as a sentence about it: `has
+/// changed: mode was 0644 when planned and is 0600`.
 pub(crate) fn differing(old: Option<&Value>, new: Option<&Value>) -> String {
     let empty = Map::new();
-    let map = |value: Option<&Value>| value.and_then(Value::as_map).unwrap_or(&empty).clone();
-    let (old, new) = (map(old), map(new));
+    let old = old.and_then(Value::as_map).unwrap_or(&empty);
+    let new = new.and_then(Value::as_map).unwrap_or(&empty);
+    match (image::kind(old), image::kind(new)) {
+        ("absent", is) if is != "absent" => {
+            return format!("did not exist when planned; now {}", description(new));
+        }
+        (was, "absent") if was != "absent" => {
+            return format!(
+                "was {} when planned; now it does not exist",
+                description(old)
+            );
+        }
+        (was, is) if was != is => {
+            let (was, is) = (description(old), description(new));
+            return format!("was {was} when planned; now {is}");
+        }
+        _ => {}
+    }
     let mut keys: Vec<&Value> = old.keys().collect();
     keys.extend(new.keys().filter(|key| !old.contains_value(key)));
-    let mut told = Vec::new();
+    let mut all = Vec::new();
     for key in keys {
         let (was, is) = (old.get_value(key), new.get_value(key));
-        let shown = |value: Option<&Value>| value.map_or_else(|| "none".to_owned(), Value::to_text);
         if was != is {
-            told.push(match key.as_str() {
-                Some("sha256") => "its contents".to_owned(),
-                _ => format!("{} was {} and is {}", key.to_text(), shown(was), shown(is)),
+            all.push(match key.as_str() {
+                Some("sha256") => "other contents".to_owned(),
+                _ => {
+                    let name = key.to_text();
+                    let (was, is) = (property(&name, was), property(&name, is));
+                    format!("{name} was {was} when planned and is {is}")
+                }
             });
         }
     }
-    told.join(", ")
+    format!("has changed: {}", all.join(", "))
+}
+
+/// Describes a path: `a file 0644 root:root, 13 bytes`.
+fn description(image: &Map) -> String {
+    let kind = match image::kind(image) {
+        "directory" => "a directory",
+        "file" => "a file",
+        "symlink" => "a link",
+        other => other,
+    };
+    let mut text = kind.to_owned();
+    let is_there = |key: &str| image.get(key).is_some_and(|value| !value.is_null());
+    if is_there("mode") && kind != "a link" {
+        text.push_fmt(format_args!(" {}", property("mode", image.get("mode"))));
+    }
+    if is_there("uid") && is_there("gid") {
+        let (user, group) = ("uid", "gid");
+        let [user, group] = [user, group].map(|key| property(key, image.get(key)));
+        text.push_fmt(format_args!(" {user}:{group}"));
+    }
+    match (image.get("target"), image.get("size")) {
+        (Some(target), _) if is_there("target") => {
+            text.push_fmt(format_args!(" to {}", target.to_text()));
+        }
+        (_, Some(size)) if kind == "a file" => {
+            text.push_fmt(format_args!(", {} bytes", size.to_text()));
+        }
+        _ => {}
+    }
+    text
+}
+
+/// Returns a property of a path as people write it: owners by name.
+fn property(key: &str, value: Option<&Value>) -> String {
+    let id = value
+        .and_then(Value::as_int)
+        .and_then(|id| u32::try_from(id).ok());
+    match (key, value, id) {
+        ("uid", _, Some(id)) => users::of_uid(id).to_text(),
+        ("gid", _, Some(id)) => users::of_gid(id).to_text(),
+        (_, Some(value), _) => value.to_text(),
+        (_, None, _) => "none".to_owned(),
+    }
 }

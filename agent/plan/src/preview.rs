@@ -456,7 +456,7 @@ fn moved_file(state: &Value, blind: &KeyedHash) -> Result<Option<String>, Error>
         let now = blind.image(&path_state::read(&path, deep)?);
         if Some(&now) != planned {
             let what = compare::differing(planned, Some(&now));
-            return Ok(Some(format!("{} has changed: {what}", path.display())));
+            return Ok(Some(format!("{} {what}", path.display())));
         }
     }
     Ok(None)

@@ -98,6 +98,10 @@ impl Sources for Watched {
         Ok(found)
     }
 
+    fn text(&self, file: &SourceFile) -> Result<Arc<str>, Error> {
+        self.inner.text(file)
+    }
+
     fn list(&self, saltenv: &str) -> Result<Vec<String>, Error> {
         let files = self.inner.list(saltenv)?;
         self.noted("", saltenv, &files)?;

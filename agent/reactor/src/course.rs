@@ -66,6 +66,10 @@ pub trait Actor: Send + Sync + 'static {
         at: usize,
         call: Call,
     ) -> impl Future<Output = (Outcome, bool)> + Send;
+
+    /// Waits in the background for the returns of a reaction whose calls are made, if a chunk is
+    /// [`State::Sent`], and then ends it with [`finish`].
+    fn await_returns(self: &Arc<Self>, reaction: Reaction) -> impl Future<Output = ()> + Send;
 }
 
 /// An event that happens once, and that tasks can wait for.
@@ -150,6 +154,13 @@ impl Board {
             chunk.begun += 1;
         }
         reaction
+    }
+
+    /// Records the minions that have not got the job of a chunk.
+    pub async fn set_absent(&self, at: usize, absent: Vec<String>) {
+        if let Some(chunk) = self.reaction.lock().await.chunks.get_mut(at) {
+            chunk.absent = absent;
+        }
     }
 
     /// Lets the next chunk begin.
@@ -316,6 +327,11 @@ async fn compiled<A: Actor, T: Send + Sync + 'static>(
 
 /// Runs the remaining chunks of a reaction, and ends it.
 async fn perform<A: Actor>(actor: &Arc<A>, reaction: Reaction) {
+    let (rule, tag, sequence) = (&reaction.rule, &reaction.tag, reaction.place.sequence);
+    log::debug(format_args!(
+        "the reaction of the rule {rule} to the event {sequence} ({tag}) begins: {} chunks",
+        reaction.chunks.len()
+    ));
     let board = Arc::new(Board::new(reaction));
     let count = board.ended.len();
     let tasks: Vec<smol::Task<bool>> = (0..count)
@@ -327,7 +343,11 @@ async fn perform<A: Actor>(actor: &Arc<A>, reaction: Reaction) {
     }
     let mut reaction = board.reaction.lock().await.clone();
     reaction.state = reaction.outcome();
-    finish(actor, reaction, is_synced).await;
+    if reaction.state.is_final() {
+        return finish(actor, reaction, is_synced).await;
+    }
+    keep(&**actor, &reaction, is_synced).await;
+    actor.await_returns(reaction).await;
 }
 
 /// Stores a reaction. If that fails, the failure is logged and the reaction continues.
@@ -345,8 +365,13 @@ pub fn not_kept(rule: &str, why: &str) {
 }
 
 /// Stores how a reaction ended, and reports one that failed.
-async fn finish<A: Actor>(actor: &Arc<A>, reaction: Reaction, is_synced: bool) {
+pub async fn finish<A: Actor>(actor: &Arc<A>, reaction: Reaction, is_synced: bool) {
     let is_good = reaction.state == State::Done;
+    let (rule, tag, sequence) = (&reaction.rule, &reaction.tag, reaction.place.sequence);
+    let result = reaction.state.as_str();
+    log::debug(format_args!(
+        "the reaction of the rule {rule} to the event {sequence} ({tag}) has ended: {result}"
+    ));
     keep(&**actor, &reaction, is_synced || !is_good).await;
     if !is_good {
         tell_failure(&**actor, &reaction).await;
@@ -356,7 +381,7 @@ async fn finish<A: Actor>(actor: &Arc<A>, reaction: Reaction, is_synced: bool) {
 /// Runs a chunk when its turn has come. Returns true if its outcome must be on disk at once.
 async fn chunk<A: Actor>(actor: Arc<A>, board: Arc<Board>, at: usize) -> bool {
     let state = board.read_chunk(at, |chunk| chunk.state).await;
-    if state.is_none_or(State::is_final) {
+    if state.is_none_or(State::is_called) {
         board.began(at);
         if let Some(gate) = board.ended.get(at) {
             gate.open();
@@ -406,6 +431,7 @@ mod tests {
             state: *state,
             begun: 0,
             comment: String::new(),
+            absent: Vec::new(),
         };
         Reaction {
             place: Place {

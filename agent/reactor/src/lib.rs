@@ -25,7 +25,7 @@ use value::{Map, Value, log};
 pub use call::Call;
 pub use causes::Causes;
 pub use config::rules;
-pub use course::{Actor, Board, Outcome, failed, keep, not_kept, react, shortened};
+pub use course::{Actor, Board, Outcome, failed, finish, keep, not_kept, react, shortened};
 pub use high::{Compiled, compile};
 pub use reaction::{Chunk, Reaction, State};
 pub use rule::Rule;
@@ -92,6 +92,9 @@ pub struct Limits {
     pub loop_max: u64,
     /// The maximum time for rendering the files of a rule.
     pub render: Duration,
+    /// The maximum time for which a reaction waits for the returns of its jobs. If it is zero, a
+    /// reaction ends once its jobs were sent.
+    pub returns: Duration,
 }
 
 impl Limits {
@@ -113,6 +116,7 @@ impl Limits {
             refresh: Duration::from_secs(number("reactor_refresh_interval", 60)),
             loop_max: number("reactor_loop_max", LOOP_MAX),
             render: Duration::from_secs(number("reactor_render_timeout", 30).max(1)),
+            returns: Duration::from_secs(number("reactor_return_timeout", 3600)),
         }
     }
 }

@@ -14,8 +14,10 @@ use crate::{Event, Place};
 pub enum State {
     /// It was not begun yet.
     Waiting,
-    /// It was begun.
+    /// It was begun. A reaction stays in this state until its jobs have returned.
     Begun,
+    /// The job of a chunk was sent, and has not returned yet.
+    Sent,
     /// It is done.
     Done,
     /// It did not succeed, or could not be done.
@@ -31,9 +33,10 @@ pub enum State {
 }
 
 impl State {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Waiting,
         Self::Begun,
+        Self::Sent,
         Self::Done,
         Self::Failed,
         Self::Skipped,
@@ -47,6 +50,7 @@ impl State {
         match self {
             Self::Waiting => "waiting",
             Self::Begun => "begun",
+            Self::Sent => "sent",
             Self::Done => "done",
             Self::Failed => "failed",
             Self::Skipped => "skipped",
@@ -63,7 +67,12 @@ impl State {
 
     /// Returns true if the state does not change any more.
     pub fn is_final(self) -> bool {
-        !matches!(self, Self::Waiting | Self::Begun)
+        !matches!(self, Self::Waiting | Self::Begun | Self::Sent)
+    }
+
+    /// Returns true if nothing is left to be called.
+    pub fn is_called(self) -> bool {
+        self == Self::Sent || self.is_final()
     }
 }
 
@@ -83,6 +92,9 @@ pub struct Chunk {
     pub begun: u64,
     /// The reason why the chunk is not done, or another comment.
     pub comment: String,
+    /// The minions that were meant to get the chunk's job and have not: no return is expected from
+    /// them.
+    pub absent: Vec<String>,
 }
 
 /// The result of a rule and an event.
@@ -148,6 +160,7 @@ impl Reaction {
                 state: State::Waiting,
                 begun: 0,
                 comment: String::new(),
+                absent: Vec::new(),
             });
         }
     }
@@ -158,10 +171,11 @@ impl Reaction {
         needs.any(|(_, at)| *at == chunk)
     }
 
-    /// Returns the outcome of all chunks together.
+    /// Returns the outcome of all chunks together; [`State::Begun`] while one has not returned.
     pub fn outcome(&self) -> State {
         let any = |state| self.chunks.iter().any(|chunk| chunk.state == state);
         match () {
+            () if any(State::Sent) => State::Begun,
             () if !self.faults.is_empty() || any(State::Failed) => State::Failed,
             () if any(State::Unknown) => State::Unknown,
             () => State::Done,
@@ -264,14 +278,18 @@ impl Reaction {
 fn chunk_row(chunk: &Chunk) -> Value {
     let needs = chunk.needs.iter();
     let needs = needs.map(|(kind, at)| Value::list([kind.word().into(), (*at).into()]));
-    Map::new()
+    let row = Map::new()
         .with("low", chunk.low.clone())
         .with("needs", Value::list(needs))
         .with("jid", chunk.jid.as_str())
         .with("state", chunk.state.as_str())
         .with("begun", chunk.begun)
-        .with("comment", chunk.comment.as_str())
-        .into()
+        .with("comment", chunk.comment.as_str());
+    if chunk.absent.is_empty() {
+        return row.into();
+    }
+    let absent = chunk.absent.iter().map(|id| id.as_str().into());
+    row.with("absent", Value::list(absent)).into()
 }
 
 fn read_chunk(row: &Value) -> Option<Chunk> {
@@ -300,5 +318,6 @@ fn read_chunk(row: &Value) -> Option<Chunk> {
             .and_then(|begun| u64::try_from(begun).ok())
             .unwrap_or_default(),
         comment: row.get("comment")?.to_text(),
+        absent: row.get("absent").map(Value::texts).unwrap_or_default(),
     })
 }

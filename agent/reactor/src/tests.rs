@@ -197,6 +197,7 @@ fn chunk(id: &str, state: State, needs: &[(RequisiteKind, usize)]) -> Chunk {
         state,
         begun: 2,
         comment: "why".to_owned(),
+        absent: vec!["m9".to_owned()],
     }
 }
 

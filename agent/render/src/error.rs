@@ -4,6 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::advice::Advice;
+
 /// The kind of an error; it decides how Salt's message begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -51,6 +53,21 @@ pub struct Error {
     pub message: String,
     /// The place in the template, to which the caret of the message on stderr points.
     pub place: Option<Place>,
+    /// The cause in words for the author of the template, and the remedy.
+    pub advice: Option<Box<Advice>>,
+}
+
+impl Error {
+    /// Creates an error without a place.
+    #[must_use]
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            place: None,
+            advice: None,
+        }
+    }
 }
 
 impl fmt::Display for Error {

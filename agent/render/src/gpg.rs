@@ -104,9 +104,5 @@ fn option(name: &str, host: &Arc<dyn Host>) -> Result<Value, Error> {
 }
 
 fn failed(message: String) -> Error {
-    Error {
-        kind: Kind::Document,
-        message,
-        place: None,
-    }
+    Error::new(Kind::Document, message)
 }

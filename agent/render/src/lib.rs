@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use value::{Map, Value};
 
+mod advice;
 mod error;
 pub mod gpg;
 pub mod jinja;
@@ -15,6 +16,7 @@ mod stateconf;
 mod toml;
 pub mod yaml;
 
+pub use advice::Advice;
 pub use error::{Error, Kind, Place, sentence};
 pub use pipe::{Pipe, RENDERERS, Rendered, render};
 

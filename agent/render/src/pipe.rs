@@ -8,7 +8,7 @@ use std::sync::Arc;
 use value::{Map, Value, json, log, secret};
 
 use crate::yaml::{self, Class};
-use crate::{Context, Error, Host, Kind, Place, gpg, jinja, stateconf, toml};
+use crate::{Context, Error, Host, Kind, Place, advice, gpg, jinja, stateconf, toml};
 
 /// The names of the built-in renderers.
 pub const RENDERERS: [&str; 7] = ["gpg", "jinja", "json", "stateconf", "text", "toml", "yaml"];
@@ -122,7 +122,13 @@ impl Pipe {
             if ran.is_err() {
                 messages.keep_all();
             }
-            state = ran.map_err(|error| traced(error, text, &input, context))?;
+            let source = Source {
+                template: text,
+                input: &input,
+                context,
+                host,
+            };
+            state = ran.map_err(|error| source.traced(error))?;
             read = input;
         }
         let rendered = match state {
@@ -308,11 +314,7 @@ impl Step {
 }
 
 fn failed(kind: Kind, message: String) -> Error {
-    Error {
-        kind,
-        message,
-        place: None,
-    }
+    Error::new(kind, message)
 }
 
 /// Returns an empty map for every empty value, as Salt's renderers do.
@@ -346,16 +348,20 @@ fn yaml_data(text: &str) -> Result<Value, Error> {
             Class::Scanner | Class::Parser | Class::Constructor | Class::Limit => Kind::Document,
             Class::Reader | Class::Composer | Class::Value => Kind::Uncaught,
         };
-        let place = (error.line > 0).then(|| Place {
+        let (advice, mark) = match advice::for_yaml(&error, text) {
+            Some((advice, mark)) => (Some(advice), mark),
+            None => (None, error.mark()),
+        };
+        let place = (mark.line > 0).then(|| Place {
             file: "".into(),
-            line: error.line,
-            column: error.column,
-            source: line_of(text, error.line).unwrap_or_default().to_owned(),
+            line: mark.line,
+            column: mark.column,
+            source: line_of(text, mark.line).unwrap_or_default().to_owned(),
         });
         Error {
-            kind,
-            message: error.salt_message(),
             place,
+            advice: advice.map(Box::new),
+            ..Error::new(kind, error.salt_message())
         }
     })
 }
@@ -364,28 +370,56 @@ fn line_of(text: &str, line: u32) -> Option<&str> {
     text.lines().nth((line as usize).checked_sub(1)?)
 }
 
-/// Names the file of a place. A place in the result of an earlier renderer is moved to the line of
-/// the template that it came from: the line of the same number if it is equal, or else the only
-/// equal line. If there is no such line, the place is removed.
-fn traced(mut error: Error, template: &str, input: &str, context: &Context) -> Error {
-    error.place = error.place.and_then(|place| {
+/// A template whose text a renderer reads.
+struct Source<'a> {
+    template: &'a str,
+    /// The text that the renderer read.
+    input: &'a str,
+    context: &'a Context,
+    host: &'a Arc<dyn Host>,
+}
+
+impl Source<'_> {
+    /// Names the file of an error's place, and inserts the line into its advice. A place in the
+    /// result of an earlier renderer is moved to the line of the template that it came from. If
+    /// that line is unknown, the place is removed.
+    fn traced(&self, mut error: Error) -> Error {
+        error.place = error.place.and_then(|place| self.place(place));
+        let line = error.place.as_ref().map(|place| place.line);
+        error.advice = error.advice.map(|advice| Box::new(advice.at_line(line)));
+        error
+    }
+
+    fn place(&self, place: Place) -> Option<Place> {
         if !place.file.is_empty() {
             return Some(place);
         }
-        let line = if template == input {
-            place.line
-        } else {
-            origin(template, &place)?
+        let line = match self.template == self.input {
+            true => Some(place.line),
+            false => origin(self.template, &place),
         };
-        Some(Place {
-            file: context.name.as_str().into(),
-            line,
-            ..place
-        })
-    });
-    error
+        match line {
+            Some(line) => Some(Place {
+                file: self.context.name.as_str().into(),
+                line,
+                ..place
+            }),
+            None => {
+                let found =
+                    jinja::trace::trace(self.template, self.context, self.host, place.line)?;
+                // The column is only valid as far as both lines are identical.
+                let same = found.source.chars().zip(place.source.chars());
+                let same = same.take_while(|(a, b)| a == b).count();
+                let is_same = usize::try_from(place.column).is_ok_and(|column| column <= same + 1);
+                let column = if is_same { place.column } else { found.column };
+                Some(Place { column, ..found })
+            }
+        }
+    }
 }
 
+/// Returns the line of the template that a line of the rendered text came from: the line of the
+/// same number if it is equal, or else the only equal line.
 fn origin(template: &str, place: &Place) -> Option<u32> {
     if line_of(template, place.line) == Some(&place.source) {
         return Some(place.line);
@@ -503,9 +537,8 @@ mod tests {
             ("srv/salt/x.sls", 5, 1)
         );
         assert_eq!(moved.source, "a: 2");
-        assert_eq!(
-            place("{% for x in [1, 2] %}\na: {{ x }}\n{% endfor %}\n"),
-            None
-        );
+        // The key occurs twice in the text, but only once in the template.
+        let repeated = place("{% for x in [1, 2] %}\na: {{ x }}\n{% endfor %}\n").unwrap();
+        assert_eq!((repeated.line, repeated.column), (2, 1));
     }
 }

@@ -39,11 +39,7 @@ struct Options {
 }
 
 fn failed(message: impl Into<String>) -> Error {
-    Error {
-        kind: Kind::Document,
-        message: message.into(),
-        place: None,
-    }
+    Error::new(Kind::Document, message)
 }
 
 impl Options {

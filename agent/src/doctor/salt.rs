@@ -41,7 +41,7 @@ pub(super) fn configuration(look: &Look, lines: &mut Lines) {
     let count = look.loaded.files.len();
     let shown = look.config_dir.display();
     match count {
-        0 => lines.ok(format!("no file in {shown}: the defaults apply")),
+        0 => lines.ok(format!("no configuration in {shown}; using defaults")),
         1 => lines.ok(format!("1 valid file in {shown}")),
         _ => lines.ok(format!("{count} valid files in {shown}")),
     }
@@ -49,6 +49,13 @@ pub(super) fn configuration(look: &Look, lines: &mut Lines) {
 
 fn is_local(opts: &Opts) -> bool {
     opts.text("file_client") == Some("local") || opts.text("master_type") == Some("disable")
+}
+
+/// Returns whether the configuration names no master and no daemon runs, so that only `--local` runs
+/// work here.
+fn is_without_master(look: &Look) -> bool {
+    let daemon = look.opts.path("sock_dir").join("minion.sock");
+    !look.loaded.given.iter().any(|name| name == "master") && !daemon.exists()
 }
 
 /// Returns the folders of `file_roots` or `pillar_roots`.
@@ -62,7 +69,7 @@ fn folders(opts: &Opts, key: &str) -> Vec<PathBuf> {
 }
 
 pub(super) fn roots(look: &Look, lines: &mut Lines) {
-    if !is_local(&look.opts) {
+    if !is_local(&look.opts) && !is_without_master(look) {
         return;
     }
     for (key, what) in [("file_roots", "states"), ("pillar_roots", "pillar")] {
@@ -98,6 +105,10 @@ pub(super) fn master(look: &Look, lines: &mut Lines) {
         lines.ok("not used: this minion is masterless (file_client, master_type)");
         return;
     }
+    if is_without_master(look) {
+        lines.ok("none configured; run states with --local, or set file_client: local");
+        return;
+    }
     let (opts, name) = (look.opts.clone(), masters(&look.opts));
     let (sender, receiver) = mpsc::channel();
     // A thread that hangs is not joined, because the program ends soon.
@@ -107,7 +118,10 @@ pub(super) fn master(look: &Look, lines: &mut Lines) {
             .map_err(|error| error.to_string());
         channel::if_open(sender.send(asked));
     });
-    let todo = "check that salt-master runs there, that UDP port 4506 is open, and that the key is accepted (salt-key on the master); use --local to run without a master";
+    let todo = format!(
+        "check that salt-master runs there, that UDP port {} is open, and that the key is accepted (salt-key on the master); use --local to run without a master",
+        look.opts.int("master_port").unwrap_or(4506)
+    );
     match receiver.recv_timeout(MASTER) {
         Ok(Ok(())) => lines.ok(format!("{name} answers")),
         Ok(Err(error)) => lines.problem(format!("{name}: {error}"), todo),
@@ -213,7 +227,7 @@ pub(super) fn services(look: &Look, lines: &mut Lines) {
     }
     match minion {
         Some(true) => lines.ok("pinch-minion is enabled at boot"),
-        Some(false) if !is_local(&look.opts) => lines.warning(
+        Some(false) if !is_local(&look.opts) && !is_without_master(look) => lines.warning(
             "pinch-minion is not enabled at boot, but a master is configured",
             "salt-call --local service.enable pinch-minion",
         ),

@@ -13,7 +13,7 @@ use value::{Map, Value, secret};
 
 use crate::ask::Ask;
 use crate::custom::{Custom, Kind, NoCustom};
-use crate::facts::{Aggregate, Facts, Inverse, StepKind};
+use crate::facts::{Aggregate, Facts, Inverse, Need, StepKind};
 use crate::low::LowChunk;
 use crate::module::{Arguments, Error, Function, Module, Problem, Ret};
 use crate::opts::Opts;
@@ -37,6 +37,9 @@ pub struct Registry {
     /// Returns why a function is missing on this machine: the reason that the `__virtual__` of its
     /// module gives in Salt. `None` if the function is not missing.
     pub missing: fn(&Exec, Kind, &str) -> Option<String>,
+    /// Returns the first program that the module of a state function needs and that this machine
+    /// does not have.
+    pub lacks: fn(&Exec, &str) -> Option<&'static Need>,
     /// Collects the grains.
     pub grains: fn(&Opts) -> Map,
 }

@@ -13,6 +13,32 @@ pub struct Need {
     pub program: &'static str,
     /// The reason that Salt's `__virtual__` gives if it is missing.
     pub sentence: &'static str,
+    /// Debian's package of the program: `None` if it has the name of the program, empty if Debian
+    /// has none.
+    pub package: Option<&'static str>,
+}
+
+impl Need {
+    /// Returns Debian's package of the program, if Debian has one.
+    #[must_use]
+    pub fn package(&self) -> Option<&'static str> {
+        let same = || (!self.program.contains(['|', '/'])).then_some(self.program);
+        let package = self.package.or_else(same);
+        package.filter(|package| !package.is_empty())
+    }
+
+    /// Names the program and its package: `the program crontab (Debian: cron)`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        if self.program.starts_with('/') {
+            return format!("the folder {}", self.program);
+        }
+        let program = self.program.replace('|', " or ");
+        match self.package() {
+            Some(package) => format!("the program {program} (Debian: {package})"),
+            None => format!("the program {program}"),
+        }
+    }
 }
 
 /// The answer of a module's `virtual_` if this machine lacks the module, or one of its functions.
@@ -71,6 +97,11 @@ pub struct Facts {
     pub orchestrates: bool,
     /// The kind of orchestration step that a state function is.
     pub step: Option<StepKind>,
+    /// True if a state function passes on any other keyword argument, so that an unknown one is not
+    /// a mistake.
+    pub free_arguments: bool,
+    /// Keyword arguments that a state function accepts and that no function declares.
+    pub also_takes: &'static [&'static str],
 }
 
 impl Facts {
@@ -81,6 +112,8 @@ impl Facts {
         outputter: None,
         orchestrates: false,
         step: None,
+        free_arguments: false,
+        also_takes: &[],
     };
 }
 

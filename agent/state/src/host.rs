@@ -103,13 +103,12 @@ impl Host for ExecHost {
 
     fn template(&self, name: &str, saltenv: &str) -> Result<Option<Arc<str>>, String> {
         let name = self.below_roots(name, saltenv);
-        let found = self
-            .tree
-            .sources(&self.cx)
+        let sources = self.tree.sources(&self.cx);
+        let found = sources
             .file(&name, saltenv)
             .map_err(|error| error.to_string())?;
         found
-            .map(|file| read(&file.path).map_err(|error| error.to_string()))
+            .map(|file| sources.text(&file).map_err(|error| error.to_string()))
             .transpose()
     }
 

@@ -307,7 +307,7 @@ pub fn is_internal(key: &str) -> bool {
 
 /// Returns the keys that users may write in any state and that are not arguments of a function
 /// unless it declares them.
-pub(crate) fn options() -> impl Iterator<Item = &'static str> {
+pub fn options() -> impl Iterator<Item = &'static str> {
     let keys = INTERNAL.iter().copied().flatten().copied();
     keys.filter(|key| !key.starts_with('_'))
 }

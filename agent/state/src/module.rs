@@ -425,6 +425,15 @@ impl Error {
         matches!(self.problem(), Problem::Refused(_) | Problem::Io { .. })
     }
 
+    /// Returns whether the system denied the permission to read or write a file.
+    #[must_use]
+    pub fn is_of_permission(&self) -> bool {
+        let (Problem::Io { source, .. } | Problem::Read { source, .. }) = self.problem() else {
+            return false;
+        };
+        source.kind() == ErrorKind::PermissionDenied
+    }
+
     /// Returns whether the file system accepts no writes from any process now: it is full, or
     /// mounted read-only.
     #[must_use]
@@ -617,7 +626,8 @@ macro_rules! doc {
 /// [`argument_group!`](crate::argument_group), which the function finds in `args.server`.
 ///
 /// After the docs of the module come, in this order and all optional: `#[needs("program",
-/// "sentence")]` for each program that it needs, `#[module(virtual_ = …, aggregate = …, inverses =
+/// "sentence", "package")]` for each program that it needs (with its Debian package, if that has
+/// another name), `#[module(virtual_ = …, aggregate = …, inverses =
 /// […])]`, and `#[facts(pure = …, effects = …, …)]`, the [`Facts`] about all its functions. After
 /// the docs of a function comes its own `#[facts(…)]`. If the module has several parts, one of them
 /// declares its needs and its `#[module(…)]`; `#[facts]` are about the functions of their part.
@@ -639,7 +649,7 @@ macro_rules! module {
     (
         @of $ret:ty;
         $(#[doc = $mdoc:literal])*
-        $(#[needs($program:literal, $sentence:expr)])*
+        $(#[needs($program:literal, $sentence:expr $(, $package:literal)?)])*
         $(#[module($($key:ident = $value:expr),*)])?
         $(#[facts($($mfact:ident = $mknown:expr),*)])?
         mod $module:ident;
@@ -685,7 +695,11 @@ macro_rules! module {
         pub(crate) const MODULE: $crate::module::Module<$ret> = $crate::module::Module {
             name: $crate::module::bare(stringify!($module)),
             doc: $crate::doc!($($mdoc)*),
-            needs: &[ $( $crate::facts::Need { program: $program, sentence: $sentence } ),* ],
+            needs: &[ $( $crate::facts::Need {
+                program: $program,
+                sentence: $sentence,
+                package: $crate::module!(@package $($package)?),
+            } ),* ],
             $($( $key: $crate::module!(@fact $key $value), )*)?
             facts: $crate::module!(@facts FACTS $($($mfact $mknown)*)?),
             functions: &[ $( $crate::module::Function {
@@ -725,6 +739,8 @@ macro_rules! module {
     }};
     (@default $ty:ty,) => { None };
     (@default $ty:ty, $default:expr) => { Some(|| $crate::module::default_value::<$ty>($default)) };
+    (@package) => { None };
+    (@package $package:literal) => { Some($package) };
     (@is) => { false };
     (@is $rest:ident) => { true };
     (@extra) => { $crate::module::Extra::Reject };

@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use value::merge::{Strategy, merge};
 use value::{Map, Value, glob, log};
 
-use crate::compile::Fault;
+use crate::compile::{Fault, did_you_mean};
 use crate::exec::Exec;
 use crate::host::{ExecHost, Tree};
 use crate::top;
 use crate::tree::{self, SlsFile};
 
 mod external;
+mod place;
 
 /// The maximum depth of includes in pillar SLS files.
 const INCLUDE_DEPTH_MAX: usize = 100;
@@ -156,6 +157,8 @@ struct Compiler<'a> {
     ignored: Vec<(String, String)>,
     /// The names of all pillar SLS of each environment, filled on demand.
     names: HashMap<String, Vec<String>>,
+    /// The files that were rendered so far, to find the line that names a missing SLS.
+    files: Vec<SlsFile>,
     errors: Vec<String>,
 }
 
@@ -183,8 +186,15 @@ impl<'a> Compiler<'a> {
             merge_lists,
             ignored: Vec::new(),
             names: HashMap::new(),
+            files: Vec::new(),
             errors: Vec::new(),
         }
+    }
+
+    /// Logs a fault with its place, and stores its sentence.
+    fn fault(&mut self, fault: Fault) {
+        log::error(fault.to_text());
+        self.errors.push(fault.text);
     }
 
     fn merge(&self, lower: &Map, upper: &Map) -> Map {
@@ -200,11 +210,11 @@ impl<'a> Compiler<'a> {
         let left_out = self.cx.opts().texts("exclude_ext_pillar");
         let malformed = "The \"ext_pillar\" option is malformed";
         if sources.as_list().is_none() && !sources.is_null() {
-            self.errors.push(malformed.into());
+            self.fault(Fault::new(malformed));
         }
         for source in sources.as_list().unwrap_or_default() {
             let Some(source) = source.as_map() else {
-                self.errors.push(malformed.into());
+                self.fault(Fault::new(malformed));
                 return Map::new();
             };
             for (key, val) in source {
@@ -283,9 +293,9 @@ impl<'a> Compiler<'a> {
             match self.tree.sources(self.cx).file(&path, &env) {
                 Ok(Some(file)) => self.top(&mut tops, &env, &SlsFile { file, path }, None),
                 Ok(None) => {}
-                Err(error) => self.errors.push(format!(
+                Err(error) => self.fault(Fault::new(format!(
                     "Rendering Primary Top file failed, render error:\n{error}"
-                )),
+                ))),
             }
         }
         tops
@@ -303,40 +313,43 @@ impl<'a> Compiler<'a> {
             || "Primary Top file".to_owned(),
             |sls| format!("Top file {sls}"),
         );
-        match tree::render(self.cx, self.tree, found, "", env, &Map::new())
-            .map(|rendered| rendered.value)
-        {
-            Ok(Value::Map(mut top)) => {
-                let include = top.remove("include");
-                tops.push((env.to_owned(), top));
-                if tops.len() > INCLUDE_DEPTH_MAX {
-                    self.errors.push(format!("Rendering {what} failed, render error:\nmore than {INCLUDE_DEPTH_MAX} top files"));
-                    return;
-                }
-                for sls in include
-                    .as_ref()
-                    .and_then(Value::as_list)
-                    .unwrap_or_default()
-                {
-                    let sls = sls.to_text();
-                    match tree::find(self.cx, self.tree, &sls, env) {
-                        Ok(Some(found)) => self.top(tops, env, &found, Some(&sls)),
-                        Ok(None) => self.errors.push(format!(
-                            "Rendering Top file {sls} failed, render error:\nthe file does not exist"
-                        )),
-                        Err(error) => self.errors.push(format!(
-                            "Rendering Top file {sls} failed, render error:\n{error}"
-                        )),
-                    }
-                }
+        let rendered = tree::render(self.cx, self.tree, found, "", env, &Map::new());
+        self.files.push(found.clone());
+        match rendered {
+            Ok(rendered) => match rendered.value {
+                Value::Map(top) => self.top_includes(tops, env, &what, top),
+                Value::Null => {}
+                _ => self.fault(bad_top(place::beginning(found))),
+            },
+            Err(error) => {
+                let text = format!("Rendering {what} failed, render error:\n{error}");
+                self.fault(Fault::of_render(text, &error));
             }
-            Ok(Value::Null) => {}
-            Ok(_) => self
-                .errors
-                .push("Error encountered while rendering pillar top file.".to_owned()),
-            Err(error) => self
-                .errors
-                .push(format!("Rendering {what} failed, render error:\n{error}")),
+        }
+    }
+
+    /// Adds a top file, and renders the top files that it includes.
+    fn top_includes(&mut self, tops: &mut Vec<(String, Map)>, env: &str, what: &str, mut top: Map) {
+        let include = top.remove("include");
+        tops.push((env.to_owned(), top));
+        if tops.len() > INCLUDE_DEPTH_MAX {
+            return self.fault(Fault::new(format!(
+                "Rendering {what} failed, render error:\nmore than {INCLUDE_DEPTH_MAX} top files"
+            )));
+        }
+        let include = include.as_ref().and_then(Value::as_list);
+        for sls in include.unwrap_or_default() {
+            let sls = sls.to_text();
+            let failed = format!("Rendering Top file {sls} failed, render error:\n");
+            match tree::find(self.cx, self.tree, &sls, env) {
+                Ok(Some(found)) => self.top(tops, env, &found, Some(&sls)),
+                Ok(None) => {
+                    let fault = Fault::new(format!("{failed}the file does not exist"));
+                    let place = place::naming(&self.files, &sls);
+                    self.fault(Fault { place, ..fault });
+                }
+                Err(error) => self.fault(Fault::new(format!("{failed}{error}"))),
+            }
         }
     }
 
@@ -347,8 +360,7 @@ impl<'a> Compiler<'a> {
         for (env, targets) in tops.iter().flat_map(|(_, top)| top.iter()) {
             let env = env.to_text();
             let Some(targets) = targets.as_map() else {
-                self.errors
-                    .push("Error encountered while rendering pillar top file.".to_owned());
+                self.fault(bad_top(place::key(&self.files, &env)));
                 continue;
             };
             if !sections.iter().any(|(known, _)| *known == env) {
@@ -486,14 +498,17 @@ impl<'a> Compiler<'a> {
                 return None;
             }
             Err(error) => {
-                self.errors.push(error.to_string());
+                self.fault(Fault::new(error.to_string()));
                 return None;
             }
         };
+        self.files.push(found.clone());
         if depth > INCLUDE_DEPTH_MAX {
-            self.errors.push(format!(
+            let fault = Fault::new(format!(
                 "SLS '{sls}' is included more than {INCLUDE_DEPTH_MAX} levels deep"
             ));
+            let place = place::beginning(&found);
+            self.fault(Fault { place, ..fault });
             return None;
         }
         let state = match tree::render(self.cx, self.tree, &found, sls, env, defaults) {
@@ -507,8 +522,12 @@ impl<'a> Compiler<'a> {
             Value::Map(state) => state,
             other => {
                 if other.is_true() {
-                    self.errors
-                        .push(format!("SLS '{sls}' does not render to a dictionary"));
+                    let fault = Fault::new(format!("SLS '{sls}' does not render to a dictionary"));
+                    let hint = "write each value of the pillar as KEY: VALUE, with a space after the colon";
+                    self.fault(Fault {
+                        place: place::beginning(&found),
+                        ..fault.hint(Some(hint.to_owned()))
+                    });
                 }
                 done.insert(sls.to_owned(), None);
                 return None;
@@ -533,9 +552,17 @@ impl<'a> Compiler<'a> {
             return state;
         };
         let Value::List(include) = include else {
-            self.errors.push(format!(
+            let fault = Fault::new(format!(
                 "Include Declaration in SLS '{sls}' is not formed as a list"
             ));
+            let fault = fault.explained(
+                "the value of 'include' is not a list: it has no dash",
+                "write each SLS on a line with a dash, and indent it below include: - NAME",
+            );
+            self.fault(Fault {
+                place: place::key(std::slice::from_ref(found), "include"),
+                ..fault
+            });
             return state;
         };
         let override_sls = self.cx.opts().flag("pillar_includes_override_sls");
@@ -618,17 +645,19 @@ impl<'a> Compiler<'a> {
         let text = format!(
             "Specified SLS '{sls}' in environment '{env}' is not available on the salt master"
         );
-        log::error(&text);
-        self.errors.push(text);
+        let near = self.names(env);
+        let near = did_you_mean(sls, near.iter().map(String::as_str));
+        let hint = near.unwrap_or_else(|| {
+            "an SLS a.b is the file a/b.sls or a/b/init.sls below pillar_roots".to_owned()
+        });
+        let place = place::naming(&self.files, sls);
+        let fault = Fault::new(text).hint(Some(hint));
+        self.fault(Fault { place, ..fault });
     }
 
     fn render_error(&mut self, sls: &str, error: &render::Error) {
-        let fault = Fault {
-            place: error.place.clone(),
-            ..Fault::new(format!(
-                "Rendering SLS '{sls}' failed, render error:\n{error}"
-            ))
-        };
+        let text = format!("Rendering SLS '{sls}' failed, render error:\n{error}");
+        let fault = Fault::of_render(text, error);
         log::write(log::Level::Critical, fault.to_text());
         let opts = self.cx.opts();
         let is_safe = opts
@@ -643,6 +672,16 @@ impl<'a> Compiler<'a> {
             }
         });
     }
+}
+
+/// Returns the fault of a pillar top file that does not have the form of one.
+fn bad_top(place: Option<render::Place>) -> Fault {
+    let fault = Fault::new("Error encountered while rendering pillar top file.");
+    let fault = fault.explained(
+        "the pillar top file does not have the form of a top file",
+        "write environments, below each its targets, and below each target a list of SLS names",
+    );
+    Fault { place, ..fault }
 }
 
 /// Returns an error sentence that says why and where an SLS of this machine's own pillar failed.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use value::Map;
 
 use crate::exec::Exec;
+use crate::host::read;
 use crate::module::Error;
 
 /// A file of the tree.
@@ -26,6 +27,15 @@ pub trait Sources: Send + Sync {
     /// # Errors
     /// When it cannot be looked up.
     fn file(&self, path: &str, saltenv: &str) -> Result<Option<SourceFile>, Error>;
+
+    /// Returns the text of a file that was found. A provider may have a newer text than the file:
+    /// that of an editor.
+    ///
+    /// # Errors
+    /// When it cannot be read, is not UTF-8, or exceeds the maximum size.
+    fn text(&self, file: &SourceFile) -> Result<Arc<str>, Error> {
+        read(&file.path)
+    }
 
     /// Returns the paths of all files of an environment, sorted.
     ///

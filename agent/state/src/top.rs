@@ -57,7 +57,14 @@ pub fn matched(cx: &Exec, request: &Request) -> Result<Matched, Vec<Fault>> {
     if !faults.is_empty() {
         return Err(faults);
     }
-    select(cx, &top, request.saltenv.as_deref())
+    let matched = select(cx, &top, request.saltenv.as_deref())?;
+    for (env, names) in &matched {
+        let names = names.join(", ");
+        log::debug(format_args!(
+            "the top files assign to this minion in {env}: {names}"
+        ));
+    }
+    Ok(matched)
 }
 
 /// Returns the merged top files: `state.show_top` without the matching.
@@ -149,11 +156,8 @@ fn gather_one(cx: &Exec, name: &str, env: String) -> Result<(String, Vec<Map>), 
         file,
         path: name.to_owned(),
     };
-    let first =
-        tree::render(cx, &Tree::State, &found, "", &env, &Map::new()).map_err(|error| Fault {
-            place: error.place.clone(),
-            ..Fault::new(format!("Unable to render top file: {error}"))
-        });
+    let first = tree::render(cx, &Tree::State, &found, "", &env, &Map::new())
+        .map_err(|error| Fault::of_render(format!("Unable to render top file: {error}"), &error));
     let mut tops = vec![as_top(first.map_err(|fault| vec![fault])?.value)?];
     let mut included: Vec<String> = Vec::new();
     let mut next = 0;

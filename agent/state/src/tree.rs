@@ -1,11 +1,13 @@
 //! Finds and renders the SLS files of a tree, for states and for pillar.
 
+use std::time::Instant;
+
 use render::{Allowed, Context, JinjaOptions, Rendered};
 use value::glob::{fnmatch, is_glob};
 use value::{Map, Value, log};
 
 use crate::exec::Exec;
-use crate::host::{ExecHost, Tree, read};
+use crate::host::{ExecHost, Tree};
 use crate::module::Error;
 use crate::sources::SourceFile;
 
@@ -91,11 +93,9 @@ pub fn render(
     saltenv: &str,
     extra: &Map,
 ) -> Result<Rendered, render::Error> {
-    let text = read(&found.file.path).map_err(|error| render::Error {
-        kind: render::Kind::Document,
-        message: error.to_string(),
-        place: None,
-    })?;
+    let text = tree.sources(cx).text(&found.file);
+    let text =
+        text.map_err(|error| render::Error::new(render::Kind::Document, error.to_string()))?;
     let default = cx
         .opts()
         .text("renderer")
@@ -105,7 +105,10 @@ pub fn render(
     if matches!(tree, Tree::State) {
         context.shared = cx.templates.clone();
     }
-    match render::render(&text, &default, &context, &ExecHost::in_tree(cx, tree)) {
+    let began = Instant::now();
+    let rendered = render::render(&text, &default, &context, &ExecHost::in_tree(cx, tree));
+    log_render(&rendered, found, sls, saltenv, began);
+    match rendered {
         // As in Salt, an SLS for a renderer that does not exist is empty, and an error is logged.
         Err(error) if error.kind == render::Kind::Renderer => {
             log::error(format_args!("{}: {}", found.file.shown, error.message));
@@ -115,6 +118,27 @@ pub fn render(
             })
         }
         other => other,
+    }
+}
+
+/// Logs the time that an SLS or a top file took to render.
+fn log_render(
+    rendered: &Result<Rendered, render::Error>,
+    found: &SlsFile,
+    sls: &str,
+    saltenv: &str,
+    began: Instant,
+) {
+    if rendered.is_err() {
+        return;
+    }
+    let ms = began.elapsed().as_secs_f64() * 1000.0;
+    let file = &found.file.shown;
+    match sls {
+        "" => log::debug(format_args!("rendered the top file {file} in {ms:.3} ms")),
+        _ => log::debug(format_args!(
+            "rendered SLS '{saltenv}:{sls}' from {file} in {ms:.3} ms"
+        )),
     }
 }
 
@@ -130,11 +154,9 @@ pub fn context(
     saltenv: &str,
     extra: &Map,
 ) -> Result<Context, render::Error> {
-    let pillar = cx.pillar().map_err(|error| render::Error {
-        kind: render::Kind::Document,
-        message: error.to_string(),
-        place: None,
-    })?;
+    let pillar = cx
+        .pillar()
+        .map_err(|error| render::Error::new(render::Kind::Document, error.to_string()))?;
     let dir = found.path.rsplit_once('/').map_or("", |(dir, _)| dir);
     let tpldir = if sls.is_empty() || dir.is_empty() {
         "."

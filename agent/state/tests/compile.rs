@@ -174,6 +174,7 @@ static REGISTRY: Registry = Registry {
     wheel: &[],
     // The programs that `user` needs are not installed.
     missing: |_, _, full| full.starts_with("user.").then(|| "no useradd".to_owned()),
+    lacks: |_, _| None,
     grains: |_| Map::new(),
 };
 
@@ -347,22 +348,31 @@ fn an_argument_that_is_refused_stops_the_run_before_it_starts() {
 }
 
 #[test]
-fn an_argument_that_is_swallowed_is_a_warning_when_it_reads_like_a_declared_one() {
+fn an_argument_that_is_swallowed_is_a_warning() {
     let main = "a:\n  file.managed:\n    - sorce: salt://x\n    - quite_another: 1\n";
     let [
         Checked {
             problem: Problem::Warning(fault),
             ..
         },
+        Checked {
+            problem: Problem::Warning(unlike),
+            ..
+        },
     ] = &checked("swallowed", main)[..]
     else {
-        panic!("one warning");
+        panic!("two warnings");
     };
     assert_eq!(
         fault.text,
         "file.managed does not know the argument 'sorce'"
     );
     assert_eq!(fault.hint.as_deref(), Some("did you mean 'source'?"));
+    assert_eq!(
+        unlike.text,
+        "file.managed does not know the argument 'quite_another'"
+    );
+    assert_eq!(unlike.hint, None);
 }
 
 #[test]

@@ -110,13 +110,7 @@ fn difference(path: &Path, now: &Image, goal: &Image, kept: &Path) -> Option<Str
 /// Describes an item in one line.
 pub(crate) fn line(one: &Item) -> String {
     match one {
-        Item::Resource(thing, now) => {
-            let (now, was) = (now.to_text(), thing.was.to_text());
-            match is_text(&now) || is_text(&was) {
-                true => format!("{}: its text is restored", thing.title()),
-                false => format!("{}: {now} -> {was}", thing.title()),
-            }
-        }
+        Item::Resource(thing, now) => resource(&thing.title(), now, &thing.was),
         Item::PathChange(place, now) => {
             let goal = place.goal();
             let path = place.path.display();
@@ -139,6 +133,76 @@ pub(crate) fn line(one: &Item) -> String {
             };
             format!("{path}: {what}")
         }
+    }
+}
+
+/// Describes what happens to a resource. A resource that does not exist is false or an empty text.
+fn resource(title: &str, now: &Value, was: &Value) -> String {
+    let details = |value: &Value| match details(value) {
+        details if details.is_empty() => String::new(),
+        details => format!(" ({details})"),
+    };
+    match (now, was) {
+        (Value::Bool(_), Value::Bool(_)) => format!("{title}: {} -> {}", word(now), word(was)),
+        _ if is_text(&now.to_text()) || is_text(&was.to_text()) => {
+            format!("{title}: its text is restored")
+        }
+        _ if !was.is_true() => format!("{title}{} is removed", details(now)),
+        _ if !now.is_true() => format!("{title}{} is created again", details(was)),
+        (Value::Map(now), Value::Map(was)) => {
+            let keys = was
+                .iter()
+                .filter(|(key, was)| now.get_value(key) != Some(was));
+            let all = keys.map(|(key, was)| {
+                let now = now.get_value(key).unwrap_or(&Value::Null);
+                format!("{} {} -> {}", key.to_text(), word(now), word(was))
+            });
+            format!("{title}: {}", all.collect::<Vec<_>>().join(", "))
+        }
+        _ => format!("{title}: {} -> {}", word(now), word(was)),
+    }
+}
+
+/// Returns the properties of a resource in words: `uid 1002, shell /bin/sh`.
+fn details(value: &Value) -> String {
+    let Some(map) = value.as_map() else {
+        return word(value);
+    };
+    let all = map.iter().filter(|(_, value)| value.is_true());
+    let all = all.map(|(key, value)| format!("{} {}", key.to_text(), word(value)));
+    all.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns a value in words, not in Python's form.
+fn word(value: &Value) -> String {
+    match value {
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::Null => "none".to_owned(),
+        Value::List(items) if items.is_empty() => "none".to_owned(),
+        Value::List(items) => items.iter().map(word).collect::<Vec<_>>().join(" "),
+        Value::Map(_) => details(value),
+        Value::Str(text) if text.is_empty() => "none".to_owned(),
+        value => value.to_text(),
+    }
+}
+
+/// Returns the mark in front of the line of an item.
+fn mark(one: &Item) -> char {
+    match one {
+        Item::Resource(thing, now) => match (now, &thing.was) {
+            // A service is switched, and a text is changed.
+            (Value::Bool(_), Value::Bool(_)) => '~',
+            (now, was) if is_text(&now.to_text()) || is_text(&was.to_text()) => '~',
+            (_, was) if !was.is_true() => '-',
+            (now, _) if !now.is_true() => '+',
+            _ => '~',
+        },
+        Item::PathChange(place, now) => match verb(now, &place.goal()) {
+            "remove" => '-',
+            "create" => '+',
+            _ => '~',
+        },
     }
 }
 
@@ -179,12 +243,7 @@ pub fn format_plan(opts: &Opts, plan: &Plan) -> String {
     let mut out = String::new();
     for one in &plan.items {
         let entry = item(one, Some(&kept));
-        let mark = match entry.get("do").and_then(Value::as_str) {
-            Some("remove") => '-',
-            Some("create") => '+',
-            _ => '~',
-        };
-        out.push_fmt(format_args!("{mark} {}\n", line(one)));
+        out.push_fmt(format_args!("{} {}\n", mark(one), line(one)));
         let told = entry.get("diff").map(Value::to_text).unwrap_or_default();
         let lines = told
             .lines()
@@ -205,4 +264,35 @@ pub fn format_plan(opts: &Opts, plan: &Plan) -> String {
         plan.cannot.len()
     ));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::json;
+
+    #[test]
+    fn a_resource_is_described_without_values_of_python() {
+        let read = |text: &str| json::read(text).unwrap();
+        for (now, was, want) in [
+            (
+                r#"{"uid": 1002, "shell": "/bin/sh", "fullname": ""}"#,
+                "false",
+                "x (uid 1002, shell /bin/sh) is removed",
+            ),
+            ("false", r#"{"uid": 7}"#, "x (uid 7) is created again"),
+            (
+                r#"{"gid": 7, "members": ["a", "b"]}"#,
+                r#"{"gid": 7, "members": []}"#,
+                "x: members a b -> none",
+            ),
+            ("true", "false", "x: yes -> no"),
+            (r#""1.22""#, r#""""#, "x (1.22) is removed"),
+            (r#""""#, r#""1.22""#, "x (1.22) is created again"),
+            (r#""1.22""#, r#""1.20""#, "x: 1.22 -> 1.20"),
+            (r#""a\nb""#, r#""""#, "x: its text is restored"),
+        ] {
+            assert_eq!(resource("x", &read(now), &read(was)), want);
+        }
+    }
 }

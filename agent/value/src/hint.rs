@@ -6,7 +6,20 @@ pub fn nearest<'a>(
     written: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    let limit = (written.chars().count() / 3).clamp(1, 3);
+    nearest_within(LETTERS_MAX, written, candidates)
+}
+
+/// The maximum number of letters in which a name differs from the one that was meant.
+const LETTERS_MAX: usize = 3;
+
+/// Like [`nearest`], with at most `letters_max` different letters.
+#[must_use]
+pub fn nearest_within<'a>(
+    letters_max: usize,
+    written: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let limit = (written.chars().count() / 3).clamp(1, letters_max);
     candidates
         .into_iter()
         .filter(|candidate| *candidate != written)

@@ -30,7 +30,16 @@ pub fn new() -> String {
 /// `2026-11-20T12:27:02.123456+00:00`.
 #[must_use]
 pub fn stamp() -> String {
-    let jid = new();
+    with_separators(&new())
+}
+
+/// Returns a time in microseconds since 1970 in the form of `_stamp`.
+#[must_use]
+pub fn stamp_of(micros: u64) -> String {
+    with_separators(&from_micros(micros))
+}
+
+fn with_separators(jid: &str) -> String {
     let part = |from: usize, to: usize| jid.get(from..to).unwrap_or_default();
     format!(
         "{}-{}-{}T{}:{}:{}.{}+00:00",

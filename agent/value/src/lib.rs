@@ -27,6 +27,7 @@ pub mod trust;
 mod value;
 pub mod visible;
 pub mod watch;
+pub mod when;
 pub mod yaml;
 
 pub use key::Key;

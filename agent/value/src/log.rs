@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::secret;
 
@@ -40,10 +41,25 @@ pub struct Record<'a> {
 type Sink = Box<dyn Fn(&Record<'_>) + Send + Sync>;
 
 static SINK: OnceLock<Sink> = OnceLock::new();
+static LOWEST: AtomicU8 = AtomicU8::new(Level::Warning as u8);
 
 /// Sets the sink, once for the life of the program. Returns false when it was already set.
 pub fn set_sink(sink: impl Fn(&Record<'_>) + Send + Sync + 'static) -> bool {
     SINK.set(Box::new(sink)).is_ok()
+}
+
+/// Sets the lowest level that the sink writes, so that costly messages are not built in vain.
+pub fn set_lowest(level: Option<Level>) {
+    LOWEST.store(
+        level.map_or(u8::MAX, |level| level as u8),
+        Ordering::Relaxed,
+    );
+}
+
+/// Returns whether the sink writes messages of a level.
+#[must_use]
+pub fn is_wanted(level: Level) -> bool {
+    level as u8 >= LOWEST.load(Ordering::Relaxed)
 }
 
 /// Sends a message of a module; without a sink it is dropped.
@@ -66,6 +82,9 @@ pub fn write(level: Level, message: impl fmt::Display) {
     log(level, "pinch", format_args!("{message}"));
 }
 
+/// The target of the messages about the returns of states, which the progress on a terminal shows.
+pub const RETURNS: &str = "pinch.returns";
+
 /// Sends an error.
 pub fn error(message: impl fmt::Display) {
     write(Level::Error, message);
@@ -84,4 +103,9 @@ pub fn info(message: impl fmt::Display) {
 /// Sends a detail at the level `Debug`.
 pub fn debug(message: impl fmt::Display) {
     write(Level::Debug, message);
+}
+
+/// Sends a detail for developers at the level `Trace`.
+pub fn trace(message: impl fmt::Display) {
+    write(Level::Trace, message);
 }

@@ -2,6 +2,7 @@
 //! network or a list.
 
 use crate::glob::fnmatch;
+use crate::hint::nearest;
 use crate::networks::Network;
 use crate::pyre::{Anchor, Flags, Regex, Subject};
 use crate::{Map, Value, log};
@@ -195,6 +196,36 @@ enum Token {
 }
 
 fn compound(facts: &dyn Facts, words: &[String], pillar: PillarMatch) -> Result<bool, String> {
+    let groups = || facts.nodegroups();
+    let mut term = |word: &str, pillar| term(facts, word, pillar);
+    match evaluated(words, pillar, &groups, &mut term) {
+        Ok(truth) => Ok(truth),
+        Err(Invalid::Target(text)) => {
+            log::error(text);
+            Ok(false)
+        }
+        Err(Invalid::Other(error)) => Err(error),
+    }
+}
+
+/// The reason why a compound target has no result.
+enum Invalid {
+    /// It is not well formed.
+    Target(String),
+    /// A term cannot be evaluated.
+    Other(String),
+}
+
+/// Returns the result of a term of a compound target.
+type Term<'a> = &'a mut dyn FnMut(&str, PillarMatch) -> Result<bool, Invalid>;
+
+fn evaluated(
+    words: &[String],
+    pillar: PillarMatch,
+    groups: &dyn Fn() -> Map,
+    term: Term<'_>,
+) -> Result<bool, Invalid> {
+    let invalid = |text: String| Err(Invalid::Target(text));
     let mut tokens: Vec<Token> = Vec::new();
     let own = words.iter().rev().cloned();
     let mut words: Vec<(String, PillarMatch)> = own.map(|word| (word, pillar)).collect();
@@ -207,30 +238,23 @@ fn compound(facts: &dyn Facts, words: &[String], pillar: PillarMatch) -> Result<
             ")" => Token::Close,
             _ => {
                 if let Some(name) = word.strip_prefix("N@") {
-                    let Some(group) = expand(&facts.nodegroups(), name, 0) else {
+                    let Some(group) = expand(&groups(), name, 0) else {
                         continue;
                     };
                     let group = group.into_iter().rev();
                     words.extend(group.map(|word| (word, PillarMatch::Pattern)));
                 } else {
-                    match term(facts, &word, pillar)? {
-                        Some(truth) => tokens.push(Token::Is(truth)),
-                        None => return Ok(false),
-                    }
+                    tokens.push(Token::Is(term(&word, pillar)?));
                 }
                 continue;
             }
         };
         match (tokens.last(), operator) {
             (Some(Token::Open), Token::And | Token::Or) => {
-                log::error(format_args!(
-                    "Invalid beginning operator after \"(\": {word}"
-                ));
-                return Ok(false);
+                return invalid(format!("Invalid beginning operator after \"(\": {word}"));
             }
             (None, Token::And | Token::Or | Token::Close) => {
-                log::error(format_args!("Invalid beginning operator: {word}"));
-                return Ok(false);
+                return invalid(format!("Invalid beginning operator: {word}"));
             }
             (Some(Token::Is(_) | Token::Not | Token::Close), Token::Not) => tokens.push(Token::And),
             _ => {}
@@ -240,24 +264,29 @@ fn compound(facts: &dyn Facts, words: &[String], pillar: PillarMatch) -> Result<
     let mut rest = tokens.as_slice();
     match either(&mut rest) {
         Some(truth) if rest.is_empty() => Ok(truth),
-        _ => {
-            log::error("Invalid compound target");
-            Ok(false)
-        }
+        _ => invalid("Invalid compound target".to_owned()),
     }
 }
 
-/// Evaluates a word with an engine (`G@`, `G|@`), or a glob; `None` if the engine is unknown.
-fn term(facts: &dyn Facts, word: &str, pillar: PillarMatch) -> Result<Option<bool>, String> {
+/// Evaluates a word with an engine (`G@`, `G|@`), or a glob.
+fn term(facts: &dyn Facts, word: &str, pillar: PillarMatch) -> Result<bool, Invalid> {
+    let (kind, delimiter, pattern) = parsed_term(word)?;
+    let how = MatchOptions { delimiter, pillar };
+    matches_with(facts, &pattern.into(), kind, how).map_err(Invalid::Other)
+}
+
+/// Returns the kind of a word of a compound target, its delimiter and its pattern.
+fn parsed_term(word: &str) -> Result<(&'static str, &str, &str), Invalid> {
+    let glob = ("glob", ":", word);
     let Some((engine, pattern)) = word.split_once('@') else {
-        return matches(facts, &word.into(), "glob").map(Some);
+        return Ok(glob);
     };
     let mut letters = engine.chars();
     let (Some(letter), delimiter) = (letters.next(), letters.as_str()) else {
-        return matches(facts, &word.into(), "glob").map(Some);
+        return Ok(glob);
     };
     if !letter.is_ascii_uppercase() || delimiter.chars().count() > 1 {
-        return matches(facts, &word.into(), "glob").map(Some);
+        return Ok(glob);
     }
     let kind = match letter {
         'G' => "grain",
@@ -268,15 +297,74 @@ fn term(facts: &dyn Facts, word: &str, pillar: PillarMatch) -> Result<Option<boo
         'S' => "ipcidr",
         'E' => "pcre",
         _ => {
-            log::error(format_args!(
+            return Err(Invalid::Target(format!(
                 "Unrecognized target engine \"{letter}\" for target expression \"{word}\""
-            ));
-            return Ok(None);
+            )));
         }
     };
     let delimiter = if delimiter.is_empty() { ":" } else { delimiter };
-    let how = MatchOptions { delimiter, pillar };
-    matches_with(facts, &pattern.into(), kind, how).map(Some)
+    Ok((kind, delimiter, pattern))
+}
+
+/// Checks that a target is well formed, and that its nodegroups exist. A target that is not matches
+/// no minion.
+///
+/// # Errors
+/// If it is not: a text for the user.
+pub fn check(target: &Value, kind: &str, groups: &Map) -> Result<(), String> {
+    match kind {
+        "compound" => check_compound(&words(target), groups),
+        _ => check_pattern(&target.to_text(), kind, groups),
+    }
+}
+
+fn check_pattern(text: &str, kind: &str, groups: &Map) -> Result<(), String> {
+    match kind {
+        "pcre" => match Regex::compiled(text, Flags::NONE, Subject::Text, Anchor::Start) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("'{text}' is not a regular expression: {error}")),
+        },
+        "ipcidr" => match Network::parse(text, true) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(format!(
+                "'{text}' is not an address or a network, such as 10.0.0.0/8"
+            )),
+        },
+        "nodegroup" if !groups.contains(text) => {
+            let names = groups.keys().filter_map(Value::as_str);
+            let near = nearest(text, names).map(|near| format!("; did you mean '{near}'?"));
+            let near = near.unwrap_or_default();
+            Err(format!("the option nodegroups has no group '{text}'{near}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_compound(words: &[String], groups: &Map) -> Result<(), String> {
+    for name in words.iter().filter_map(|word| word.strip_prefix("N@")) {
+        check_pattern(name, "nodegroup", groups)?;
+    }
+    let mut term = |word: &str, _: PillarMatch| {
+        let (kind, _, pattern) = parsed_term(word)?;
+        check_pattern(pattern, kind, groups).map_err(Invalid::Target)?;
+        Ok(true)
+    };
+    let known = || groups.clone();
+    match evaluated(words, PillarMatch::Pattern, &known, &mut term) {
+        Ok(_) => Ok(()),
+        Err(Invalid::Target(text) | Invalid::Other(text)) => {
+            let operators = ["and", "or", "not"];
+            let near = words
+                .iter()
+                .find_map(|word| Some((word, nearest(word, operators)?)));
+            Err(match near {
+                Some((word, near)) => format!("{text}; did you mean '{near}' instead of '{word}'?"),
+                None => format!(
+                    "{text}; there must be `and` or `or` between two terms, and spaces around parentheses"
+                ),
+            })
+        }
+    }
 }
 
 fn either(tokens: &mut &[Token]) -> Option<bool> {
@@ -523,5 +611,35 @@ mod tests {
     fn a_pillar_that_cannot_be_had_is_an_error_and_not_a_mismatch() {
         assert!(matches(&TestFacts, &"I@role:db".into(), "compound").is_err());
         assert!(matches(&TestFacts, &"x".into(), "weather").is_err());
+    }
+
+    #[test]
+    fn targets_that_are_not_well_formed_are_reported() {
+        let groups = Map::new().with("web", "web*");
+        let wrong = |target: &str, kind: &str| check(&target.into(), kind, &groups).unwrap_err();
+        assert_eq!(
+            wrong("web* adn db*", "compound"),
+            "Invalid compound target; did you mean 'and' instead of 'adn'?"
+        );
+        assert!(wrong("( web* or db*", "compound").starts_with("Invalid compound target; there"));
+        assert!(wrong("and web*", "compound").starts_with("Invalid beginning operator: and"));
+        assert!(wrong("X@a", "compound").starts_with("Unrecognized target engine \"X\""));
+        assert_eq!(
+            wrong("N@wbe and db*", "compound"),
+            "the option nodegroups has no group 'wbe'; did you mean 'web'?"
+        );
+        assert!(wrong("wbe", "nodegroup").ends_with("did you mean 'web'?"));
+        assert!(wrong("web[", "pcre").starts_with("'web[' is not a regular expression"));
+        assert!(wrong("E@web[ and a", "compound").starts_with("'web[' is not a regular"));
+        assert!(wrong("10.0.0/8", "ipcidr").starts_with("'10.0.0/8' is not an address"));
+        for (target, kind) in [
+            ("web* and not ( G@os:Debian or N@web )", "compound"),
+            ("not db1", "compound"),
+            ("web", "nodegroup"),
+            ("web[", "glob"),
+            ("10.0.0.0/8", "ipcidr"),
+        ] {
+            assert_eq!(check(&target.into(), kind, &groups), Ok(()), "{target}");
+        }
     }
 }

@@ -81,6 +81,11 @@ impl Watcher {
     pub fn new(look: impl Fn(Worker, Event<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(look))
     }
+
+    /// Passes an event of a thread to the callback.
+    pub fn receive(&self, worker: Worker, event: Event<'_>) {
+        (self.0)(worker, event);
+    }
 }
 
 impl std::fmt::Debug for Watcher {

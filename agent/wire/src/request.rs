@@ -154,6 +154,10 @@ kinds! {
         watched: bool,
     }
 
+    /// Asks for the rows of the master's store, as bytes of a backup: `data` frames, then `done` with
+    /// the number of rows.
+    "backup" Backup [ClientToMaster] {}
+
     /// Runs a wheel function on the master.
     "wheel" Wheel [ClientToMaster] {
         /// The function.
@@ -168,6 +172,10 @@ kinds! {
         tags: Vec<String>,
         /// The sequence number of the log to begin with. If it is absent, only new events are sent.
         from: Option<u64>,
+        /// The time in milliseconds since 1970 from which to send the events of the log.
+        since_ms: Option<u64>,
+        /// The time after which no event is sent: the answer ends with `done`.
+        until_ms: Option<u64>,
     }
 
     /// Sends an event that is stored before `done` is sent.

@@ -15,6 +15,9 @@ pub const PRESENT: &str = "salt/presence/present";
 /// The tag of the event that replaces events which a full spool had to drop. It is the only tag of
 /// Pinch that a minion sends. It contains no id; the master adds the minion's.
 pub const SPOOL_GAP: &str = "pinch/spool/gap";
+/// The tag of the event about the end of a master. The connections of its minions end with it, and
+/// there is no other event about that.
+pub const MASTER_STOP: &str = "pinch/master/stop";
 /// The prefixes, in addition to `salt/`, of tags that only the master may send.
 const RESERVED: [&str; 2] = ["minion/refresh/", "pinch/"];
 /// The tag of events about minions that connected or disconnected.
@@ -152,6 +155,18 @@ impl<'a> Tag<'a> {
 #[must_use]
 pub fn minion_start(id: &Id) -> String {
     format!("salt/minion/{id}/start")
+}
+
+/// Builds `pinch/minion/ID/up`, the tag of the event about a minion that connected.
+#[must_use]
+pub fn minion_up(id: &Id) -> String {
+    format!("pinch/minion/{id}/up")
+}
+
+/// Builds `pinch/minion/ID/down`, the tag of the event about a minion that disconnected.
+#[must_use]
+pub fn minion_down(id: &Id) -> String {
+    format!("pinch/minion/{id}/down")
 }
 
 /// Builds `minion/refresh/ID`.

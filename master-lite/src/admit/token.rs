@@ -4,7 +4,7 @@
 use link::key::secret;
 use machine::hashes;
 use value::python::hex;
-use value::{Map, Value};
+use value::{Map, Value, log};
 use wire::{Id, Secret};
 
 use crate::store::{Command, Store};
@@ -56,8 +56,8 @@ fn is_equal(one: &str, other: &str) -> bool {
     std::hint::black_box(different) == 0 && one.len() == other.len()
 }
 
-/// Returns the token that a peer shows, if it is good for an id now. The reason of a refusal is for
-/// the master's log only.
+/// Returns the token that a peer shows, if it is good for an id now. The peer gets to know the reason
+/// of a refusal. It says nothing of the token unless the peer has shown the right secret.
 pub(super) fn find_usable(
     store: &Store,
     shown: &Secret,
@@ -71,9 +71,11 @@ pub(super) fn find_usable(
         return Err(unknown());
     }
     let row = store.token(&format!("{PREFIX}{name}"));
-    let row = row
-        .map_err(|error| error.to_string())?
-        .ok_or_else(unknown)?;
+    let row = row.map_err(|error| {
+        log::error(format_args!("cannot read a token: {error}"));
+        "the master cannot read its tokens at present".to_owned()
+    })?;
+    let row = row.ok_or_else(unknown)?;
     let known = row.get("hash").map(Value::to_text).unwrap_or_default();
     if !is_equal(&known, &hashed(secret)?) {
         return Err(unknown());

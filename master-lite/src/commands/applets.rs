@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use cli::background::{self, PidFile};
 use cli::binary::PINCH;
-pub(crate) use cli::binary::put;
 use cli::config::{self, Loaded};
 use cli::failure::{Exit, Failure};
 use cli::log::Logger;

@@ -15,6 +15,7 @@ use cli::output::heed_no_color;
 use cli::progress;
 use render::yaml::SaltYaml;
 use state::opts::Opts;
+use value::hint::nearest;
 use value::{Map, Value};
 use wire::Wheel;
 
@@ -26,6 +27,12 @@ use crate::commands::{salt, salt_key, salt_run};
 use crate::daemon;
 use crate::store;
 use modules::loader::call::joined;
+use modules::state_run::unknown_argument;
+use state::module::Module;
+
+/// The hint for a command line of `salt` without a target or a function.
+const INCOMPLETE_HINT: &str =
+    "Hint: name the minions and a function: salt '*' test.ping; salt --help lists the options\n";
 
 /// Runs `salt` with these words.
 ///
@@ -37,10 +44,12 @@ pub(crate) fn salt(words: Vec<String>) -> Result<ExitCode, Failure> {
     match &line.request {
         SaltOptions::About(about) => return Ok(applets::about(&SALT, *about)),
         SaltOptions::Incomplete { help, message } => {
-            if *help {
-                applets::put(&SALT.help());
-            }
-            cli::failure::complain(message);
+            // The help has a hundred lines, and would hide the line that matters.
+            let (usage, hint) = match help {
+                true => (SALT.usage_line() + "\n", INCOMPLETE_HINT),
+                false => (String::new(), ""),
+            };
+            cli::failure::complain(&format!("{usage}{message}{hint}"));
             return Ok(ExitCode::from(salt::INCOMPLETE));
         }
         _ => {}
@@ -161,6 +170,35 @@ fn answer() -> Option<String> {
 
 fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// Refuses keyword arguments of `state.*` that the function does not take. Prints the error and
+/// returns the exit code if there is one.
+pub(crate) fn refused(
+    modules: &[Module<Value>],
+    fun: &str,
+    kwargs: &Map,
+    screen: &mut Screen<'_>,
+) -> Option<u8> {
+    let unknown = unknown_argument(modules, fun, kwargs)?;
+    let failure = Failure::new(Exit::Usage, unknown.text).hints(unknown.hint);
+    screen.complain(&failure.text());
+    Some(Exit::Usage as u8)
+}
+
+/// Returns a hint if a return says that its function is not available, and a known function has a
+/// similar name.
+pub(crate) fn near_function(modules: &[Module<Value>], text: &str) -> Option<String> {
+    let (name, _) = text.strip_prefix('\'')?.split_once("' is not available.")?;
+    let names: Vec<String> = modules
+        .iter()
+        .flat_map(|module| {
+            let functions = module.functions.iter();
+            functions.map(|function| format!("{}.{}", module.name, function.name))
+        })
+        .collect();
+    let near = nearest(name, names.iter().map(String::as_str))?;
+    Some(format!("did you mean '{near}'?"))
 }
 
 /// Returns whether an option of the configuration is true in Python's sense.

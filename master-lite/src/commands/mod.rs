@@ -1,6 +1,7 @@
 //! The command-line programs of a master: `salt`, `salt-run`, `salt-key`, and the table of all applets.
 
 pub(crate) mod applets;
+pub(crate) mod backup;
 pub(crate) mod command;
 pub(crate) mod interrupt;
 pub(crate) mod local_client;

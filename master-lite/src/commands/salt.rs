@@ -2,12 +2,13 @@
 
 use std::ops::ControlFlow;
 
+use cli::failure::{Exit, Failure};
 use cli::options::{Job, Salt, SaltOptions, Target, parse_input, yamlify_arg};
 use render::yaml::SaltYaml;
 use value::{Map, Value, yaml::Yaml, yaml::YamlLayout};
 use wire::Publish;
 
-use crate::commands::command::{exit_code, flag, number};
+use crate::commands::command::{exit_code, flag, near_function, number, refused};
 use crate::commands::local_client::{AskError, Master};
 use crate::commands::screen::Screen;
 use modules::loader::call::joined;
@@ -32,6 +33,10 @@ const NO_MATCH: &str = "No minions matched the target. No command was sent, no j
 
 /// Runs the command, and returns its exit code.
 pub(crate) fn run(salt: &Salt, opts: &Map, master: &dyn Master, screen: &mut Screen<'_>) -> u8 {
+    if let Err(invalid) = checked(salt, opts) {
+        screen.complain(&Failure::new(Exit::Usage, invalid).text());
+        return Exit::Usage as u8;
+    }
     let done = match &salt.request {
         SaltOptions::ConfigDump => {
             screen.put(&SaltYaml.dump(&Value::Map(opts.clone()), YamlLayout::default()));
@@ -40,6 +45,9 @@ pub(crate) fn run(salt: &Salt, opts: &Map, master: &dyn Master, screen: &mut Scr
         SaltOptions::Preview(target) => preview(&Asker::new(opts, master, target), screen),
         SaltOptions::Job(target, job) => {
             let asker = Asker::new(opts, master, target);
+            if let Some(code) = refused_job(job, &salt.no_parse, screen) {
+                return code;
+            }
             let (fun, arg) = called(job, &salt.no_parse);
             dispatched(&asker, &fun, arg, screen)
         }
@@ -48,6 +56,26 @@ pub(crate) fn run(salt: &Salt, opts: &Map, master: &dyn Master, screen: &mut Scr
     done.unwrap_or_else(|error| {
         screen.show(&Value::from(error.to_string()), Some(""), 1);
         NOTHING
+    })
+}
+
+/// Checks the target of the command line. One that is not well formed matches no minion.
+fn checked(salt: &Salt, opts: &Map) -> Result<(), String> {
+    let (SaltOptions::Job(target, _) | SaltOptions::Preview(target)) = &salt.request else {
+        return Ok(());
+    };
+    let groups = opts.get("nodegroups").and_then(Value::as_map);
+    let groups = groups.cloned().unwrap_or_default();
+    value::target::check(&target.tgt, target.tgt_type, &groups)
+}
+
+/// Refuses keyword arguments of `state.*` that one of the job's functions does not take; returns the
+/// exit code if there is one.
+fn refused_job(job: &Job, no_parse: &[String], screen: &mut Screen<'_>) -> Option<u8> {
+    let functions = crate::runners::REGISTRY.functions;
+    job.funs.iter().zip(&job.words).find_map(|(fun, words)| {
+        let kwargs = parse_input(words, no_parse, &SaltYaml).kwargs;
+        refused(functions, fun, &kwargs, screen)
     })
 }
 
@@ -282,6 +310,9 @@ fn waited(asker: &Asker<'_>, job: Publish, screen: &mut Screen<'_>) -> Result<u8
     for answer in silent {
         print_answer(&answer, &mut summary, screen);
     }
+    if let Some(hint) = summary.hinted() {
+        screen.complain(&format!("Hint: {hint}\n"));
+    }
     if !matched {
         screen.show(&Map::new().into(), Some(""), 0);
         return Ok(received(false, screen));
@@ -297,6 +328,14 @@ fn waited(asker: &Asker<'_>, job: Publish, screen: &mut Screen<'_>) -> Result<u8
 }
 
 fn print_answer(answer: &Answer, summary: &mut Summary, screen: &mut Screen<'_>) {
+    let functions = crate::runners::REGISTRY.functions;
+    if let Some(hint) = answer
+        .value
+        .as_str()
+        .and_then(|text| near_function(functions, text))
+    {
+        summary.hint(hint);
+    }
     let data = Map::new().with(&answer.id, answer.value.clone());
     let out = Some(answer.out.as_deref().unwrap_or_default());
     screen.show(&data.into(), out, answer.retcode);

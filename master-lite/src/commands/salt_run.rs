@@ -10,7 +10,7 @@ use state::module::Module;
 use value::{Map, Value, log, watch};
 use wire::Runner;
 
-use crate::commands::command::{exit_code, flag};
+use crate::commands::command::{exit_code, flag, near_function, refused};
 use crate::commands::local_client::{AskError, Master};
 use crate::commands::screen::Screen;
 use crate::runs::progress::relay;
@@ -38,6 +38,9 @@ pub(crate) fn run(
         }
         SaltRunOptions::Call { fun, words } => {
             let input = parse_input(words, &line.no_parse, &SaltYaml);
+            if let Some(code) = refused(runners, fun, &input.kwargs, screen) {
+                return code;
+            }
             let request = Runner {
                 fun: fun.clone(),
                 arg: joined(input.args, input.kwargs),
@@ -45,7 +48,7 @@ pub(crate) fn run(
                 asynchronous: flag(opts, "async"),
                 watched: watch::is_on(),
             };
-            called(request, opts, master, screen)
+            called(request, opts, runners, master, screen)
         }
     };
     done.unwrap_or_else(|error| failed(&error, opts, screen))
@@ -65,6 +68,7 @@ fn failed(error: &AskError, opts: &Map, screen: &mut Screen<'_>) -> u8 {
 fn called(
     request: Runner,
     opts: &Map,
+    runners: &[Module<Value>],
     master: &dyn Master,
     screen: &mut Screen<'_>,
 ) -> Result<u8, AskError> {
@@ -99,6 +103,10 @@ fn called(
     let returned = answer.get("return").cloned().unwrap_or_default();
     if !quiet {
         show(&answer, &returned, screen);
+    }
+    let hint = returned.as_str();
+    if let Some(hint) = hint.and_then(|text| near_function(runners, text)) {
+        screen.complain(&format!("Hint: {hint}\n"));
     }
     // To Salt, a missing function is a message and no failure.
     if returned.as_str() == Some(&not_there) {

@@ -1,10 +1,12 @@
 //! The requests of commands on this machine.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use link::Error;
 use link::unix::{Local, LocalListener, LocalRequest};
-use smol::future::{FutureExt, zip};
+use smol::channel::bounded;
+use smol::future::{FutureExt, pending, zip};
 use smol::lock::{Semaphore, SemaphoreGuardArc};
 use value::{Map, Value, channel, log, secret};
 use wire::{Listen, Request, Runner};
@@ -122,6 +124,7 @@ impl LocalRequests {
                 local.done(done).await
             }
             Request::Listen(asked) => self.listen(asked, local).await,
+            Request::Backup(_) => self.backup(local).await,
             Request::Fire(asked) => match self.events.fire(&asked.tag, asked.data).await {
                 true => local.done(true).await,
                 false => local.fail("failed", "cannot store the event").await,
@@ -189,46 +192,95 @@ impl LocalRequests {
             .await
     }
 
-    /// Sends events as they occur, until the command closes its end.
+    /// Sends the rows of the store. They are read on another thread, which waits while the command is
+    /// slower.
+    async fn backup(&self, local: &mut Local) -> Result<(), Error> {
+        let (sender, pieces) = bounded(PIECES_MAX);
+        let store = self.store.clone();
+        let read = smol::spawn(smol::unblock(move || {
+            store.export(&mut |piece| sender.send_blocking(piece).is_ok())
+        }));
+        // No deadline: the thread sends pieces until it ends.
+        while let Ok(piece) = pieces.recv().await {
+            local.data(Value::Bytes(piece.into())).await?;
+        }
+        match read.await {
+            Ok(Some(rows)) => local.done(rows).await,
+            Ok(None) => local.fail("failed", "the backup was interrupted").await,
+            Err(error) => local.fail("failed", error.to_string()).await,
+        }
+    }
+
+    /// Sends events as they occur, until the command closes its end or the time is over.
     async fn listen(&self, asked: Listen, local: &mut Local) -> Result<(), Error> {
-        let wanted = |tag: &str| {
-            let mut tags = asked.tags.iter();
-            asked.tags.is_empty() || tags.any(|glob| value::glob::fnmatch(glob, tag))
-        };
         let watch = self.store.watch();
-        let mut from = asked.from.unwrap_or_else(|| watch.first());
         let mut upto = watch.first();
+        let mut from = match self.first_wanted(&asked, upto).await {
+            Ok(from) => from,
+            Err(error) => return local.fail("failed", error.to_string()).await,
+        };
+        let end = asked.until_ms.map(deadline);
         loop {
             if from < upto {
-                from = self.tell_past(from, upto, &wanted, local).await?;
+                match self.tell_past(from, upto, &asked, local).await? {
+                    Some(next) => from = next,
+                    None => return local.done(Value::Null).await,
+                }
                 continue;
             }
             // No deadline: a command may listen for as long as it runs.
-            let next = async { Some(watch.next().await) };
+            let next = async { Now::Seen(watch.next().await) };
             let gone = async {
                 channel::or_closed(local.next().await);
-                None
+                Now::Gone
             };
-            match next.or(gone).await {
-                Some(Some(Seen::Event(event))) if wanted(&event.tag) => {
+            let over = async {
+                match end {
+                    Some(end) => link::wait::until(end).await,
+                    None => pending().await,
+                }
+                Now::Over
+            };
+            match over.or(next).or(gone).await {
+                Now::Seen(Some(Seen::Event(event))) if is_wanted(&asked, &event.tag) => {
                     local.data(event_data(&event)).await?;
                 }
-                Some(Some(Seen::Event(_))) => {}
-                Some(Some(Seen::Missed { from: first, to })) => (from, upto) = (first, to + 1),
-                Some(None) => return local.fail("failed", "the master is shutting down").await,
-                None => return Ok(()),
+                Now::Seen(Some(Seen::Event(_))) => {}
+                Now::Seen(Some(Seen::Missed { from: first, to })) => {
+                    (from, upto) = (first, to + 1);
+                }
+                Now::Seen(None) => {
+                    return local.fail("failed", "the master is shutting down").await;
+                }
+                Now::Gone => return Ok(()),
+                Now::Over => return local.done(Value::Null).await,
             }
         }
     }
 
-    /// Sends up to [`PAST`] events of the log. Returns the number of the next event to send.
+    /// Returns the number of the first event to send. `next` is the number of the next new event.
+    async fn first_wanted(&self, asked: &Listen, next: u64) -> Result<u64, store::Error> {
+        let is_past = asked.until_ms.is_some_and(|until| until < store::now_ms());
+        match (asked.from, asked.since_ms) {
+            (Some(from), _) => Ok(from),
+            (None, Some(since_ms)) => {
+                let store = self.store.clone();
+                smol::unblock(move || store.first_since(since_ms)).await
+            }
+            (None, None) if is_past => Ok(0),
+            (None, None) => Ok(next),
+        }
+    }
+
+    /// Sends up to [`PAST`] events of the log. Returns the number of the next event to send, or
+    /// `None` once an event is too new.
     async fn tell_past(
         &self,
         from: u64,
         upto: u64,
-        wanted: &impl Fn(&str) -> bool,
+        asked: &Listen,
         local: &mut Local,
-    ) -> Result<u64, Error> {
+    ) -> Result<Option<u64>, Error> {
         let store = self.store.clone();
         let read = smol::unblock(move || {
             let events = store.events(from)?.take(PAST);
@@ -238,23 +290,51 @@ impl LocalRequests {
             Ok(events) => events,
             Err(error) => {
                 local.fail("failed", error.to_string()).await?;
-                return Ok(upto);
+                return Ok(Some(upto));
             }
         };
         let mut next = upto;
         for event in events.iter().filter(|event| event.sequence < upto) {
-            if wanted(&event.tag) {
+            if asked.until_ms.is_some_and(|until| event.at_ms > until) {
+                return Ok(None);
+            }
+            let is_early = asked.since_ms.is_some_and(|since| event.at_ms < since);
+            if !is_early && is_wanted(asked, &event.tag) {
                 local.data(event_data(event)).await?;
             }
             next = event.sequence + 1;
         }
-        Ok(next)
+        Ok(Some(next))
     }
 }
+
+/// The next thing that a listening command receives.
+enum Now {
+    Seen(Option<Seen>),
+    Gone,
+    Over,
+}
+
+fn is_wanted(asked: &Listen, tag: &str) -> bool {
+    let mut tags = asked.tags.iter();
+    asked.tags.is_empty() || tags.any(|glob| value::glob::fnmatch(glob, tag))
+}
+
+/// Returns the moment of a time in milliseconds since 1970.
+fn deadline(at_ms: u64) -> Instant {
+    let left = Duration::from_millis(at_ms.saturating_sub(store::now_ms()));
+    Instant::now() + left.min(LISTEN_MAX)
+}
+
+/// The maximum time for which a command that names an end listens.
+const LISTEN_MAX: Duration = Duration::from_secs(366 * 86_400);
 
 /// The refusal of other requests than jobs, for users other than root.
 const ROOTS: &str = "only root and the user that the master runs as may do that";
 const FULL: &str = "too many users are connected: try again later";
+
+/// The maximum number of pieces of a backup that wait for the command.
+const PIECES_MAX: usize = 4;
 
 /// The maximum number of events of the log that are read at once.
 const PAST: usize = 256;

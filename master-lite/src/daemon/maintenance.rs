@@ -12,6 +12,7 @@ use wire::{Id, tag};
 
 use crate::admit::Admission;
 use crate::admit::expire::Gone;
+use crate::daemon::connections::Connections;
 use crate::events::Events;
 use crate::jobs::minions::Minions;
 use crate::store::{Retention, Store, now_ms};
@@ -28,6 +29,7 @@ pub(crate) struct Maintenance {
     pub(crate) store: Store,
     pub(crate) events: Events,
     pub(crate) minions: Minions,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) admission: Arc<Admission>,
 }
 
@@ -41,6 +43,7 @@ impl Maintenance {
             self.admission.expire_waiting().await;
             self.admission.forget_instances().await;
             self.admission.forget_deleted().await;
+            self.connections.settle().await;
             if self.opts.flag("presence_events") {
                 self.tell_presence(&mut known).await;
             }

@@ -1,6 +1,7 @@
 //! [`Master`], the daemon `salt-master`: it builds the services in their order, and starts the
 //! tasks that they serve.
 
+pub(crate) mod connections;
 mod error;
 mod listen;
 pub(crate) mod local_requests;
@@ -9,6 +10,7 @@ mod recall;
 pub(crate) mod session;
 mod signals;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ use value::{Value, log};
 
 use crate::access::Access;
 use crate::admit::{Admission, Policy};
+use crate::daemon::connections::Connections;
 use crate::daemon::local_requests::LocalRequests;
 use crate::daemon::maintenance::Maintenance;
 use crate::daemon::recall::Connected;
@@ -58,8 +61,21 @@ pub(crate) struct Master {
     access: Access,
     data: Data,
     admission: Arc<Admission>,
+    connections: Arc<Connections>,
     reactor: Arc<Reactor>,
     pub(crate) runners: Runners,
+}
+
+/// Returns the number of minions that the page for Prometheus shows (`metrics_minions_max`).
+fn minions_max(opts: &Opts) -> usize {
+    let most = opts.int("metrics_minions_max");
+    most.and_then(|most| usize::try_from(most).ok())
+        .unwrap_or(1000)
+}
+
+/// Returns the folder of the master's store.
+pub(crate) fn store_folder(opts: &Opts) -> PathBuf {
+    opts.cachedir().join("store")
 }
 
 fn open_store(opts: &Opts, lock_wait: Duration) -> Result<Store, store::Error> {
@@ -67,7 +83,7 @@ fn open_store(opts: &Opts, lock_wait: Duration) -> Result<Store, store::Error> {
         lock_wait,
         ..store::Limits::default()
     };
-    Store::open(&opts.cachedir().join("store"), limits)
+    Store::open(&store_folder(opts), limits)
 }
 
 impl Master {
@@ -116,10 +132,12 @@ impl Master {
         let policy = Policy::read(&opts).map_err(Error::option("autosign_policy"))?;
         let admission = Admission::new(&opts, policy, &events, &refusals, &metrics, &minions, keys);
         let reactor = Arc::new(Reactor::new(metrics.clone(), runs));
+        let connections = Connections::open(&store, &minions)?;
         Ok(Self {
             runners: reactor.runners(),
             reactor,
             admission: Arc::new(admission),
+            connections: Arc::new(connections),
             data,
             access,
             jobs,
@@ -138,7 +156,7 @@ impl Master {
             store: self.store.clone(),
             refusals: self.refusals.clone(),
             metrics: self.metrics.clone(),
-            minions: self.minions.clone(),
+            connections: self.connections.clone(),
             jobs: self.jobs.clone(),
             access: self.access.clone(),
             data: self.data.clone(),
@@ -164,6 +182,7 @@ impl Master {
             minions: self.minions.clone(),
             waiting: self.waiting.clone(),
             reactor: self.reactor.clone(),
+            minions_max: minions_max(&self.opts),
         }
     }
 
@@ -173,6 +192,7 @@ impl Master {
             store: self.store.clone(),
             events: self.events.clone(),
             minions: self.minions.clone(),
+            connections: self.connections.clone(),
             admission: self.admission.clone(),
         }
     }
@@ -237,7 +257,7 @@ pub(crate) fn run<T>(
         let ended = peers.or(commands).or(chores).or(beating).or(following);
         let ended = ended.or(obeyed).await;
         notify.stopping();
-        master.minions.goodbye().await;
+        master.connections.stop().await;
         listener.close("the master is shutting down").await;
         Connected::forget(&cachedir);
         ended

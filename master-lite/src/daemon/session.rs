@@ -10,9 +10,10 @@ use wire::{Event, Fire, Id, Request, Runner, tag};
 
 use crate::access::Access;
 use crate::admit::{Admission, Admitted};
+use crate::daemon::connections::Connections;
 use crate::data::Data;
 use crate::jobs::Jobs;
-use crate::jobs::minions::{Minion, Minions};
+use crate::jobs::minions::Minion;
 use crate::metrics::Metrics;
 use crate::refusals::Refusals;
 use crate::runs::Runners;
@@ -29,7 +30,7 @@ pub(crate) struct Session {
     pub(crate) store: Store,
     pub(crate) refusals: Arc<Refusals>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) minions: Minions,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) jobs: Jobs,
     pub(crate) access: Access,
     pub(crate) data: Data,
@@ -63,10 +64,10 @@ impl Session {
             is_call,
         } = admitted;
         let handle = link.handle();
-        let (id, key) = (minion.id.clone(), minion.key);
-        let number = self.minions.came(id, handle.clone(), key, is_call);
+        let number = self.connections.begin(&minion, &handle, is_call).await;
         log::info(format_args!("{} is connected", link.who()));
         let mut unacked = Unacked::default();
+        let mut said = None;
         let error = loop {
             let is_full = unacked.is_full();
             // No deadline: the store answers each event.
@@ -109,12 +110,14 @@ impl Session {
                 }
                 Ok(Incoming::Bye(bye)) => {
                     log::info(format_args!("{} disconnects: {}", link.who(), bye.reason));
+                    said = Some(bye.reason);
                 }
                 Ok(Incoming::Ack(_)) => {}
                 Err(error) => break error,
             }
         };
-        self.minions.went(&minion.id, number);
+        let ended = self.connections.end(&minion, number, &handle, &error, said);
+        ended.await;
         log::info(format_args!("{error}"));
     }
 

@@ -13,7 +13,7 @@ use modules::fileserver::roots::Roots;
 use smol::io::{AsyncReadExt, AsyncSeekExt};
 use state::opts::Opts;
 use state::sources::Sources;
-use value::{Map, Value};
+use value::{Map, Value, log};
 use wire::{File, List, Stat};
 
 use crate::refusals::NotServed;
@@ -98,6 +98,11 @@ impl Files {
             Err((word, text)) => return question.fail(word, text).await,
         };
         let path = asked.path;
+        log::debug(format_args!(
+            "serving salt://{path}: {} bytes from byte {}",
+            found.metadata.size(),
+            asked.offset
+        ));
         if asked.hash.is_some_and(|hash| hash != found.hash) {
             let text = format!("salt://{path} has changed since its hash was read");
             return question.fail("invalid", text).await;

@@ -1,7 +1,7 @@
 //! [`Minions`]: the connected minions.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use link::wait::within;
@@ -64,6 +64,8 @@ struct All {
     awaited: HashMap<Id, (Sender<()>, Receiver<()>)>,
     /// The number of connections so far.
     count: u64,
+    /// True once the master ends: connections that are lost from then on are not the minions' doing.
+    is_ending: bool,
 }
 
 /// The connection of a minion.
@@ -74,6 +76,28 @@ pub(crate) struct Connected {
     /// The number of the connection. A minion that reconnects before its loss is noticed has two
     /// for a moment.
     number: u64,
+    /// The reason why the master has closed the connection.
+    closed: Arc<OnceLock<String>>,
+}
+
+/// A new connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Came {
+    /// The number that [`Minions::went`] needs.
+    pub(crate) number: u64,
+    /// True if the minion had another connection, which is closed now.
+    pub(crate) is_replaced: bool,
+}
+
+/// A lost connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Went {
+    /// The minion has no connection any more. If the master has closed it, this is the reason.
+    Last(Option<String>),
+    /// The minion has another connection, or the connection was that of a call.
+    Other,
+    /// The master ends.
+    Ending,
 }
 
 impl Minions {
@@ -82,8 +106,7 @@ impl Minions {
     }
 
     /// Adds the connection of a minion, or of a call. Closes an older connection of the minion.
-    /// Returns the number that [`went`](Self::went) needs.
-    pub(crate) fn came(&self, id: Id, handle: Handle, key: PublicKey, is_call: bool) -> u64 {
+    pub(crate) fn came(&self, id: Id, handle: Handle, key: PublicKey, is_call: bool) -> Came {
         let mut all = self.all();
         all.count += 1;
         let number = all.count;
@@ -91,38 +114,46 @@ impl Minions {
             handle,
             key,
             number,
+            closed: Arc::default(),
         };
+        let mut is_replaced = false;
         if is_call {
             all.calls.push(connected);
         } else {
             all.awaited.remove(&id);
             if let Some(old) = all.by_id.insert(id, connected) {
                 old.handle.close("the minion has connected again");
+                is_replaced = true;
             }
         }
-        number
+        Came {
+            number,
+            is_replaced,
+        }
     }
 
-    /// Removes a lost connection. Returns true if it was the minion's newest.
-    pub(crate) fn went(&self, id: &Id, number: u64) -> bool {
+    /// Removes a lost connection.
+    pub(crate) fn went(&self, id: &Id, number: u64) -> Went {
         let mut all = self.all();
         all.calls.retain(|call| call.number != number);
-        let is_newest = all
-            .by_id
-            .get(id)
-            .is_some_and(|known| known.number == number);
-        if is_newest {
-            all.by_id.remove(id);
+        if all.by_id.get(id).is_none_or(|known| known.number != number) {
+            return Went::Other;
         }
-        is_newest
+        let lost = all.by_id.remove(id);
+        match all.is_ending {
+            true => Went::Ending,
+            false => Went::Last(lost.and_then(|lost| lost.closed.get().cloned())),
+        }
     }
 
-    /// Closes all connections of an id that have this key.
+    /// Closes all connections of an id that have this key, which is no longer accepted.
     pub(crate) fn close(&self, id: &Id, key: &PublicKey, reason: &str) {
         let all = self.all();
         let open = all.by_id.get(id).into_iter().chain(&all.calls);
         for connected in open.filter(|connected| connected.key == *key) {
-            connected.handle.close(reason);
+            connected.closed.get_or_init(|| reason.to_owned());
+            let text = format!("the key is no longer accepted ({reason})");
+            connected.handle.close(&text);
         }
     }
 
@@ -150,6 +181,7 @@ impl Minions {
 
     /// Announces the master's end to all minions, and asks them to reconnect soon.
     pub(crate) async fn goodbye(&self) {
+        self.all().is_ending = true;
         let all = async {
             for id in self.ids() {
                 if let Some(minion) = self.get(&id) {

@@ -1,6 +1,7 @@
 //! Jobs: the minions that receive a job, those that have returned, and those that will not.
 
 mod failures;
+mod highstate;
 pub(crate) mod minions;
 mod patience;
 pub(crate) mod preview;
@@ -102,6 +103,8 @@ const AT_ONCE: usize = 64;
 /// receives only its own name: ten thousand minions with ten thousand names each would be a
 /// gigabyte.
 const LIST_MAX: usize = 64;
+/// The maximum number of minions of a job that the log names.
+const NAMED_MAX: usize = 20;
 /// The time after which a minion that has not answered makes room for the next one.
 const TURN_MAX: Duration = Duration::from_millis(50);
 
@@ -176,6 +179,12 @@ impl Jobs {
     ) -> Published {
         let patience = Patience::from_timeout(asked.timeout_s, self.seconds("timeout", TIMEOUT));
         self.metrics.jobs.add();
+        log::debug(format_args!(
+            "sending the job {jid} ({}) of {user} to {} minions: {}",
+            asked.fun,
+            whom.minions.len(),
+            names(&whom.minions)
+        ));
         let (refused, refusals) = unbounded();
         let (is_sent, sent) = bounded(1);
         let published = Published {
@@ -196,6 +205,17 @@ impl Jobs {
         published.send(asked, user, whom.patience, told);
         published
     }
+}
+
+/// Returns the first names of a list of minions, for the log.
+fn names(minions: &[Id]) -> String {
+    let first = minions.iter().take(NAMED_MAX).map(Id::as_str);
+    let more = if minions.len() > NAMED_MAX {
+        ", …"
+    } else {
+        ""
+    };
+    first.collect::<Vec<_>>().join(", ") + more
 }
 
 /// The ends of the channels that the sender of a job holds until it is done.

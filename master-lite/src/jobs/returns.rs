@@ -1,13 +1,13 @@
 //! The returns of jobs: those that are stored, and those that are refused.
 
 use link::{Error, Question};
-use value::{Map, Value, jid, secret};
+use value::{Map, Value, jid, log, secret};
 use wire::{Return, tag};
 
-use super::{Jobs, failures};
+use super::{Jobs, failures, highstate};
 use crate::jobs::minions::Minion;
 use crate::refusals::NotServed;
-use crate::store::{Command, Refusal, now_ms};
+use crate::store::{Cache, Change, Command, Refusal, now_ms};
 
 /// The key that marks the record of a job that a minion gave itself.
 const OWN: &str = "own";
@@ -64,9 +64,23 @@ impl Jobs {
         ]);
         let failed = failures::events(&kept).into_iter();
         commands.extend(failed.map(|(tag, data)| event(tag, data)));
+        if let Some(summary) = highstate::summary(&kept, at_ms) {
+            commands.push(Command::Cached {
+                id: minion.id.clone(),
+                key: minion.key,
+                what: Cache::Status,
+                change: Change::Update(Map::new().with("highstate", summary)),
+            });
+        }
         match self.store.apply(Command::All(commands)).await {
             Ok(applied) => {
                 self.metrics.returned(&applied, sent_ms);
+                log::debug(format_args!(
+                    "{} returned the job {jid}: retcode {}",
+                    minion.id,
+                    kept.get("retcode")
+                        .map_or_else(|| "none".to_owned(), Value::to_text)
+                ));
                 if applied.has_return() {
                     self.waiting.came(&jid, &data);
                 }

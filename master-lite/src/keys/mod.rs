@@ -95,9 +95,13 @@ impl Keys {
     pub(crate) fn changed(&self, changed: &[Changed]) {
         for Changed { id, key, state } in changed {
             self.pending.changed(key);
-            if *state != Some(KeyState::Accepted) {
-                self.minions.close(id, key, "the key is no longer accepted");
-            }
+            let reason = match state {
+                Some(KeyState::Accepted) => continue,
+                Some(KeyState::Rejected) => "key rejected",
+                Some(_) => "key no longer accepted",
+                None => "key deleted",
+            };
+            self.minions.close(id, key, reason);
         }
     }
 }

@@ -1,10 +1,11 @@
-//! [`Page`]: the response to `GET /metrics`.
+//! [`Page`]: the responses to `GET /metrics`, `/healthz` and `/readyz`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use link::wait::within;
 use value::log;
 
 use super::text::{Text, seconds};
@@ -13,10 +14,19 @@ use crate::jobs::minions::Minions;
 use crate::jobs::waiting::Waiting;
 use crate::metrics::Metrics;
 use crate::reactor::{self, Reactor};
-use crate::store::{Error, KeyState, Store};
+use crate::store::{Cache, Command, Error, KeyState, Store, now_ms};
 
 /// The content type of Prometheus' text format.
 const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// The content type of the other paths.
+const TEXT: &str = "text/plain; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
+/// The page at `/`.
+const LINKS: &str = "<!DOCTYPE html>\n<title>Pinch master</title>\n<ul>\n<li><a href=\"/metrics\">/metrics</a>: for Prometheus\n<li><a href=\"/healthz\">/healthz</a>: 200 while the master runs\n<li><a href=\"/readyz\">/readyz</a>: 200 while it can store events and jobs, else 503\n</ul>\n";
+/// The paths that have an answer.
+const PATHS: [&str; 4] = ["/", "/metrics", "/healthz", "/readyz"];
+/// The time in which the store must write for the master to be ready.
+const READY: Duration = Duration::from_secs(5);
 /// The time for which a page is served again: counting keys means reading them all.
 const KEPT: Duration = Duration::from_secs(1);
 /// The limits. Prometheus requests the page every few seconds, so these suffice.
@@ -37,6 +47,8 @@ pub(crate) struct Measured {
     pub(crate) minions: Minions,
     pub(crate) waiting: Waiting,
     pub(crate) reactor: Arc<Reactor>,
+    /// The number of accepted minions up to which the page has metrics for each minion.
+    pub(crate) minions_max: usize,
 }
 
 /// The page, with its last contents.
@@ -70,8 +82,9 @@ impl Service for Page {
     const NAME: &'static str = "metrics_listen";
 
     fn check(&self, head: &Head) -> Result<(), Refusal> {
-        if head.path() != "/metrics" {
-            return Err(Refusal::new(404, "the path is not /metrics"));
+        if !PATHS.contains(&head.path()) {
+            let why = "the path is not /metrics, /healthz or /readyz";
+            return Err(Refusal::new(404, why));
         }
         match head.method.as_str() {
             "GET" => Ok(()),
@@ -79,7 +92,31 @@ impl Service for Page {
         }
     }
 
-    async fn answer(&self, _: Request) -> Result<Answer, Refusal> {
+    async fn answer(&self, request: Request) -> Result<Answer, Refusal> {
+        match request.head.path() {
+            "/" => Ok(Answer::good(HTML, LINKS)),
+            "/healthz" => Ok(Answer::good(TEXT, "ok\n")),
+            "/readyz" => self.ready().await,
+            _ => self.metrics().await,
+        }
+    }
+
+    fn answered(&self, _: u16) {}
+}
+
+impl Page {
+    /// Answers whether the master can store events and jobs: the store has to answer in time.
+    async fn ready(&self) -> Result<Answer, Refusal> {
+        let store = &self.measured.store;
+        let why = match within(READY, store.apply(Command::All(Vec::new()))).await {
+            Some(Ok(_)) => return Ok(Answer::good(TEXT, "ok\n")),
+            Some(Err(error)) => error.to_string(),
+            None => format!("the store has not answered within {} s", READY.as_secs()),
+        };
+        Err(Refusal::later(503, 1, why))
+    }
+
+    async fn metrics(&self) -> Result<Answer, Refusal> {
         if let Some(text) = self.last() {
             return Ok(Answer::good(KIND, text));
         }
@@ -98,8 +135,6 @@ impl Service for Page {
             }
         }
     }
-
-    fn answered(&self, _: u16) {}
 }
 
 impl Measured {
@@ -110,6 +145,7 @@ impl Measured {
         self.store(&mut text)?;
         self.reactor(&mut text)?;
         self.jobs(&mut text);
+        self.each_minion(&mut text)?;
         Ok(text.0)
     }
 
@@ -157,6 +193,8 @@ impl Measured {
         let help = "Events that a rule of the reactor has begun and not finished.";
         let waiting = metrics.reactions_waiting.number();
         text.one("gauge", "reactions_waiting", help, waiting);
+        let help = "Reactions whose jobs were sent and have not returned.";
+        text.one("gauge", "reactions_awaited", help, self.reactor.awaited());
         let help = "Events in the log that a rule of the reactor has not finished.";
         let mut behind = BTreeMap::<String, u64>::new();
         for rule in self.reactor.rules() {
@@ -170,8 +208,47 @@ impl Measured {
             *most = next.saturating_sub(done + 1).max(*most);
         }
         text.by("gauge", ("reactor_behind_events", "rule"), help, behind);
-        let help = "Time from an event to the end of its reaction, in seconds.";
+        let help = "Time from an event until its reaction has made its calls, in seconds.";
         text.histogram("reaction_seconds", help, &metrics.reaction_seconds);
+        Ok(())
+    }
+
+    /// Appends the metrics of each minion, if there are not too many minions.
+    fn each_minion(&self, text: &mut Text) -> Result<(), Error> {
+        let most = self.minions_max;
+        let mut rows = Vec::new();
+        let mut count = 0_usize;
+        for key in self.store.keys(KeyState::Accepted)? {
+            let key = key?;
+            count += 1;
+            if count <= most {
+                let status = self.store.cached_of(Cache::Status, &key)?;
+                rows.push((key.id, status.unwrap_or_default()));
+            }
+        }
+        if count > most {
+            rows.clear();
+        }
+        let help = "Accepted minions without metrics of their own (metrics_minions_max).";
+        let hidden = if count > most { count } else { 0 };
+        text.one("gauge", "minions_not_shown", help, hidden);
+        let now = now_ms() / 1000;
+        let seen = rows.iter().filter_map(|(id, status)| {
+            let seen_ms = status.get("seen_ms")?.as_int()?;
+            let seen = match self.minions.get(id) {
+                Some(_) => now,
+                None => u64::try_from(seen_ms).ok()? / 1000,
+            };
+            Some((id.as_str(), seen))
+        });
+        let help = "Time at which a minion was connected last, in seconds since 1970.";
+        text.by("gauge", ("minion_last_seen_seconds", "id"), help, seen);
+        let last = rows.iter().filter_map(|(id, status)| {
+            let result = status.get("highstate")?.get("result")?.is_true();
+            Some((id.as_str(), u64::from(result)))
+        });
+        let help = "Result of a minion's last highstate: 1 if it succeeded, else 0.";
+        text.by("gauge", ("highstate_last_result", "id"), help, last);
         Ok(())
     }
 

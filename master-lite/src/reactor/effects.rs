@@ -15,7 +15,7 @@ use value::target::PillarMatch;
 use value::{Map, Value, log};
 use wire::{Id, Publish};
 
-use super::{COMING_BACK, Reactor};
+use super::{COMING_BACK, Reactor, returns};
 use crate::jobs::{JobEvent, NoReturn, Published, Recipients, job_commands};
 use crate::store::{self, Command, Event};
 
@@ -74,6 +74,10 @@ impl Actor for Reactor {
                 (self.react_client(board, at, client).await, is_synced)
             }
         }
+    }
+
+    async fn await_returns(self: &Arc<Self>, reaction: Reaction) {
+        self.await_reaction(reaction).await;
     }
 }
 
@@ -166,8 +170,8 @@ impl Reactor {
         true
     }
 
-    /// Publishes a job. It is done when every connected minion has accepted it, or, if another
-    /// chunk depends on it, when all minions have returned.
+    /// Publishes a job. Its chunk is `sent` when every connected minion has accepted it. If another
+    /// chunk depends on it, the returns are awaited here.
     pub(super) async fn react_local(&self, board: &Arc<Board>, at: usize, local: Local) -> Outcome {
         let jid = board.jid(at).await;
         let asked = publish(local, &jid);
@@ -190,8 +194,37 @@ impl Reactor {
         let given_up = published.handed_out().await.to_vec();
         match is_needed {
             true => returned(published).await,
-            false => taken(&published, &given_up),
+            false => self.sent(board, at, &published, &given_up).await,
         }
+    }
+
+    /// Returns the outcome of a job whose returns are awaited in the background.
+    async fn sent(
+        &self,
+        board: &Arc<Board>,
+        at: usize,
+        published: &Published,
+        given_up: &[(Id, NoReturn)],
+    ) -> Outcome {
+        // After a restart, minions that have returned are not among those of `published`.
+        let is_new = !board.was_begun(at);
+        let absent: Vec<String> = given_up
+            .iter()
+            .filter(|(_, why)| is_new && *why == NoReturn::NotConnected)
+            .map(|(id, _)| id.to_string())
+            .collect();
+        let is_refused = given_up.iter().any(|(_, why)| *why == NoReturn::Refused);
+        let is_moot = is_new && absent.len() == published.minions.len();
+        if is_refused || is_moot || self.limits.returns.is_zero() {
+            return taken(published, given_up);
+        }
+        if self.awaited.is_full() {
+            let (state, said) = taken(published, given_up);
+            return (state, format!("{said}{}", returns::NOT_AWAITED));
+        }
+        board.set_absent(at, absent).await;
+        let (_, said) = taken(published, given_up);
+        (State::Sent, said)
     }
 
     /// Returns the targets of a job that was begun before the master restarted: the minions that
@@ -311,8 +344,8 @@ fn publish(local: Local, jid: &str) -> Publish {
     }
 }
 
-/// Returns the outcome of a job that no chunk depends on. A minion that was not connected does not
-/// get the job, as in Salt.
+/// Returns the outcome of a job whose returns are not awaited. A minion that was not connected does
+/// not get the job, as in Salt.
 fn taken(published: &Published, given_up: &[(Id, NoReturn)]) -> Outcome {
     let said: Vec<String> = given_up
         .iter()
@@ -357,7 +390,8 @@ async fn returned(mut published: Published) -> Outcome {
     }
 }
 
-fn is_good(data: &Map) -> bool {
+/// Returns whether a return is that of a job that has succeeded.
+pub(super) fn is_good(data: &Map) -> bool {
     let is_zero = data
         .get("retcode")
         .and_then(Value::as_int)

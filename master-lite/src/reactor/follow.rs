@@ -285,6 +285,9 @@ impl Follower {
             for reaction in store.reactions(Some(number))?.rev() {
                 let (place, row) = reaction?;
                 let reaction = Reaction::from_row(place, &row);
+                if reaction.as_ref().is_some_and(|one| !one.state.is_final()) {
+                    continue;
+                }
                 let is_good = reaction.is_some_and(|reaction| reaction.state == State::Done);
                 let count = if is_good { &mut good } else { &mut bad };
                 *count += 1;

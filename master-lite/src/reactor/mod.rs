@@ -11,11 +11,13 @@
 
 mod effects;
 mod follow;
+mod returns;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use link::wait::pause;
 use reactor::{Causes, Limits, Place, Reaction, Rule, Templates};
 use smol::lock::Semaphore;
 use state::opts::Opts;
@@ -32,6 +34,10 @@ const AT_ONCE: usize = 256;
 /// The time after the start of the master during which jobs of reactions wait for minions to
 /// reconnect.
 const COMING_BACK: Duration = Duration::from_secs(60);
+
+/// The maximum time for which a repeated reaction waits for returns.
+const REPLAY_MAX: Duration = Duration::from_secs(30);
+const REPLAY_LOOK: Duration = Duration::from_millis(50);
 
 /// The place of the row that stores whether reactions are executed. No rule has the number 0.
 const SETTINGS: Place = Place {
@@ -51,6 +57,7 @@ pub(crate) struct Reactor {
     is_leader: AtomicBool,
     is_observing: AtomicBool,
     causes: Causes,
+    awaited: returns::Awaited,
     turns: Arc<Semaphore>,
     began: Instant,
     templates: Templates,
@@ -78,6 +85,7 @@ impl Reactor {
             is_leader: AtomicBool::new(true),
             is_observing: AtomicBool::default(),
             causes: Causes::default(),
+            awaited: returns::Awaited::default(),
             turns: Arc::new(Semaphore::new(AT_ONCE)),
             began: Instant::now(),
             templates: Templates::default(),
@@ -130,6 +138,10 @@ impl Reactor {
             .get("enforce")
             .is_some_and(|enforce| !enforce.is_true());
         self.is_observing.store(is_observing, Ordering::Relaxed);
+        // The watch begins before the first reaction, so that no return is missed.
+        let watch = self.store.watch();
+        smol::spawn(self.clone().follow_returns(watch)).detach();
+        self.await_known().await?;
         for rule in rules {
             self.follow_rule(rule).await?;
         }
@@ -229,8 +241,9 @@ impl Reactor {
         self.store.apply(forget).await.map(|_| ())
     }
 
-    /// Reacts to an event again, with the rule's current files, and waits for the end. Returns
-    /// `None` while an earlier reaction of the rule to the event has not ended.
+    /// Reacts to an event again, with the rule's current files, and waits for the end, or at most
+    /// [`REPLAY_MAX`] for returns. Returns `None` while an earlier reaction of the rule to the event
+    /// has not ended.
     ///
     /// # Errors
     /// Returns an error if the store cannot be used.
@@ -254,7 +267,15 @@ impl Reactor {
         self.react(rule, &Arc::new(event.clone()), false, &turn)
             .await;
         // Rows that were queued without a sync are on the disk when this command is.
-        self.store.apply(Command::All(Vec::new())).await?;
-        Ok(known(self.store.reaction(place)?))
+        let until = Instant::now() + REPLAY_MAX;
+        loop {
+            self.store.apply(Command::All(Vec::new())).await?;
+            let reaction = known(self.store.reaction(place)?);
+            let is_over = reaction.as_ref().is_none_or(|one| one.state.is_final());
+            if is_over || Instant::now() > until {
+                return Ok(reaction);
+            }
+            pause(REPLAY_LOOK).await;
+        }
     }
 }

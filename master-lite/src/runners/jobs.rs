@@ -5,6 +5,7 @@ use state::module::Error;
 use value::glob::fnmatch;
 use value::{Map, Value, jid};
 
+use super::period::Period;
 use super::{runs, unreadable};
 use crate::store::{Job, Store};
 
@@ -61,6 +62,11 @@ state::exec_module! {
         end_time: Option<Value> = None,
         /// Accepted for compatibility with Salt.
         display_progress: bool = false,
+        /// Only jobs from this time on: `2h`, `30m` or `7d` before now, `today`, `yesterday`,
+        /// `2026-11-23` or `2026-11-23 10:30`, in UTC.
+        since: Option<Value> = None,
+        /// Only jobs up to this time, in the same forms. A date includes its whole day.
+        until: Option<Value> = None,
     });
 
     /// Return the last jobs.
@@ -207,9 +213,15 @@ fn laid_out(jobs: Map, outputter: Option<String>) -> Value {
     }
 }
 
+/// Returns the time of a job in microseconds since 1970: that of its id, else that of its row.
+fn micros(job: &Job) -> u64 {
+    jid::to_micros(&job.jid).unwrap_or_else(|| job.at_ms.saturating_mul(1000))
+}
+
 fn list_jobs(cx: &Exec, args: ListJobs) -> Result<Value, Error> {
     let start = digits("start_time", args.start_time.as_ref())?;
     let end = digits("end_time", args.end_time.as_ref())?;
+    let period = Period::new(args.since.as_ref(), args.until.as_ref())?;
     let mut found = Map::new();
     for job in all(&runs(cx)?.store)? {
         let early = start.as_ref().is_some_and(|start| job.jid < *start);
@@ -219,6 +231,7 @@ fn list_jobs(cx: &Exec, args: ListJobs) -> Result<Value, Error> {
         let shown = listed(&job);
         if !early
             && !late
+            && period.has(micros(&job))
             && has_metadata(&shown, args.search_metadata.as_ref())
             && is_like(shown.get("Function"), args.search_function.as_ref())
             && is_like(shown.get("Target"), args.search_target.as_ref())

@@ -19,6 +19,8 @@ mod jobs;
 mod manage;
 mod r#match;
 mod mine;
+mod minion;
+mod period;
 mod pillar;
 mod reactor;
 mod sdb;
@@ -33,6 +35,7 @@ const MODULES: &[Module<Value>] = &[
     manage::MODULE,
     r#match::MODULE,
     mine::MODULE,
+    minion::MODULE,
     pillar::MODULE,
     reactor::MODULE,
     sdb::MODULE,

@@ -274,6 +274,7 @@ fn cached(batch: &mut Batch<'_>, place: Vec<u8>, what: Cache, change: Change) ->
         Cache::Grains => "grains",
         Cache::Pillar => "a pillar",
         Cache::Mine => "a mine",
+        Cache::Status => "a status",
     };
     batch.put(Table::Caches, place, row(what, map)?);
     Ok(Applied::Done)

@@ -331,7 +331,7 @@ fn forget(batch: &mut Batch<'_>, id: &Id, key: &PublicKey) -> Result<(), Failure
     }
     batch.remove(Table::Keys, at::key(id));
     batch.remove(Table::Keys, at::accepted(id));
-    for what in [Cache::Grains, Cache::Pillar, Cache::Mine] {
+    for what in Cache::ALL {
         batch.remove(Table::Caches, at::cache(what, id, key));
     }
     for place in batch.keys(Table::Keys, &at::spools(id, key), usize::MAX)? {

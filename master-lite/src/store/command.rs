@@ -231,6 +231,13 @@ pub(crate) enum Cache {
     Pillar,
     /// The minion's entries in the mine.
     Mine,
+    /// The minion's last connection and the result of its last highstate.
+    Status,
+}
+
+impl Cache {
+    /// All kinds.
+    pub(crate) const ALL: [Self; 4] = [Self::Grains, Self::Pillar, Self::Mine, Self::Status];
 }
 
 /// A change of a cache.

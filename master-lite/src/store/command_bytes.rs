@@ -285,7 +285,10 @@ fields!(Origin {
 fields!(Place { rule, sequence });
 
 words!(Claim "nothing, new or proved": Nothing "nothing", New "new", Proved "proved");
-words!(Cache "grains, pillar or mine": Grains "grains", Pillar "pillar", Mine "mine");
+words!(
+    Cache "grains, pillar, mine or status":
+    Grains "grains", Pillar "pillar", Mine "mine", Status "status"
+);
 
 impl Part for String {
     const WANTED: &'static str = "text";

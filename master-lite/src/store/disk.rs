@@ -166,7 +166,7 @@ pub(super) fn prepare(folder: &Path, wait: Duration) -> Result<File, Error> {
 
 /// Takes the lock, which the kernel releases however its holder ends. Waits for another holder no
 /// longer than `wait`.
-fn take_lock(folder: &Path, wait: Duration) -> Result<File, Error> {
+pub(super) fn take_lock(folder: &Path, wait: Duration) -> Result<File, Error> {
     let path = folder.join("lock");
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true).mode(0o600);
@@ -263,7 +263,7 @@ fn restrict(path: &Path) -> io::Result<()> {
 }
 
 /// Writes a small file completely or not at all.
-fn place(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
+pub(super) fn place(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
     let beside = folder.join(format!("{name}.new"));
     let mut file = fresh(&beside)?;
     file.write_all(text)?;

@@ -12,6 +12,7 @@
 
 mod apply;
 mod apply_keys;
+pub(crate) mod backup;
 mod batch;
 mod command;
 #[cfg(test)]

@@ -185,6 +185,20 @@ impl Store {
         Ok(self.decoded(entries, Event::from_row))
     }
 
+    /// Returns the number of the first event that arrived at a time or later, by a binary search: the
+    /// events of the log arrived one after another.
+    pub(crate) fn first_since(&self, since_ms: u64) -> Result<u64, Error> {
+        let (mut low, mut high) = self.log()?;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.events(middle)?.next().transpose()? {
+                Some(event) if event.at_ms < since_ms => low = event.sequence + 1,
+                _ => high = middle,
+            }
+        }
+        Ok(low)
+    }
+
     /// Returns the last event that a reader has finished.
     pub(crate) fn cursor(&self, name: &str) -> Result<Option<u64>, Error> {
         let row = self.row(Table::Keys, &at::cursor(name))?;

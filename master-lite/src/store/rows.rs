@@ -12,7 +12,7 @@ use super::command::{Cache, KeyState, Origin};
 pub(super) enum Table {
     /// Keys of minions, durable positions of their spools, tokens, cursors, counters.
     Keys,
-    /// Grains, pillar, mine.
+    /// Grains, pillar, mine, status.
     Caches,
     /// The event log.
     Events,
@@ -396,6 +396,7 @@ pub(super) mod at {
             Cache::Grains => b"g",
             Cache::Pillar => b"p",
             Cache::Mine => b"m",
+            Cache::Status => b"s",
         }
     }
 

@@ -14,13 +14,9 @@ use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use cli::binary::{AGENT, Binary, WITH_MASTER};
-use cli::options::Program;
 
-mod bash;
-mod fish;
 mod man;
 mod reference;
-mod zsh;
 
 fn main() -> std::io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -64,37 +60,22 @@ fn write(binary: &Binary, folder: &Path) -> std::io::Result<()> {
         let page = folder.join(format!("{name}-{}.1", applet.name));
         std::fs::write(page, man::applet(binary, applet))?;
     }
-    std::fs::write(folder.join(format!("{name}.bash")), bash::script(binary))?;
-    std::fs::write(folder.join(format!("{name}.fish")), fish::script(binary))?;
-    std::fs::write(folder.join(format!("_{name}")), zsh::script(binary))
-}
-
-/// Returns the option tables of the binary's applets and commands.
-fn tables(binary: &Binary) -> impl Iterator<Item = &'static Program> {
-    binary.applets.iter().chain(binary.tables)
-}
-
-/// Returns the words that can follow the binary's name, each with a one-line description.
-fn words(binary: &Binary) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let applets = binary
-        .applets
-        .iter()
-        .map(|applet| (applet.name, applet.about));
-    let commands = binary
-        .commands()
-        .flat_map(|command| command.word.split(", ").map(|word| (word, command.help)));
-    applets.chain(commands)
-}
-
-/// Returns the name of the shell function for a word.
-fn function(name: &str) -> String {
-    format!("_{}", name.replace('-', "_"))
-}
-
-/// Returns the name of the shell function for an applet. It contains the binary's name, so that it
-/// does not clash with another program's completion.
-fn function_of(binary: &Binary, applet: &Program) -> String {
-    function(&format!("{} {}", binary.name, applet.name)).replace(' ', "_")
+    std::fs::write(folder.join("pinch-minion.5"), man::configuration("minion")?)?;
+    if *binary == WITH_MASTER {
+        std::fs::write(folder.join("pinch-master.5"), man::configuration("master")?)?;
+    }
+    std::fs::write(folder.join("pinch-sls.7"), man::language()?)?;
+    let files = [
+        ("bash", format!("{name}.bash")),
+        ("fish", format!("{name}.fish")),
+        ("zsh", format!("_{name}")),
+    ];
+    for (shell, file) in files {
+        let script = cli::completion::script(shell, binary)
+            .ok_or_else(|| Error::other(format!("no completion for {shell}")))?;
+        std::fs::write(folder.join(file), script)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,5 +1,10 @@
 //! Writes man pages.
 
+mod files;
+mod markdown;
+
+pub(super) use files::{configuration, language};
+
 use cli::binary::Binary;
 use cli::options::{Flag, Program, SALT_RUN, Takes};
 
@@ -41,7 +46,8 @@ shows their documentation.
 /// Returns the man page of an applet.
 pub(super) fn applet(binary: &Binary, applet: &Program) -> String {
     let own = escaped(binary.name);
-    let mut page = head(&format!("{}-{}", binary.name, applet.name), &applet.brief());
+    let name = format!("{}-{}", binary.name, applet.name);
+    let mut page = head((&name, 1), &applet.brief());
     page.push_str(&format!(
         ".SH SYNOPSIS\n.B {name}\n{usage}\n.br\n.B {own} {name}\n{usage}\n",
         name = escaped(applet.name),
@@ -80,14 +86,11 @@ pub(super) fn applet(binary: &Binary, applet: &Program) -> String {
 /// Returns the man page of a binary itself.
 pub(super) fn binary(binary: &Binary) -> String {
     let own = escaped(binary.name);
-    let mut page = head(binary.name, binary.about);
+    let mut page = head((binary.name, 1), binary.about);
     page.push_str(&format!(".SH SYNOPSIS\n.B {own}\n.I APPLET\n[arguments]\n"));
-    for command in binary
-        .commands()
-        .filter(|command| !command.takes.is_empty())
-    {
-        let (word, takes) = (escaped(command.word), command.takes);
-        page.push_str(&format!(".br\n.B {own} {word}\n.I {takes}\n"));
+    for command in binary.commands {
+        let (word, usage) = (escaped(command.word()), escaped(command.usage));
+        page.push_str(&format!(".br\n.B {own} {word}\n{usage}\n"));
     }
     page.push_str(&format!(
         ".SH DESCRIPTION\n{} To run an applet, call the program through a link with the applet's name, or with that name as the first argument.\n.SH APPLETS\n",
@@ -99,26 +102,21 @@ pub(super) fn binary(binary: &Binary) -> String {
             ".TP\n.B {name}\n{about} See\n.BR {own}\\-{name} (1).\n"
         ));
     }
-    page.push_str(".SH COMMANDS\n");
-    for command in binary.commands() {
-        let words = format!("{} {}", command.word, command.takes);
-        let (words, help) = (escaped(words.trim_end()), escaped(command.help));
-        page.push_str(&format!(".TP\n.B {words}\n{help}\n"));
+    page.push_str(".SH OPTIONS\n");
+    for flag in binary.options() {
+        page.push_str(&format!(".TP\n{}\n{}\n", names(flag), escaped(flag.help)));
     }
-    for table in binary.tables {
-        page.push_str(&command(&own, table));
+    page.push_str(".SH COMMANDS\n");
+    for table in binary.commands {
+        page.push_str(&command(table));
     }
     page + &files(binary)
 }
 
-/// Returns the section about a command that has options.
-fn command(own: &str, table: &Program) -> String {
+/// Returns the part about a command.
+fn command(table: &Program) -> String {
     let (name, usage) = (escaped(table.name), escaped(table.usage));
-    let mut part = format!(
-        ".SH {}\n.B {own} {name}\n{usage}\n.PP\n{}\n",
-        name.to_uppercase(),
-        escaped(table.about)
-    );
+    let mut part = format!(".SS {name} {usage}\n{}\n", escaped(table.about));
     for flag in table.flags() {
         part.push_str(&format!(".TP\n{}\n{}\n", names(flag), escaped(flag.help)));
     }
@@ -133,10 +131,16 @@ fn files(binary: &Binary) -> String {
     format!(".SH FILES\n{}", entries.collect::<String>())
 }
 
-fn head(name: &str, about: &str) -> String {
+/// Returns the beginning of the page with this name in this section of the manual.
+fn head((name, section): (&str, u8), about: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
+    let manual = match section {
+        1 => "User Commands",
+        5 => "File Formats",
+        _ => "Miscellaneous",
+    };
     format!(
-        ".TH {} 1 \"\" \"Pinch {version}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n",
+        ".TH {} {section} \"\" \"Pinch {version}\" \"{manual}\"\n.SH NAME\n{} \\- {}\n",
         escaped(&name.to_uppercase()),
         escaped(name),
         escaped(about)

@@ -30,6 +30,8 @@ pub(super) fn listening(fleet: &Fleet, tag: &str) -> Pipe {
     let listen = Listen {
         tags: vec![tag.to_owned()],
         from: Some(1),
+        since_ms: None,
+        until_ms: None,
     };
     let socket = fleet.master_socket();
     let mut pipe = Pipe::connect(&socket, Way::ClientToMaster, Limits::default()).unwrap();

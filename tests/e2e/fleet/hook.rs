@@ -92,7 +92,7 @@ impl Fleet {
     }
 
     /// Ends a minion, and waits until the master knows.
-    fn end_minion(&mut self, id: &str) {
+    pub(super) fn end_minion(&mut self, id: &str) {
         let at = self.minions.iter().position(|(known, _)| known == id);
         let (_, mut process) = self.minions.remove(at.unwrap());
         let pid = rustix::process::Pid::from_child(&process.0);
@@ -518,8 +518,13 @@ fn the_page_of_metrics_tells_what_happened() {
     assert_eq!(after["pinch_keys{state=\"pending\"}"], 0.0);
     let address = fleet.listens("metrics_listen");
     let status = |request: &str| send(&address, &format!("{request} HTTP/1.1\r\n\r\n")).0;
-    assert_eq!(status("GET /"), 404);
+    assert_eq!(status("GET /other"), 404);
     assert_eq!(status("POST /metrics"), 405);
+    let page = send(&address, "GET / HTTP/1.1\r\n\r\n").1;
+    for path in ["/metrics", "/healthz", "/readyz"] {
+        assert!(page.contains(&format!("<a href=\"{path}\">")), "{page}");
+        assert_eq!(status(&format!("GET {path}")), 200, "{path}");
+    }
 }
 
 const WAITS: &str = "
@@ -554,4 +559,31 @@ fn a_job_that_waits_for_a_machine_is_not_for_the_next_of_its_id() {
     // The job would have been sent before anything else.
     sleep(Duration::from_millis(500));
     assert!(!made.exists(), "{}", fleet.logs());
+}
+
+#[test]
+fn each_minion_has_metrics_up_to_a_limit() {
+    let mut fleet = Fleet::with(&format!("{METRICS}metrics_minions_max: 1\n"));
+    fleet.write("salt/top.sls", "base:\n  '*':\n    - broken\n");
+    fleet.write("salt/broken.sls", "a:\n  test.fail_without_changes\n");
+    fleet.accepted(&["m1"]);
+    let seen = "pinch_minion_last_seen_seconds{id=\"m1\"}";
+    let last = "pinch_highstate_last_result{id=\"m1\"}";
+    let page = fleet.measured();
+    assert!(page[seen] > 1.6e9, "{page:?}");
+    assert!(!page.contains_key(last));
+    fleet.run(&["salt", "m1", "state.apply"]);
+    fleet.soon("the failed highstate is measured", || {
+        fleet.measured().get(last) == Some(&0.0)
+    });
+    fleet.write("salt/broken.sls", "a:\n  test.nop\n");
+    fleet.run(&["salt", "m1", "state.apply"]);
+    fleet.soon("the good highstate is measured", || {
+        fleet.measured().get(last) == Some(&1.0)
+    });
+    fleet.accepted(&["m2"]);
+    fleet.soon("two minions are too many", || {
+        let page = fleet.measured();
+        page["pinch_minions_not_shown"] == 2.0 && !page.contains_key(seen)
+    });
 }

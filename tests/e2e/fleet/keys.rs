@@ -292,6 +292,21 @@ fn tokens_that_are_revoked_expired_or_made_up_let_nobody_in() {
             && fleet.is_told("m2", "has expired")
             && fleet.is_told("m3", "token is unknown")
     });
+    // The minion's own log has it too, but nothing of the token that it does not know itself.
+    let logged = |id: &str, text: &str| {
+        let log = fs::read_to_string(fleet.path(id).join("log")).unwrap();
+        log.contains(&format!("the token was not accepted: {text}"))
+    };
+    fleet.soon("each minion knows the reason", || {
+        logged(
+            "m1",
+            "the token is unknown, or was revoked; an administrator",
+        ) && logged("m2", "the token ")
+            && logged(
+                "m3",
+                "the token is unknown, or was revoked; an administrator",
+            )
+    });
     assert!(fleet.keys("acc").is_empty());
     // A token with zero uses is refused when it is created.
     let words = ["salt-run", "token.create", "id=*", "uses=0"];

@@ -90,6 +90,25 @@ fn a_call_of_a_minion_that_is_not_accepted_says_so() {
 }
 
 #[test]
+fn a_call_says_why_the_daemon_is_not_connected() {
+    let mut fleet = Fleet::with("");
+    fleet.kill_master();
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    fleet.start_minion("m1", &format!("master: 127.0.0.1\nmaster_port: {port}\n"));
+    let expected = format!("no answer from 127.0.0.1:{port} (UDP) within 10 s");
+    fleet.soon("the minion logs it", || fleet.logs().contains(&expected));
+    let called = fleet.call("m1", &["pillar.items"]);
+    assert_ne!(called.rc, Some(0));
+    let said = format!("this minion is not connected to a master: {expected}");
+    assert!(
+        called.out.contains(&said) || fleet.logs().contains(&said),
+        "{}",
+        called.out
+    );
+}
+
+#[test]
 fn files_come_to_the_master_where_it_takes_them() {
     let mut fleet = Fleet::with("auto_accept: True\n");
     fleet.start_minion("m1", "");

@@ -62,6 +62,8 @@ fn an_apk_is_what_alpine_describes() {
             "755 etc/init.d/pinch-continue",
             "755 etc/init.d/pinch-minion",
             "644 usr/share/man/man1/pinch-salt-call.1.gz",
+            "644 usr/share/man/man5/pinch-minion.5.gz",
+            "644 usr/share/man/man7/pinch-sls.7.gz",
             "644 usr/share/pinch/plan.schema.json",
         ],
     );
@@ -108,35 +110,36 @@ PATH=/srv/bb
 install() {{ age=$1; shift; sh /srv/$age/pinch-*/install.sh "$@"; }}
 find /usr/local | sort >/srv/before
 echo "/usr/local/bin/salt-call of before" >/usr/local/bin/salt-call
-install new --links 2>&1 || echo exit $?
+install new | grep replaced
 cat /usr/local/bin/salt-call
-test ! -e /usr/local/bin/pinch
 rm /usr/local/bin/salt-call
-install old
+install old --no-links | grep -c links || true
 test ! -e /usr/local/bin/salt-call
-install new --links
-install new --links
+install new >/dev/null
+install new >/dev/null
 readlink /usr/local/bin/salt-call
 mkdir -p /srv/config; echo 'id: box' >/srv/config/minion
 /usr/local/bin/salt-call -c /srv/config --local --out=txt test.ping
 install new --nonsense || echo exit $?
-install new --root=/srv/image --prefix=/usr --links
-readlink /srv/image/usr/bin/salt-call
+install new --root=/srv/image --prefix=/usr --no-links --no-record
 (cd /srv/image && find usr ! -type d | sort)
-install new --remove
-install new --root /srv/image --prefix /usr --remove
-find /srv/image ! -type d
+install new --root /srv/linked --prefix /usr | grep links
+readlink /srv/linked/usr/bin/salt-call
+install new --root /srv/linked --prefix /usr --uninstall
+find /srv/linked ! -type d
+install new --uninstall
 find /usr/local ! -type d | diff - /srv/before | grep '^<' || echo nothing is left
 "#,
         dir = dir.display()
     );
     let text = in_throwaway(dir, &script);
     let expected = [
-        "install.sh: cannot replace /usr/local/bin/salt-call, which belongs to another program",
-        "exit 73\n/usr/local/bin/salt-call of before\n",
-        "/usr/local/bin/pinch\nlocal: True\nexit 64\n/usr/bin/pinch\n",
-        "usr/bin/pinch\nusr/bin/salt-call\nusr/bin/salt-minion\nusr/share/bash-completion/completions/pinch\nusr/share/fish/vendor_completions.d/pinch.fish\nusr/share/licenses/pinch/THIRD-PARTY.gz\n",
-        "usr/share/man/man1/pinch-salt-call.1\nusr/share/man/man1/pinch-salt-minion.1\nusr/share/man/man1/pinch.1\nusr/share/pinch/ndjson.schema.json\nusr/share/pinch/plan.schema.json\nusr/share/pinch/undo.schema.json\nusr/share/zsh/site-functions/_pinch\nnothing is left\n",
+        "not replaced: /usr/local/bin/salt-call, which belongs to another program; use `pinch salt-call` instead\n",
+        "/usr/local/bin/salt-call of before\n0\n/usr/local/bin/pinch\nlocal: True\nexit 64\n",
+        "usr/bin/pinch\nusr/share/bash-completion/completions/pinch\nusr/share/fish/vendor_completions.d/pinch.fish\nusr/share/licenses/pinch/LICENSE\nusr/share/licenses/pinch/THIRD-PARTY.gz\n",
+        "usr/share/man/man1/pinch-salt-call.1\nusr/share/man/man1/pinch-salt-minion.1\nusr/share/man/man1/pinch.1\nusr/share/man/man5/pinch-minion.5\nusr/share/man/man7/pinch-sls.7\nusr/share/pinch/ndjson.schema.json\nusr/share/pinch/plan.schema.json\nusr/share/pinch/undo.schema.json\nusr/share/zsh/site-functions/_pinch\n",
+        "links to it in /srv/linked/usr/bin: salt-call salt-minion\n/usr/bin/pinch\nremoved what install.sh had installed below /srv/linked/usr\nremoved ",
+        "nothing is left\n",
     ];
     assert_in_order(&text, &expected);
 }
@@ -344,7 +347,7 @@ fn another_package_is_one_more_entry() {
     let script = format!(
         r#"
 cd {dir}
-cp -r {workspace}/packaging {workspace}/LICENSE {workspace}/CHANGELOG.md {workspace}/Cargo.toml .
+cp -r {workspace}/packaging {workspace}/LICENSE {workspace}/CHANGELOG.md {workspace}/README.md {workspace}/Cargo.toml .
 cat >>packaging/packages.toml <<'END'
 [other]
 summary = "another one"

@@ -13,6 +13,7 @@ mod daemons;
 mod debian;
 mod formats;
 mod managers;
+mod release;
 mod services;
 mod shells;
 
@@ -28,7 +29,12 @@ fn target() -> String {
 
 /// Runs `packaging/build` with these arguments and returns its output.
 fn build(words: &[&str]) -> Output {
-    let mut command = Command::new(workspace().join("packaging/build"));
+    tool("build", words)
+}
+
+/// Runs this program of `packaging` with these arguments and returns its output.
+fn tool(name: &str, words: &[&str]) -> Output {
+    let mut command = Command::new(workspace().join("packaging").join(name));
     // cargo looks for its own folders there.
     let kept = [
         "CARGO_HOME",

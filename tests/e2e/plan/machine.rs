@@ -72,7 +72,7 @@ impl Machine {
 
     /// Plans into `plan.json`. Returns the exit code and the plan.
     pub(super) fn plan(&self, words: &[&str]) -> (i32, Value) {
-        let mut all = vec!["plan", "-c", "etc", "-o", "plan.json"];
+        let mut all = vec!["plan", "-c", "etc", "--out=json", "-o", "plan.json"];
         all.extend(words);
         let output = self.run(&all);
         let plan = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {

@@ -56,33 +56,46 @@ fn a_target_that_moved_is_named() {
     refused(
         "edited",
         |here| here.put("out/old", "other\n"),
-        &["out/old has changed", "its contents"],
+        &["out/old has changed", "other contents"],
     );
     refused(
         "made",
         |here| here.put("out/new", "x"),
-        &["out/new has changed", "kind was absent and is file"],
+        &[
+            "out/new did not exist when planned; now a file 06",
+            ", 1 bytes",
+        ],
     );
     refused(
         "mode",
         |here| here.chmod("out/old", 0o600),
-        &["out/old has changed", "and is 0600"],
+        &[
+            "out/old has changed: mode was 06",
+            " when planned and is 0600",
+        ],
     );
     refused(
         "removed",
         |here| fs::remove_file(here.path("out/old")).unwrap(),
-        &["out/old has changed"],
+        &["out/old was a file", "when planned; now it does not exist"],
     );
     refused(
         "inside",
         |here| here.put("out/gone/more", "x"),
-        &["out/gone has changed", "entries was 1 and is 2"],
+        &[
+            "out/gone has changed",
+            "entries was 1 when planned and is 2",
+        ],
     );
     let relinked = |here: &Machine| {
         fs::remove_file(here.path("out/link")).unwrap();
         symlink("elsewhere", here.path("out/link")).unwrap();
     };
-    refused("link", relinked, &["target was nowhere and is elsewhere"]);
+    refused(
+        "link",
+        relinked,
+        &["target was nowhere when planned and is elsewhere"],
+    );
 }
 
 #[test]
@@ -154,6 +167,7 @@ fn a_plan_that_others_could_have_written_is_refused() {
     let plan = here.text("plan.json");
     for (from, to, said) in [
         ("\"version\": 1", "\"version\": 2", "has plan version 2"),
+        ("\"version\": 1", "\"version\": 0", "has plan version 0"),
         (
             "\"kind\": \"pinch plan\"",
             "\"kind\": \"x\"",

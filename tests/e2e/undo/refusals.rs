@@ -151,10 +151,7 @@ fn nothing_is_kept_beyond_the_quota_and_the_oldest_goes_first() {
         .collect();
     assert_eq!(has, [false, true, true, true, true]);
     let shown = code_and_text(&pinch(&machine, &["runs", "show", &small[4]])).1;
-    assert!(
-        shown.contains("904 bytes of old contents are saved"),
-        "{shown}"
-    );
+    assert!(shown.contains("904 bytes of old contents kept"), "{shown}");
     quota(0);
     let off = run(10);
     let plan = planned(&machine, &[&off]);

@@ -177,7 +177,7 @@ echo "UNDONE $(call --out=txt service.status sleeper) $(call --out=txt service.e
     };
     assert!(text.contains("RAN local: True local: True"), "{text}");
     assert!(
-        text.contains("~ service running sleeper: True -> False"),
+        text.contains("~ service running sleeper: yes -> no"),
         "{text}"
     );
     assert!(text.contains("UNDONE local: False local: False"), "{text}");

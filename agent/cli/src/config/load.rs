@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use value::hint::nearest_within;
 use value::{Map, Value, python};
 
 use super::files::{self, Files};
 use super::option::{KnownOption, Status};
 use super::{ConfigError, complete, find_option, id, known_of_master, table};
+use crate::log;
 use value::yaml::Yaml;
 
 /// The folder of the configuration if the user names none.
@@ -22,6 +24,8 @@ pub struct Loaded {
     pub warnings: Vec<String>,
     /// The files that the options were read from.
     pub files: Vec<PathBuf>,
+    /// The names of the options that these files set.
+    pub given: Vec<String>,
     /// A generated id that is to be saved.
     pub new_id: Option<NewId>,
 }
@@ -99,10 +103,7 @@ pub fn load_master(
 fn read(role: &Role, dir: &Path, yaml: &dyn Yaml) -> Result<Loaded, ConfigError> {
     let mut warnings = Vec::new();
     if !dir.is_dir() {
-        warnings.push(format!(
-            "CONFIG '{}' directory does not exist.",
-            dir.display()
-        ));
+        warnings.push(no_directory(role, dir));
     }
     let path = dir.join(role.name);
     let main = from_environment(dir, role.variable).unwrap_or_else(|| path.clone());
@@ -116,14 +117,29 @@ fn read(role: &Role, dir: &Path, yaml: &dyn Yaml) -> Result<Loaded, ConfigError>
         |option| read.place(option),
         &mut warnings,
     )?);
+    warnings.extend(read.opts.keys().filter_map(|key| misspelt(key, &read)));
     let files = read.paths();
+    let given = read.opts.keys().map(Value::to_text).collect();
     warnings.extend(read.warnings);
     Ok(Loaded {
         opts,
         warnings,
         files,
+        given,
         new_id: None,
     })
+}
+
+/// Returns the warning about a missing folder of the configuration. For a folder that the user
+/// named, it is Salt's.
+fn no_directory(role: &Role, dir: &Path) -> String {
+    let shown = dir.display();
+    match role.name {
+        "minion" if dir == Path::new(DEFAULT_DIR) => {
+            format!("{shown} does not exist: using defaults; `pinch init` writes a configuration")
+        }
+        _ => format!("CONFIG '{shown}' directory does not exist."),
+    }
 }
 
 /// Checks the options of the command line and applies them to the loaded ones. Wrong values are
@@ -195,6 +211,12 @@ fn checked(
             continue;
         };
         match known.accept(value) {
+            Ok(value) if LEVELS.contains(&name) && !is_level(&value) => warnings.push(format!(
+                "{}option `{name}` is not a log level: {} (the levels are {}): using warning",
+                before(place(name)),
+                shortened(&value),
+                log::LEVELS.join(", ")
+            )),
             Ok(value) => {
                 out.insert(name, value);
             }
@@ -236,6 +258,39 @@ fn checked(
         }
     }
     Ok(out)
+}
+
+/// Options whose value is the name of a log level.
+const LEVELS: [&str; 2] = ["log_level", "log_level_logfile"];
+
+/// Reports whether a value of one of [`LEVELS`] names a level.
+fn is_level(value: &Value) -> bool {
+    value.is_null() || log::level(&value.to_text()).is_some()
+}
+
+/// The minimum length of an unknown option that is compared with the known ones. Shorter words
+/// resemble too many of them.
+const MISSPELT_LENGTH_MIN: usize = 5;
+
+/// The maximum number of letters in which an unknown option differs from the one it resembles.
+const MISSPELT_LETTERS_MAX: usize = 2;
+
+/// Returns a warning about an unknown option whose name resembles that of a known one. Other
+/// unknown options are the user's own, which `config.get` returns.
+fn misspelt(key: &Value, files: &Files) -> Option<String> {
+    let name = key
+        .as_str()
+        .filter(|name| name.len() >= MISSPELT_LENGTH_MIN)?;
+    if name.starts_with('_') || known_of_master(name).is_some() {
+        return None;
+    }
+    let known = super::all().iter().chain(super::all_of_master());
+    let names = known.map(|known| known.name);
+    let near = nearest_within(MISSPELT_LETTERS_MAX, name, names)?;
+    Some(format!(
+        "{}unknown option `{name}`; did you mean `{near}`?",
+        before(files.place(name))
+    ))
 }
 
 fn before(place: Option<String>) -> String {

@@ -429,6 +429,7 @@ pub(super) const TABLE: &[KnownOption] = &[
     used("state_top_saltenv", TEXT_OR_NULL, Null),
     used("state_verbose", BOOL, True),
     used("states_dirs", LIST, EmptyList),
+    used("strict_arguments", BOOL, No),
     used("strip_colors", BOOL, No),
     unsupported("sudo_user", TEXT, Text("")),
     unsupported("svnfs_update_interval", INT, Int(60)),

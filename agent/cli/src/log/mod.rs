@@ -10,10 +10,15 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use value::log::{Level, Record, set_sink};
+use value::log::{Level, RETURNS, Record, set_sink};
 use value::{Map, Value, secret, visible};
 
 use format::Format;
+
+/// The names of the log levels.
+pub const LEVELS: &[&str] = &[
+    "all", "debug", "error", "critical", "garbage", "info", "profile", "quiet", "trace", "warning",
+];
 
 /// Returns the level of a name. The inner `None` is `quiet`; the outer `None` means that no level
 /// has this name.
@@ -115,6 +120,12 @@ impl Logger {
         let path = self.path.clone().unwrap_or_default();
         let file = Mutex::new(opened.ok().flatten());
         let elsewhere = self.elsewhere.clone();
+        value::log::set_lowest(
+            [self.console.level, self.file_level()]
+                .into_iter()
+                .flatten()
+                .min(),
+        );
         let set = set_sink(move |record| self.write(record, &file));
         if let Some(error) = failed {
             value::log::warning(format_args!(
@@ -128,6 +139,11 @@ impl Logger {
             ));
         }
         set
+    }
+
+    /// Returns the lowest level that is written to the log file; `None` without a file.
+    fn file_level(&self) -> Option<Level> {
+        self.path.as_ref().and(self.file.level)
     }
 
     fn open(&self) -> std::io::Result<Option<File>> {
@@ -158,7 +174,8 @@ impl Logger {
 
     fn put(&self, record: &Record<'_>, file: &Mutex<Option<File>>) {
         let now = time::now();
-        if self.console.wants(record.level) {
+        let is_shown = record.target == RETURNS && crate::progress::is_live();
+        if self.console.wants(record.level) && !is_shown {
             let line = self.console.format.line(record, &now);
             crate::progress::above(&line);
         }

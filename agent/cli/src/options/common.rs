@@ -2,11 +2,8 @@
 
 use super::Takes::{self, Choice, Many, Nothing, Number, Text};
 use super::{Flag, Group};
-
-/// The names of the log levels.
-pub(super) const LEVELS: &[&str] = &[
-    "all", "debug", "error", "critical", "garbage", "info", "profile", "quiet", "trace", "warning",
-];
+use crate::log::LEVELS;
+use crate::output::{OUTPUTTERS, STATE_OUTPUTS};
 
 /// Returns a row of an option table.
 pub(super) const fn flag(
@@ -26,7 +23,7 @@ pub(super) const fn flag(
 }
 
 /// The option that prints the help.
-pub(super) const HELP: Flag = flag(
+pub(crate) const HELP: Flag = flag(
     "help",
     Some('h'),
     &["help"],
@@ -34,25 +31,31 @@ pub(super) const HELP: Flag = flag(
     "show this help and exit",
 );
 
+/// The option that prints the version.
+pub(crate) const SHOW_VERSION: Flag = flag(
+    "version",
+    None,
+    &["version"],
+    Nothing,
+    "show the version and exit",
+);
+
+/// The option that prints the versions of all parts.
+pub(crate) const SHOW_VERSIONS: Flag = flag(
+    "versions_report",
+    Some('V'),
+    &["versions-report"],
+    Nothing,
+    "show the versions of all parts and exit",
+);
+
 /// The options of every program.
 pub(super) const COMMON: Group = Group {
     title: "Options",
     flags: &[
         HELP,
-        flag(
-            "version",
-            None,
-            &["version"],
-            Nothing,
-            "show the version and exit",
-        ),
-        flag(
-            "versions_report",
-            Some('V'),
-            &["versions-report"],
-            Nothing,
-            "show the versions of all parts and exit",
-        ),
+        SHOW_VERSION,
+        SHOW_VERSIONS,
         CONFIG_DIR,
         flag(
             "saltfile",
@@ -72,7 +75,7 @@ pub(super) const OUTPUT: Group = Group {
             "output",
             None,
             &["out", "output"],
-            Text("OUTPUTTER"),
+            Choice("OUTPUTTER", OUTPUTTERS),
             "nested, highstate, json, yaml, txt, raw, ...; ndjson streams the events of a run",
         ),
         flag(
@@ -114,7 +117,7 @@ pub(super) const OUTPUT: Group = Group {
             "state_output",
             None,
             &["state-output", "state_output"],
-            Text("MODE"),
+            Choice("MODE", STATE_OUTPUTS),
             "detail per state: full, terse, mixed, changes, filter",
         ),
         flag(
@@ -229,6 +232,9 @@ pub(super) const CONFIG_DIR: Flag = flag(
     Text("DIR"),
     "read the configuration from DIR (default /etc/salt)",
 );
+
+/// The option to run without a master.
+pub(super) const LOCAL: Flag = flag("local", None, &["local"], Nothing, "run without a master");
 
 /// The option for the folder of the states.
 pub(super) const FILE_ROOT: Flag = flag(

@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn what_is_started_in_the_background_stays_however_it_was_told() {
-        for words in ["-d", "--daemon", "--daem", "-dc /etc/salt", "-l info -d"] {
+        for words in ["-d", "--daemon", "--daem", "-dc /", "-l info -d"] {
             let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
             let started = [vec![STARTED.to_owned()], words.clone()].concat();
             for (words, background) in [(words, true), (started, false)] {

@@ -2,36 +2,70 @@
 
 use super::Takes::{Choice, Many, Nothing, Number, Text};
 use super::common::{
-    ARGS_STDIN, COMMON, DOC, EXECUTOR_OPTS, FILE_ROOT, HARD_CRASH, LOGGING, MODULE_EXECUTORS,
-    NO_PARSE, OUTPUT, OUTPUT_DIFF, PILLAR_ROOT, PROFILING, PROGRESS, RESUME, RETURN, SHOW_SECRETS,
-    SKIP_GRAINS, flag,
+    ARGS_STDIN, COMMON, DOC, EXECUTOR_OPTS, FILE_ROOT, HARD_CRASH, LOCAL, LOGGING,
+    MODULE_EXECUTORS, NO_PARSE, OUTPUT, OUTPUT_DIFF, PILLAR_ROOT, PROFILING, PROGRESS, RESUME,
+    RETURN, SHOW_SECRETS, SKIP_GRAINS, flag,
 };
-use super::{Group, Program};
+use super::{Flag, Group, Program};
 
 const TARGET_TYPES: &[&str] = &["glob", "list", "compound", "grain", "grain_pcre", "pcre"];
+
+/// The option for folders of state modules.
+const STATES_DIR: Flag = flag(
+    "states_dir",
+    None,
+    &["states-dir"],
+    Many("DIR"),
+    "search DIR for more state modules",
+);
+
+/// The option for folders of modules.
+const MODULE_DIRS: Flag = flag(
+    "module_dirs",
+    Some('m'),
+    &["module-dirs"],
+    Many("DIR"),
+    "search DIR for more modules",
+);
+
+/// The option for the minion id.
+const ID: Flag = flag("id", None, &["id"], Text("ID"), "the minion id to use");
+
+/// The option for the folder of the cache.
+const CACHEDIR: Flag = flag(
+    "cachedir",
+    None,
+    &["cachedir"],
+    Text("DIR"),
+    "keep the cache in DIR",
+);
+
+/// The options of a call that also have an effect on a plan.
+pub(super) const PLAN_CALL: Group = Group {
+    title: "Options",
+    flags: &[
+        LOCAL,
+        FILE_ROOT,
+        PILLAR_ROOT,
+        STATES_DIR,
+        MODULE_DIRS,
+        ID,
+        CACHEDIR,
+        SKIP_GRAINS,
+        NO_PARSE,
+    ],
+};
 
 /// The options of a call on this machine.
 pub(super) const CALL: Group = Group {
     title: "Options",
     flags: &[
-        flag("local", None, &["local"], Nothing, "run without a master"),
+        LOCAL,
         FILE_ROOT,
         PILLAR_ROOT,
-        flag(
-            "states_dir",
-            None,
-            &["states-dir"],
-            Many("DIR"),
-            "search DIR for more state modules",
-        ),
-        flag(
-            "module_dirs",
-            Some('m'),
-            &["module-dirs"],
-            Many("DIR"),
-            "search DIR for more modules",
-        ),
-        flag("id", None, &["id"], Text("ID"), "the minion id to use"),
+        STATES_DIR,
+        MODULE_DIRS,
+        ID,
         flag(
             "master",
             None,
@@ -39,13 +73,7 @@ pub(super) const CALL: Group = Group {
             Text("HOST"),
             "the master to use",
         ),
-        flag(
-            "cachedir",
-            None,
-            &["cachedir"],
-            Text("DIR"),
-            "keep the cache in DIR",
-        ),
+        CACHEDIR,
         flag(
             "grains_run",
             Some('g'),

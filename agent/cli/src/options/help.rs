@@ -9,13 +9,15 @@ impl Program {
     /// Returns the usage line.
     #[must_use]
     pub fn usage_line(&self) -> String {
-        format!("Usage: {} {}", self.name, self.usage)
+        let line = format!("Usage: {} {}", self.name, self.usage);
+        line.trim_end().to_owned()
     }
 
-    /// Returns the program's description in the form of a part of a sentence.
+    /// Returns the first sentence of the description, in the form of a part of a sentence.
     #[must_use]
     pub fn brief(&self) -> String {
-        let mut letters = self.about.trim_end_matches('.').chars();
+        let first = self.about.split(". ").next().unwrap_or(self.about);
+        let mut letters = first.trim_end_matches('.').chars();
         let first = letters.next().map(|letter| letter.to_ascii_lowercase());
         first.into_iter().chain(letters).collect()
     }
@@ -31,13 +33,7 @@ impl Program {
                 out.push_str(&format!("\n{title}:\n"));
             }
             for flag in group.flags {
-                let names = flag.names();
-                let gap = COLUMN.saturating_sub(names.len() + 2);
-                if gap < 2 {
-                    out.push_str(&format!("  {names}\n{:COLUMN$}{}\n", "", flag.help));
-                } else {
-                    out.push_str(&format!("  {names}{:gap$}{}\n", "", flag.help));
-                }
+                out.push_str(&flag.line());
             }
         }
         out
@@ -45,6 +41,26 @@ impl Program {
 }
 
 impl Flag {
+    /// Returns the option's line of the help. A long name has a separate line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let (names, help) = (self.names(), self.help);
+        let gap = COLUMN.saturating_sub(names.len() + 2);
+        if gap < 2 {
+            format!("  {names}\n{:COLUMN$}{help}\n", "")
+        } else {
+            format!("  {names}{:gap$}{help}\n", "")
+        }
+    }
+
+    /// Returns the words that select the option, such as `-c` and `--config-dir`.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let short = self.short.map(|short| format!("-{short}"));
+        let long = self.long.iter().map(|long| format!("--{long}"));
+        short.into_iter().chain(long).collect()
+    }
+
     /// Returns an option's names and its value, such as `-c DIR, --config-dir=DIR`.
     #[must_use]
     pub fn names(&self) -> String {

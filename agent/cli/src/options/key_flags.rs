@@ -2,9 +2,10 @@
 
 use super::Takes::{Choice, Nothing, Number, Text};
 use super::common::{
-    COMMON, HARD_CRASH, LEVELS, MAKE_TOKEN, OUTPUT, PASSWORD, USER, USERNAME, eauth, flag,
+    COMMON, HARD_CRASH, MAKE_TOKEN, OUTPUT, PASSWORD, USER, USERNAME, eauth, flag,
 };
 use super::{Group, Program};
+use crate::log::LEVELS;
 
 /// The option table of `salt-key`. Its `-a` is `--accept`, and its `-l` is `--list`.
 pub const SALT_KEY: Program = Program {

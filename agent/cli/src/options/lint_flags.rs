@@ -9,9 +9,9 @@ const FORMATS: &[&str] = &["text", "json", "sarif", "github"];
 
 /// The option table of `pinch lint`.
 pub const LINT: Program = Program {
-    name: "lint",
-    usage: "[options] [TREE]",
-    about: "Check a tree of SLS files without running anything. TREE is the file root, or a folder that contains it as salt or states; a folder pillar in it or next to it, with a top.sls, is the pillar root. Without TREE, the roots of the configuration are checked. Exits 1 if there is an error.",
+    name: "pinch lint",
+    usage: "[options] [TREE | FILE]",
+    about: "Check a tree of SLS files without running anything. TREE is the file root, or a folder that contains it as salt or states; a folder pillar in it or next to it, with a top.sls, is the pillar root. With FILE, only the findings in that SLS file are shown. Without TREE, the roots of the configuration are checked. Exits 1 if there is an error or no SLS file.",
     groups: &[Group {
         title: "Options",
         flags: &[

@@ -1,17 +1,15 @@
 //! The option tables of the commands that examine something and change nothing.
 
-use super::Takes::{Choice, Many, Nothing, Number, Text};
-use super::common::{CONFIG_DIR, FILE_ROOT, HELP, PILLAR_ROOT, flag};
-use super::{Flag, Group, Program};
-
-const LOCAL: Flag = flag("local", None, &["local"], Nothing, "run without a master");
+use super::Takes::{Choice, Many, Number, Text};
+use super::common::{CONFIG_DIR, FILE_ROOT, HELP, LOCAL, PILLAR_ROOT, flag};
+use super::{Group, Program};
 
 /// The formats of a picture.
 const PICTURES: &[&str] = &["dot", "mmd", "svg"];
 
 /// The option table of `pinch graph`.
 pub const GRAPH: Program = Program {
-    name: "graph",
+    name: "pinch graph",
     usage: "[options] (highstate | SLS... | orchestrate ORCH)",
     about: "Draw the states of a run and their requisites, without running them. Earlier states are on the left; the states of an SLS share a frame.",
     groups: &[Group {
@@ -41,7 +39,7 @@ pub const GRAPH: Program = Program {
                 None,
                 &["run"],
                 Text("JID"),
-                "colour the states by their results in a recorded run",
+                "colour the states by their results in a recorded run; last is the last one",
             ),
         ],
     }],
@@ -49,7 +47,7 @@ pub const GRAPH: Program = Program {
 
 /// The option table of `pinch doctor`.
 pub const DOCTOR: Program = Program {
-    name: "doctor",
+    name: "pinch doctor",
     usage: "[options]",
     about: "Check this machine for problems that affect state runs, and show how to fix them. Nothing is changed. Exits 1 if there is a problem.",
     groups: &[Group {
@@ -71,7 +69,7 @@ pub const DOCTOR: Program = Program {
 
 /// The option table of `pinch migrate`.
 pub const MIGRATE: Program = Program {
-    name: "migrate",
+    name: "pinch migrate",
     usage: "[options] (report [TREE] | compare (highstate | SLS...))",
     about: "Help to move from Salt to Pinch. `report` shows for each SLS of a tree whether it runs in Pinch as it is; `compare` runs states with test=True in an installed Salt and in Pinch, and shows where the results differ.",
     groups: &[Group {

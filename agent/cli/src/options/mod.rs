@@ -1,5 +1,7 @@
 //! Options: one table for each program. The parser, the help and the completions are made from it.
 
+mod backup_flags;
+mod command_flags;
 mod common;
 mod daemon;
 mod daemon_flags;
@@ -8,6 +10,7 @@ mod help;
 mod key_flags;
 mod lint_flags;
 mod look_flags;
+mod lsp_flags;
 mod parse;
 mod plan_flags;
 mod runs_flags;
@@ -19,6 +22,11 @@ mod salt_run;
 mod settings;
 mod words;
 
+pub use backup_flags::{BACKUP, RESTORE};
+pub use command_flags::{
+    ANSWER, COMPLETION, EXPLAIN, HELP_COMMAND, INIT, INSTALL_LINKS, INSTALL_PYTHON, VERSION,
+};
+pub(crate) use common::{HELP, SHOW_VERSION, SHOW_VERSIONS};
 pub(crate) use daemon::STARTED;
 pub use daemon::{Daemon, DaemonOptions};
 pub use daemon_flags::{SALT_MASTER, SALT_MINION};
@@ -26,6 +34,7 @@ pub use flags::SALT_CALL;
 pub use key_flags::SALT_KEY;
 pub use lint_flags::LINT;
 pub use look_flags::{DOCTOR, GRAPH, MIGRATE};
+pub use lsp_flags::{LSP, SCHEMA};
 pub use parse::{Parsed, UsageError};
 pub use plan_flags::{APPLY, PLAN};
 pub use runs_flags::{RUNS, UNDO};
@@ -82,7 +91,7 @@ pub struct Group {
 /// A program or command and its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The name of the program.
+    /// The name of the program: `salt-call`, or `pinch plan` for a command.
     pub name: &'static str,
     /// The arguments after the name: `[options] <function> [arguments]`.
     pub usage: &'static str,
@@ -93,6 +102,12 @@ pub struct Program {
 }
 
 impl Program {
+    /// Returns the word that selects the program: its name, without that of the binary.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        self.name.rsplit(' ').next().unwrap_or(self.name)
+    }
+
     /// Returns every option, in the order of the help.
     pub fn flags(&self) -> impl Iterator<Item = &'static Flag> + use<> {
         self.groups.iter().flat_map(|group| group.flags)

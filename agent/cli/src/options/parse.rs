@@ -7,6 +7,7 @@ use std::io;
 use value::Value;
 use value::hint::nearest;
 
+use super::settings::absolute;
 use super::{Flag, Program, Takes};
 
 /// A parsed command line.
@@ -99,9 +100,10 @@ impl Program {
                 parsed.words.push(arg);
             }
             if AT_ONCE.iter().any(|dest| parsed.has(dest)) {
-                break;
+                return Ok(parsed);
             }
         }
+        config_dir_exists(&parsed)?;
         Ok(parsed)
     }
 
@@ -241,6 +243,22 @@ impl Program {
             .any(|long| *long == word);
         known.then(|| format!("did you mean --{word}?"))
     }
+}
+
+/// Fails if `--config-dir` names a folder that does not exist. The program would otherwise run with
+/// defaults that the user did not choose.
+fn config_dir_exists(parsed: &Parsed) -> Result<(), UsageError> {
+    let Some(named) = parsed.text("config_dir").filter(|dir| !dir.is_empty()) else {
+        return Ok(());
+    };
+    let dir = absolute(named, &|name| std::env::var(name).ok());
+    if dir.is_dir() {
+        return Ok(());
+    }
+    Err(UsageError {
+        message: format!("-c: there is no directory {}", dir.display()),
+        hint: Some("name a directory with a configuration, or omit -c".to_owned()),
+    })
 }
 
 fn value(flag: &Flag, name: &str, text: Option<String>) -> Result<Value, UsageError> {

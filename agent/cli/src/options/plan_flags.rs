@@ -2,14 +2,14 @@
 
 use super::Takes::Text;
 use super::common::{COMMON, HELP, LOGGING, OUTPUT, PROGRESS, flag};
-use super::flags::CALL;
+use super::flags::PLAN_CALL;
 use super::{Group, Program};
 
 /// The option table of `pinch plan`: the options of `salt-call`, and the file of the plan.
 pub const PLAN: Program = Program {
-    name: "plan",
+    name: "pinch plan",
     usage: "[options] (highstate | SLS... | orchestrate ORCH) [pillar='{...}'] [saltenv=ENV]",
-    about: "Show what a run on this machine, without a master, would change. Nothing is changed. The plan is printed as text on a terminal, otherwise or with --out=json as JSON. Exits 0 if there is nothing to do, 2 if something would change, 1 on an error.",
+    about: "Show what a run on this machine, without a master, would change. Nothing is changed. The plan is printed as text, with --out=json as JSON. Exits 0 if there is nothing to do, 2 if something would change, 1 on an error.",
     groups: &[
         Group {
             title: "Plan Options",
@@ -22,7 +22,7 @@ pub const PLAN: Program = Program {
             )],
         },
         COMMON,
-        CALL,
+        PLAN_CALL,
         OUTPUT,
         LOGGING,
     ],
@@ -30,7 +30,7 @@ pub const PLAN: Program = Program {
 
 /// The option table of `pinch apply`.
 pub const APPLY: Program = Program {
-    name: "apply",
+    name: "pinch apply",
     usage: "[options] FILE",
     about: "Apply the plan in FILE. Nothing is changed if the tree, the pillar, the grains or a target has changed since the plan was made. Exits 0 on success, 1 if the plan was not applied or a state failed.",
     // The plan contains the path of the configuration, so there is no option for it.

@@ -6,9 +6,9 @@ use super::{Group, Program};
 
 /// The option table of `pinch runs`.
 pub const RUNS: Program = Program {
-    name: "runs",
-    usage: "[options] list | show JID | diff JID JID | prune | continue",
-    about: "Show the recorded runs of states and orchestrations on this machine: list them, show the returns of one, show in which states two of them differ (exits 2 if they do), delete old ones, or continue those that waited for a reboot, as the service pinch-continue does at boot.",
+    name: "pinch runs",
+    usage: "[options] (list | show JID | diff JID JID | prune | continue)",
+    about: "Show the recorded runs of states and orchestrations on this machine. list prints all runs, show the returns of one; diff shows in which states two of them differ, and exits 2 if they do. prune deletes old runs. continue continues those that waited for a reboot, as the service pinch-continue does at boot. JID is a job id, the beginning of exactly one, or last.",
     groups: &[
         Group {
             title: "Options",
@@ -44,9 +44,9 @@ pub const RUNS: Program = Program {
 
 /// The option table of `pinch undo`.
 pub const UNDO: Program = Program {
-    name: "undo",
-    usage: "[options] JID | last",
-    about: "Undo the changes of a run, the last change first, after showing them and asking for confirmation. Nothing is undone if something was changed again since the run. Changes that cannot be undone, such as commands, are listed. Exits 0 on success or if there was nothing to undo, 2 if --dry-run finds something to undo, else 1.",
+    name: "pinch undo",
+    usage: "[options] (JID | last)",
+    about: "Undo the changes of a run, the last change first. It shows them and asks for confirmation before. JID is a job id or the beginning of exactly one; last is the last run that was not in test mode. Nothing is undone if something was changed again since the run. Changes that cannot be undone, such as commands, are listed. Exits 0 on success or if there was nothing to undo, 2 if --dry-run finds something to undo, else 1.",
     groups: &[
         Group {
             title: "Options",

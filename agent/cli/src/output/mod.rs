@@ -29,6 +29,38 @@ pub(crate) struct Mismatch;
 /// The outputter that prints each event of a run as it happens.
 pub const NDJSON: &str = "ndjson";
 
+/// The names of the outputters.
+pub const OUTPUTTERS: &[&str] = &[
+    "grains",
+    "highstate",
+    "json",
+    "key",
+    "ndjson",
+    "nested",
+    "no_return",
+    "pprint",
+    "quiet",
+    "raw",
+    "table",
+    "text",
+    "txt",
+    "yaml",
+];
+
+/// The values of `state_output`. With `_id`, states are shown by their ids.
+pub const STATE_OUTPUTS: &[&str] = &[
+    "full",
+    "terse",
+    "mixed",
+    "changes",
+    "filter",
+    "full_id",
+    "terse_id",
+    "mixed_id",
+    "changes_id",
+    "filter_id",
+];
+
 /// The value of `output_indent`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Indent {

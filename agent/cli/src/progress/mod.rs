@@ -92,6 +92,20 @@ pub fn start(
     Ok(())
 }
 
+/// Reports whether the progress is shown on a terminal.
+pub(crate) fn is_live() -> bool {
+    PROGRESS
+        .get()
+        .is_some_and(|progress| progress.terminal.is_some())
+}
+
+/// Reports whether the terminal shows what the states of the call did.
+#[must_use]
+pub fn has_shown() -> bool {
+    let terminal = PROGRESS.get().and_then(|of| of.terminal.as_ref());
+    terminal.is_some_and(|terminal| lock(terminal).has_shown())
+}
+
 /// Reports whether the options ask for `--out=ndjson`.
 #[must_use]
 pub fn is_asked(opts: &Map) -> bool {

@@ -67,6 +67,11 @@ impl Terminal {
         is_first
     }
 
+    /// Returns true if anything was drawn.
+    pub(super) fn has_shown(&self) -> bool {
+        self.shown
+    }
+
     /// Draws the changes since the last drawing.
     fn draw(&mut self, now: Instant) {
         let is_early = |since: Instant| now.duration_since(since) < QUIET;

@@ -179,7 +179,9 @@ fn a_minion_asks_what_minions_may_ask() {
             let mut bytes = Vec::new();
             frame.encode(wire::Limits::STREAM, &mut bytes).unwrap();
             send.write_all(&bytes).await.unwrap();
-            let rule = wire::rule::rules().find(|rule| rule.kind == name);
+            // A golden of a kind with later fields is named `KIND+FIELDS`.
+            let kind = name.split('+').next();
+            let rule = wire::rule::rules().find(|rule| Some(rule.kind) == kind);
             let may = rule.is_some_and(|rule| rule.ways.contains(&wire::Way::MinionToMaster));
             match (&frame, hear(&mut receive).await) {
                 (Frame::Request(_), Frame::Answer(wire::Answer::Done(_))) => assert!(may, "{name}"),

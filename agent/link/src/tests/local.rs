@@ -46,6 +46,8 @@ fn a_command_asks_the_master_of_its_machine() {
     pipe.ask(Listen {
         tags: Vec::new(),
         from: None,
+        since_ms: None,
+        until_ms: None,
     })
     .unwrap();
     assert_eq!(pipe.next(None).unwrap(), Part::Data("one".into()));

@@ -19,7 +19,7 @@ use state::module::Error;
 use value::log::{self, Level};
 use value::{Map, Value, python, watch};
 
-use crate::accounts;
+use crate::accounts::{self, users};
 
 pub use become_user::{BECOME, become_user, set_own_program};
 pub use child::{MAX_OUTPUT_BYTES, kill};
@@ -230,9 +230,13 @@ impl Process {
     pub fn run(&self, cx: &Exec) -> Result<Output, Error> {
         let plan = self.planned(cx)?;
         cx.barrier();
+        let began = Instant::now();
         let waiting = watch::waits(|| format!("the command {}", self.told_word()));
         let output = child::run(self, &plan)?;
         drop(waiting);
+        if plan.is_visible {
+            self.log_end(cx, &plan, &output, began);
+        }
         if !output.timed_out {
             self.log_output(&output);
         }
@@ -358,6 +362,23 @@ impl Process {
             self.first_word(),
             user.unwrap_or_default(),
             group.unwrap_or_default(),
+        ));
+    }
+
+    /// Logs a command that has ended: its first word, because the rest may contain a password.
+    fn log_end(&self, cx: &Exec, plan: &Plan, output: &Output, began: Instant) {
+        let runas = self.runas.clone().or_else(|| chunk_runas(cx));
+        let user =
+            runas.unwrap_or_else(|| users::of_uid(rustix::process::geteuid().as_raw()).to_text());
+        let status = match (output.timed_out, output.retcode) {
+            (true, _) => "timed out".to_owned(),
+            (false, Some(code)) => format!("exit status {code}"),
+            (false, None) => "started in the background".to_owned(),
+        };
+        let (word, ms) = (self.first_word(), began.elapsed().as_millis());
+        log::debug(format_args!(
+            "command '{word}' of user {user} in directory {}: {status}, {ms} ms",
+            plan.cwd.display()
         ));
     }
 

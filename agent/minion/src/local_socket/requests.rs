@@ -188,7 +188,7 @@ impl LocalRequests {
             if matches!(request, Request::Push(_)) {
                 hand_on(to, None).await?;
             }
-            let text = "this minion is not connected to a master";
+            let text = self.upstreams.unreachable();
             return to.fail("unreachable", text).await;
         };
         forward(&master, request, to).await

@@ -123,6 +123,9 @@ impl Actor for Reactor {
         };
         (outcome, true)
     }
+
+    /// Has nothing to do: a job of this machine ends within its call.
+    async fn await_returns(self: &Arc<Self>, _reaction: Reaction) {}
 }
 
 /// Returns a runner as a job of this machine. A wheel function is an error, because it runs on a

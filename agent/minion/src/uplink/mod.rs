@@ -53,6 +53,8 @@ pub(crate) struct Upstream {
     handle: Mutex<Option<Handle>>,
     /// The grains that the key is bound to, as the master stated them last.
     bound: Mutex<Map>,
+    /// The reason why there is no connection.
+    problem: Mutex<Option<String>>,
 }
 
 /// Returns the folder of an upstream's spool. If there are several upstreams, the folder is named
@@ -91,6 +93,7 @@ impl Upstream {
                 returns: Arc::default(),
                 handle: Mutex::default(),
                 bound: Mutex::default(),
+                problem: Mutex::default(),
             }))
         };
         groups.into_iter().map(open).collect()
@@ -109,12 +112,24 @@ impl Upstream {
         forget(&self.spool, durable);
         *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = bound_grains(&welcome.bound);
         self.has_handle(Some(link.handle()));
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = None;
         durable
     }
 
     /// Records that the connection is lost.
     pub(crate) fn disconnected(&self) {
         self.has_handle(None);
+    }
+
+    /// Records why there is no connection.
+    pub(crate) fn failed(&self, problem: String) {
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
+    }
+
+    /// Returns why there is no connection, if that is known.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        problem.clone()
     }
 
     fn has_handle(&self, handle: Option<Handle>) {

@@ -50,8 +50,20 @@ impl Session {
         Ok(session)
     }
 
-    /// Tries until a master accepts this minion, for as long as it takes.
-    pub(crate) async fn connect(&mut self) -> (Link, Welcome) {
+    /// Tries until a master accepts this minion, for as long as it takes. `problem` receives the
+    /// reason why a try has failed or the key is pending.
+    pub(crate) async fn connect(
+        &mut self,
+        mut problem: impl FnMut(String) + Send,
+    ) -> (Link, Welcome) {
+        let mut tell = |status: Status<'_>| {
+            match &status {
+                Status::Failed(error) => problem(error.to_string()),
+                Status::Pending(who, reason) => problem(format!("{who}: {reason}")),
+                _ => {}
+            }
+            tell(status);
+        };
         let (link, welcome) = self.quic.connect(&mut tell).await;
         (Link(link), welcome)
     }
@@ -130,10 +142,11 @@ pub(crate) async fn connect_once(opts: &Opts) -> Result<Link, String> {
 /// Handles the status of a command's session: what ends the attempt goes to `given_up`.
 fn handle_status(status: &Status<'_>, last: &mut Option<String>, given_up: &Sender<String>) {
     match status {
-        Status::Pending(..) => {
-            let text =
-                "Minion failed to authenticate with the master, has the minion key been accepted?";
-            channel::if_open(given_up.try_send(text.to_owned()));
+        Status::Pending(_, reason) => {
+            let text = format!(
+                "Minion failed to authenticate with the master, has the minion key been accepted? ({reason})"
+            );
+            channel::if_open(given_up.try_send(text));
         }
         Status::Remembered(who) => log::warning(format_args!(
             "trusting the key of a master that is seen for the first time: {who}"

@@ -34,6 +34,20 @@ impl Upstreams {
         self.iter().find_map(|upstream| upstream.handle())
     }
 
+    /// Returns a sentence for a command that needs a master while none is connected: it has the last
+    /// problem of each connection.
+    pub(crate) fn unreachable(&self) -> String {
+        let problems = self.iter().filter_map(|upstream| upstream.problem());
+        let problems: Vec<String> = problems.collect();
+        match problems.is_empty() {
+            true => "this minion is not connected to a master".to_owned(),
+            false => format!(
+                "this minion is not connected to a master: {}",
+                problems.join("; ")
+            ),
+        }
+    }
+
     /// Returns the grains that the minion's key is bound to: those of the first master that binds
     /// the key to any grains.
     pub(crate) fn bound_grains(&self) -> Map {

@@ -9,7 +9,8 @@ state::exec_module! {
     /// Read and change the access control lists (ACL) of files.
     #[needs(
         "getfacl",
-        "The linux_acl execution module cannot be loaded: the getfacl binary is not in the path."
+        "The linux_acl execution module cannot be loaded: the getfacl binary is not in the path.",
+        "acl"
     )]
     mod acl;
 

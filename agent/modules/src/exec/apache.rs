@@ -17,7 +17,8 @@ state::exec_module! {
     // Debian and SUSE have the first, others the second.
     #[needs(
         "apache2ctl|apachectl",
-        "The apache execution module cannot be loaded: apache is not installed."
+        "The apache execution module cannot be loaded: apache is not installed.",
+        "apache2"
     )]
     mod apache;
 

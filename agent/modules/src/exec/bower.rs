@@ -11,7 +11,7 @@ use crate::exec::tool;
 
 state::exec_module! {
     /// Manage packages for browsers (`bower`).
-    #[needs("bower", "The bower module could not be loaded: bower command not found")]
+    #[needs("bower", "The bower module could not be loaded: bower command not found", "")]
     mod bower;
 
     /// Install packages, or what a folder's `bower.json` lists. Return True if there was something

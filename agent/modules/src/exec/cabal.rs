@@ -10,8 +10,8 @@ use crate::exec::tool;
 
 state::exec_module! {
     /// Manage Haskell packages (`cabal`).
-    #[needs("cabal", "cabal or ghc-pkg commands not found")]
-    #[needs("ghc-pkg", "cabal or ghc-pkg commands not found")]
+    #[needs("cabal", "cabal or ghc-pkg commands not found", "cabal-install")]
+    #[needs("ghc-pkg", "cabal or ghc-pkg commands not found", "ghc")]
     mod cabal;
 
     /// Download the current list of packages.

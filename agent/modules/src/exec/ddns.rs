@@ -10,8 +10,8 @@ use super::config;
 
 state::exec_module! {
     /// Change DNS records with dynamic updates (RFC 2136).
-    #[needs("nsupdate", "the program nsupdate is not in the path")]
-    #[needs("dig", "the program dig is not in the path")]
+    #[needs("nsupdate", "the program nsupdate is not in the path", "bind9-dnsutils")]
+    #[needs("dig", "the program dig is not in the path", "bind9-dnsutils")]
     mod ddns;
 
     /// Add a record, or replace the records of its name and type. Return None if the record exists,

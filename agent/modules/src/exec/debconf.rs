@@ -12,7 +12,8 @@ state::exec_module! {
     /// Manage the answers to the questions of Debian packages.
     #[needs(
         "debconf-get-selections",
-        "The debconfmod module could not be loaded: debconf-utils is not installed."
+        "The debconfmod module could not be loaded: debconf-utils is not installed.",
+        "debconf-utils"
     )]
     mod debconf;
 

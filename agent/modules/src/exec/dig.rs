@@ -13,7 +13,7 @@ use value::{Value, log};
 
 state::exec_module! {
     /// Look up names and addresses.
-    #[needs("dig", "The dig execution module cannot be loaded: the dig binary is not in the path.")]
+    #[needs("dig", "The dig execution module cannot be loaded: the dig binary is not in the path.", "bind9-dnsutils")]
     mod dig;
 
     /// Return True for an address, or for a network in CIDR notation.

@@ -17,7 +17,7 @@ use keyring::{Keyring, LEVELS, Source, is_called};
 
 state::exec_module! {
     /// Manage keys, signatures and encryption with GnuPG.
-    #[needs("gpg", "The gpg execution module cannot be loaded: gpg binary is not in the path.")]
+    #[needs("gpg", "The gpg execution module cannot be loaded: gpg binary is not in the path.", "gnupg")]
     mod gpg;
 
     /// Return the keys of a keyring.

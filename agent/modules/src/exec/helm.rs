@@ -11,7 +11,7 @@ const SECONDS_MAX: i64 = 3600;
 
 state::exec_module! {
     /// Manage charts and releases of Kubernetes with the program helm.
-    #[needs("helm", "the program helm is not in the path")]
+    #[needs("helm", "the program helm is not in the path", "")]
     mod helm;
 
     /// Install a release. Return True, or the error message of the program.

@@ -10,7 +10,7 @@ use crate::exec::tool;
 
 state::exec_module! {
     /// Manage Mercurial repositories.
-    #[needs("hg", "The hg execution module cannot be loaded: hg unavailable.")]
+    #[needs("hg", "The hg execution module cannot be loaded: hg unavailable.", "mercurial")]
     mod hg;
 
     /// Return the long hash of a revision, or an empty text if there is none.

@@ -12,7 +12,8 @@ state::exec_module! {
     /// Manage logical volumes (LVM2).
     #[needs(
         "lvm",
-        "The linux_lvm execution module cannot be loaded: the lvm binary is not in the path."
+        "The linux_lvm execution module cannot be loaded: the lvm binary is not in the path.",
+        "lvm2"
     )]
     mod lvm;
 

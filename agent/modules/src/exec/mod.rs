@@ -68,6 +68,7 @@ pub(crate) mod ipset;
 #[cfg(feature = "packet-filters")]
 pub(crate) mod iptables;
 mod jinja;
+pub(crate) mod jobs;
 pub(crate) mod json_api;
 mod kernelpkg;
 mod key;
@@ -261,6 +262,7 @@ pub const MODULES: &[Module<Value>] = &[
     #[cfg(feature = "packet-filters")]
     iptables::MODULE,
     jinja::MODULE,
+    jobs::MODULE,
     kernelpkg::MODULE,
     key::MODULE,
     keyboard::MODULE,

@@ -12,7 +12,8 @@ state::exec_module! {
     /// Manage the folders that NFS exports (`/etc/exports`).
     #[needs(
         "showmount",
-        "The nfs3 execution module failed to load: the showmount binary is not in the path."
+        "The nfs3 execution module failed to load: the showmount binary is not in the path.",
+        "nfs-common"
     )]
     mod nfs3;
 

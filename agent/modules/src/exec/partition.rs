@@ -16,10 +16,11 @@ state::exec_module! {
         "parted",
         "The parted execution module failed to load parted binary is not in the path."
     )]
-    #[needs("lsblk", "The parted execution module failed to load lsblk binary is not in the path.")]
+    #[needs("lsblk", "The parted execution module failed to load lsblk binary is not in the path.", "util-linux")]
     #[needs(
         "partprobe",
-        "The parted execution module failed to load partprobe binary is not in the path."
+        "The parted execution module failed to load partprobe binary is not in the path.",
+        "parted"
     )]
     mod partition;
 

@@ -10,7 +10,7 @@ use crate::exec::tool;
 
 state::exec_module! {
     /// Manage PHP extensions with `pecl`.
-    #[needs("pecl", "The pecl execution module not loaded: pecl binary is not in the path.")]
+    #[needs("pecl", "The pecl execution module not loaded: pecl binary is not in the path.", "php-pear")]
     mod pecl;
 
     /// Install extensions.

@@ -9,7 +9,8 @@ state::exec_module! {
     /// Manage the limits of users and groups on file systems.
     #[needs(
         "setquota",
-        "The quota execution module cannot be loaded: the module is only available on POSIX-like systems with the setquota binary available."
+        "The quota execution module cannot be loaded: the module is only available on POSIX-like systems with the setquota binary available.",
+        "quota"
     )]
     mod quota;
 

@@ -9,7 +9,7 @@ use value::{Map, Value};
 
 state::exec_module! {
     /// Manage working copies of Subversion.
-    #[needs("svn", "The svn execution module cannot be loaded: svn unavailable.")]
+    #[needs("svn", "The svn execution module cannot be loaded: svn unavailable.", "subversion")]
     mod svn;
 
     /// Return information about a working copy.

@@ -12,7 +12,8 @@ state::exec_module! {
     /// Manage profiles of system settings with `tuned-adm`.
     #[needs(
         "tuned-adm",
-        "The tuned execution module failed to load: the tuned-adm binary is not in the path."
+        "The tuned execution module failed to load: the tuned-adm binary is not in the path.",
+        "tuned"
     )]
     mod tuned;
 

@@ -10,7 +10,7 @@ use super::tool::stdout;
 
 state::exec_module! {
     /// Manage the configuration of OpenWrt with `uci`.
-    #[needs("uci", "OpenWrt's program uci is not in the path")]
+    #[needs("uci", "OpenWrt's program uci is not in the path", "")]
     mod uci;
 
     /// Return the value of an option (a list for a list option) or the type of a section. Return

@@ -14,7 +14,8 @@ state::exec_module! {
     /// Manage password files of web servers with `htpasswd`.
     #[needs(
         "htpasswd",
-        "The htpasswd execution mdule cannot be loaded: htpasswd binary not in path."
+        "The htpasswd execution mdule cannot be loaded: htpasswd binary not in path.",
+        "apache2-utils"
     )]
     mod webutil;
 

@@ -258,6 +258,17 @@ impl Roots {
 impl Sources for Roots {
     fn file(&self, path: &str, saltenv: &str) -> Result<Option<SourceFile>, Error> {
         let found = self.find(path, saltenv);
+        match &found {
+            Some((file, _)) => log::debug(format_args!(
+                "{} {saltenv}: {path} is {}",
+                self.option,
+                file.display()
+            )),
+            None => log::trace(format_args!(
+                "{} {saltenv}: there is no {path}",
+                self.option
+            )),
+        }
         Ok(found.map(|(path, _)| SourceFile {
             shown: path.display().to_string().into(),
             path,

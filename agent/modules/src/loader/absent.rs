@@ -210,6 +210,8 @@ pub const RUNNERS: &[&str] = &[
     "doc.wheel",
     "error.error",
     "jobs.list_jobs_filter",
+    "minion.history",
+    "minion.show",
     "reactor.add",
     "reactor.delete",
     "reactor.enforce",

@@ -101,10 +101,24 @@ fn lacking<R>(
     function: &str,
 ) -> Option<Missing> {
     parts(modules, module).find_map(|part| {
-        let need = part.needs.iter().find(|need| !is_met(need));
-        let reason = need.map(|need| Missing::Module(need.sentence.to_owned()));
+        let reason = unmet(part).map(|need| {
+            let (sentence, program) = (need.sentence, need.describe());
+            Missing::Module(format!("{sentence}; it needs {program}"))
+        });
         reason.or_else(|| part.virtual_?(cx, function))
     })
+}
+
+/// Returns the first program that the module of a state function needs and that this machine does
+/// not have.
+pub(crate) fn lacks(cx: &Exec, full: &str) -> Option<&'static Need> {
+    let (module, _) = full.split_once('.')?;
+    parts(cx.shared.registry.states, module).find_map(unmet)
+}
+
+/// Returns the first program or folder of a module's declaration that this machine does not have.
+fn unmet<R>(part: &'static Module<R>) -> Option<&'static Need> {
+    part.needs.iter().find(|need| !is_met(need))
 }
 
 fn is_met(need: &Need) -> bool {

@@ -7,7 +7,6 @@ use value::Value;
 mod config;
 mod event;
 mod fileserver;
-mod jobs;
 mod manage;
 mod r#match;
 mod mine;
@@ -22,7 +21,7 @@ pub const MODULES: &[Module<Value>] = &[
     config::MODULE,
     event::MODULE,
     fileserver::MODULE,
-    jobs::MODULE,
+    crate::exec::jobs::MODULE,
     manage::MODULE,
     r#match::MODULE,
     mine::MODULE,

@@ -12,6 +12,7 @@ mod resume;
 mod run;
 #[cfg(test)]
 mod tests;
+mod unknown_argument;
 
 use state::compile::{Fault, Plan};
 use state::exec::Exec;
@@ -19,6 +20,7 @@ use state::module::Error;
 use value::{Value, log};
 
 pub use request::Request;
+pub use unknown_argument::{UnknownArgument, unknown_argument};
 
 /// The exit codes that a state function sets (`salt.defaults.exitcodes`).
 pub mod retcode {
@@ -63,7 +65,7 @@ impl Stop {
 #[must_use]
 pub(crate) fn refused(cx: &Exec, faults: &[Fault]) -> Value {
     cx.set_retcode(retcode::COMPILE);
-    for fault in faults {
+    for fault in faults.iter().filter(|fault| !fault.follows) {
         log::error(fault.to_text());
     }
     Value::list(faults.iter().map(|fault| fault.text.as_str().into()))

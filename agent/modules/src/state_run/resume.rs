@@ -33,7 +33,7 @@ pub(super) struct PreviousRun {
 }
 
 /// The arguments that make a run resume, and that change how.
-const ARGUMENTS: [&str; 4] = ["resume", "redo", "skip", "from"];
+pub(super) const ARGUMENTS: [&str; 4] = ["resume", "redo", "skip", "from"];
 
 /// Returns the arguments of a call about resuming. A single state has none; there, these names are
 /// arguments of the state.
@@ -122,7 +122,7 @@ impl Locked {
         if let Some(end) = recorded.end.as_ref().filter(|_| options.from.is_none()) {
             let code = end.get("retcode").map(Value::to_text).unwrap_or_default();
             return refuse(format!(
-                "Nothing is unfinished: the last run of {call}, {jid}, ended with exit status {code}. Use from=STEP to repeat it from that step"
+                "Nothing to resume: the last run of {call} ({jid}) finished with exit status {code}. To repeat part of it, use from=STEP"
             ));
         }
         Ok(PreviousRun {

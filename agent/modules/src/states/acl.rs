@@ -12,11 +12,13 @@ state::state_module! {
     /// Access lists of files (`getfacl`, `setfacl`).
     #[needs(
         "getfacl",
-        "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path."
+        "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path.",
+        "acl"
     )]
     #[needs(
         "setfacl",
-        "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path."
+        "The linux_acl state cannot be loaded: the getfacl or setfacl binary is not in the path.",
+        "acl"
     )]
     mod acl;
 

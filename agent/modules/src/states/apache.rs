@@ -13,7 +13,7 @@ use crate::exec::apache::{Kind, text_of};
 state::state_module! {
     /// Configure the Apache web server.
     // Debian and SUSE have the first, others the second.
-    #[needs("apache2ctl|apachectl", "apache module could not be loaded")]
+    #[needs("apache2ctl|apachectl", "apache module could not be loaded", "apache2")]
     mod apache;
 
     /// Make sure that a configuration file contains exactly the given directives.

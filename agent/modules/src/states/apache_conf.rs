@@ -8,7 +8,7 @@ use crate::exec::apache::Kind;
 
 state::state_module! {
     /// Enable and disable configuration files of Debian's Apache.
-    #[needs("a2enconf", "apache module could not be loaded")]
+    #[needs("a2enconf", "apache module could not be loaded", "apache2")]
     mod apache_conf;
 
     /// Make sure that a configuration file is enabled.

@@ -8,7 +8,7 @@ use crate::exec::apache::Kind;
 
 state::state_module! {
     /// Enable and disable modules of Debian's Apache.
-    #[needs("a2enmod", "apache module could not be loaded")]
+    #[needs("a2enmod", "apache module could not be loaded", "apache2")]
     mod apache_module;
 
     /// Make sure that a module is enabled.

@@ -8,7 +8,7 @@ use crate::exec::apache::Kind;
 
 state::state_module! {
     /// Enable and disable sites of Debian's Apache.
-    #[needs("a2ensite", "apache module could not be loaded")]
+    #[needs("a2ensite", "apache module could not be loaded", "apache2")]
     mod apache_site;
 
     /// Make sure that a site is enabled.

@@ -9,6 +9,7 @@ use crate::exec::at::{add, find, matching, remove};
 state::state_module! {
     /// Manage commands that run once at a later time (`at`).
     #[needs("at", "at module could not be loaded")]
+    #[facts(free_arguments = true)]
     mod at;
 
     /// Add a job. With `unique_tag` the job is not added if one with the same tag is waiting

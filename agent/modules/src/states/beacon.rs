@@ -7,7 +7,7 @@ use value::{Map, Value};
 
 state::state_module! {
     /// Manage the beacons of a running minion, which watch the system and send events.
-    #[facts(effects = Effects::Files(&[]))]
+    #[facts(effects = Effects::Files(&[]), free_arguments = true)]
     mod beacon;
 
     /// Make sure that a beacon exists with the given settings.

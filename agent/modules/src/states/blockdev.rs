@@ -9,6 +9,7 @@ use value::{Map, Value};
 
 state::state_module! {
     /// Manage the settings of block devices and the file systems on them.
+    #[facts(free_arguments = true)]
     mod blockdev;
 
     /// Make sure that a device has the given settings: `read-ahead`, `filesystem-read-ahead`,

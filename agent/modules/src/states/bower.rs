@@ -9,7 +9,7 @@ use crate::exec::bower::Bower;
 
 state::state_module! {
     /// Manage packages for browsers (`bower`).
-    #[needs("bower", "bower module could not be loaded")]
+    #[needs("bower", "bower module could not be loaded", "")]
     mod bower;
 
     /// Make sure that packages are installed.

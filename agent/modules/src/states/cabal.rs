@@ -10,8 +10,8 @@ use crate::states::bower::Sorted;
 
 state::state_module! {
     /// Manage Haskell packages (`cabal`).
-    #[needs("cabal", "cabal or ghc-pkg commands not found")]
-    #[needs("ghc-pkg", "cabal or ghc-pkg commands not found")]
+    #[needs("cabal", "cabal or ghc-pkg commands not found", "cabal-install")]
+    #[needs("ghc-pkg", "cabal or ghc-pkg commands not found", "ghc")]
     mod cabal;
 
     /// Make sure that packages are installed.

@@ -15,7 +15,7 @@ use crate::exec::user;
 
 state::state_module! {
     /// Management of cron, the scheduler.
-    #[needs("crontab", "cron module could not be loaded")]
+    #[needs("crontab", "cron module could not be loaded", "cron")]
     #[facts(effects = Effects::MoreThanFiles { files_suffice: true })]
     mod cron;
 

@@ -8,8 +8,9 @@ state::state_module! {
     /// Update DNS records dynamically (RFC 2136). `nameserver`, `port`, `timeout`, `replace`,
     /// `keyfile` (JSON of names and secrets), `keyname` and `keyalgorithm` set the server and the
     /// key.
-    #[needs("nsupdate", "ddns module could not be loaded")]
-    #[needs("dig", "ddns module could not be loaded")]
+    #[needs("nsupdate", "ddns module could not be loaded", "bind9-dnsutils")]
+    #[needs("dig", "ddns module could not be loaded", "bind9-dnsutils")]
+    #[facts(free_arguments = true)]
     mod ddns;
 
     /// Make sure that a record exists.

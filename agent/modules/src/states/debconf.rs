@@ -8,7 +8,7 @@ use crate::exec::debconf::{file, give, of_package};
 
 state::state_module! {
     /// Answer the questions of Debian packages before they are installed.
-    #[needs("debconf-get-selections", "debconf module could not be loaded")]
+    #[needs("debconf-get-selections", "debconf module could not be loaded", "debconf-utils")]
     mod debconf;
 
     /// Answer the questions in a file. Its lines contain the package, question, type and value.

@@ -8,6 +8,7 @@ use crate::exec::etcd::Etcd;
 
 state::state_module! {
     /// Manage keys and values of etcd.
+    #[facts(free_arguments = true)]
     mod etcd;
 
     /// Make sure that a key has a value.

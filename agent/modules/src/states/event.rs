@@ -7,7 +7,7 @@ use value::{Map, Value};
 
 state::state_module! {
     /// Fire events.
-    #[facts(effects = Effects::Command)]
+    #[facts(effects = Effects::Command, free_arguments = true)]
     mod event;
 
     /// Fire an event.

@@ -6,6 +6,7 @@ use value::{Map, Value};
 
 state::state_module! {
     /// Check whether other hosts can be reached.
+    #[facts(free_arguments = true)]
     mod firewall;
 
     /// Make sure that a port of a host accepts connections.

@@ -9,7 +9,7 @@ use crate::exec::firewalld::{forward_shown, listed, masquerades, of_zone, run, w
 
 state::state_module! {
     /// Configure the firewall (`firewall-cmd`).
-    #[needs("firewall-cmd", "firewall-cmd is not available, firewalld is probably not installed.")]
+    #[needs("firewall-cmd", "firewall-cmd is not available, firewalld is probably not installed.", "firewalld")]
     mod firewalld;
 
     /// Make sure that a zone exists and contains the given items. Other items in the zone remain,

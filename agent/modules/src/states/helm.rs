@@ -7,7 +7,7 @@ use value::{Map, Value};
 
 state::state_module! {
     /// Manage charts and releases of Kubernetes with the program helm.
-    #[needs("helm", "the program helm is not in the path")]
+    #[needs("helm", "the program helm is not in the path", "")]
     mod helm;
 
     /// Make sure that repositories exist or do not exist.

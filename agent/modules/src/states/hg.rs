@@ -12,7 +12,7 @@ use crate::exec::hg::Hg;
 
 state::state_module! {
     /// Manage Mercurial repositories.
-    #[needs("hg", "Command hg not found")]
+    #[needs("hg", "Command hg not found", "mercurial")]
     mod hg;
 
     /// Make sure that a folder contains an up-to-date clone of a repository.

@@ -6,6 +6,7 @@ use value::Value;
 
 state::state_module! {
     /// Add notes to a state tree for its readers.
+    #[facts(free_arguments = true)]
     mod highstate_doc;
 
     /// Add a note about other states. It changes nothing.

@@ -10,7 +10,7 @@ use value::{Map, Value, python};
 
 state::state_module! {
     /// Send HTTP requests and check the responses.
-    #[facts(effects = Effects::Command)]
+    #[facts(effects = Effects::Command, free_arguments = true)]
     mod http;
 
     /// Send a request and compare its response with the expected one. The other arguments are those

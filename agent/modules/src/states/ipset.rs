@@ -10,6 +10,7 @@ use crate::exec::ipset::{exists, has, make, put, run_on, take};
 state::state_module! {
     /// Manage sets of addresses, networks and ports for the packet filter (`ipset`).
     #[needs("ipset", "ipset module could not be loaded")]
+    #[facts(free_arguments = true)]
     mod ipset;
 
     /// Make sure that a set exists. Options of its type, such as `range`, `timeout`, `maxelem` or

@@ -10,6 +10,7 @@ state::state_module! {
     /// Manage the packet filter (`iptables`, `ip6tables`).
     #[needs("iptables", "iptables module could not be loaded")]
     #[module(aggregate = joined)]
+    #[facts(free_arguments = true)]
     mod iptables;
 
     /// Make sure that a chain exists.

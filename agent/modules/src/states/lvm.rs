@@ -9,7 +9,8 @@ use crate::exec::lvm::{devices, groups, logical, physical, real};
 
 state::state_module! {
     /// Manage logical volumes (LVM2).
-    #[needs("lvm", "lvm command not found")]
+    #[needs("lvm", "lvm command not found", "lvm2")]
+    #[facts(free_arguments = true)]
     mod lvm;
 
     /// Make sure that a device is a physical volume.

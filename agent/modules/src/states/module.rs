@@ -8,7 +8,7 @@ use value::{Map, Value, log};
 
 state::state_module! {
     /// Call execution functions.
-    #[facts(effects = Effects::Command)]
+    #[facts(effects = Effects::Command, free_arguments = true)]
     mod module;
 
     /// Call one or more functions: `- test.ping:` with the arguments below it, or in the older

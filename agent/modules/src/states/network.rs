@@ -12,7 +12,7 @@ use crate::exec::ip::{self, Plan};
 
 state::state_module! {
     /// Configure the network of this machine.
-    #[facts(effects = Effects::MoreThanFiles { files_suffice: false })]
+    #[facts(effects = Effects::MoreThanFiles { files_suffice: false }, free_arguments = true)]
     mod network;
 
     /// Make sure that an interface is configured. As in Salt, the configuration is written to

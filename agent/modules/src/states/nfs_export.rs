@@ -10,7 +10,8 @@ state::state_module! {
     /// Manage the folders that NFS exports.
     #[needs(
         "exportfs",
-        "The nfs_exports state module failed to load: the exportfs binary is not in the path"
+        "The nfs_exports state module failed to load: the exportfs binary is not in the path",
+        "nfs-kernel-server"
     )]
     mod nfs_export;
 

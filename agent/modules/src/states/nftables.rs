@@ -8,7 +8,8 @@ use crate::exec::nftables::{Done, Place, built, write};
 
 state::state_module! {
     /// Manage the packet filter (`nft`).
-    #[needs("nft", "nftables module could not be loaded")]
+    #[needs("nft", "nftables module could not be loaded", "nftables")]
+    #[facts(free_arguments = true)]
     mod nftables;
 
     /// Make sure that a chain exists. A base chain (one that the kernel calls) has a type, a hook

@@ -9,7 +9,7 @@ use crate::exec::pecl;
 
 state::state_module! {
     /// Manage PHP extensions (`pecl`).
-    #[needs("pecl", "pecl module could not be loaded")]
+    #[needs("pecl", "pecl module could not be loaded", "php-pear")]
     mod pecl;
 
     /// Make sure that an extension is installed.

@@ -13,7 +13,7 @@ use crate::exec::pkg::repositories::{self, Kind, Request, is_true};
 
 state::state_module! {
     /// Management of package repositories.
-    #[facts(effects = Effects::Files(&[]))]
+    #[facts(effects = Effects::Files(&[]), free_arguments = true)]
     mod pkgrepo;
 
     /// Make sure that a repository is configured as described.

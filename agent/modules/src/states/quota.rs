@@ -6,7 +6,7 @@ use value::{Map, Value};
 
 state::state_module! {
     /// Manage disk quotas of users and groups.
-    #[needs("setquota", "quota module could not be loaded")]
+    #[needs("setquota", "quota module could not be loaded", "quota")]
     mod quota;
 
     /// Make sure that the quotas of a file system are enabled or disabled.

@@ -11,6 +11,7 @@ use crate::exec::raid::{arrays, written};
 state::state_module! {
     /// Manage software RAID arrays (`mdadm`).
     #[needs("mdadm", "Unable to locate command: mdadm")]
+    #[facts(free_arguments = true)]
     mod raid;
 
     /// Make sure that an array exists and contains its disks.

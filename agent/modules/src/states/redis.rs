@@ -9,6 +9,7 @@ use crate::exec::redis::{master, run, sentinel};
 
 state::state_module! {
     /// Manage keys and values of Redis. The other keywords are `host`, `port`, `db` and `password`.
+    #[facts(free_arguments = true)]
     mod redis;
 
     /// Make sure that a key has a value.

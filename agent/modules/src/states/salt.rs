@@ -23,7 +23,7 @@ state::state_module! {
     mod salt;
 
     /// Run states on the minions of a target.
-    #[facts(effects = Effects::Runs, step = StepKind::State)]
+    #[facts(effects = Effects::Runs, step = StepKind::State, also_takes = &["roster"])]
     fn state(State {
         /// A name for the step.
         name: String,
@@ -79,7 +79,7 @@ state::state_module! {
     });
 
     /// Run an execution function on the minions of a target.
-    #[facts(step = StepKind::Function)]
+    #[facts(step = StepKind::Function, also_takes = &["roster"])]
     fn function(Function {
         /// The function.
         name: String,
@@ -133,7 +133,7 @@ state::state_module! {
     });
 
     /// Run a runner.
-    #[facts(effects = Effects::Runs, step = StepKind::Runner)]
+    #[facts(effects = Effects::Runs, step = StepKind::Runner, free_arguments = true)]
     fn runner(Runner {
         /// The runner.
         name: String,
@@ -151,7 +151,7 @@ state::state_module! {
     });
 
     /// Run a wheel function.
-    #[facts(step = StepKind::Wheel)]
+    #[facts(step = StepKind::Wheel, free_arguments = true)]
     fn wheel(Wheel {
         /// The wheel function.
         name: String,

@@ -8,7 +8,7 @@ use value::{Map, Value};
 state::state_module! {
     /// Manage the jobs that a minion runs at certain times: in the running minion, or with
     /// `offline: True` in its configuration.
-    #[facts(effects = Effects::Files(&[]))]
+    #[facts(effects = Effects::Files(&[]), free_arguments = true)]
     mod schedule;
 
     /// Make sure that a job exists with the given settings.

@@ -9,9 +9,9 @@ use crate::exec::selinux::{booleans, configured, mode as now, modules};
 
 state::state_module! {
     /// Manage SELinux.
-    #[needs("semanage", "selinux module could not be loaded")]
-    #[needs("setsebool", "selinux module could not be loaded")]
-    #[needs("semodule", "selinux module could not be loaded")]
+    #[needs("semanage", "selinux module could not be loaded", "policycoreutils-python-utils")]
+    #[needs("setsebool", "selinux module could not be loaded", "policycoreutils")]
+    #[needs("semodule", "selinux module could not be loaded", "policycoreutils")]
     #[module(aggregate = joined)]
     mod selinux;
 

@@ -5,6 +5,7 @@ use state::module::{Error, Ret};
 
 state::state_module! {
     /// Define the settings of an SLS, and points that other states can require.
+    #[facts(free_arguments = true)]
     mod stateconf;
 
     /// Do nothing: the renderer `stateconf` reads the arguments.

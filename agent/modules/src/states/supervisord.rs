@@ -8,6 +8,7 @@ use crate::exec::supervisord::{Daemon, Program, plain};
 
 state::state_module! {
     /// Manage programs that `supervisord` runs.
+    #[facts(free_arguments = true)]
     mod supervisord;
 
     /// Make sure that a program runs. `name:` with a colon is a group.

@@ -11,7 +11,7 @@ use crate::exec::svn::{Account, Svn};
 
 state::state_module! {
     /// Manage Subversion working copies.
-    #[needs("svn", "Command not found: svn")]
+    #[needs("svn", "Command not found: svn", "subversion")]
     mod svn;
 
     /// Make sure that a folder is an up-to-date working copy of a repository.

@@ -10,7 +10,7 @@ use value::{Map, Value};
 
 state::state_module! {
     /// Provide states that only pretend to do something, to try out requisites and outputs.
-    #[facts(effects = Effects::None)]
+    #[facts(effects = Effects::None, free_arguments = true)]
     mod test;
 
     /// Do nothing, successfully.

@@ -11,7 +11,7 @@ use crate::exec::uci::{
 state::state_module! {
     /// Manage OpenWrt's configuration (`uci`): sections and options in `/etc/config`. The changes
     /// of a state are committed. A service applies them if it watches the state.
-    #[needs("uci", "OpenWrt's program uci is not in the path")]
+    #[needs("uci", "OpenWrt's program uci is not in the path", "")]
     mod uci;
 
     /// Make sure that a section or option exists.

@@ -9,7 +9,7 @@ use crate::exec::webutil::File;
 
 state::state_module! {
     /// Manage user and password files for web servers (`htpasswd`).
-    #[needs("htpasswd", "Command not found: htpasswd")]
+    #[needs("htpasswd", "Command not found: htpasswd", "apache2-utils")]
     mod webutil;
 
     /// Make sure that a file contains a user.

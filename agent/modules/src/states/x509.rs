@@ -25,7 +25,7 @@ use crl::crl_managed;
 state::state_module! {
     /// Manage private keys, certificates and certificate requests.
     #[needs("openssl", "The program openssl is not in the path: install it")]
-    #[facts(effects = Effects::Files(&[]))]
+    #[facts(effects = Effects::Files(&[]), free_arguments = true)]
     mod x509;
 
     /// Make sure that a certificate exists, has the given properties, and does not expire soon. The

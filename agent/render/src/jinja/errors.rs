@@ -10,6 +10,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Error, ErrorKind, Value};
 
 use super::print;
+use crate::advice;
 use crate::{Kind, Place};
 
 /// The mark that Salt prints after the line at fault.
@@ -140,10 +141,13 @@ impl Report<'_> {
             .as_ref()
             .map(|place| self.around(place))
             .unwrap_or_default();
+        let advice = place.as_ref().filter(|_| kind == Kind::JinjaVariable);
         crate::Error {
-            kind,
-            message: format!("{prefix}{sentence}{around}"),
+            advice: advice
+                .and_then(|place| advice::for_variable(&sentence, place))
+                .map(Box::new),
             place,
+            ..crate::Error::new(kind, format!("{prefix}{sentence}{around}"))
         }
     }
 

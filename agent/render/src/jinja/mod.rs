@@ -241,11 +241,7 @@ fn syntax(options: JinjaOptions) -> Result<SyntaxConfig, Error> {
         .trim_blocks(options.trim_blocks)
         .lstrip_blocks(options.lstrip_blocks)
         .build()
-        .map_err(|error| Error {
-            kind: Kind::Limit,
-            message: error.to_string(),
-            place: None,
-        })
+        .map_err(|error| Error::new(Kind::Limit, error.to_string()))
 }
 
 /// Returns the environment with everything that all templates have in common; it is created once.

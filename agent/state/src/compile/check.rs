@@ -10,8 +10,8 @@ use super::documents::Documents;
 use super::hint::did_you_mean;
 use super::plan::Plan;
 use crate::boot;
-use crate::exec::Exec;
-use crate::facts::StepKind;
+use crate::exec::{Exec, facts, find};
+use crate::facts::{Facts, StepKind};
 use crate::low::{self, LowChunk, is_internal};
 use crate::module::{Extra, StateFunction, invalid_keywords};
 use crate::resume::Policy;
@@ -159,16 +159,18 @@ fn problems(low: &LowChunk, cx: &Exec, documents: &Documents) -> Vec<Problem> {
         (_, Some(function)) => missing(low, &full, function),
         (_, None) => verified(low, cx, &full, None),
     };
+    let unknown = function.map_or_else(Vec::new, |function| {
+        Unknown::new(low, cx, function).problems(documents)
+    });
     if !errors.is_empty() {
         let fault = fault(low, documents, errors.join("\n"), &[]);
-        let hint = match function {
-            Some(_) => None,
-            None => near_function(low, cx),
-        };
-        return vec![Problem::Fails(fault.hint(hint))];
+        let fails = [Problem::Fails(match function {
+            Some(function) => fault.hint(renamed(low, function)),
+            None => unknown_function(fault, low, cx),
+        })];
+        return fails.into_iter().chain(warnings(unknown, cx)).collect();
     }
-    let mut problems =
-        function.map_or_else(Vec::new, |function| arguments(low, function, documents));
+    let mut problems = unknown;
     let reboots = low.data.get("reboot").is_some_and(Value::is_true);
     let runs_states = cx.shared.registry.step(low) == Some(StepKind::State);
     if reboots && !cx.shared.targets.is_here() && !runs_states {
@@ -202,6 +204,28 @@ fn no_truth(data: &Map) -> Option<String> {
     (!known).then(|| format!("finally: {} is neither True nor False", said.to_text()))
 }
 
+/// Explains the fault of a function that does not exist.
+fn unknown_function(fault: Fault, low: &LowChunk, cx: &Exec) -> Fault {
+    let (full, module) = (low.function(), &*low.state);
+    let modules = &cx.shared.registry.states;
+    let near = near_function(low, cx);
+    match modules.iter().any(|known| known.name == module) {
+        true => fault.explained(
+            format!("the state module {module} has no function {}", low.fun),
+            near.unwrap_or_else(|| {
+                format!("sys.list_state_functions {module} lists its functions")
+            }),
+        ),
+        false if near.is_some() => Fault {
+            cause: Some(format!("there is no state function {full}").into()),
+            hint: near,
+            ..fault
+        },
+        // The loader's reason says more: a module can be disabled, or its program missing.
+        false => fault,
+    }
+}
+
 fn near_function(low: &LowChunk, cx: &Exec) -> Option<String> {
     let modules = cx.shared.registry.states.iter();
     let names: Vec<String> = modules
@@ -213,41 +237,149 @@ fn near_function(low: &LowChunk, cx: &Exec) -> Option<String> {
     did_you_mean(&low.function(), names.iter().map(String::as_str))
 }
 
-/// Returns problems about arguments that the function does not declare: the call is refused, or
-/// there is a warning.
-fn arguments(low: &LowChunk, function: StateFunction, documents: &Documents) -> Vec<Problem> {
+/// Returns the problems with the arguments of a chunk that fails anyway. As in Salt, it does not
+/// stop the run, unless `strict_arguments` is set.
+fn warnings(problems: Vec<Problem>, cx: &Exec) -> Vec<Problem> {
+    let strict = is_strict(cx);
+    let mut problems = problems;
+    for problem in &mut problems {
+        if let Problem::Stops(fault) = problem
+            && !strict
+        {
+            *problem = Problem::Warning(fault.clone());
+        }
+    }
+    problems
+}
+
+/// Returns a hint if exactly one required argument is missing, and exactly one unknown argument
+/// begins with the same letter.
+fn renamed(low: &LowChunk, function: StateFunction) -> Option<String> {
+    let required = function.args.iter().filter(|arg| arg.default.is_none());
+    let mut missing = required.filter(|arg| !low.data.contains(arg.name));
+    let (missing, None) = (missing.next()?, missing.next()) else {
+        return None;
+    };
+    let first = missing.name.chars().next();
+    let unknown = undeclared(low, function);
+    let mut alike = unknown.iter().filter(|name| name.chars().next() == first);
+    let (written, None) = (alike.next()?, alike.next()) else {
+        return None;
+    };
+    Some(format!(
+        "did you mean '{}' instead of '{written}'?",
+        missing.name
+    ))
+}
+
+/// Returns the arguments of a chunk that its function does not declare.
+fn undeclared(low: &LowChunk, function: StateFunction) -> Vec<String> {
     let known = |key: &str| key.starts_with("__") || is_internal(key) || function.declares(key);
-    let unknown: Vec<String> = low
-        .data
+    low.data
         .keys()
         .filter(|key| !key.as_str().is_some_and(known))
         .map(Value::to_text)
         .filter(|name| !is_internal(name))
-        .collect();
-    let Some(first) = unknown.first() else {
-        return Vec::new();
-    };
-    if function.extra == Extra::Reject {
-        let text = invalid_keywords(&unknown, &low.function());
-        let hint = did_you_mean(first, near_arguments(function));
-        let fault = fault(low, documents, text, std::slice::from_ref(first));
-        return vec![Problem::Stops(fault.hint(hint))];
+        .collect()
+}
+
+/// Returns whether unknown arguments are errors: the option `strict_arguments`.
+fn is_strict(cx: &Exec) -> bool {
+    cx.opts().flag("strict_arguments")
+}
+
+/// The arguments of a chunk that its function does not declare.
+struct Unknown<'a> {
+    low: &'a LowChunk,
+    cx: &'a Exec,
+    function: StateFunction,
+    names: Vec<String>,
+}
+
+impl<'a> Unknown<'a> {
+    fn new(low: &'a LowChunk, cx: &'a Exec, function: StateFunction) -> Self {
+        let names = undeclared(low, function);
+        Self {
+            low,
+            cx,
+            function,
+            names,
+        }
     }
-    // `module.run` passes an argument `m_name` as `name` to the function that it calls.
-    let is_free = |name: &&String| low.state == "module" && name.starts_with("m_");
-    let warning = |name: &String| {
-        let full = low.function();
-        // A warning is only useful if the name resembles a declared argument: functions with free
-        // arguments have arguments of their own. The first letter must be the same, because it is
-        // hardly ever mistyped: `match` is not a misspelt `watch`.
+
+    /// Returns the problems with these arguments: the call is refused, or there are warnings.
+    fn problems(&self, documents: &Documents) -> Vec<Problem> {
+        let Some(first) = self.names.first() else {
+            return Vec::new();
+        };
+        if self.function.extra == Extra::Reject {
+            let text = invalid_keywords(&self.names, &self.low.function());
+            let hint = did_you_mean(first, near_arguments(self.function));
+            let fault = fault(self.low, documents, text, std::slice::from_ref(first));
+            let full = self.low.function();
+            return vec![Problem::Stops(fault.explained(
+                format!("{full} has no argument '{first}'"),
+                hint.unwrap_or_else(|| format!("sys.state_argspec {full} lists its arguments")),
+            ))];
+        }
+        let facts = facts(self.cx.shared.registry.states, &self.low.function());
+        // A custom function has arguments that only its own code knows.
+        let free = facts.free_arguments || is_custom(self.cx, self.low, self.function);
+        let names = self.names.iter();
+        let names = names.filter(|name| !facts.also_takes.contains(&name.as_str()));
+        names
+            .filter_map(|name| self.swallowed(name, &facts, free, documents))
+            .collect()
+    }
+
+    /// Returns the problem with an argument that Salt accepts and ignores, if it is one. A function
+    /// with free arguments has undeclared ones, so such an argument is only reported if it resembles
+    /// a declared one.
+    fn swallowed(
+        &self,
+        name: &String,
+        facts: &Facts,
+        free: bool,
+        documents: &Documents,
+    ) -> Option<Problem> {
+        // `module.run` passes an argument `m_name` as `name` to the function that it calls.
+        if self.low.state == "module" && name.starts_with("m_") {
+            return None;
+        }
+        // The first letter must be the same, because it is hardly ever mistyped: `match` is not a
+        // misspelt `watch`.
         let alike = |known: &&str| known.chars().next() == name.chars().next();
-        let hint = did_you_mean(name, near_arguments(function).filter(alike))?;
+        let near = near_arguments(self.function).chain(facts.also_takes.iter().copied());
+        let hint = did_you_mean(name, near.filter(alike));
+        if hint.is_none() && (free || is_declared_elsewhere(self.cx, name)) {
+            return None;
+        }
+        let full = self.low.function();
         let text = format!("{full} does not know the argument '{name}'");
-        let fault = fault(low, documents, text, std::slice::from_ref(name));
-        Some(Problem::Warning(fault.hint(Some(hint))))
-    };
-    let unknown = unknown.iter().filter(|name| !is_free(name));
-    unknown.filter_map(warning).collect()
+        let fault = fault(self.low, documents, text, std::slice::from_ref(name)).hint(hint);
+        Some(match is_strict(self.cx) && !free {
+            true => Problem::Stops(fault),
+            false => Problem::Warning(fault),
+        })
+    }
+}
+
+/// Returns whether a function is custom, and none of the registry.
+fn is_custom(cx: &Exec, low: &LowChunk, function: StateFunction) -> bool {
+    let own = find(cx.shared.registry.states, &low.function());
+    !own.is_some_and(|own| std::ptr::eq(own, function))
+}
+
+/// Returns whether any state or execution function declares an argument of this name: states pass
+/// arguments on to those.
+fn is_declared_elsewhere(cx: &Exec, name: &str) -> bool {
+    let registry = &cx.shared.registry;
+    let states = registry.states.iter();
+    let mut states = states.flat_map(|module| module.functions);
+    let functions = registry.functions.iter();
+    let mut functions = functions.flat_map(|module| module.functions);
+    states.any(|function| function.declares(name))
+        || functions.any(|function| function.declares(name))
 }
 
 /// The minimum length of a global state argument that is suggested. Shorter ones resemble too many

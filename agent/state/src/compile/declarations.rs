@@ -36,6 +36,12 @@ impl Declarations<'_> {
                     self.sls
                 );
                 self.fault(text, &["include".into()]);
+                if let Some(fault) = self.faults.pop() {
+                    self.faults.push(fault.explained(
+                        "the value of 'include' is not a list: it has no dash",
+                        "write each SLS on a line with a dash, and indent it below include: - NAME",
+                    ));
+                }
                 Vec::new()
             }
         }
@@ -120,7 +126,15 @@ impl Declarations<'_> {
             }
         }
         for (text, path) in faults {
+            let id = path.first().map(Value::to_text).unwrap_or_default();
             self.fault(text, &path);
+            if let (Some(fault), 1) = (self.faults.last_mut(), path.len()) {
+                // An `include` that is not a list has a fault already.
+                fault.follows = id == "include" && state.get("include").is_some();
+                fault.hint = Some(format!(
+                    "write {id}: and below it the function with a colon, indented by two spaces"
+                ));
+            }
         }
     }
 

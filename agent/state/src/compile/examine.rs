@@ -14,7 +14,7 @@ use super::plan::Plan;
 use super::sls::{self, Library};
 use super::{Checked, Fault, Problem, auto_order, check, extend, render as rendering};
 use crate::exec::Exec;
-use crate::host::{ExecHost, Tree, read};
+use crate::host::{ExecHost, Tree};
 use crate::low::LowChunk;
 use crate::tree::{self, SlsFile};
 
@@ -165,15 +165,19 @@ impl<'a> Examiner<'a> {
         sls: &str,
         saltenv: &str,
     ) -> Result<render::Rendered, Fault> {
-        let fault = |error: render::Error| Fault {
-            text: match error.kind {
+        let fault = |error: render::Error| {
+            let text = match error.kind {
                 Kind::Uncaught => format!("Rendering SLS {sls} failed, render error: {error}"),
                 _ => format!("Rendering SLS '{saltenv}:{sls}' failed: {error}"),
-            },
-            place: error.place.or_else(|| beginning(found)),
-            hint: None,
+            };
+            let fault = Fault::of_render(text, &error);
+            Fault {
+                place: fault.place.or_else(|| beginning(found)),
+                ..fault
+            }
         };
-        let text = read(&found.file.path).map_err(|error| Fault {
+        let text = tree.sources(self.cx).text(&found.file);
+        let text = text.map_err(|error| Fault {
             place: beginning(found),
             ..Fault::new(error.to_string())
         })?;

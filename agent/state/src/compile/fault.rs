@@ -7,10 +7,14 @@ use render::Place;
 pub struct Fault {
     /// Salt's sentence, as in the return.
     pub text: String,
+    /// The cause in words for the author of the tree: stderr has it instead of Salt's sentence.
+    pub cause: Option<Box<str>>,
     /// The place in the template, for the caret on stderr.
     pub place: Option<Place>,
     /// A hint about what to do, if there is one.
     pub hint: Option<String>,
+    /// True if the fault only follows from the fault before it. Stderr does not have it.
+    pub follows: bool,
 }
 
 impl Fault {
@@ -18,8 +22,35 @@ impl Fault {
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
+            cause: None,
             place: None,
             hint: None,
+            follows: false,
+        }
+    }
+
+    /// Returns the fault of a template that cannot be rendered. `text` is Salt's sentence.
+    pub fn of_render(text: impl Into<String>, error: &render::Error) -> Self {
+        let advice = error.advice.as_deref().cloned();
+        let (cause, hint) = advice
+            .map(|advice| (advice.cause.into(), advice.remedy))
+            .unzip();
+        Self {
+            text: text.into(),
+            cause,
+            place: error.place.clone(),
+            hint,
+            follows: false,
+        }
+    }
+
+    /// Adds the cause in words for the author of the tree, and a hint about what to do.
+    #[must_use]
+    pub fn explained(self, cause: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            cause: Some(cause.into().into()),
+            hint: Some(hint.into()),
+            ..self
         }
     }
 
@@ -29,11 +60,34 @@ impl Fault {
         Self { hint, ..self }
     }
 
+    /// Returns the cause, or Salt's sentence without the lines of the template that the place
+    /// contains already.
+    fn summary(&self) -> String {
+        match (&self.cause, &self.place) {
+            (Some(cause), _) => {
+                // The part of Salt's sentence that names the SLS.
+                let about = self.text.split_once(" failed").map(|(about, _)| about);
+                match about.filter(|about| about.starts_with("Rendering ")) {
+                    Some(about) => format!("{about} failed: {cause}"),
+                    None => cause.to_string(),
+                }
+            }
+            (None, Some(_)) => {
+                let text = self.text.split("\n\n---\n").next().unwrap_or(&self.text);
+                match text.rsplit_once("; line ") {
+                    Some((before, line)) if line.parse::<u32>().is_ok() => before.to_owned(),
+                    _ => text.to_owned(),
+                }
+            }
+            (None, None) => self.text.clone(),
+        }
+    }
+
     /// Returns the sentence with the place, its source line, a caret and the hint, for people on
     /// stderr.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let mut out = self.text.clone();
+        let mut out = self.summary();
         if let Some(place) = &self.place {
             let number = place.line.to_string();
             let gutter = " ".repeat(number.len());

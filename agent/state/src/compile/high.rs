@@ -132,6 +132,20 @@ impl Check<'_> {
         self.faults.push(self.documents.fault_in(text, body, path));
     }
 
+    /// Explains the fault that was found last.
+    fn explain(&mut self, cause: impl Into<String>, hint: impl Into<String>) {
+        if let Some(fault) = self.faults.pop() {
+            self.faults.push(fault.explained(cause, hint));
+        }
+    }
+
+    /// Marks the fault that was found last as a consequence of the one before it.
+    fn follows(&mut self) {
+        if let Some(fault) = self.faults.last_mut() {
+            fault.follows = true;
+        }
+    }
+
     fn id(&mut self, id: &Value, body: &Value) {
         if is_dunder(id) {
             return;
@@ -174,7 +188,12 @@ impl Check<'_> {
         let Value::List(arguments) = arguments else {
             let (name, sls) = (checked.name(), checked.sls());
             let text = format!("State '{name}' in SLS '{sls}' is not formed as a list");
-            return self.at(text, &checked, &[]);
+            self.at(text, &checked, &[]);
+            let (state, list) = (state.to_text(), dashed(arguments));
+            return self.explain(
+                format!("the arguments of {state} are not a list: they have no dash"),
+                format!("write each argument with a dash: {list}"),
+            );
         };
         for (index, argument) in arguments.iter().enumerate() {
             checked.index = Some(index);
@@ -202,6 +221,11 @@ impl Check<'_> {
                 "The function \"{function}\" in state \"{name}\" in SLS \"{sls}\" has whitespace, a function with whitespace is not supported, perhaps this is an argument that is missing a \":\""
             );
             self.at(text, checked, &[]);
+            let (key, value) = function.trim().split_once(' ').unwrap_or((function, ""));
+            self.explain(
+                format!("'{function}' has no colon, so that it is not an argument"),
+                format!("write - {key}: {}", value.trim()),
+            );
         }
     }
 
@@ -217,6 +241,7 @@ impl Check<'_> {
                 "The 'names' argument in state '{name}' in SLS '{sls}' needs to be formed as a list"
             );
             self.at(text, checked, std::slice::from_ref(key));
+            self.explain_list(word, value);
         }
         if !is_requisite(word) {
             return;
@@ -227,6 +252,16 @@ impl Check<'_> {
                 "The {word} statement in state '{name}' in SLS '{sls}' needs to be formed as a list"
             );
             self.at(text, checked, std::slice::from_ref(key));
+            match (value, argument.keys().nth(1)) {
+                // The items are arguments at the level of the requisite's own name.
+                (Value::Null, Some(next)) => {
+                    let next = argument.get_value(next).map(|value| {
+                        Value::from(Map::new().with(next.to_text().as_str(), value.clone()))
+                    });
+                    self.explain_list(word, &next.unwrap_or_default());
+                }
+                _ => self.explain_list(word, value),
+            }
         }
         for (index, item) in value.as_list().into_iter().flatten().enumerate() {
             self.requisite(checked, key, index, item);
@@ -237,7 +272,28 @@ impl Check<'_> {
                 "Multiple dictionaries defined in argument of state '{name}' in SLS '{sls}'"
             );
             self.at(text, checked, std::slice::from_ref(key));
+            match list {
+                true => {
+                    let more = argument.keys().nth(1).map(Value::to_text);
+                    let more = more.unwrap_or_default();
+                    self.explain(
+                        format!("'{more}' is part of the argument '{word}'"),
+                        format!("write - {more}: with a dash, below the dash of '{word}'"),
+                    );
+                }
+                false => self.follows(),
+            }
         }
+    }
+
+    fn explain_list(&mut self, word: &str, value: &Value) {
+        self.explain(
+            format!("the value of '{word}' is not a list: it has no dash"),
+            format!(
+                "write each item with a dash, and indent it below {word}: {}",
+                dashed(value)
+            ),
+        );
     }
 
     fn requisite(
@@ -287,16 +343,38 @@ impl Check<'_> {
                 let (name, sls) = (checked.name(), checked.sls());
                 let text = format!("No function declared in state '{name}' in SLS '{sls}'");
                 self.at(text, checked, &[]);
+                self.explain(
+                    format!("'{state}' has no function"),
+                    format!("write {state}.FUNCTION:, such as file.managed:"),
+                );
             }
             _ => {
                 let (name, sls) = (checked.name(), checked.sls());
+                // An argument without a colon, about which there is a fault already.
+                let has_argument = functions.clone().any(|name| name.trim().contains(' '));
                 let functions = functions.collect::<Vec<_>>().join(", ");
                 let text = format!(
                     "Too many functions declared in state '{name}' in SLS '{sls}'. Please choose one of the following: {functions}"
                 );
                 self.at(text, checked, &[]);
+                if has_argument {
+                    self.follows();
+                }
             }
         }
+    }
+}
+
+/// Returns the value of a key as the first item of a list: `- name: …`.
+fn dashed(value: &Value) -> String {
+    match value {
+        Value::Map(map) => match map.first() {
+            Some((key, Value::Map(_) | Value::List(_))) => format!("- {}: …", key.to_text()),
+            Some((key, value)) => format!("- {}: {}", key.to_text(), value.to_text()),
+            None => "- name: …".to_owned(),
+        },
+        Value::Null => "- …".to_owned(),
+        value => format!("- {}", value.to_text()),
     }
 }
 

@@ -30,6 +30,7 @@ pub use fault::Fault;
 pub use high::HighData;
 pub use hint::did_you_mean;
 pub use plan::{Plan, Step};
+pub use sls::resolved;
 pub use template::{template, template_str};
 
 use crate::exec::Exec;

@@ -175,7 +175,8 @@ impl<'a> Order<'a> {
             };
             if !disabled.iter().any(|word| word == kind.word()) {
                 for (place, item) in items.iter().enumerate() {
-                    self.requisite(chunk, kind, place, item)?;
+                    self.requisite(chunk, kind, place, item)
+                        .map_err(|fault| at_key_without_value(fault, &items, place))?;
                 }
             }
         }
@@ -541,6 +542,23 @@ fn put(names: &mut Named, name: &str, node: usize) {
         None => {
             names.insert(name.to_owned(), vec![node]);
         }
+    }
+}
+
+/// Explains the fault of an item that follows a key without a value, such as `- sls:`: the item is
+/// the value, which is not indented.
+fn at_key_without_value(fault: Fault, items: &[Value], place: usize) -> Fault {
+    let before = place.checked_sub(1).and_then(|before| items.get(before));
+    let key = before.and_then(Value::as_map).and_then(Map::first);
+    match (key, items.get(place).and_then(Value::as_str)) {
+        (Some((key, Value::Null)), Some(name)) => {
+            let key = key.to_text();
+            fault.explained(
+                format!("'{key}:' on the line above has no value, and '{name}' is not indented"),
+                format!("write - {key}: {name}"),
+            )
+        }
+        _ => fault,
     }
 }
 

@@ -10,7 +10,7 @@ use super::Fault;
 use super::documents::{Document, Tracer};
 use super::sls::Library;
 use crate::exec::Exec;
-use crate::host::{ExecHost, Tree, read};
+use crate::host::{ExecHost, Tree};
 use crate::sources::SourceFile;
 use crate::tree::{self, SlsFile};
 
@@ -79,13 +79,12 @@ impl Library for Single<'_> {
 
 fn document(cx: &Exec, found: &SlsFile, sls: &str, saltenv: &str) -> Result<Document, Fault> {
     let rendered = tree::render(cx, &Tree::State, found, sls, saltenv, &Map::new());
-    let rendered = rendered.map_err(|error| Fault {
-        text: match error.kind {
+    let rendered = rendered.map_err(|error| {
+        let text = match error.kind {
             Kind::Uncaught => format!("Rendering SLS {sls} failed, render error: {error}"),
             _ => format!("Rendering SLS '{saltenv}:{sls}' failed: {error}"),
-        },
-        place: error.place,
-        hint: None,
+        };
+        Fault::of_render(text, &error)
     })?;
     Ok(Document {
         value: rendered.value,
@@ -99,7 +98,7 @@ pub(super) fn tracer(cx: &Exec, found: &SlsFile, sls: &str, saltenv: &str) -> Tr
     let (cx, found) = (cx.clone(), found.clone());
     let (sls, saltenv) = (sls.to_owned(), saltenv.to_owned());
     Arc::new(move |line| {
-        let text = read(&found.file.path).ok()?;
+        let text = cx.shared.sources.text(&found.file).ok()?;
         let context = tree::context(&cx, &found, &sls, &saltenv, &Map::new()).ok()?;
         let traced = jinja::trace::trace(&text, &context, &ExecHost::in_state_tree(&cx), line);
         traced.or_else(|| plain(&text, &found, line))

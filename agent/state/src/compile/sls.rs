@@ -246,8 +246,8 @@ impl<'a> Merge<'a> {
             "Specified SLS {sls} in saltenv {saltenv} is not available on the salt master or through a configured fileserver"
         );
         let names = self.names(saltenv).unwrap_or_default();
-        let near = did_you_mean(sls, names.iter().map(String::as_str));
-        Fault::new(text).hint(near)
+        let near = || did_you_mean(sls, names.iter().map(String::as_str));
+        Fault::new(text).hint(of_path(sls, &names).or_else(near))
     }
 
     fn include(
@@ -403,6 +403,20 @@ impl<'a> Merge<'a> {
     }
 }
 
+/// Returns a hint if a name is the path of an SLS file, such as `web.sls` or `/srv/salt/web/init.sls`.
+fn of_path(written: &str, names: &[String]) -> Option<String> {
+    let is_path = written.ends_with(".sls") || written.contains('/');
+    let name = written.strip_suffix(".sls").unwrap_or(written);
+    let name = name.trim_start_matches("./").replace('/', ".");
+    let name = name.strip_suffix(".init").unwrap_or(&name);
+    let mut found = names.iter().filter(|known| {
+        let before = name.strip_suffix(known.as_str());
+        before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    });
+    let found = found.by_ref().max_by_key(|known| known.len())?;
+    is_path.then(|| format!("write '{found}': dots instead of slashes, and no .sls"))
+}
+
 /// Returns the absolute name of an include. Leading dots are relative to the including SLS: one for
 /// its folder, one more for each level above.
 fn relative(including: &Including<'_>, wanted: &str) -> Result<String, String> {
@@ -427,7 +441,8 @@ fn relative(including: &Including<'_>, wanted: &str) -> Result<String, String> {
 }
 
 /// Returns the SLS that an item of `include` in `sls` names; `None` if it leads above the tree.
-pub(super) fn resolved(sls: &str, init: bool, wanted: &str) -> Option<String> {
+#[must_use]
+pub fn resolved(sls: &str, init: bool, wanted: &str) -> Option<String> {
     let including = Including {
         sls,
         saltenv: "",

@@ -44,13 +44,8 @@ pub fn template_str(cx: &Exec, text: &str) -> Result<HighData, Vec<Fault>> {
         ..Context::default()
     };
     let rendered = render(text, renderer, &context, &ExecHost::in_state_tree(cx));
-    let rendered = rendered.map_err(|error| {
-        vec![Fault {
-            text: error.message,
-            place: error.place,
-            hint: None,
-        }]
-    })?;
+    let rendered =
+        rendered.map_err(|error| vec![Fault::of_render(error.message.as_str(), &error)])?;
     match rendered.value {
         Value::Map(high) => declared(high),
         other if !other.is_true() => Ok(HighData::default()),

@@ -140,6 +140,16 @@ fn a_record_of_an_older_version_is_read() {
 }
 
 #[test]
+fn a_record_of_a_newer_version_is_refused() {
+    let (folder, _cx) = scratch();
+    let path = folder.path().join("new");
+    let start = Map::new().with("start", VERSION + 1).with("jid", JID);
+    std::fs::write(&path, line(&start)).unwrap();
+    let error = read(&path).err().unwrap().to_string();
+    assert!(error.contains("was written by a newer version"), "{error}");
+}
+
+#[test]
 fn what_is_taken_up_is_read_with_what_came_before() {
     let (_folder, cx) = scratch();
     let plan = Plan::of_chunks(vec![chunk("a", "nop"), chunk("b", "nop")]);

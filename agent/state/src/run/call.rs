@@ -5,10 +5,11 @@ use std::sync::Arc;
 use value::{Map, Value, log, secret};
 
 use super::clock::Stamp;
-use super::engine::Run;
+use super::engine::{Chunk, Run};
 use super::{guard, parallel, retry, slots};
 use crate::boot;
 use crate::exec::Exec;
+use crate::facts::Need;
 use crate::keys;
 use crate::low::LowChunk;
 use crate::matcher;
@@ -45,7 +46,11 @@ impl Run<'_> {
                 }
             }
             Err(errors) => {
-                let ret = refused(low, errors).with("__run_num__", self.number());
+                let ret = match self.cx.test.then(|| self.awaited(low)).flatten() {
+                    Some(comment) => pending(low, &comment),
+                    None => self.refused(low, errors),
+                };
+                let ret = ret.with("__run_num__", self.number());
                 refresh(&self.cx, low);
                 return Err(ret);
             }
@@ -92,9 +97,75 @@ impl Run<'_> {
         let _hush = secret::mask_logs(low.options.no_log);
         match verified(&self.cx, low) {
             Ok(function) => called_here(&context(&self.cx, low, true), low, function),
-            Err(errors) => refused(low, errors),
+            Err(errors) => self.refused(low, errors),
         }
     }
+
+    /// Returns why the test of a chunk that this machine lacks a program for is no failure: an
+    /// earlier chunk would install the program.
+    fn awaited(&self, low: &LowChunk) -> Option<String> {
+        let need = (self.cx.shared.registry.lacks)(&self.cx, &low.function())?;
+        let required: Vec<usize> = low
+            .requisites
+            .iter()
+            .flat_map(|of| of.chunks.clone())
+            .collect();
+        let would = |chunk: &Chunk| chunk.outcome.is_some_and(|done| done.result.is_none());
+        let mut all = self.chunks.iter().enumerate();
+        let (_, installs) = all.find(|(index, chunk)| {
+            would(chunk) && (installs(&chunk.low, need) || required.contains(index))
+        })?;
+        let (state, id) = (&installs.low.state, &installs.low.id);
+        let (full, program) = (low.function(), need.describe());
+        Some(format!(
+            "Depends on {state}: {id}, which would change first: {full} needs {program}"
+        ))
+    }
+
+    /// Returns the return of a chunk that cannot be called.
+    fn refused(&self, low: &LowChunk, errors: Vec<String>) -> Map {
+        let comment: String = errors.iter().map(|error| format!("{error}\n")).collect();
+        // The check before the run has logged that a function or an argument does not exist, with
+        // the place.
+        if unavailable(&self.cx, low).is_some() {
+            log_failure(&comment);
+        }
+        Map::new()
+            .with("result", false)
+            .with("name", low.name.as_str())
+            .with("changes", Map::new())
+            .with("comment", comment)
+    }
+}
+
+/// Returns true if a chunk installs the package of a program.
+fn installs(low: &LowChunk, need: &Need) -> bool {
+    let is_wanted = |name: &str| {
+        need.package() == Some(name) || need.program.split('|').any(|program| program == name)
+    };
+    let is_wanted_item = |item: &Value| match item.as_map().and_then(Map::first) {
+        Some((name, _)) => name.as_str().is_some_and(is_wanted),
+        None => item.as_str().is_some_and(is_wanted),
+    };
+    let packages = low.data.get("pkgs").and_then(Value::as_list);
+    let mut packages = packages.into_iter().flatten();
+    low.state == "pkg" && (is_wanted(&low.name) || packages.any(is_wanted_item))
+}
+
+/// Returns the return of a chunk whose test depends on an earlier change.
+fn pending(low: &LowChunk, comment: &str) -> Map {
+    Map::new()
+        .with("result", Value::Null)
+        .with("name", low.name.as_str())
+        .with("changes", Map::new())
+        .with("comment", comment)
+}
+
+/// Returns the reason why the machine lacks the function of a chunk, if the function exists.
+fn unavailable(cx: &Exec, low: &LowChunk) -> Option<String> {
+    let full = low.function();
+    let function = cx.state_function(&full);
+    function.and_then(|_| cx.unavailable_state(&full, false))
 }
 
 /// Returns the context of a chunk's call.
@@ -133,17 +204,6 @@ fn verified(cx: &Exec, low: &LowChunk) -> Result<StateFunction, Vec<String>> {
     } else {
         Err(missing)
     }
-}
-
-/// Returns the return of a chunk that cannot be called.
-fn refused(low: &LowChunk, errors: Vec<String>) -> Map {
-    let comment: String = errors.iter().map(|error| format!("{error}\n")).collect();
-    log::error(&comment);
-    Map::new()
-        .with("result", false)
-        .with("name", low.name.as_str())
-        .with("changes", Map::new())
-        .with("comment", comment)
 }
 
 /// Calls the function if its guards permit it, and then its `check_cmd`.
@@ -354,9 +414,14 @@ fn hide(value: &mut Value) {
 /// Writes one log line for a return; a failure is logged as an error.
 fn tell_log(ret: &Map) {
     match ret.get("result") {
-        Some(Value::Bool(false)) => log::error(LoggedReturn(ret)),
+        Some(Value::Bool(false)) => log_failure(LoggedReturn(ret)),
         _ => log::info(LoggedReturn(ret)),
     }
+}
+
+/// Logs that a state failed.
+fn log_failure(message: impl std::fmt::Display) {
+    log::log(log::Level::Error, log::RETURNS, format_args!("{message}"));
 }
 
 /// A return in the format of the log.
@@ -398,4 +463,33 @@ fn old_and_new(changes: &Map) -> Option<String> {
         ))
     };
     changes.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_installs_a_program_by_the_name_of_its_package() {
+        let need = Need {
+            program: "apache2ctl|apachectl",
+            sentence: "",
+            package: Some("apache2"),
+        };
+        let low = |state: &str, name: &str, pkgs: &[&str]| {
+            let pkgs = pkgs.iter().map(|name| Value::from(*name));
+            LowChunk::from_map(
+                Map::new()
+                    .with("state", state)
+                    .with("fun", "installed")
+                    .with("name", name)
+                    .with("pkgs", Value::list(pkgs)),
+            )
+        };
+        assert!(installs(&low("pkg", "apache2", &[]), &need));
+        assert!(installs(&low("pkg", "apachectl", &[]), &need));
+        assert!(installs(&low("pkg", "web", &["nginx", "apache2"]), &need));
+        assert!(!installs(&low("pkg", "nginx", &[]), &need));
+        assert!(!installs(&low("file", "apache2", &[]), &need));
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use value::watch::{self, Event};
-use value::{Map, Value};
+use value::{Map, Value, log};
 
 use super::clock::Stamp;
 use super::parallel::Parallel;
@@ -324,7 +324,9 @@ impl<'a> Run<'a> {
         if self.try_prereqs(&low) == Turn::Pending {
             return Turn::Pending;
         }
-        match self.status(index, &low, false) {
+        let status = self.status(index, &low, false);
+        self.log_decision(index, &low, status);
+        match status {
             Status::Pending => return Turn::Pending,
             Status::Unmet => return self.call_unmet(index, &low, depth),
             Status::Met => self.call(index, &low),
@@ -337,6 +339,42 @@ impl<'a> Run<'a> {
             }
         }
         Turn::Done
+    }
+
+    /// Logs whether a chunk runs, and the requisites that decide it.
+    fn log_decision(&mut self, index: usize, low: &LowChunk, status: Status) {
+        if !log::is_wanted(log::Level::Debug) {
+            return;
+        }
+        let decision = match status {
+            Status::Unmet | Status::Pending => return,
+            Status::Met => "runs".to_owned(),
+            Status::Change => {
+                "runs, and then its mod_watch, because a watched state changed".to_owned()
+            }
+            Status::SkipWatch => "runs without its mod_watch".to_owned(),
+            Status::Fail => "does not run, because a requisite failed".to_owned(),
+            other => format!("is skipped: {}", other.skipped().unwrap_or_default()),
+        };
+        let requisites = self.dependencies(index, low, false).into_iter();
+        let requisites: Vec<String> = requisites
+            .filter_map(|(kind, target)| {
+                let (of, outcome) = (self.low(target)?, self.outcome(target)?);
+                let result = match (outcome.result, outcome.changed) {
+                    (Some(false), _) => "failed",
+                    (_, true) => "changed",
+                    (None, _) => "would change",
+                    (Some(true), false) => "unchanged",
+                };
+                Some(format!("{} {}: {} {result}", kind.word(), of.state, of.id))
+            })
+            .collect();
+        let because = match requisites.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", requisites.join(", ")),
+        };
+        let (id, full) = (&low.id, low.function());
+        log::debug(format_args!("state {id} ({full}) {decision}{because}"));
     }
 
     /// Runs the requisites that have not run yet, then the chunk.

@@ -67,6 +67,19 @@ pub(super) fn skipped(cx: &Exec, low: &LowChunk) -> Result<Option<Map>, Error> {
     if let Some(paths) = &options.creates {
         verdicts.push(("creates", creates(paths)));
     }
+    for (guard, verdict) in &verdicts {
+        let decision = if verdict.skip {
+            "skipped"
+        } else {
+            "not skipped"
+        };
+        log::debug(format_args!(
+            "state {} ({}): {decision}, {guard}: {}",
+            low.id,
+            low.function(),
+            verdict.comment
+        ));
+    }
     if !verdicts.iter().any(|(_, verdict)| verdict.skip) {
         return Ok(None);
     }

@@ -465,3 +465,36 @@ fn chunks_of_a_group_are_put_together_when_they_could_run() {
     let comments: Vec<String> = comments.collect();
     assert_eq!(comments, ["one two", "two", "guarded", "late", "waits"]);
 }
+
+#[test]
+fn a_test_of_a_chunk_without_its_program_depends_on_the_chunk_that_installs_it() {
+    let result = |test: bool, first: &str, required: bool| {
+        let program = chunk("needs_program", "job");
+        let program = match required {
+            true => requiring(program, "require", &["cron"]),
+            false => program,
+        };
+        let opts = Map::new().with("test", test);
+        let running = run_chunks(opts, vec![chunk(first, "cron"), program]);
+        let ret = ret(&running, "job");
+        let comment = ret.get("comment").unwrap().to_text();
+        (ret.get("result").unwrap().as_bool(), comment)
+    };
+    let (changing, idle) = ("succeed_with_changes", "nop");
+    assert_eq!(
+        result(true, changing, true),
+        (
+            None,
+            "Depends on test: cron, which would change first: test.needs_program needs the program crontab (Debian: cron)".into()
+        )
+    );
+    for (test, first, required) in [
+        (true, changing, false),
+        (true, idle, true),
+        (false, changing, true),
+    ] {
+        let (result, comment) = result(test, first, required);
+        assert_eq!(result, Some(false));
+        assert!(comment.ends_with("Reason: no crontab\n"), "{comment}");
+    }
+}

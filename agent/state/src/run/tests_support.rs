@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use value::{Map, Value};
 
 use crate::exec::{Exec, Registry};
+use crate::facts::Need;
 use crate::module::{Error, Module, Ret};
 use crate::opts::Opts;
 use crate::sources::{SourceFile, Sources};
@@ -44,6 +45,8 @@ mod states {
         fn sleep(Sleep { name: String, seconds: f64, });
         /// Changes something, and tells others not to mind.
         fn skipper(Skipper { name: String, });
+        /// Needs a program that no machine has.
+        fn needs_program(NeedsProgram { name: String, });
         /// Is made of two parts.
         fn parts(Parts { name: String, });
         /// What watched.
@@ -136,6 +139,10 @@ mod states {
         Ok(Ret::ok("")
             .changes(Map::new().with("did", args.name))
             .with("skip_req", true))
+    }
+
+    fn needs_program(_: &Exec, args: NeedsProgram) -> Result<Ret, Error> {
+        Err(format!("{} was called without its program", args.name).into())
     }
 
     fn parts(_: &Exec, args: Parts) -> Result<Ret, Error> {
@@ -262,12 +269,19 @@ fn joined(low: &Map, others: &[Map]) -> (Map, Vec<bool>) {
     (low.clone().with("text", text), vec![true; others.len()])
 }
 
+static CRONTAB: Need = Need {
+    program: "crontab",
+    sentence: "no crontab",
+    package: Some("cron"),
+};
+
 static REGISTRY: Registry = Registry {
     states: STATES,
     functions: FUNCTIONS,
     runners: &[],
     wheel: &[],
-    missing: |_, _, _| None,
+    missing: |_, _, full| (full == "test.needs_program").then(|| "no crontab".into()),
+    lacks: |_, full| (full == "test.needs_program").then_some(&CRONTAB),
     grains: |opts: &Opts| {
         opts.get("grains")
             .and_then(Value::as_map)

@@ -271,3 +271,16 @@ fn runners_print_as_salts() {
 fn orchestrations_print_as_salts() {
     compared("orchestrate");
 }
+
+#[test]
+fn a_function_that_is_not_available_is_compared_with_the_known_ones() {
+    let functions = crate::runners::REGISTRY.functions;
+    let near = |text: &str| super::near_function(functions, text);
+    let hint = near("'test.pign' is not available.");
+    assert_eq!(hint.as_deref(), Some("did you mean 'test.ping'?"));
+    assert_eq!(near("'own.function' is not available."), None);
+    assert_eq!(near("pong"), None);
+    let runners = crate::runners::REGISTRY.runners;
+    let hint = super::near_function(runners, "'manage.upp' is not available.");
+    assert_eq!(hint.as_deref(), Some("did you mean 'manage.up'?"));
+}

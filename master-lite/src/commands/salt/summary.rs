@@ -10,6 +10,7 @@ pub(super) struct Summary {
     failed: Vec<String>,
     not_connected: Vec<String>,
     no_response: Vec<String>,
+    hint: Option<String>,
 }
 
 const LINE: &str = "-------------------------------------------";
@@ -28,6 +29,16 @@ impl Summary {
                 }
             }
         }
+    }
+
+    /// Keeps a hint for the user. The first one counts: all minions have the same mistake.
+    pub(super) fn hint(&mut self, hint: String) {
+        self.hint.get_or_insert(hint);
+    }
+
+    /// Returns the hint for the user.
+    pub(super) fn hinted(&self) -> Option<&str> {
+        self.hint.as_deref()
     }
 
     fn silent(&self) -> usize {

@@ -6,7 +6,7 @@ use cli::options::Input;
 use value::glob::fnmatch;
 use value::json::{self, Layout};
 use value::pyre::{Flags, Regex};
-use value::{Map, Value};
+use value::{Map, Value, jid, when};
 use wire::Listen;
 
 use crate::commands::local_client::{AskError, Master};
@@ -20,11 +20,16 @@ struct Watch {
     pretty: bool,
     /// The number of the first event in the log; `None` means from now on.
     from: Option<u64>,
+    /// The time of the first event in the log, in milliseconds since 1970.
+    since_ms: Option<u64>,
+    /// The time at which the command ends.
+    until_ms: Option<u64>,
 }
 
-/// The arguments in Salt's order, and our `from`: events are stored, and can be read again.
-const NAMES: [&str; 7] = [
-    "tagmatch", "count", "quiet", "sock_dir", "pretty", "node", "from",
+/// The arguments in Salt's order, and our `from`, `since` and `until`: events are stored, and can be
+/// read again.
+const NAMES: [&str; 9] = [
+    "tagmatch", "count", "quiet", "sock_dir", "pretty", "node", "from", "since", "until",
 ];
 
 pub(super) fn run(
@@ -57,6 +62,8 @@ pub(super) fn run(
     let listen = Listen {
         tags: Vec::new(),
         from: watch.from,
+        since_ms: watch.since_ms,
+        until_ms: watch.until_ms,
     };
     master.ask(listen.into(), &mut part)?;
     Ok(0)
@@ -88,8 +95,17 @@ fn watch(input: Input) -> Result<Watch, AskError> {
         let number = from.as_int().and_then(|number| u64::try_from(number).ok());
         number.ok_or_else(|| invalid(format!("from: {} is not an event number", from.to_text())))
     });
+    let now = jid::to_micros(&jid::new()).unwrap_or_default();
+    let time = |name: &str| {
+        let given = given.get(name).filter(|given| !given.is_null());
+        let span = given.map(|given| when::parse(&given.to_text(), now));
+        let span = span.transpose();
+        span.map_err(|error| invalid(format!("{name}: {error}")))
+    };
     Ok(Watch {
         from: from.transpose()?,
+        since_ms: time("since")?.map(|span| span.first / 1000),
+        until_ms: time("until")?.map(|span| span.last / 1000),
         tagmatch: given
             .get("tagmatch")
             .map_or_else(|| "*".to_owned(), Value::to_text),

@@ -36,7 +36,7 @@ variants! {
     Cached Cursor Reaction Token EventsDropped JobsDropped EventsTrimmed JobsTrimmed All
 }
 variants! { claim CLAIMS of Claim: Nothing New Proved }
-variants! { cache CACHES of Cache: Grains Pillar Mine }
+variants! { cache CACHES of Cache: Grains Pillar Mine Status }
 variants! { change CHANGES of Change: Set Update Without Clear }
 variants! { key_state STATES of KeyState: Pending Accepted Rejected Denied }
 
@@ -201,6 +201,10 @@ fn of_caches() -> Vec<(&'static str, Command)> {
         ),
         ("cached/without", cached(Cache::Mine, without)),
         ("cached/clear", cached(Cache::Pillar, Change::Clear)),
+        (
+            "cached/status",
+            cached(Cache::Status, Change::Set(map("up", true))),
+        ),
     ]
 }
 
@@ -534,7 +538,7 @@ fn errors_name_the_field_and_what_it_must_be() {
         ),
         (
             golden("cached/clear").with("what", "pillars"),
-            "cached.what` must be grains, pillar or mine",
+            "cached.what` must be grains, pillar, mine or status",
         ),
         (
             golden("cached/clear").with("change", map("kind", "set")),

@@ -23,28 +23,33 @@ pub(super) fn page() -> String {
         }
         page += &row(applet.name, &about);
     }
-    for command in binary.commands() {
-        let words = format!("{} {}", command.word, command.takes);
-        page += &row(words.trim_end(), command.help);
+    for command in binary.commands {
+        page += &row(command.name, &sentence(&command.brief()));
     }
     page += "\n| file | contents |\n|---|---|\n";
     for (path, about) in binary.files {
         page += &row(path, about);
     }
-    for table in super::super::tables(binary) {
-        let called = match binary.applets.contains(table) {
-            true => table.name.to_owned(),
-            false => format!("{} {}", binary.name, table.name),
-        };
-        page += &options(&called, table);
+    for table in binary.tables() {
+        page += &options(table.name, table);
     }
     page
 }
 
-/// Returns the section about an applet, or a command that has options.
+/// Returns a part of a sentence as a sentence.
+fn sentence(part: &str) -> String {
+    let mut letters = part.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).chain(['.']).collect()
+}
+
+/// Returns the section about an applet or a command.
 fn options(called: &str, table: &Program) -> String {
     let (name, about) = (code(called), escaped(table.about));
-    let mut text = format!("\n## {name}\n\n{about}\n\n    {called} {}\n", table.usage);
+    let mut text = format!(
+        "\n## {name}\n\n{about}\n\n    {}\n",
+        format!("{called} {}", table.usage).trim_end()
+    );
     let mut title = "";
     for group in table.groups {
         if group.title != title {

@@ -9,7 +9,7 @@ mod commands;
 mod differences;
 mod lint;
 mod modules;
-mod options;
+pub(super) mod options;
 
 /// The first line of each page.
 const GENERATED: &str = "<!-- Generated: `cargo run -p pinch --example docs` writes this page. -->";

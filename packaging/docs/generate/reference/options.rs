@@ -7,7 +7,7 @@ use toml::Table;
 use super::{cell, code, escaped, head};
 
 /// The sections for Salt's options: support, heading, explanation.
-const SECTIONS: [(Status, &str, &str); 5] = [
+pub(crate) const SECTIONS: [(Status, &str, &str); 5] = [
     (Status::Used, "Options of Salt", "They work as in Salt."),
     (
         Status::Master,
@@ -33,14 +33,14 @@ const SECTIONS: [(Status, &str, &str); 5] = [
 ];
 
 /// The texts of the options.
-struct Texts(Table);
+pub(crate) struct Texts(Table);
 
 impl Texts {
     /// Reads the texts.
     ///
     /// # Errors
     /// If the file cannot be read or parsed.
-    fn read() -> std::io::Result<Self> {
+    pub(crate) fn read() -> std::io::Result<Self> {
         let path = super::super::docs().join("options.toml");
         super::toml(&path).map(Self)
     }
@@ -58,17 +58,24 @@ impl Texts {
     }
 
     /// Returns whether Salt does not have the option.
-    fn is_of_pinch(&self, name: &str) -> bool {
+    pub(crate) fn is_of_pinch(&self, name: &str) -> bool {
         self.named("pinch", name).is_some()
     }
 }
 
 /// A row of the page.
 #[derive(PartialEq)]
-struct Row<'a> {
-    known: &'static KnownOption,
-    text: &'a str,
+pub(crate) struct Row<'a> {
+    pub(crate) known: &'static KnownOption,
+    pub(crate) text: &'a str,
     on: &'static str,
+}
+
+impl Row<'_> {
+    /// Returns whether this daemon, `minion` or `master`, has the option.
+    pub(crate) fn is_on(&self, daemon: &str) -> bool {
+        [daemon, "both"].contains(&self.on)
+    }
 }
 
 /// Returns the page.
@@ -95,7 +102,7 @@ pub(super) fn page() -> std::io::Result<String> {
 
 /// Returns the options of both daemons, sorted by name. An option that is the same on both has one
 /// row.
-fn rows(texts: &Texts) -> Vec<Row<'_>> {
+pub(crate) fn rows(texts: &Texts) -> Vec<Row<'_>> {
     let row = |known: &'static KnownOption, on| Row {
         known,
         text: texts.option_text(known.name, on == "master"),

@@ -139,6 +139,8 @@ fn past(fleet: &mut Fleet) -> Vec<String> {
     let listen = Listen {
         tags: Vec::new(),
         from: Some(1),
+        since_ms: None,
+        until_ms: None,
     };
     let way = wire::Way::ClientToMaster;
     let mut pipe =

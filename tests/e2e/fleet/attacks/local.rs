@@ -31,7 +31,9 @@ fn a02_the_masters_socket_obeys_its_user_and_what_commands_may_say() {
     let socket = fleet.master_socket();
     assert_eq!(mode(&socket), 0o600);
     for (name, frame) in golden() {
-        let rule = wire::rule::rules().find(|rule| rule.kind == name);
+        // A golden of a kind with later fields is named `KIND+FIELDS`.
+        let kind = name.split('+').next();
+        let rule = wire::rule::rules().find(|rule| Some(rule.kind) == kind);
         if !matches!(frame, Frame::Request(_))
             || rule.is_some_and(|rule| rule.ways.contains(&Way::ClientToMaster))
         {

@@ -424,3 +424,44 @@ fn the_masters_table_is_sorted_and_its_defaults_fit_their_types() {
         );
     }
 }
+
+#[test]
+fn an_option_that_resembles_a_known_one_is_a_warning() {
+    for (written, meant) in [
+        ("file_root", "file_roots"),
+        ("hash_typ", "hash_type"),
+        ("ext_pillr", "ext_pillar"),
+        ("auto_acept", "auto_accept"),
+    ] {
+        let folder = Folder::with(&[("minion", &format!("id: \"a\"\n{written}: \"x\"\n"))]);
+        let loaded = folder.load(Map::new()).unwrap();
+        let want = format!(
+            "{}/minion:2: unknown option `{written}`; did you mean `{meant}`?",
+            folder.path()
+        );
+        assert_eq!(loaded.warnings, [want]);
+    }
+}
+
+#[test]
+fn options_of_the_user_and_of_a_master_cause_no_warning() {
+    let own = "id: \"a\"\nrole: \"web\"\nmy.deploy_key: \"x\"\nauto_accept: true\nroot: \"x\"\n";
+    let loaded = Folder::with(&[("minion", own)]).load(Map::new()).unwrap();
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn a_word_that_is_no_log_level_is_a_warning_with_the_levels() {
+    let folder = Folder::with(&[("minion", "id: \"a\"\nlog_level: \"verbose\"\n")]);
+    let loaded = folder.load(Map::new()).unwrap();
+    assert_eq!(loaded.opts.get("log_level"), Some(&"warning".into()));
+    let [warning] = &loaded.warnings[..] else {
+        panic!("one warning: {:?}", loaded.warnings);
+    };
+    assert!(
+        warning.contains(
+            "minion:2: option `log_level` is not a log level: 'verbose' (the levels are all, debug,"
+        ),
+        "{warning}"
+    );
+}

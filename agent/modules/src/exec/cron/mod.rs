@@ -16,7 +16,7 @@ use self::tab::{Job, Outcome, Tab, When};
 
 state::exec_module! {
     /// Manage the crontabs of users.
-    #[needs("crontab", "Cannot load cron module: crontab command not found")]
+    #[needs("crontab", "Cannot load cron module: crontab command not found", "cron")]
     #[module(inverses = [&CRONTAB])]
     mod cron;
 

@@ -11,7 +11,8 @@ state::exec_module! {
     /// Manage the firewall (`firewall-cmd`).
     #[needs(
         "firewall-cmd",
-        "The firewalld execution module cannot be loaded: the firewall-cmd binary is not in the path."
+        "The firewalld execution module cannot be loaded: the firewall-cmd binary is not in the path.",
+        "firewalld"
     )]
     mod firewalld;
 

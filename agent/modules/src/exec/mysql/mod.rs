@@ -19,7 +19,8 @@ state::exec_module! {
     /// arguments such as `connection_user` and `connection_pass`.
     #[needs(
         "mariadb|mysql",
-        "the program mariadb or mysql is not in the path"
+        "the program mariadb or mysql is not in the path",
+        "mariadb-client"
     )]
     mod mysql;
 

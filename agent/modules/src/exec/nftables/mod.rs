@@ -18,7 +18,7 @@ use place::nft;
 
 state::exec_module! {
     /// Manage the packet filter (`nft`).
-    #[needs("nft", "The nftables execution module failed to load: nftables is not installed.")]
+    #[needs("nft", "The nftables execution module failed to load: nftables is not installed.", "nftables")]
     mod nftables;
 
     /// Return the version of the program.

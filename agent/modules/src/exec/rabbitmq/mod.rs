@@ -12,7 +12,8 @@ state::exec_module! {
     /// Manage RabbitMQ with `rabbitmqctl` and `rabbitmq-plugins`.
     #[needs(
         "rabbitmqctl",
-        "Module rabbitmq: module only works when RabbitMQ is installed"
+        "Module rabbitmq: module only works when RabbitMQ is installed",
+        "rabbitmq-server"
     )]
     mod rabbitmq;
 

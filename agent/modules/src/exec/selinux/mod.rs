@@ -12,9 +12,9 @@ use value::{Map, Value, python};
 
 state::exec_module! {
     /// Manage the mode, the booleans and the modules of SELinux.
-    #[needs("semanage", "semanage is not in the path")]
-    #[needs("setsebool", "setsebool is not in the path")]
-    #[needs("semodule", "semodule is not in the path")]
+    #[needs("semanage", "semanage is not in the path", "policycoreutils-python-utils")]
+    #[needs("setsebool", "setsebool is not in the path", "policycoreutils")]
+    #[needs("semodule", "semodule is not in the path", "policycoreutils")]
     mod selinux;
 
     /// Return the path of the kernel's SELinux file system, or None if there is none.

@@ -17,7 +17,7 @@ use value::{Map, Value};
 
 state::exec_module! {
     /// Manage the client side of ssh.
-    #[needs("ssh", "The module requires the ssh binary.")]
+    #[needs("ssh", "The module requires the ssh binary.", "openssh-client")]
     mod ssh;
 
     /// Return the host keys of this machine.

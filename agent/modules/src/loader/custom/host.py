@@ -1,4 +1,4 @@
-"""Runs Salt's Python modules: requests and replies are lines of JSON (see PROTOCOL.md).
+"""Runs Salt's Python modules: requests and replies are lines of JSON (see protocol.md).
 
 Plain Python 3.6 without installed packages.
 """

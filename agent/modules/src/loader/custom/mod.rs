@@ -1,7 +1,7 @@
 //! Custom modules: `_modules`, `_states`, `_grains` and so on of the tree. [`sync`] copies them,
 //! and children that live as long as the run execute them.
 //!
-//! PROTOCOL.md in this folder describes the protocol of the modules, and when each module is
+//! `packaging/docs/protocol.md` describes the protocol of the modules, and when each module is
 //! loaded.
 
 mod answer;

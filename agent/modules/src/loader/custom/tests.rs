@@ -247,9 +247,9 @@ def sleeps():
     assert_eq!(machine.call("bad.two", &[1.into(), 2.into()]), "1");
 }
 
-/// Returns one of the examples of PROTOCOL.md.
+/// Returns one of the examples of the page about the protocol.
 fn example(number: usize) -> &'static str {
-    let page = include_str!("PROTOCOL.md");
+    let page = include_str!("../../../../../packaging/docs/protocol.md");
     let block = page.split("\n```").skip(1).step_by(2).nth(number);
     block.unwrap().split_once('\n').unwrap().1
 }

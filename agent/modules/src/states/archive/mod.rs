@@ -18,6 +18,7 @@ use crate::fileserver::fetch::{self, Url, redacted};
 
 state::state_module! {
     /// Extract archives.
+    #[facts(also_takes = &["keep"])]
     mod archive;
 
     /// Make sure that an archive is extracted. It is extracted when one of its files, folders or

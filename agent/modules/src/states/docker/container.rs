@@ -13,6 +13,7 @@ use crate::exec::docker::{CLIENT_SECONDS, Client, Kind};
 state::state_module! {
     /// Manage containers with the program docker or podman.
     #[module(virtual_ = super::missing)]
+    #[facts(free_arguments = true)]
     mod docker_container;
 
     /// Make sure that a container exists as described, and that it runs.

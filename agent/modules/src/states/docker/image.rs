@@ -10,6 +10,7 @@ use crate::exec::docker::{CLIENT_SECONDS, Client, Kind, images};
 state::state_module! {
     /// Manage images of containers with the program docker or podman.
     #[module(virtual_ = super::missing)]
+    #[facts(free_arguments = true)]
     mod docker_image;
 
     /// Make sure that an image exists.

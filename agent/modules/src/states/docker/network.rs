@@ -13,6 +13,7 @@ const WANTED: &str = "pinch-wanted-network";
 state::state_module! {
     /// Manage networks of containers with the program docker or podman.
     #[module(virtual_ = super::missing)]
+    #[facts(free_arguments = true)]
     mod docker_network;
 
     /// Make sure that a network exists as described.

@@ -19,7 +19,7 @@ use crate::serializers::Serializer;
 
 state::state_module! {
     /// Create files from data.
-    #[facts(effects = Effects::Files(&["name"]))]
+    #[facts(effects = Effects::Files(&["name"]), also_takes = &["formatter"])]
     mod file;
 
     /// Serialize a dataset and store it into a managed file.

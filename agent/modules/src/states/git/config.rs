@@ -10,6 +10,7 @@ use crate::exec::git::{User, list_of, refuse_others};
 
 state::state_module! {
     /// Manage the configuration of git.
+    #[facts(free_arguments = true)]
     mod git;
 
     /// Make sure that a key has a value. With `global` it is set in the user's configuration.

@@ -11,7 +11,8 @@ use crate::exec::mysql::database::{alter, create, exists, get, remove};
 state::state_module! {
     /// Manage databases of MySQL and MariaDB. Each function also accepts `connection_user`,
     /// `connection_pass` and the other connection arguments.
-    #[needs("mariadb|mysql", "mysql module could not be loaded")]
+    #[needs("mariadb|mysql", "mysql module could not be loaded", "mariadb-client")]
+    #[facts(free_arguments = true)]
     mod mysql_database;
 
     /// Make sure that a database exists with the given properties.

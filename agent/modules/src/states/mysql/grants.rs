@@ -11,7 +11,8 @@ use crate::exec::mysql::grants::{GrantOptions, add, exists, revoke, revoke_all};
 state::state_module! {
     /// Manage privileges in MySQL and MariaDB. Each function also accepts `connection_user`,
     /// `connection_pass` and the other connection arguments.
-    #[needs("mariadb|mysql", "mysql module could not be loaded")]
+    #[needs("mariadb|mysql", "mysql module could not be loaded", "mariadb-client")]
+    #[facts(free_arguments = true)]
     mod mysql_grants;
 
     /// Make sure that a user has privileges.

@@ -13,7 +13,8 @@ use crate::exec::mysql::{Conn, ask, ask_file, database};
 state::state_module! {
     /// Run statements on MySQL and MariaDB. Each function also accepts `connection_user`,
     /// `connection_pass` and the other connection arguments.
-    #[needs("mariadb|mysql", "mysql module could not be loaded")]
+    #[needs("mariadb|mysql", "mysql module could not be loaded", "mariadb-client")]
+    #[facts(free_arguments = true)]
     mod mysql_query;
 
     /// Run a statement.

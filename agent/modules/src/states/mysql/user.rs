@@ -10,7 +10,8 @@ use crate::exec::mysql::user::{UserOptions, change, create, exists, remove};
 state::state_module! {
     /// Manage users of MySQL and MariaDB. Each function also accepts `connection_user`,
     /// `connection_pass` and the other connection arguments.
-    #[needs("mariadb|mysql", "mysql module could not be loaded")]
+    #[needs("mariadb|mysql", "mysql module could not be loaded", "mariadb-client")]
+    #[facts(free_arguments = true)]
     mod mysql_user;
 
     /// Make sure that a user exists with the given password.

@@ -18,9 +18,44 @@ use value::{Map, Value};
 use crate::exec::pkg::providers::transaction::refresh_mark;
 use crate::exec::pkg::providers::{self, Provider};
 
+/// Arguments that states of packages pass on to the package manager of this machine.
+const PROVIDER_ARGUMENTS: &[&str] = &[
+    "allow_downgrades",
+    "attr",
+    "auto_remove_deps",
+    "cache_valid_time",
+    "cacheonly",
+    "disableexcludes",
+    "disablerepo",
+    "dist_upgrade",
+    "download_only",
+    "downloadonly",
+    "dryrun",
+    "enablerepo",
+    "env",
+    "force_conf_new",
+    "force_yes",
+    "hold",
+    "ignore_types",
+    "install_recommends",
+    "minimal",
+    "no_recommends",
+    "novendorchange",
+    "obsoletes",
+    "only_upgrade",
+    "refresh_modules",
+    "resolve_capabilities",
+    "root",
+    "setopt",
+    "skip_verify",
+    "sysupgrade",
+    "update_holds",
+];
+
 state::state_module! {
     /// Manage packages.
     #[module(aggregate = aggregate::joined)]
+    #[facts(also_takes = PROVIDER_ARGUMENTS)]
     mod pkg;
 
     /// Make sure that packages are installed, optionally in a given version.

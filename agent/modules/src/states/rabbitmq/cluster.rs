@@ -8,7 +8,7 @@ use crate::exec::rabbitmq::Rabbit;
 
 state::state_module! {
     /// Manage clusters of RabbitMQ.
-    #[needs("rabbitmqctl", "Command not found: rabbitmqctl")]
+    #[needs("rabbitmqctl", "Command not found: rabbitmqctl", "rabbitmq-server")]
     mod rabbitmq_cluster;
 
     /// Make sure that this node is a member of a cluster.

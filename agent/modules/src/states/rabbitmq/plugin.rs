@@ -8,7 +8,7 @@ use crate::exec::rabbitmq::Rabbit;
 
 state::state_module! {
     /// Manage plugins of RabbitMQ.
-    #[needs("rabbitmqctl", "Command not found: rabbitmqctl")]
+    #[needs("rabbitmqctl", "Command not found: rabbitmqctl", "rabbitmq-server")]
     mod rabbitmq_plugin;
 
     /// Make sure that a plugin is enabled.

@@ -8,7 +8,7 @@ use crate::exec::rabbitmq::{Policy, Rabbit};
 
 state::state_module! {
     /// Manage policies of RabbitMQ.
-    #[needs("rabbitmqctl", "Command not found: rabbitmqctl")]
+    #[needs("rabbitmqctl", "Command not found: rabbitmqctl", "rabbitmq-server")]
     mod rabbitmq_policy;
 
     /// Make sure that a policy exists with the given properties.

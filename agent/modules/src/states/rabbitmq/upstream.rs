@@ -9,7 +9,7 @@ use crate::exec::rabbitmq::{Rabbit, Upstream, UpstreamArgs};
 
 state::state_module! {
     /// Manage upstreams of RabbitMQ's federation.
-    #[needs("rabbitmqctl", "rabbitmq module could not be loaded")]
+    #[needs("rabbitmqctl", "rabbitmq module could not be loaded", "rabbitmq-server")]
     mod rabbitmq_upstream;
 
     /// Make sure that an upstream exists with the given properties.

@@ -9,7 +9,7 @@ use crate::exec::rabbitmq::Rabbit;
 
 state::state_module! {
     /// Manage users of RabbitMQ.
-    #[needs("rabbitmqctl", "Command not found: rabbitmqctl")]
+    #[needs("rabbitmqctl", "Command not found: rabbitmqctl", "rabbitmq-server")]
     mod rabbitmq_user;
 
     /// Make sure that a user exists with the given properties.

@@ -8,7 +8,7 @@ use crate::exec::rabbitmq::Rabbit;
 
 state::state_module! {
     /// Manage virtual hosts of RabbitMQ.
-    #[needs("rabbitmqctl", "Command not found: rabbitmqctl")]
+    #[needs("rabbitmqctl", "Command not found: rabbitmqctl", "rabbitmq-server")]
     mod rabbitmq_vhost;
 
     /// Make sure that a virtual host exists.

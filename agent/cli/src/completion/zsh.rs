@@ -1,9 +1,9 @@
 //! Writes the completion for zsh: one file for a binary and its applets.
 
-use cli::binary::Binary;
-use cli::options::{Flag, Program, Takes};
+use crate::binary::Binary;
+use crate::options::{Flag, Program, Takes};
 
-use super::{function, function_of, tables};
+use super::{function, function_of};
 
 /// Returns the completion script.
 pub(super) fn script(binary: &Binary) -> String {
@@ -13,7 +13,7 @@ pub(super) fn script(binary: &Binary) -> String {
         "#compdef {name} {}\n# generated from the option tables of {name}\n",
         names.join(" ")
     );
-    for applet in tables(binary) {
+    for applet in binary.tables() {
         out.push_str(&options(&function_of(binary, applet), applet));
     }
     let words = super::words(binary);
@@ -21,16 +21,16 @@ pub(super) fn script(binary: &Binary) -> String {
         .map(|(word, help)| format!("        {}\n", quoted(&format!("{word}:{help}"))))
         .collect();
     let case = |indent: &str, applet: &Program| {
-        let (name, function) = (applet.name, function_of(binary, applet));
+        let (name, function) = (applet.word(), function_of(binary, applet));
         format!("{indent}{name}) {function} ;;\n")
     };
-    let inner: String = tables(binary).map(|one| case("        ", one)).collect();
+    let inner: String = binary.tables().map(|one| case("        ", one)).collect();
     let called: String = binary.applets.iter().map(|one| case("", one)).collect();
     out.push_str(&format!(
         "\n{own}() {{\n    local state\n    local -a words_of_binary=(\n{words}    )\n    \
          _arguments -C '1: :->first' '*:: :->rest'\n    case $state in\n    \
-         first) _describe 'applet or command' words_of_binary ;;\n    rest)\n        case $words[1] in\n{inner}        \
-         install-*) _files -/ ;;\n        esac ;;\n    esac\n}}\n\ncase $service in\n{called}*) {own} \"$@\" ;;\nesac\n"
+         first) _describe 'applet or command' words_of_binary ;;\n    rest)\n        case $words[1] in\n        \
+         install-*) _files -/ ;;\n{inner}        esac ;;\n    esac\n}}\n\ncase $service in\n{called}*) {own} \"$@\" ;;\nesac\n"
     ));
     out
 }

@@ -1,21 +1,21 @@
 //! Writes the completion for bash: one file for a binary and its applets.
 
-use cli::binary::Binary;
-use cli::options::{Flag, Program, Takes};
+use crate::binary::Binary;
+use crate::options::{Flag, Program, Takes};
 
-use super::{function, function_of, tables};
+use super::{function, function_of};
 
 /// Returns the completion script.
 pub(super) fn script(binary: &Binary) -> String {
     let (name, own) = (binary.name, function(binary.name));
     let mut out =
         format!("# bash completion for {name} and its applets; generated from its option tables\n");
-    let words: Vec<&str> = super::words(binary).map(|(word, _)| word).collect();
-    for applet in tables(binary) {
+    let words: Vec<String> = super::words(binary).map(|(word, _)| word).collect();
+    for applet in binary.tables() {
         out.push_str(&options(&function_of(binary, applet), applet));
     }
     out.push_str(&format!(
-        "\n{own}() {{\n    case ${{COMP_WORDS[1]}} in\n{}    install-*) compopt -o dirnames; COMPREPLY=(); return ;;\n    esac\n    \
+        "\n{own}() {{\n    case ${{COMP_WORDS[1]}} in\n    install-*) ((COMP_CWORD < 2)) || {{ compopt -o dirnames; COMPREPLY=(); return; }} ;;\n{}    esac\n    \
          COMPREPLY=(); ((COMP_CWORD > 1)) || COMPREPLY=($(compgen -W \"{}\" -- \"${{COMP_WORDS[COMP_CWORD]}}\"))\n}}\ncomplete -F {own} {name}\n",
         applets(binary),
         words.join(" ")
@@ -30,8 +30,8 @@ pub(super) fn script(binary: &Binary) -> String {
 /// Returns the cases that complete the arguments after an applet's or a command's name by that
 /// applet's own function.
 fn applets(binary: &Binary) -> String {
-    let lines = tables(binary).map(|applet| {
-        let (function, name) = (function_of(binary, applet), applet.name);
+    let lines = binary.tables().map(|applet| {
+        let (function, name) = (function_of(binary, applet), applet.word());
         format!(
             "    {name}) ((COMP_CWORD < 2)) || {{ compopt -o default; {function}; return; }} ;;\n"
         )
@@ -60,20 +60,14 @@ fn options(function: &str, applet: &Program) -> String {
         };
         cases.push_str(&format!(
             "    {}) {reply}; return ;;\n",
-            names(flag).join("|")
+            flag.words().join("|")
         ));
     }
-    let all: Vec<String> = applet.flags().flat_map(names).collect();
+    let all: Vec<String> = applet.flags().flat_map(Flag::words).collect();
     format!(
         "\n{function}() {{\n    local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}}\n    \
          if [ \"$cur\" = = ]; then cur=; elif [ \"$prev\" = = ]; then prev=${{COMP_WORDS[COMP_CWORD-2]}}; fi\n    \
          case $prev in\n{cases}    esac\n    COMPREPLY=()\n    case $cur in -*) COMPREPLY=($(compgen -W \"{}\" -- \"$cur\")) ;; esac\n}}\n",
         all.join(" ")
     )
-}
-
-fn names(flag: &Flag) -> Vec<String> {
-    let short = flag.short.map(|short| format!("-{short}"));
-    let long = flag.long.iter().map(|long| format!("--{long}"));
-    short.into_iter().chain(long).collect()
 }

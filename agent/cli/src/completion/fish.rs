@@ -1,9 +1,7 @@
 //! Writes the completion for fish: one file for a binary and its applets.
 
-use cli::binary::Binary;
-use cli::options::{Flag, Takes};
-
-use super::tables;
+use crate::binary::Binary;
+use crate::options::{Flag, Takes};
 
 /// Returns the completion script.
 pub(super) fn script(binary: &Binary) -> String {
@@ -11,13 +9,13 @@ pub(super) fn script(binary: &Binary) -> String {
     let mut out =
         format!("# fish completion for {own} and its applets; generated from its option tables\n");
     for (word, help) in super::words(binary) {
-        let help = quoted(help);
+        let help = quoted(&help);
         out.push_str(&format!(
             "complete -c {own} -n __fish_use_subcommand -f -a {word} -d {help}\n"
         ));
     }
-    for applet in tables(binary) {
-        let name = applet.name;
+    for applet in binary.tables() {
+        let name = applet.word();
         let is_called = binary.applets.contains(applet);
         for flag in applet.flags() {
             let option = option(flag);

@@ -1,4 +1,5 @@
-//! The `jobs` runner on the run records of this machine.
+//! The `jobs` execution module and runner: the run records of this machine. In Salt it is only a
+//! runner, which needs a master.
 
 use state::exec::Exec;
 use state::module::Error;

@@ -1,0 +1,5 @@
+motd:
+  test.nop:
+    - require:
+      - sls:
+      - base

@@ -1,0 +1,4 @@
+web:
+  port: 8080
+  workers:
+    count: 2

@@ -1,0 +1,7 @@
+tools:
+  pkg.installed:
+    - name: curl
+
+/etc/motd:
+  file.managed:
+    - contents: hello
