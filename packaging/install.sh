@@ -201,7 +201,8 @@ fetch() {
 		if has curl; then
 			error=$(curl -fsSL --retry 3 --connect-timeout 30 --max-time 1800 --proto "$only" --proto-redir "$only" -o "$work/$1" "$base/$1" 2>&1) && return
 		elif has wget; then
-			error=$(wget -q -T 60 -O "$work/$1" "$base/$1" 2>&1) && return
+			# Its own limit is 900 s without data. That of busybox 1.35 crashes with the option -T.
+			error=$(wget -q -O "$work/$1" "$base/$1" 2>&1) && return
 		else
 			fail 69 "cannot download $base/$1: neither curl nor wget is installed; install one of them, or copy the release to this machine and run the install.sh in it"
 		fi
@@ -555,18 +556,19 @@ report() {
 	next_commands
 }
 
-# Prints the next three commands. Without the links, each is called through the program.
+# Prints the next three commands. Without the links, each is called through the program. A user cannot write to /etc and /srv.
 next_commands() {
-	call=''
+	call='' folder='' config=''
 	[ -n "$links" ] && [ -z "$taken" ] || call='@PROGRAM@ '
-	if [ "$own_package" = pinch-master ]; then
-		if [ "$running" = systemd ]; then echo "  systemctl enable --now pinch-master"; else echo "  ${call}salt-master -d"; fi
-		echo "  ${call}salt-key -L                          # the keys of minions; -a ID accepts one"
-		echo "  ${call}salt '*' test.ping"
+	[ "$(id -u)" = 0 ] || folder=' ~/salt' config=' -c ~/salt/etc'
+	if [ "$own_package" != pinch-master ]; then
+		echo "  @PROGRAM@ init$folder    # writes a first configuration, state and pillar"
+		echo "  @PROGRAM@ plan$config highstate    # shows what would change"
+		echo "  ${call}salt-call$config state.apply    # changes it"
 	else
-		echo "  @PROGRAM@ init                               # writes a first configuration and state"
-		echo "  ${call}salt-call --local state.apply test=True # what would change"
-		echo "  ${call}salt-call --local state.apply           # change it"
+		if [ "$running" = systemd ]; then echo "  systemctl enable --now pinch-master"; else echo "  ${call}salt-master -d"; fi
+		echo "  ${call}salt-key -L    # the keys of minions; -a ID accepts one"
+		echo "  ${call}salt '*' test.ping"
 	fi
 }
 

@@ -201,15 +201,25 @@ fn what_cannot_be_released_is_named_and_no_folder_is_left() {
     assert_eq!(fs::read_to_string(out.join("theirs")).unwrap(), "kept");
 }
 
-/// Functions of the scripts. `files` lists what is installed, without the folders that belong to the
-/// user; `same` compares the list with the one before.
+/// Functions of the scripts. `files` lists the files in $folders, or everywhere, without those that
+/// Salt's programs write; `same` compares the list with the one before.
 const FILES: &str = r#"
 files() {
-	find / -xdev \( -path /proc -o -path /dev -o -path /sys -o -path /run -o -path /tmp -o -path /root -o -path /var/cache/salt -o -path /var/log/salt -o -path "${dir-/none}" \) -prune -o -print | sort
+	find ${folders-/} -xdev \( -path /proc -o -path /dev -o -path /run -o -path /tmp -o -path /root -o -path /var/cache/salt -o -path /var/log/salt \) -prune -o -print | sort
 }
 same() { files | diff /root/before - && echo "nothing is left"; }
 mkdir -p /root /tmp
 "#;
+
+/// Runs a script with these functions in a throw-away root. Other programs may change this machine
+/// meanwhile, so only the folders to which `install.sh` writes are compared.
+fn in_own_root(dir: &Path, before: &str, script: &str) -> String {
+    let dir_text = dir.display();
+    let script = format!(
+        "{before}\nfolders='/etc /opt /usr/bin /usr/local'\ncd {dir_text}\n{FILES}{script}"
+    );
+    in_throwaway(dir, &script)
+}
 
 const DEBIAN: &str = r#"
 mkdir -p /etc/salt
@@ -255,7 +265,7 @@ PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin exec chroot "$0" sh -eu /scrip
         let expected = [
             shell,
             "links to it in /usr/local/bin: salt-call salt-minion\n",
-            "next:\n  pinch init ",
+            "next:\n  pinch init    #",
             &version,
             "local:\n    True\n/usr/local/bin/pinch\n",
             "removed what install.sh had installed below /usr/local\nnot removed: /etc/salt",
@@ -311,7 +321,7 @@ fn a_root_with_busybox_alone_installs_and_removes_it() {
     let script = format!(
         r#"
 dir={dir} root={dir}/root
-mkdir -p "$root/bin" "$root/etc" "$root/proc" "$root/dev" "$root/tmp" "$root/root" "$root/home/user"
+mkdir -p "$root/bin" "$root/etc" "$root/proc" "$root/dev" "$root/tmp" "$root/root" "$root/home/user" "$root/var/cache" "$root/var/log"
 dpkg-deb --fsys-tarfile /var/cache/pinch-tests/busybox-static.deb | tar -x -C "$root" ./bin/busybox
 for library in $(ldd {program} 2>/dev/null | grep -o '/[^ ]*' || true); do install -D "$library" "$root$library"; done
 printf 'root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n' >"$root/etc/passwd"
@@ -349,6 +359,7 @@ exec chroot "$0" /bin/busybox sh -eu /script' "$root"
         "run this as root, or use --prefix \"$HOME/.local\"",
         "exit 77\n",
         "no services, because they need root\n",
+        "  pinch init ~/salt    # ",
         &version,
         "removed what install.sh had installed below /home/user/.local\n",
         "nothing is left\n",
@@ -384,14 +395,8 @@ fn a_root_with_rpm_installs_and_removes_it() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     own_release(dir, "rpm");
-    let text = in_throwaway(
-        dir,
-        &format!(
-            ". {} >&2\ndir={dir}\ncd $dir\n{FILES}{RPM}",
-            corpus().join("rpm.sh").display(),
-            dir = dir.display()
-        ),
-    );
+    let rpm = format!(". {} >&2", corpus().join("rpm.sh").display());
+    let text = in_own_root(dir, &rpm, RPM);
     let version = format!("pinch {} ", env!("CARGO_PKG_VERSION"));
     let expected = [
         "installed pinch ",
@@ -537,7 +542,7 @@ files >/root/before
 try() { echo "= $1"; shift; "$@" 2>&1 || echo "exit $?"; }
 try "does not run" sh release/install.sh --target x86_64-unknown-linux-musl
 cp -r release /srv/damaged
-echo x >>/srv/damaged/pinch-*.tar.gz
+for file in /srv/damaged/*.tar.gz; do echo x >>"$file"; done
 try "damaged" env PINCH_RELEASE=/srv/damaged sh release/install.sh
 rm /srv/damaged/*.tar.gz
 try "incomplete" env PINCH_RELEASE=/srv/damaged sh release/install.sh
@@ -555,11 +560,10 @@ head -c 16384 /dev/zero >/srv/small/zero 2>/dev/null || true
 try "full disk" sh release/install.sh --prefix /srv/small/here
 ls -A /srv/small
 umount /srv/small
-mkdir -p /usr/local/share/man/man1
-echo theirs >/usr/local/share/man/man1/pinch.1
+echo theirs >/usr/local/bin/pinch
 try "a file of another" sh release/install.sh
-cat /usr/local/share/man/man1/pinch.1
-rm /usr/local/share/man/man1/pinch.1
+cat /usr/local/bin/pinch
+rm /usr/local/bin/pinch
 try "not installed" sh release/install.sh --uninstall
 ls -d /tmp/pinch-install.* 2>/dev/null || echo "no temporary folder is left"
 rm -r /srv/damaged /srv/few /srv/small
@@ -574,8 +578,7 @@ fn a_failed_installation_says_why_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     stand_in_release(dir);
-    let script = format!("dir={dir}\ncd $dir\n{FILES}{FAILURES}", dir = dir.display());
-    let text = in_throwaway(dir, &script);
+    let text = in_own_root(dir, "", FAILURES);
     let unchanged = "install.sh: nothing was changed\nexit";
     let expected = [
         "= does not run\n",
@@ -600,7 +603,7 @@ fn a_failed_installation_says_why_and_leaves_nothing() {
         &format!("{unchanged} 73\n= full disk\n"),
         "if the disk is full, free 20 MB or choose another --prefix",
         &format!("{unchanged} 73\nzero\n= a file of another\n"),
-        "pinch.1 exists, and install.sh has not installed it",
+        "/usr/local/bin/pinch exists, and install.sh has not installed it",
         &format!("{unchanged} 73\ntheirs\n= not installed\n"),
         "nothing was installed by install.sh below /usr/local",
         &format!("{unchanged} 69\nno temporary folder is left\n"),
@@ -633,7 +636,7 @@ sh /usr/local/share/pinch/install.sh --uninstall | grep -v ': /etc/salt\|: /var'
 ! is_running >/dev/null 2>&1 || echo "the minion still runs"
 cat $settings
 rm $settings
-files | diff /root/before - | grep 'pinch\|salt' || echo "nothing is left"
+files | diff /root/before - | grep -v '/etc/salt/pki' | grep 'pinch\|salt' || echo "nothing is left"
 "#;
 
 /// Installs the release under an init system, and checks the output.
@@ -647,11 +650,7 @@ fn under(init: &str, functions: &str) {
     if !boot(dir, init).unwrap() {
         return;
     }
-    let script = format!(
-        "dir={dir}\ncd $dir\n{FILES}{functions}{SERVICES}",
-        dir = dir.display()
-    );
-    let text = in_throwaway(dir, &script);
+    let text = in_own_root(dir, functions, SERVICES);
     let settings = match init {
         "openrc" => "/etc/conf.d/pinch-apply",
         _ => "/etc/default/pinch-apply",
