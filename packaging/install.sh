@@ -74,7 +74,7 @@ main() {
 	umask 022
 	if [ "$action" = uninstall ]; then
 		uninstall
-	elif [ -x "$here/bin/@PROGRAM@" ] && [ -d "$here/services" ]; then
+	elif [ -x "$here/bin/@PROGRAM@" ] && [ -e "$here/LICENSE" ]; then
 		install_this
 	else
 		obtain
@@ -318,6 +318,8 @@ list_files() {
 	*) units=/etc/systemd/system ;;
 	esac
 	for folder in "$here"/services/*; do
+		# A package without services has no such folder.
+		[ -d "$folder" ] || continue
 		service=${folder##*/}
 		case $init in
 		systemd)

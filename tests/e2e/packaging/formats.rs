@@ -137,7 +137,8 @@ find /usr/local ! -type d | diff - /srv/before | grep '^<' || echo nothing is le
         "not replaced: /usr/local/bin/salt-call, which belongs to another program; use `pinch salt-call` instead\n",
         "/usr/local/bin/salt-call of before\n0\n/usr/local/bin/pinch\nlocal: True\nexit 64\n",
         "usr/bin/pinch\nusr/share/bash-completion/completions/pinch\nusr/share/fish/vendor_completions.d/pinch.fish\nusr/share/licenses/pinch/LICENSE\nusr/share/licenses/pinch/THIRD-PARTY.gz\n",
-        "usr/share/man/man1/pinch-salt-call.1\nusr/share/man/man1/pinch-salt-minion.1\nusr/share/man/man1/pinch.1\nusr/share/man/man5/pinch-minion.5\nusr/share/man/man7/pinch-sls.7\nusr/share/pinch/ndjson.schema.json\nusr/share/pinch/plan.schema.json\nusr/share/pinch/undo.schema.json\nusr/share/zsh/site-functions/_pinch\n",
+        "usr/share/man/man1/pinch-salt-call.1\nusr/share/man/man1/pinch-salt-minion.1\nusr/share/man/man1/pinch.1\nusr/share/man/man5/pinch-minion.5\nusr/share/man/man7/pinch-sls.7\nusr/share/pinch/doctor.schema.json\n",
+        "usr/share/pinch/undo.schema.json\nusr/share/zsh/site-functions/_pinch\n",
         "links to it in /srv/linked/usr/bin: salt-call salt-minion\n/usr/bin/pinch\nremoved what install.sh had installed below /srv/linked/usr\nremoved ",
         "nothing is left\n",
     ];
@@ -356,10 +357,10 @@ applets = ["one", "two"]
 roles = ["other"]
 END
 mkdir -p docs/other
-for page in pinch pinch-one pinch-two; do printf '.TH X 1
+for page in pinch.1 pinch-one.1 pinch-two.1 pinch-other.5 pinch-sls.7; do printf '.TH X %s
 .SH NAME
 %s \- x
-' $page >docs/other/$page.1; done
+' ${{page##*.}} ${{page%.*}} >docs/other/$page; done
 touch docs/other/pinch.bash docs/other/pinch.fish docs/other/_pinch docs/other.licences
 SOURCE_DATE_EPOCH=1700000000 packaging/build deb rpm apk ipk arch tar oci recipes --package other --binary {binary} --target x86_64-unknown-linux-musl -o out --docs docs >&2
 ls out

@@ -71,7 +71,7 @@ fn own_release(dir: &Path, formats: &str) -> PathBuf {
 fn empty_docs(dir: &Path) -> PathBuf {
     let docs = dir.join("docs");
     sh(&format!(
-        "mkdir -p {docs}/pinch; cd {docs}; touch pinch.licences pinch-core.licences; cd pinch; touch pinch.1 pinch-salt-call.1 pinch-salt-minion.1 pinch.bash pinch.fish _pinch",
+        "mkdir -p {docs}/pinch; cd {docs}; touch pinch.licences pinch-core.licences; cd pinch; touch pinch.1 pinch-salt-call.1 pinch-salt-minion.1 pinch-minion.5 pinch-sls.7 pinch.bash pinch.fish _pinch",
         docs = docs.display()
     ));
     docs
