@@ -101,16 +101,19 @@ impl Fence<'_> {
     }
 
     fn console(&self, tag: &str) -> Result<Block, String> {
+        if tag.strip_prefix("no-run: ").is_some() {
+            return Ok(Block::NotRun);
+        }
         let (mut exit, mut repeats) = (0, false);
-        match tag.split_once(['=', ' ']) {
-            Some(("exit", code)) => exit = code.parse().map_err(|_| "exit needs a number")?,
-            Some(("no-run:", reason)) if !reason.is_empty() => return Ok(Block::NotRun),
-            None if tag == "repeat" => repeats = true,
-            None if tag.is_empty() => {}
-            _ => {
-                return Err(format!(
-                    "`console {tag}` is not exit=CODE, repeat or no-run: REASON"
-                ));
+        for word in tag.split_whitespace() {
+            match word.split_once('=') {
+                Some(("exit", code)) => exit = code.parse().map_err(|_| "exit needs a number")?,
+                None if word == "repeat" => repeats = true,
+                _ => {
+                    return Err(format!(
+                        "`{word}` is not exit=CODE, repeat or no-run: REASON"
+                    ));
+                }
             }
         }
         let commands = self.commands()?;
