@@ -40,6 +40,7 @@ mod silence;
 mod slot;
 mod socket;
 mod stream;
+mod succession;
 mod tls;
 pub mod unix;
 pub mod wait;
@@ -56,6 +57,7 @@ pub use pulse::{EVERY, Pulse};
 pub use session::{Evidence, Master, Options, PORT, REMEMBERED, Session, Status, Tell};
 pub use shares::{Full, Places, Shares, Ticket};
 pub use slot::customer;
+pub use succession::{NotASuccession, Refused, Succession};
 
 #[cfg(test)]
 mod tests;

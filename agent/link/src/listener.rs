@@ -62,6 +62,14 @@ fn endpoint_config(pair: &KeyPair) -> Result<EndpointConfig, random::Error> {
     Ok(config)
 }
 
+fn server_config(pair: &KeyPair, limits: &Limits) -> Result<quinn::ServerConfig, Error> {
+    let crypto = tls::server(pair, wire::ALPN)?;
+    let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
+    config.transport_config(Arc::new(limits.of_master()));
+    config.max_incoming(limits.handshakes_max);
+    Ok(config)
+}
+
 fn socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
     use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
     let socket = UdpSocket::bind(address)?;
@@ -85,10 +93,7 @@ impl Listener {
             place: place.clone(),
             source: Arc::new(source),
         };
-        let crypto = tls::server(pair, wire::ALPN)?;
-        let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-        config.transport_config(Arc::new(limits.of_master()));
-        config.max_incoming(limits.handshakes_max);
+        let config = server_config(pair, &limits)?;
         let socket = socket(address).map_err(failed)?;
         let own = socket.try_clone().map_err(failed)?;
         let runtime = Arc::new(OnSmol::default());
@@ -105,6 +110,16 @@ impl Listener {
             arrivals,
             shared,
         })
+    }
+
+    /// Proves another key to the peers that connect from now on. Existing connections continue.
+    ///
+    /// # Errors
+    /// When TLS cannot use the key.
+    pub fn set_key(&self, pair: &KeyPair) -> Result<(), Error> {
+        let config = server_config(pair, &self.shared.capacity.limits)?;
+        self.endpoint.set_server_config(Some(config));
+        Ok(())
     }
 
     /// Returns the address of the socket.

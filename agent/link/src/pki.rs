@@ -7,8 +7,9 @@
 //! mistaken for Pinch's. Either program can be installed or removed without affecting the other.
 //!
 //! The files are written here and not by `machine::fs`, which depends on a run and is a layer above
-//! this crate. Keys are only created, never replaced, so less is needed: a temporary file in the
-//! same folder, synced, and renamed to a name that must not exist.
+//! this crate, and less is needed: a temporary file in the same folder, synced, and renamed. A key is
+//! created under a name that must not exist. Only a rotation of the master's key replaces keys
+//! ([`crate::succession`]).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,6 +20,7 @@ use rustix::fs::{CWD, RenameFlags};
 use value::remove;
 
 use crate::key::{KeyPair, NotAKey, PublicKey};
+use crate::succession::NotASuccession;
 
 /// The maximum size of a key file in bytes. A key has only a line or two, so a longer file is none.
 const FILE_MAX: u64 = 16 << 10;
@@ -77,6 +79,14 @@ pub enum Error {
         /// The reason why its contents are no key.
         source: NotAKey,
     },
+    /// A damaged file of statements about the master's next key.
+    #[error("{path}: {source}: remove the file if the master still has the remembered key")]
+    Succession {
+        /// The file.
+        path: PathBuf,
+        /// The defect.
+        source: NotASuccession,
+    },
 }
 
 /// A folder of keys.
@@ -132,20 +142,104 @@ impl Pki {
             Some(pair) => (pair, false),
             None => self.make(&path)?,
         };
-        // The public half is for people and for tools; Pinch never reads it.
-        let public = path.with_extension("pub");
-        if read(&public)?.is_none() {
-            match create(&public, pair.public().pem().as_bytes(), 0o644) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(Error::Io {
-                        path: public,
-                        source: error,
-                    });
-                }
-                _ => {}
-            }
-        }
+        self.write_public(&path, &pair)?;
         Ok(Identity { pair, path, is_new })
+    }
+
+    /// Returns the key of this name, if there is one.
+    ///
+    /// # Errors
+    /// As [`Pki::own`].
+    pub fn find_own(&self, name: &str) -> Result<Option<Identity>, Error> {
+        let path = self.place(name, "pem")?;
+        let pair = self.private(&path)?;
+        Ok(pair.map(|pair| Identity {
+            pair,
+            path,
+            is_new: false,
+        }))
+    }
+
+    /// Gives a key the name and the file of another one, which is lost.
+    ///
+    /// # Errors
+    /// When a file cannot be replaced.
+    pub fn replace_own(&self, with: &Identity, old: &Identity) -> Result<Identity, Error> {
+        let io = |source| Error::Io {
+            path: old.path.clone(),
+            source,
+        };
+        std::fs::rename(&with.path, &old.path).map_err(io)?;
+        self.sync().map_err(io)?;
+        let public = with.path.with_extension("pub");
+        remove::or_log(&public, rustix::fs::unlink(&public));
+        self.write_public(&old.path, &with.pair)?;
+        Ok(Identity {
+            path: old.path.clone(),
+            ..with.clone()
+        })
+    }
+
+    /// Deletes a key.
+    ///
+    /// # Errors
+    /// When its file cannot be removed.
+    pub fn remove_own(&self, key: &Identity) -> Result<(), Error> {
+        let public = key.path.with_extension("pub");
+        remove::or_log(&public, rustix::fs::unlink(&public));
+        let removed = std::fs::remove_file(&key.path).and_then(|()| self.sync());
+        removed.map_err(|source| Error::Io {
+            path: key.path.clone(),
+            source,
+        })
+    }
+
+    /// Writes the public half of the key in this file, if it is missing or that of another key. It is
+    /// for people and for tools; Pinch never uses it.
+    fn write_public(&self, private: &Path, pair: &KeyPair) -> Result<(), Error> {
+        let path = private.with_extension("pub");
+        let written = match read(&path)? {
+            None => create(&path, pair.public().pem().as_bytes(), 0o644),
+            Some((text, _)) if PublicKey::from_pem(&text).is_ok_and(|key| key != pair.public()) => {
+                return self.replace(&path, &pair.public().pem(), 0o644);
+            }
+            Some(_) => Ok(()),
+        };
+        match written {
+            // Another process was faster.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            written => written.map_err(|source| Error::Io { path, source }),
+        }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.folder)?.sync_all()
+    }
+
+    /// Replaces a file of the folder. Afterwards it is on the disk, and after a failure it is the old
+    /// one.
+    pub(crate) fn replace(&self, path: &Path, text: &str, mode: u32) -> Result<(), Error> {
+        let replaced = place(path, text.as_bytes(), mode, |from, to| {
+            Ok(rustix::fs::rename(from, to)?)
+        });
+        replaced.map_err(|source| Error::Io {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// Returns the contents of a file that only this user and root may write; `None` if it does not
+    /// exist.
+    pub(crate) fn read_public(&self, path: &Path) -> Result<Option<Vec<u8>>, Error> {
+        let Some((text, metadata)) = read(path)? else {
+            return Ok(None);
+        };
+        check(path, &metadata, 0o644)?;
+        Ok(Some(text))
     }
 
     fn make(&self, path: &Path) -> Result<(KeyPair, bool), Error> {
@@ -195,10 +289,9 @@ impl Pki {
     /// contains something else.
     pub fn find_master_key(&self, name: &str) -> Result<Option<PublicKey>, Error> {
         let path = self.place(name, "pub")?;
-        let Some((text, metadata)) = read(&path)? else {
+        let Some(text) = self.read_public(&path)? else {
             return Ok(None);
         };
-        check(&path, &metadata, 0o644)?;
         let key = PublicKey::from_pem(&text);
         key.map(Some)
             .map_err(|source| Error::NotAKey { path, source })
@@ -288,6 +381,16 @@ fn read(path: &Path) -> Result<Option<(Vec<u8>, std::fs::Metadata)>, Error> {
 /// Creates a file that is either complete and on the disk, or absent. An existing file is never
 /// replaced.
 fn create(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
+    place(path, text, mode, rename_new)
+}
+
+/// Writes a file beside its path, and renames it to its path.
+fn place(
+    path: &Path,
+    text: &[u8],
+    mode: u32,
+    rename: impl Fn(&Path, &Path) -> io::Result<()>,
+) -> io::Result<()> {
     let beside = path.with_extension(format!(
         "new.{}",
         rustix::process::getpid().as_raw_nonzero()
@@ -302,7 +405,7 @@ fn create(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
         .open(&beside)?;
     // The umask may have removed bits from the mode; it never adds any.
     let written = file.write_all(text).and_then(|()| file.sync_all());
-    let placed = written.and_then(|()| rename_new(&beside, path));
+    let placed = written.and_then(|()| rename(&beside, path));
     if placed.is_err() {
         remove::or_log(&beside, rustix::fs::unlink(&beside));
         return placed;

@@ -14,13 +14,14 @@ use wire::{Control, Frame, Hello, Way, Welcome};
 use crate::backoff::{Backoff, WAIT_MAX, Waits, lot};
 use crate::connection::{Admitted, Link};
 use crate::error::{Error, PeerInfo, Wait};
-use crate::key::KeyPair;
+use crate::key::{KeyPair, PublicKey};
 use crate::limits::Limits;
 use crate::pki::Pki;
 use crate::recall;
 use crate::room::Capacity;
 use crate::socket::OnSmol;
 use crate::stream::{Reader, Sink, Source, Writer, within};
+use crate::succession::Trusted;
 use crate::tls::{self, Pinned};
 use crate::wait::pause;
 
@@ -79,8 +80,8 @@ pub struct Options {
     pub pair: KeyPair,
     /// The folder in which the master's key is remembered.
     pub pki: Pki,
-    /// `master_finger`: the fingerprint that the master's key must have.
-    pub finger: Option<String>,
+    /// `master_finger`: fingerprints, of which the master's key must have one.
+    pub fingers: Vec<String>,
     /// The hello. The session sets its versions and role.
     pub hello: Hello,
     /// The deadlines and sizes.
@@ -96,6 +97,10 @@ pub enum Status<'a> {
     Trying(&'a Master, SocketAddr),
     /// The master's key was seen for the first time and is now remembered.
     Remembered(&'a PeerInfo),
+    /// The master has the key that its old one announced. The remembered key is replaced.
+    Succeeded(&'a PeerInfo),
+    /// The master has the key that its old one announced, but `master_finger` names the old one.
+    OldFinger(&'a PeerInfo),
     /// The master can be reached, and this minion's key waits for acceptance. The text is the
     /// reason.
     Pending(&'a PeerInfo, &'a str),
@@ -224,15 +229,13 @@ impl Session {
         let Some(master) = self.options.masters.first().cloned() else {
             return false;
         };
-        let (Ok(addresses), Ok((expected, file))) = (self.lookup(&master).await, self.expected())
-        else {
+        let (Ok(addresses), Ok(trusted)) = (self.lookup(&master).await, self.trusted()) else {
             return false;
         };
         let endpoint = self.endpoint.clone();
         let mut answers = false;
         for address in addresses {
-            let pinned = Pinned::new(expected.clone());
-            if let Ok(connection) = self.handshake(address, &pinned, &file).await {
+            if let Ok(connection) = self.handshake(address, &trusted).await {
                 connection.close(0_u32.into(), b"probe");
                 answers = true;
                 break;
@@ -394,17 +397,9 @@ impl Session {
         )
     }
 
-    /// Returns the fingerprints of which one must be the master's, and the file or option that
-    /// contains them. There are none before the master was first seen.
-    fn expected(&self) -> Result<(Vec<String>, String), Error> {
-        if let Some(finger) = &self.options.finger {
-            return Ok((vec![finger.clone()], "master_finger".to_owned()));
-        }
-        let pki = |error| Error::Pki(Arc::new(error));
-        let place = self.options.pki.place(REMEMBERED, "pub").map_err(pki)?;
-        let known = self.options.pki.find_master_key(REMEMBERED).map_err(pki)?;
-        let fingers = known.iter().map(ToString::to_string).collect();
-        Ok((fingers, place.display().to_string()))
+    fn trusted(&self) -> Result<Trusted, Error> {
+        let trusted = self.options.pki.trusted(&self.options.fingers);
+        trusted.map_err(|error| Error::Pki(Arc::new(error)))
     }
 
     async fn address(
@@ -412,30 +407,47 @@ impl Session {
         address: SocketAddr,
         tell: Tell<'_>,
     ) -> Result<(Link, Welcome), Error> {
-        let (expected, file) = self.expected()?;
-        let pinned = Pinned::new(expected);
-        let connection = self.handshake(address, &pinned, &file).await?;
+        let trusted = self.trusted()?;
+        let connection = self.handshake(address, &trusted).await?;
         let key = tls::identity(&connection);
         let who = Arc::new(PeerInfo {
             key,
             ..PeerInfo::at(address)
         });
-        if let Some(key) = key
-            && pinned.fingers.is_empty()
-        {
-            let remembered = self.options.pki.remember(REMEMBERED, &key);
-            remembered.map_err(|error| Error::Pki(Arc::new(error)))?;
-            tell(Status::Remembered(&who));
+        if let Some(key) = key {
+            self.proved(&key, &trusted, &who, tell)?;
         }
         self.greet(connection, &who, tell).await
+    }
+
+    /// Remembers the key that the master has proved, if it is the first one or follows another one.
+    fn proved(
+        &self,
+        key: &PublicKey,
+        trusted: &Trusted,
+        who: &PeerInfo,
+        tell: Tell<'_>,
+    ) -> Result<(), Error> {
+        let pki = &self.options.pki;
+        let (remembered, status) = match trusted.is_successor(key) {
+            _ if trusted.fingers.is_empty() => {
+                (pki.remember(REMEMBERED, key), Status::Remembered(who))
+            }
+            false => return Ok(()),
+            true if self.options.fingers.is_empty() => (pki.succeed(key), Status::Succeeded(who)),
+            true => (Ok(()), Status::OldFinger(who)),
+        };
+        remembered.map_err(|error| Error::Pki(Arc::new(error)))?;
+        tell(status);
+        Ok(())
     }
 
     async fn handshake(
         &mut self,
         address: SocketAddr,
-        pinned: &Arc<Pinned>,
-        file: &str,
+        trusted: &Trusted,
     ) -> Result<Connection, Error> {
+        let pinned = Pinned::new(trusted.fingers.clone());
         let who = Arc::new(PeerInfo::at(address));
         let limits = &self.options.limits;
         let lost = |error: &dyn fmt::Display| Error::Lost {
@@ -464,7 +476,7 @@ impl Session {
                 address,
                 expected: pinned.fingers.clone(),
                 seen: seen.finger(),
-                file: file.to_owned(),
+                file: trusted.place.clone(),
             },
             None => lost(&error),
         })

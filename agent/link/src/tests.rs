@@ -153,7 +153,7 @@ impl World {
             source: None,
             pair: pki.own("minion").unwrap().pair,
             pki,
-            finger: None,
+            fingers: Vec::new(),
             hello: hello(id),
             limits: patient(),
             waits: Waits {

@@ -11,7 +11,7 @@ use wire::{Job, Request};
 use crate::launcher::{Launcher, ReturnTo};
 use crate::own_requests::OwnRequests;
 use crate::startup::Startup;
-use crate::uplink::{Answerer, Link, Session, Upstream, Upstreams, startup_delay};
+use crate::uplink::{Answerer, Link, Session, Upstream, Upstreams, next_key, startup_delay};
 
 /// The maximum number of jobs at a time where `process_count_max` is not configured. Further jobs
 /// are refused.
@@ -97,6 +97,7 @@ impl MasterSession {
                 Err((reason, text)) => answerer.fail(reason, text).await,
             },
             Request::Ping(_) => answerer.done(true).await,
+            Request::NextKey(next) => next_key::keep(&self.opts, next, answerer).await,
             // The job has ended and its return is still in the spool: the master must
             // not conclude that the job is lost.
             Request::FindJob(asked) if upstream.has_return(&asked.jid) => answerer.done(true).await,

@@ -196,6 +196,10 @@ fn of_others() -> Vec<Request> {
         FindJob { jid: jid.clone() }.into(),
         Running {}.into(),
         SignalJob { jid, signal: 15 }.into(),
+        NextKey {
+            statement: "b2xk bmV4dA== c2lnbmF0dXJl".into(),
+        }
+        .into(),
     ]
 }
 

@@ -115,8 +115,8 @@ pub use id::{Id, NotAnId};
 pub use limits::{EVIDENCE_MAX, Limits};
 pub use request::{
     Backup, Beacons, File, FindJob, Fire, Grains, Job, List, Listen, MineDelete, MineGet, MinePut,
-    Options, Pillar, Ping, Publish, Push, Refresh, Request, Return, Runner, Running, Schedule,
-    SignalJob, Stat, Wheel,
+    NextKey, Options, Pillar, Ping, Publish, Push, Refresh, Request, Return, Runner, Running,
+    Schedule, SignalJob, Stat, Wheel,
 };
 pub use rule::{Rule, Way};
 pub use secret::Secret;

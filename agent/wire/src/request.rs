@@ -227,6 +227,13 @@ kinds! {
         signal: u64,
     }
 
+    /// Announces the key that is about to replace the master's. `done` means that the minion accepts
+    /// it, also after a restart.
+    "next_key" NextKey [MasterToMinion] {
+        /// The statement: the old key, the next key, and the old key's signature.
+        statement: String,
+    }
+
     /// Lists or changes the beacons of this machine: `done` with a map, in which `complete` is true
     /// on success.
     "beacons" Beacons [ClientToMinion JobToMinion] {

@@ -1,5 +1,7 @@
 //! `salt-key`: calls wheel functions about keys, and prints their results.
 
+mod rotation;
+
 use cli::options::{KeyAction, KeyOptions, SaltKey};
 use value::{Map, Value};
 
@@ -89,6 +91,9 @@ impl Call<'_, '_> {
             }
             KeyAction::Delete(glob) => self.change(&DELETE, glob, answer),
             KeyAction::Generate(name) => self.generate(name),
+            KeyAction::Rotate => rotation::rotate(self),
+            KeyAction::FinishRotation => rotation::finish(self, answer),
+            KeyAction::CancelRotation => rotation::cancel(self),
             KeyAction::Sign => {
                 self.screen.complain(
                     "error: --gen-signature is not supported: each session proves the master's key\n",
@@ -127,14 +132,10 @@ impl Call<'_, '_> {
         let headline = format!("The following keys are going to be {}ed:", verb.name);
         self.screen.say(&headline);
         self.screen.show(&keys.clone().into(), Some("key"), 0);
-        match self.confirmed(verb, answer) {
+        match self.confirmed(verb.default, answer) {
             Some(true) => {}
             Some(false) => return Ok(0),
-            None => {
-                self.screen
-                    .complain("\nerror: no answer on standard input: nothing was changed; use -y to answer yes\n");
-                return Ok(1);
-            }
+            None => return Ok(self.no_answer()),
         }
         let changed = (self.wheel)(verb.function, self.arguments(verb, &keys))?;
         // After a deletion the wheel function returns no keys to name, so the matching ones are
@@ -195,19 +196,27 @@ impl Call<'_, '_> {
         ));
     }
 
-    /// Asks the user to confirm a change. Returns `None` at the end of the input.
-    fn confirmed(&mut self, verb: &Verb, answer: &mut Line<'_>) -> Option<bool> {
+    fn no_answer(&mut self) -> u8 {
+        let text =
+            "\nerror: no answer on standard input: nothing was changed; use -y to answer yes\n";
+        self.screen.complain(text);
+        1
+    }
+
+    /// Asks the user to confirm a change. An empty answer means `default`. Returns `None` at the end
+    /// of the input.
+    fn confirmed(&mut self, default: bool, answer: &mut Line<'_>) -> Option<bool> {
         if flag(self.opts, "yes") {
             return Some(true);
         }
-        self.screen.put(if verb.default {
+        self.screen.put(if default {
             "Proceed? [n/Y] "
         } else {
             "Proceed? [N/y] "
         });
         let said = answer()?;
         Some(if said.is_empty() {
-            verb.default
+            default
         } else {
             said.to_lowercase().starts_with('y')
         })

@@ -15,6 +15,7 @@ use crate::admit::expire::Gone;
 use crate::daemon::connections::Connections;
 use crate::events::Events;
 use crate::jobs::minions::Minions;
+use crate::keys::Rotation;
 use crate::store::{Retention, Store, now_ms};
 
 const EVERY: Duration = Duration::from_secs(60);
@@ -30,6 +31,7 @@ pub(crate) struct Maintenance {
     pub(crate) events: Events,
     pub(crate) minions: Minions,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) rotation: Rotation,
     pub(crate) admission: Arc<Admission>,
 }
 
@@ -44,6 +46,7 @@ impl Maintenance {
             self.admission.forget_instances().await;
             self.admission.forget_deleted().await;
             self.connections.settle().await;
+            self.rotation.check().await;
             if self.opts.flag("presence_events") {
                 self.tell_presence(&mut known).await;
             }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::Notify;
-use link::pki::{Identity, Pki};
+use link::pki::Pki;
 use smol::future::FutureExt;
 use state::opts::Opts;
 use value::{Value, log};
@@ -35,7 +35,7 @@ use crate::jobs::Jobs;
 use crate::jobs::minions::Minions;
 use crate::jobs::targets::Targets;
 use crate::jobs::waiting::Waiting;
-use crate::keys::Keys;
+use crate::keys::{Keys, Rotation};
 use crate::metrics::Metrics;
 use crate::metrics::page::Measured;
 use crate::reactor::Reactor;
@@ -62,6 +62,7 @@ pub(crate) struct Master {
     data: Data,
     admission: Arc<Admission>,
     connections: Arc<Connections>,
+    rotation: Rotation,
     reactor: Arc<Reactor>,
     pub(crate) runners: Runners,
 }
@@ -89,7 +90,7 @@ fn open_store(opts: &Opts, lock_wait: Duration) -> Result<Store, store::Error> {
 impl Master {
     /// Opens the store and the keys, and builds the services. While another process holds the
     /// store, waits at most `lock_wait`.
-    pub(crate) fn open(opts: Opts, own: Identity, lock_wait: Duration) -> Result<Self, Error> {
+    pub(crate) fn open(opts: Opts, pki: Pki, lock_wait: Duration) -> Result<Self, Error> {
         let opts = Arc::new(opts);
         let store = open_store(&opts, lock_wait)?;
         let events = Events::new(store.clone());
@@ -97,11 +98,12 @@ impl Master {
         let metrics = Arc::new(Metrics::default());
         let minions = Minions::default();
         let keys = Keys::open(&opts.path("pki_dir"), store.clone(), minions.clone())?;
+        let rotation = Rotation::open(pki, store.clone(), minions.clone())?;
         let wheel = Wheel {
             opts: opts.clone(),
             events: events.clone(),
             keys: keys.clone(),
-            own: Arc::new(own),
+            rotation: rotation.clone(),
         };
         let waiting = Waiting::default();
         let targets = Targets::new(&opts, store.clone());
@@ -138,6 +140,7 @@ impl Master {
             reactor,
             admission: Arc::new(admission),
             connections: Arc::new(connections),
+            rotation,
             data,
             access,
             jobs,
@@ -157,6 +160,7 @@ impl Master {
             refusals: self.refusals.clone(),
             metrics: self.metrics.clone(),
             connections: self.connections.clone(),
+            rotation: self.rotation.clone(),
             jobs: self.jobs.clone(),
             access: self.access.clone(),
             data: self.data.clone(),
@@ -193,6 +197,7 @@ impl Master {
             events: self.events.clone(),
             minions: self.minions.clone(),
             connections: self.connections.clone(),
+            rotation: self.rotation.clone(),
             admission: self.admission.clone(),
         }
     }
@@ -203,10 +208,10 @@ impl Master {
 /// # Errors
 /// When the keys or the store cannot be used, or the function fails.
 pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Value, Error> {
-    let own = Pki::open(&opts.path("pki_dir"))?.own("master")?;
+    let pki = Pki::open(&opts.path("pki_dir"))?;
     // No wait: a master that is starting may hold the store, and the caller then sends it the
     // request.
-    let master = Master::open(opts, own, Duration::ZERO)?;
+    let master = Master::open(opts, pki, Duration::ZERO)?;
     smol::block_on(master.runners.wheel(fun, arg)).map_err(Error::Wheel)
 }
 
@@ -223,9 +228,9 @@ pub(crate) fn run<T>(
 ) -> Result<(), Error> {
     let configured = opts.clone();
     let hook = Settings::take(&mut opts)?;
-    let own = Pki::open(&opts.path("pki_dir"))?.own("master")?;
-    let pair = own.pair.clone();
-    let master = Master::open(opts, own, store::LOCK_MAX)?;
+    let pki = Pki::open(&opts.path("pki_dir"))?;
+    let master = Master::open(opts, pki, store::LOCK_MAX)?;
+    let pair = master.rotation.own().pair;
     smol::block_on(async {
         let signals = signals::caught()?;
         let listener = listen::peers(&master.opts, &master.store, &pair)?;
@@ -252,9 +257,14 @@ pub(crate) fn run<T>(
         let cachedir = master.opts.cachedir();
         let connected = Connected::open(&cachedir);
         let following = async { match connected.follow(&listener).await {} };
+        let rotating = async {
+            master.rotation.follow(&listener).await;
+            Ok(())
+        };
         let obeyed = signals::obey(signals, notify, &configured, reread);
         let commands = async { Ok(master.local_requests().run(socket).await?) };
         let ended = peers.or(commands).or(chores).or(beating).or(following);
+        let ended = ended.or(rotating);
         let ended = ended.or(obeyed).await;
         notify.stopping();
         master.connections.stop().await;

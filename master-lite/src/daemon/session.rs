@@ -14,6 +14,7 @@ use crate::daemon::connections::Connections;
 use crate::data::Data;
 use crate::jobs::Jobs;
 use crate::jobs::minions::Minion;
+use crate::keys::Rotation;
 use crate::metrics::Metrics;
 use crate::refusals::Refusals;
 use crate::runs::Runners;
@@ -31,6 +32,7 @@ pub(crate) struct Session {
     pub(crate) refusals: Arc<Refusals>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) rotation: Rotation,
     pub(crate) jobs: Jobs,
     pub(crate) access: Access,
     pub(crate) data: Data,
@@ -66,6 +68,7 @@ impl Session {
         let handle = link.handle();
         let number = self.connections.begin(&minion, &handle, is_call).await;
         log::info(format_args!("{} is connected", link.who()));
+        self.rotation.announce_to(&minion, &handle);
         let mut unacked = Unacked::default();
         let mut said = None;
         let error = loop {

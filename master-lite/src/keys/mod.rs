@@ -4,6 +4,7 @@
 mod changes;
 mod files;
 mod pending;
+mod rotation;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::store::{Applied, Command, KeyState, Store, now_ms};
 
 pub(crate) use files::{Changed, Error, KeyFiles};
 pub(crate) use pending::Pending;
+pub(crate) use rotation::{Error as RotationError, Progress, Rotation};
 
 use changes::Changes;
 use files::Outcome;

@@ -38,10 +38,7 @@ impl World {
         file.write_all(text.as_bytes()).unwrap();
         let loaded = config::load_master(folder.path(), "salt-master", Map::new(), &SaltYaml);
         let opts = Opts::new(loaded.unwrap().opts);
-        let own = Pki::open(&opts.path("pki_dir"))
-            .unwrap()
-            .own("master")
-            .unwrap();
+        let own = Pki::open(&opts.path("pki_dir")).unwrap();
         let world = Self {
             master: Master::open(opts, own, std::time::Duration::ZERO).unwrap(),
             _folder: folder,

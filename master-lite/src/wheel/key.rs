@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 
 use link::key::{KeyPair, NotAKey, PublicKey};
-use link::pki::Identity;
 use machine::hashes;
 use modules::loader::call;
 use state::module::Error as Argument;
@@ -12,7 +11,7 @@ use value::glob::fnmatch;
 use value::{Map, Value};
 use wire::{Id, NotAnId};
 
-use crate::keys::{self, Changed, KeyFiles};
+use crate::keys::{self, Changed, KeyFiles, Progress, Rotation, RotationError};
 use crate::store::{self, Applied, Command, Key, KeyState, Store};
 
 /// An error of a function.
@@ -41,6 +40,9 @@ pub(crate) enum Error {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// The master's own key cannot be changed.
+    #[error(transparent)]
+    Rotation(#[from] RotationError),
     /// A file of the master's own key cannot be read.
     #[error("{path}: {source}")]
     Identity {
@@ -62,7 +64,7 @@ pub(crate) struct Keys<'a> {
     /// The files that show the keys of the store.
     pub(crate) files: &'a KeyFiles,
     /// The master's own key.
-    pub(crate) own: &'a Identity,
+    pub(crate) rotation: &'a Rotation,
     /// The option `hash_type`.
     pub(crate) hash_type: &'a str,
     /// The current time, in milliseconds since 1970.
@@ -78,6 +80,8 @@ pub(crate) struct Outcome {
     pub(crate) events: Vec<Map>,
     /// The keys that have changed. Sessions depend on them.
     pub(crate) changed: Vec<Changed>,
+    /// True if the master has a next key, which the minions must know.
+    pub(crate) has_next_key: bool,
 }
 
 /// A function of this module.
@@ -142,6 +146,7 @@ const FUNCTIONS: &[Function] = &[
         1,
         reject,
     ),
+    function("rotate_master", &["action"], 0, rotate_master),
 ];
 
 /// Returns the name of each function, its arguments, and how many of them must be given.
@@ -354,7 +359,7 @@ fn list_all(keys: Keys<'_>, _args: &Args<'_>) -> Result<Outcome, Error> {
 
 /// Returns the files of the master's own key: the private key and the public key.
 fn local(keys: Keys<'_>) -> [(String, PathBuf); 2] {
-    let private = keys.own.path.clone();
+    let private = keys.rotation.own().path;
     let public = private.with_extension("pub");
     [private, public].map(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -477,6 +482,7 @@ fn done(
             .map(|(key, _)| event(act, &key.id, Some(&key.key)))
             .collect(),
         changed: done.changed,
+        ..Outcome::default()
     })
 }
 
@@ -552,15 +558,52 @@ fn text(path: PathBuf) -> Result<String, Error> {
 fn finger_master(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
     let kind = args.text("hash_type");
     let kind = kind.as_deref().unwrap_or(keys.hash_type);
-    let finger = hashes::pem_finger(&keys.own.pair.public().pem(), kind)?;
+    let finger = hashes::pem_finger(&keys.rotation.own().pair.public().pem(), kind)?;
     let [_, (name, _)] = local(keys);
     gives(Map::new().with("local", Map::new().with(&name, finger)))
 }
 
 fn master_key_str(keys: Keys<'_>, _args: &Args<'_>) -> Result<Outcome, Error> {
     let [_, (name, _)] = local(keys);
-    let text = keys.own.pair.public().pem();
+    let text = keys.rotation.own().pair.public().pem();
     gives(Map::new().with("local", Map::new().with(&name, text)))
+}
+
+/// Begins a rotation of the master's key, or continues one. The action `look` only returns its state,
+/// `finish` makes the next key the master's key now, and `cancel` deletes the next key. Salt has no
+/// such function.
+fn rotate_master(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
+    let rotation = keys.rotation;
+    let action = args.text("action");
+    let progress = match action.as_deref().unwrap_or("begin") {
+        "begin" => rotation.begin()?,
+        "look" => rotation.progress()?,
+        "finish" => rotation.finish()?,
+        "cancel" => rotation.cancel()?,
+        other => {
+            let problem = format!("unknown action {other:?}: use begin, look, finish or cancel");
+            return Err(wrong(args.fun, problem));
+        }
+    };
+    let Progress {
+        own,
+        next,
+        ready,
+        waiting,
+    } = progress;
+    let ids = |ids: Vec<Id>| Value::list(ids.iter().map(|id| id.as_str().into()));
+    let next = next.map(|next| next.finger());
+    let has_next_key = next.is_some() && action.as_deref() != Some("look");
+    let ret = Map::new()
+        .with("key", own.finger())
+        .with("next", next.map_or(Value::Null, Value::from))
+        .with("ready", ids(ready))
+        .with("waiting", ids(waiting));
+    Ok(Outcome {
+        ret: ret.into(),
+        has_next_key,
+        ..Outcome::default()
+    })
 }
 
 /// Generates a key pair, which is not stored. `keysize` is for RSA: Pinch's keys have a fixed size.
@@ -592,6 +635,7 @@ fn gen_accept(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
         ret: pair_map(&pair).into(),
         events: Vec::new(),
         changed: done.changed,
+        ..Outcome::default()
     })
 }
 

@@ -4,13 +4,12 @@ pub(crate) mod key;
 
 use std::sync::Arc;
 
-use link::pki::Identity;
 use state::opts::Opts;
 use value::Value;
 use wire::tag;
 
 use crate::events::Events;
-use crate::keys::Keys;
+use crate::keys::{Keys, Rotation};
 use crate::store::now_ms;
 
 /// The wheel functions about keys.
@@ -19,8 +18,7 @@ pub(crate) struct Wheel {
     pub(crate) opts: Arc<Opts>,
     pub(crate) events: Events,
     pub(crate) keys: Keys,
-    /// The master's own key.
-    pub(crate) own: Arc<Identity>,
+    pub(crate) rotation: Rotation,
 }
 
 impl Wheel {
@@ -31,7 +29,7 @@ impl Wheel {
             let keys = key::Keys {
                 store: wheel.keys.store(),
                 files: wheel.keys.files(),
-                own: &wheel.own,
+                rotation: &wheel.rotation,
                 hash_type: wheel.opts.text("hash_type").unwrap_or("sha256"),
                 at_ms: now_ms(),
             };
@@ -41,6 +39,9 @@ impl Wheel {
             .await
             .map_err(|error| error.to_string())?;
         self.keys.changed(&outcome.changed);
+        if outcome.has_next_key {
+            self.rotation.announce_to_all();
+        }
         for data in outcome.events {
             self.events.fire(tag::KEY, data).await;
         }

@@ -209,7 +209,7 @@ fn options(master: &Master, pki: &Pki, hello: Hello, source: IpAddr) -> Result<O
         source: Some(source),
         pair: KeyPair::generate()?,
         pki: pki.clone(),
-        finger: None,
+        fingers: Vec::new(),
         hello,
         limits: Limits {
             handshake: Duration::from_secs(30),

@@ -277,7 +277,7 @@ fn session(fleet: &Fleet, id: &str) -> Session {
         source: None,
         pair: key(),
         pki: Pki::open(&fleet.path(&format!("pki/{id}"))).unwrap(),
-        finger: None,
+        fingers: Vec::new(),
         hello: hello(id),
         limits: Limits::default(),
         waits: Waits {

@@ -24,6 +24,7 @@ mod reboot;
 mod recorded;
 mod relay;
 mod returns;
+mod rotation;
 mod runners;
 mod schedule;
 mod secret;

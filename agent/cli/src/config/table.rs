@@ -280,7 +280,7 @@ pub(super) const TABLE: &[KnownOption] = &[
     master("master_alive_interval", INT, Int(0)),
     master("master_failback", BOOL, False),
     master("master_failback_interval", INT, Int(0)),
-    master("master_finger", TEXT, Text("")),
+    master("master_finger", TEXT_OR_LIST, Text("")),
     master("master_port", INT_OR_TEXT, Int(4506)),
     master("master_shuffle", BOOL, False),
     master("master_sign_key_name", TEXT, Text("master_sign")),

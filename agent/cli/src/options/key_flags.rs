@@ -167,6 +167,27 @@ pub(super) const ACTIONS: Group = Group {
             Nothing,
             "print all fingerprints",
         ),
+        flag(
+            "rotate_master_key",
+            None,
+            &["rotate-master-key"],
+            Nothing,
+            "replace the master's key once all accepted minions accept the next one; repeat to see which ones do not yet",
+        ),
+        flag(
+            "finish_rotation",
+            None,
+            &["finish-rotation"],
+            Nothing,
+            "replace the master's key now; minions that do not accept the next one are locked out",
+        ),
+        flag(
+            "cancel_rotation",
+            None,
+            &["cancel-rotation"],
+            Nothing,
+            "keep the master's key, and delete the next one",
+        ),
     ],
 };
 

@@ -34,6 +34,12 @@ pub enum KeyAction {
     Generate(String),
     /// Signs the master's key.
     Sign,
+    /// Begins or continues a rotation of the master's key.
+    Rotate,
+    /// Replaces the master's key now.
+    FinishRotation,
+    /// Keeps the master's key.
+    CancelRotation,
 }
 
 /// A parsed command line of `salt-key`.
@@ -134,6 +140,14 @@ fn action(parsed: &Parsed) -> KeyAction {
     }
     if parsed.has("gen_signature") {
         return KeyAction::Sign;
+    }
+    let rotations = [
+        ("finish_rotation", KeyAction::FinishRotation),
+        ("cancel_rotation", KeyAction::CancelRotation),
+        ("rotate_master_key", KeyAction::Rotate),
+    ];
+    if let Some((_, action)) = rotations.into_iter().find(|(name, _)| parsed.has(name)) {
+        return action;
     }
     if let Some(which) = given("list") {
         return KeyAction::List(which);

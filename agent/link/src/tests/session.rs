@@ -226,7 +226,7 @@ fn another_master_key_is_refused_with_both_fingerprints() {
         let right = KeyPair::generate().unwrap().public().finger();
         let is = world.master.public().finger();
         let options = Options {
-            finger: Some(right.clone()),
+            fingers: vec![right.clone()],
             ..world.options("m1")
         };
         let error = failures(options, 1).await.remove(0);
@@ -246,7 +246,7 @@ fn another_master_key_is_refused_with_both_fingerprints() {
         soon(|| world.listener.connections() == 0).await;
         // The right fingerprint is accepted in capitals too, as people may paste it.
         let options = Options {
-            finger: Some(is.to_uppercase()),
+            fingers: vec![is.to_uppercase()],
             ..world.options("m3")
         };
         let mut session = Session::new(options);

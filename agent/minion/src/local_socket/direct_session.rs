@@ -12,7 +12,7 @@ use wire::{Fire, Request};
 
 use super::limits;
 use super::requests::forward;
-use crate::uplink::{self, Handle, Incoming, Link};
+use crate::uplink::{self, Handle, Incoming, Link, next_key};
 
 fn failed(text: String) -> Error {
     let (id, key, address, process) = (None, None, None, None);
@@ -35,24 +35,28 @@ pub(super) fn open(opts: &Opts) -> Result<Pipe, Error> {
     let (ours, its) = pair?;
     let local = Local::of_job(its, Limits::default())?;
     let master = link.handle();
-    smol::spawn(read(link)).detach();
+    smol::spawn(read(link, opts.clone())).detach();
     smol::spawn(serve(master, local)).detach();
     Pipe::of_job(ours, limits())
 }
 
-/// Reads the link until it ends. Questions of the master are refused, because a command does not
-/// answer them.
-async fn read(mut link: Link) {
+/// Reads the link until it ends. A command keeps the master's next key. Other requests of the master
+/// are refused.
+async fn read(mut link: Link, opts: Opts) {
     // No deadline: the link has its own (`idle`).
     while let Ok(incoming) = link.next().await {
-        if let Incoming::Request(_, answerer) = incoming {
-            #[expect(
-                clippy::let_underscore_must_use,
-                reason = "a master that has gone needs no answer, and the link reports its end"
-            )]
-            let _ = answerer
-                .fail("refused", "this process is not a minion daemon")
-                .await;
+        let Incoming::Request(request, answerer) = incoming else {
+            continue;
+        };
+        let answered = match *request {
+            Request::NextKey(next) => next_key::keep(&opts, next, answerer).await,
+            _ => {
+                let text = "this process is not a minion daemon";
+                answerer.fail("refused", text).await
+            }
+        };
+        if let Err(error) = answered {
+            log::debug(format_args!("{error}"));
         }
     }
 }

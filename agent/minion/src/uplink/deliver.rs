@@ -277,7 +277,7 @@ mod tests {
             source: None,
             pair: pki.own("minion").unwrap().pair,
             pki,
-            finger: None,
+            fingers: Vec::new(),
             hello: hello(),
             limits: Limits::default(),
             waits: Waits::default(),

@@ -12,6 +12,7 @@
 mod connection;
 mod deliver;
 mod enroll;
+pub(crate) mod next_key;
 mod session;
 mod settings;
 mod upstreams;

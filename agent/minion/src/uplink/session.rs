@@ -102,11 +102,25 @@ fn tell(status: Status<'_>) {
         Status::Remembered(who) => log::warning(format_args!(
             "trusting the key of a master that is seen for the first time: {who}"
         )),
+        Status::Succeeded(_) | Status::OldFinger(_) => tell_key(&status),
         Status::Pending(who, reason) => log::warning(format_args!(
             "the master {who} has not accepted this minion's key yet: {reason}"
         )),
         Status::Failed(error) => log::error(format_args!("{error}")),
         Status::Waiting(wait) => log::info(format_args!("Retrying in {wait:.1?}")),
+    }
+}
+
+/// Logs that the master's key was replaced.
+fn tell_key(status: &Status<'_>) {
+    match status {
+        Status::Succeeded(who) => log::warning(format_args!(
+            "the master has the key that it had announced: trusting {who} from now on"
+        )),
+        Status::OldFinger(who) => log::warning(format_args!(
+            "master_finger has the fingerprint of an old key: the master is {who}"
+        )),
+        _ => {}
     }
 }
 
@@ -151,6 +165,7 @@ fn handle_status(status: &Status<'_>, last: &mut Option<String>, given_up: &Send
         Status::Remembered(who) => log::warning(format_args!(
             "trusting the key of a master that is seen for the first time: {who}"
         )),
+        Status::Succeeded(_) | Status::OldFinger(_) => tell_key(status),
         Status::Failed(error) => *last = Some(error.to_string()),
         Status::Waiting(_) => {
             channel::if_open(given_up.try_send(last.take().unwrap_or_default()));

@@ -248,6 +248,15 @@ impl Failover {
     }
 }
 
+/// Returns the fingerprints of `master_finger`, of which the master's key must have one.
+pub(super) fn master_fingers(opts: &Opts) -> Vec<String> {
+    let fingers = opts.texts("master_finger").into_iter();
+    fingers
+        .map(|finger| finger.trim().to_owned())
+        .filter(|finger| !finger.is_empty())
+        .collect()
+}
+
 /// Returns the options of a session with these masters.
 ///
 /// # Errors
@@ -259,16 +268,13 @@ pub(crate) fn session(
     program: &str,
 ) -> Result<Options, Error> {
     let pki = Pki::open(&opts.path("pki_dir")).map_err(ConnectionError::from)?;
-    let finger = opts.text("master_finger").map(str::trim);
     Ok(Options {
         masters,
         random: opts.flag("random_master") || opts.flag("master_shuffle"),
         source: source(opts)?,
         pair: pki.own("minion").map_err(ConnectionError::from)?.pair,
         pki,
-        finger: finger
-            .filter(|finger| !finger.is_empty())
-            .map(str::to_owned),
+        fingers: master_fingers(opts),
         hello: hello(opts, epoch, program)?,
         limits: Limits::default(),
         waits: waits(opts),

@@ -4,22 +4,25 @@ use link::pki::Pki;
 use value::json;
 
 use super::*;
+use crate::jobs::minions::Minions;
 use crate::store::{Claim, Limits};
 
 struct World {
     folder: tempfile::TempDir,
     store: Store,
     files: KeyFiles,
-    own: Identity,
+    rotation: Rotation,
 }
 
 impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let pki = folder.path().join("pki");
+        let store = Store::open(&folder.path().join("store"), Limits::default()).unwrap();
+        let own = Pki::open(&pki).unwrap();
         Self {
-            store: Store::open(&folder.path().join("store"), Limits::default()).unwrap(),
-            own: Pki::open(&pki).unwrap().own("master").unwrap(),
+            rotation: Rotation::open(own, store.clone(), Minions::default()).unwrap(),
+            store,
             files: KeyFiles::open(&pki).unwrap(),
             folder,
         }
@@ -29,7 +32,7 @@ impl World {
         Keys {
             store: &self.store,
             files: &self.files,
-            own: &self.own,
+            rotation: &self.rotation,
             hash_type: "sha256",
             at_ms: 1,
         }
@@ -241,7 +244,7 @@ fn fingerprints_are_those_of_the_files() {
         .ret;
     let finger = md5.traverse("minions_pre:m1", ":").unwrap().to_text();
     assert_eq!(finger.len(), 16 * 3 - 1);
-    let own = world.own.pair.public();
+    let own = world.rotation.own().pair.public();
     let found = world.call("key.finger", vec!["*".into()]).unwrap().ret;
     assert_eq!(
         found.get("local").unwrap().get("master.pub"),

@@ -101,7 +101,7 @@ fn session(fleet: &Fleet, hello: Hello) -> Session {
         source: None,
         pair: KeyPair::generate().unwrap(),
         pki,
-        finger: None,
+        fingers: Vec::new(),
         hello,
         limits: Limits::default(),
         waits: Waits::default(),
