@@ -169,7 +169,7 @@ impl Pki {
             path: old.path.clone(),
             source,
         };
-        std::fs::rename(&with.path, &old.path).map_err(io)?;
+        rustix::fs::rename(&with.path, &old.path).map_err(|error| io(error.into()))?;
         self.sync().map_err(io)?;
         let public = with.path.with_extension("pub");
         remove::or_log(&public, rustix::fs::unlink(&public));
@@ -187,7 +187,8 @@ impl Pki {
     pub fn remove_own(&self, key: &Identity) -> Result<(), Error> {
         let public = key.path.with_extension("pub");
         remove::or_log(&public, rustix::fs::unlink(&public));
-        let removed = std::fs::remove_file(&key.path).and_then(|()| self.sync());
+        let removed = rustix::fs::unlink(&key.path).map_err(io::Error::from);
+        let removed = removed.and_then(|()| self.sync());
         removed.map_err(|source| Error::Io {
             path: key.path.clone(),
             source,
@@ -384,7 +385,7 @@ fn create(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
     place(path, text, mode, rename_new)
 }
 
-/// Writes a file beside its path, and renames it to its path.
+/// Writes a temporary file in the same folder, and renames it to this path.
 fn place(
     path: &Path,
     text: &[u8],

@@ -116,7 +116,7 @@ fn bytes<const N: usize>(part: Option<&str>) -> Result<[u8; N], NotASuccession> 
 pub(crate) struct Trusted {
     /// The fingerprints of all of them. There are none before the master was first seen.
     pub(crate) fingers: Vec<String>,
-    /// Those of them that only a statement makes acceptable.
+    /// The keys among them that only a statement makes acceptable.
     successors: Vec<PublicKey>,
     /// The file or option that has the others.
     pub(crate) place: String,

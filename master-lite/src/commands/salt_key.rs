@@ -91,9 +91,9 @@ impl Call<'_, '_> {
             }
             KeyAction::Delete(glob) => self.change(&DELETE, glob, answer),
             KeyAction::Generate(name) => self.generate(name),
-            KeyAction::Rotate => rotation::rotate(self),
-            KeyAction::FinishRotation => rotation::finish(self, answer),
-            KeyAction::CancelRotation => rotation::cancel(self),
+            KeyAction::Rotate | KeyAction::FinishRotation | KeyAction::CancelRotation => {
+                rotation::run(self, action, answer)
+            }
             KeyAction::Sign => {
                 self.screen.complain(
                     "error: --gen-signature is not supported: each session proves the master's key\n",

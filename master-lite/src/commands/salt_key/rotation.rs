@@ -3,6 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use cli::options::KeyAction;
 use value::{Map, Value};
 
 use super::{Call, Line};
@@ -18,8 +19,28 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The ids that are printed. More are counted only.
 const SHOWN: usize = 20;
 
+/// Runs one of the actions. Unlike a change of a minion's key in Salt, a failure is an exit code.
+pub(super) fn run(
+    call: &mut Call<'_, '_>,
+    action: &KeyAction,
+    answer: &mut Line<'_>,
+) -> Result<u8, AskError> {
+    let done = match action {
+        KeyAction::FinishRotation => finish(call, answer),
+        KeyAction::CancelRotation => cancel(call),
+        _ => rotate(call),
+    };
+    match done {
+        Err(AskError::Failed { text, .. }) => {
+            call.screen.complain(&format!("error: {text}\n"));
+            Ok(1)
+        }
+        done => done,
+    }
+}
+
 /// Begins or continues a rotation, and prints its state.
-pub(super) fn rotate(call: &mut Call<'_, '_>) -> Result<u8, AskError> {
+fn rotate(call: &mut Call<'_, '_>) -> Result<u8, AskError> {
     let until = Instant::now() + PATIENCE;
     let mut state = (call.wheel)(FUNCTION, Map::new())?;
     while !is_done(&state) && Instant::now() < until {
@@ -33,7 +54,7 @@ pub(super) fn rotate(call: &mut Call<'_, '_>) -> Result<u8, AskError> {
 }
 
 /// Replaces the master's key, after a question if minions would be locked out.
-pub(super) fn finish(call: &mut Call<'_, '_>, answer: &mut Line<'_>) -> Result<u8, AskError> {
+fn finish(call: &mut Call<'_, '_>, answer: &mut Line<'_>) -> Result<u8, AskError> {
     let state = (call.wheel)(FUNCTION, Map::new().with("action", "look"))?;
     let waiting = ids(&state, "waiting");
     if state.get("next").is_some_and(Value::is_true) && !waiting.is_empty() {
@@ -55,7 +76,7 @@ pub(super) fn finish(call: &mut Call<'_, '_>, answer: &mut Line<'_>) -> Result<u
 }
 
 /// Deletes the next key.
-pub(super) fn cancel(call: &mut Call<'_, '_>) -> Result<u8, AskError> {
+fn cancel(call: &mut Call<'_, '_>) -> Result<u8, AskError> {
     let state = (call.wheel)(FUNCTION, Map::new().with("action", "cancel"))?;
     call.screen
         .say(&format!("The master keeps its key {}", text(&state, "key")));
