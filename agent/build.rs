@@ -1,5 +1,5 @@
 //! The options for linking the program.
-#![allow(clippy::print_stdout, reason = "that is how cargo is told")]
+#![allow(clippy::print_stdout, reason = "cargo reads this output")]
 #![allow(
     clippy::disallowed_methods,
     reason = "a build writes into its own folder"

@@ -88,7 +88,7 @@ fn run_state(parsed: &Parsed, jid: &str, state: &str) -> Result<ExitCode, Failur
     out += &match &plan {
         Ok(plan) => resume::changes(plan, &recorded)
             .iter()
-            .map(|told| format!("Note: {told}\n"))
+            .map(|note| format!("Note: {note}\n"))
             .collect(),
         Err(why) => format!("Note: cannot show requisites and source lines: {why}\n"),
     };
@@ -189,12 +189,12 @@ impl Explained<'_> {
 
     /// Prints the guard that kept the state from running.
     fn guard(&self, out: &mut String, tag: &str) {
-        let Some(told) = self.recorded.guards.get(tag) else {
+        let Some(guard) = self.recorded.guards.get(tag) else {
             return;
         };
-        let text = |key| told.get(key).map(Value::to_text).unwrap_or_default();
-        let entry = told.get("entry").map(short_text).unwrap_or_default();
-        let status = told.get("status").and_then(Value::as_int);
+        let text = |key| guard.get(key).map(Value::to_text).unwrap_or_default();
+        let entry = guard.get("entry").map(short_text).unwrap_or_default();
+        let status = guard.get("status").and_then(Value::as_int);
         let status = status.map(|status| format!(" exited {status}"));
         out.push_fmt(format_args!(
             "Guard:\n  {}: {entry}{}\n",

@@ -17,6 +17,7 @@ mod signatures;
 mod sizes;
 mod source;
 mod sources;
+mod texts;
 mod uplink;
 mod waits;
 mod words;

@@ -71,7 +71,7 @@ pub const DOCTOR: Program = Program {
 pub const MIGRATE: Program = Program {
     name: "pinch migrate",
     usage: "[options] (report [TREE] | compare (highstate | SLS...))",
-    about: "Help to move from Salt to Pinch. `report` shows for each SLS of a tree whether it runs in Pinch as it is; `compare` runs states with test=True in an installed Salt and in Pinch, and shows where the results differ.",
+    about: "Help to move from Salt to Pinch. `report` shows for each SLS of a tree whether it runs in Pinch unchanged; `compare` runs states with test=True in an installed Salt and in Pinch, and shows where the results differ.",
     groups: &[Group {
         title: "Options",
         flags: &[

@@ -294,7 +294,7 @@ fn masqueraded(work: &mut Work<'_>, wanted: Option<bool>) -> Result<(), Error> {
     if now == wanted {
         return Ok(());
     }
-    let (verb, told) = if wanted {
+    let (verb, done) = if wanted {
         ("add", "set")
     } else {
         ("remove", "disabled")
@@ -303,7 +303,7 @@ fn masqueraded(work: &mut Work<'_>, wanted: Option<bool>) -> Result<(), Error> {
     work.changed(
         "masquerade",
         now,
-        format!("Masquerading successfully {told}."),
+        format!("Masquerading successfully {done}."),
     );
     Ok(())
 }
