@@ -525,7 +525,7 @@ fn each_side_may_send_what_its_rule_says() {
     };
     assert_eq!(
         only(Way::MasterToMinion),
-        ["welcome", "pending", "refused", "ack", "job"]
+        ["welcome", "pending", "refused", "ack", "job", "next_key"]
     );
     assert_eq!(only(Way::MinionToMaster), ["hello", "grains"]);
     assert_eq!(only(Way::ClientToMaster), ["backup", "wheel"]);

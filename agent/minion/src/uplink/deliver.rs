@@ -334,12 +334,14 @@ mod tests {
             let came = async {
                 assert_eq!(next(&mut master).await, "small");
                 assert_eq!(next(&mut master).await, "middle");
-                // Long enough for the return to be refused once more.
-                let _ = smol::future::or(async { Some(next(&mut master).await) }, async {
-                    pause(Duration::from_secs(3)).await;
-                    None
-                })
-                .await;
+                let refused_again = async {
+                    let until = Instant::now() + Duration::from_secs(60);
+                    while moved.lock().unwrap().len() < 2 && Instant::now() < until {
+                        pause(Duration::from_millis(20)).await;
+                    }
+                };
+                let accepted = async { panic!("{} is accepted", next(&mut master).await) };
+                refused_again.or(accepted).await;
             };
             came.or(delivering).await;
         });

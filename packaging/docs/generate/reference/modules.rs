@@ -41,7 +41,7 @@ const WHEEL: Kind = Kind {
 
 /// The functions of the wheel module `key` that only a master has. Its table has no texts, since no
 /// program prints them.
-const KEYS_OF_MASTER: [(&str, &str); 7] = [
+const KEYS_OF_MASTER: [(&str, &str); 8] = [
     ("finger", "Return the fingerprints of keys, by status."),
     (
         "finger_master",
@@ -64,6 +64,10 @@ const KEYS_OF_MASTER: [(&str, &str); 7] = [
         "Return the keys with these exact ids, by status.",
     ),
     ("master_key_str", "Return the master's public key."),
+    (
+        "rotate_master",
+        "Begin a rotation of the master's key, or continue one, and return its state. The action `look` changes nothing, `finish` uses the next key now, and `cancel` deletes it.",
+    ),
 ];
 
 /// One kind of a name: the heading, the module's documentation, and its functions by name.
