@@ -43,6 +43,9 @@ struct Progress {
     is_running: bool,
 }
 
+/// The size of the thread's stack in bytes: the default is a large part of a small machine's limit.
+const STACK: usize = 128 << 10;
+
 type Shared = Arc<Mutex<Progress>>;
 
 fn lock(progress: &Shared) -> MutexGuard<'_, Progress> {
@@ -132,28 +135,33 @@ fn note(run: &mut Progress, event: Event<'_>) -> bool {
     false
 }
 
-/// Starts the thread that waits for signals. A signal that the program ignores from its start on,
-/// as for a command in the background of a script, stays ignored.
+/// Starts the thread that waits for signals. Without memory for it, a signal ends the program without
+/// a message.
 fn listen(shared: Shared, commands: Commands) {
+    let thread = std::thread::Builder::new().stack_size(STACK);
+    if let Err(error) = thread.spawn(move || wait(&shared, &commands)) {
+        log::debug(format_args!("cannot wait for signals: {error}"));
+    }
+}
+
+/// Waits for a signal, and ends the program. A signal that the program ignores from its start on, as
+/// for a command in the background of a script, stays ignored.
+fn wait(shared: &Shared, commands: &Commands) {
     let ignored = ignored_signals();
-    let wanted = [(Signal::Int, 2), (Signal::Term, 15)];
-    let wanted = wanted.into_iter();
+    let wanted = [(Signal::Int, 2), (Signal::Term, 15)].into_iter();
     let wanted = wanted.filter(|(_, number)| ignored & (1 << (number - 1)) == 0);
-    let signals = Signals::new(wanted.map(|(signal, _)| signal));
-    let mut signals = match signals {
+    let mut signals = match Signals::new(wanted.map(|(signal, _)| signal)) {
         Ok(signals) => signals,
         Err(error) => return log::debug(format_args!("cannot wait for signals: {error}")),
     };
-    std::thread::spawn(move || {
-        // No deadline: the thread waits for a signal as long as the program runs.
-        if let Some(Ok(signal)) = smol::block_on(signals.next()) {
-            progress::end(None);
-            if let Some(text) = message(&lock(&shared), &commands) {
-                complain(&text);
-            }
-            std::process::exit(128 + signal as i32);
+    // No deadline: the thread waits for a signal as long as the program runs.
+    if let Some(Ok(signal)) = smol::block_on(signals.next()) {
+        progress::end(None);
+        if let Some(text) = message(&lock(shared), commands) {
+            complain(&text);
         }
-    });
+        std::process::exit(128 + signal as i32);
+    }
 }
 
 /// Returns the set of signals that the program ignores, as the kernel prints it.
