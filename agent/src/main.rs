@@ -21,6 +21,7 @@ use machine::process;
 
 mod answer;
 mod call;
+mod confirm;
 mod doctor;
 mod explain;
 #[cfg(feature = "tree-tools")]

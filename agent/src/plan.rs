@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cli::binary::{self, PINCH};
 use cli::config;
-use cli::failure::{Exit, Failure};
+use cli::failure::{Exit, Failure, complain};
 use cli::heap;
 use cli::log::Logger;
 use cli::options::{
@@ -31,6 +31,7 @@ use state::opts::Opts;
 use value::{Value, log};
 
 use crate::call;
+use crate::confirm::is_confirmed;
 
 /// The maximum size of a plan, in bytes.
 const PLAN_BYTES_MAX: u64 = 64 << 20;
@@ -39,8 +40,9 @@ const PLAN_BYTES_MAX: u64 = 64 << 20;
 const CHANGES: u8 = 2;
 
 /// Command-line options that do not become part of the plan.
-const NOT_PLANNED: [&str; 9] = [
+const NOT_PLANNED: [&str; 10] = [
     "plan_file",
+    "yes",
     "output",
     "output_file",
     "no_parse",
@@ -61,23 +63,15 @@ pub(crate) fn plan(words: &[String]) -> Result<ExitCode, Failure> {
         Ok(call) => call,
         Err(told) => return Ok(told),
     };
-    if let Some(path) = saltfile_path(&call.overrides, |name| std::env::var(name).ok()) {
-        let saltfile = read_saltfile(&path, &SaltYaml);
-        call.merge_saltfile(&saltfile.map_err(|error| Failure::usage(&PLAN, error))?);
-    }
+    merge_saltfile(&PLAN, &mut call)?;
     let asked = invocation(&call)?;
-    let (cx, foreseen) = context(&asked, &call, None)?;
-    let returned = run(&cx, &asked)?;
-    let Some(document) = foreseen.document() else {
-        return Err(nothing(&foreseen, &returned));
-    };
+    let (cx, document) = planned(&asked, &call)?;
     if asked.has_secrets() && call.overrides.contains("plan_file") {
         let error =
             "cannot write a plan file: the command line has secrets, and plan files store none";
         let hint = "move the secrets to the pillar, or omit -o to only print the plan";
         return Err(Failure::new(Exit::Usage, error).hints([hint.to_owned()]));
     }
-    let document = document.asked_as(&asked);
     let out = call.overrides.get("output").map(Value::to_text);
     if let Some(file) = call.overrides.get("plan_file") {
         keep(&cx, &file.to_text(), &document)?;
@@ -93,48 +87,114 @@ pub(crate) fn plan(words: &[String]) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Runs `pinch apply` with the arguments `words`.
+/// Runs `pinch apply` with the arguments `words`: the plan in a file, or a new plan that the user
+/// confirms.
 ///
 /// # Errors
-/// If the file is not a plan, or something has changed since the plan was made.
+/// If the command line is wrong, the file is not a plan, the user does not confirm, or something has
+/// changed since the plan was made.
 pub(crate) fn apply(words: &[String]) -> Result<ExitCode, Failure> {
     heap::claim();
-    let call = match parsed(&APPLY, words)? {
+    let mut call = match parsed(&APPLY, words)? {
         Ok(call) => call,
         Err(told) => return Ok(told),
     };
-    let Words::Call { fun: file, words } = &call.request else {
-        return Err(Failure::new(
-            Exit::Usage,
-            "apply needs exactly one plan: pinch apply FILE",
-        ));
-    };
-    if !words.is_empty() {
-        return Err(Failure::new(
-            Exit::Usage,
-            "apply needs exactly one plan: pinch apply FILE",
-        ));
+    match plan_file(&call) {
+        Some(file) => apply_file(&call, &file),
+        None => {
+            merge_saltfile(&APPLY, &mut call)?;
+            apply_now(&call)
+        }
     }
+}
+
+/// Returns the file of a plan if the command line names one. All other words name what to run.
+fn plan_file(call: &SaltCall) -> Option<String> {
+    let Words::Call { fun: word, words } = &call.request else {
+        return None;
+    };
+    let is_file = word.contains('/') || word.ends_with(".json") || Path::new(word).is_file();
+    (words.is_empty() && is_file).then(|| word.clone())
+}
+
+/// Applies the plan in a file.
+fn apply_file(call: &SaltCall, file: &str) -> Result<ExitCode, Failure> {
     let document = read(Path::new(file))?;
+    let asked = document.invocation();
+    let other = |key: &&Value| !key.as_str().is_some_and(|key| NOT_PLANNED.contains(&key));
+    let folder = call.config_dir.display().to_string();
+    if call.overrides.keys().any(|key| other(&key))
+        || (folder != config::DEFAULT_DIR && folder != asked.config_dir)
+    {
+        let error = format!(
+            "{file} was planned with its own options and with -c {}",
+            asked.config_dir
+        );
+        let hint = "omit these options, or make a new plan with them".to_owned();
+        return Err(Failure::new(Exit::Usage, error).hints([hint]));
+    }
+    carry_out(call, &asked, document, file)
+}
+
+/// Plans, prints the plan, asks for confirmation, and applies it.
+fn apply_now(call: &SaltCall) -> Result<ExitCode, Failure> {
+    let asked = invocation(call)?;
+    let (_, document) = planned(&asked, call)?;
+    complain(&plan::format_plan(&document));
+    if document.failures() == 0 && !document.changes() {
+        return Ok(Exit::Ok.into());
+    }
+    let is_asked = document.failures() == 0 && !call.overrides.contains("yes");
+    if is_asked && !is_confirmed("Apply this?", "use --yes to apply without a question")? {
+        return Err(Failure::new(Exit::Generic, "nothing was changed"));
+    }
+    carry_out(call, &asked, document, "this plan")
+}
+
+/// Applies a plan. `name` names it in errors.
+fn carry_out(
+    call: &SaltCall,
+    asked: &Invocation,
+    document: Document,
+    name: &str,
+) -> Result<ExitCode, Failure> {
     if document.failures() > 0 {
-        let error = format!("{file}: the plan has states that would fail; nothing was changed");
+        let error = format!("{name}: the plan has states that would fail; nothing was changed");
         return Err(Failure::new(Exit::Generic, error)
             .hints(["fix these states and plan again".to_owned()]));
     }
-    let asked = document.invocation();
-    let (cx, foreseen) = context(&asked, &call, Some(document))?;
+    let (cx, foreseen) = context(asked, call, Some(document))?;
     let env = |name: &str| std::env::var(name).ok();
     progress::start(&cx.opts().map, call.output_file.as_ref(), env)
         .map_err(|error| Failure::new(Exit::CantCreate, error))?;
-    let returned = run(&cx, &asked);
+    let returned = run(&cx, asked);
     cx.barrier();
     progress::end(None);
     let returned = returned?;
     let moved = foreseen.rejection();
     if foreseen.document().is_none() || !moved.is_empty() {
-        return Err(refused(file, &foreseen, &moved, &returned));
+        return Err(refused(name, &foreseen, &moved, &returned));
     }
-    finished(&cx, &call, &asked, &foreseen, returned)
+    finished(&cx, call, asked, &foreseen, returned)
+}
+
+/// Adds the options of the saltfile to the command line.
+fn merge_saltfile(program: &Program, call: &mut SaltCall) -> Result<(), Failure> {
+    if let Some(path) = saltfile_path(&call.overrides, |name| std::env::var(name).ok()) {
+        let saltfile = read_saltfile(&path, &SaltYaml);
+        call.merge_saltfile(&saltfile.map_err(|error| Failure::usage(program, error))?);
+    }
+    Ok(())
+}
+
+/// Returns the plan of a call, and the context in which it was made.
+fn planned(asked: &Invocation, call: &SaltCall) -> Result<(Exec, Document), Failure> {
+    let (cx, foreseen) = context(asked, call, None)?;
+    let returned = run(&cx, asked)?;
+    match foreseen.document() {
+        Some(document) => Ok((cx, document.asked_as(asked))),
+        None => Err(nothing(&foreseen, &returned)),
+    }
 }
 
 /// Returns the parsed command line, or the exit code if it only asks for help or the version.
@@ -158,7 +218,7 @@ fn invocation(call: &SaltCall) -> Result<Invocation, Failure> {
     let Words::Call { fun: first, words } = &call.request else {
         return Err(Failure::new(
             Exit::Usage,
-            "plan needs highstate, SLS names or orchestrate ORCH",
+            "name what to run: highstate, SLS names or orchestrate ORCH",
         ));
     };
     let input = parse_input(words, &call.no_parse, &SaltYaml);
@@ -182,7 +242,7 @@ fn invocation(call: &SaltCall) -> Result<Invocation, Failure> {
         ("state.orchestrate", []) => {
             return Err(Failure::new(
                 Exit::Usage,
-                "missing orchestration name: pinch plan orchestrate ORCH",
+                "missing orchestration name: orchestrate ORCH",
             ));
         }
         _ => vec![mods.join(",").into()],
@@ -190,7 +250,7 @@ fn invocation(call: &SaltCall) -> Result<Invocation, Failure> {
     if input.kwargs.contains("test") {
         return Err(Failure::new(
             Exit::Usage,
-            "plan does not accept test=: it never changes anything",
+            "test= is not accepted here: pinch plan never changes anything",
         ));
     }
     let mut overrides = call.overrides.clone();
@@ -298,9 +358,8 @@ fn keep(cx: &Exec, file: &str, document: &Document) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The hint if there is no file of a plan: the user may have named an SLS.
-const NO_FILE: &str =
-    "apply needs the file of a plan: pinch plan -o FILE SLS, then pinch apply FILE";
+/// The hint if there is no file of a plan.
+const NO_FILE: &str = "pinch plan -o FILE SLS writes a plan; pinch apply SLS needs none";
 
 /// Reads a plan. It refuses a file that another user could have written, because a plan decides
 /// which states run and with which configuration.

@@ -1,7 +1,7 @@
 //! `pinch undo`: reads the arguments, asks for confirmation, takes the lock, writes the record and
 //! returns the exit code.
 
-use std::io::{BufRead as _, IsTerminal as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use state::record::{self, Invocation, Record};
 use state::run::{RunRecord, RunState};
 use value::{Map, jid, log};
 
+use crate::confirm::is_confirmed;
 use crate::{call, runs, setup};
 
+/// The hint if there is no terminal to ask on.
+const NOT_ASKED: &str = "check the changes with --dry-run, then use --yes";
 /// The exit code of `--dry-run` if there is something to undo.
 const SOMETHING: u8 = 2;
-
-/// The maximum number of bytes read of an answer.
-const ANSWER_BYTES_MAX: u64 = 16;
 
 /// Runs `pinch undo` with the arguments `words`.
 ///
@@ -81,7 +81,7 @@ fn undone(parsed: &Parsed) -> Result<ExitCode, Failure> {
     if parsed.has("dry_run") || undo.cx.test {
         return Ok(SOMETHING.into());
     }
-    if !parsed.has("yes") && !is_wanted()? {
+    if !parsed.has("yes") && !is_confirmed("Undo this?", NOT_ASKED)? {
         return Err(Failure::new(Exit::Generic, "nothing was changed"));
     }
     undo.act(&plan)
@@ -100,23 +100,6 @@ fn named(opts: &Opts, word: &str) -> Result<String, Failure> {
         start.is_some_and(|start| !start.contains("test"))
     });
     last.ok_or_else(|| Failure::new(Exit::Generic, "no run is recorded"))
-}
-
-/// Asks for confirmation on the terminal. Without a terminal it fails, and `--yes` is needed.
-fn is_wanted() -> Result<bool, Failure> {
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
-        let error = "nothing was changed: cannot ask for confirmation without a terminal";
-        let hint = "check the changes with --dry-run, then use --yes".to_owned();
-        return Err(Failure::new(Exit::Generic, error).hints([hint]));
-    }
-    cli::failure::complain("Undo this? [y/N] ");
-    let mut answer = String::new();
-    let mut line = std::io::Read::take(stdin.lock(), ANSWER_BYTES_MAX);
-    line.read_line(&mut answer)
-        .map_err(|error| Failure::new(Exit::Generic, error))?;
-    let answer = answer.trim().to_lowercase();
-    Ok(matches!(answer.as_str(), "y" | "yes"))
 }
 
 fn refused(plan: &Plan) -> Failure {

@@ -522,12 +522,15 @@ fn a_target_that_is_not_well_formed_is_a_wrong_command_line() {
 }
 
 #[test]
-fn an_sls_in_place_of_a_plan_gets_a_hint() {
+fn a_missing_plan_gets_a_hint() {
     let machine = Machine::new();
     assert_failed(
-        &machine.pinch(&["apply", "web"]),
+        &machine.pinch(&["apply", "web.json"]),
         1,
-        &["apply needs the file of a plan"],
+        &[
+            "web.json: No such file",
+            "pinch plan -o FILE SLS writes a plan; pinch apply SLS needs none",
+        ],
     );
 }
 

@@ -13,6 +13,7 @@ mod daemons;
 mod debian;
 mod formats;
 mod managers;
+mod newcomer;
 mod release;
 mod services;
 mod shells;

@@ -39,7 +39,7 @@ fn release(success: bool, words: &[&str]) -> String {
 }
 
 /// Writes a release with the shipped program for this machine to DIR/release, in these formats.
-fn own_release(dir: &Path, formats: &str) -> PathBuf {
+pub(super) fn own_release(dir: &Path, formats: &str) -> PathBuf {
     let (binaries, out) = (dir.join("cross"), dir.join("release"));
     let version = env!("CARGO_PKG_VERSION");
     add_binary(

@@ -246,3 +246,71 @@ fn listeners_and_orchestrations_are_planned_with_what_they_run() {
     let (_, again) = here.plan(&["orchestrate", "orch.x"]);
     assert_eq!(outcome(&again, "web", "salt.state").0, "unchanged");
 }
+
+#[test]
+fn apply_with_an_sls_plans_asks_and_applies() {
+    let here = Machine::new();
+    here.put(
+        "salt/a.sls",
+        "OUT/a:\n  file.managed: [{contents: hello}]\n",
+    );
+    let before = here.snapshot();
+    let apply = |words: &[&str]| here.run(&[&["apply", "-c", "etc"], words].concat());
+
+    // Without a terminal nothing is changed.
+    let asked = apply(&["a"]);
+    assert_eq!(
+        (asked.status.code(), text(&asked.stdout).as_str()),
+        (Some(1), "")
+    );
+    let told = text(&asked.stderr);
+    assert!(
+        told.contains("+hello") && told.contains("1 to change"),
+        "{told}"
+    );
+    assert!(
+        told.contains("cannot ask for confirmation") && told.contains("use --yes"),
+        "{told}"
+    );
+    assert_eq!(here.snapshot(), before);
+
+    // The plan goes to stderr, and stdout has the returns alone.
+    let done = apply(&["--yes", "--out=json", "a"]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let returned: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(returned["local"].as_object().unwrap().len(), 1);
+    assert_eq!(here.text("out/a"), "hello\n");
+
+    // A second time there is nothing to do, and nothing to ask.
+    let again = apply(&["a"]);
+    assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
+    assert!(text(&again.stderr).contains("0 to change"));
+
+    // A plan with a state that would fail is not applied.
+    here.put("salt/b.sls", "OUT/b:\n  file.managed: [{contents: x}]\nc:\n  file.managed: [{name: OUT/c}, {source: salt://none}]\n");
+    let fails = apply(&["--yes", "b"]);
+    assert_eq!(fails.status.code(), Some(1));
+    assert!(text(&fails.stderr).contains("states that would fail; nothing was changed"));
+    assert!(!here.path("out/b").exists());
+}
+
+#[test]
+fn the_file_of_a_plan_has_its_own_options() {
+    let here = Machine::new();
+    here.put(
+        "salt/a.sls",
+        "OUT/a:\n  file.managed: [{contents: hello}]\n",
+    );
+    here.plan(&["a"]);
+    for words in [&["-c", "root"][..], &["--id=web", "-c", "etc"]] {
+        let refused = here.run(&[&["apply"], words, &["plan.json"]].concat());
+        assert_eq!(refused.status.code(), Some(64), "{words:?}");
+        assert!(
+            text(&refused.stderr).contains("was planned with its own options and with -c"),
+            "{}",
+            text(&refused.stderr)
+        );
+    }
+    let done = here.run(&["apply", "-c", "etc", "plan.json"]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+}

@@ -1,7 +1,7 @@
 //! The option tables of `pinch plan` and `pinch apply`.
 
-use super::Takes::Text;
-use super::common::{COMMON, HELP, LOGGING, OUTPUT, PROGRESS, flag};
+use super::Takes::{Nothing, Text};
+use super::common::{COMMON, LOGGING, OUTPUT, PROGRESS, flag};
 use super::flags::PLAN_CALL;
 use super::{Group, Program};
 
@@ -31,14 +31,24 @@ pub const PLAN: Program = Program {
 /// The option table of `pinch apply`.
 pub const APPLY: Program = Program {
     name: "pinch apply",
-    usage: "[options] FILE",
-    about: "Apply the plan in FILE. Nothing is changed if the tree, the pillar, the grains or a target has changed since the plan was made. Exits 0 on success, 1 if the plan was not applied or a state failed.",
-    // The plan contains the path of the configuration, so there is no option for it.
+    usage: "[options] (FILE | highstate | SLS... | orchestrate ORCH)",
+    about: "Apply a plan. FILE is the file of a plan, which has its own options. Otherwise it makes a plan, shows it, and asks for confirmation. Nothing is changed if the tree, the pillar, the grains or a target has changed since the plan was made. Exits 0 on success or if there was nothing to do, 1 if the plan was not applied or a state failed.",
     groups: &[
         Group {
-            title: "Options",
-            flags: &[HELP, PROGRESS],
+            title: "Apply Options",
+            flags: &[
+                flag(
+                    "yes",
+                    Some('y'),
+                    &["yes"],
+                    Nothing,
+                    "do not ask for confirmation",
+                ),
+                PROGRESS,
+            ],
         },
+        COMMON,
+        PLAN_CALL,
         OUTPUT,
         LOGGING,
     ],
