@@ -277,7 +277,7 @@ fn apply_with_an_sls_plans_asks_and_applies() {
     // The plan goes to stderr, and stdout has the returns alone.
     let done = apply(&["--yes", "--out=json", "a"]);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
-    let returned: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let returned: Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!(returned["local"].as_object().unwrap().len(), 1);
     assert_eq!(here.text("out/a"), "hello\n");
 
