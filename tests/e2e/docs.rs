@@ -39,7 +39,7 @@ static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
         (r"\b20\d\d, [A-Z][a-z]{2} \d\d\b", "DATE"),
         (r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d\.\d+", "TIME"),
-        (r"\b\d+\.\d+ s\b", "T s"),
+        (r"[ \t]+\d+(?:\.\d+)? m?s\b", " T"),
         (r#""(duration|seconds)": [\d.]+"#, r#""$1": T"#),
         (r"(?m)[ \t]+$", ""),
     ]
