@@ -18,6 +18,7 @@ mod jobs;
 mod keys;
 mod masters;
 mod progress;
+mod python;
 mod reactions;
 mod reactor;
 mod reboot;
