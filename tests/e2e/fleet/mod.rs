@@ -6,6 +6,7 @@ pub(crate) mod attacks;
 mod autoscale;
 mod backup;
 mod beacons;
+mod cached;
 mod certificates;
 mod connections;
 mod documentation;
