@@ -92,9 +92,13 @@ impl Answers {
         self.pillar = Some(pillar.clone());
     }
 
+    /// Returns a list that the master has sent.
+    pub(crate) fn known_list(&self, what: &str, saltenv: &str) -> Option<Vec<String>> {
+        self.lists.get(&key(what, saltenv)).map(Value::texts)
+    }
+
     pub(crate) fn list(&self, what: &str, saltenv: &str) -> Result<Vec<String>, Error> {
-        let list = self.lists.get(&key(what, saltenv)).map(Value::texts);
-        list.ok_or_else(|| {
+        self.known_list(what, saltenv).ok_or_else(|| {
             Error::refused(format!(
                 "the last highstate did not list the {what} of the environment {saltenv}, and --cached does not contact the master"
             ))

@@ -30,8 +30,6 @@ pub struct OfMaster {
     origin: Origin,
     opts: Opts,
     cache: PathBuf,
-    /// The lists of files that were already requested, by environment.
-    lists: Mutex<Map>,
 }
 
 /// The source of the master's answers.
@@ -77,7 +75,6 @@ impl OfMaster {
             origin,
             opts: opts.clone(),
             cache: opts.cachedir().join("files"),
-            lists: Mutex::default(),
         }
     }
 
@@ -291,22 +288,13 @@ impl Sources for OfMaster {
     }
 
     fn list(&self, saltenv: &str) -> Result<Vec<String>, Error> {
-        let known = self
-            .lists
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(saltenv)
-            .map(Value::texts);
-        if let Some(known) = known {
-            return Ok(known);
+        if let Origin::Master(_, answers) = &self.origin {
+            let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = answers.known_list("files", saltenv) {
+                return Ok(known);
+            }
         }
-        let files = self.entries("files", saltenv)?;
-        let value = Value::list(files.iter().map(|path| path.as_str().into()));
-        self.lists
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(saltenv, value);
-        Ok(files)
+        self.entries("files", saltenv)
     }
 
     fn links(&self, saltenv: &str) -> Result<BTreeMap<String, String>, Error> {
