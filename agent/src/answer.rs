@@ -56,6 +56,7 @@ fn answered(line: &str, known: &mut CachedContext) -> Map {
             let opts = options(Path::new(&path.to_text()), is_master)?;
             return Ok(Map::new().with("return", opts));
         }
+        #[cfg(feature = "master")]
         if asked.contains("master") {
             return Ok(of_master(&asked));
         }
@@ -82,13 +83,6 @@ fn of_master(asked: &Map) -> Map {
         Err(_) => ControlFlow::Break(()),
     };
     master::master_request(asked, &mut each).map_or_else(|(kind, text)| error(kind, text), answer)
-}
-
-/// Refuses a request of a master, which this build does not have.
-#[cfg(not(feature = "master"))]
-fn of_master(_asked: &Map) -> Map {
-    let text = "this program is built without a master. Use salt.client.Caller for this machine";
-    error("SaltClientError", text.to_owned())
 }
 
 /// Returns data as the requested outputter formats it.

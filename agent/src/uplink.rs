@@ -4,7 +4,6 @@ use minion::{OfMaster, OfMinion};
 use state::opts::Opts;
 use state::sources::Sources;
 use state::targets::Targets;
-use value::Map;
 
 pub(crate) use link::Error;
 pub(crate) use minion::{Uplink, know_token, registry};
@@ -17,10 +16,10 @@ pub(crate) use minion::{Uplink, know_token, registry};
 pub(crate) fn connect(opts: Opts, is_state: bool) -> Result<(Opts, Connected), Error> {
     let uplink = Uplink::here(&opts);
     let options = match is_state {
-        true => minion::job::masters_options(&uplink)?,
-        false => Map::new(),
+        true => Some(minion::job::masters_options(&uplink)?),
+        false => None,
     };
-    let opts = minion::job::with_options(opts, options.clone());
+    let opts = minion::job::with_options(opts, options.clone().unwrap_or_default());
     let sources = Box::new(OfMaster::new(uplink.clone(), &opts, options));
     Ok((opts, Connected::new(uplink, sources)))
 }

@@ -97,10 +97,10 @@ fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, local_socket:
         Box::new(Roots::states(&opts))
     } else {
         let options = match is_state(job) {
-            true => masters_options(uplink)?,
-            false => Map::new(),
+            true => Some(masters_options(uplink)?),
+            false => None,
         };
-        opts = with_options(opts, options.clone());
+        opts = with_options(opts, options.clone().unwrap_or_default());
         Box::new(OfMaster::new(uplink.clone(), &opts, options))
     };
     let custom = Box::new(CustomModules::new(&opts));

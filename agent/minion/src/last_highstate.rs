@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -22,6 +23,7 @@ use value::{Map, Value, secret, trust};
 use wire::{Limits, msgpack};
 
 use crate::durable;
+use crate::sources::has_hash;
 
 /// The number of the record's format.
 const FORMAT: i64 = 1;
@@ -70,9 +72,12 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    pub(crate) fn new(options: Map) -> Self {
+    /// Creates the answers of a run with these options of the master. Without them, the run is no
+    /// state run, and its answers are not kept.
+    pub(crate) fn new(options: Option<Map>) -> Self {
         Self {
-            options,
+            has_failed: options.is_none(),
+            options: options.unwrap_or_default(),
             ..Self::default()
         }
     }
@@ -146,12 +151,8 @@ impl Answers {
             let (Some((saltenv, path)), Some(hash)) = (key.split_once('\0'), hash) else {
                 continue;
             };
-            let place = links.join(&hash);
-            if !place.exists() {
-                let file = cache.join(saltenv).join(path);
-                File::open(&file)?.sync_all()?;
-                fs::hard_link(&file, &place)?;
-            }
+            let file = cache.join(saltenv).join(path);
+            link(&file, &links.join(&hash), &hash)?;
             hashes.insert(hash);
         }
         File::open(&links)?.sync_all()?;
@@ -220,13 +221,19 @@ impl Answers {
         if record.get("format") != Some(&Value::Int(FORMAT)) {
             return None;
         }
+        let pillar = map("pillar");
+        // Without the marks, the secrets in the pillar would not be masked.
+        let marks = match &pillar {
+            Some(_) => record.get("marks")?.clone(),
+            None => Value::Null,
+        };
         Some(Self {
             options: map("options")?,
             lists: map("lists")?,
             files: map("files")?,
-            pillar: map("pillar"),
+            pillar,
             pillarenv: record.get("pillarenv")?.clone(),
-            marks: record.get("marks").cloned().unwrap_or(Value::Null),
+            marks,
             has_failed: false,
         })
     }
@@ -237,6 +244,27 @@ impl Answers {
             Some(_) => "the files and the pillar",
             None => "the files",
         }
+    }
+}
+
+/// Links a file of the cache, which had this hash when the run read it, to its place.
+fn link(file: &Path, place: &Path, hash: &str) -> io::Result<()> {
+    let inode = |path: &Path| path.metadata().map(|found| (found.dev(), found.ino())).ok();
+    if inode(file) == inode(place) || has_hash(place, hash) {
+        return Ok(());
+    }
+    match fs::remove_file(place) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::open(file)?.sync_all()?;
+    fs::hard_link(file, place)?;
+    match has_hash(place, hash) {
+        true => Ok(()),
+        false => Err(io::Error::other(format!(
+            "{} was replaced during the run",
+            file.display()
+        ))),
     }
 }
 
@@ -271,5 +299,70 @@ fn age(at: SystemTime) -> String {
             format!("{} ({old} old)", time.strftime("%Y-%m-%d %H:%M"))
         }
         Err(_) => format!("an unknown time ({old} old)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn opts(folder: &Path, keeps: bool) -> Opts {
+        let cachedir = folder.display().to_string();
+        let map = Map::new().with("cachedir", cachedir);
+        Opts::new(map.with("minion_pillar_cache", keeps))
+    }
+
+    fn answers() -> Answers {
+        let mut answers = Answers::new(Some(Map::new()));
+        answers.note_list("files", "base", &["top.sls".to_owned()]);
+        answers.note_pillar(None, &Map::new().with("port", 8080));
+        answers
+    }
+
+    #[test]
+    fn the_pillar_is_kept_only_if_the_configuration_allows_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        for keeps in [true, false] {
+            let opts = opts(scratch.path(), keeps);
+            answers().write(&opts, scratch.path()).unwrap();
+            let (read, _) = Answers::read(&opts).unwrap();
+            assert_eq!(read.pillar(None, false).is_ok(), keeps);
+            assert!(read.pillar(Some("dev"), false).is_err());
+            assert!(read.file("other.sls", "base").unwrap().is_null());
+            assert!(read.file("top.sls", "base").is_err(), "it was not fetched");
+            assert!(read.file("other.sls", "dev").is_err(), "it may exist");
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_damaged_or_of_another_version_is_an_error() {
+        let scratch = tempfile::tempdir().unwrap();
+        let opts = opts(scratch.path(), true);
+        answers().write(&opts, scratch.path()).unwrap();
+        let place = folder(&opts).join(RECORD);
+        let good = fs::read(&place).unwrap();
+        let other = Value::from(Map::new().with("format", FORMAT + 1));
+        let mut newer = Vec::new();
+        msgpack::encode(&other, LIMITS, &mut newer).unwrap();
+        for bytes in [&good[..good.len() - 1], &newer, b""] {
+            fs::write(&place, bytes).unwrap();
+            let error = Answers::read(&opts).map(|_| ()).unwrap_err();
+            assert!(error.contains(&*place.to_string_lossy()), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_age_is_in_minutes_hours_or_days() {
+        for (seconds, wanted) in [
+            (0, "(0 min old)"),
+            (3599, "(59 min old)"),
+            (3 * 3600, "(3 h old)"),
+            (12 * 86_400, "(12 days old)"),
+        ] {
+            let at = SystemTime::now() - Duration::from_secs(seconds);
+            assert!(age(at).ends_with(wanted), "{}", age(at));
+        }
     }
 }

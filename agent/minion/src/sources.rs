@@ -63,9 +63,9 @@ fn refused(error: &local_socket::Error) -> Error {
 }
 
 impl OfMaster {
-    /// Returns the sources of this daemon's master, whose own options are `options`.
+    /// Returns the sources of this daemon's master. A state run has its options.
     #[must_use]
-    pub fn new(uplink: Uplink, opts: &Opts, options: Map) -> Self {
+    pub fn new(uplink: Uplink, opts: &Opts, options: Option<Map>) -> Self {
         let answers = Mutex::new(Answers::new(options));
         Self::with_origin(Origin::Master(uplink, answers), opts)
     }
@@ -250,7 +250,7 @@ fn fetch(
 /// The algorithm of the master's hashes.
 const HASH: &str = "sha256";
 
-fn has_hash(path: &Path, hash: &str) -> bool {
+pub(crate) fn has_hash(path: &Path, hash: &str) -> bool {
     hashes::of_file(&path.to_string_lossy(), HASH).is_ok_and(|found| found == hash)
 }
 

@@ -140,6 +140,12 @@ fn a_file_that_was_never_fetched_is_an_error_with_its_name() {
     let all = damaged.out + &damaged.err;
     assert!(all.contains("is missing or damaged"), "{all}");
     assert_eq!(damaged.rc, Some(1));
+    fleet.start_master();
+    fleet.soon("the minion has fetched the files again", || {
+        call(&fleet, &["state.apply"]).rc == Some(0)
+    });
+    fleet.kill_master();
+    assert_eq!(call(&fleet, &["--cached", "state.apply"]).rc, Some(0));
 }
 
 #[test]

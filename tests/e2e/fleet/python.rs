@@ -226,4 +226,15 @@ fn without_a_master_the_client_says_what_is_missing_and_what_to_use() {
         "{out}{err}"
     );
     assert!(out.starts_with("SaltClientError "), "{out}{err}");
+
+    // A build without a master lacks this file of the package.
+    std::fs::remove_file(fleet.path("package/salt/_master.py")).unwrap();
+    let output = Command::new("python3")
+        .args(["-B", "-c", "import salt.client\nsalt.client.LocalClient()"])
+        .env("PYTHONPATH", fleet.path("package"))
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    let wanted = "SaltClientError: this program is built without a master. Use salt.client.Caller for this machine\n";
+    assert!(err.ends_with(wanted), "{err}");
 }

@@ -59,47 +59,7 @@ def request(message):
     """Sends a request to the program. Raises the error that the program reports."""
     if ask and "output" not in message and message.get("role") != "master":
         return ask(message)
-    return _reply(_from_child(message)).get("return")
-
-
-def has_master(opts):
-    """Returns whether the socket of a master exists. One that cannot be examined counts as existing."""
-    try:
-        os.stat(os.path.join(opts.get("sock_dir") or "/nonexistent", "master.sock"))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        pass
-    return True
-
-
-def of_master(opts, kind, message):
-    """Sends a request to the master of this machine. Yields the parts of the answer as they arrive, and its end."""
-    message = dict(plain(message), master=kind, sock_dir=opts.get("sock_dir"))
-    # The process serves this request only, because others may be sent before the end of the answer.
-    child = _start()
-    try:
-        child.stdin.write(json.dumps(message).encode() + b"\n")
-        child.stdin.close()
-        for line in child.stdout:
-            reply = _reply(line)
-            yield reply["return"]
-            if not reply.get("more"):
-                return
-        raise exception("SaltClientError", "%s ended without a reply" % program())
-    finally:
-        child.kill()
-        child.stdout.close()
-        child.wait()
-
-
-def runner(opts, fun, arg, kwarg=None):
-    """Calls a runner of the master of this machine. Returns its result as the data of its event."""
-    arg = list(arg) + ([dict(kwarg, __kwarg__=True)] if kwarg else [])
-    (data,) = of_master(opts, "runner", {"fun": fun, "arg": arg})
-    if not data["success"] and data["return"] == "'%s' is not available." % fun:
-        raise exception("CommandNotFoundError", data["return"])
-    return data
+    return reply(_from_child(message)).get("return")
 
 
 def exception(kind, text):
@@ -120,23 +80,23 @@ def program():
         return file.read().strip()
 
 
-def _start():
+def start():
     return subprocess.Popen([program(), "answer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-def _reply(line):
+def reply(line):
     """Reads a reply. Raises the error that the program reports."""
-    reply = json.loads(line.decode(), object_hook=thing)
-    if "error" in reply:
-        raise exception(reply["error"].get("type"), reply["error"].get("text", ""))
-    return reply
+    message = json.loads(line.decode(), object_hook=thing)
+    if "error" in message:
+        raise exception(message["error"].get("type"), message["error"].get("text", ""))
+    return message
 
 
 def _from_child(message):
     global _child
     with _lock:
         if _child is None or _child.poll() is not None:
-            _child = _start()
+            _child = start()
         _child.stdin.write(json.dumps(plain(message)).encode() + b"\n")
         _child.stdin.flush()
         line = _child.stdout.readline()

@@ -12,6 +12,9 @@ use wire::{Publish, Request, Runner, Wheel};
 use crate::commands::local_client::{AskError, Each, Master, Socket};
 use modules::loader::call::joined;
 
+/// The files of the Python package that only a build with a master has.
+pub const PYTHON_PACKAGE: &[(&str, &str)] = &[("salt/_master.py", include_str!("_master.py"))];
+
 /// The name of one of Salt's exceptions, and its text.
 pub type PythonError = (&'static str, String);
 
