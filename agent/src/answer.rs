@@ -2,6 +2,8 @@
 //! `pinch install-python` starts it.
 
 use std::io::{BufRead, Write};
+#[cfg(feature = "master")]
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -30,13 +32,15 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
     let mut known = None;
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let answer = answered(&line, &mut known);
-        let mut stdout = std::io::stdout().lock();
-        stdout
-            .write_all(custom::line(&answer).as_bytes())
-            .and_then(|()| stdout.flush())
-            .map_err(|error| Failure::new(Exit::Generic, error))?;
+        put(&answer).map_err(|error| Failure::new(Exit::Generic, error))?;
     }
     Ok(Exit::Ok.into())
+}
+
+fn put(answer: &Map) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(custom::line(answer).as_bytes())?;
+    stdout.flush()
 }
 
 /// A context and the options that it was made from.
@@ -48,19 +52,37 @@ fn answered(line: &str, known: &mut CachedContext) -> Map {
             return Ok(Map::new().with("return", format_data(data, &asked)));
         }
         if let Some(path) = asked.get("config") {
-            return Ok(Map::new().with("return", options(Path::new(&path.to_text()))?));
+            let is_master = asked.get("role").and_then(Value::as_str) == Some("master");
+            let opts = options(Path::new(&path.to_text()), is_master)?;
+            return Ok(Map::new().with("return", opts));
+        }
+        #[cfg(feature = "master")]
+        if asked.contains("master") {
+            return Ok(of_master(&asked));
         }
         let cx = context(&asked, known)?;
         let answer = custom::outside(&cx, &asked);
         cx.barrier();
         Ok(answer)
     });
-    answer.unwrap_or_else(|text| {
-        let error = Map::new()
-            .with("type", "SaltConfigurationError")
-            .with("text", text);
-        Map::new().with("error", error)
-    })
+    answer.unwrap_or_else(|text| error("SaltConfigurationError", text))
+}
+
+fn error(kind: &str, text: String) -> Map {
+    let error = Map::new().with("type", kind).with("text", text);
+    Map::new().with("error", error)
+}
+
+/// Passes a request to the master of this machine. Writes each part of its answer, and returns the
+/// end.
+#[cfg(feature = "master")]
+fn of_master(asked: &Map) -> Map {
+    let answer = |value: Value| Map::new().with("return", value);
+    let mut each = |part| match put(&answer(part).with("more", true)) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    };
+    master::master_request(asked, &mut each).map_or_else(|(kind, text)| error(kind, text), answer)
 }
 
 /// Returns data as the requested outputter formats it.
@@ -72,12 +94,18 @@ fn format_data(data: &Value, asked: &Map) -> String {
 }
 
 /// Returns the options of the configuration folder at `path`, or of the folder that contains the
-/// file at `path`.
-fn options(path: &Path) -> Result<Map, String> {
+/// file at `path`. They are those of a master if asked for, and this build has a master.
+fn options(path: &Path, is_master: bool) -> Result<Map, String> {
     let folder = match path.parent() {
         Some(parent) if !path.is_dir() => parent,
         _ => path,
     };
+    #[cfg(feature = "master")]
+    if is_master {
+        return master::master_options(folder);
+    }
+    #[cfg(not(feature = "master"))]
+    let _ = is_master;
     let said = |error: ConfigError| error.to_string();
     let loaded = config::load(folder, Map::new(), &SaltYaml).map_err(said)?;
     config::obeyed(&loaded, folder).map_err(said)?;
@@ -95,7 +123,7 @@ fn context(asked: &Map, known: &mut CachedContext) -> Result<Exec, String> {
     }
     let file = given.as_ref().and_then(|given| given.get("conf_file"));
     let file = file.map_or_else(|| CONFIG.into(), |file| PathBuf::from(file.to_text()));
-    let mut opts = options(&file)?;
+    let mut opts = options(&file, false)?;
     opts.update(given.clone().unwrap_or_default());
     let _first = Logger::from_opts(&opts).install();
     let (cx, _) = call::context(Opts::new(opts), false).map_err(|error| error.to_string())?;

@@ -31,7 +31,7 @@ use value::{Map, Value, log, secret};
 use render::yaml::SaltYaml;
 
 use crate::setup;
-use crate::uplink::{self, Error as UplinkError, Uplink, registry};
+use crate::uplink::{self, Connected, Error as UplinkError, Uplink, registry};
 
 /// Runs `salt-call` with the arguments `words`.
 ///
@@ -81,8 +81,7 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     if is_state {
         crate::interrupt::watch(&command, &call.config_dir);
     }
-    let (cx, uplink) =
-        context(Opts::new(opts), is_state).map_err(|error| Failure::new(Exit::Generic, error))?;
+    let (cx, uplink) = connected(&call, Opts::new(opts), is_state)?;
     refuse_custom(&cx)?;
     let jid = value::jid::new();
     let answer = answer(&cx, &call, &jid);
@@ -197,9 +196,7 @@ fn refuse_custom(cx: &Exec) -> Result<(), Failure> {
 pub(crate) fn context(opts: Opts, is_state: bool) -> Result<(Exec, Option<Uplink>), UplinkError> {
     uplink::know_token(&opts);
     let custom = Box::new(CustomModules::new(&opts));
-    let has_master =
-        opts.text("file_client") == Some("remote") && opts.text("master_type") != Some("disable");
-    if !has_master {
+    if !has_master(&opts) {
         let roots = Box::new(Roots::states(&opts));
         let cx = Exec::with_custom(opts, registry(), roots, Box::new(ThisMachine), custom);
         return Ok((cx, None));
@@ -208,6 +205,54 @@ pub(crate) fn context(opts: Opts, is_state: bool) -> Result<(Exec, Option<Uplink
     let (sources, targets) = (connected.sources, connected.targets);
     let cx = Exec::with_custom(opts, registry(), sources, targets, custom);
     Ok((cx, Some(connected.uplink)))
+}
+
+/// The functions of `--cached`.
+const CACHED: [&str; 3] = ["state.apply", "state.highstate", "state.sls"];
+
+/// Returns the context of the call, with the master's files or, for `--cached`, those of the last
+/// highstate. A state run that cannot reach the master hints at `--cached`.
+fn connected(
+    call: &SaltCall,
+    opts: Opts,
+    is_state: bool,
+) -> Result<(Exec, Option<Uplink>), Failure> {
+    let can_be_cached =
+        matches!(&call.request, Action::Call { fun, .. } if CACHED.contains(&fun.as_str()));
+    if !call.cached {
+        let connected = context(opts.clone(), is_state);
+        return connected.map_err(|error| {
+            let hint = can_be_cached.then(|| uplink::kept_hint(&opts)).flatten();
+            Failure::new(Exit::Generic, error).hints(hint)
+        });
+    }
+    let wrong = |text: &str| Err(Failure::new(Exit::Usage, text.to_owned()));
+    if !can_be_cached {
+        return wrong("--cached works with state.apply, state.highstate and state.sls");
+    }
+    if !has_master(&opts) {
+        return wrong(
+            "--cached is for a minion with a master, but this call uses the files of this machine (--local or file_client: local)",
+        );
+    }
+    uplink::know_token(&opts);
+    let custom = Box::new(CustomModules::new(&opts));
+    let kept = uplink::kept(opts).map_err(|error| Failure::new(Exit::Generic, error))?;
+    let (
+        opts,
+        Connected {
+            uplink,
+            sources,
+            targets,
+        },
+    ) = kept;
+    let cx = Exec::with_custom(opts, registry(), sources, targets, custom);
+    // Only a daemon accepts the return while the master is away.
+    Ok((cx, Some(uplink).filter(Uplink::has_daemon)))
+}
+
+fn has_master(opts: &Opts) -> bool {
+    opts.text("file_client") == Some("remote") && opts.text("master_type") != Some("disable")
 }
 
 /// Returns the result of the call as the data of a job's return.

@@ -61,6 +61,8 @@ fn main() -> ExitCode {
         return Failure::new(Exit::Software, error).report();
     }
     process::set_own_program(binary::own_program);
+    #[cfg(feature = "master")]
+    modules::loader::custom::carry(master::PYTHON_PACKAGE);
     let outcome = match (applet(&called_as), words.split_first()) {
         (Some(applet), _) => applet(words),
         (None, Some((word, rest))) if let Some(applet) = applet(word) => applet(rest.to_vec()),

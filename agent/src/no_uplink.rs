@@ -17,6 +17,10 @@ impl Uplink {
         match *self {}
     }
 
+    pub(crate) fn has_daemon(&self) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn leave(_opts: &Opts, _jid: &str, _data: Map) -> Result<(), Error> {
         Err(no_daemon())
     }
@@ -35,6 +39,19 @@ pub(crate) struct Connected {
 /// Always.
 pub(crate) fn connect(_opts: Opts, _is_state: bool) -> Result<(Opts, Connected), Error> {
     Err(no_daemon())
+}
+
+/// Fails: this build has no answers of a master.
+///
+/// # Errors
+/// Always.
+pub(crate) fn kept(_opts: Opts) -> Result<(Opts, Connected), String> {
+    Err(no_daemon().to_string())
+}
+
+/// This build keeps nothing of a master.
+pub(crate) fn kept_hint(_opts: &Opts) -> Option<String> {
+    None
 }
 
 fn no_daemon() -> Error {

@@ -21,6 +21,8 @@ mod wheel;
 
 pub use commands::applets::{Applet, named as applet};
 pub use commands::backup::{backup, restore};
+pub use commands::local_client::Each;
+pub use commands::python::{PYTHON_PACKAGE, PythonError, master_options, master_request};
 
 use state::exec::Registry;
 

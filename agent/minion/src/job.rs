@@ -96,10 +96,12 @@ fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, local_socket:
     let sources: Box<dyn Sources> = if is_local {
         Box::new(Roots::states(&opts))
     } else {
-        if is_state(job) {
-            opts = with_masters(opts, uplink)?;
-        }
-        Box::new(OfMaster::new(uplink.clone(), &opts))
+        let options = match is_state(job) {
+            true => Some(masters_options(uplink)?),
+            false => None,
+        };
+        opts = with_options(opts, options.clone().unwrap_or_default());
+        Box::new(OfMaster::new(uplink.clone(), &opts, options))
     };
     let custom = Box::new(CustomModules::new(&opts));
     let targets = Box::new(OfMinion::new(uplink.clone()));
@@ -131,20 +133,26 @@ pub(crate) fn with_grains(opts: Opts, bound: Option<&Map>) -> Opts {
     Opts::new(opts.map.with("grains", grains))
 }
 
-/// Returns the options of a state run, with those that the master sets and the grains that this
-/// minion's key is bound to.
+/// Returns the options that the master sets for a state run.
 ///
 /// # Errors
 /// When the master does not answer.
-pub fn with_masters(opts: Opts, uplink: &Uplink) -> Result<Opts, local_socket::Error> {
-    let Value::Map(mut said) = uplink.call(Options {})? else {
-        return Ok(opts);
-    };
-    let bound = said.remove(BOUND_GRAINS);
+pub fn masters_options(uplink: &Uplink) -> Result<Map, local_socket::Error> {
+    match uplink.call(Options {})? {
+        Value::Map(said) => Ok(said),
+        _ => Ok(Map::new()),
+    }
+}
+
+/// Returns the options of a run with those of the master, and with the grains that this minion's key
+/// is bound to.
+#[must_use]
+pub fn with_options(opts: Opts, mut masters: Map) -> Opts {
+    let bound = masters.remove(BOUND_GRAINS);
     let mut map = opts.map;
-    map.update(said);
+    map.update(masters);
     let bound = bound.as_ref().and_then(Value::as_map);
-    Ok(with_grains(Opts::new(map), bound))
+    with_grains(Opts::new(map), bound)
 }
 
 /// Returns the fields that every return has.

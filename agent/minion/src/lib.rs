@@ -14,6 +14,7 @@ pub mod error;
 mod functions;
 pub mod job;
 mod jobs;
+mod last_highstate;
 mod launcher;
 mod local_socket;
 mod master_session;

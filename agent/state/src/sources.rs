@@ -79,4 +79,8 @@ pub trait Sources: Send + Sync {
     /// # Errors
     /// When it does not render.
     fn pillar(&self, cx: &Exec) -> Result<Map, Error>;
+
+    /// Keeps what it has returned for runs without a master. It is called when a whole highstate has
+    /// run to its end.
+    fn keep(&self) {}
 }

@@ -9,7 +9,7 @@ use value::{Map, Value};
 use wire::{Request, Way};
 
 /// A callback that receives each part of an answer; [`ControlFlow::Break`] cancels the request.
-pub(crate) type Each<'a> = dyn FnMut(Value) -> ControlFlow<()> + 'a;
+pub type Each<'a> = dyn FnMut(Value) -> ControlFlow<()> + 'a;
 
 /// A master that answers requests. Several threads may send requests at the same time.
 pub(crate) trait Master: Sync {

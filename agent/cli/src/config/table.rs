@@ -305,6 +305,7 @@ pub(super) const TABLE: &[KnownOption] = &[
     used("minion_id_lowercase", BOOL, False),
     used("minion_id_remove_domain", BOOL_OR_TEXT, False),
     master("minion_jid_queue_hwm", INT, Int(100)),
+    used("minion_pillar_cache", BOOL, False),
     unsupported("minion_restart_command", LIST, EmptyList),
     master("minion_sign_messages", BOOL, False),
     unsupported("minionfs_update_interval", INT, Int(60)),

@@ -165,6 +165,15 @@ pub(super) const CALL: Group = Group {
     ],
 };
 
+/// The option for runs without the master.
+const CACHED: Flag = flag(
+    "cached",
+    None,
+    &["cached"],
+    Nothing,
+    "apply the files and pillar of the last highstate",
+);
+
 /// The option table of `salt-call`.
 pub const SALT_CALL: Program = Program {
     name: "salt-call",
@@ -176,6 +185,10 @@ pub const SALT_CALL: Program = Program {
         Group {
             title: "Interrupted runs",
             flags: &[RESUME],
+        },
+        Group {
+            title: "While the master is away",
+            flags: &[CACHED],
         },
         OUTPUT,
         Group {

@@ -47,6 +47,8 @@ pub struct SaltCall {
     pub no_parse: Vec<String>,
     /// Warnings to print before the call.
     pub warnings: Vec<String>,
+    /// True to use the files and the pillar of the last highstate instead of the master.
+    pub cached: bool,
 }
 
 impl SaltCall {
@@ -81,6 +83,7 @@ impl SaltCall {
             output_file: settings::output_file(&parsed),
             no_parse: settings::no_parse(&parsed),
             warnings: warnings(&parsed),
+            cached: parsed.has("cached"),
         })
     }
 
@@ -122,7 +125,8 @@ fn action(program: &Program, parsed: &Parsed) -> Result<Action, UsageError> {
 }
 
 /// Options whose values are not copied into the configuration unchanged.
-const NOT_OVERRIDES: [&str; 13] = [
+const NOT_OVERRIDES: [&str; 14] = [
+    "cached",
     "help",
     "resume",
     "version",

@@ -72,6 +72,15 @@ impl Uplink {
         Self(Arc::new(Mutex::new(at)))
     }
 
+    /// Returns whether the connection is open, or a daemon may run.
+    #[must_use]
+    pub fn has_daemon(&self) -> bool {
+        match &*self.socket() {
+            Socket::At(path, _) => path.exists(),
+            Socket::Open(_) => true,
+        }
+    }
+
     /// Hands over the return of a call on this machine. The return is on disk when this succeeds.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use value::watch::{self, Event};
 use super::orchestrate::check_result;
 use super::prepare::Prepared;
 use super::record::Recorded;
-use super::retcode;
+use super::{Request, retcode};
 
 /// A run that has ended. It holds the lock until its return is taken.
 pub(super) struct Finished {
@@ -26,6 +26,9 @@ impl Recorded {
         let returns = run::run_recorded(&run.cx, &plan, record, run.jid());
         let returns = Value::Map(returns);
         let is_good = check_result(&returns);
+        if run.is_whole_highstate() {
+            run.cx.shared.sources.keep();
+        }
         if let Some(own) = own {
             own.end(&run.cx, code(is_good));
         }
@@ -38,6 +41,28 @@ impl Recorded {
             returns,
             is_good,
         }
+    }
+}
+
+impl Prepared {
+    /// Returns whether the run applied the highstate as the top files and the pillar define it.
+    fn is_whole_highstate(&self) -> bool {
+        let Request {
+            mods,
+            exclude,
+            pillar,
+            saltenv,
+            pillarenv,
+            ..
+        } = &self.request;
+        let is_own = mods.is_none() && exclude.is_none() && pillar.is_none();
+        matches!(self.request.fun, "state.apply" | "state.highstate")
+            && is_own
+            && saltenv.is_none()
+            && pillarenv.is_none()
+            && self.earlier.is_none()
+            && !self.cx.test
+            && self.cx.run.is_none()
     }
 }
 

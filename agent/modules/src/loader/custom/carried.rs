@@ -2,6 +2,7 @@
 //! plain Python.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use state::module::Error;
 use value::{Map, Value};
@@ -68,10 +69,24 @@ const FILES: &[(&str, &str)] = &[
     carried!("salt/wheel.py"),
 ];
 
+/// The files of the package that only some builds have. It is global since it is a part of the
+/// program.
+static MORE: OnceLock<&[(&str, &str)]> = OnceLock::new();
+
+/// Adds files to the package, by their paths: those of a master. Only the first call has an effect.
+pub fn carry(files: &'static [(&'static str, &'static str)]) {
+    MORE.get_or_init(|| files);
+}
+
+fn files() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    FILES
+        .iter()
+        .chain(MORE.get().into_iter().copied().flatten())
+}
+
 /// Returns the files of the package by their paths.
 pub(super) fn sources() -> Map {
-    let files = FILES.iter();
-    files
+    files()
         .map(|(path, text)| (Value::from(*path), Value::from(*text)))
         .collect()
 }
@@ -88,7 +103,7 @@ pub fn install(folder: &Path, program: &Path) -> Result<(), Error> {
             folder.join("salt").display()
         )));
     }
-    for (path, text) in FILES {
+    for (path, text) in files() {
         put(&folder.join(path), text)?;
     }
     put(&mark, &program.display().to_string())

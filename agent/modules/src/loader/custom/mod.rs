@@ -19,7 +19,7 @@ pub mod sync;
 mod tests;
 
 pub use answer::outside;
-pub use carried::install;
+pub use carried::{carry, install};
 pub use marks::{line, read};
 
 use std::path::PathBuf;

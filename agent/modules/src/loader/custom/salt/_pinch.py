@@ -57,12 +57,9 @@ def call(fun, *args, **kwargs):
 
 def request(message):
     """Sends a request to the program. Raises the error that the program reports."""
-    if ask and "output" not in message:
+    if ask and "output" not in message and message.get("role") != "master":
         return ask(message)
-    reply = _from_child(message)
-    if "error" in reply:
-        raise exception(reply["error"].get("type"), reply["error"].get("text", ""))
-    return reply.get("return")
+    return reply(_from_child(message)).get("return")
 
 
 def exception(kind, text):
@@ -83,16 +80,26 @@ def program():
         return file.read().strip()
 
 
+def start():
+    return subprocess.Popen([program(), "answer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def reply(line):
+    """Reads a reply. Raises the error that the program reports."""
+    message = json.loads(line.decode(), object_hook=thing)
+    if "error" in message:
+        raise exception(message["error"].get("type"), message["error"].get("text", ""))
+    return message
+
+
 def _from_child(message):
     global _child
     with _lock:
         if _child is None or _child.poll() is not None:
-            _child = subprocess.Popen(
-                [program(), "answer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
+            _child = start()
         _child.stdin.write(json.dumps(plain(message)).encode() + b"\n")
         _child.stdin.flush()
         line = _child.stdout.readline()
         if not line:
             raise exception(None, "%s ended without a reply" % program())
-        return json.loads(line.decode(), object_hook=thing)
+        return line

@@ -1,5 +1,13 @@
-"""Calls functions on this machine."""
+"""Calls functions on this machine, and on minions where this program is a master."""
 from salt import _pinch
+
+try:
+    from salt._master import LocalClient
+except ImportError:
+
+    class LocalClient:
+        def __init__(self, *args, **kwargs):
+            raise _pinch.exception("SaltClientError", "this program is built without a master. Use salt.client.Caller for this machine")
 
 
 def _opts(path, mopts):
@@ -19,20 +27,6 @@ class Caller:
         return _pinch.request({"call": fun, "args": list(args), "kwargs": kwargs, "opts": self.opts})
 
     function = cmd
-
-
-class LocalClient:
-    """Calls functions on this machine, which is the only one."""
-
-    def __init__(self, c_path="/etc/salt/master", mopts=None, **kwargs):
-        self.opts = mopts or {}
-
-    def cmd(self, tgt, fun, arg=(), timeout=None, tgt_type="glob", ret="", jid="", full_return=False, kwarg=None, **kwargs):
-        found = _pinch.call("saltutil.cmd", tgt, fun, list(arg), tgt_type=tgt_type, kwarg=kwarg)
-        return found if full_return else {minion: data.get("ret") for minion, data in found.items()}
-
-    def cmd_iter(self, *args, **kwargs):
-        yield from ({minion: data} for minion, data in self.cmd(*args, full_return=True, **kwargs).items())
 
 
 def get_local_client(c_path="/etc/salt/master", mopts=None, **kwargs):

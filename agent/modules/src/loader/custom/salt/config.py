@@ -4,13 +4,16 @@ import os
 from salt import _pinch
 
 
+def _config(path, env_var, defaults, role):
+    return dict(defaults or {}, **_pinch.request({"config": os.environ.get(env_var) or path, "role": role}))
+
+
 def minion_config(path, env_var="SALT_MINION_CONFIG", defaults=None, **kwargs):
-    path = os.environ.get(env_var) or path
-    return dict(defaults or {}, **_pinch.request({"config": path}))
+    return _config(path, env_var, defaults, "minion")
 
 
 def master_config(path, env_var="SALT_MASTER_CONFIG", defaults=None, **kwargs):
-    return minion_config(path, env_var, defaults)
+    return _config(path, env_var, defaults, "master")
 
 
 client_config = mminion_config = master_config
