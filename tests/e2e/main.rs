@@ -16,6 +16,7 @@ mod containers;
 mod databases;
 mod debug_log;
 mod docs;
+mod examples;
 mod fleet;
 mod git_login;
 mod gpg;

@@ -208,7 +208,8 @@ impl FileInfo {
 }
 
 /// Fetches a file to a temporary name next to its place, and appends to what an earlier attempt
-/// has left there. Renames the file into place when its hash is right.
+/// has left there. Renames the file into place when its hash is right. Of several processes, only one
+/// fetches a file at a time.
 fn fetch(
     uplink: &Uplink,
     path: &str,
@@ -222,8 +223,14 @@ fn fetch(
     ));
     let mut options = OpenOptions::new();
     let opened = options.create(true).append(true).mode(0o600).open(&part);
-    let opened = opened.and_then(|file| Ok((file.metadata()?.len(), file)));
-    let (offset, mut file) = opened.map_err(Error::io(&part))?;
+    let mut file = opened.map_err(Error::io(&part))?;
+    // No deadline: the process that has the lock has one for each part of the file.
+    file.lock().map_err(Error::io(&part))?;
+    if has_hash(place, &said.hash) {
+        remove::or_log(&part, fs::remove_file(&part));
+        return Ok(());
+    }
+    let offset = file.metadata().map_err(Error::io(&part))?.len();
     let asked = wire::File {
         path: path.to_owned(),
         saltenv: saltenv.to_owned(),

@@ -623,7 +623,8 @@ macro_rules! doc {
 /// An argument without a default is required. `*rest` collects further positional arguments into
 /// `args.rest`; `..kwargs` collects further keyword arguments into `args.kwargs`. A name that is a
 /// Rust keyword is written `r#true`. `#[group] server: Server` declares all arguments of an
-/// [`argument_group!`](crate::argument_group), which the function finds in `args.server`.
+/// [`argument_group!`](crate::argument_group), which the function finds in `args.server`. The docs
+/// of a function end with one example, indented as code.
 ///
 /// After the docs of the module come, in this order and all optional: `#[needs("program",
 /// "sentence", "package")]` for each program that it needs (with its Debian package, if that has

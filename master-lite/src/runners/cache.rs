@@ -13,6 +13,8 @@ state::exec_module! {
     mod cache;
 
     /// Return the grains of the minions that match.
+    ///
+    ///     salt-run cache.grains 'web*'
     fn grains(Grains {
         /// The target.
         tgt: Value,
@@ -22,6 +24,8 @@ state::exec_module! {
     });
 
     /// Return the pillar that the minions that match received last.
+    ///
+    ///     salt-run cache.pillar 'web*'
     fn pillar(Pillar {
         /// The target; all minions by default.
         tgt: Value = Value::Null,
@@ -31,6 +35,8 @@ state::exec_module! {
     });
 
     /// Return the mine data of the minions that match.
+    ///
+    ///     salt-run cache.mine 'web*'
     fn mine(Mine {
         /// The target; all minions by default.
         tgt: Value = Value::Null,
@@ -40,6 +46,8 @@ state::exec_module! {
     });
 
     /// Clear the cached grains of the minions that match.
+    ///
+    ///     salt-run cache.clear_grains web1
     fn clear_grains(ClearGrains {
         /// The target.
         tgt: Value = Value::Null,
@@ -48,6 +56,8 @@ state::exec_module! {
     });
 
     /// Clear the cached pillar of the minions that match.
+    ///
+    ///     salt-run cache.clear_pillar web1
     fn clear_pillar(ClearPillar {
         /// The target.
         tgt: Value = Value::Null,
@@ -56,6 +66,8 @@ state::exec_module! {
     });
 
     /// Clear the mine data of the minions that match.
+    ///
+    ///     salt-run cache.clear_mine web1
     fn clear_mine(ClearMine {
         /// The target.
         tgt: Value = Value::Null,
@@ -64,6 +76,8 @@ state::exec_module! {
     });
 
     /// Clear the mine data of one function of the minions that match.
+    ///
+    ///     salt-run cache.clear_mine_func web1 clear_mine_func_flag=network.ip_addrs
     fn clear_mine_func(ClearMineFunc {
         /// The target.
         tgt: Value = Value::Null,
@@ -74,6 +88,8 @@ state::exec_module! {
     });
 
     /// Clear the cached grains, pillar and mine data of the minions that match.
+    ///
+    ///     salt-run cache.clear_all web1
     fn clear_all(ClearAll {
         /// The target.
         tgt: Value = Value::Null,
@@ -82,6 +98,8 @@ state::exec_module! {
     });
 
     /// Return the minions that have data in a cache.
+    ///
+    ///     salt-run cache.list grains
     fn list(List {
         /// `grains`, `pillar` or `mine`.
         bank: String,
@@ -90,6 +108,8 @@ state::exec_module! {
     });
 
     /// Return the cached data of one minion.
+    ///
+    ///     salt-run cache.fetch grains web1
     fn fetch(Fetch {
         /// `grains`, `pillar` or `mine`.
         bank: String,

@@ -10,12 +10,18 @@ state::exec_module! {
     mod doc;
 
     /// Return the documentation of the runners.
+    ///
+    ///     salt-run doc.runner
     fn runner(Runner {});
 
     /// Return the documentation of the wheel functions.
+    ///
+    ///     salt-run doc.wheel
     fn wheel(Wheel {});
 
     /// Return the documentation of the execution functions of all minions.
+    ///
+    ///     salt-run doc.execution
     fn execution(Execution {});
 }
 

@@ -9,6 +9,8 @@ state::exec_module! {
     mod error;
 
     /// Fail with a message, or do nothing if there is no name.
+    ///
+    ///     salt-run error.error name=TypeError message='it failed'
     fn error(Raised {
         /// The name of a Python exception.
         name: Option<String> = None,

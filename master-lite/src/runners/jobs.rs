@@ -14,12 +14,16 @@ state::exec_module! {
     mod jobs;
 
     /// Return the jobs that are running.
+    ///
+    ///     salt-run jobs.active
     fn active(Active {
         /// Accepted for compatibility with Salt.
         display_progress: bool = false,
     });
 
     /// Return the returns of a job.
+    ///
+    ///     salt-run jobs.lookup_jid 20260102030405678901
     fn lookup_jid(LookupJid {
         /// The job's id.
         jid: Value,
@@ -34,6 +38,8 @@ state::exec_module! {
     });
 
     /// Return a job with all known data.
+    ///
+    ///     salt-run jobs.list_job 20260102030405678901
     fn list_job(ListJob {
         /// The job's id.
         jid: Value,
@@ -44,6 +50,8 @@ state::exec_module! {
     });
 
     /// Return all jobs, or those that match.
+    ///
+    ///     salt-run jobs.list_jobs
     fn list_jobs(ListJobs {
         /// Accepted for compatibility with Salt: there is only one store.
         ext_source: Value = Value::Null,
@@ -70,6 +78,8 @@ state::exec_module! {
     });
 
     /// Return the last jobs.
+    ///
+    ///     salt-run jobs.list_jobs_filter 10
     fn list_jobs_filter(ListJobsFilter {
         /// The number of jobs.
         count: i64,
@@ -84,6 +94,8 @@ state::exec_module! {
     });
 
     /// Return one or several jobs, with all known data, by their ids.
+    ///
+    ///     salt-run jobs.print_job 20260102030405678901
     fn print_job(PrintJob {
         /// The job's id.
         jid: Value,
@@ -92,6 +104,8 @@ state::exec_module! {
     });
 
     /// Return for each minion of a job whether its return is true.
+    ///
+    ///     salt-run jobs.exit_success 20260102030405678901
     fn exit_success(ExitSuccess {
         /// The job's id.
         jid: Value,
@@ -100,6 +114,8 @@ state::exec_module! {
     });
 
     /// Return the last job, or the last one that matches.
+    ///
+    ///     salt-run jobs.last_run
     fn last_run(LastRun {
         /// Accepted for compatibility with Salt: there is only one store.
         ext_source: Value = Value::Null,

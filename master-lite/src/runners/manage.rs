@@ -16,6 +16,8 @@ state::exec_module! {
     mod manage;
 
     /// Return the minions that answer and those that do not.
+    ///
+    ///     salt-run manage.status
     fn status(Status {
         /// Accepted for compatibility with Salt.
         output: bool = true,
@@ -30,6 +32,8 @@ state::exec_module! {
     });
 
     /// Return the minions that answer.
+    ///
+    ///     salt-run manage.up
     fn up(Up {
         /// The target.
         tgt: Value = "*".into(),
@@ -42,6 +46,8 @@ state::exec_module! {
     });
 
     /// Return the minions that do not answer.
+    ///
+    ///     salt-run manage.down
     fn down(Down {
         /// Delete their keys.
         removekeys: bool = false,
@@ -57,9 +63,13 @@ state::exec_module! {
 
     /// Return the versions of the minions, grouped by comparison with the master's version, and the
     /// master's version.
+    ///
+    ///     salt-run manage.versions
     fn versions(Versions {});
 
     /// Return the minions that are connected.
+    ///
+    ///     salt-run manage.list_state
     fn list_state(ListState {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
@@ -68,6 +78,8 @@ state::exec_module! {
     });
 
     /// Return the accepted minions that are not connected.
+    ///
+    ///     salt-run manage.list_not_state
     fn list_not_state(ListNotState {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
@@ -76,6 +88,8 @@ state::exec_module! {
     });
 
     /// The same as `manage.list_state`.
+    ///
+    ///     salt-run manage.present
     fn present(Present {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
@@ -84,6 +98,8 @@ state::exec_module! {
     });
 
     /// The same as `manage.list_not_state`.
+    ///
+    ///     salt-run manage.not_present
     fn not_present(NotPresent {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
@@ -92,6 +108,8 @@ state::exec_module! {
     });
 
     /// The same as `manage.list_state`.
+    ///
+    ///     salt-run manage.joined
     fn joined(Joined {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
@@ -100,6 +118,8 @@ state::exec_module! {
     });
 
     /// The same as `manage.list_not_state`.
+    ///
+    ///     salt-run manage.not_joined
     fn not_joined(NotJoined {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
@@ -108,6 +128,8 @@ state::exec_module! {
     });
 
     /// The same as `manage.list_state`.
+    ///
+    ///     salt-run manage.allowed
     fn allowed(Allowed {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
@@ -116,6 +138,8 @@ state::exec_module! {
     });
 
     /// The same as `manage.list_not_state`.
+    ///
+    ///     salt-run manage.not_allowed
     fn not_allowed(NotAllowed {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
@@ -124,6 +148,8 @@ state::exec_module! {
     });
 
     /// The same as `manage.list_state`.
+    ///
+    ///     salt-run manage.alived
     fn alived(Alived {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
@@ -132,6 +158,8 @@ state::exec_module! {
     });
 
     /// The same as `manage.list_not_state`.
+    ///
+    ///     salt-run manage.not_alived
     fn not_alived(NotAlived {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
@@ -140,6 +168,8 @@ state::exec_module! {
     });
 
     /// The same as `manage.list_state`.
+    ///
+    ///     salt-run manage.reaped
     fn reaped(Reaped {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,
@@ -148,6 +178,8 @@ state::exec_module! {
     });
 
     /// The same as `manage.list_not_state`.
+    ///
+    ///     salt-run manage.not_reaped
     fn not_reaped(NotReaped {
         /// Only those in this list.
         subset: Option<Vec<Value>> = None,

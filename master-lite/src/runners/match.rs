@@ -11,6 +11,8 @@ state::exec_module! {
     mod r#match;
 
     /// Return whether a compound target matches a minion.
+    ///
+    ///     salt-run match.compound_matches 'G@os:Debian and web*' web1
     fn compound_matches(CompoundMatches {
         /// The target. Pillar values are compared as a whole, as in Salt.
         expr: Value,

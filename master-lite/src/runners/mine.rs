@@ -12,6 +12,8 @@ state::exec_module! {
     mod mine;
 
     /// Return mine data of the minions that match, by their ids.
+    ///
+    ///     salt-run mine.get 'web*' network.ip_addrs
     fn get(Get {
         /// The target.
         tgt: Value,

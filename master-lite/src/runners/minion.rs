@@ -17,12 +17,16 @@ state::exec_module! {
 
     /// Return what the master knows of a minion: its key, role and connection, its last highstate,
     /// and the jobs that it has not returned.
+    ///
+    ///     salt-run minion.show web1
     fn show(Show {
         /// The minion's id.
         id: String,
     });
 
     /// Return what happened to a minion, the oldest first: connections, jobs, returns.
+    ///
+    ///     salt-run minion.history web1 since=24h
     fn history(History {
         /// The minion's id.
         id: String,

@@ -13,6 +13,8 @@ state::exec_module! {
     mod pillar;
 
     /// Return the pillar of a minion, compiled now. Without an id, the master's id is used.
+    ///
+    ///     salt-run pillar.show_pillar web1
     fn show_pillar(ShowPillar {
         /// The minion's id.
         minion: String = "*".into(),

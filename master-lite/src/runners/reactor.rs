@@ -14,6 +14,8 @@ state::exec_module! {
     mod reactor;
 
     /// Return the rules.
+    ///
+    ///     salt-run reactor.list
     fn list(List {
         /// Accepted for compatibility with Salt.
         saltenv: String = "base".into(),
@@ -22,6 +24,8 @@ state::exec_module! {
     });
 
     /// Add a rule. It is lost when the master ends.
+    ///
+    ///     salt-run reactor.add 'myapp/*' /srv/reactor/app.sls
     fn add(Add {
         /// The glob that matches tags.
         event: String,
@@ -34,6 +38,8 @@ state::exec_module! {
     });
 
     /// Remove a rule. It is back after a restart if the configuration has it.
+    ///
+    ///     salt-run reactor.delete 'myapp/*'
     fn delete(Delete {
         /// The glob that matches tags.
         event: String,
@@ -44,9 +50,13 @@ state::exec_module! {
     });
 
     /// Return whether this master reacts to events.
+    ///
+    ///     salt-run reactor.is_leader
     fn is_leader(IsLeader {});
 
     /// Set whether this master reacts to events.
+    ///
+    ///     salt-run reactor.set_leader
     fn set_leader(SetLeader {
         /// True if it reacts.
         value: bool = true,
@@ -54,12 +64,16 @@ state::exec_module! {
 
     /// Set whether reactions are executed or only observed. Without an argument, return the
     /// setting.
+    ///
+    ///     salt-run reactor.enforce False
     fn enforce(Enforce {
         /// True to execute reactions.
         value: Option<bool> = None,
     });
 
     /// Return the last reactions, the newest first.
+    ///
+    ///     salt-run reactor.history count=5
     fn history(History {
         /// The maximum number of reactions.
         count: i64 = 50,
@@ -68,18 +82,24 @@ state::exec_module! {
     });
 
     /// Return the reactions that failed, with the rendered text of their files.
+    ///
+    ///     salt-run reactor.failed
     fn failed(Failed {
         /// The number of the event whose reactions are removed, or true to remove all.
         clear: Value = Value::Null,
     });
 
     /// Explain the reaction of each rule to an event, or why there is none.
+    ///
+    ///     salt-run reactor.explain myapp/deployed
     fn explain(Explain {
         /// The event's number, or a tag.
         event: Value,
     });
 
     /// Show the reaction of a rule to an event, without executing it.
+    ///
+    ///     salt-run reactor.test 'myapp/*' 17
     fn test(Test {
         /// The rule's glob, or an SLS file.
         rule: String,
@@ -89,6 +109,8 @@ state::exec_module! {
     });
 
     /// React to an event of the log again.
+    ///
+    ///     salt-run reactor.replay 17
     fn replay(Replay {
         /// The number of the event.
         sequence: i64,

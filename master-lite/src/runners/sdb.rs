@@ -10,12 +10,16 @@ state::exec_module! {
     mod sdb;
 
     /// Return the value that a URI names. Any other value is returned unchanged.
+    ///
+    ///     salt-run sdb.get sdb://mysdb/password
     fn get(Get {
         /// The URI: `sdb://PROFILE/KEY`.
         uri: Value,
     });
 
     /// Set the value that a URI names.
+    ///
+    ///     salt-run sdb.set sdb://mysdb/password S3cret
     fn set(Set {
         /// The URI.
         uri: Value,
@@ -24,12 +28,16 @@ state::exec_module! {
     });
 
     /// Remove the value that a URI names.
+    ///
+    ///     salt-run sdb.delete sdb://mysdb/password
     fn delete(Delete {
         /// The URI.
         uri: Value,
     });
 
     /// Return the value that a URI names. If there is none, store and return a random one.
+    ///
+    ///     salt-run sdb.get_or_set_hash sdb://mysdb/password length=20
     fn get_or_set_hash(GetOrSetHash {
         /// The URI.
         uri: Value,

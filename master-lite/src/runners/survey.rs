@@ -13,6 +13,8 @@ state::exec_module! {
     /// Call a function on minions (a target, the function, its arguments), and return the groups of
     /// minions with equal returns, the largest group first. `survey_sort=up`: the smallest first;
     /// `tgt_type`: `compound` or `pcre`.
+    ///
+    ///     salt-run survey.hash 'web*' file.get_hash /etc/hosts
     fn hash(Hash {
         *rest,
         ..kwargs
@@ -20,6 +22,8 @@ state::exec_module! {
 
     /// Like `survey.hash`, but each further group also has the differences between its return and
     /// that of the first group.
+    ///
+    ///     salt-run survey.diff 'web*' file.read /etc/hosts
     fn diff(Diff {
         *rest,
         ..kwargs

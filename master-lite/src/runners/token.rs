@@ -13,6 +13,8 @@ state::exec_module! {
     mod token;
 
     /// Create a token. It is shown only once, and stored as a hash.
+    ///
+    ///     salt-run token.create web1 ttl=1h
     fn create(Create {
         /// The ids that may use it, as a glob.
         id: String,
@@ -31,9 +33,13 @@ state::exec_module! {
     });
 
     /// Return all tokens by name, with the number of their uses.
+    ///
+    ///     salt-run token.list
     fn list(List {});
 
     /// Remove a token. Keys that were accepted with it stay.
+    ///
+    ///     salt-run token.revoke 0123456789abcdef
     fn revoke(Revoke {
         /// The token or its name.
         token: String,

@@ -111,3 +111,22 @@ fn recurse_keeps_symbolic_links_of_the_masters_tree() {
     assert!(made.join("sub/file").is_file() && !made.join("sub").is_symlink());
     assert!(std::fs::symlink_metadata(made.join("out")).is_err());
 }
+
+#[test]
+fn jobs_that_fetch_the_same_file_at_the_same_time_all_get_it() {
+    let mut fleet = Fleet::with("");
+    fleet.accepted(&["m1"]);
+    for name in ["first", "second", "third"] {
+        fleet.write(&format!("salt/{name}"), &name.repeat(1 << 20));
+        let file = format!("salt://{name}");
+        std::thread::scope(|scope| {
+            let fetch = || fleet.run(&["salt", "--out=txt", "m1", "cp.cache_file", &file]);
+            let fetching: Vec<_> = (0..4).map(|_| scope.spawn(fetch)).collect();
+            for job in fetching {
+                let answer = job.join().unwrap();
+                let is_fetched = answer.out.trim_end().ends_with(&format!("/{name}"));
+                assert!(is_fetched && answer.rc == Some(0), "{}", answer.out);
+            }
+        });
+    }
+}

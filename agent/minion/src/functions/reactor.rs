@@ -14,6 +14,8 @@ state::exec_module! {
     mod reactor;
 
     /// Return the rules.
+    ///
+    ///     salt-call reactor.list
     fn list(List {
         /// Accepted for compatibility with Salt.
         saltenv: String = "base".into(),
@@ -22,6 +24,8 @@ state::exec_module! {
     });
 
     /// Return the newest reactions, the newest first.
+    ///
+    ///     salt-call reactor.history count=5
     fn history(History {
         /// The maximum number of reactions.
         count: i64 = 50,
@@ -30,6 +34,8 @@ state::exec_module! {
     });
 
     /// Return the newest reactions that failed, with the rendered text of their files.
+    ///
+    ///     salt-call reactor.failed
     fn failed(Failed {
         /// The maximum number of reactions.
         count: i64 = 50,
@@ -38,18 +44,24 @@ state::exec_module! {
     });
 
     /// Let reactions act, or only observe them. Without an argument, return whether they act.
+    ///
+    ///     salt-call reactor.enforce False
     fn enforce(Enforce {
         /// True to let reactions act, false to only observe them.
         value: Option<bool> = None,
     });
 
     /// Return the reaction of each rule to an event, or why there is none.
+    ///
+    ///     salt-call reactor.explain myapp/deployed
     fn explain(Explain {
         /// The event's number, or a tag.
         event: Value,
     });
 
     /// Return what a rule would do about an event, without doing it.
+    ///
+    ///     salt-call reactor.test 'myapp/*' '{tag: myapp/deployed, data: {version: 2}}'
     fn test(Test {
         /// The pattern of a rule, or an SLS file.
         rule: String,

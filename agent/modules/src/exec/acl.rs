@@ -15,21 +15,29 @@ state::exec_module! {
     mod acl;
 
     /// Return the version of the program `getfacl`.
+    ///
+    ///     salt-call acl.version
     fn version(Version {});
 
     /// Return the access control lists of files in full detail.
+    ///
+    ///     salt-call acl.getfacl /srv/reports
     fn getfacl(Getfacl {
         *args,
         ..kwargs
     });
 
     /// Remove the access control lists of files.
+    ///
+    ///     salt-call acl.wipefacls /srv/reports
     fn wipefacls(Wipefacls {
         *args,
         ..kwargs
     });
 
     /// Add an entry to the access control lists of files, or change it.
+    ///
+    ///     salt-call acl.modfacl user alice rwx /srv/reports
     fn modfacl(Modfacl {
         /// The kind of the entry: `user`, `group` or `mask`. The prefix `default:` makes it an
         /// entry that new files inherit.
@@ -43,6 +51,8 @@ state::exec_module! {
     });
 
     /// Remove an entry from the access control lists of files.
+    ///
+    ///     salt-call acl.delfacl user alice /srv/reports
     fn delfacl(Delfacl {
         /// The kind of the entry: `user`, `group` or `mask`. The prefix `default:` makes it an
         /// entry that new files inherit.

@@ -16,15 +16,21 @@ state::exec_module! {
     mod aliases;
 
     /// Return all aliases with their targets.
+    ///
+    ///     salt-call aliases.list_aliases
     fn list_aliases(ListAliases {});
 
     /// Return the target of an alias, or an empty text if the alias does not exist.
+    ///
+    ///     salt-call aliases.get_target root
     fn get_target(GetTarget {
         /// The name of the alias.
         alias: String,
     });
 
     /// Return whether an alias has this target.
+    ///
+    ///     salt-call aliases.has_target root admin@example.com
     fn has_target(HasTarget {
         /// The name of the alias.
         alias: String,
@@ -33,6 +39,8 @@ state::exec_module! {
     });
 
     /// Set the target of an alias.
+    ///
+    ///     salt-call aliases.set_target root admin@example.com
     fn set_target(SetTarget {
         /// The name of the alias.
         alias: String,
@@ -41,6 +49,8 @@ state::exec_module! {
     });
 
     /// Remove an alias.
+    ///
+    ///     salt-call aliases.rm_alias webmaster
     fn rm_alias(RmAlias {
         /// The name of the alias.
         alias: String,

@@ -19,12 +19,16 @@ state::exec_module! {
     mod alternatives;
 
     /// Return the alternatives of a name as the program displays them.
+    ///
+    ///     salt-call alternatives.display editor
     fn display(Display {
         /// The name of the alternative, such as `editor`.
         name: String,
     });
 
     /// Return the link of an alternative, or False if there is no alternative of that name.
+    ///
+    ///     salt-call alternatives.show_link editor
     fn show_link(ShowLink {
         /// The name of the alternative, such as `editor`.
         name: String,
@@ -32,12 +36,16 @@ state::exec_module! {
 
     /// Return the current target of an alternative, or False if there is no alternative of that
     /// name.
+    ///
+    ///     salt-call alternatives.show_current editor
     fn show_current(ShowCurrent {
         /// The name of the alternative, such as `editor`.
         name: String,
     });
 
     /// Return whether a path is one of the alternatives of a name.
+    ///
+    ///     salt-call alternatives.check_exists editor /usr/bin/vim.basic
     fn check_exists(CheckExists {
         /// The name of the alternative, such as `editor`.
         name: String,
@@ -46,6 +54,8 @@ state::exec_module! {
     });
 
     /// Return whether an alternative currently points to a path.
+    ///
+    ///     salt-call alternatives.check_installed editor /usr/bin/vim.basic
     fn check_installed(CheckInstalled {
         /// The name of the alternative, such as `editor`.
         name: String,
@@ -54,6 +64,8 @@ state::exec_module! {
     });
 
     /// Add an alternative.
+    ///
+    ///     salt-call alternatives.install editor /usr/bin/editor /usr/bin/vim.basic 60
     fn install(Install {
         /// The name of the alternative, such as `editor`.
         name: String,
@@ -66,6 +78,8 @@ state::exec_module! {
     });
 
     /// Remove an alternative.
+    ///
+    ///     salt-call alternatives.remove editor /usr/bin/vim.tiny
     fn remove(Remove {
         /// The name of the alternative, such as `editor`.
         name: String,
@@ -74,12 +88,16 @@ state::exec_module! {
     });
 
     /// Switch an alternative to automatic mode: the priorities decide what it points to.
+    ///
+    ///     salt-call alternatives.auto editor
     fn auto(Auto {
         /// The name of the alternative, such as `editor`.
         name: String,
     });
 
     /// Set what an alternative points to.
+    ///
+    ///     salt-call alternatives.set editor /usr/bin/vim.basic
     fn set(Set {
         /// The name of the alternative, such as `editor`.
         name: String,

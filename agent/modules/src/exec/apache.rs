@@ -23,28 +23,42 @@ state::exec_module! {
     mod apache;
 
     /// Return the version of the server.
+    ///
+    ///     salt-call apache.version
     fn version(Version {});
 
     /// Return the version of the server and its compile-time settings.
+    ///
+    ///     salt-call apache.fullversion
     fn fullversion(Fullversion {});
 
     /// Return the loaded modules, grouped into `static` and `shared`.
+    ///
+    ///     salt-call apache.modules
     fn modules(Modules {});
 
     /// Return the modules that are compiled into the server.
+    ///
+    ///     salt-call apache.servermods
     fn servermods(Servermods {});
 
     /// Return the directives that the modules provide, with their descriptions.
+    ///
+    ///     salt-call apache.directives
     fn directives(Directives {});
 
     /// Send the server a signal (`start`, `stop`, `restart`, `graceful` or `graceful-stop`), or run
     /// `configtest`, `status` or `fullstatus`.
+    ///
+    ///     salt-call apache.signal graceful
     fn signal(Signal {
         /// The name of the signal or command.
         signal: Option<String> = None,
     });
 
     /// Build a configuration from data, and write it.
+    ///
+    ///     salt-call apache.config /etc/apache2/conf-available/status.conf '[{Location: {this: /status, SetHandler: server-status}}]'
     fn config(Config {
         /// The path of the file.
         name: String,
@@ -55,54 +69,72 @@ state::exec_module! {
     });
 
     /// Return whether a site is enabled.
+    ///
+    ///     salt-call apache.check_site_enabled shop.example.com
     fn check_site_enabled(CheckSiteEnabled {
         /// The name of the site.
         site: String,
     });
 
     /// Enable a site.
+    ///
+    ///     salt-call apache.a2ensite shop.example.com
     fn a2ensite(A2ensite {
         /// The name of the site.
         site: String,
     });
 
     /// Disable a site.
+    ///
+    ///     salt-call apache.a2dissite 000-default
     fn a2dissite(A2dissite {
         /// The name of the site.
         site: String,
     });
 
     /// Return whether a module is enabled.
+    ///
+    ///     salt-call apache.check_mod_enabled rewrite
     fn check_mod_enabled(CheckModEnabled {
         /// The name of the module.
         r#mod: String,
     });
 
     /// Enable a module.
+    ///
+    ///     salt-call apache.a2enmod rewrite
     fn a2enmod(A2enmod {
         /// The name of the module.
         r#mod: String,
     });
 
     /// Disable a module.
+    ///
+    ///     salt-call apache.a2dismod autoindex
     fn a2dismod(A2dismod {
         /// The name of the module.
         r#mod: String,
     });
 
     /// Return whether a configuration fragment is enabled.
+    ///
+    ///     salt-call apache.check_conf_enabled security
     fn check_conf_enabled(CheckConfEnabled {
         /// The name of the configuration fragment.
         conf: String,
     });
 
     /// Enable a configuration fragment.
+    ///
+    ///     salt-call apache.a2enconf security
     fn a2enconf(A2enconf {
         /// The name of the configuration fragment.
         conf: String,
     });
 
     /// Disable a configuration fragment.
+    ///
+    ///     salt-call apache.a2disconf serve-cgi-bin
     fn a2disconf(A2disconf {
         /// The name of the configuration fragment.
         conf: String,

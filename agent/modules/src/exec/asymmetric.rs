@@ -18,6 +18,8 @@ state::exec_module! {
     mod asymmetric;
 
     /// Sign a text or a file, and return the signature in base64.
+    ///
+    ///     salt-call asymmetric.sign /etc/app/sign.key filename=/srv/app.tar.gz path=/srv/app.sig
     fn sign(Sign {
         /// The private key.
         privkey: Value,
@@ -37,6 +39,8 @@ state::exec_module! {
     });
 
     /// Verify signatures of a text or a file.
+    ///
+    ///     salt-call asymmetric.verify filename=/srv/app.tar.gz pubkey=/etc/app/sign.pub signature=/srv/app.sig
     fn verify(Verify {
         /// The text that was signed.
         text: Option<String> = None,

@@ -11,6 +11,8 @@ state::exec_module! {
     mod at;
 
     /// Return the queued jobs. With `tag`, return only the jobs with this tag or number.
+    ///
+    ///     salt-call at.atq
     fn atq(Atq {
         /// The tag or the number of a job.
         tag: Value = Value::Null,
@@ -18,18 +20,24 @@ state::exec_module! {
 
     /// Remove jobs by their numbers. `all` removes all jobs; `all` followed by a tag removes the
     /// jobs with this tag.
+    ///
+    ///     salt-call at.atrm 3
     fn atrm(Atrm {
         *args,
     });
 
     /// Add a job. The first argument is the time, the second one the command. `tag` names the job,
     /// and `runas` is the user who runs it.
+    ///
+    ///     salt-call at.at '18:00 tomorrow' /usr/local/bin/report tag=report
     fn at(At {
         *args,
         ..kwargs
     });
 
     /// Return the script that a job will run.
+    ///
+    ///     salt-call at.atc 3
     fn atc(Atc {
         /// The number of the job.
         jobid: Value,
@@ -37,6 +45,8 @@ state::exec_module! {
 
     /// Return the jobs that match a `tag`, a user (`runas`), an `hour`, `minute`, `day`, `month` or
     /// `year`.
+    ///
+    ///     salt-call at.jobcheck tag=report
     fn jobcheck(Jobcheck {
         ..kwargs
     });

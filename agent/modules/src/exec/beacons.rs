@@ -16,6 +16,8 @@ state::exec_module! {
     mod beacons;
 
     /// Return the beacons.
+    ///
+    ///     salt-call beacons.list
     fn list(List {
         /// True to return YAML text instead of data.
         return_yaml: bool = true,
@@ -27,6 +29,8 @@ state::exec_module! {
     });
 
     /// Return the available kinds of beacons.
+    ///
+    ///     salt-call beacons.list_available
     fn list_available(ListAvailable {
         /// True to return YAML text instead of data.
         return_yaml: bool = true,
@@ -34,6 +38,8 @@ state::exec_module! {
     });
 
     /// Add a beacon.
+    ///
+    ///     salt-call beacons.add load '[{averages: {1m: [0.0, 4.0]}}]'
     fn add(Add {
         /// The name of the beacon.
         name: String,
@@ -43,6 +49,8 @@ state::exec_module! {
     });
 
     /// Change a beacon.
+    ///
+    ///     salt-call beacons.modify load '[{averages: {1m: [0.0, 8.0]}}]'
     fn modify(Modify {
         /// The name of the beacon.
         name: String,
@@ -52,6 +60,8 @@ state::exec_module! {
     });
 
     /// Remove a beacon.
+    ///
+    ///     salt-call beacons.delete load
     fn delete(Delete {
         /// The name of the beacon.
         name: String,
@@ -59,15 +69,23 @@ state::exec_module! {
     });
 
     /// Write the beacons to the configuration file.
+    ///
+    ///     salt-call beacons.save
     fn save(Save {..kwargs});
 
     /// Enable all beacons.
+    ///
+    ///     salt-call beacons.enable
     fn enable(Enable {..kwargs});
 
     /// Disable all beacons.
+    ///
+    ///     salt-call beacons.disable
     fn disable(Disable {..kwargs});
 
     /// Enable a beacon.
+    ///
+    ///     salt-call beacons.enable_beacon load
     fn enable_beacon(EnableBeacon {
         /// The name of the beacon.
         name: String,
@@ -75,6 +93,8 @@ state::exec_module! {
     });
 
     /// Disable a beacon.
+    ///
+    ///     salt-call beacons.disable_beacon load
     fn disable_beacon(DisableBeacon {
         /// The name of the beacon.
         name: String,
@@ -82,6 +102,8 @@ state::exec_module! {
     });
 
     /// Remove all configured beacons.
+    ///
+    ///     salt-call beacons.reset
     fn reset(Reset {..kwargs});
 }
 

@@ -16,6 +16,8 @@ state::exec_module! {
 
     /// Install packages, or what a folder's `bower.json` lists. Return True if there was something
     /// to do.
+    ///
+    ///     salt-call bower.install underscore /srv/site
     fn install(Install {
         /// A package: its name, optionally with `#VERSION`.
         pkg: Option<String>,
@@ -30,6 +32,8 @@ state::exec_module! {
     });
 
     /// Remove a package. Return True if there was something to do.
+    ///
+    ///     salt-call bower.uninstall underscore /srv/site
     fn uninstall(Uninstall {
         /// The name of the package.
         pkg: String,
@@ -37,11 +41,15 @@ state::exec_module! {
     });
 
     /// Return the installed packages.
+    ///
+    ///     salt-call bower.list /srv/site
     fn list(List {
         #[group] folder: Folder,
     });
 
     /// Remove the packages that are not needed.
+    ///
+    ///     salt-call bower.prune /srv/site
     fn prune(Prune {
         #[group] folder: Folder,
     });

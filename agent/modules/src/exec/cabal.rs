@@ -15,6 +15,8 @@ state::exec_module! {
     mod cabal;
 
     /// Download the current list of packages.
+    ///
+    ///     salt-call cabal.update
     fn update(Update {
         /// The user who runs cabal.
         user: Option<String> = None,
@@ -23,6 +25,8 @@ state::exec_module! {
     });
 
     /// Install packages.
+    ///
+    ///     salt-call cabal.install pandoc
     fn install(Install {
         /// The name of a package.
         pkg: Option<String> = None,
@@ -37,6 +41,8 @@ state::exec_module! {
     });
 
     /// Return packages and their versions.
+    ///
+    ///     salt-call cabal.list pandoc
     fn list(List {
         /// A text that the names must contain.
         pkg: Option<String> = None,
@@ -49,6 +55,8 @@ state::exec_module! {
     });
 
     /// Remove a package.
+    ///
+    ///     salt-call cabal.uninstall pandoc
     fn uninstall(Uninstall {
         /// The name of the package.
         pkg: String,

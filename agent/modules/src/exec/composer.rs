@@ -13,12 +13,16 @@ state::exec_module! {
     mod composer;
 
     /// Return True if a folder has its packages installed.
+    ///
+    ///     salt-call composer.did_composer_install /srv/shop
     fn did_composer_install(DidComposerInstall {
         /// The path of the folder with `composer.json`.
         dir: String,
     });
 
     /// Install the packages that a folder needs.
+    ///
+    ///     salt-call composer.install /srv/shop no_dev=True
     fn install(Install {
         /// The path of the folder with `composer.json`.
         directory: String,
@@ -26,6 +30,8 @@ state::exec_module! {
     });
 
     /// Update the packages that a folder needs.
+    ///
+    ///     salt-call composer.update /srv/shop
     fn update(Update {
         /// The path of the folder with `composer.json`.
         directory: String,
@@ -33,6 +39,8 @@ state::exec_module! {
     });
 
     /// Update composer itself.
+    ///
+    ///     salt-call composer.selfupdate
     fn selfupdate(Selfupdate {
         /// The path of the program. The default is `composer` in the search path.
         composer: Option<String> = None,

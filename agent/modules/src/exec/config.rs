@@ -12,6 +12,8 @@ state::exec_module! {
 
     /// Return a value from the options, else from the grains, the pillar or the key `master` of the
     /// pillar. Colons separate the levels of a key.
+    ///
+    ///     salt-call config.get master
     #[facts(pure = true)]
     fn get(Get {
         /// The key of the value, such as `master:id`.
@@ -34,6 +36,8 @@ state::exec_module! {
     });
 
     /// Return a value by its full name, without levels, from the same places as `config.get`.
+    ///
+    ///     salt-call config.option cachedir
     #[facts(pure = true)]
     fn option(Opt {
         /// The name of the value. With `wildcard` it is a glob.
@@ -55,6 +59,8 @@ state::exec_module! {
     });
 
     /// Return a value merged from the options, the key `master` of the pillar, and the pillar.
+    ///
+    ///     salt-call config.merge schedule
     #[facts(pure = true)]
     fn merge(Merge {
         /// The name of the value.
@@ -70,27 +76,37 @@ state::exec_module! {
     });
 
     /// Return all values whose names start with the given prefix and a dot.
+    ///
+    ///     salt-call config.dot_vals mysql
     fn dot_vals(DotVals {
         /// The prefix.
         value: String,
     });
 
     /// Return all options.
+    ///
+    ///     salt-call config.items
     fn items(Items {});
 
     /// Return the backup mode: the given one, or that of the option `backup_mode`.
+    ///
+    ///     salt-call config.backup_mode
     fn backup_mode(BackupMode {
         /// The backup mode.
         backup: String = String::new(),
     });
 
     /// Return a file mode in four digits.
+    ///
+    ///     salt-call config.manage_mode 644
     fn manage_mode(ManageMode {
         /// The file mode.
         mode: Value,
     });
 
     /// Return True if a file can be fetched from this kind of URL.
+    ///
+    ///     salt-call config.valid_fileproto salt://motd
     #[facts(pure = true)]
     fn valid_fileproto(ValidFileproto {
         /// The URL.

@@ -14,6 +14,8 @@ state::exec_module! {
     mod consul;
 
     /// Return the value of a key.
+    ///
+    ///     salt-call consul.get consul_url=http://127.0.0.1:8500 key=app/port
     fn get(Get {
         /// The URL of Consul. The default is `consul:url` of the configuration or of the profile.
         consul_url: Option<String> = None,
@@ -30,6 +32,8 @@ state::exec_module! {
     });
 
     /// Return the names of all keys.
+    ///
+    ///     salt-call consul.list consul_url=http://127.0.0.1:8500
     fn list(List {
         /// The URL of Consul. The default is `consul:url` of the configuration or of the profile.
         consul_url: Option<String> = None,
@@ -41,6 +45,8 @@ state::exec_module! {
     });
 
     /// Set a key.
+    ///
+    ///     salt-call consul.put consul_url=http://127.0.0.1:8500 key=app/port value=8080
     fn put(Put {
         /// The URL of Consul. The default is `consul:url` of the configuration or of the profile.
         consul_url: Option<String> = None,
@@ -54,6 +60,8 @@ state::exec_module! {
     });
 
     /// Delete a key.
+    ///
+    ///     salt-call consul.delete consul_url=http://127.0.0.1:8500 key=app/port
     fn delete(Delete {
         /// The URL of Consul. The default is `consul:url` of the configuration or of the profile.
         consul_url: Option<String> = None,

@@ -23,6 +23,8 @@ state::exec_module! {
     mod cp;
 
     /// Copy a file of the file roots to a path.
+    ///
+    ///     salt-call cp.get_file salt://motd /etc/motd
     fn get_file(GetFile {
         /// The `salt://` URL.
         path: String,
@@ -40,6 +42,8 @@ state::exec_module! {
     });
 
     /// Return the contents of a file of the file roots or of the web.
+    ///
+    ///     salt-call cp.get_file_str salt://motd
     fn get_file_str(GetFileStr {
         /// The URL or path of the file.
         path: String,
@@ -49,6 +53,8 @@ state::exec_module! {
 
     /// Copy a file of the file roots or of the web to a path, or return its contents if `dest` is
     /// None.
+    ///
+    ///     salt-call cp.get_url https://example.com/app.tar.gz /srv/app.tar.gz
     fn get_url(GetUrl {
         /// The URL of the file.
         path: String,
@@ -63,6 +69,8 @@ state::exec_module! {
     });
 
     /// Render a file of the file roots or of the web, and write the result to a path.
+    ///
+    ///     salt-call cp.get_template salt://app.conf.j2 /etc/app.conf
     fn get_template(GetTemplate {
         /// The URL of the file.
         path: String,
@@ -78,6 +86,8 @@ state::exec_module! {
     });
 
     /// Copy a folder of the file roots into a folder.
+    ///
+    ///     salt-call cp.get_dir salt://nginx /etc
     fn get_dir(GetDir {
         /// The `salt://` URL.
         path: String,
@@ -93,6 +103,8 @@ state::exec_module! {
     });
 
     /// Copy a file of the file roots or of the web to the cache.
+    ///
+    ///     salt-call cp.cache_file salt://motd
     fn cache_file(CacheFile {
         /// The URL of the file.
         path: String,
@@ -107,6 +119,8 @@ state::exec_module! {
     });
 
     /// Copy files of the file roots or of the web to the cache.
+    ///
+    ///     salt-call cp.cache_files salt://motd,salt://hosts
     fn cache_files(CacheFiles {
         /// The URLs: a list, or a text with commas.
         paths: Value,
@@ -115,6 +129,8 @@ state::exec_module! {
     });
 
     /// Copy a folder of the file roots to the cache.
+    ///
+    ///     salt-call cp.cache_dir salt://nginx
     fn cache_dir(CacheDir {
         /// The `salt://` URL.
         path: String,
@@ -129,18 +145,24 @@ state::exec_module! {
     });
 
     /// Copy all files of an environment to the cache.
+    ///
+    ///     salt-call cp.cache_master
     fn cache_master(CacheMaster {
         /// The Salt environment.
         saltenv: Option<String> = None,
     });
 
     /// Copy a file of this machine to the cache.
+    ///
+    ///     salt-call cp.cache_local_file /etc/hosts
     fn cache_local_file(CacheLocalFile {
         /// The path of the file.
         path: String,
     });
 
     /// Return the path in the cache that a URL would have.
+    ///
+    ///     salt-call cp.cache_dest salt://motd
     fn cache_dest(CacheDest {
         /// The URL.
         url: String,
@@ -149,6 +171,8 @@ state::exec_module! {
     });
 
     /// Return the states of an environment.
+    ///
+    ///     salt-call cp.list_states
     #[facts(pure = true)]
     fn list_states(ListStates {
         /// The Salt environment.
@@ -156,6 +180,8 @@ state::exec_module! {
     });
 
     /// Return the paths of the files of an environment.
+    ///
+    ///     salt-call cp.list_master prefix=nginx
     #[facts(pure = true)]
     fn list_master(ListMaster {
         /// The Salt environment.
@@ -165,6 +191,8 @@ state::exec_module! {
     });
 
     /// Return the paths of the folders of an environment.
+    ///
+    ///     salt-call cp.list_master_dirs
     #[facts(pure = true)]
     fn list_master_dirs(ListMasterDirs {
         /// The Salt environment.
@@ -174,6 +202,8 @@ state::exec_module! {
     });
 
     /// Return the symbolic links of an environment.
+    ///
+    ///     salt-call cp.list_master_symlinks
     fn list_master_symlinks(ListMasterSymlinks {
         /// The Salt environment.
         saltenv: Option<String> = None,
@@ -182,12 +212,16 @@ state::exec_module! {
     });
 
     /// Return the paths of the files in the cache.
+    ///
+    ///     salt-call cp.list_minion
     fn list_minion(ListMinion {
         /// The Salt environment.
         saltenv: Option<String> = None,
     });
 
     /// Return the path of a URL's copy in the cache, or an empty text if it is not cached.
+    ///
+    ///     salt-call cp.is_cached salt://motd
     fn is_cached(IsCached {
         /// The URL.
         path: String,
@@ -196,6 +230,8 @@ state::exec_module! {
     });
 
     /// Return the hash, and the type of the hash, of a file of the file roots or of this machine.
+    ///
+    ///     salt-call cp.hash_file salt://motd
     fn hash_file(HashFile {
         /// The URL or path of the file.
         path: String,
@@ -204,6 +240,8 @@ state::exec_module! {
     });
 
     /// Return the mode of a file of the file roots or of this machine.
+    ///
+    ///     salt-call cp.stat_file salt://motd
     fn stat_file(StatFile {
         /// The URL or path of the file.
         path: String,
@@ -214,10 +252,14 @@ state::exec_module! {
     });
 
     /// Return the environments of the file roots.
+    ///
+    ///     salt-call cp.envs
     #[facts(pure = true)]
     fn envs(Envs {});
 
     /// Send a file to the master.
+    ///
+    ///     salt-call cp.push /var/log/syslog
     fn push(Push {
         /// The path of the file.
         path: String,
@@ -230,6 +272,8 @@ state::exec_module! {
     });
 
     /// Send a folder to the master.
+    ///
+    ///     salt-call cp.push_dir /var/log glob='*.log'
     fn push_dir(PushDir {
         /// The path of the folder.
         path: String,

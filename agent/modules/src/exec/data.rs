@@ -14,27 +14,41 @@ use value::{Map, Value};
     mod data;
 
     /// Remove all values.
+    ///
+    ///     salt-call data.clear
     fn clear(Clear {});
 
     /// Return all values with their keys.
+    ///
+    ///     salt-call data.load
     fn load(Load {});
 
     /// Return all values with their keys.
+    ///
+    ///     salt-call data.items
     fn items(Items {});
 
     /// Return all keys.
+    ///
+    ///     salt-call data.keys
     fn keys(Keys {});
 
     /// Return all values without their keys.
+    ///
+    ///     salt-call data.values
     fn values(Values {});
 
     /// Replace all stored values.
+    ///
+    ///     salt-call data.dump '{port: 8080}'
     fn dump(Dump {
         /// The new values: a dictionary, or its text.
         new_data: Value,
     });
 
     /// Store a value.
+    ///
+    ///     salt-call data.update port 8080
     fn update(Update {
         /// The key.
         key: String,
@@ -43,6 +57,8 @@ use value::{Map, Value};
     });
 
     /// Store a value if the key currently has the expected value.
+    ///
+    ///     salt-call data.cas port 8081 8080
     fn cas(Cas {
         /// The key.
         key: String,
@@ -53,6 +69,8 @@ use value::{Map, Value};
     });
 
     /// Remove a value and return it.
+    ///
+    ///     salt-call data.pop port
     fn pop(Pop {
         /// The key.
         key: String,
@@ -61,6 +79,8 @@ use value::{Map, Value};
     });
 
     /// Return the value of a key, or the values of a list of keys.
+    ///
+    ///     salt-call data.get port
     fn get(Get {
         /// The key, or a list of keys.
         key: Value,
@@ -69,6 +89,8 @@ use value::{Map, Value};
     });
 
     /// Return whether a key exists.
+    ///
+    ///     salt-call data.has_key port
     fn has_key(HasKey {
         /// The key.
         key: String,

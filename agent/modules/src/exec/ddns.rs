@@ -16,6 +16,8 @@ state::exec_module! {
 
     /// Add a record, or replace the records of its name and type. Return None if the record exists,
     /// and False if the server refuses the update.
+    ///
+    ///     salt-call ddns.update example.com web1 300 A 192.0.2.10
     fn update(Update {
         /// The name of the zone.
         zone: String,
@@ -39,6 +41,8 @@ state::exec_module! {
     });
 
     /// Remove records. Return None if there are none, and False if the server refuses the update.
+    ///
+    ///     salt-call ddns.delete example.com web1
     fn delete(Delete {
         /// The name of the zone.
         zone: String,
@@ -59,6 +63,8 @@ state::exec_module! {
 
     /// Add or replace the records of a host: the address record, and the reverse record of the
     /// address.
+    ///
+    ///     salt-call ddns.add_host example.com web1 300 192.0.2.10
     fn add_host(AddHost {
         /// The name of the zone.
         zone: String,
@@ -80,6 +86,8 @@ state::exec_module! {
     });
 
     /// Remove the records of a host: its address records, and the reverse record of each address.
+    ///
+    ///     salt-call ddns.delete_host example.com web1
     fn delete_host(DeleteHost {
         /// The name of the zone.
         zone: String,

@@ -18,18 +18,24 @@ state::exec_module! {
     mod debconf;
 
     /// Return all answers. Each package has a list of question, type and value.
+    ///
+    ///     salt-call debconf.get_selections
     fn get_selections(GetSelections {
         /// True to include questions without an answer.
         fetchempty: bool = true,
     });
 
     /// Return the answers of a package, or None if it has none.
+    ///
+    ///     salt-call debconf.show postfix
     fn show(Show {
         /// The name of the package.
         name: String,
     });
 
     /// Set the answer to a question of a package.
+    ///
+    ///     salt-call debconf.set postfix postfix/mailname string example.com
     fn set(Set {
         /// The name of the package.
         package: String,
@@ -43,6 +49,8 @@ state::exec_module! {
     });
 
     /// Set the answers in a file. Its lines contain package, question, type and value.
+    ///
+    ///     salt-call debconf.set_file salt://postfix.seed
     fn set_file(SetFile {
         /// The path or URL of the file.
         path: String,
@@ -52,6 +60,8 @@ state::exec_module! {
     });
 
     /// Set the answers in a file that is a template.
+    ///
+    ///     salt-call debconf.set_template salt://postfix.seed.j2 jinja '{name: web1}' '{}'
     fn set_template(SetTemplate {
         /// The path or URL of the file.
         path: String,

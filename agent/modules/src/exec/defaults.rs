@@ -12,6 +12,8 @@ state::exec_module! {
     mod defaults;
 
     /// Return the defaults of a formula, or the value at a key such as `core:users:root`.
+    ///
+    ///     salt-call defaults.get core:users:root
     fn get(Get {
         /// The name of the formula, optionally followed by a colon and a key.
         key: String,
@@ -20,6 +22,8 @@ state::exec_module! {
     });
 
     /// Merge a dictionary into another one.
+    ///
+    ///     salt-call defaults.merge '{port: 80}' '{host: web1}'
     fn merge(Merge {
         /// The dictionary to merge into.
         dest: Value,
@@ -34,12 +38,16 @@ state::exec_module! {
     });
 
     /// Return a deep copy of a value.
+    ///
+    ///     salt-call defaults.deepcopy '{port: 80}'
     fn deepcopy(Deepcopy {
         /// The value to copy.
         source: Value,
     });
 
     /// Merge each value of a dictionary into the defaults.
+    ///
+    ///     salt-call defaults.update '{shop: {port: 8080}}' '{host: web1}'
     fn update(Update {
         /// A dictionary of names and dictionaries.
         dest: Value,

@@ -17,12 +17,16 @@ state::exec_module! {
     mod dig;
 
     /// Return True for an address, or for a network in CIDR notation.
+    ///
+    ///     salt-call dig.check_ip 192.0.2.10
     fn check_ip(CheckIp {
         /// The address.
         addr: Value,
     });
 
     /// Return the IPv4 addresses of a name.
+    ///
+    ///     salt-call dig.A example.com
     fn A(RecordA {
         /// The name to look up.
         host: String,
@@ -31,6 +35,8 @@ state::exec_module! {
     });
 
     /// Return the IPv6 addresses of a name.
+    ///
+    ///     salt-call dig.AAAA example.com
     fn AAAA(RecordAaaa {
         /// The name to look up.
         host: String,
@@ -39,6 +45,8 @@ state::exec_module! {
     });
 
     /// Return the canonical name of an alias.
+    ///
+    ///     salt-call dig.CNAME www.example.com
     fn CNAME(RecordCname {
         /// The name to look up.
         host: String,
@@ -47,6 +55,8 @@ state::exec_module! {
     });
 
     /// Return the mail servers of a domain, with their preference.
+    ///
+    ///     salt-call dig.MX example.com
     fn MX(RecordMx {
         /// The domain to look up.
         domain: String,
@@ -57,6 +67,8 @@ state::exec_module! {
     });
 
     /// Return the name servers of a domain.
+    ///
+    ///     salt-call dig.NS example.com
     fn NS(RecordNs {
         /// The domain to look up.
         domain: String,
@@ -67,6 +79,8 @@ state::exec_module! {
     });
 
     /// Return the names of an address.
+    ///
+    ///     salt-call dig.PTR 192.0.2.10
     fn PTR(RecordPtr {
         /// The address to look up.
         host: String,
@@ -75,6 +89,8 @@ state::exec_module! {
     });
 
     /// Return the networks that may send mail for a domain.
+    ///
+    ///     salt-call dig.SPF example.com
     fn SPF(RecordSpf {
         /// The domain to look up.
         domain: String,
@@ -85,6 +101,8 @@ state::exec_module! {
     });
 
     /// Return the text records of a name.
+    ///
+    ///     salt-call dig.TXT example.com
     fn TXT(RecordTxt {
         /// The name to look up.
         host: String,

@@ -11,24 +11,32 @@ state::exec_module! {
     mod disk;
 
     /// Return the disk usage of the file systems.
+    ///
+    ///     salt-call disk.usage
     fn usage(Usage {
         /// The option letters for df.
         args: Option<String> = None,
     });
 
     /// Return the inode usage of the file systems.
+    ///
+    ///     salt-call disk.inodeusage
     fn inodeusage(Inodeusage {
         /// The option letters for df.
         args: Option<String> = None,
     });
 
     /// Return the disk usage of the file systems, in percent.
+    ///
+    ///     salt-call disk.percent /srv
     fn percent(Percent {
         /// The mount point to return. The default is all mount points.
         args: Option<String> = None,
     });
 
     /// Return the attributes of block devices.
+    ///
+    ///     salt-call disk.blkid
     fn blkid(Blkid {
         /// The device to query. The default is all devices.
         device: Option<String> = None,
@@ -37,6 +45,8 @@ state::exec_module! {
     });
 
     /// Return the kernel's parameters of a block device.
+    ///
+    ///     salt-call disk.dump /dev/vdb1
     fn dump(Dump {
         /// The path of the device.
         device: String,
@@ -45,18 +55,24 @@ state::exec_module! {
     });
 
     /// Return the type of the file system on a device.
+    ///
+    ///     salt-call disk.fstype /dev/vdb1
     fn fstype(Fstype {
         /// The path of the device.
         device: String,
     });
 
     /// Return the type of the file system that contains a path.
+    ///
+    ///     salt-call disk.get_fstype_from_path /srv
     fn get_fstype_from_path(GetFstypeFromPath {
         /// The path.
         path: String,
     });
 
     /// Create a file system.
+    ///
+    ///     salt-call disk.format /dev/vdb1 fs_type=ext4
     fn format(Format {
         /// The path of the device.
         device: String,
@@ -73,12 +89,16 @@ state::exec_module! {
     });
 
     /// Resize a file system to the size of its device.
+    ///
+    ///     salt-call disk.resize2fs /dev/vdb1
     fn resize2fs(Resize2fs {
         /// The path of the device.
         device: String,
     });
 
     /// Remove the signatures of file systems from a device.
+    ///
+    ///     salt-call disk.wipe /dev/vdb1
     fn wipe(Wipe {
         /// The path of the device.
         device: String,

@@ -11,6 +11,8 @@ state::exec_module! {
 
     /// Set parameters of a device: `read-ahead`, `filesystem-read-ahead`, `read-only: True` or
     /// `read-write: True`.
+    ///
+    ///     salt-call disk.tune /dev/vdb1 read-ahead=1024
     fn tune(Tune {
         /// The path of the device.
         device: String,
@@ -18,6 +20,8 @@ state::exec_module! {
     });
 
     /// Return the parameters of disks that hdparm reports.
+    ///
+    ///     salt-call disk.hdparms /dev/sda
     fn hdparms(Hdparms {
         /// The paths or names of the disks.
         disks: Vec<String>,
@@ -27,6 +31,8 @@ state::exec_module! {
 
     /// Return how many sectors of disks are hidden from the system (host protected area). With
     /// `size`, hide sectors.
+    ///
+    ///     salt-call disk.hpa /dev/sda
     fn hpa(Hpa {
         /// The paths or names of the disks.
         disks: Vec<String>,
@@ -35,6 +41,8 @@ state::exec_module! {
     });
 
     /// Return the SMART attributes of a disk, with which it records its health.
+    ///
+    ///     salt-call disk.smart_attributes /dev/sda
     fn smart_attributes(SmartAttributes {
         /// The path or name of the disk.
         dev: String,
@@ -45,6 +53,8 @@ state::exec_module! {
     });
 
     /// Return the average usage statistics of disks over a period.
+    ///
+    ///     salt-call disk.iostat interval=1 count=2
     fn iostat(Iostat {
         /// The interval between two measurements, in seconds.
         interval: i64 = 1,

@@ -19,6 +19,8 @@ state::exec_module! {
     mod dnsutil;
 
     /// Return the host names in a hosts file, by address.
+    ///
+    ///     salt-call dnsutil.parse_hosts
     fn parse_hosts(ParseHosts {
         /// The path of the hosts file.
         hostsfile: String = "/etc/hosts".into(),
@@ -27,6 +29,8 @@ state::exec_module! {
     });
 
     /// Add a line to a hosts file.
+    ///
+    ///     salt-call dnsutil.hosts_append /etc/hosts 10.0.0.7 db1,db1.example.com
     fn hosts_append(HostsAppend {
         /// The path of the hosts file.
         hostsfile: String = "/etc/hosts".into(),
@@ -37,6 +41,8 @@ state::exec_module! {
     });
 
     /// Remove names from a hosts file.
+    ///
+    ///     salt-call dnsutil.hosts_remove /etc/hosts db1.example.com
     fn hosts_remove(HostsRemove {
         /// The path of the hosts file.
         hostsfile: String = "/etc/hosts".into(),
@@ -45,12 +51,16 @@ state::exec_module! {
     });
 
     /// Return True for an address, or for a network in CIDR notation.
+    ///
+    ///     salt-call dnsutil.check_ip 192.0.2.10
     fn check_ip(CheckIp {
         /// The address to check.
         ip_addr: Value,
     });
 
     /// Return the IPv4 addresses of a name.
+    ///
+    ///     salt-call dnsutil.A example.com
     fn A(RecordA {
         /// The name to look up.
         host: String,
@@ -59,6 +69,8 @@ state::exec_module! {
     });
 
     /// Return the IPv6 addresses of a name.
+    ///
+    ///     salt-call dnsutil.AAAA example.com
     fn AAAA(RecordAaaa {
         /// The name to look up.
         host: String,
@@ -67,6 +79,8 @@ state::exec_module! {
     });
 
     /// Return the name servers of a domain.
+    ///
+    ///     salt-call dnsutil.NS example.com
     fn NS(RecordNs {
         /// The domain to look up.
         domain: String,
@@ -77,6 +91,8 @@ state::exec_module! {
     });
 
     /// Return the networks that may send mail for a domain.
+    ///
+    ///     salt-call dnsutil.SPF example.com
     fn SPF(RecordSpf {
         /// The domain to look up.
         domain: String,
@@ -87,6 +103,8 @@ state::exec_module! {
     });
 
     /// Return the mail servers of a domain, with their preference.
+    ///
+    ///     salt-call dnsutil.MX example.com
     fn MX(RecordMx {
         /// The domain to look up.
         domain: String,
@@ -98,6 +116,8 @@ state::exec_module! {
 
     /// Return the serial number of a zone: the one stored in the grain `dnsserial_ZONE`, or the
     /// first one of today.
+    ///
+    ///     salt-call dnsutil.serial example.com update=True
     fn serial(Serial {
         /// The name of the zone, or any other name that distinguishes serial numbers.
         zone: String = String::new(),

@@ -12,6 +12,8 @@ state::exec_module! {
     mod environ;
 
     /// Set a single environment variable. Return its value, or False.
+    ///
+    ///     salt-call environ.setval LANG C.UTF-8
     fn setval(Setval {
         /// The name of the variable.
         key: String,
@@ -24,6 +26,8 @@ state::exec_module! {
     });
 
     /// Set several environment variables.
+    ///
+    ///     salt-call environ.setenv '{LANG: C.UTF-8, EDITOR: vim}'
     fn setenv(Setenv {
         /// A dictionary of names and values. A value of False empties a variable.
         environ: Value,
@@ -38,6 +42,8 @@ state::exec_module! {
     });
 
     /// Get a single environment variable.
+    ///
+    ///     salt-call environ.get PATH
     #[facts(pure = true)]
     fn get(Get {
         /// The name of the variable.
@@ -47,6 +53,8 @@ state::exec_module! {
     });
 
     /// Return True if a variable is set; with `value`, only if it has this value.
+    ///
+    ///     salt-call environ.has_value PATH
     #[facts(pure = true)]
     fn has_value(HasValue {
         /// The name of the variable.
@@ -56,6 +64,8 @@ state::exec_module! {
     });
 
     /// Get one or more environment variables.
+    ///
+    ///     salt-call environ.item '[LANG, EDITOR]'
     fn item(Item {
         /// The name, or a list of names.
         keys: Value,
@@ -64,6 +74,8 @@ state::exec_module! {
     });
 
     /// Return all environment variables.
+    ///
+    ///     salt-call environ.items
     fn items(Items {});
 }
 

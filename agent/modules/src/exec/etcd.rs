@@ -15,6 +15,8 @@ state::exec_module! {
     mod etcd;
 
     /// Return the value of a key, or None if the key does not exist.
+    ///
+    ///     salt-call etcd.get /app/port profile=my_etcd
     fn get(Get {
         /// The name of the key.
         key: String,
@@ -26,6 +28,8 @@ state::exec_module! {
     });
 
     /// Set a key.
+    ///
+    ///     salt-call etcd.set /app/port 8080 profile=my_etcd
     fn set(Set {
         /// The name of the key.
         key: String,
@@ -41,6 +45,8 @@ state::exec_module! {
     });
 
     /// Set all keys of a dictionary.
+    ///
+    ///     salt-call etcd.update '{port: 8080}' path=/app profile=my_etcd
     fn update(Update {
         /// The dictionary of keys and values. It may be nested.
         fields: Value,
@@ -52,6 +58,8 @@ state::exec_module! {
     });
 
     /// Return the keys and directories in a directory.
+    ///
+    ///     salt-call etcd.ls /app profile=my_etcd
     fn ls(Ls {
         /// The path of the directory.
         path: String = "/".into(),
@@ -61,6 +69,8 @@ state::exec_module! {
     });
 
     /// Delete a key.
+    ///
+    ///     salt-call etcd.rm /app/port profile=my_etcd
     fn rm(Rm {
         /// The name of the key.
         key: String,
@@ -72,6 +82,8 @@ state::exec_module! {
     });
 
     /// Return all keys below a directory, as a nested dictionary.
+    ///
+    ///     salt-call etcd.tree /app profile=my_etcd
     fn tree(Tree {
         /// The path of the directory.
         path: String = "/".into(),

@@ -11,6 +11,8 @@ state::exec_module! {
 
     /// Fire an event with the given data, optionally with environment variables, grains and pillar
     /// of this machine.
+    ///
+    ///     salt-call event.send myapp/deployed '{version: 2}'
     fn send(Send {
         /// The tag of the event.
         tag: String,
@@ -30,6 +32,8 @@ state::exec_module! {
     });
 
     /// Fire an event on this machine.
+    ///
+    ///     salt-call event.fire '{version: 2}' myapp/deployed
     fn fire(Fire {
         /// The data of the event.
         data: Map,
@@ -38,6 +42,8 @@ state::exec_module! {
     });
 
     /// Fire an event on the master.
+    ///
+    ///     salt-call event.fire_master '{version: 2}' myapp/deployed
     fn fire_master(FireMaster {
         /// The data of the event.
         data: Map,

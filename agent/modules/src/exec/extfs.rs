@@ -13,6 +13,8 @@ state::exec_module! {
 
     /// Create a file system, and return the output of mke2fs. Further arguments set its options by
     /// name: `block_size`, `label`, `uuid`, `inode_size` and so on.
+    ///
+    ///     salt-call extfs.mkfs /dev/vdb1 ext4 label=data
     fn mkfs(Mkfs {
         /// The path of the device.
         device: String,
@@ -25,6 +27,8 @@ state::exec_module! {
 
     /// Change a file system, and return the output of tune2fs. Further arguments set its options by
     /// name: `label`, `reserved`, `max`, `uuid` and so on.
+    ///
+    ///     salt-call extfs.tune /dev/vdb1 label=data
     fn tune(Tune {
         /// The path of the device.
         device: String,
@@ -34,6 +38,8 @@ state::exec_module! {
     });
 
     /// Return the attributes of a file system.
+    ///
+    ///     salt-call extfs.attributes /dev/vdb1
     fn attributes(Attributes {
         /// The path of the device.
         device: String,
@@ -42,6 +48,8 @@ state::exec_module! {
     });
 
     /// Return the block groups of a file system.
+    ///
+    ///     salt-call extfs.blocks /dev/vdb1
     fn blocks(Blocks {
         /// The path of the device.
         device: String,
@@ -50,6 +58,8 @@ state::exec_module! {
     });
 
     /// Return the attributes and the block groups of a file system.
+    ///
+    ///     salt-call extfs.dump /dev/vdb1
     fn dump(Dump {
         /// The path of the device.
         device: String,

@@ -10,6 +10,8 @@ state::exec_module! {
     mod gem;
 
     /// Install gems.
+    ///
+    ///     salt-call gem.install rake version=13.2.1
     fn install(Install {
         /// The gems: a list, or a text with spaces between the names.
         gems: Value,
@@ -34,6 +36,8 @@ state::exec_module! {
     });
 
     /// Remove all versions of gems, and their programs.
+    ///
+    ///     salt-call gem.uninstall rake
     fn uninstall(Uninstall {
         /// The gems: a list, or a text with spaces between the names.
         gems: Value,
@@ -41,6 +45,8 @@ state::exec_module! {
     });
 
     /// Update gems.
+    ///
+    ///     salt-call gem.update rake
     fn update(Update {
         /// The gems: a list, or a text with spaces between the names.
         gems: Value,
@@ -48,6 +54,8 @@ state::exec_module! {
     });
 
     /// Update RubyGems itself.
+    ///
+    ///     salt-call gem.update_system
     fn update_system(UpdateSystem {
         /// The version to update to.
         version: String = String::new(),
@@ -55,11 +63,15 @@ state::exec_module! {
     });
 
     /// Return the version of RubyGems.
+    ///
+    ///     salt-call gem.version
     fn version(Version {
         #[group] program: Program,
     });
 
     /// Return the installed gems with their versions.
+    ///
+    ///     salt-call gem.list
     fn list(List {
         /// A prefix of the names to return. The default is all gems.
         prefix: String = String::new(),
@@ -67,11 +79,15 @@ state::exec_module! {
     });
 
     /// Return the gems that have a newer version, with that version.
+    ///
+    ///     salt-call gem.list_upgrades
     fn list_upgrades(ListUpgrades {
         #[group] program: Program,
     });
 
     /// Add a gem source.
+    ///
+    ///     salt-call gem.sources_add https://gems.example.com/
     fn sources_add(SourcesAdd {
         /// The address of the source.
         source_uri: String,
@@ -79,6 +95,8 @@ state::exec_module! {
     });
 
     /// Remove a gem source.
+    ///
+    ///     salt-call gem.sources_remove https://rubygems.org/
     fn sources_remove(SourcesRemove {
         /// The address of the source.
         source_uri: String,
@@ -86,6 +104,8 @@ state::exec_module! {
     });
 
     /// Return the gem sources.
+    ///
+    ///     salt-call gem.sources_list
     fn sources_list(SourcesList {
         #[group] program: Program,
     });

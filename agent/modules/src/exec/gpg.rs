@@ -21,6 +21,8 @@ state::exec_module! {
     mod gpg;
 
     /// Return the keys of a keyring.
+    ///
+    ///     salt-call gpg.list_keys
     fn list_keys(ListKeys {
         /// The user whose keyring is used. The default is the user who runs this.
         user: Option<String> = None,
@@ -31,6 +33,8 @@ state::exec_module! {
     });
 
     /// Return the secret keys of a keyring.
+    ///
+    ///     salt-call gpg.list_secret_keys
     fn list_secret_keys(ListSecretKeys {
         /// The user whose keyring is used. The default is the user who runs this.
         user: Option<String> = None,
@@ -41,6 +45,8 @@ state::exec_module! {
     });
 
     /// Return a key, or False if it is not in the keyring.
+    ///
+    ///     salt-call gpg.get_key keyid=3B4FE6ACC0B21F32
     fn get_key(GetKey {
         /// The id of the key.
         keyid: Option<String> = None,
@@ -55,6 +61,8 @@ state::exec_module! {
     });
 
     /// Return a secret key, or False if it is not in the keyring.
+    ///
+    ///     salt-call gpg.get_secret_key keyid=3B4FE6ACC0B21F32
     fn get_secret_key(GetSecretKey {
         /// The id of the key.
         keyid: Option<String> = None,
@@ -69,6 +77,8 @@ state::exec_module! {
     });
 
     /// Return the keys that a file or a text contains.
+    ///
+    ///     salt-call gpg.read_key path=/srv/alice.asc
     fn read_key(ReadKey {
         /// The path of the file.
         path: Option<String> = None,
@@ -85,6 +95,8 @@ state::exec_module! {
     });
 
     /// Import keys.
+    ///
+    ///     salt-call gpg.import_key filename=/srv/alice.asc
     fn import_key(ImportKey {
         /// A text that contains the keys.
         text: Option<String> = None,
@@ -102,6 +114,8 @@ state::exec_module! {
     });
 
     /// Export keys as text.
+    ///
+    ///     salt-call gpg.export_key keyids=3B4FE6ACC0B21F32
     fn export_key(ExportKey {
         /// The keys to export: a list, or a text with commas between them.
         keyids: Value = Value::Null,
@@ -122,6 +136,8 @@ state::exec_module! {
     });
 
     /// Fetch keys from a key server.
+    ///
+    ///     salt-call gpg.receive_keys keys=3B4FE6ACC0B21F32
     fn receive_keys(ReceiveKeys {
         /// The key server.
         keyserver: Option<String> = None,
@@ -136,6 +152,8 @@ state::exec_module! {
     });
 
     /// Set how far the owner of a key is trusted.
+    ///
+    ///     salt-call gpg.trust_key keyid=3B4FE6ACC0B21F32 trust_level=ultimately
     fn trust_key(TrustKey {
         /// The id of the key.
         keyid: Option<String> = None,
@@ -152,6 +170,8 @@ state::exec_module! {
     });
 
     /// Delete a key.
+    ///
+    ///     salt-call gpg.delete_key keyid=3B4FE6ACC0B21F32
     fn delete_key(DeleteKey {
         /// The id of the key.
         keyid: Option<String> = None,
@@ -170,6 +190,8 @@ state::exec_module! {
     });
 
     /// Search for keys on a key server.
+    ///
+    ///     salt-call gpg.search_keys alice@example.com
     fn search_keys(SearchKeys {
         /// The text to search for: an address, an id or a fingerprint.
         text: String,
@@ -182,6 +204,8 @@ state::exec_module! {
     });
 
     /// Create a key.
+    ///
+    ///     salt-call gpg.create_key name_real=Alice name_email=alice@example.com
     fn create_key(CreateKey {
         /// The type of the key, such as `RSA`.
         key_type: String = "RSA".into(),
@@ -211,6 +235,8 @@ state::exec_module! {
     });
 
     /// Sign a message or a file, and return the signed text.
+    ///
+    ///     salt-call gpg.sign filename=/srv/app.tar.gz output=/srv/app.sig
     fn sign(Sign {
         /// The user whose key signs.
         user: Option<String> = None,
@@ -231,6 +257,8 @@ state::exec_module! {
     });
 
     /// Encrypt a message or a file.
+    ///
+    ///     salt-call gpg.encrypt recipients=alice@example.com filename=/srv/dump.sql
     fn encrypt(Encrypt {
         /// The user whose keyring is used.
         user: Option<String> = None,
@@ -257,6 +285,8 @@ state::exec_module! {
     });
 
     /// Decrypt a message or a file, with the secret keys of a user or a folder.
+    ///
+    ///     salt-call gpg.decrypt filename=/srv/dump.sql.gpg
     fn decrypt(Decrypt {
         /// The user whose keyring is used.
         user: Option<String> = None,

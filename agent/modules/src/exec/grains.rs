@@ -17,6 +17,8 @@ state::exec_module! {
 
     /// Return the value of a grain. Colons separate the levels of nested grains, and numbers index
     /// lists.
+    ///
+    ///     salt-call grains.get os
     fn get(Get {
         /// The name of the grain, such as `a:b:0`.
         key: String,
@@ -29,6 +31,8 @@ state::exec_module! {
     });
 
     /// Return the value of a grain. Same as `grains.get`.
+    ///
+    ///     salt-call grains.fetch os
     fn fetch(Fetch {
         /// The name of the grain, such as `a:b:0`.
         key: String,
@@ -41,27 +45,37 @@ state::exec_module! {
     });
 
     /// Return True if a grain exists.
+    ///
+    ///     salt-call grains.has_value roles
     fn has_value(HasValue {
         /// The name of the grain.
         key: String,
     });
 
     /// Return all grains.
+    ///
+    ///     salt-call grains.items
     fn items(Items {
         /// Whether to mask the values that identify the machine.
         sanitize: bool = false,
     });
 
     /// Return the named grains.
+    ///
+    ///     salt-call grains.item os osrelease
     fn item(Item {
         *rest,
         ..kwargs
     });
 
     /// Return the names of all grains.
+    ///
+    ///     salt-call grains.ls
     fn ls(Ls {});
 
     /// Return True if a grain has a value. Both are compared as text.
+    ///
+    ///     salt-call grains.equals os Debian
     fn equals(Equals {
         /// The name of the grain.
         key: String,
@@ -70,6 +84,8 @@ state::exec_module! {
     });
 
     /// Select an entry of a dictionary by the value of a grain.
+    ///
+    ///     salt-call grains.filter_by '{Debian: {pkg: apache2}, RedHat: {pkg: httpd}}'
     fn filter_by(FilterBy {
         /// The dictionary. Its keys are globs.
         lookup_dict: Map,
@@ -84,6 +100,8 @@ state::exec_module! {
     });
 
     /// Set grains in the grains file.
+    ///
+    ///     salt-call grains.setvals '{datacenter: berlin}'
     #[facts(pure = false)]
     fn setvals(Setvals {
         /// The grains to set: a dictionary of names and values.
@@ -95,6 +113,8 @@ state::exec_module! {
     });
 
     /// Set one grain in the grains file.
+    ///
+    ///     salt-call grains.setval datacenter berlin
     #[facts(pure = false)]
     fn setval(Setval {
         /// The name of the grain.
@@ -108,6 +128,8 @@ state::exec_module! {
     });
 
     /// Add a value, or the values of a list, to a grain that is a list.
+    ///
+    ///     salt-call grains.append roles web convert=True
     #[facts(pure = false)]
     fn append(Append {
         /// The name of the grain.
@@ -121,6 +143,8 @@ state::exec_module! {
     });
 
     /// Remove a value from a grain that is a list.
+    ///
+    ///     salt-call grains.remove roles web
     #[facts(pure = false)]
     fn remove(Remove {
         /// The name of the grain.
@@ -132,6 +156,8 @@ state::exec_module! {
     });
 
     /// Set a grain to None, or remove it.
+    ///
+    ///     salt-call grains.delval datacenter
     #[facts(pure = false)]
     fn delval(Delval {
         /// The name of the grain.
@@ -143,6 +169,8 @@ state::exec_module! {
     });
 
     /// Remove a grain.
+    ///
+    ///     salt-call grains.delkey datacenter
     #[facts(pure = false)]
     fn delkey(Delkey {
         /// The name of the grain.
@@ -152,6 +180,8 @@ state::exec_module! {
     });
 
     /// Set a grain at any depth, and return the changes.
+    ///
+    ///     salt-call grains.set app:port 8080
     #[facts(pure = false)]
     fn set(Set {
         /// The name of the grain.

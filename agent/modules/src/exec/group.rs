@@ -20,6 +20,8 @@ state::exec_module! {
     mod group;
 
     /// Return information about a group, or an empty result if it does not exist.
+    ///
+    ///     salt-call group.info developers
     fn info(Info {
         /// The name of the group.
         name: String,
@@ -28,6 +30,8 @@ state::exec_module! {
     });
 
     /// Return information about all groups.
+    ///
+    ///     salt-call group.getent
     fn getent(Getent {
         /// Accepted for compatibility: nothing is cached between calls.
         refresh: bool = false,
@@ -36,6 +40,8 @@ state::exec_module! {
     });
 
     /// Add a group.
+    ///
+    ///     salt-call group.add developers
     fn add(Add {
         /// The name of the group.
         name: String,
@@ -52,6 +58,8 @@ state::exec_module! {
     });
 
     /// Remove a group.
+    ///
+    ///     salt-call group.delete developers
     fn delete(Delete {
         /// The name of the group.
         name: String,
@@ -62,6 +70,8 @@ state::exec_module! {
     });
 
     /// Change the id of a group.
+    ///
+    ///     salt-call group.chgid developers 2000
     fn chgid(Chgid {
         /// The group.
         name: String,
@@ -74,6 +84,8 @@ state::exec_module! {
     });
 
     /// Add a user to a group.
+    ///
+    ///     salt-call group.adduser developers alice
     fn adduser(Adduser {
         /// The group.
         name: String,
@@ -84,6 +96,8 @@ state::exec_module! {
     });
 
     /// Remove a user from a group.
+    ///
+    ///     salt-call group.deluser developers alice
     fn deluser(Deluser {
         /// The group.
         name: String,
@@ -94,6 +108,8 @@ state::exec_module! {
     });
 
     /// Set the members of a group; other members are removed.
+    ///
+    ///     salt-call group.members developers alice,bob
     fn members(Members {
         /// The group.
         name: String,

@@ -17,6 +17,8 @@ state::exec_module! {
     mod hashutil;
 
     /// Return a checksum digest for a string.
+    ///
+    ///     salt-call hashutil.digest secret sha256
     fn digest(DigestString {
         /// The string.
         instr: Value,
@@ -25,6 +27,8 @@ state::exec_module! {
     });
 
     /// Return a checksum digest for a file.
+    ///
+    ///     salt-call hashutil.digest_file /etc/hosts sha256
     fn digest_file(DigestFile {
         /// The path of the file.
         infile: String,
@@ -33,36 +37,48 @@ state::exec_module! {
     });
 
     /// Encode a string as base64 on one line.
+    ///
+    ///     salt-call hashutil.base64_b64encode secret
     fn base64_b64encode(Base64B64encode {
         /// The string.
         instr: Value,
     });
 
     /// Decode a base64-encoded string.
+    ///
+    ///     salt-call hashutil.base64_b64decode c2VjcmV0
     fn base64_b64decode(Base64B64decode {
         /// The base64 text.
         instr: Value,
     });
 
     /// Encode a string as base64 in lines of 76 characters.
+    ///
+    ///     salt-call hashutil.base64_encodestring secret
     fn base64_encodestring(Base64Encodestring {
         /// The string.
         instr: Value,
     });
 
     /// Read a file and return it as base64 in lines of 76 characters.
+    ///
+    ///     salt-call hashutil.base64_encodefile /etc/hosts
     fn base64_encodefile(Base64Encodefile {
         /// The path of the file.
         fname: String,
     });
 
     /// Decode a base64-encoded string of many lines.
+    ///
+    ///     salt-call hashutil.base64_decodestring c2VjcmV0
     fn base64_decodestring(Base64Decodestring {
         /// The base64 text.
         instr: Value,
     });
 
     /// Decode a base64-encoded string and write the result to a file.
+    ///
+    ///     salt-call hashutil.base64_decodefile c2VjcmV0 /srv/secret
     fn base64_decodefile(Base64Decodefile {
         /// The base64 text.
         instr: String,
@@ -71,24 +87,32 @@ state::exec_module! {
     });
 
     /// Return the md5 hash of a string.
+    ///
+    ///     salt-call hashutil.md5_digest secret
     fn md5_digest(Md5Digest {
         /// The string.
         instr: Value,
     });
 
     /// Return the sha256 hash of a string.
+    ///
+    ///     salt-call hashutil.sha256_digest secret
     fn sha256_digest(Sha256Digest {
         /// The string.
         instr: Value,
     });
 
     /// Return the sha512 hash of a string.
+    ///
+    ///     salt-call hashutil.sha512_digest secret
     fn sha512_digest(Sha512Digest {
         /// The string.
         instr: Value,
     });
 
     /// Verify a base64 hmac signature (sha256) of a string.
+    ///
+    ///     salt-call hashutil.hmac_signature message key 5vNhxOXuGHqxFB7WXCTbAR0Rf2qTgMqKTCkM7oL0vyc=
     fn hmac_signature(HmacSignature {
         /// The string.
         string: Value,
@@ -99,6 +123,8 @@ state::exec_module! {
     });
 
     /// Return the hmac (sha256) of a string in hexadecimal.
+    ///
+    ///     salt-call hashutil.hmac_compute message key
     fn hmac_compute(HmacCompute {
         /// The string.
         string: Value,
@@ -107,6 +133,8 @@ state::exec_module! {
     });
 
     /// Verify a GitHub webhook signature: `sha1=…` or `sha256=…`.
+    ///
+    ///     salt-call hashutil.github_signature message key challenge_hmac=sha1=5c1d8bd2a0e5d4d5e9e7a2f0c8f1ef2a5b3fbe0a
     fn github_signature(GithubSignature {
         /// The string.
         string: Value,

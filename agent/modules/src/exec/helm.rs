@@ -15,6 +15,8 @@ state::exec_module! {
     mod helm;
 
     /// Install a release. Return True, or the error message of the program.
+    ///
+    ///     salt-call helm.install shop stable/shop namespace=web
     fn install(Install {
         /// The name of the release.
         release: String,
@@ -24,6 +26,8 @@ state::exec_module! {
     });
 
     /// Upgrade a release. Return True, or the error message of the program.
+    ///
+    ///     salt-call helm.upgrade shop stable/shop namespace=web
     fn upgrade(Upgrade {
         /// The name of the release.
         release: String,
@@ -33,6 +37,8 @@ state::exec_module! {
     });
 
     /// Uninstall a release. Return True, or the error message of the program.
+    ///
+    ///     salt-call helm.uninstall shop namespace=web
     fn uninstall(Uninstall {
         /// The name of the release.
         release: String,
@@ -40,6 +46,8 @@ state::exec_module! {
     });
 
     /// Return the status of a release, or the error message of the program.
+    ///
+    ///     salt-call helm.status shop namespace=web
     fn status(Status {
         /// The name of the release.
         release: String,
@@ -47,16 +55,22 @@ state::exec_module! {
     });
 
     /// Return the releases.
+    ///
+    ///     salt-call helm.list
     fn list(List {
         #[group] scope: Scope,
     });
 
     /// Return the repositories.
+    ///
+    ///     salt-call helm.repo_list
     fn repo_list(RepoList {
         #[group] scope: Scope,
     });
 
     /// Add a repository. Return True, or the error message of the program.
+    ///
+    ///     salt-call helm.repo_add stable https://charts.example.com
     fn repo_add(RepoAdd {
         /// The name of the repository.
         name: String,
@@ -66,6 +80,8 @@ state::exec_module! {
     });
 
     /// Remove a repository. Return True, or the error message of the program.
+    ///
+    ///     salt-call helm.repo_remove stable
     fn repo_remove(RepoRemove {
         /// The name of the repository.
         name: String,
@@ -74,11 +90,15 @@ state::exec_module! {
 
     /// Update the information about the charts of the repositories. Return True, or the error
     /// message of the program.
+    ///
+    ///     salt-call helm.repo_update
     fn repo_update(RepoUpdate {
         #[group] scope: Scope,
     });
 
     /// Add and remove repositories.
+    ///
+    ///     salt-call helm.repo_manage present='[{name: stable, url: https://charts.example.com}]'
     fn repo_manage(RepoManage {
         /// The repositories to add: a list of dictionaries with `name` and `url`.
         present: Vec<Value> = Vec::new(),

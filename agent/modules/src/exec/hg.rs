@@ -14,6 +14,8 @@ state::exec_module! {
     mod hg;
 
     /// Return the long hash of a revision, or an empty text if there is none.
+    ///
+    ///     salt-call hg.revision /srv/app
     fn revision(Revision {
         /// The repository.
         cwd: String,
@@ -26,6 +28,8 @@ state::exec_module! {
     });
 
     /// Return the name of a revision, based on the latest tag before it.
+    ///
+    ///     salt-call hg.describe /srv/app
     fn describe(Describe {
         /// The repository.
         cwd: String,
@@ -36,6 +40,8 @@ state::exec_module! {
     });
 
     /// Create an archive of a revision.
+    ///
+    ///     salt-call hg.archive /srv/app /srv/app.tar.gz
     fn archive(Archive {
         /// The repository.
         cwd: String,
@@ -52,6 +58,8 @@ state::exec_module! {
     });
 
     /// Fetch changes from another repository.
+    ///
+    ///     salt-call hg.pull /srv/app
     fn pull(Pull {
         /// The repository.
         cwd: String,
@@ -66,6 +74,8 @@ state::exec_module! {
     });
 
     /// Update the files to a revision.
+    ///
+    ///     salt-call hg.update /srv/app stable
     fn update(Update {
         /// The repository.
         cwd: String,
@@ -78,6 +88,8 @@ state::exec_module! {
     });
 
     /// Clone a repository.
+    ///
+    ///     salt-call hg.clone /srv/app https://hg.example.com/app
     fn clone(Clone_ {
         /// The folder of the new repository.
         cwd: String,
@@ -92,6 +104,8 @@ state::exec_module! {
     });
 
     /// Return the files that have changed.
+    ///
+    ///     salt-call hg.status /srv/app
     fn status(Status {
         /// The path of the repository, or a list of paths.
         cwd: Value,

@@ -15,21 +15,29 @@ state::exec_module! {
     mod hosts;
 
     /// Return the entries of the file: addresses with their names and comments.
+    ///
+    ///     salt-call hosts.list_hosts
     fn list_hosts(ListHosts {});
 
     /// Return the address of a name, or an empty text if it has none.
+    ///
+    ///     salt-call hosts.get_ip db1.example.com
     fn get_ip(GetIp {
         /// The name.
         host: String,
     });
 
     /// Return the names of an address.
+    ///
+    ///     salt-call hosts.get_alias 10.0.0.7
     fn get_alias(GetAlias {
         /// The address.
         ip: String,
     });
 
     /// Return True if an address has a name, or all of several names.
+    ///
+    ///     salt-call hosts.has_pair 10.0.0.7 db1.example.com
     fn has_pair(HasPair {
         /// The address.
         ip: String,
@@ -38,6 +46,8 @@ state::exec_module! {
     });
 
     /// Set the names of an address; other names are removed. Without names the address is removed.
+    ///
+    ///     salt-call hosts.set_host 10.0.0.7 db1.example.com
     fn set_host(SetHost {
         /// The address.
         ip: String,
@@ -48,6 +58,8 @@ state::exec_module! {
     });
 
     /// Remove a name from an address.
+    ///
+    ///     salt-call hosts.rm_host 10.0.0.7 db1.example.com
     fn rm_host(RmHost {
         /// The address.
         ip: String,
@@ -56,6 +68,8 @@ state::exec_module! {
     });
 
     /// Add a name to an address.
+    ///
+    ///     salt-call hosts.add_host 10.0.0.7 db1.example.com
     fn add_host(AddHost {
         /// The address.
         ip: String,
@@ -64,6 +78,8 @@ state::exec_module! {
     });
 
     /// Set the comment of an address.
+    ///
+    ///     salt-call hosts.set_comment 10.0.0.7 database
     fn set_comment(SetComment {
         /// The address.
         ip: String,

@@ -17,6 +17,8 @@ state::exec_module! {
     /// These arguments are accepted: method, params, data, data_file, header_dict, header_list,
     /// username, password, decode, decode_type, status, headers, text, raise_error, verify_ssl,
     /// ca_bundle, agent, connect_timeout, request_timeout, test, test_url.
+    ///
+    ///     salt-call http.query https://example.com/health
     fn query(Query {
         /// The http or https address.
         url: String,
@@ -24,6 +26,8 @@ state::exec_module! {
     });
 
     /// Query a resource repeatedly until a query succeeds.
+    ///
+    ///     salt-call http.wait_for_successful_query https://example.com/health wait_for=60
     fn wait_for_successful_query(Wait {
         /// The http or https address.
         url: String,

@@ -16,6 +16,8 @@ state::exec_module! {
     mod incron;
 
     /// Install a file as the table of a user.
+    ///
+    ///     salt-call incron.write_incron_file root /srv/incrontab
     fn write_incron_file(WriteIncronFile {
         /// The user.
         user: String,
@@ -24,6 +26,8 @@ state::exec_module! {
     });
 
     /// Install a file as the table of a user, and return the output of `incrontab`.
+    ///
+    ///     salt-call incron.write_incron_file_verbose root /srv/incrontab
     fn write_incron_file_verbose(WriteIncronFileVerbose {
         /// The user.
         user: String,
@@ -32,27 +36,37 @@ state::exec_module! {
     });
 
     /// Return the system's table as text.
+    ///
+    ///     salt-call incron.raw_system_incron
     fn raw_system_incron(RawSystemIncron {});
 
     /// Return the table of a user as text.
+    ///
+    ///     salt-call incron.raw_incron root
     fn raw_incron(RawIncron {
         /// The user.
         user: String,
     });
 
     /// Return the entries of a user.
+    ///
+    ///     salt-call incron.list_tab root
     fn list_tab(ListTab {
         /// The user, or `system`.
         user: String,
     });
 
     /// Return the entries of a user.
+    ///
+    ///     salt-call incron.ls root
     fn ls(Ls {
         /// The user, or `system`.
         user: String,
     });
 
     /// Add or change an entry.
+    ///
+    ///     salt-call incron.set_job root /etc/app IN_CLOSE_WRITE 'systemctl reload app'
     fn set_job(SetJob {
         /// The user, or `system`.
         user: String,
@@ -60,6 +74,8 @@ state::exec_module! {
     });
 
     /// Remove an entry.
+    ///
+    ///     salt-call incron.rm_job root /etc/app IN_CLOSE_WRITE 'systemctl reload app'
     fn rm_job(RmJob {
         /// The user, or `system`.
         user: String,
@@ -67,6 +83,8 @@ state::exec_module! {
     });
 
     /// Remove an entry.
+    ///
+    ///     salt-call incron.rm root /etc/app IN_CLOSE_WRITE 'systemctl reload app'
     fn rm(Rm {
         /// The user, or `system`.
         user: String,

@@ -16,10 +16,14 @@ state::exec_module! {
     mod ipset;
 
     /// Return the version of the program.
+    ///
+    ///     salt-call ipset.version
     fn version(Version {});
 
     /// Create a set. Further options of the type, such as `range`, `timeout` or `maxelem`, are
     /// passed by name.
+    ///
+    ///     salt-call ipset.new_set blocked hash:ip
     fn new_set(NewSet {
         /// The name of the set.
         name: Option<String> = None,
@@ -33,6 +37,8 @@ state::exec_module! {
     });
 
     /// Remove a set.
+    ///
+    ///     salt-call ipset.delete_set blocked
     fn delete_set(DeleteSet {
         /// The set.
         name: Option<String> = None,
@@ -41,6 +47,8 @@ state::exec_module! {
     });
 
     /// Rename a set.
+    ///
+    ///     salt-call ipset.rename_set blocked refused
     fn rename_set(RenameSet {
         /// The set.
         name: Option<String> = None,
@@ -51,12 +59,16 @@ state::exec_module! {
     });
 
     /// Return the sets without their entries.
+    ///
+    ///     salt-call ipset.list_sets
     fn list_sets(ListSets {
         /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
     /// Return True if a set of this name exists.
+    ///
+    ///     salt-call ipset.check_set blocked
     fn check_set(CheckSet {
         /// The set.
         name: Option<String> = None,
@@ -65,6 +77,8 @@ state::exec_module! {
     });
 
     /// Add an entry to a set.
+    ///
+    ///     salt-call ipset.add blocked 198.51.100.7
     fn add(Add {
         /// The set.
         name: Option<String> = None,
@@ -76,6 +90,8 @@ state::exec_module! {
     });
 
     /// Remove an entry from a set.
+    ///
+    ///     salt-call ipset.delete blocked 198.51.100.7
     fn delete(Delete {
         /// The set.
         name: Option<String> = None,
@@ -87,6 +103,8 @@ state::exec_module! {
     });
 
     /// Return True if a set contains an entry, either itself or as a part of another entry.
+    ///
+    ///     salt-call ipset.check blocked 198.51.100.7
     fn check(Check {
         /// The set.
         name: Option<String> = None,
@@ -97,6 +115,8 @@ state::exec_module! {
     });
 
     /// Return True if the kernel finds an entry in a set.
+    ///
+    ///     salt-call ipset.test blocked 198.51.100.7
     fn test(Test {
         /// The set.
         name: Option<String> = None,
@@ -108,6 +128,8 @@ state::exec_module! {
     });
 
     /// Remove all entries from a set, or from all sets.
+    ///
+    ///     salt-call ipset.flush blocked
     fn flush(Flush {
         /// The set. The default is all sets.
         name: Option<String> = None,

@@ -13,6 +13,8 @@ state::exec_module! {
     mod jinja;
 
     /// Return the value of a variable that a map file sets.
+    ///
+    ///     salt-call jinja.load_map app/map.jinja app
     fn load_map(LoadMap {
         /// The path of the map file below the file roots.
         path: String,
@@ -21,12 +23,16 @@ state::exec_module! {
     });
 
     /// Return the result of `import_yaml` for a file.
+    ///
+    ///     salt-call jinja.import_yaml app/defaults.yaml
     fn import_yaml(ImportYaml {
         /// The path of the file below the file roots.
         path: String,
     });
 
     /// Return the result of `import_json` for a file.
+    ///
+    ///     salt-call jinja.import_json app/defaults.json
     fn import_json(ImportJson {
         /// The path of the file below the file roots.
         path: String,

@@ -13,6 +13,8 @@ state::exec_module! {
     mod jobs;
 
     /// List every run that has a record.
+    ///
+    ///     salt-call jobs.list_jobs
     fn list_jobs(ListJobs {
         /// The job cache. Accepted for compatibility with Salt.
         ext_source: Value = Value::Null,
@@ -34,6 +36,8 @@ state::exec_module! {
     });
 
     /// Show the return of a run.
+    ///
+    ///     salt-call jobs.lookup_jid 20260102030405678901
     fn lookup_jid(LookupJid {
         /// The job id of the run.
         jid: Value,
@@ -48,6 +52,8 @@ state::exec_module! {
     });
 
     /// Show all data about a run.
+    ///
+    ///     salt-call jobs.list_job 20260102030405678901
     fn list_job(ListJob {
         /// The job id of the run.
         jid: Value,
@@ -58,6 +64,8 @@ state::exec_module! {
     });
 
     /// Show all data about one or several runs.
+    ///
+    ///     salt-call jobs.print_job 20260102030405678901
     fn print_job(PrintJob {
         /// The job id of the run, or a list of job ids.
         jid: Value,
@@ -66,6 +74,8 @@ state::exec_module! {
     });
 
     /// Return whether a run succeeded.
+    ///
+    ///     salt-call jobs.exit_success 20260102030405678901
     fn exit_success(ExitSuccess {
         /// The job id of the run.
         jid: Value,
@@ -74,6 +84,8 @@ state::exec_module! {
     });
 
     /// Show the last run.
+    ///
+    ///     salt-call jobs.last_run
     fn last_run(LastRun {
         /// The job cache. Accepted for compatibility with Salt.
         ext_source: Value = Value::Null,
@@ -90,6 +102,8 @@ state::exec_module! {
     });
 
     /// Show the run that is under way.
+    ///
+    ///     salt-call jobs.active
     fn active(Active {
         /// Accepted for compatibility with Salt.
         display_progress: bool = false,

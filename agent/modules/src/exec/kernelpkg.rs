@@ -13,21 +13,33 @@ state::exec_module! {
     mod kernelpkg;
 
     /// Return the release of the running kernel.
+    ///
+    ///     salt-call kernelpkg.active
     fn active(Active {});
 
     /// List the installed kernels, the newest last.
+    ///
+    ///     salt-call kernelpkg.list_installed
     fn list_installed(ListInstalled {});
 
     /// Return the newest kernel of the repositories.
+    ///
+    ///     salt-call kernelpkg.latest_available
     fn latest_available(LatestAvailable {});
 
     /// Return the newest installed kernel.
+    ///
+    ///     salt-call kernelpkg.latest_installed
     fn latest_installed(LatestInstalled {});
 
     /// Return True if a newer kernel is installed than the running one.
+    ///
+    ///     salt-call kernelpkg.needs_reboot
     fn needs_reboot(NeedsReboot {});
 
     /// Install the newest kernel.
+    ///
+    ///     salt-call kernelpkg.upgrade
     fn upgrade(Upgrade {
         /// Whether to reboot the machine if that is needed.
         reboot: bool = false,
@@ -36,15 +48,21 @@ state::exec_module! {
     });
 
     /// Return True if the repositories have a newer kernel than the installed ones.
+    ///
+    ///     salt-call kernelpkg.upgrade_available
     fn upgrade_available(UpgradeAvailable {});
 
     /// Remove a kernel that is not running.
+    ///
+    ///     salt-call kernelpkg.remove 6.1.0-9-amd64
     fn remove(Remove {
         /// The release of the kernel, as listed by `kernelpkg.list_installed`.
         release: String,
     });
 
     /// Remove all kernels that are not needed.
+    ///
+    ///     salt-call kernelpkg.cleanup keep_latest=False
     fn cleanup(Cleanup {
         /// Whether to keep the newest kernel.
         keep_latest: bool = true,

@@ -10,12 +10,16 @@ state::exec_module! {
     mod key;
 
     /// Return the fingerprint of this minion's public key.
+    ///
+    ///     salt-call key.finger
     fn finger(Finger {
         /// The hash function. The default is the option `hash_type`.
         hash_type: Option<String> = None,
     });
 
     /// Return the fingerprint of the master's public key, as stored by this minion.
+    ///
+    ///     salt-call key.finger_master
     fn finger_master(FingerMaster {
         /// The hash function. The default is the option `hash_type`.
         hash_type: Option<String> = None,

@@ -13,18 +13,26 @@ state::exec_module! {
     mod keyboard;
 
     /// Return the layout of the console.
+    ///
+    ///     salt-call keyboard.get_sys
     fn get_sys(GetSys {});
 
     /// Set the layout of the console.
+    ///
+    ///     salt-call keyboard.set_sys us
     fn set_sys(SetSys {
         /// The layout.
         layout: String,
     });
 
     /// Return the layout of X.
+    ///
+    ///     salt-call keyboard.get_x
     fn get_x(GetX {});
 
     /// Set the layout of X.
+    ///
+    ///     salt-call keyboard.set_x us
     fn set_x(SetX {
         /// The layout.
         layout: String,

@@ -12,18 +12,26 @@ state::exec_module! {
     mod kmod;
 
     /// Return the names of the modules that are available for the running kernel.
+    ///
+    ///     salt-call kmod.available
     fn available(Available {});
 
     /// Return True if a module is available for the running kernel.
+    ///
+    ///     salt-call kmod.check_available br_netfilter
     fn check_available(CheckAvailable {
         /// The name of the module.
         r#mod: String,
     });
 
     /// Return the loaded modules: name, size, number of users, and the modules that use it.
+    ///
+    ///     salt-call kmod.lsmod
     fn lsmod(Lsmod {});
 
     /// Return the names of the loaded modules.
+    ///
+    ///     salt-call kmod.mod_list
     fn mod_list(ModList {
         /// Whether to return the modules that a file loads when the system starts, instead of the
         /// loaded ones.
@@ -31,6 +39,8 @@ state::exec_module! {
     });
 
     /// Return True if a module is loaded.
+    ///
+    ///     salt-call kmod.is_loaded br_netfilter
     fn is_loaded(IsLoaded {
         /// The name of the module.
         r#mod: String,
@@ -38,6 +48,8 @@ state::exec_module! {
 
     /// Load a module. Return the names of the modules that were loaded, or a message that says why
     /// it failed.
+    ///
+    ///     salt-call kmod.load br_netfilter persist=True
     fn load(Load {
         /// The name of the module, followed by its options.
         r#mod: String,
@@ -47,6 +59,8 @@ state::exec_module! {
 
     /// Unload a module. Return the names of the modules that were unloaded, or a message that says
     /// why it failed.
+    ///
+    ///     salt-call kmod.remove pcspkr
     fn remove(Remove {
         /// The name of the module.
         r#mod: String,

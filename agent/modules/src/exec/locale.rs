@@ -14,24 +14,34 @@ state::exec_module! {
     mod locale;
 
     /// Return the available locales.
+    ///
+    ///     salt-call locale.list_avail
     fn list_avail(ListAvail {});
 
     /// Return the locale of the system.
+    ///
+    ///     salt-call locale.get_locale
     fn get_locale(GetLocale {});
 
     /// Set the locale of the system.
+    ///
+    ///     salt-call locale.set_locale en_US.UTF-8
     fn set_locale(SetLocale {
         /// The name of the locale, such as en_US.UTF-8.
         locale: String,
     });
 
     /// Return True if a locale is available, in any spelling of its name.
+    ///
+    ///     salt-call locale.avail en_US.UTF-8
     fn avail(Avail {
         /// The name of the locale.
         locale: String,
     });
 
     /// Generate a locale.
+    ///
+    ///     salt-call locale.gen_locale en_US.UTF-8
     fn gen_locale(GenLocale {
         /// The name of the locale, such as `en_IE.UTF-8 UTF-8`.
         locale: String,

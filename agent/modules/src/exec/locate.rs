@@ -11,16 +11,24 @@ state::exec_module! {
     mod locate;
 
     /// Return the output of `locate --version`.
+    ///
+    ///     salt-call locate.version
     fn version(Version {});
 
     /// Return statistics about the database.
+    ///
+    ///     salt-call locate.stats
     fn stats(Stats {});
 
     /// Update the database.
+    ///
+    ///     salt-call locate.updatedb
     fn updatedb(Updatedb {});
 
     /// Return the files whose names match a pattern. `basename`, `count`, `existing`, `follow`,
     /// `ignore`, `nofollow`, `wholename` and `regex` are switches.
+    ///
+    ///     salt-call locate.locate nginx.conf
     fn locate(Locate {
         /// The pattern.
         pattern: String,

@@ -11,36 +11,48 @@ state::exec_module! {
     mod log;
 
     /// Log a message at level DEBUG.
+    ///
+    ///     salt-call log.debug 'the cache is empty'
     fn debug(Debug {
         /// The message.
         message: Value,
     });
 
     /// Log a message at level INFO.
+    ///
+    ///     salt-call log.info 'the backup has begun'
     fn info(Info {
         /// The message.
         message: Value,
     });
 
     /// Log a message at level WARNING.
+    ///
+    ///     salt-call log.warning 'the disk is nearly full'
     fn warning(Warning {
         /// The message.
         message: Value,
     });
 
     /// Log a message at level ERROR.
+    ///
+    ///     salt-call log.error 'the backup failed'
     fn error(LogError {
         /// The message.
         message: Value,
     });
 
     /// Log a message at level CRITICAL.
+    ///
+    ///     salt-call log.critical 'the database is damaged'
     fn critical(Critical {
         /// The message.
         message: Value,
     });
 
     /// Log a message at level ERROR.
+    ///
+    ///     salt-call log.exception 'the backup failed'
     fn exception(Exception {
         /// The message.
         message: Value,

@@ -11,12 +11,16 @@ state::exec_module! {
     mod logrotate;
 
     /// Return the configuration, including that of the included files.
+    ///
+    ///     salt-call logrotate.show_conf
     fn show_conf(ShowConf {
         /// The path of the file.
         conf_file: String = "/etc/logrotate.conf".into(),
     });
 
     /// Return the value of a directive, or of a directive in a block.
+    ///
+    ///     salt-call logrotate.get /var/log/app.log rotate
     fn get(Get {
         /// The directive, or the log files of the block.
         key: String,
@@ -27,6 +31,8 @@ state::exec_module! {
     });
 
     /// Set a directive. If `setting` is given, set a directive in a block.
+    ///
+    ///     salt-call logrotate.set rotate 7
     fn set(Set {
         /// The directive, or the log files of the block.
         key: String,

@@ -18,6 +18,8 @@ state::exec_module! {
     mod lowpkg;
 
     /// Return the name, version and architecture of a package file.
+    ///
+    ///     salt-call lowpkg.bin_pkg_info /srv/app.deb
     fn bin_pkg_info(BinPkgInfo {
         /// The path of the file, or an address to fetch it from.
         path: String,
@@ -26,29 +28,39 @@ state::exec_module! {
     });
 
     /// Change the state of packages from "purge" to "install".
+    ///
+    ///     salt-call lowpkg.unpurge nginx
     fn unpurge(Unpurge {
         *rest,
     });
 
     /// Return installed packages with their versions: the named ones, or all.
+    ///
+    ///     salt-call lowpkg.list_pkgs
     fn list_pkgs(ListPkgs {
         *rest,
         ..kwargs
     });
 
     /// Return the files of packages: of the named ones, or of all.
+    ///
+    ///     salt-call lowpkg.file_list nginx
     fn file_list(FileList {
         *rest,
         ..kwargs
     });
 
     /// Return the files of packages, grouped by package: of the named ones, or of all.
+    ///
+    ///     salt-call lowpkg.file_dict nginx
     fn file_dict(FileDict {
         *rest,
         ..kwargs
     });
 
     /// Return information about packages: about the named ones, or about all.
+    ///
+    ///     salt-call lowpkg.info nginx
     fn info(Info {
         *rest,
         ..kwargs
@@ -56,30 +68,40 @@ state::exec_module! {
 
     /// Return the package that owns a path, or the owner of each of several paths. The owner is an
     /// empty text if no package owns the path.
+    ///
+    ///     salt-call lowpkg.owner /usr/sbin/nginx
     fn owner(Owner {
         *rest,
         ..kwargs
     });
 
     /// Return the files of packages that differ from the packaged ones.
+    ///
+    ///     salt-call lowpkg.verify nginx
     fn verify(Verify {
         *rest,
         ..kwargs
     });
 
     /// Return the changes in the files of packages.
+    ///
+    ///     salt-call lowpkg.modified nginx
     fn modified(Modified {
         *rest,
         ..kwargs
     });
 
     /// Return whether package files are intact and signed.
+    ///
+    ///     salt-call lowpkg.checksum /srv/app.rpm
     fn checksum(Checksum {
         *rest,
         ..kwargs
     });
 
     /// Compare two versions. Return -1, 0 or 1.
+    ///
+    ///     salt-call lowpkg.version_cmp 1.22.1 1.24.0
     fn version_cmp(VersionCmp {
         /// The first version.
         ver1: Value,

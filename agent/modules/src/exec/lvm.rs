@@ -18,12 +18,18 @@ state::exec_module! {
     mod lvm;
 
     /// Return the version of LVM.
+    ///
+    ///     salt-call lvm.version
     fn version(Version {});
 
     /// Return the versions of LVM, its library and the kernel's driver.
+    ///
+    ///     salt-call lvm.fullversion
     fn fullversion(Fullversion {});
 
     /// Return information about physical volumes.
+    ///
+    ///     salt-call lvm.pvdisplay
     fn pvdisplay(Pvdisplay {
         /// The volume to return. The default is all volumes.
         pvname: String = String::new(),
@@ -34,6 +40,8 @@ state::exec_module! {
     });
 
     /// Return information about volume groups.
+    ///
+    ///     salt-call lvm.vgdisplay
     fn vgdisplay(Vgdisplay {
         /// The group to return. The default is all groups.
         vgname: String = String::new(),
@@ -42,6 +50,8 @@ state::exec_module! {
     });
 
     /// Return information about logical volumes.
+    ///
+    ///     salt-call lvm.lvdisplay
     fn lvdisplay(Lvdisplay {
         /// The volume to return. The default is all volumes.
         lvname: String = String::new(),
@@ -50,6 +60,8 @@ state::exec_module! {
     });
 
     /// Create physical volumes on devices. Return True, or an error message.
+    ///
+    ///     salt-call lvm.pvcreate /dev/vdb
     fn pvcreate(Pvcreate {
         /// The devices: a list, or a text with commas between them.
         devices: Value,
@@ -61,6 +73,8 @@ state::exec_module! {
     });
 
     /// Remove physical volumes from devices. Return True, or an error message.
+    ///
+    ///     salt-call lvm.pvremove /dev/vdb
     fn pvremove(Pvremove {
         /// The devices: a list, or a text with commas between them.
         devices: Value,
@@ -71,6 +85,8 @@ state::exec_module! {
     });
 
     /// Resize physical volumes to the size of their devices. Return True, or an error message.
+    ///
+    ///     salt-call lvm.pvresize /dev/vdb
     fn pvresize(Pvresize {
         /// The devices: a list, or a text with commas between them.
         devices: Value,
@@ -81,6 +97,8 @@ state::exec_module! {
     });
 
     /// Create a volume group.
+    ///
+    ///     salt-call lvm.vgcreate data /dev/vdb
     fn vgcreate(Vgcreate {
         /// The name of the group.
         vgname: String,
@@ -92,6 +110,8 @@ state::exec_module! {
     });
 
     /// Add devices to a volume group.
+    ///
+    ///     salt-call lvm.vgextend data /dev/vdc
     fn vgextend(Vgextend {
         /// The name of the group.
         vgname: String,
@@ -102,6 +122,8 @@ state::exec_module! {
     });
 
     /// Create a logical volume.
+    ///
+    ///     salt-call lvm.lvcreate shop data size=10G
     fn lvcreate(Lvcreate {
         /// The name of the volume.
         lvname: String,
@@ -125,6 +147,8 @@ state::exec_module! {
     });
 
     /// Remove a volume group.
+    ///
+    ///     salt-call lvm.vgremove data force=True
     fn vgremove(Vgremove {
         /// The name of the group.
         vgname: String,
@@ -133,6 +157,8 @@ state::exec_module! {
     });
 
     /// Remove a logical volume.
+    ///
+    ///     salt-call lvm.lvremove shop data force=True
     fn lvremove(Lvremove {
         /// The name of the volume.
         lvname: String,
@@ -143,6 +169,8 @@ state::exec_module! {
     });
 
     /// Resize a logical volume.
+    ///
+    ///     salt-call lvm.lvresize 12G /dev/data/shop
     fn lvresize(Lvresize {
         /// The new size.
         size: Value = Value::Null,
@@ -157,6 +185,8 @@ state::exec_module! {
     });
 
     /// Extend a logical volume.
+    ///
+    ///     salt-call lvm.lvextend 12G /dev/data/shop
     fn lvextend(Lvextend {
         /// The new size.
         size: Value = Value::Null,

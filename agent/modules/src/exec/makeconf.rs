@@ -16,6 +16,8 @@ state::exec_module! {
     mod makeconf;
 
     /// Set a variable.
+    ///
+    ///     salt-call makeconf.set_var FEATURES sandbox
     fn set_var(SetVar {
         /// The name of the variable.
         var: String,
@@ -24,12 +26,16 @@ state::exec_module! {
     });
 
     /// Remove a variable.
+    ///
+    ///     salt-call makeconf.remove_var FEATURES
     fn remove_var(RemoveVar {
         /// The name of the variable.
         var: String,
     });
 
     /// Add a word to a variable.
+    ///
+    ///     salt-call makeconf.append_var USE git
     fn append_var(AppendVar {
         /// The name of the variable.
         var: String,
@@ -38,6 +44,8 @@ state::exec_module! {
     });
 
     /// Remove a word from a variable.
+    ///
+    ///     salt-call makeconf.trim_var USE git
     fn trim_var(TrimVar {
         /// The name of the variable.
         var: String,
@@ -46,12 +54,16 @@ state::exec_module! {
     });
 
     /// Return the value of a variable, or None if it is not set.
+    ///
+    ///     salt-call makeconf.get_var FEATURES
     fn get_var(GetVar {
         /// The name of the variable.
         var: String,
     });
 
     /// Return True if a variable contains a word.
+    ///
+    ///     salt-call makeconf.var_contains USE git
     fn var_contains(VarContains {
         /// The name of the variable.
         var: String,

@@ -13,6 +13,8 @@ state::exec_module! {
     mod r#match;
 
     /// Return True if a compound target matches.
+    ///
+    ///     salt-call match.compound 'G@os:Debian and web*'
     fn compound(Compound {
         /// The target.
         tgt: Value,
@@ -21,6 +23,8 @@ state::exec_module! {
     });
 
     /// Return True if a glob matches the id of the minion.
+    ///
+    ///     salt-call match.glob 'web*'
     fn glob(Glob {
         /// The glob.
         tgt: Value,
@@ -29,6 +33,8 @@ state::exec_module! {
     });
 
     /// Return True if a regular expression matches the id of the minion.
+    ///
+    ///     salt-call match.pcre 'web\d+'
     fn pcre(Pcre {
         /// The expression.
         tgt: Value,
@@ -37,6 +43,8 @@ state::exec_module! {
     });
 
     /// Return True if the id of the minion is in a list.
+    ///
+    ///     salt-call match.list web1,web2
     fn list(List {
         /// The list, or a text with commas between the ids.
         tgt: Value,
@@ -45,6 +53,8 @@ state::exec_module! {
     });
 
     /// Return True if a grain matches a glob.
+    ///
+    ///     salt-call match.grain os:Debian
     fn grain(Grain {
         /// The name of the grain and the glob, such as `os:Debian`.
         tgt: Value,
@@ -53,6 +63,8 @@ state::exec_module! {
     });
 
     /// Return True if a grain matches a regular expression.
+    ///
+    ///     salt-call match.grain_pcre os:Deb.*
     fn grain_pcre(GrainPcre {
         /// The name of the grain and the expression.
         tgt: Value,
@@ -61,6 +73,8 @@ state::exec_module! {
     });
 
     /// Return True if a value of the pillar matches a glob.
+    ///
+    ///     salt-call match.pillar role:web
     fn pillar(Pillar {
         /// The key in the pillar and the glob.
         tgt: Value,
@@ -69,6 +83,8 @@ state::exec_module! {
     });
 
     /// Return True if a value of the pillar matches a regular expression.
+    ///
+    ///     salt-call match.pillar_pcre role:w.*
     fn pillar_pcre(PillarPcre {
         /// The key in the pillar and the expression.
         tgt: Value,
@@ -77,12 +93,16 @@ state::exec_module! {
     });
 
     /// Return True if an address of this machine is in a network.
+    ///
+    ///     salt-call match.ipcidr 10.0.0.0/8
     fn ipcidr(Ipcidr {
         /// The network, or a single address.
         tgt: Value,
     });
 
     /// Return the first entry of a dictionary whose key is a matching target.
+    ///
+    ///     salt-call match.filter_by '{web*: {port: 80}, db*: {port: 5432}}'
     fn filter_by(FilterBy {
         /// The dictionary. Its keys are targets.
         lookup: Map,
@@ -99,6 +119,8 @@ state::exec_module! {
     });
 
     /// Return the keys of a dictionary whose lists of targets contain a matching one.
+    ///
+    ///     salt-call match.search_by '{web: [web*], db: [db*]}'
     fn search_by(SearchBy {
         /// The dictionary. Its values are lists of targets.
         lookup: Map,
@@ -110,6 +132,8 @@ state::exec_module! {
 
     /// Return the value of the first matching condition. The arguments are condition, value,
     /// condition, value and so on, and a default at the end.
+    ///
+    ///     salt-call match.ifelse 'web*' 80 'db*' 5432 0
     fn ifelse(Ifelse {
         *rest,
         ..kwargs

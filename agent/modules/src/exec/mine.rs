@@ -20,6 +20,8 @@ state::exec_module! {
     mod mine;
 
     /// Return data from the mine for the minions that match, by minion id.
+    ///
+    ///     salt-call mine.get 'web*' network.ip_addrs
     fn get(Get {
         /// The target: the minions whose data is returned.
         tgt: Value,
@@ -33,6 +35,8 @@ state::exec_module! {
     });
 
     /// Call a function and store its result in the mine.
+    ///
+    ///     salt-call mine.send network.ip_addrs
     fn send(Send {
         /// The name in the mine. It is also the name of the function, unless mine_function names
         /// another one.
@@ -42,6 +46,8 @@ state::exec_module! {
     });
 
     /// Call the functions in mine_functions and store their results in the mine.
+    ///
+    ///     salt-call mine.update
     fn update(Update {
         /// Whether to remove all other data from the mine.
         clear: bool = false,
@@ -50,15 +56,21 @@ state::exec_module! {
     });
 
     /// Remove the data of one function. Return True.
+    ///
+    ///     salt-call mine.delete network.ip_addrs
     fn delete(Delete {
         /// The name in the mine.
         fun: String,
     });
 
     /// Remove all data. Return True.
+    ///
+    ///     salt-call mine.flush
     fn flush(Flush {});
 
     /// Return the entries of mine_functions that can be called, or None if the option is not set.
+    ///
+    ///     salt-call mine.valid
     fn valid(Valid {});
 }
 

@@ -12,6 +12,8 @@ state::exec_module! {
 
     /// Return the minions whose keys are accepted, pending, rejected or denied, as `salt-key -L`
     /// does.
+    ///
+    ///     salt-call minion.list
     fn list(List {});
 }
 

@@ -17,51 +17,71 @@ state::exec_module! {
     mod monit;
 
     /// Start a service.
+    ///
+    ///     salt-call monit.start nginx
     fn start(Start {
         /// The name of the service.
         name: String,
     });
 
     /// Stop a service.
+    ///
+    ///     salt-call monit.stop nginx
     fn stop(Stop {
         /// The name of the service.
         name: String,
     });
 
     /// Restart a service.
+    ///
+    ///     salt-call monit.restart nginx
     fn restart(Restart {
         /// The name of the service.
         name: String,
     });
 
     /// Monitor a service.
+    ///
+    ///     salt-call monit.monitor nginx
     fn monitor(Monitor {
         /// The name of the service.
         name: String,
     });
 
     /// Stop monitoring a service.
+    ///
+    ///     salt-call monit.unmonitor nginx
     fn unmonitor(Unmonitor {
         /// The name of the service.
         name: String,
     });
 
     /// Return the status of the services, grouped by type.
+    ///
+    ///     salt-call monit.summary
     fn summary(Summary {
         /// The name of the only service to return. The default is all services.
         svc_name: String = String::new(),
     });
 
     /// Reload the configuration.
+    ///
+    ///     salt-call monit.reload
     fn reload(Reload {});
 
     /// Return True if the configuration is valid.
+    ///
+    ///     salt-call monit.configtest
     fn configtest(Configtest {});
 
     /// Return the version.
+    ///
+    ///     salt-call monit.version
     fn version(Version {});
 
     /// Check all services now.
+    ///
+    ///     salt-call monit.validate
     fn validate(Validate {});
 }
 

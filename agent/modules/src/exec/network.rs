@@ -19,33 +19,45 @@ state::exec_module! {
     mod network;
 
     /// Return all interfaces with information about them.
+    ///
+    ///     salt-call network.interfaces
     fn interfaces(Interfaces {});
 
     /// Return the IPv4 addresses of an interface with information about them.
+    ///
+    ///     salt-call network.interface eth0
     fn interface(IfaceInfo {
         /// The name of the interface.
         iface: String,
     });
 
     /// Return the first IPv4 address of an interface.
+    ///
+    ///     salt-call network.interface_ip eth0
     fn interface_ip(InterfaceIp {
         /// The name of the interface.
         iface: String,
     });
 
     /// Return the hardware address of an interface.
+    ///
+    ///     salt-call network.hw_addr eth0
     fn hw_addr(HwAddr {
         /// The name of the interface.
         iface: String,
     });
 
     /// Return the hardware address of an interface. Same as `network.hw_addr`.
+    ///
+    ///     salt-call network.hwaddr eth0
     fn hwaddr(Hwaddr {
         /// The name of the interface.
         iface: String,
     });
 
     /// Return the IPv4 addresses of this machine.
+    ///
+    ///     salt-call network.ip_addrs
     fn ip_addrs(IpAddrs {
         /// The interfaces whose addresses are returned: globs with commas between them, or a list.
         /// The default is all interfaces.
@@ -59,6 +71,8 @@ state::exec_module! {
     });
 
     /// Return the IPv4 addresses of this machine. Same as `network.ip_addrs`.
+    ///
+    ///     salt-call network.ipaddrs
     fn ipaddrs(Ipaddrs {
         /// The interfaces whose addresses are returned: globs with commas between them, or a list.
         /// The default is all interfaces.
@@ -72,6 +86,8 @@ state::exec_module! {
     });
 
     /// Return the IPv6 addresses of this machine.
+    ///
+    ///     salt-call network.ip_addrs6
     fn ip_addrs6(IpAddrs6 {
         /// The interfaces whose addresses are returned: globs with commas between them, or a list.
         /// The default is all interfaces.
@@ -83,6 +99,8 @@ state::exec_module! {
     });
 
     /// Return the IPv6 addresses of this machine. Same as `network.ip_addrs6`.
+    ///
+    ///     salt-call network.ipaddrs6
     fn ipaddrs6(Ipaddrs6 {
         /// The interfaces whose addresses are returned: globs with commas between them, or a list.
         /// The default is all interfaces.
@@ -94,6 +112,8 @@ state::exec_module! {
     });
 
     /// Return the IPv4 networks that this machine is in.
+    ///
+    ///     salt-call network.subnets
     fn subnets(Subnets {
         /// The interfaces whose networks are returned: a name or a list of names. The default is
         /// all interfaces.
@@ -101,15 +121,21 @@ state::exec_module! {
     });
 
     /// Return the IPv6 networks that this machine is in.
+    ///
+    ///     salt-call network.subnets6
     fn subnets6(Subnets6 {});
 
     /// Return True if an address of this machine is in a network.
+    ///
+    ///     salt-call network.in_subnet 10.0.0.0/8
     fn in_subnet(InSubnet {
         /// The network.
         cidr: String,
     });
 
     /// Return True if an address is in a network.
+    ///
+    ///     salt-call network.ip_in_subnet 10.0.0.7 10.0.0.0/8
     fn ip_in_subnet(IpInSubnet {
         /// The address.
         ip_addr: String,
@@ -118,6 +144,8 @@ state::exec_module! {
     });
 
     /// Return the network that an address belongs to.
+    ///
+    ///     salt-call network.calc_net 10.0.0.7 255.255.255.0
     fn calc_net(CalcNet {
         /// The address, with or without a prefix length.
         ip_addr: String,
@@ -126,49 +154,67 @@ state::exec_module! {
     });
 
     /// Return the first address, the netmask and the last address of a network.
+    ///
+    ///     salt-call network.convert_cidr 10.0.0.0/24
     fn convert_cidr(ConvertCidr {
         /// The network.
         cidr: String,
     });
 
     /// Return the routes.
+    ///
+    ///     salt-call network.routes
     fn routes(Routes {
         /// The address family: `inet` or `inet6`. The default is both.
         family: Option<String> = None,
     });
 
     /// Return the default routes.
+    ///
+    ///     salt-call network.default_route
     fn default_route(DefaultRoute {
         /// The address family: `inet` or `inet6`. The default is both.
         family: Option<String> = None,
     });
 
     /// Return the name for a reverse DNS lookup of an address.
+    ///
+    ///     salt-call network.reverse_ip 10.0.0.7
     fn reverse_ip(ReverseIp {
         /// The address.
         ip_addr: String,
     });
 
     /// Return True if an address is private.
+    ///
+    ///     salt-call network.is_private 10.0.0.7
     fn is_private(IsPrivate {
         /// The address.
         ip_addr: String,
     });
 
     /// Return True if an address is a loopback address.
+    ///
+    ///     salt-call network.is_loopback 127.0.0.1
     fn is_loopback(IsLoopback {
         /// The address.
         ip_addr: String,
     });
 
     /// Return the host name.
+    ///
+    ///     salt-call network.get_hostname
     fn get_hostname(GetHostname {});
 
     /// Return the fully qualified host name, as in `/etc/hosts`.
+    ///
+    ///     salt-call network.get_fqdn
     fn get_fqdn(GetFqdn {});
 
     /// Set the host name for the running system and for its next start. The new name also replaces
     /// the old one in `/etc/hosts`.
+    ///
+    ///     salt-call network.mod_hostname web1.example.com
     fn mod_hostname(ModHostname {
         /// The new host name.
         hostname: Option<String>,

@@ -18,6 +18,8 @@ state::exec_module! {
     mod network;
 
     /// Return the IPv4 networks that this machine is in.
+    ///
+    ///     salt-call network.ip_networks
     fn ip_networks(IpNetworks {
         /// The interfaces whose networks are returned: globs with commas between them, or a list.
         /// The default is all interfaces.
@@ -29,6 +31,8 @@ state::exec_module! {
     });
 
     /// Return the IPv6 networks that this machine is in.
+    ///
+    ///     salt-call network.ip_networks6
     fn ip_networks6(IpNetworks6 {
         /// The interfaces whose networks are returned: globs with commas between them, or a list.
         /// The default is all interfaces.
@@ -40,21 +44,33 @@ state::exec_module! {
     });
 
     /// Return the names of this machine's addresses from the hosts file and from name servers.
+    ///
+    ///     salt-call network.fqdns
     fn fqdns(Fqdns {});
 
     /// Return the IPv4 addresses of the neighbours by hardware address.
+    ///
+    ///     salt-call network.ip_neighs
     fn ip_neighs(IpNeighs {});
 
     /// Return the IPv4 addresses of the neighbours. Same as `network.ip_neighs`.
+    ///
+    ///     salt-call network.ipneighs
     fn ipneighs(Ipneighs {});
 
     /// Return the IPv6 addresses of the neighbours by hardware address.
+    ///
+    ///     salt-call network.ip_neighs6
     fn ip_neighs6(IpNeighs6 {});
 
     /// Return the IPv6 addresses of the neighbours. Same as `network.ip_neighs6`.
+    ///
+    ///     salt-call network.ipneighs6
     fn ipneighs6(Ipneighs6 {});
 
     /// Send a Wake-on-LAN packet to a machine.
+    ///
+    ///     salt-call network.wol 08-00-27-13-69-77
     fn wol(Wol {
         /// The hardware address of the machine, with or without separators.
         mac: String,
@@ -65,12 +81,16 @@ state::exec_module! {
     });
 
     /// Return the current and the maximum buffer sizes of a network card.
+    ///
+    ///     salt-call network.get_bufsize eth0
     fn get_bufsize(GetBufsize {
         /// The interface.
         iface: String,
     });
 
     /// Set the buffer sizes of a network card: `rx`, `tx`, `rx-mini`, `rx-jumbo`.
+    ///
+    ///     salt-call network.mod_bufsize eth0 rx=1024
     fn mod_bufsize(ModBufsize {
         /// The interface.
         iface: String,
@@ -79,6 +99,8 @@ state::exec_module! {
     });
 
     /// Return the hosts on the route to a host.
+    ///
+    ///     salt-call network.traceroute example.com
     fn traceroute(Traceroute {
         /// The host.
         host: String,

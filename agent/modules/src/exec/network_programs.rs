@@ -14,12 +14,18 @@ state::exec_module! {
     mod network;
 
     /// Return the kernel's ARP table: the hardware addresses of the known neighbours.
+    ///
+    ///     salt-call network.arp
     fn arp(Arp {});
 
     /// Return the open TCP connections.
+    ///
+    ///     salt-call network.active_tcp
     fn active_tcp(ActiveTcp {});
 
     /// Test whether a connection to a port can be opened.
+    ///
+    ///     salt-call network.connect example.com 443
     fn connect(Connect {
         /// The host.
         host: String,
@@ -29,33 +35,45 @@ state::exec_module! {
     });
 
     /// Return the output of dig for a name.
+    ///
+    ///     salt-call network.dig example.com
     fn dig(Dig {
         /// The name.
         host: String,
     });
 
     /// Return the route to an address.
+    ///
+    ///     salt-call network.get_route 10.0.0.7
     fn get_route(GetRoute {
         /// The address.
         ip: String,
     });
 
     /// Return the interfaces whose addresses start with a prefix.
+    ///
+    ///     salt-call network.ifacestartswith 10.0
     fn ifacestartswith(Ifacestartswith {
         /// The prefix.
         cidr: String,
     });
 
     /// Convert an address to hexadecimal digits.
+    ///
+    ///     salt-call network.iphexval 10.0.0.7
     fn iphexval(Iphexval {
         /// The address.
         ip: String,
     });
 
     /// Return the open ports and the connections.
+    ///
+    ///     salt-call network.netstat
     fn netstat(Netstat {});
 
     /// Return the output of ping, or with `return_boolean` whether a host responds.
+    ///
+    ///     salt-call network.ping example.com
     fn ping(Ping {
         /// The host.
         host: String,

@@ -18,12 +18,16 @@ state::exec_module! {
     mod nfs3;
 
     /// Return the exports in a file: each path with its hosts and their options.
+    ///
+    ///     salt-call nfs3.list_exports
     fn list_exports(ListExports {
         /// The path of the file.
         exports: String = "/etc/exports".into(),
     });
 
     /// Remove an export from a file.
+    ///
+    ///     salt-call nfs3.del_export path=/srv/share
     fn del_export(DelExport {
         /// The path of the file.
         exports: String = "/etc/exports".into(),
@@ -32,6 +36,8 @@ state::exec_module! {
     });
 
     /// Add an export of a path to hosts.
+    ///
+    ///     salt-call nfs3.add_export path=/srv/share hosts=10.0.0.0/24
     fn add_export(AddExport {
         /// The path of the file.
         exports: String = "/etc/exports".into(),
@@ -44,6 +50,8 @@ state::exec_module! {
     });
 
     /// Make the server reload its exports from the file.
+    ///
+    ///     salt-call nfs3.reload_exports
     fn reload_exports(ReloadExports {});
 }
 

@@ -15,6 +15,8 @@ state::exec_module! {
     mod npm;
 
     /// Install packages, or the dependencies in a folder's `package.json`.
+    ///
+    ///     salt-call npm.install pm2
     fn install(Install {
         /// The package: a name, optionally with `@VERSION`, or an address.
         pkg: Option<String> = None,
@@ -35,6 +37,8 @@ state::exec_module! {
     });
 
     /// Remove a package.
+    ///
+    ///     salt-call npm.uninstall pm2
     fn uninstall(Uninstall {
         /// The name of the package.
         pkg: String,
@@ -44,6 +48,8 @@ state::exec_module! {
     });
 
     /// Return the installed packages.
+    ///
+    ///     salt-call npm.list
     fn list(List {
         /// The package to return. The default is all packages.
         pkg: Option<String> = None,
@@ -55,6 +61,8 @@ state::exec_module! {
     });
 
     /// Clean the cache.
+    ///
+    ///     salt-call npm.cache_clean
     fn cache_clean(CacheClean {
         /// The package to remove from the cache. The default is all packages.
         path: Option<String> = None,
@@ -64,6 +72,8 @@ state::exec_module! {
     });
 
     /// Return the contents of the cache.
+    ///
+    ///     salt-call npm.cache_list
     fn cache_list(CacheList {
         /// The package to return. The default is all packages.
         path: Option<String> = None,
@@ -71,6 +81,8 @@ state::exec_module! {
     });
 
     /// Return the path of the cache.
+    ///
+    ///     salt-call npm.cache_path
     fn cache_path(CachePath {
         #[group] user: User,
     });

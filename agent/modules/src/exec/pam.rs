@@ -9,6 +9,8 @@ state::exec_module! {
     mod pam;
 
     /// Return the rules of a PAM file, or False if it does not exist.
+    ///
+    ///     salt-call pam.read_file /etc/pam.d/login
     fn read_file(ReadFile {
         /// The path of the file.
         file_name: String,

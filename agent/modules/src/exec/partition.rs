@@ -26,11 +26,15 @@ state::exec_module! {
 
     /// Ask the kernel to read the partition tables of these devices again, or of all devices if
     /// none is named.
+    ///
+    ///     salt-call partition.probe /dev/vdb
     fn probe(Probe {
         *rest,
     });
 
     /// Return a device's partition table.
+    ///
+    ///     salt-call partition.list /dev/vdb
     fn list(List {
         /// The device.
         device: String,
@@ -39,6 +43,8 @@ state::exec_module! {
     });
 
     /// Return True when a partition has the alignment that the device prefers.
+    ///
+    ///     salt-call partition.align_check /dev/vdb optimal 1
     fn align_check(AlignCheck {
         /// The device.
         device: String,
@@ -49,6 +55,8 @@ state::exec_module! {
     });
 
     /// Check the file system of a partition for errors.
+    ///
+    ///     salt-call partition.check /dev/vdb 1
     fn check(Check {
         /// The device.
         device: String,
@@ -57,6 +65,8 @@ state::exec_module! {
     });
 
     /// Copy the file system of a partition to another partition.
+    ///
+    ///     salt-call partition.cp /dev/vdb 1 2
     fn cp(Cp {
         /// The device.
         device: String,
@@ -67,6 +77,8 @@ state::exec_module! {
     });
 
     /// Return the system ID of a partition, such as `83` for Linux.
+    ///
+    ///     salt-call partition.get_id /dev/vdb 1
     fn get_id(GetId {
         /// The device.
         device: String,
@@ -75,6 +87,8 @@ state::exec_module! {
     });
 
     /// Set the system ID of a partition.
+    ///
+    ///     salt-call partition.set_id /dev/vdb 1 83
     fn set_id(SetId {
         /// The device.
         device: String,
@@ -85,9 +99,13 @@ state::exec_module! {
     });
 
     /// Return the system IDs that sfdisk knows.
+    ///
+    ///     salt-call partition.system_types
     fn system_types(SystemTypes {});
 
     /// Create a file system on a partition.
+    ///
+    ///     salt-call partition.mkfs /dev/vdb1 ext4
     fn mkfs(Mkfs {
         /// The path of the partition's device.
         device: String,
@@ -96,6 +114,8 @@ state::exec_module! {
     });
 
     /// Create a new, empty partition table on a device.
+    ///
+    ///     salt-call partition.mklabel /dev/vdb gpt
     fn mklabel(Mklabel {
         /// The device.
         device: String,
@@ -104,6 +124,8 @@ state::exec_module! {
     });
 
     /// Create a partition.
+    ///
+    ///     salt-call partition.mkpart /dev/vdb primary ext4 1MiB 1GiB
     fn mkpart(Mkpart {
         /// The device.
         device: String,
@@ -118,6 +140,8 @@ state::exec_module! {
     });
 
     /// The same as `partition.mkpart`.
+    ///
+    ///     salt-call partition.mkpartfs /dev/vdb primary ext4 1MiB 1GiB
     fn mkpartfs(Mkpartfs {
         /// The device.
         device: String,
@@ -132,6 +156,8 @@ state::exec_module! {
     });
 
     /// Name a partition. Only some kinds of partition tables have names.
+    ///
+    ///     salt-call partition.name /dev/vdb 1 data
     fn name(Name {
         /// The device.
         device: String,
@@ -142,6 +168,8 @@ state::exec_module! {
     });
 
     /// Look for a lost partition and restore its entry in the table.
+    ///
+    ///     salt-call partition.rescue /dev/vdb 0 1GiB
     fn rescue(Rescue {
         /// The device.
         device: String,
@@ -152,6 +180,8 @@ state::exec_module! {
     });
 
     /// Change the start and the end of a partition.
+    ///
+    ///     salt-call partition.resize /dev/vdb 1 1MiB 2GiB
     fn resize(Resize {
         /// The device.
         device: String,
@@ -164,6 +194,8 @@ state::exec_module! {
     });
 
     /// Remove a partition.
+    ///
+    ///     salt-call partition.rm /dev/vdb 1
     fn rm(Rm {
         /// The device.
         device: String,
@@ -172,6 +204,8 @@ state::exec_module! {
     });
 
     /// Set a flag of a partition.
+    ///
+    ///     salt-call partition.set /dev/vdb 1 boot on
     fn set(Set {
         /// The device.
         device: String,
@@ -184,6 +218,8 @@ state::exec_module! {
     });
 
     /// Toggle a flag of a partition.
+    ///
+    ///     salt-call partition.toggle /dev/vdb 1 boot
     fn toggle(Toggle {
         /// The device.
         device: String,
@@ -194,6 +230,8 @@ state::exec_module! {
     });
 
     /// Set a flag of a device.
+    ///
+    ///     salt-call partition.disk_set /dev/vdb pmbr_boot on
     fn disk_set(DiskSet {
         /// The device.
         device: String,
@@ -204,6 +242,8 @@ state::exec_module! {
     });
 
     /// Toggle a flag of a device.
+    ///
+    ///     salt-call partition.disk_toggle /dev/vdb pmbr_boot
     fn disk_toggle(DiskToggle {
         /// The device.
         device: String,
@@ -212,12 +252,16 @@ state::exec_module! {
     });
 
     /// Return True when the path is a block device.
+    ///
+    ///     salt-call partition.exists /dev/vdb
     fn exists(Exists {
         /// The path of the device.
         device: String = String::new(),
     });
 
     /// Return the names of the disks.
+    ///
+    ///     salt-call partition.get_block_device
     fn get_block_device(GetBlockDevice {});
 }
 

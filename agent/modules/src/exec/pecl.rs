@@ -14,6 +14,8 @@ state::exec_module! {
     mod pecl;
 
     /// Install extensions.
+    ///
+    ///     salt-call pecl.install redis
     fn install(Install {
         /// The name of an extension, or a list of names.
         pecls: Value,
@@ -26,18 +28,24 @@ state::exec_module! {
     });
 
     /// Remove extensions.
+    ///
+    ///     salt-call pecl.uninstall redis
     fn uninstall(Uninstall {
         /// The name of an extension, or a list of names.
         pecls: Value,
     });
 
     /// Update extensions.
+    ///
+    ///     salt-call pecl.update redis
     fn update(Update {
         /// The name of an extension, or a list of names.
         pecls: Value,
     });
 
     /// Return the installed extensions with their versions and states.
+    ///
+    ///     salt-call pecl.list
     fn list(List {
         /// The channel to list; the default channel of pecl if not given.
         channel: Option<String> = None,

@@ -18,6 +18,8 @@ state::exec_module! {
 
     /// Return a value of the pillar. Colons separate the levels of the key, and numbers are indexes
     /// of lists.
+    ///
+    ///     salt-call pillar.get shop:port default=8080
     fn get(Get {
         /// The key of the value, such as `a:b:0`.
         key: String,
@@ -39,6 +41,8 @@ state::exec_module! {
     });
 
     /// The same as `pillar.get`.
+    ///
+    ///     salt-call pillar.fetch shop:port
     fn fetch(Fetch {
         /// The key of the value, such as `a:b:0`.
         key: String,
@@ -60,36 +64,48 @@ state::exec_module! {
     });
 
     /// Compile the pillar and return all of it, or some keys.
+    ///
+    ///     salt-call pillar.items
     fn items(Items {
         *rest,
         ..kwargs
     });
 
     /// The same as `pillar.items`.
+    ///
+    ///     salt-call pillar.data
     fn data(Data {
         *rest,
         ..kwargs
     });
 
     /// Compile the pillar and return it with each value replaced by the name of its type.
+    ///
+    ///     salt-call pillar.obfuscate
     fn obfuscate(Obfuscate {
         *rest,
         ..kwargs
     });
 
     /// Compile the pillar and return its keys.
+    ///
+    ///     salt-call pillar.ls
     fn ls(Ls {
         *rest,
         ..kwargs
     });
 
     /// Return the values of some keys of the pillar.
+    ///
+    ///     salt-call pillar.item shop
     fn item(Item {
         *rest,
         ..kwargs
     });
 
     /// Return the pillar as it was compiled for this run, or the value of one of its keys.
+    ///
+    ///     salt-call pillar.raw
     fn raw(Raw {
         /// The key; the whole pillar if not given.
         key: Option<String> = None,
@@ -99,6 +115,8 @@ state::exec_module! {
     });
 
     /// Return the keys of a dictionary in the pillar.
+    ///
+    ///     salt-call pillar.keys shop
     fn keys(Keys {
         /// The key of the dictionary, such as `a:b`.
         key: String,
@@ -109,6 +127,8 @@ state::exec_module! {
     });
 
     /// Return True when a file exists in the pillar roots.
+    ///
+    ///     salt-call pillar.file_exists shop.sls
     fn file_exists(FileExists {
         /// The path of the file relative to a pillar root.
         path: String,
@@ -117,6 +137,8 @@ state::exec_module! {
     });
 
     /// Return the entry of a dictionary that is selected by a value of the pillar.
+    ///
+    ///     salt-call pillar.filter_by '{web: {port: 80}, db: {port: 5432}}' role
     fn filter_by(FilterBy {
         /// The dictionary to select from; its keys are globs.
         lookup_dict: Map,

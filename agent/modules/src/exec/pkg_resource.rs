@@ -13,12 +13,16 @@ state::exec_module! {
 
     /// Return the installed version of a package, or a dictionary for several packages. Names may
     /// be globs.
+    ///
+    ///     salt-call pkg_resource.version nginx
     fn version(Version {
         *rest,
         ..kwargs
     });
 
     /// Return True when a comparison of two versions holds, independent of the package manager.
+    ///
+    ///     salt-call pkg_resource.version_compare 1.22.1 '<' 1.24.0
     fn version_compare(VersionCompare {
         /// The first version.
         ver1: Value,
@@ -31,6 +35,8 @@ state::exec_module! {
     });
 
     /// Return a version in the form in which it is compared, which is the version itself.
+    ///
+    ///     salt-call pkg_resource.version_clean 1:1.22.1
     fn version_clean(VersionClean {
         /// The version.
         verstr: Value,
@@ -38,6 +44,8 @@ state::exec_module! {
 
     /// Return True when an installed package meets the requirements other than its version. Always
     /// True.
+    ///
+    ///     salt-call pkg_resource.check_extra_requirements nginx 1.22.1
     fn check_extra_requirements(CheckExtraRequirements {
         /// The name of the package.
         pkgname: Value,
@@ -46,6 +54,8 @@ state::exec_module! {
     });
 
     /// Return a dictionary of package files with the names of their packages as keys.
+    ///
+    ///     salt-call pkg_resource.pack_sources '[{app: salt://app.deb}]'
     fn pack_sources(PackSources {
         /// A list of names, each with a URL or path.
         sources: Value,
@@ -55,6 +65,8 @@ state::exec_module! {
 
     /// Return the packages that arguments of `pkg.install` name, and whether they come from a
     /// repository or from files.
+    ///
+    ///     salt-call pkg_resource.parse_targets nginx
     fn parse_targets(ParseTargets {
         /// The name of a package, or several names separated by commas.
         name: Option<String> = None,
@@ -70,6 +82,8 @@ state::exec_module! {
     });
 
     /// Format a list of packages for `pkg.list_pkgs`.
+    ///
+    ///     salt-call pkg_resource.format_pkg_list '{nginx: [{version: 1.22.1}]}' True version
     fn format_pkg_list(FormatPkgList {
         /// A dictionary of packages, each with a list of dictionaries that describe its versions.
         packages: Map,
@@ -80,6 +94,8 @@ state::exec_module! {
     });
 
     /// Build the text of a version from its parts.
+    ///
+    ///     salt-call pkg_resource.format_version 1 1.22.1 3
     fn format_version(FormatVersion {
         /// The epoch (the part before the colon).
         epoch: Value,

@@ -20,9 +20,13 @@ state::exec_module! {
     mod portage_config;
 
     /// Replace each of these paths that is a file by a folder with a file for each package.
+    ///
+    ///     salt-call portage_config.enforce_nice_config
     fn enforce_nice_config(EnforceNiceConfig {});
 
     /// Return the flags of a package.
+    ///
+    ///     salt-call portage_config.get_flags_from_package_conf use dev-vcs/git
     fn get_flags_from_package_conf(GetFlagsFromPackageConf {
         /// The kind of file: `use`, `accept_keywords`, `env`, `license`, `mask`, `properties` or
         /// `unmask`.
@@ -32,6 +36,8 @@ state::exec_module! {
     });
 
     /// True when a package has a flag.
+    ///
+    ///     salt-call portage_config.has_flag use dev-vcs/git curl
     fn has_flag(HasFlag {
         /// The kind of file: `use`, `accept_keywords`, `env`, `license`, `mask`, `properties` or
         /// `unmask`.
@@ -43,6 +49,8 @@ state::exec_module! {
     });
 
     /// Return the flags of the list that a package does not have.
+    ///
+    ///     salt-call portage_config.get_missing_flags use dev-vcs/git '[curl, perl]'
     fn get_missing_flags(GetMissingFlags {
         /// The kind of file: `use`, `accept_keywords`, `env`, `license`, `mask`, `properties` or
         /// `unmask`.
@@ -54,6 +62,8 @@ state::exec_module! {
     });
 
     /// True when a package has a USE flag.
+    ///
+    ///     salt-call portage_config.has_use dev-vcs/git curl
     fn has_use(HasUse {
         /// The atom of the package.
         atom: String,
@@ -62,6 +72,8 @@ state::exec_module! {
     });
 
     /// True when a file names the package.
+    ///
+    ///     salt-call portage_config.is_present use dev-vcs/git
     fn is_present(IsPresent {
         /// The kind of file: `use`, `accept_keywords`, `env`, `license`, `mask`, `properties` or
         /// `unmask`.
@@ -71,6 +83,8 @@ state::exec_module! {
     });
 
     /// Add flags to a package.
+    ///
+    ///     salt-call portage_config.append_to_package_conf use dev-vcs/git '[curl]'
     fn append_to_package_conf(AppendToPackageConf {
         /// The kind of file: `use`, `accept_keywords`, `env`, `license`, `mask`, `properties` or
         /// `unmask`.

@@ -13,9 +13,13 @@ state::exec_module! {
     mod ps;
 
     /// Return the IDs of all processes.
+    ///
+    ///     salt-call ps.get_pid_list
     fn get_pid_list(GetPidList {});
 
     /// Send a signal to a process.
+    ///
+    ///     salt-call ps.kill_pid 123456 signal=15
     fn kill_pid(KillPid {
         /// The ID of the process.
         pid: i64,
@@ -24,6 +28,8 @@ state::exec_module! {
     });
 
     /// Send a signal to all processes whose name contains a text.
+    ///
+    ///     salt-call ps.pkill firefox user=alice
     fn pkill(Pkill {
         /// The text to look for.
         pattern: String,
@@ -36,6 +42,8 @@ state::exec_module! {
     });
 
     /// Return the IDs of the processes whose name contains a text.
+    ///
+    ///     salt-call ps.pgrep nginx
     fn pgrep(Pgrep {
         /// The text or regular expression to look for.
         pattern: String,
@@ -48,42 +56,60 @@ state::exec_module! {
     });
 
     /// Return the lines of `ps aux` that match a regular expression.
+    ///
+    ///     salt-call ps.psaux nginx
     fn psaux(Psaux {
         /// The regular expression.
         name: String,
     });
 
     /// Return the lines of `ss -neap` that contain a text.
+    ///
+    ///     salt-call ps.ss nginx
     fn ss(Ss {
         /// The text to look for.
         name: String,
     });
 
     /// Return the lines of `netstat -nap` that contain a text.
+    ///
+    ///     salt-call ps.netstat nginx
     fn netstat(Netstat {
         /// The text to look for.
         name: String,
     });
 
     /// Return the number of processors.
+    ///
+    ///     salt-call ps.num_cpus
     fn num_cpus(NumCpus {});
 
     /// Return the time when the machine was started.
+    ///
+    ///     salt-call ps.boot_time
     fn boot_time(BootTime {
         /// A format of strftime; seconds since 1970 if not given.
         time_format: Option<String> = None,
     });
 
     /// Return the size of the memory in bytes.
+    ///
+    ///     salt-call ps.total_physical_memory
     fn total_physical_memory(TotalPhysicalMemory {});
 
     /// Return the usage of the memory.
+    ///
+    ///     salt-call ps.virtual_memory
     fn virtual_memory(VirtualMemory {});
 
     /// Return the usage of the swap space.
+    ///
+    ///     salt-call ps.swap_memory
     fn swap_memory(SwapMemory {});
 
     /// Return the usage of a file system.
+    ///
+    ///     salt-call ps.disk_usage /srv
     fn disk_usage(DiskUsage {
         /// A path on the file system.
         path: String,

@@ -14,6 +14,8 @@ state::exec_module! {
     mod ps;
 
     /// Return the usage of the processors in percent.
+    ///
+    ///     salt-call ps.cpu_percent
     fn cpu_percent(CpuPercent {
         /// The time in seconds over which the usage is measured.
         interval: f64 = 0.1,
@@ -22,6 +24,8 @@ state::exec_module! {
     });
 
     /// Return the seconds that the processors have spent, for each kind of use.
+    ///
+    ///     salt-call ps.cpu_times
     fn cpu_times(CpuTimes {
         /// True to return one entry for each processor.
         per_cpu: bool = false,
@@ -29,33 +33,45 @@ state::exec_module! {
 
     /// Return the counters of reads and writes of the disks, or False if the given disk does not
     /// exist.
+    ///
+    ///     salt-call ps.disk_io_counters
     fn disk_io_counters(DiskIoCounters {
         /// The name of a disk; the sum of all disks if not given.
         device: Option<String> = None,
     });
 
     /// Return the mounted file systems.
+    ///
+    ///     salt-call ps.disk_partitions
     fn disk_partitions(DiskPartitions {
         /// True to include file systems that are on no disk.
         all: bool = false,
     });
 
     /// Return the mounted file systems with their usage.
+    ///
+    ///     salt-call ps.disk_partition_usage
     fn disk_partition_usage(DiskPartitionUsage {
         /// True to include file systems that are on no disk.
         all: bool = false,
     });
 
     /// Return the counters of network traffic, or False if the given interface does not exist.
+    ///
+    ///     salt-call ps.network_io_counters
     fn network_io_counters(NetworkIoCounters {
         /// The name of an interface; the sum of the interfaces if not given.
         interface: Option<String> = None,
     });
 
     /// Return the users who are logged in.
+    ///
+    ///     salt-call ps.get_users
     fn get_users(GetUsers {});
 
     /// Return the output of lsof for processes.
+    ///
+    ///     salt-call ps.lsof nginx
     fn lsof(Lsof {
         /// The beginning of the names of the processes.
         name: String,

@@ -15,6 +15,8 @@ state::exec_module! {
     mod ps;
 
     /// Return information about a process.
+    ///
+    ///     salt-call ps.proc_info 1
     fn proc_info(ProcInfo {
         /// The ID of the process.
         pid: i64,
@@ -23,6 +25,8 @@ state::exec_module! {
     });
 
     /// Return the processes that are in a state.
+    ///
+    ///     salt-call ps.status sleeping
     fn status(Status {
         /// The state: running, sleeping, disk-sleep, stopped, tracing-stop, zombie, dead,
         /// wake-kill, waking, idle or parked.
@@ -30,6 +34,8 @@ state::exec_module! {
     });
 
     /// Return the processes that use the most processor time.
+    ///
+    ///     salt-call ps.top num_processes=3
     fn top(Top {
         /// The maximum number of processes.
         num_processes: i64 = 5,

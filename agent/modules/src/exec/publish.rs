@@ -11,6 +11,8 @@ state::exec_module! {
     mod publish;
 
     /// Call a function on other minions and return their results by minion ID.
+    ///
+    ///     salt-call publish.publish 'web*' network.ip_addrs
     fn publish(Publish {
         /// The target expression that selects minions.
         tgt: Value,
@@ -29,6 +31,8 @@ state::exec_module! {
     });
 
     /// Call a function on other minions and return all data of each return.
+    ///
+    ///     salt-call publish.full_data 'web*' network.ip_addrs
     fn full_data(FullData {
         /// The target expression that selects minions.
         tgt: Value,
@@ -45,6 +49,8 @@ state::exec_module! {
     });
 
     /// Call a runner on the master, if its `peer_run` allows it to this minion.
+    ///
+    ///     salt-call publish.runner manage.up
     fn runner(Runner {
         /// The name of the function.
         fun: String,

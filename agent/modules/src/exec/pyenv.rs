@@ -15,6 +15,8 @@ state::exec_module! {
     mod pyenv;
 
     /// Install pyenv.
+    ///
+    ///     salt-call pyenv.install
     fn install(Install {
         /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
@@ -23,6 +25,8 @@ state::exec_module! {
     });
 
     /// Update pyenv.
+    ///
+    ///     salt-call pyenv.update
     fn update(Update {
         /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
@@ -31,12 +35,16 @@ state::exec_module! {
     });
 
     /// True when pyenv is installed.
+    ///
+    ///     salt-call pyenv.is_installed
     fn is_installed(IsInstalled {
         /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
     /// Install a version of Python.
+    ///
+    ///     salt-call pyenv.install_python 3.12.4
     fn install_python(InstallPython {
         /// The version of Python.
         python: String,
@@ -45,6 +53,8 @@ state::exec_module! {
     });
 
     /// Remove a version of Python.
+    ///
+    ///     salt-call pyenv.uninstall_python 3.8.20
     fn uninstall_python(UninstallPython {
         /// The version of Python.
         python: String,
@@ -53,12 +63,16 @@ state::exec_module! {
     });
 
     /// Return the installed versions of Python.
+    ///
+    ///     salt-call pyenv.versions
     fn versions(Versions {
         /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
     /// Return the default version of Python, or set it.
+    ///
+    ///     salt-call pyenv.default 3.12.4
     fn default(Default_ {
         /// The version to set; the current default is returned if not given.
         python: Option<String> = None,
@@ -67,18 +81,24 @@ state::exec_module! {
     });
 
     /// Return the versions of Python that can be installed.
+    ///
+    ///     salt-call pyenv.list
     fn list(List {
         /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
     /// Update the shims, so that the programs of all versions can be called.
+    ///
+    ///     salt-call pyenv.rehash
     fn rehash(Rehash {
         /// The user whose pyenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
     /// Run a command with the programs of pyenv in its PATH.
+    ///
+    ///     salt-call pyenv.do 'pip list'
     fn r#do(Do {
         /// The command.
         cmdline: Option<String> = None,
@@ -87,6 +107,8 @@ state::exec_module! {
     });
 
     /// Run a command with the programs of one version of Python in its PATH.
+    ///
+    ///     salt-call pyenv.do_with_python 3.12.4 'pip list'
     fn do_with_python(DoWithPython {
         /// The version of Python.
         python: String,

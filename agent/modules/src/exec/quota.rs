@@ -15,6 +15,8 @@ state::exec_module! {
     mod quota;
 
     /// Return the usage and the limits of users and groups on a file system.
+    ///
+    ///     salt-call quota.report /home
     fn report(Report {
         /// The mount point or device of the file system.
         mount: String,
@@ -22,6 +24,8 @@ state::exec_module! {
 
     /// Set limits of a user or a group: `block-soft-limit`, `block-hard-limit`, `file-soft-limit`
     /// and `file-hard-limit`.
+    ///
+    ///     salt-call quota.set /dev/vdb1 user=alice block-soft-limit=1048576
     fn set(Set {
         /// The mount point or device of the file system.
         device: String,
@@ -29,24 +33,34 @@ state::exec_module! {
     });
 
     /// Send mail to the users who exceed their limits.
+    ///
+    ///     salt-call quota.warn
     fn warn(Warn {});
 
     /// Return the statistics of the kernel's quota system.
+    ///
+    ///     salt-call quota.stats
     fn stats(Stats {});
 
     /// Enforce limits on a file system.
+    ///
+    ///     salt-call quota.on /home
     fn on(On {
         /// The mount point or device of the file system.
         device: String,
     });
 
     /// Stop enforcing limits on a file system.
+    ///
+    ///     salt-call quota.off /home
     fn off(Off {
         /// The mount point or device of the file system.
         device: String,
     });
 
     /// Return whether limits are enforced, for users and for groups.
+    ///
+    ///     salt-call quota.get_mode /home
     fn get_mode(GetMode {
         /// The mount point or device of the file system.
         device: String,

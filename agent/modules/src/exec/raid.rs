@@ -17,24 +17,34 @@ state::exec_module! {
     mod raid;
 
     /// Return the running arrays.
+    ///
+    ///     salt-call raid.list
     fn list(List {});
 
     /// Return the details of an array.
+    ///
+    ///     salt-call raid.detail /dev/md0
     fn detail(Detail {
         /// The device of the array.
         device: String = "/dev/md0".into(),
     });
 
     /// Stop an array, remove it from the configuration, and erase the RAID metadata on its disks.
+    ///
+    ///     salt-call raid.destroy /dev/md0
     fn destroy(Destroy {
         /// The device of the array.
         device: String,
     });
 
     /// Stop all arrays that are not in use.
+    ///
+    ///     salt-call raid.stop
     fn stop(Stop {});
 
     /// Create an array.
+    ///
+    ///     salt-call raid.create /dev/md0 1 '[/dev/vdb, /dev/vdc]'
     fn create(Create {
         /// The device of the array.
         name: String,
@@ -50,9 +60,13 @@ state::exec_module! {
     });
 
     /// Write the running arrays to the configuration of mdadm.
+    ///
+    ///     salt-call raid.save_config
     fn save_config(SaveConfig {});
 
     /// Assemble an array from its disks.
+    ///
+    ///     salt-call raid.assemble /dev/md0 '[/dev/vdb, /dev/vdc]'
     fn assemble(Assemble {
         /// The device of the array.
         name: String,
@@ -64,6 +78,8 @@ state::exec_module! {
     });
 
     /// Return the RAID metadata on a disk.
+    ///
+    ///     salt-call raid.examine /dev/vdb
     fn examine(Examine {
         /// The device of the disk.
         device: String,
@@ -72,6 +88,8 @@ state::exec_module! {
     });
 
     /// Add a disk to an array.
+    ///
+    ///     salt-call raid.add /dev/md0 /dev/vdd
     fn add(Add {
         /// The device of the array.
         name: String,

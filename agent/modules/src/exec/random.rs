@@ -13,6 +13,8 @@ state::exec_module! {
     mod random;
 
     /// Return the hash of a value in hexadecimal.
+    ///
+    ///     salt-call random.hash secret sha256
     #[facts(pure = true)]
     fn hash(Hash {
         /// The value to hash.
@@ -22,6 +24,8 @@ state::exec_module! {
     });
 
     /// Return the hash of a password in the format of the shadow file.
+    ///
+    ///     salt-call random.shadow_hash password=S3cret
     #[facts(pure = true)]
     fn shadow_hash(ShadowHash {
         /// The salt; random if not given.
@@ -33,6 +37,8 @@ state::exec_module! {
     });
 
     /// Encode a value.
+    ///
+    ///     salt-call random.str_encode secret base64
     fn str_encode(StrEncode {
         /// The value to encode.
         value: Value,
@@ -41,6 +47,8 @@ state::exec_module! {
     });
 
     /// Return a random string.
+    ///
+    ///     salt-call random.get_str 20
     #[facts(pure = true)]
     fn get_str(GetStr {
         /// The number of characters.
@@ -62,6 +70,8 @@ state::exec_module! {
     });
 
     /// Return a random integer in a range that includes both ends.
+    ///
+    ///     salt-call random.rand_int 1 6
     #[facts(pure = true)]
     fn rand_int(RandInt {
         /// The lowest number.
@@ -73,6 +83,8 @@ state::exec_module! {
     });
 
     /// Return an integer from 0 to below the range that is always the same on one machine.
+    ///
+    ///     salt-call random.seed 60
     #[facts(pure = true)]
     fn seed(Seed {
         /// The upper end of the range, which is excluded.
@@ -82,6 +94,8 @@ state::exec_module! {
     });
 
     /// Return a random sample of a list.
+    ///
+    ///     salt-call random.sample '[web1, web2, web3]' 2
     fn sample(Sample {
         /// The list.
         value: Value,
@@ -92,6 +106,8 @@ state::exec_module! {
     });
 
     /// Return a list in random order.
+    ///
+    ///     salt-call random.shuffle '[web1, web2, web3]'
     fn shuffle(Shuffle {
         /// The list.
         value: Value,

@@ -11,6 +11,8 @@ state::exec_module! {
     mod rbenv;
 
     /// Install rbenv.
+    ///
+    ///     salt-call rbenv.install
     fn install(Install {
         /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
@@ -19,6 +21,8 @@ state::exec_module! {
     });
 
     /// Update rbenv.
+    ///
+    ///     salt-call rbenv.update
     fn update(Update {
         /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
@@ -27,12 +31,16 @@ state::exec_module! {
     });
 
     /// True when rbenv is installed.
+    ///
+    ///     salt-call rbenv.is_installed
     fn is_installed(IsInstalled {
         /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
     /// Install a version of Ruby.
+    ///
+    ///     salt-call rbenv.install_ruby 3.3.4
     fn install_ruby(InstallRuby {
         /// The version of Ruby.
         ruby: String,
@@ -41,6 +49,8 @@ state::exec_module! {
     });
 
     /// Remove a version of Ruby.
+    ///
+    ///     salt-call rbenv.uninstall_ruby 3.1.6
     fn uninstall_ruby(UninstallRuby {
         /// The version of Ruby.
         ruby: String,
@@ -49,12 +59,16 @@ state::exec_module! {
     });
 
     /// Return the installed versions of Ruby.
+    ///
+    ///     salt-call rbenv.versions
     fn versions(Versions {
         /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
     /// Return the default version of Ruby, or set it.
+    ///
+    ///     salt-call rbenv.default 3.3.4
     fn default(Default_ {
         /// The version to set; the current default is returned if not given.
         ruby: Option<String> = None,
@@ -63,18 +77,24 @@ state::exec_module! {
     });
 
     /// Return the versions of Ruby that can be installed.
+    ///
+    ///     salt-call rbenv.list
     fn list(List {
         /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
     /// Update the shims, so that the programs of all versions can be called.
+    ///
+    ///     salt-call rbenv.rehash
     fn rehash(Rehash {
         /// The user whose rbenv is used; the system-wide one if not given.
         runas: Option<String> = None,
     });
 
     /// Run a command with the programs of rbenv in its PATH.
+    ///
+    ///     salt-call rbenv.do 'gem list'
     fn r#do(Do {
         /// The command.
         cmdline: String,
@@ -85,6 +105,8 @@ state::exec_module! {
     });
 
     /// Run a command with the programs of one version of Ruby in its PATH.
+    ///
+    ///     salt-call rbenv.do_with_ruby 3.3.4 'gem list'
     fn do_with_ruby(DoWithRuby {
         /// The version of Ruby.
         ruby: String,

@@ -27,6 +27,8 @@ state::exec_module! {
     mod redis;
 
     /// Return the value of a key, or None if it does not exist.
+    ///
+    ///     salt-call redis.get_key app:port
     fn get_key(GetKey {
         /// The key.
         key: String,
@@ -34,6 +36,8 @@ state::exec_module! {
     });
 
     /// Set a key.
+    ///
+    ///     salt-call redis.set_key app:port 8080
     fn set_key(SetKey {
         /// The key.
         key: String,
@@ -43,12 +47,16 @@ state::exec_module! {
     });
 
     /// Delete keys and return how many of them existed.
+    ///
+    ///     salt-call redis.delete app:port
     fn delete(Delete {
         *keys,
         ..kwargs
     });
 
     /// Return True when a key exists.
+    ///
+    ///     salt-call redis.exists app:port
     fn exists(Exists {
         /// The key.
         key: String,
@@ -56,6 +64,8 @@ state::exec_module! {
     });
 
     /// Set the time after which a key expires.
+    ///
+    ///     salt-call redis.expire app:port 300
     fn expire(Expire {
         /// The key.
         key: String,
@@ -65,6 +75,8 @@ state::exec_module! {
     });
 
     /// Set the point in time at which a key expires.
+    ///
+    ///     salt-call redis.expireat app:port 1893456000
     fn expireat(Expireat {
         /// The key.
         key: String,
@@ -74,6 +86,8 @@ state::exec_module! {
     });
 
     /// Return the keys that match a pattern.
+    ///
+    ///     salt-call redis.keys 'app:*'
     fn keys(Keys {
         /// The glob pattern.
         pattern: String = "*".into(),
@@ -81,6 +95,8 @@ state::exec_module! {
     });
 
     /// Return the type of a key.
+    ///
+    ///     salt-call redis.key_type app:port
     fn key_type(KeyType {
         /// The key.
         key: String,
@@ -88,6 +104,8 @@ state::exec_module! {
     });
 
     /// Return the fields and values of a hash.
+    ///
+    ///     salt-call redis.hgetall app
     fn hgetall(Hgetall {
         /// The key.
         key: String,
@@ -95,6 +113,8 @@ state::exec_module! {
     });
 
     /// Return the value of a field of a hash.
+    ///
+    ///     salt-call redis.hget app port
     fn hget(Hget {
         /// The key.
         key: String,
@@ -104,6 +124,8 @@ state::exec_module! {
     });
 
     /// Set a field of a hash.
+    ///
+    ///     salt-call redis.hset app port 8080
     fn hset(Hset {
         /// The key.
         key: String,
@@ -115,6 +137,8 @@ state::exec_module! {
     });
 
     /// Delete fields of a hash and return how many of them existed.
+    ///
+    ///     salt-call redis.hdel app port
     fn hdel(Hdel {
         /// The key.
         key: String,
@@ -123,6 +147,8 @@ state::exec_module! {
     });
 
     /// Return the length of a list.
+    ///
+    ///     salt-call redis.llen queue
     fn llen(Llen {
         /// The key.
         key: String,
@@ -130,6 +156,8 @@ state::exec_module! {
     });
 
     /// Return items of a list.
+    ///
+    ///     salt-call redis.lrange queue 0 -1
     fn lrange(Lrange {
         /// The key.
         key: String,
@@ -141,6 +169,8 @@ state::exec_module! {
     });
 
     /// Return the members of a set.
+    ///
+    ///     salt-call redis.smembers tags
     fn smembers(Smembers {
         /// The key.
         key: String,
@@ -148,11 +178,15 @@ state::exec_module! {
     });
 
     /// Return the number of keys in the database.
+    ///
+    ///     salt-call redis.dbsize
     fn dbsize(Dbsize {
         ..kwargs
     });
 
     /// Return settings of the server.
+    ///
+    ///     salt-call redis.config_get maxmemory
     fn config_get(ConfigGet {
         /// The glob pattern of the settings' names.
         pattern: String = "*".into(),
@@ -160,6 +194,8 @@ state::exec_module! {
     });
 
     /// Change a setting of the server.
+    ///
+    ///     salt-call redis.config_set maxmemory 100mb
     fn config_set(ConfigSet {
         /// The name of the setting.
         name: String,
@@ -169,41 +205,57 @@ state::exec_module! {
     });
 
     /// Delete all keys of all databases.
+    ///
+    ///     salt-call redis.flushall
     fn flushall(Flushall {
         ..kwargs
     });
 
     /// Delete all keys of a database.
+    ///
+    ///     salt-call redis.flushdb
     fn flushdb(Flushdb {
         ..kwargs
     });
 
     /// Return information about the server.
+    ///
+    ///     salt-call redis.info
     fn info(Info {
         ..kwargs
     });
 
     /// Return the time of the last save, in seconds since 1970.
+    ///
+    ///     salt-call redis.lastsave
     fn lastsave(Lastsave {
         ..kwargs
     });
 
     /// Return True when the server answers.
+    ///
+    ///     salt-call redis.ping
     fn ping(Ping {
         ..kwargs
     });
 
     /// Save the data and wait until it is saved.
+    ///
+    ///     salt-call redis.save
     fn save(Save {
         ..kwargs
     });
 
     /// Save the data in the background.
+    ///
+    ///     salt-call redis.bgsave
     fn bgsave(Bgsave {
         ..kwargs
     });
 
     /// Make the server a replica of another server, or of none.
+    ///
+    ///     salt-call redis.slaveof 10.0.0.7 6379
     fn slaveof(Slaveof {
         /// The host of the other server.
         master_host: Option<String> = None,
@@ -213,11 +265,15 @@ state::exec_module! {
     });
 
     /// Return the address of the server whose replica this server is.
+    ///
+    ///     salt-call redis.get_master_ip
     fn get_master_ip(GetMasterIp {
         ..kwargs
     });
 
     /// Return the address of the current master according to a Sentinel.
+    ///
+    ///     salt-call redis.sentinel_get_master_ip mymaster
     fn sentinel_get_master_ip(SentinelGetMasterIp {
         /// The name of the master.
         master: String,

@@ -21,6 +21,8 @@ state::exec_module! {
 
     /// Copy a directory tree. Arguments that are not given come from the options `rsync.src`,
     /// `rsync.dst`, `rsync.delete` and so on.
+    ///
+    ///     salt-call rsync.rsync /srv/build/ /srv/site delete=True
     fn rsync(Rsync {
         /// The source: a path, an address, or a `salt://` URL.
         src: Option<String>,
@@ -49,9 +51,13 @@ state::exec_module! {
     });
 
     /// Return the version of rsync.
+    ///
+    ///     salt-call rsync.version
     fn version(Version {});
 
     /// Return the configuration of the rsync daemon.
+    ///
+    ///     salt-call rsync.config
     fn config(Config {
         /// The path of the configuration file.
         conf_path: String = "/etc/rsyncd.conf".into(),

@@ -17,24 +17,32 @@ state::exec_module! {
 
     /// Return the version number of a named Salt release, or None if there is no release of that
     /// name.
+    ///
+    ///     salt-call salt_version.get_release_number Argon
     fn get_release_number(GetReleaseNumber {
         /// The name of the release, such as argon.
         name: Value,
     });
 
     /// True when this program behaves as the named release.
+    ///
+    ///     salt-call salt_version.equal Argon
     fn equal(Equal {
         /// The name of the release, such as argon.
         name: Value,
     });
 
     /// True when this program behaves as a newer release than the named one.
+    ///
+    ///     salt-call salt_version.greater_than Sulfur
     fn greater_than(GreaterThan {
         /// The name of the release, such as argon.
         name: Value,
     });
 
     /// True when this program behaves as an older release than the named one.
+    ///
+    ///     salt-call salt_version.less_than Potassium
     fn less_than(LessThan {
         /// The name of the release, such as argon.
         name: Value,

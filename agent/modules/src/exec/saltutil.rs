@@ -17,35 +17,51 @@ state::exec_module! {
     mod saltutil;
 
     /// Compile the pillar again when it is next needed.
+    ///
+    ///     salt-call saltutil.refresh_pillar
     fn refresh_pillar(RefreshPillar {
         #[group] pillar: Refresh,
     });
 
     /// The same as `saltutil.refresh_pillar`.
+    ///
+    ///     salt-call saltutil.pillar_refresh
     fn pillar_refresh(PillarRefresh {
         #[group] pillar: Refresh,
     });
 
     /// Make the daemon read its beacons again.
+    ///
+    ///     salt-call saltutil.refresh_beacons
     fn refresh_beacons(RefreshBeacons {});
 
     /// Collect the grains again when they are next needed.
+    ///
+    ///     salt-call saltutil.refresh_grains
     fn refresh_grains(RefreshGrains {
         ..kwargs
     });
 
     /// Load the custom modules again when they are next needed.
+    ///
+    ///     salt-call saltutil.refresh_modules
     fn refresh_modules(RefreshModules {
         ..kwargs
     });
 
     /// Return True. There is nothing to refresh.
+    ///
+    ///     salt-call saltutil.refresh_matchers
     fn refresh_matchers(RefreshMatchers {});
 
     /// Return the custom modules that are synced, for each kind.
+    ///
+    ///     salt-call saltutil.list_extmods
     fn list_extmods(ListExtmods {});
 
     /// Call an execution function with the files of an environment.
+    ///
+    ///     salt-call saltutil.mmodule base test.ping
     fn mmodule(Mmodule {
         /// The environment of the files.
         saltenv: String,
@@ -56,9 +72,13 @@ state::exec_module! {
     });
 
     /// Clear the cache of the minion. The records of runs stay.
+    ///
+    ///     salt-call saltutil.clear_cache
     fn clear_cache(ClearCache {});
 
     /// Call a runner on this machine.
+    ///
+    ///     salt-call saltutil.runner jobs.list_jobs
     fn runner(Runner {
         /// The name of the runner function.
         name: String,
@@ -77,12 +97,16 @@ state::exec_module! {
 
     /// Call an execution function on the minions that match a target, and return their results by
     /// minion ID.
+    ///
+    ///     salt-call saltutil.cmd 'web*' test.ping
     fn cmd(Cmd {
         #[group] command: Command,
         ..kwargs
     });
 
     /// The same as `saltutil.cmd`, but return a list with one entry for each minion.
+    ///
+    ///     salt-call saltutil.cmd_iter 'web*' test.ping
     fn cmd_iter(CmdIter {
         #[group] command: Command,
         ..kwargs
@@ -90,21 +114,29 @@ state::exec_module! {
 
     /// Return the jobs that run on this machine. Without a daemon use `state.running` to find runs
     /// of states.
+    ///
+    ///     salt-call saltutil.running
     fn running(Running {});
 
     /// Return a job that runs on this machine, or an empty dictionary.
+    ///
+    ///     salt-call saltutil.find_job 20260102030405678901
     fn find_job(FindJob {
         /// The ID of the job.
         jid: Value,
     });
 
     /// Return the jobs on this machine that run certain functions.
+    ///
+    ///     salt-call saltutil.is_running state.apply
     fn is_running(IsRunning {
         /// A glob that matches the names of the functions.
         fun: String,
     });
 
     /// Send a signal to a job.
+    ///
+    ///     salt-call saltutil.signal_job 20260102030405678901 15
     fn signal_job(SignalJob {
         /// The ID of the job.
         jid: Value,
@@ -113,24 +145,34 @@ state::exec_module! {
     });
 
     /// Send signal 15 (SIGTERM) to a job.
+    ///
+    ///     salt-call saltutil.term_job 20260102030405678901
     fn term_job(TermJob {
         /// The ID of the job.
         jid: Value,
     });
 
     /// Send signal 15 (SIGTERM) to all jobs except this one.
+    ///
+    ///     salt-call saltutil.term_all_jobs
     fn term_all_jobs(TermAllJobs {});
 
     /// Send signal 9 (SIGKILL) to a job.
+    ///
+    ///     salt-call saltutil.kill_job 20260102030405678901
     fn kill_job(KillJob {
         /// The ID of the job.
         jid: Value,
     });
 
     /// Send signal 9 (SIGKILL) to all jobs except this one.
+    ///
+    ///     salt-call saltutil.kill_all_jobs
     fn kill_all_jobs(KillAllJobs {});
 
     /// Call a wheel function on this machine.
+    ///
+    ///     salt-call saltutil.wheel key.list_all
     fn wheel(Wheel {
         /// The name of the wheel function.
         name: String,

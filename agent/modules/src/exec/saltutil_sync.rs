@@ -12,6 +12,8 @@ state::exec_module! {
     mod saltutil;
 
     /// Sync all kinds of custom modules and return what changed, for each kind.
+    ///
+    ///     salt-call saltutil.sync_all
     fn sync_all(SyncAll {
         /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
@@ -26,26 +28,36 @@ state::exec_module! {
     });
 
     /// Sync custom cloud modules.
+    ///
+    ///     salt-call saltutil.sync_clouds
     fn sync_clouds(SyncClouds {
         #[group] modules: Modules,
     });
 
     /// Sync custom beacons.
+    ///
+    ///     salt-call saltutil.sync_beacons
     fn sync_beacons(SyncBeacons {
         #[group] modules: Modules,
     });
 
     /// Sync custom execution modules.
+    ///
+    ///     salt-call saltutil.sync_modules
     fn sync_modules(SyncModules {
         #[group] modules: Modules,
     });
 
     /// Sync custom state modules.
+    ///
+    ///     salt-call saltutil.sync_states
     fn sync_states(SyncStates {
         #[group] modules: Modules,
     });
 
     /// Sync custom sdb modules.
+    ///
+    ///     salt-call saltutil.sync_sdb
     fn sync_sdb(SyncSdb {
         /// The environments, separated by commas; the environments of the top files if not given.
         saltenv: Option<Value> = None,
@@ -56,6 +68,8 @@ state::exec_module! {
     });
 
     /// Sync custom grains. The grains are collected again when they are next needed.
+    ///
+    ///     salt-call saltutil.sync_grains
     fn sync_grains(SyncGrains {
         #[group] modules: Modules,
         /// Accepted and ignored: no pillar is kept between runs.
@@ -63,71 +77,99 @@ state::exec_module! {
     });
 
     /// Sync custom renderers.
+    ///
+    ///     salt-call saltutil.sync_renderers
     fn sync_renderers(SyncRenderers {
         #[group] modules: Modules,
     });
 
     /// Sync custom returners.
+    ///
+    ///     salt-call saltutil.sync_returners
     fn sync_returners(SyncReturners {
         #[group] modules: Modules,
     });
 
     /// Sync custom outputters.
+    ///
+    ///     salt-call saltutil.sync_output
     fn sync_output(SyncOutput {
         #[group] modules: Modules,
     });
 
     /// Sync custom utilities.
+    ///
+    ///     salt-call saltutil.sync_utils
     fn sync_utils(SyncUtils {
         #[group] modules: Modules,
     });
 
     /// Sync custom log handlers.
+    ///
+    ///     salt-call saltutil.sync_log_handlers
     fn sync_log_handlers(SyncLogHandlers {
         #[group] modules: Modules,
     });
 
     /// Sync custom executors.
+    ///
+    ///     salt-call saltutil.sync_executors
     fn sync_executors(SyncExecutors {
         #[group] modules: Modules,
     });
 
     /// Sync custom proxy modules.
+    ///
+    ///     salt-call saltutil.sync_proxymodules
     fn sync_proxymodules(SyncProxymodules {
         #[group] modules: Later,
     });
 
     /// Sync custom engines.
+    ///
+    ///     salt-call saltutil.sync_engines
     fn sync_engines(SyncEngines {
         #[group] modules: Later,
     });
 
     /// Sync custom thorium modules.
+    ///
+    ///     salt-call saltutil.sync_thorium
     fn sync_thorium(SyncThorium {
         #[group] modules: Later,
     });
 
     /// Sync custom serializers.
+    ///
+    ///     salt-call saltutil.sync_serializers
     fn sync_serializers(SyncSerializers {
         #[group] modules: Modules,
     });
 
     /// Sync custom matchers.
+    ///
+    ///     salt-call saltutil.sync_matchers
     fn sync_matchers(SyncMatchers {
         #[group] modules: Later,
     });
 
     /// Sync custom resource modules.
+    ///
+    ///     salt-call saltutil.sync_resources
     fn sync_resources(SyncResources {
         #[group] modules: Modules,
     });
 
     /// Sync custom master tops.
+    ///
+    ///     salt-call saltutil.sync_tops
     fn sync_tops(SyncTops {
         #[group] modules: Modules,
     });
 
     /// Sync custom external pillars.
+    ///
+    ///     salt-call saltutil.sync_pillar
     fn sync_pillar(SyncPillar {
         #[group] modules: Modules,
         /// Accepted and ignored: no pillar is kept between runs.
@@ -135,11 +177,15 @@ state::exec_module! {
     });
 
     /// Sync custom wrapper modules.
+    ///
+    ///     salt-call saltutil.sync_wrapper
     fn sync_wrapper(SyncWrapper {
         #[group] modules: Modules,
     });
 
     /// Sync custom outputters.
+    ///
+    ///     salt-call saltutil.sync_outputters
     fn sync_outputters(SyncOutputters {
         #[group] modules: Modules,
     });

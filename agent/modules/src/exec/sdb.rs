@@ -17,6 +17,8 @@ state::exec_module! {
     mod sdb;
 
     /// Return the value that an SDB URI refers to. Any other text is returned unchanged.
+    ///
+    ///     salt-call sdb.get sdb://mysdb/password
     fn get(Get {
         /// The URI: `sdb://PROFILE/KEY`.
         uri: Value,
@@ -25,6 +27,8 @@ state::exec_module! {
     });
 
     /// Set the value that an SDB URI refers to.
+    ///
+    ///     salt-call sdb.set sdb://mysdb/password S3cret
     fn set(Set {
         /// The URI: `sdb://PROFILE/KEY`.
         uri: Value,
@@ -33,6 +37,8 @@ state::exec_module! {
     });
 
     /// Remove the value that an SDB URI refers to.
+    ///
+    ///     salt-call sdb.delete sdb://mysdb/password
     fn delete(Delete {
         /// The URI: `sdb://PROFILE/KEY`.
         uri: Value,
@@ -40,6 +46,8 @@ state::exec_module! {
 
     /// Return the value that an SDB URI refers to. If there is none, generate a random value and
     /// store it.
+    ///
+    ///     salt-call sdb.get_or_set_hash sdb://mysdb/password length=20
     fn get_or_set_hash(GetOrSetHash {
         /// The URI: `sdb://PROFILE/KEY`.
         uri: Value,

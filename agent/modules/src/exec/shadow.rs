@@ -15,9 +15,13 @@ state::exec_module! {
     mod shadow;
 
     /// Return the text that the shadow file contains if no password was ever set.
+    ///
+    ///     salt-call shadow.default_hash
     fn default_hash(DefaultHash {});
 
     /// Return the entry of a user in the shadow file, with empty texts if there is none.
+    ///
+    ///     salt-call shadow.info alice
     fn info(Info {
         /// The name of the user.
         name: String,
@@ -26,12 +30,16 @@ state::exec_module! {
     });
 
     /// Return the names of all users in the shadow file, sorted.
+    ///
+    ///     salt-call shadow.list_users
     fn list_users(ListUsers {
         /// The root folder of another system.
         root: Option<String> = None,
     });
 
     /// Return the hash of a password.
+    ///
+    ///     salt-call shadow.gen_password S3cret
     fn gen_password(GenPassword {
         /// The password.
         password: String,
@@ -42,6 +50,8 @@ state::exec_module! {
     });
 
     /// Set the hash of a user's password.
+    ///
+    ///     salt-call shadow.set_password alice '$6$salt$hash'
     fn set_password(SetPassword {
         /// The name of the user.
         name: String,
@@ -54,6 +64,8 @@ state::exec_module! {
     });
 
     /// Remove a user's password, so that the user can log in without one.
+    ///
+    ///     salt-call shadow.del_password alice
     fn del_password(DelPassword {
         /// The name of the user.
         name: String,
@@ -62,6 +74,8 @@ state::exec_module! {
     });
 
     /// Lock a user's password.
+    ///
+    ///     salt-call shadow.lock_password alice
     fn lock_password(LockPassword {
         /// The name of the user.
         name: String,
@@ -70,6 +84,8 @@ state::exec_module! {
     });
 
     /// Unlock a user's password.
+    ///
+    ///     salt-call shadow.unlock_password alice
     fn unlock_password(UnlockPassword {
         /// The name of the user.
         name: String,
@@ -78,6 +94,8 @@ state::exec_module! {
     });
 
     /// Set the day of the last change of a password, in days since 1970.
+    ///
+    ///     salt-call shadow.set_date alice 0
     fn set_date(SetDate {
         /// The name of the user.
         name: String,
@@ -88,6 +106,8 @@ state::exec_module! {
     });
 
     /// Set the day on which an account expires, in days since 1970; -1 for never.
+    ///
+    ///     salt-call shadow.set_expire alice 20819
     fn set_expire(SetExpire {
         /// The name of the user.
         name: String,
@@ -98,6 +118,8 @@ state::exec_module! {
     });
 
     /// Set the number of days after which an account with an expired password is locked.
+    ///
+    ///     salt-call shadow.set_inactdays alice 14
     fn set_inactdays(SetInactdays {
         /// The name of the user.
         name: String,
@@ -108,6 +130,8 @@ state::exec_module! {
     });
 
     /// Set the maximum age of a password, in days.
+    ///
+    ///     salt-call shadow.set_maxdays alice 90
     fn set_maxdays(SetMaxdays {
         /// The name of the user.
         name: String,
@@ -118,6 +142,8 @@ state::exec_module! {
     });
 
     /// Set the minimum age of a password before it may be changed, in days.
+    ///
+    ///     salt-call shadow.set_mindays alice 1
     fn set_mindays(SetMindays {
         /// The name of the user.
         name: String,
@@ -128,6 +154,8 @@ state::exec_module! {
     });
 
     /// Set the number of days for which a user is warned before a password expires.
+    ///
+    ///     salt-call shadow.set_warndays alice 7
     fn set_warndays(SetWarndays {
         /// The name of the user.
         name: String,

@@ -20,6 +20,8 @@ state::exec_module! {
     mod slsutil;
 
     /// Merge a dictionary into another one, level by level.
+    ///
+    ///     salt-call slsutil.update '{port: 80}' '{port: 8080}'
     fn update(Update {
         /// The dictionary to update.
         dest: Value,
@@ -32,6 +34,8 @@ state::exec_module! {
     });
 
     /// Merge two dictionaries by a strategy.
+    ///
+    ///     salt-call slsutil.merge '{port: 80}' '{host: web1}'
     fn merge(Merge {
         /// The first dictionary.
         obj_a: Value,
@@ -46,6 +50,8 @@ state::exec_module! {
     });
 
     /// Merge a list of dictionaries in the order of the list.
+    ///
+    ///     salt-call slsutil.merge_all '[{port: 80}, {host: web1}]'
     fn merge_all(MergeAll {
         /// The list of dictionaries.
         lst: Vec<Value>,
@@ -58,6 +64,8 @@ state::exec_module! {
     });
 
     /// Render a file or a string and return its data or text.
+    ///
+    ///     salt-call slsutil.renderer salt://app/settings.yaml
     #[facts(pure = false)]
     fn renderer(Renderer {
         /// The path or URL of the file.
@@ -70,6 +78,8 @@ state::exec_module! {
     });
 
     /// Serialize data.
+    ///
+    ///     salt-call slsutil.serialize json '{port: 8080}'
     fn serialize(Serialize {
         /// The format: yaml, json, configparser or msgpack.
         serializer: String,
@@ -79,6 +89,8 @@ state::exec_module! {
     });
 
     /// Deserialize a string.
+    ///
+    ///     salt-call slsutil.deserialize yaml 'port: 8080'
     fn deserialize(Deserialize {
         /// The format: yaml, json or configparser.
         serializer: String,
@@ -88,6 +100,8 @@ state::exec_module! {
     });
 
     /// Return a comment block which says that Salt manages the file.
+    ///
+    ///     salt-call slsutil.banner title='Managed by Salt'
     fn banner(Banner {
         /// The width of the block.
         width: i64 = 72,
@@ -108,6 +122,8 @@ state::exec_module! {
     });
 
     /// Return one of two values, depending on the truth of a value.
+    ///
+    ///     salt-call slsutil.boolstr True true=yes false=no
     fn boolstr(Boolstr {
         /// The value to test.
         value: Value,
@@ -118,6 +134,8 @@ state::exec_module! {
     });
 
     /// Return True if a file exists in the state tree.
+    ///
+    ///     salt-call slsutil.file_exists app/init.sls
     fn file_exists(FileExists {
         /// The path relative to the root of the state tree.
         path: String,
@@ -126,6 +144,8 @@ state::exec_module! {
     });
 
     /// Return True if a folder exists in the state tree.
+    ///
+    ///     salt-call slsutil.dir_exists app
     fn dir_exists(DirExists {
         /// The path relative to the root of the state tree.
         path: String,
@@ -134,6 +154,8 @@ state::exec_module! {
     });
 
     /// Return True if a file or folder exists in the state tree.
+    ///
+    ///     salt-call slsutil.path_exists app/init.sls
     fn path_exists(PathExists {
         /// The path relative to the root of the state tree.
         path: String,
@@ -143,6 +165,8 @@ state::exec_module! {
 
     /// Return the first path with one of the given names, in a folder of the state tree or in the
     /// folders above it.
+    ///
+    ///     salt-call slsutil.findup app/web settings.yaml
     fn findup(Findup {
         /// The path of the folder to start in.
         startpath: Option<String>,

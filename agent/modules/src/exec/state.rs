@@ -15,6 +15,8 @@ use crate::state_run::{Request, Stop, retcode};
     mod state;
 
     /// Apply the given SLS files, or the highstate if none is given.
+    ///
+    ///     salt-call state.apply nginx test=True
     #[facts(outputter = "highstate")]
     fn apply(Apply {
         /// The names of the SLS files: a list, or a text with commas.
@@ -23,6 +25,8 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply the states that the top files assign to this minion.
+    ///
+    ///     salt-call state.highstate
     #[facts(outputter = "highstate")]
     fn highstate(Highstate {
         /// True to change nothing and report what would change.
@@ -35,6 +39,8 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply the given SLS files.
+    ///
+    ///     salt-call state.sls nginx,app
     #[facts(outputter = "highstate")]
     fn sls(Sls {
         /// The names of the SLS files: a list, or a text with commas.
@@ -54,6 +60,8 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply one ID of the given SLS files.
+    ///
+    ///     salt-call state.sls_id nginx app
     #[facts(outputter = "highstate")]
     fn sls_id(SlsId {
         /// The ID of the state.
@@ -70,6 +78,8 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply the states that another top file assigns to this minion.
+    ///
+    ///     salt-call state.top nightly.sls
     #[facts(outputter = "highstate")]
     fn top(Top {
         /// The path of the top file.
@@ -82,6 +92,8 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply one state with arguments from the command line.
+    ///
+    ///     salt-call state.single pkg.installed nginx
     #[facts(outputter = "highstate")]
     fn single(Single {
         /// The name of the state function.
@@ -96,6 +108,8 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply one low chunk.
+    ///
+    ///     salt-call state.low '{state: pkg, fun: installed, name: nginx}'
     fn low(Low {
         /// The low chunk.
         data: Map,
@@ -105,6 +119,8 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply high data.
+    ///
+    ///     salt-call state.high '{nginx: {pkg: [installed]}}'
     fn high(High {
         /// The high data to apply.
         data: Map,
@@ -116,6 +132,8 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply an SLS file that is given by its path.
+    ///
+    ///     salt-call state.template /srv/nginx.sls
     #[facts(outputter = "highstate")]
     fn template(Template {
         /// The path of the file.
@@ -126,6 +144,8 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Apply an SLS that is given as text.
+    ///
+    ///     salt-call state.template_str 'nginx: pkg.installed'
     #[facts(outputter = "highstate")]
     fn template_str(TemplateStr {
         /// The text of the SLS.
@@ -136,6 +156,8 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// The same as `state.apply` with `test=True`. All arguments are passed on.
+    ///
+    ///     salt-call state.test nginx
     #[facts(outputter = "highstate")]
     fn test(Test {
         *args,
@@ -143,6 +165,8 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// Run an orchestration on this machine, without a master.
+    ///
+    ///     salt-call state.orchestrate orch.deploy
     fn orchestrate(Orchestrate {
         /// The names of the orchestration's SLS files.
         mods: Value,
@@ -151,6 +175,8 @@ use crate::state_run::{Request, Stop, retcode};
     });
 
     /// The same as `state.orchestrate`.
+    ///
+    ///     salt-call state.orch orch.deploy
     fn orch(Orch {
         /// The names of the orchestration's SLS files.
         mods: Value,

@@ -13,6 +13,8 @@ use super::data;
     mod state;
 
     /// Pause a run before one of its states, or before its next state.
+    ///
+    ///     salt-call state.pause 20260102030405678901 'start nginx'
     fn pause(Pause {
         /// The job ID of the run, as `state.running` reports it.
         jid: Value,
@@ -23,6 +25,8 @@ use super::data;
     });
 
     /// Resume a run that is paused.
+    ///
+    ///     salt-call state.resume 20260102030405678901
     fn resume(Resume {
         /// The job ID of the run, as `state.running` reports it.
         jid: Value,
@@ -31,6 +35,8 @@ use super::data;
     });
 
     /// End a run before one of its states, or before its next state.
+    ///
+    ///     salt-call state.soft_kill 20260102030405678901
     fn soft_kill(SoftKill {
         /// The job ID of the run, as `state.running` reports it.
         jid: Value,
@@ -39,6 +45,8 @@ use super::data;
     });
 
     /// Return the pending requests to pause or end runs, for each job ID.
+    ///
+    ///     salt-call state.get_pauses
     fn get_pauses(GetPauses {
         /// The job ID of a run, or a list of job IDs; all runs if not given.
         jid: Value = Value::Null,

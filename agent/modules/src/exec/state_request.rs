@@ -14,6 +14,8 @@ use super::data::{read, write};
     mod state;
 
     /// Request a run: report what it would change, and store the request for `state.run_request`.
+    ///
+    ///     salt-call state.request nginx
     #[facts(outputter = "highstate")]
     fn request(Request {
         /// The names of the SLS files, as for `state.apply`.
@@ -22,6 +24,8 @@ use super::data::{read, write};
     });
 
     /// Return the stored requests.
+    ///
+    ///     salt-call state.check_request
     #[facts(outputter = "highstate")]
     fn check_request(CheckRequest {
         /// The name of the request; all requests if not given.
@@ -29,12 +33,16 @@ use super::data::{read, write};
     });
 
     /// Remove stored requests without running them.
+    ///
+    ///     salt-call state.clear_request
     fn clear_request(ClearRequest {
         /// The name of the request; all requests if not given.
         name: Option<String> = None,
     });
 
     /// Run a stored request.
+    ///
+    ///     salt-call state.run_request
     #[facts(outputter = "highstate")]
     fn run_request(RunRequest {
         /// The name of the request.

@@ -22,6 +22,8 @@ use crate::state_run::{Request, refused, retcode};
     mod state;
 
     /// Return the high data of the given SLS files.
+    ///
+    ///     salt-call state.show_sls nginx
     fn show_sls(ShowSls {
         /// The names of the SLS files: a list, or a text with commas.
         mods: Value,
@@ -34,6 +36,8 @@ use crate::state_run::{Request, refused, retcode};
 
     /// Return the low data of the given SLS files, without `extend`, `exclude` and `_in` requisites
     /// applied.
+    ///
+    ///     salt-call state.show_low_sls nginx
     fn show_low_sls(ShowLowSls {
         /// The names of the SLS files: a list, or a text with commas.
         mods: Value,
@@ -45,6 +49,8 @@ use crate::state_run::{Request, refused, retcode};
     });
 
     /// Return the high data of the states that the top files assign to this minion.
+    ///
+    ///     salt-call state.show_highstate
     fn show_highstate(ShowHighstate {
         /// Accepted and ignored, because nothing is applied.
         queue: Option<Value> = None,
@@ -53,6 +59,8 @@ use crate::state_run::{Request, refused, retcode};
 
     /// Return the low data of the states that the top files assign to this minion, in the order in
     /// which they would run.
+    ///
+    ///     salt-call state.show_lowstate
     fn show_lowstate(ShowLowstate {
         /// Accepted and ignored, because nothing is applied.
         queue: Option<Value> = None,
@@ -60,6 +68,8 @@ use crate::state_run::{Request, refused, retcode};
     });
 
     /// Return the names of the SLS files that a highstate would apply.
+    ///
+    ///     salt-call state.show_states
     fn show_states(ShowStates {
         /// Accepted and ignored, because nothing is applied.
         queue: Option<Value> = None,
@@ -67,6 +77,8 @@ use crate::state_run::{Request, refused, retcode};
     });
 
     /// Return the SLS files that the top files assign to this minion, for each environment.
+    ///
+    ///     salt-call state.show_top
     fn show_top(ShowTop {
         /// Accepted and ignored, because nothing is applied.
         queue: Option<Value> = None,
@@ -75,6 +87,8 @@ use crate::state_run::{Request, refused, retcode};
 
     /// Return the SLS files of each environment that the top files assign to this minion, and those
     /// that they do not.
+    ///
+    ///     salt-call state.show_state_usage
     fn show_state_usage(ShowStateUsage {
         /// Accepted and ignored, because nothing is applied.
         queue: Option<Value> = None,
@@ -82,6 +96,8 @@ use crate::state_run::{Request, refused, retcode};
     });
 
     /// Return True when the given SLS files can be rendered.
+    ///
+    ///     salt-call state.sls_exists nginx
     fn sls_exists(SlsExists {
         /// The names of the SLS files: a list, or a text with commas.
         mods: Value,
@@ -93,6 +109,8 @@ use crate::state_run::{Request, refused, retcode};
     });
 
     /// Return True when the given SLS files contain all of these IDs.
+    ///
+    ///     salt-call state.id_exists nginx app
     fn id_exists(IdExists {
         /// The IDs: a list, or a text with commas.
         ids: Value,
@@ -106,6 +124,8 @@ use crate::state_run::{Request, refused, retcode};
     });
 
     /// Return the requisite graph of the given SLS files in the DOT language.
+    ///
+    ///     salt-call state.graph nginx
     fn graph(Graph {
         /// The names of the SLS files: a list, or a text with commas.
         mods: Value,
@@ -117,27 +137,37 @@ use crate::state_run::{Request, refused, retcode};
     });
 
     /// Return a sentence about the state run that is in progress on this machine.
+    ///
+    ///     salt-call state.running
     fn running(Running {
         /// True to return nothing, because another run does not matter.
         concurrent: bool = false,
     });
 
     /// Disable SLS files or functions on this machine.
+    ///
+    ///     salt-call state.disable nginx
     fn disable(Disable {
         /// The SLS files or functions: a list, or a text with commas.
         states: Value,
     });
 
     /// Enable disabled SLS files or functions.
+    ///
+    ///     salt-call state.enable nginx
     fn enable(Enable {
         /// The SLS files or functions: a list, or a text with commas.
         states: Value,
     });
 
     /// Return the disabled SLS files and functions.
+    ///
+    ///     salt-call state.list_disabled
     fn list_disabled(ListDisabled {});
 
     /// Print the events of this machine as they arrive, up to a number of events or until Ctrl-C.
+    ///
+    ///     salt-call state.event 'salt/job/*' count=1
     fn event(Event {
         /// A glob that matches the tags of the events.
         tagmatch: String = "*".into(),

@@ -16,31 +16,45 @@ state::exec_module! {
     mod status;
 
     /// Return the formatted local time.
+    ///
+    ///     salt-call status.time
     fn time(Time {
         /// The format of strftime.
         format: String = "%A, %d. %B %Y %I:%M%p".into(),
     });
 
     /// Return the uptime of the machine.
+    ///
+    ///     salt-call status.uptime
     fn uptime(Uptime {});
 
     /// Return the load averages over 1, 5 and 15 minutes.
+    ///
+    ///     salt-call status.loadavg
     fn loadavg(Loadavg {});
 
     /// Return the contents of `/proc/meminfo`.
+    ///
+    ///     salt-call status.meminfo
     fn meminfo(Meminfo {});
 
     /// Return the IDs of the processes whose line in the output of `ps` matches a pattern, one on
     /// each line.
+    ///
+    ///     salt-call status.pid nginx
     fn pid(Pid {
         /// The regular expression to match.
         sig: String,
     });
 
     /// Return the number of processors.
+    ///
+    ///     salt-call status.nproc
     fn nproc(Nproc {});
 
     /// Return the version of the kernel.
+    ///
+    ///     salt-call status.version
     fn version(Version {});
 }
 

@@ -13,38 +13,60 @@ state::exec_module! {
     mod status;
 
     /// Return the counters of the processors.
+    ///
+    ///     salt-call status.cpustats
     fn cpustats(Cpustats {});
 
     /// Return the entries of `/proc/cpuinfo` for the last processor.
+    ///
+    ///     salt-call status.cpuinfo
     fn cpuinfo(Cpuinfo {});
 
     /// Return the counters of the disks.
+    ///
+    ///     salt-call status.diskstats
     fn diskstats(Diskstats {});
 
     /// Return the usage of file systems, which are given as paths or as globs of types.
+    ///
+    ///     salt-call status.diskusage /srv
     fn diskusage(Diskusage {
         *rest,
     });
 
     /// Return the counters of virtual memory.
+    ///
+    ///     salt-call status.vmstats
     fn vmstats(Vmstats {});
 
     /// Return the counters of the network for each protocol.
+    ///
+    ///     salt-call status.netstats
     fn netstats(Netstats {});
 
     /// Return the counters of the network for each interface.
+    ///
+    ///     salt-call status.netdev
     fn netdev(Netdev {});
 
     /// Return the processes with their users.
+    ///
+    ///     salt-call status.procs
     fn procs(Procs {});
 
     /// Return the users who are logged in and their processes.
+    ///
+    ///     salt-call status.w
     fn w(W {});
 
     /// Return the parts of this module's results that the options `status.FUNCTION.custom` select.
+    ///
+    ///     salt-call status.custom
     fn custom(Custom {});
 
     /// Return the results of all functions of this module.
+    ///
+    ///     salt-call status.all_status
     fn all_status(AllStatus {});
 }
 

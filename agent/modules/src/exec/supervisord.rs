@@ -21,6 +21,8 @@ state::exec_module! {
     mod supervisord;
 
     /// Start a program, or a group that is given as `name:`.
+    ///
+    ///     salt-call supervisord.start app
     fn start(Start {
         /// The name of the program or group.
         name: String = "all".into(),
@@ -28,6 +30,8 @@ state::exec_module! {
     });
 
     /// Restart a program, or a group that is given as `name:`.
+    ///
+    ///     salt-call supervisord.restart app
     fn restart(Restart {
         /// The name of the program or group.
         name: String = "all".into(),
@@ -35,6 +39,8 @@ state::exec_module! {
     });
 
     /// Stop a program, or a group that is given as `name:`.
+    ///
+    ///     salt-call supervisord.stop app
     fn stop(Stop {
         /// The name of the program or group.
         name: String = "all".into(),
@@ -42,6 +48,8 @@ state::exec_module! {
     });
 
     /// Activate the configuration of a program or a group.
+    ///
+    ///     salt-call supervisord.add app
     fn add(Add {
         /// The name of the program or group.
         name: String,
@@ -49,6 +57,8 @@ state::exec_module! {
     });
 
     /// Remove a program or a group from the active configuration.
+    ///
+    ///     salt-call supervisord.remove app
     fn remove(Remove {
         /// The name of the program or group.
         name: String,
@@ -56,12 +66,16 @@ state::exec_module! {
     });
 
     /// Make the daemon read its configuration again.
+    ///
+    ///     salt-call supervisord.reread
     fn reread(Reread {
         #[group] daemon: Access,
     });
 
     /// Make the daemon read its configuration again, and add, remove and restart the programs that
     /// changed.
+    ///
+    ///     salt-call supervisord.update
     fn update(Update {
         #[group] daemon: Access,
         /// The name of a group; all groups with changes if not given.
@@ -69,6 +83,8 @@ state::exec_module! {
     });
 
     /// Return the status of the programs: a dictionary with `state` and `reason` for each program.
+    ///
+    ///     salt-call supervisord.status
     fn status(Status {
         /// The name of a program; all programs if not given.
         name: Option<String> = None,
@@ -76,6 +92,8 @@ state::exec_module! {
     });
 
     /// Return the status of the programs as the output of `supervisorctl`.
+    ///
+    ///     salt-call supervisord.status_raw
     fn status_raw(StatusRaw {
         /// The name of a program; all programs if not given.
         name: Option<String> = None,
@@ -83,6 +101,8 @@ state::exec_module! {
     });
 
     /// Run any command of `supervisorctl`.
+    ///
+    ///     salt-call supervisord.custom 'mstop app'
     fn custom(Custom {
         /// The command with its arguments, as one text.
         command: String,
@@ -90,6 +110,8 @@ state::exec_module! {
     });
 
     /// Return the settings of a program in the configuration file.
+    ///
+    ///     salt-call supervisord.options app
     fn options(Options {
         /// The name of the program.
         name: String,
@@ -98,6 +120,8 @@ state::exec_module! {
     });
 
     /// Return True when a program exists and, if a state is given, is in that state.
+    ///
+    ///     salt-call supervisord.status_bool app
     fn status_bool(StatusBool {
         /// The name of the program.
         name: String,

@@ -13,6 +13,8 @@ state::exec_module! {
     mod svn;
 
     /// Return information about a working copy.
+    ///
+    ///     salt-call svn.info /srv/app
     fn info(Info {
         /// The path of the working copy.
         cwd: String,
@@ -24,6 +26,8 @@ state::exec_module! {
     });
 
     /// Check a working copy out.
+    ///
+    ///     salt-call svn.checkout /srv https://svn.example.com/app/trunk app
     fn checkout(Checkout {
         /// The folder that contains the working copy.
         cwd: String,
@@ -36,6 +40,8 @@ state::exec_module! {
     });
 
     /// Switch a working copy to another URL.
+    ///
+    ///     salt-call svn.switch /srv https://svn.example.com/app/tags/2.1 app
     fn switch(Switch {
         /// The folder that contains the working copy.
         cwd: String,
@@ -48,6 +54,8 @@ state::exec_module! {
     });
 
     /// Update a working copy.
+    ///
+    ///     salt-call svn.update /srv/app
     fn update(Update {
         /// The path of the working copy.
         cwd: String,
@@ -58,6 +66,8 @@ state::exec_module! {
     });
 
     /// Return the changes in a working copy.
+    ///
+    ///     salt-call svn.diff /srv/app
     fn diff(Diff {
         /// The path of the working copy.
         cwd: String,
@@ -68,6 +78,8 @@ state::exec_module! {
     });
 
     /// Commit the changes in a working copy.
+    ///
+    ///     salt-call svn.commit /srv/app msg='Fix the port'
     fn commit(Commit {
         /// The path of the working copy.
         cwd: String,
@@ -80,6 +92,8 @@ state::exec_module! {
     });
 
     /// Add files to version control.
+    ///
+    ///     salt-call svn.add /srv/app main.py
     fn add(Add {
         /// The path of the working copy.
         cwd: String,
@@ -90,6 +104,8 @@ state::exec_module! {
     });
 
     /// Remove files from version control.
+    ///
+    ///     salt-call svn.remove /srv/app old.py
     fn remove(Remove {
         /// The path of the working copy.
         cwd: String,
@@ -102,6 +118,8 @@ state::exec_module! {
     });
 
     /// Return the status of changed files.
+    ///
+    ///     salt-call svn.status /srv/app
     fn status(Status {
         /// The path of the working copy.
         cwd: String,
@@ -112,6 +130,8 @@ state::exec_module! {
     });
 
     /// Export a tree without version control.
+    ///
+    ///     salt-call svn.export /srv https://svn.example.com/app/tags/2.1 app
     fn export(Export {
         /// The folder that contains the working copy.
         cwd: String,

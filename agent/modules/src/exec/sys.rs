@@ -14,104 +14,142 @@ state::exec_module! {
 
     /// Return the documentation of execution functions: of all functions, or of the given modules,
     /// functions or globs.
+    ///
+    ///     salt-call sys.doc cron
     fn doc(Doc {
         *rest,
     });
 
     /// Return the documentation of state functions and their modules.
+    ///
+    ///     salt-call sys.state_doc cron.present
     fn state_doc(StateDoc {
         *rest,
     });
 
     /// Return the documentation of runners.
+    ///
+    ///     salt-call sys.runner_doc jobs
     fn runner_doc(RunnerDoc {
         *rest,
     });
 
     /// Return the arguments of execution functions.
+    ///
+    ///     salt-call sys.argspec cron.set_job
     fn argspec(Argspec {
         /// A module, a function or a glob; all functions if not given.
         module: String = String::new(),
     });
 
     /// Return the arguments of state functions.
+    ///
+    ///     salt-call sys.state_argspec cron.present
     fn state_argspec(StateArgspec {
         /// A module, a function or a glob; all functions if not given.
         module: String = String::new(),
     });
 
     /// Return the arguments of runners.
+    ///
+    ///     salt-call sys.runner_argspec jobs.last_run
     fn runner_argspec(RunnerArgspec {
         /// A module, a function or a glob; all functions if not given.
         module: String = String::new(),
     });
 
     /// Return the names of execution functions, sorted.
+    ///
+    ///     salt-call sys.list_functions 'cron.*'
     fn list_functions(ListFunctions {
         *rest,
         ..kwargs
     });
 
     /// Return the names of execution modules, sorted.
+    ///
+    ///     salt-call sys.list_modules
     fn list_modules(ListModules {
         *rest,
     });
 
     /// Return the names of state functions, sorted.
+    ///
+    ///     salt-call sys.list_state_functions 'cron.*'
     fn list_state_functions(ListStateFunctions {
         *rest,
         ..kwargs
     });
 
     /// Return the names of state modules, sorted.
+    ///
+    ///     salt-call sys.list_state_modules
     fn list_state_modules(ListStateModules {
         *rest,
     });
 
     /// Return the names of runner modules, sorted.
+    ///
+    ///     salt-call sys.list_runners
     fn list_runners(ListRunners {
         *rest,
     });
 
     /// Return the names of runner functions, sorted.
+    ///
+    ///     salt-call sys.list_runner_functions 'jobs.*'
     fn list_runner_functions(ListRunnerFunctions {
         *rest,
         ..kwargs
     });
 
     /// Return the names of renderers, sorted.
+    ///
+    ///     salt-call sys.list_renderers
     fn list_renderers(ListRenderers {
         *rest,
     });
 
     /// Return the documentation of renderers.
+    ///
+    ///     salt-call sys.renderer_doc yaml
     fn renderer_doc(RendererDoc {
         *rest,
     });
 
     /// Return the names of returners, sorted.
+    ///
+    ///     salt-call sys.list_returners
     fn list_returners(ListReturners {
         *rest,
     });
 
     /// Return the names of the functions of returners, sorted.
+    ///
+    ///     salt-call sys.list_returner_functions
     fn list_returner_functions(ListReturnerFunctions {
         *rest,
         ..kwargs
     });
 
     /// Return the documentation of returners.
+    ///
+    ///     salt-call sys.returner_doc syslog
     fn returner_doc(ReturnerDoc {
         *rest,
     });
 
     /// Return the arguments of returners.
+    ///
+    ///     salt-call sys.returner_argspec syslog
     fn returner_argspec(ReturnerArgspec {
         /// A returner, a function or a glob; all returners if not given.
         module: String = String::new(),
     });
 
     /// Return True. Modules are built in and need no reloading.
+    ///
+    ///     salt-call sys.reload_modules
     fn reload_modules(ReloadModules {});
 }
 
@@ -164,9 +202,11 @@ fn text<R>(function: &Function<R>) -> String {
 }
 
 fn lines(doc: &str, indent: &str) -> String {
-    doc.lines()
-        .map(|line| format!("{indent}{}\n", line.strip_prefix(' ').unwrap_or(line)))
-        .collect()
+    let line = |line: &str| match line.strip_prefix(' ').unwrap_or(line) {
+        "" => "\n".to_owned(),
+        line => format!("{indent}{line}\n"),
+    };
+    doc.lines().map(line).collect()
 }
 
 fn docs<R>(cx: &Exec, modules: &'static [Module<R>], kind: Kind, wanted: &[Value]) -> Map {

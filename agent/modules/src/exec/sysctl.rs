@@ -24,9 +24,13 @@ state::exec_module! {
     mod sysctl;
 
     /// Return the default path of the configuration file.
+    ///
+    ///     salt-call sysctl.default_config
     fn default_config(DefaultConfig {});
 
     /// Return all parameters, or those of a configuration file.
+    ///
+    ///     salt-call sysctl.show
     fn show(Show {
         /// The path of the file. The result is an empty list if it does not exist, and None if it
         /// cannot be read.
@@ -34,12 +38,16 @@ state::exec_module! {
     });
 
     /// Return the value of a parameter.
+    ///
+    ///     salt-call sysctl.get vm.swappiness
     fn get(Get {
         /// The name of the parameter.
         name: String,
     });
 
     /// Set a parameter until the next reboot.
+    ///
+    ///     salt-call sysctl.assign vm.swappiness 10
     fn assign(Assign {
         /// The name of the parameter.
         name: String,
@@ -48,6 +56,8 @@ state::exec_module! {
     });
 
     /// Set a parameter now and in the configuration file. Return `Updated` or `Already set`.
+    ///
+    ///     salt-call sysctl.persist vm.swappiness 10
     fn persist(Persist {
         /// The name of the parameter.
         name: String,

@@ -17,6 +17,8 @@ state::exec_module! {
 
     /// Return the value of an attribute, or the path if it is a folder. If a value is given, write
     /// it. Return False if the attribute does not exist.
+    ///
+    ///     salt-call sysfs.attr block/vda/queue/scheduler
     fn attr(Attr {
         /// The path of the attribute relative to `/sys`.
         key: String,
@@ -25,6 +27,8 @@ state::exec_module! {
     });
 
     /// Write an attribute. Return True, or False if the kernel rejects the value.
+    ///
+    ///     salt-call sysfs.write block/vda/queue/scheduler none
     fn write(WriteAttr {
         /// The path of the attribute relative to `/sys`.
         key: String,
@@ -34,6 +38,8 @@ state::exec_module! {
 
     /// Return the value of an attribute, or all values below a folder. Return False if nothing can
     /// be read.
+    ///
+    ///     salt-call sysfs.read block/vda/size
     fn read(ReadAttr {
         /// The path relative to `/sys`, or a list of paths.
         key: Value,
@@ -42,6 +48,8 @@ state::exec_module! {
     });
 
     /// Return the real path of a path below `/sys`, or False if it does not exist.
+    ///
+    ///     salt-call sysfs.target class/net/eth0
     fn target(Target {
         /// The path relative to `/sys`.
         key: String,
@@ -50,6 +58,8 @@ state::exec_module! {
     });
 
     /// Return the attributes below a folder, grouped by whether they can be read, written, or both.
+    ///
+    ///     salt-call sysfs.interfaces class/net
     fn interfaces(Interfaces {
         /// The path of the folder relative to `/sys`.
         root: String,

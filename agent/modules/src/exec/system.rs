@@ -12,42 +12,58 @@ state::exec_module! {
     mod system;
 
     /// Return the date, such as `Tue 11/24/2026`.
+    ///
+    ///     salt-call system.get_system_date
     fn get_system_date(Date {
         /// The offset from UTC, such as `+0200`; the time zone of the machine if not given.
         utc_offset: Value = Value::Null,
     });
 
     /// Return the date and the time, such as `2026-11-24 13:05:00`.
+    ///
+    ///     salt-call system.get_system_date_time
     fn get_system_date_time(DateTime {
         /// The offset from UTC, such as `+0200`; the time zone of the machine if not given.
         utc_offset: Value = Value::Null,
     });
 
     /// Return the time, such as `01:05:00 PM`.
+    ///
+    ///     salt-call system.get_system_time
     fn get_system_time(Time {
         /// The offset from UTC, such as `+0200`; the time zone of the machine if not given.
         utc_offset: Value = Value::Null,
     });
 
     /// Halt the machine.
+    ///
+    ///     salt-call system.halt
     fn halt(Halt {});
 
     /// Change the runlevel, if the init system has runlevels.
+    ///
+    ///     salt-call system.init 3
     fn init(Init {
         /// The runlevel.
         runlevel: Value,
     });
 
     /// Power the machine off.
+    ///
+    ///     salt-call system.poweroff
     fn poweroff(Poweroff {});
 
     /// Reboot the machine. An orchestration on this machine continues after the reboot.
+    ///
+    ///     salt-call system.reboot
     fn reboot(Reboot {
         /// The delay in minutes; now if not given.
         at_time: Value = Value::Null,
     });
 
     /// Shut the machine down.
+    ///
+    ///     salt-call system.shutdown 5
     fn shutdown(Shutdown {
         /// The delay in minutes; now if not given.
         at_time: Value = Value::Null,

@@ -14,6 +14,8 @@ state::exec_module! {
     mod temp;
 
     /// Create a folder that only its owner can access, and return its path.
+    ///
+    ///     salt-call temp.dir prefix=app-
     fn dir(Dir {
         /// The end of the name.
         suffix: String = String::new(),
@@ -24,6 +26,8 @@ state::exec_module! {
     });
 
     /// Create an empty file that only its owner can access, and return its path.
+    ///
+    ///     salt-call temp.file suffix=.conf
     fn file(File {
         /// The end of the name.
         suffix: String = String::new(),

@@ -12,33 +12,45 @@ state::exec_module! {
     mod test;
 
     /// Return True, to show that the minion responds.
+    ///
+    ///     salt-call test.ping
     fn ping(Ping {});
 
     /// Return the positional and keyword arguments.
+    ///
+    ///     salt-call test.arg web 80 tls=True
     fn arg(Arguments {
         *rest,
         ..kwargs
     });
 
     /// Return the Python types of the arguments.
+    ///
+    ///     salt-call test.arg_type web 80
     fn arg_type(ArgType {
         *rest,
         ..kwargs
     });
 
     /// Return the arguments in Python's notation.
+    ///
+    ///     salt-call test.arg_repr web 80
     fn arg_repr(ArgRepr {
         *rest,
         ..kwargs
     });
 
     /// Return the arguments without the keys that Salt adds.
+    ///
+    ///     salt-call test.arg_clean web 80
     fn arg_clean(ArgClean {
         *rest,
         ..kwargs
     });
 
     /// Return the keyword arguments.
+    ///
+    ///     salt-call test.kwarg port=8080
     fn kwarg(Kwarg {
         ..kwargs
     });
@@ -56,30 +68,42 @@ state::exec_module! {
     });
 
     /// Return the data unchanged, to test outputters.
+    ///
+    ///     salt-call test.outputter '{port: 8080}'
     fn outputter(Outputter {
         /// The value to return.
         data: Value,
     });
 
     /// Return True.
+    ///
+    ///     salt-call test.true
     fn r#true(True {});
 
     /// Return False.
+    ///
+    ///     salt-call test.false
     fn r#false(False {});
 
     /// Return a Fibonacci number and the time in seconds that the calculation took.
+    ///
+    ///     salt-call test.fib 10
     fn fib(Fib {
         /// The index of the number.
         num: i64,
     });
 
     /// Return the steps of a Collatz sequence and the time in seconds that the calculation took.
+    ///
+    ///     salt-call test.collatz 6
     fn collatz(Collatz {
         /// The first number of the sequence.
         start: i64,
     });
 
     /// Wait for a number of seconds, then return True.
+    ///
+    ///     salt-call test.sleep 1
     #[facts(pure = false)]
     fn sleep(Sleep {
         /// The number of seconds.
@@ -87,6 +111,8 @@ state::exec_module! {
     });
 
     /// Wait for a random time, then return True.
+    ///
+    ///     salt-call test.rand_sleep max=1
     #[facts(pure = false)]
     fn rand_sleep(RandSleep {
         /// The maximum number of seconds.
@@ -94,6 +120,8 @@ state::exec_module! {
     });
 
     /// Return a hash of random data.
+    ///
+    ///     salt-call test.random_hash
     fn random_hash(RandomHash {
         /// Accepted and ignored.
         size: Value = Value::Int(9_999_999_999),
@@ -102,6 +130,8 @@ state::exec_module! {
     });
 
     /// The same as `test.random_hash`. This is its older name.
+    ///
+    ///     salt-call test.rand_str 16
     fn rand_str(RandStr {
         /// Accepted and ignored.
         size: Value = Value::Int(9_999_999_999),
@@ -110,18 +140,28 @@ state::exec_module! {
     });
 
     /// Return the options of this minion.
+    ///
+    ///     salt-call test.get_opts
     fn get_opts(GetOpts {});
 
     /// Return the options and the grains of this minion.
+    ///
+    ///     salt-call test.opts_pkg
     fn opts_pkg(OptsPkg {});
 
     /// Return the value of the option `test.foo`.
+    ///
+    ///     salt-call test.conf_test
     fn conf_test(ConfTest {});
 
     /// Return the grains.
+    ///
+    ///     salt-call test.attr_call
     fn attr_call(AttrCall {});
 
     /// Call another function.
+    ///
+    ///     salt-call test.cross_test file.file_exists /etc/hosts
     fn cross_test(CrossTest {
         /// The name of the function.
         func: String,
@@ -130,6 +170,8 @@ state::exec_module! {
     });
 
     /// Call another function, and return None if it fails.
+    ///
+    ///     salt-call test.try cron
     fn r#try(Try {
         /// The name of the function.
         module: String,
@@ -139,24 +181,32 @@ state::exec_module! {
     });
 
     /// Set the return code of the call.
+    ///
+    ///     salt-call test.retcode 3
     fn retcode(Retcode {
         /// The return code.
         code: i64 = 42,
     });
 
     /// Fail with an exception.
+    ///
+    ///     salt-call test.exception 'it failed'
     fn exception(Exception {
         /// The message of the exception.
         message: String = "Test Exception".into(),
     });
 
     /// Fail unless the value is true.
+    ///
+    ///     salt-call test.assertion True
     fn assertion(Assertion {
         /// The value to test.
         assertion: Value,
     });
 
     /// Fail with an exception of the given name and arguments.
+    ///
+    ///     salt-call test.raise_exception TypeError 'it failed'
     fn raise_exception(RaiseException {
         /// The name of the exception.
         name: String,
@@ -166,33 +216,51 @@ state::exec_module! {
 
     /// Return the name of Salt's file that implements a module on this machine, such as `aptpkg`
     /// for `pkg`.
+    ///
+    ///     salt-call test.provider pkg
     fn provider(Provider {
         /// The name of the module.
         module: String,
     });
 
     /// Return the names of the modules and of Salt's files that implement them.
+    ///
+    ///     salt-call test.providers
     fn providers(Providers {});
 
     /// Return the modules that are not loaded. There are none, because all modules are built in.
+    ///
+    ///     salt-call test.not_loaded
     fn not_loaded(NotLoaded {});
 
     /// Return the available modules and functions.
+    ///
+    ///     salt-call test.module_report
     fn module_report(ModuleReport {});
 
     /// Return the version of Salt that this program behaves as.
+    ///
+    ///     salt-call test.version
     fn version(Version {});
 
     /// Return the versions of this program.
+    ///
+    ///     salt-call test.versions
     fn versions(Versions {});
 
     /// Return the versions of this program as a dictionary.
+    ///
+    ///     salt-call test.versions_information
     fn versions_information(VersionsInformation {});
 
     /// The same as `test.versions`.
+    ///
+    ///     salt-call test.versions_report
     fn versions_report(VersionsReport {});
 
     /// This function has moved to `cmd.tty`.
+    ///
+    ///     salt-call test.tty tty1 'The server restarts soon.'
     fn tty(Tty {
         *rest,
         ..kwargs

@@ -20,30 +20,44 @@ state::exec_module! {
     mod timezone;
 
     /// Return the name of the time zone.
+    ///
+    ///     salt-call timezone.get_zone
     fn get_zone(GetZone {});
 
     /// Return the abbreviation of the time zone, such as CET.
+    ///
+    ///     salt-call timezone.get_zonecode
     fn get_zonecode(GetZonecode {});
 
     /// Return the offset of the time zone from UTC, such as +0100.
+    ///
+    ///     salt-call timezone.get_offset
     fn get_offset(GetOffset {});
 
     /// Set the time zone.
+    ///
+    ///     salt-call timezone.set_zone Europe/Berlin
     fn set_zone(SetZone {
         /// The name of the time zone, such as Europe/Berlin.
         timezone: String,
     });
 
     /// Return True when the machine has this time zone.
+    ///
+    ///     salt-call timezone.zone_compare Europe/Berlin
     fn zone_compare(ZoneCompare {
         /// The name of the time zone, such as Europe/Berlin.
         timezone: String,
     });
 
     /// Return the time that the hardware clock keeps: UTC, LOCAL or localtime.
+    ///
+    ///     salt-call timezone.get_hwclock
     fn get_hwclock(GetHwclock {});
 
     /// Set the time that the hardware clock keeps.
+    ///
+    ///     salt-call timezone.set_hwclock UTC
     fn set_hwclock(SetHwclock {
         /// The time: UTC or localtime.
         clock: String,

@@ -40,6 +40,8 @@ state::exec_module! {
     mod tls;
 
     /// Return the contents of a certificate.
+    ///
+    ///     salt-call tls.cert_info /etc/ssl/shop.crt
     fn cert_info(CertInfo {
         /// The path or the text of the certificate.
         cert: String,
@@ -48,6 +50,8 @@ state::exec_module! {
     });
 
     /// Return the date on which a certificate expires.
+    ///
+    ///     salt-call tls.get_expiration_date /etc/ssl/shop.crt
     fn get_expiration_date(GetExpirationDate {
         /// The path or the text of the certificate.
         cert: String,
@@ -57,6 +61,8 @@ state::exec_module! {
 
     /// Return whether a certificate was issued by a CA in the folder `ca.cert_base_path` and is not
     /// revoked.
+    ///
+    ///     salt-call tls.validate /etc/ssl/shop.crt office
     fn validate(Validate {
         /// The path or the text of the certificate.
         cert: String,
@@ -67,18 +73,24 @@ state::exec_module! {
     });
 
     /// Return the folder of the CAs.
+    ///
+    ///     salt-call tls.cert_base_path
     fn cert_base_path(CertBasePath {
         /// A folder that overrides the option.
         cacert_path: Option<String> = None,
     });
 
     /// Set the folder of the CAs for the rest of this run.
+    ///
+    ///     salt-call tls.set_ca_path /etc/pki
     fn set_ca_path(SetCaPath {
         /// The path of the folder.
         cacert_path: Option<String>,
     });
 
     /// Create the certificate of a CA again if its version number is invalid.
+    ///
+    ///     salt-call tls.maybe_fix_ssl_version office
     fn maybe_fix_ssl_version(MaybeFixSslVersion {
         /// The name of the CA.
         ca_name: String,
@@ -89,6 +101,8 @@ state::exec_module! {
     });
 
     /// Return whether a CA exists.
+    ///
+    ///     salt-call tls.ca_exists office
     fn ca_exists(CaExists {
         /// The name of the CA.
         ca_name: String,
@@ -99,6 +113,8 @@ state::exec_module! {
     });
 
     /// Return the path or the text of a CA's certificate.
+    ///
+    ///     salt-call tls.get_ca office
     fn get_ca(GetCa {
         /// The name of the CA.
         ca_name: String,
@@ -109,6 +125,8 @@ state::exec_module! {
     });
 
     /// Return the path or the text of a certificate that a CA issued.
+    ///
+    ///     salt-call tls.get_ca_signed_cert office shop.example.com
     fn get_ca_signed_cert(GetCaSignedCert {
         /// The name of the CA.
         ca_name: String,
@@ -123,6 +141,8 @@ state::exec_module! {
     });
 
     /// Return the path or the text of the key of a certificate that a CA issued.
+    ///
+    ///     salt-call tls.get_ca_signed_key office shop.example.com
     fn get_ca_signed_key(GetCaSignedKey {
         /// The name of the CA.
         ca_name: String,
@@ -137,6 +157,8 @@ state::exec_module! {
     });
 
     /// Create a CA with a key and a certificate. An existing key is used again.
+    ///
+    ///     salt-call tls.create_ca office CN=ca.example.com
     fn create_ca(CreateCa {
         /// The name of the CA.
         ca_name: String,
@@ -176,12 +198,16 @@ state::exec_module! {
 
     /// Return the extensions of requests and certificates: those of the pillar below
     /// `tls.extensions`, or the defaults.
+    ///
+    ///     salt-call tls.get_extensions server
     fn get_extensions(GetExtensions {
         /// The type: `server`, `client`, or a type that the pillar defines.
         cert_type: String,
     });
 
     /// Create a key and a certificate signing request for a CA.
+    ///
+    ///     salt-call tls.create_csr office CN=shop.example.com
     fn create_csr(CreateCsr {
         /// The name of the CA.
         ca_name: String,
@@ -222,6 +248,8 @@ state::exec_module! {
     });
 
     /// Create a key and a self-signed certificate.
+    ///
+    ///     salt-call tls.create_self_signed_cert CN=shop.example.com
     fn create_self_signed_cert(CreateSelfSignedCert {
         /// The folder below `ca.cert_base_path`.
         tls_dir: String = "tls".into(),
@@ -254,6 +282,8 @@ state::exec_module! {
     });
 
     /// Sign a request with a CA.
+    ///
+    ///     salt-call tls.create_ca_signed_cert office shop.example.com
     fn create_ca_signed_cert(CreateCaSignedCert {
         /// The name of the CA.
         ca_name: String,
@@ -280,6 +310,8 @@ state::exec_module! {
     });
 
     /// Write a certificate, its key and the CA's certificate to one PKCS#12 file.
+    ///
+    ///     salt-call tls.create_pkcs12 office shop.example.com
     fn create_pkcs12(CreatePkcs12 {
         /// The name of the CA.
         ca_name: String,
@@ -294,6 +326,8 @@ state::exec_module! {
     });
 
     /// Create an empty certificate revocation list.
+    ///
+    ///     salt-call tls.create_empty_crl office
     fn create_empty_crl(CreateEmptyCrl {
         /// The name of the CA.
         ca_name: String,
@@ -308,6 +342,8 @@ state::exec_module! {
     });
 
     /// Revoke a certificate and write the revocation list.
+    ///
+    ///     salt-call tls.revoke_cert office shop.example.com
     fn revoke_cert(RevokeCert {
         /// The name of the CA.
         ca_name: String,

@@ -18,15 +18,23 @@ state::exec_module! {
     mod tuned;
 
     /// Return the available profiles.
+    ///
+    ///     salt-call tuned.list
     fn list(List {});
 
     /// Return the active profile, or `none` if there is none.
+    ///
+    ///     salt-call tuned.active
     fn active(Active {});
 
     /// Deactivate the current profile.
+    ///
+    ///     salt-call tuned.off
     fn off(Off {});
 
     /// Activate a profile.
+    ///
+    ///     salt-call tuned.profile throughput-performance
     fn profile(Profile {
         /// The name of the profile.
         profile_name: String,

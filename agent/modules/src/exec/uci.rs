@@ -15,6 +15,8 @@ state::exec_module! {
 
     /// Return the value of an option (a list for a list option) or the type of a section. Return
     /// None if it does not exist.
+    ///
+    ///     salt-call uci.get network.lan.ipaddr
     fn get(Get {
         /// The key: `config.section` or `config.section.option`, such as `network.lan.ipaddr`.
         key: String,
@@ -22,6 +24,8 @@ state::exec_module! {
 
     /// Return the sections of a configuration by name, each with its type as `.type` and its
     /// options. An unnamed section has the name that `uci` generates, such as `cfg02e48a`.
+    ///
+    ///     salt-call uci.show network
     fn show(Show {
         /// The name of the configuration, such as `network`.
         config: String,
@@ -29,6 +33,8 @@ state::exec_module! {
 
     /// Set an option, or create a section if the value is a type. A list sets all values of a list
     /// option. The change is not permanent until it is committed.
+    ///
+    ///     salt-call uci.set network.lan.ipaddr 192.168.1.1
     fn set(Set {
         /// The key: `config.section` or `config.section.option`.
         key: String,
@@ -37,24 +43,32 @@ state::exec_module! {
     });
 
     /// Remove an option or a section. The change is not permanent until it is committed.
+    ///
+    ///     salt-call uci.delete network.guest
     fn delete(Delete {
         /// The key: `config.section` or `config.section.option`.
         key: String,
     });
 
     /// Return the uncommitted changes as the output of `uci`.
+    ///
+    ///     salt-call uci.changes
     fn changes(Changes {
         /// The name of the configuration; all configurations if not given.
         config: Option<String> = None,
     });
 
     /// Commit changes, which makes them permanent.
+    ///
+    ///     salt-call uci.commit network
     fn commit(Commit {
         /// The name of the configuration; all configurations if not given.
         config: Option<String> = None,
     });
 
     /// Discard uncommitted changes.
+    ///
+    ///     salt-call uci.revert network
     fn revert(Revert {
         /// The name of a configuration, section or option.
         key: String,

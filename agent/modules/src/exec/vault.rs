@@ -18,6 +18,8 @@ state::exec_module! {
     mod vault;
 
     /// Return a secret, or one value of it.
+    ///
+    ///     salt-call vault.read_secret secret/shop
     fn read_secret(ReadSecret {
         /// The path of the secret, such as `secret/my/secret`.
         path: String,
@@ -30,6 +32,8 @@ state::exec_module! {
     });
 
     /// Return the names of the secrets below a path.
+    ///
+    ///     salt-call vault.list_secrets secret
     fn list_secrets(ListSecrets {
         /// The path, such as `secret/my/`.
         path: String,
@@ -40,6 +44,8 @@ state::exec_module! {
     });
 
     /// Write a secret whose values are given as keywords.
+    ///
+    ///     salt-call vault.write_secret secret/shop user=shop password=S3cret
     fn write_secret(WriteSecret {
         /// The path of the secret.
         path: String,
@@ -47,6 +53,8 @@ state::exec_module! {
     });
 
     /// Write a secret whose values are given as a dictionary.
+    ///
+    ///     salt-call vault.write_raw secret/shop '{user: shop}'
     fn write_raw(WriteRaw {
         /// The path of the secret.
         path: String,
@@ -55,6 +63,8 @@ state::exec_module! {
     });
 
     /// Change some values of a secret and keep the others. Values that are None are removed.
+    ///
+    ///     salt-call vault.patch_secret secret/shop password=S3cret
     fn patch_secret(PatchSecret {
         /// The path of the secret.
         path: String,
@@ -63,6 +73,8 @@ state::exec_module! {
 
     /// Delete a secret. If the engine keeps versions, delete only the given versions, by default
     /// the latest one.
+    ///
+    ///     salt-call vault.delete_secret secret/shop
     fn delete_secret(DeleteSecret {
         /// The path of the secret.
         path: String,
@@ -70,6 +82,8 @@ state::exec_module! {
     });
 
     /// Destroy versions of a secret permanently.
+    ///
+    ///     salt-call vault.destroy_secret secret/shop 1
     fn destroy_secret(DestroySecret {
         /// The path of the secret.
         path: String,
@@ -77,9 +91,13 @@ state::exec_module! {
     });
 
     /// Discard the token that was obtained with an AppRole.
+    ///
+    ///     salt-call vault.clear_token_cache
     fn clear_token_cache(ClearTokenCache {});
 
     /// Send any request to the Vault.
+    ///
+    ///     salt-call vault.query GET sys/health
     fn query(Query {
         /// The HTTP method, such as `GET` or `POST`.
         method: String,
@@ -90,12 +108,16 @@ state::exec_module! {
     });
 
     /// Return the text of a policy, or None if it does not exist.
+    ///
+    ///     salt-call vault.policy_fetch shop
     fn policy_fetch(PolicyFetch {
         /// The name of the policy.
         policy: String,
     });
 
     /// Write a policy.
+    ///
+    ///     salt-call vault.policy_write shop 'path "secret/shop" { capabilities = ["read"] }'
     fn policy_write(PolicyWrite {
         /// The name of the policy.
         policy: String,
@@ -104,12 +126,16 @@ state::exec_module! {
     });
 
     /// Delete a policy.
+    ///
+    ///     salt-call vault.policy_delete shop
     fn policy_delete(PolicyDelete {
         /// The name of the policy.
         policy: String,
     });
 
     /// Return the names of all policies.
+    ///
+    ///     salt-call vault.policies_list
     fn policies_list(PoliciesList {});
 }
 

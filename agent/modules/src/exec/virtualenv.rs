@@ -15,6 +15,8 @@ state::exec_module! {
     mod virtualenv;
 
     /// Create a virtual environment, and return the result of the program.
+    ///
+    ///     salt-call virtualenv.create /srv/app/venv
     fn create(Create {
         /// The path of the environment's folder.
         path: String,
@@ -50,6 +52,8 @@ state::exec_module! {
     });
 
     /// Return the parts of the version of virtualenv.
+    ///
+    ///     salt-call virtualenv.virtualenv_ver virtualenv
     fn virtualenv_ver(VirtualenvVer {
         /// The virtualenv program.
         venv_bin: String,
@@ -59,12 +63,16 @@ state::exec_module! {
     });
 
     /// Return the folder of an environment's packages.
+    ///
+    ///     salt-call virtualenv.get_site_packages /srv/app/venv
     fn get_site_packages(GetSitePackages {
         /// The path of the environment.
         venv: String,
     });
 
     /// Return the folder that contains an installed package.
+    ///
+    ///     salt-call virtualenv.get_distribution_path /srv/app/venv requests
     fn get_distribution_path(GetDistributionPath {
         /// The path of the environment.
         venv: String,
@@ -73,6 +81,8 @@ state::exec_module! {
     });
 
     /// Return the path of a file that belongs to a package.
+    ///
+    ///     salt-call virtualenv.get_resource_path /srv/app/venv package=certifi resource=cacert.pem
     fn get_resource_path(GetResourcePath {
         /// The path of the environment.
         venv: String,
@@ -83,6 +93,8 @@ state::exec_module! {
     });
 
     /// Return the contents of a file that belongs to a package.
+    ///
+    ///     salt-call virtualenv.get_resource_content /srv/app/venv package=certifi resource=cacert.pem
     fn get_resource_content(GetResourceContent {
         /// The path of the environment.
         venv: String,

@@ -20,6 +20,8 @@ state::exec_module! {
     mod webutil;
 
     /// Add a user, or change the password of a user.
+    ///
+    ///     salt-call webutil.useradd /etc/nginx/htpasswd alice S3cret
     fn useradd(Useradd {
         /// The path of the password file.
         pwfile: String,
@@ -34,6 +36,8 @@ state::exec_module! {
     });
 
     /// Remove a user.
+    ///
+    ///     salt-call webutil.userdel /etc/nginx/htpasswd alice
     fn userdel(Userdel {
         /// The path of the password file.
         pwfile: String,
@@ -46,6 +50,8 @@ state::exec_module! {
     });
 
     /// Return True when a password is valid for a user.
+    ///
+    ///     salt-call webutil.verify /etc/nginx/htpasswd alice S3cret
     fn verify(Verify {
         /// The path of the password file.
         pwfile: String,

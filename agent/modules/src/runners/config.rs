@@ -9,6 +9,8 @@ state::exec_module! {
     mod config;
 
     /// Return an option, or the value at a path in an option.
+    ///
+    ///     salt-run config.get file_roots
     fn get(Get {
         /// The name of the option, or a path such as `a:b`.
         key: String,

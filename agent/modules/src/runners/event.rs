@@ -9,6 +9,8 @@ state::exec_module! {
     mod event;
 
     /// Fire an event on this machine's bus.
+    ///
+    ///     salt-run event.send myapp/deployed '{version: 2}'
     fn send(Send {
         /// The tag of the event.
         tag: String,

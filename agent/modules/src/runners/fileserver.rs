@@ -17,6 +17,8 @@ state::exec_module! {
     mod fileserver;
 
     /// Return the environments, or with `sources` the backends.
+    ///
+    ///     salt-run fileserver.envs
     fn envs(Envs {
         /// The backends to use: a list, or names separated by commas; by default all.
         backend: Value = Value::Null,
@@ -25,6 +27,8 @@ state::exec_module! {
     });
 
     /// Return the files of an environment.
+    ///
+    ///     salt-run fileserver.file_list
     fn file_list(FileList {
         /// The environment.
         saltenv: String = "base".into(),
@@ -33,6 +37,8 @@ state::exec_module! {
     });
 
     /// Return the folders of an environment.
+    ///
+    ///     salt-run fileserver.dir_list
     fn dir_list(DirList {
         /// The environment.
         saltenv: String = "base".into(),
@@ -41,6 +47,8 @@ state::exec_module! {
     });
 
     /// Return the empty folders of an environment.
+    ///
+    ///     salt-run fileserver.empty_dir_list
     fn empty_dir_list(EmptyDirList {
         /// The environment.
         saltenv: String = "base".into(),
@@ -49,6 +57,8 @@ state::exec_module! {
     });
 
     /// Return the symbolic links of an environment, with their targets.
+    ///
+    ///     salt-run fileserver.symlink_list
     fn symlink_list(SymlinkList {
         /// The environment.
         saltenv: String = "base".into(),
@@ -57,6 +67,8 @@ state::exec_module! {
     });
 
     /// Update the backends. File roots are always up to date, so this changes nothing.
+    ///
+    ///     salt-run fileserver.update
     fn update(Update {
         /// The backends. Accepted for compatibility with Salt.
         backend: Value = Value::Null,
@@ -64,12 +76,16 @@ state::exec_module! {
     });
 
     /// Clear the caches of the backends. File roots have no cache, so this changes nothing.
+    ///
+    ///     salt-run fileserver.clear_cache
     fn clear_cache(ClearCache {
         /// The backends. Accepted for compatibility with Salt.
         backend: Value = Value::Null,
     });
 
     /// Clear the cached lists of files. There are none, so this changes nothing.
+    ///
+    ///     salt-run fileserver.clear_file_list_cache
     fn clear_file_list_cache(ClearFileListCache {
         /// The environment. Accepted for compatibility with Salt.
         saltenv: Value = Value::Null,
@@ -78,6 +94,8 @@ state::exec_module! {
     });
 
     /// Clear the update locks. There are none, so this changes nothing.
+    ///
+    ///     salt-run fileserver.clear_lock
     fn clear_lock(ClearLock {
         /// The backends. Accepted for compatibility with Salt.
         backend: Value = Value::Null,
@@ -86,6 +104,8 @@ state::exec_module! {
     });
 
     /// Set update locks. File roots have none, so this changes nothing.
+    ///
+    ///     salt-run fileserver.lock
     fn lock(Lock {
         /// The backends. Accepted for compatibility with Salt.
         backend: Value = Value::Null,

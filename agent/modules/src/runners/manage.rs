@@ -9,6 +9,8 @@ state::exec_module! {
     mod manage;
 
     /// Return the minions that answer and those that do not.
+    ///
+    ///     salt-run manage.status
     fn status(Status {
         /// Accepted for compatibility with Salt.
         output: bool = true,
@@ -23,6 +25,8 @@ state::exec_module! {
     });
 
     /// Return the minions that answer.
+    ///
+    ///     salt-run manage.up
     fn up(Up {
         /// The target: the minions to check.
         tgt: Value = "*".into(),
@@ -35,6 +39,8 @@ state::exec_module! {
     });
 
     /// Return the minions that do not answer: none.
+    ///
+    ///     salt-run manage.down
     fn down(Down {
         /// Remove the keys of these minions. Accepted for compatibility with Salt: no key is
         /// removed.
@@ -50,9 +56,13 @@ state::exec_module! {
     });
 
     /// Return the version of each minion that answers.
+    ///
+    ///     salt-run manage.versions
     fn versions(Versions {});
 
     /// Return the connected minions.
+    ///
+    ///     salt-run manage.list_state
     fn list_state(ListState {
         /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
@@ -61,6 +71,8 @@ state::exec_module! {
     });
 
     /// Return the same as `manage.list_state`.
+    ///
+    ///     salt-run manage.present
     fn present(Present {
         /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
@@ -69,6 +81,8 @@ state::exec_module! {
     });
 
     /// Return the same as `manage.list_state`.
+    ///
+    ///     salt-run manage.joined
     fn joined(Joined {
         /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
@@ -77,6 +91,8 @@ state::exec_module! {
     });
 
     /// Return the same as `manage.list_state`.
+    ///
+    ///     salt-run manage.allowed
     fn allowed(Allowed {
         /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
@@ -85,6 +101,8 @@ state::exec_module! {
     });
 
     /// Return the same as `manage.list_state`.
+    ///
+    ///     salt-run manage.alived
     fn alived(Alived {
         /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
@@ -93,6 +111,8 @@ state::exec_module! {
     });
 
     /// Return the same as `manage.list_state`.
+    ///
+    ///     salt-run manage.reaped
     fn reaped(Reaped {
         /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
@@ -101,6 +121,8 @@ state::exec_module! {
     });
 
     /// Return the minions that are known and not connected: none.
+    ///
+    ///     salt-run manage.list_not_state
     fn list_not_state(ListNotState {
         /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
@@ -109,6 +131,8 @@ state::exec_module! {
     });
 
     /// Return the same as `manage.list_not_state`.
+    ///
+    ///     salt-run manage.not_present
     fn not_present(NotPresent {
         /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
@@ -117,6 +141,8 @@ state::exec_module! {
     });
 
     /// Return the same as `manage.list_not_state`.
+    ///
+    ///     salt-run manage.not_joined
     fn not_joined(NotJoined {
         /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
@@ -125,6 +151,8 @@ state::exec_module! {
     });
 
     /// Return the same as `manage.list_not_state`.
+    ///
+    ///     salt-run manage.not_allowed
     fn not_allowed(NotAllowed {
         /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
@@ -133,6 +161,8 @@ state::exec_module! {
     });
 
     /// Return the same as `manage.list_not_state`.
+    ///
+    ///     salt-run manage.not_alived
     fn not_alived(NotAlived {
         /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,
@@ -141,6 +171,8 @@ state::exec_module! {
     });
 
     /// Return the same as `manage.list_not_state`.
+    ///
+    ///     salt-run manage.not_reaped
     fn not_reaped(NotReaped {
         /// A list of minions. Only these are returned; by default all.
         subset: Option<Vec<Value>> = None,

@@ -10,6 +10,8 @@ state::exec_module! {
     mod r#match;
 
     /// Return whether a compound target matches this minion.
+    ///
+    ///     salt-run match.compound_matches 'G@os:Debian and web*' web1
     fn compound_matches(CompoundMatches {
         /// The compound target.
         expr: Value,

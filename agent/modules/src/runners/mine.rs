@@ -11,6 +11,8 @@ state::exec_module! {
     mod mine;
 
     /// Get data of the matching minions from the mine, by minion id.
+    ///
+    ///     salt-run mine.get 'web*' network.ip_addrs
     fn get(Get {
         /// The target: the minions whose data is wanted.
         tgt: Value,
@@ -21,6 +23,8 @@ state::exec_module! {
     });
 
     /// Call the functions of `mine_functions` on the matching minions, and store their results.
+    ///
+    ///     salt-run mine.update 'web*'
     fn update(Update {
         /// The target: the minions that are to update their data.
         tgt: Value,

@@ -9,6 +9,8 @@ state::exec_module! {
     mod pillar;
 
     /// Compile the pillar and return it.
+    ///
+    ///     salt-run pillar.show_pillar web1
     fn show_pillar(ShowPillar {
         /// The id of the minion, or a glob that matches it. Only this minion is possible.
         minion: String = "*".into(),
@@ -16,6 +18,8 @@ state::exec_module! {
     });
 
     /// Return the merged top files of the pillar.
+    ///
+    ///     salt-run pillar.show_top
     fn show_top(ShowTop {
         /// The id of the minion, or a glob that matches it. Only this minion is possible.
         minion: Option<String> = None,

@@ -11,6 +11,8 @@ state::exec_module! {
     mod salt;
 
     /// Call an execution function on this machine.
+    ///
+    ///     salt-run salt.cmd test.ping
     fn cmd(Cmd {
         /// The name of the function.
         fun: String,
@@ -19,6 +21,8 @@ state::exec_module! {
     });
 
     /// Call an execution function on the matching minions, which is this machine or none.
+    ///
+    ///     salt-run salt.execute 'web*' test.ping
     fn execute(Execute {
         /// The target: the minions that run the function.
         tgt: Value,

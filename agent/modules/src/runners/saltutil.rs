@@ -11,126 +11,176 @@ state::exec_module! {
     mod saltutil;
 
     /// Copy custom modules of all kinds, and return the changes by kind.
+    ///
+    ///     salt-run saltutil.sync_all
     fn sync_all(SyncAll {
         #[group] modules: Modules,
     });
 
     /// Copy custom execution modules.
+    ///
+    ///     salt-run saltutil.sync_modules
     fn sync_modules(SyncModules {
         #[group] modules: Modules,
     });
 
     /// Copy custom state modules.
+    ///
+    ///     salt-run saltutil.sync_states
     fn sync_states(SyncStates {
         #[group] modules: Modules,
     });
 
     /// Copy custom grains.
+    ///
+    ///     salt-run saltutil.sync_grains
     fn sync_grains(SyncGrains {
         #[group] modules: Modules,
     });
 
     /// Copy custom renderers.
+    ///
+    ///     salt-run saltutil.sync_renderers
     fn sync_renderers(SyncRenderers {
         #[group] modules: Modules,
     });
 
     /// Copy custom returners.
+    ///
+    ///     salt-run saltutil.sync_returners
     fn sync_returners(SyncReturners {
         #[group] modules: Modules,
     });
 
     /// Copy custom outputters.
+    ///
+    ///     salt-run saltutil.sync_output
     fn sync_output(SyncOutput {
         #[group] modules: Modules,
     });
 
     /// Copy custom proxy modules.
+    ///
+    ///     salt-run saltutil.sync_proxymodules
     fn sync_proxymodules(SyncProxymodules {
         #[group] modules: Modules,
     });
 
     /// Copy custom runners.
+    ///
+    ///     salt-run saltutil.sync_runners
     fn sync_runners(SyncRunners {
         #[group] modules: Modules,
     });
 
     /// Copy custom wheel modules.
+    ///
+    ///     salt-run saltutil.sync_wheel
     fn sync_wheel(SyncWheel {
         #[group] modules: Modules,
     });
 
     /// Copy custom engines.
+    ///
+    ///     salt-run saltutil.sync_engines
     fn sync_engines(SyncEngines {
         #[group] modules: Modules,
     });
 
     /// Copy custom thorium modules.
+    ///
+    ///     salt-run saltutil.sync_thorium
     fn sync_thorium(SyncThorium {
         #[group] modules: Modules,
     });
 
     /// Copy custom queues.
+    ///
+    ///     salt-run saltutil.sync_queues
     fn sync_queues(SyncQueues {
         #[group] modules: Modules,
     });
 
     /// Copy custom external pillars.
+    ///
+    ///     salt-run saltutil.sync_pillar
     fn sync_pillar(SyncPillar {
         #[group] modules: Modules,
     });
 
     /// Copy custom utilities.
+    ///
+    ///     salt-run saltutil.sync_utils
     fn sync_utils(SyncUtils {
         #[group] modules: Modules,
     });
 
     /// Copy custom sdb modules.
+    ///
+    ///     salt-run saltutil.sync_sdb
     fn sync_sdb(SyncSdb {
         #[group] modules: Modules,
     });
 
     /// Copy custom master tops.
+    ///
+    ///     salt-run saltutil.sync_tops
     fn sync_tops(SyncTops {
         #[group] modules: Modules,
     });
 
     /// Copy custom cache modules.
+    ///
+    ///     salt-run saltutil.sync_cache
     fn sync_cache(SyncCache {
         #[group] modules: Modules,
     });
 
     /// Copy custom file servers.
+    ///
+    ///     salt-run saltutil.sync_fileserver
     fn sync_fileserver(SyncFileserver {
         #[group] modules: Modules,
     });
 
     /// Copy custom cloud modules.
+    ///
+    ///     salt-run saltutil.sync_clouds
     fn sync_clouds(SyncClouds {
         #[group] modules: Modules,
     });
 
     /// Copy custom rosters.
+    ///
+    ///     salt-run saltutil.sync_roster
     fn sync_roster(SyncRoster {
         #[group] modules: Modules,
     });
 
     /// Copy custom token stores.
+    ///
+    ///     salt-run saltutil.sync_eauth_tokens
     fn sync_eauth_tokens(SyncEauthTokens {
         #[group] modules: Modules,
     });
 
     /// Copy custom serializers.
+    ///
+    ///     salt-run saltutil.sync_serializers
     fn sync_serializers(SyncSerializers {
         #[group] modules: Modules,
     });
 
     /// Copy custom executors.
+    ///
+    ///     salt-run saltutil.sync_executors
     fn sync_executors(SyncExecutors {
         #[group] modules: Modules,
     });
 
     /// Copy custom wrapper modules.
+    ///
+    ///     salt-run saltutil.sync_wrapper
     fn sync_wrapper(SyncWrapper {
         #[group] modules: Modules,
     });

@@ -12,6 +12,8 @@ use crate::state_run::Request;
     mod state;
 
     /// Run an orchestration.
+    ///
+    ///     salt-run state.orchestrate orch.deploy
     #[facts(orchestrates = true)]
     fn orchestrate(Orchestrate {
         /// The SLS of the orchestration: a list, or names separated by commas.
@@ -21,6 +23,8 @@ use crate::state_run::Request;
     });
 
     /// Run an orchestration. This is another name for `state.orchestrate`.
+    ///
+    ///     salt-run state.orch orch.deploy
     #[facts(orchestrates = true)]
     fn orch(Orch {
         /// The SLS of the orchestration: a list, or names separated by commas.
@@ -30,6 +34,8 @@ use crate::state_run::Request;
     });
 
     /// Run an orchestration. This is another name for `state.orchestrate`.
+    ///
+    ///     salt-run state.sls orch.deploy
     #[facts(orchestrates = true)]
     fn sls(Sls {
         /// The SLS of the orchestration: a list, or names separated by commas.
@@ -39,6 +45,8 @@ use crate::state_run::Request;
     });
 
     /// Run one state as an orchestration.
+    ///
+    ///     salt-run state.orchestrate_single salt.state deploy tgt='web*' sls=nginx
     fn orchestrate_single(OrchestrateSingle {
         /// The name of the state function.
         fun: String,
@@ -54,6 +62,8 @@ use crate::state_run::Request;
     });
 
     /// Run high data as an orchestration.
+    ///
+    ///     salt-run state.orchestrate_high '{deploy: {salt.state: [{tgt: web*}, {sls: nginx}]}}'
     fn orchestrate_high(OrchestrateHigh {
         /// The high data.
         data: Map,
@@ -67,6 +77,8 @@ use crate::state_run::Request;
     });
 
     /// Return the high data of an orchestration.
+    ///
+    ///     salt-run state.orchestrate_show_sls orch.deploy
     fn orchestrate_show_sls(OrchestrateShowSls {
         /// The SLS: a list, or names separated by commas.
         mods: Value,
@@ -75,6 +87,8 @@ use crate::state_run::Request;
 
     /// Return the high data of an orchestration. This is another name for
     /// `state.orchestrate_show_sls`.
+    ///
+    ///     salt-run state.orch_show_sls orch.deploy
     fn orch_show_sls(OrchShowSls {
         /// The SLS: a list, or names separated by commas.
         mods: Value,
@@ -82,6 +96,8 @@ use crate::state_run::Request;
     });
 
     /// Pause a run before one of its states, or before the next state.
+    ///
+    ///     salt-run state.pause 20260102030405678901 deploy
     fn pause(Pause {
         /// The job id of the run.
         jid: Value,
@@ -92,6 +108,8 @@ use crate::state_run::Request;
     });
 
     /// Resume a paused run.
+    ///
+    ///     salt-run state.resume 20260102030405678901
     fn resume(Resume {
         /// The job id of the run.
         jid: Value,
@@ -100,6 +118,8 @@ use crate::state_run::Request;
     });
 
     /// End a run before one of its states, or before the next state.
+    ///
+    ///     salt-run state.soft_kill 20260102030405678901
     fn soft_kill(SoftKill {
         /// The job id of the run.
         jid: Value,

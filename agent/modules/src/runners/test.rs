@@ -11,27 +11,37 @@ state::exec_module! {
     mod test;
 
     /// Return the positional and named arguments.
+    ///
+    ///     salt-run test.arg web 80
     fn arg(Arguments {
         *rest,
         ..kwargs
     });
 
     /// Return all positional and named arguments, including internal ones.
+    ///
+    ///     salt-run test.raw_arg web 80
     fn raw_arg(RawArguments {
         *rest,
         ..kwargs
     });
 
     /// Wait for a time.
+    ///
+    ///     salt-run test.sleep 1
     fn sleep(Sleep {
         /// The time to wait in seconds.
         s_time: f64 = 10.0,
     });
 
     /// Return every option of the configuration.
+    ///
+    ///     salt-run test.get_opts
     fn get_opts(Options {});
 
     /// Return metasyntactic words.
+    ///
+    ///     salt-run test.metasyntactic
     fn metasyntactic(Metasyntactic {
         /// The set of words: `us` or `uk`.
         locality: String = "us".into(),

@@ -23,6 +23,12 @@ state::state_module! {
     mod acl;
 
     /// Make sure that an access list has an entry.
+    ///
+    ///     /srv/reports:
+    ///       acl.present:
+    ///         - acl_type: user
+    ///         - acl_name: alice
+    ///         - perms: rwx
     fn present(Present {
         /// The file or folder.
         name: String,
@@ -40,6 +46,11 @@ state::state_module! {
     });
 
     /// Make sure that an access list has no such entry.
+    ///
+    ///     /srv/reports:
+    ///       acl.absent:
+    ///         - acl_type: user
+    ///         - acl_name: alice
     fn absent(Absent {
         /// The file or folder.
         name: String,
@@ -55,6 +66,12 @@ state::state_module! {
     });
 
     /// Make sure that an access list has an entry for each of several users or groups.
+    ///
+    ///     /srv/reports:
+    ///       acl.list_present:
+    ///         - acl_type: group
+    ///         - acl_names: [audit, sales]
+    ///         - perms: rx
     fn list_present(ListPresent {
         /// The file or folder.
         name: String,
@@ -72,6 +89,11 @@ state::state_module! {
     });
 
     /// Make sure that an access list has no entry for any of several users or groups.
+    ///
+    ///     /srv/reports:
+    ///       acl.list_absent:
+    ///         - acl_type: group
+    ///         - acl_names: [audit, sales]
     fn list_absent(ListAbsent {
         /// The file or folder.
         name: String,

@@ -13,6 +13,10 @@ state::state_module! {
     mod alias;
 
     /// Ensure that an alias has a target.
+    ///
+    ///     root:
+    ///       alias.present:
+    ///         - target: admin@example.com
     fn present(Present {
         /// The alias.
         name: String,
@@ -21,6 +25,9 @@ state::state_module! {
     });
 
     /// Ensure that an alias does not exist.
+    ///
+    ///     webmaster:
+    ///       alias.absent
     fn absent(Absent {
         /// The alias.
         name: String,

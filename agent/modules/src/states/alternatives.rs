@@ -11,6 +11,12 @@ state::state_module! {
     mod alternatives;
 
     /// Make sure that an alternative is registered.
+    ///
+    ///     editor:
+    ///       alternatives.install:
+    ///         - link: /usr/bin/editor
+    ///         - path: /usr/bin/vim.basic
+    ///         - priority: 60
     fn install(Install {
         /// The name of the alternative, such as `pager`.
         name: String,
@@ -24,6 +30,10 @@ state::state_module! {
     });
 
     /// Make sure that an alternative is not registered.
+    ///
+    ///     editor:
+    ///       alternatives.remove:
+    ///         - path: /usr/bin/vim.tiny
     fn remove(Remove {
         /// The name of the alternative.
         name: String,
@@ -33,12 +43,19 @@ state::state_module! {
 
     /// Make sure that an alternative is in automatic mode: it points to the path with the highest
     /// priority.
+    ///
+    ///     editor:
+    ///       alternatives.auto
     fn auto(Auto {
         /// The name of the alternative.
         name: String,
     });
 
     /// Make sure that an alternative points to a path.
+    ///
+    ///     editor:
+    ///       alternatives.set:
+    ///         - path: /usr/bin/vim.basic
     fn set(Set {
         /// The name of the alternative.
         name: String,

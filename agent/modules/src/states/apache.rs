@@ -17,6 +17,13 @@ state::state_module! {
     mod apache;
 
     /// Make sure that a configuration file contains exactly the given directives.
+    ///
+    ///     /etc/apache2/conf-available/status.conf:
+    ///       apache.configfile:
+    ///         - config:
+    ///           - Location:
+    ///               this: /server-status
+    ///               SetHandler: server-status
     fn configfile(Configfile {
         /// The file.
         name: String,

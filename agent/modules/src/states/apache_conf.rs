@@ -12,12 +12,18 @@ state::state_module! {
     mod apache_conf;
 
     /// Make sure that a configuration file is enabled.
+    ///
+    ///     security:
+    ///       apache_conf.enabled
     fn enabled(Enabled {
         /// The name of the configuration.
         name: String,
     });
 
     /// Make sure that a configuration file is disabled.
+    ///
+    ///     serve-cgi-bin:
+    ///       apache_conf.disabled
     fn disabled(Disabled {
         /// The name of the configuration.
         name: String,

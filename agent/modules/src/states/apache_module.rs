@@ -12,12 +12,18 @@ state::state_module! {
     mod apache_module;
 
     /// Make sure that a module is enabled.
+    ///
+    ///     rewrite:
+    ///       apache_module.enabled
     fn enabled(Enabled {
         /// The name of the module.
         name: String,
     });
 
     /// Make sure that a module is disabled.
+    ///
+    ///     autoindex:
+    ///       apache_module.disabled
     fn disabled(Disabled {
         /// The name of the module.
         name: String,

@@ -12,12 +12,18 @@ state::state_module! {
     mod apache_site;
 
     /// Make sure that a site is enabled.
+    ///
+    ///     shop.example.com:
+    ///       apache_site.enabled
     fn enabled(Enabled {
         /// The name of the site.
         name: String,
     });
 
     /// Make sure that a site is disabled.
+    ///
+    ///     000-default:
+    ///       apache_site.disabled
     fn disabled(Disabled {
         /// The name of the site.
         name: String,

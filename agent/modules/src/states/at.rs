@@ -14,6 +14,11 @@ state::state_module! {
 
     /// Add a job. With `unique_tag` the job is not added if one with the same tag is waiting
     /// already.
+    ///
+    ///     /usr/local/bin/report:
+    ///       at.present:
+    ///         - timespec: 18:00 tomorrow
+    ///         - tag: report
     fn present(Present {
         /// The command, if `job` is not given; otherwise any name.
         name: String,
@@ -31,6 +36,10 @@ state::state_module! {
 
     /// Remove jobs: the one with a given number, those that match `tag`, `runas`, `hour`, `minute`,
     /// `day`, `month` and `year`, or all.
+    ///
+    ///     remove the report:
+    ///       at.absent:
+    ///         - tag: report
     fn absent(Absent {
         /// Any name.
         name: String,
@@ -40,6 +49,12 @@ state::state_module! {
     });
 
     /// Add a job when a watched state changed something.
+    ///
+    ///     /usr/local/bin/report:
+    ///       at.watch:
+    ///         - timespec: now + 5 minutes
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn watch(Watch {
         /// The command, if `job` is not given; otherwise any name.
         name: String,
@@ -56,6 +71,12 @@ state::state_module! {
     });
 
     /// Add the job because a watched state changed something.
+    ///
+    ///     /usr/local/bin/report:
+    ///       at.present:
+    ///         - timespec: now + 5 minutes
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn mod_watch(ModWatch {
         /// The command, if `job` is not given; otherwise any name.
         name: String,

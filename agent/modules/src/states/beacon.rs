@@ -11,6 +11,13 @@ state::state_module! {
     mod beacon;
 
     /// Make sure that a beacon exists with the given settings.
+    ///
+    ///     load:
+    ///       beacon.present:
+    ///         - save: True
+    ///         - interval: 60
+    ///         - averages:
+    ///             1m: [0.0, 4.0]
     fn present(Present {
         /// The name of the beacon.
         name: String,
@@ -20,6 +27,10 @@ state::state_module! {
     });
 
     /// Make sure that a beacon does not exist.
+    ///
+    ///     load:
+    ///       beacon.absent:
+    ///         - save: True
     fn absent(Absent {
         /// The name of the beacon.
         name: String,
@@ -29,6 +40,9 @@ state::state_module! {
     });
 
     /// Make sure that a beacon is enabled.
+    ///
+    ///     load:
+    ///       beacon.enabled
     fn enabled(Enabled {
         /// The name of the beacon.
         name: String,
@@ -36,6 +50,9 @@ state::state_module! {
     });
 
     /// Make sure that a beacon is disabled.
+    ///
+    ///     load:
+    ///       beacon.disabled
     fn disabled(Disabled {
         /// The name of the beacon.
         name: String,

@@ -14,6 +14,10 @@ state::state_module! {
 
     /// Make sure that a device has the given settings: `read-ahead`, `filesystem-read-ahead`,
     /// `read-only: True`, `read-write: True`.
+    ///
+    ///     /dev/vdb:
+    ///       blockdev.tuned:
+    ///         - read-ahead: 1024
     fn tuned(Tuned {
         /// The device.
         name: String,
@@ -21,6 +25,10 @@ state::state_module! {
     });
 
     /// Make sure that a device contains a file system of the given type.
+    ///
+    ///     /dev/vdb1:
+    ///       blockdev.formatted:
+    ///         - fs_type: ext4
     fn formatted(Formatted {
         /// The device.
         name: String,

@@ -13,6 +13,10 @@ state::state_module! {
     mod bower;
 
     /// Make sure that packages are installed.
+    ///
+    ///     underscore:
+    ///       bower.installed:
+    ///         - dir: /srv/site
     fn installed(Installed {
         /// The package, optionally with `#VERSION`.
         name: String,
@@ -27,6 +31,10 @@ state::state_module! {
     });
 
     /// Make sure that a package is not installed.
+    ///
+    ///     underscore:
+    ///       bower.removed:
+    ///         - dir: /srv/site
     fn removed(Removed {
         /// The name of the package.
         name: String,
@@ -37,6 +45,10 @@ state::state_module! {
     });
 
     /// Make sure that a folder contains the packages that its `bower.json` names.
+    ///
+    ///     /srv/site:
+    ///       bower.bootstrap:
+    ///         - user: www-data
     fn bootstrap(Bootstrap {
         /// The folder.
         name: String,
@@ -45,6 +57,10 @@ state::state_module! {
     });
 
     /// Make sure that a folder contains no packages that are not needed.
+    ///
+    ///     /srv/site:
+    ///       bower.pruned:
+    ///         - user: www-data
     fn pruned(Pruned {
         /// The folder.
         name: String,

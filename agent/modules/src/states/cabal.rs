@@ -15,6 +15,10 @@ state::state_module! {
     mod cabal;
 
     /// Make sure that packages are installed.
+    ///
+    ///     pandoc:
+    ///       cabal.installed:
+    ///         - user: build
     fn installed(Installed {
         /// The package, optionally with `-VERSION`.
         name: String,
@@ -29,6 +33,10 @@ state::state_module! {
     });
 
     /// Make sure that a package is not installed.
+    ///
+    ///     pandoc:
+    ///       cabal.removed:
+    ///         - user: build
     fn removed(Removed {
         /// The name of the package.
         name: String,

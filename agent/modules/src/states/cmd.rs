@@ -43,6 +43,11 @@ state::state_module! {
     mod cmd;
 
     /// Run a command.
+    ///
+    ///     make install:
+    ///       cmd.run:
+    ///         - cwd: /usr/src/app
+    ///         - creates: /usr/local/bin/app
     fn run(Run {
         /// The command line, run by the shell.
         name: String,
@@ -80,6 +85,11 @@ state::state_module! {
     });
 
     /// Run a command only when a watched state changes something.
+    ///
+    ///     newaliases:
+    ///       cmd.wait:
+    ///         - watch:
+    ///           - file: /etc/aliases
     fn wait(Wait {
         /// The command line, run by the shell.
         name: String,
@@ -88,6 +98,11 @@ state::state_module! {
     });
 
     /// The same as `cmd.wait`.
+    ///
+    ///     newaliases:
+    ///       cmd.watch:
+    ///         - watch:
+    ///           - file: /etc/aliases
     fn watch(Watch {
         /// The command line, run by the shell.
         name: String,
@@ -96,6 +111,11 @@ state::state_module! {
     });
 
     /// Fetch a script and run it.
+    ///
+    ///     setup the database:
+    ///       cmd.script:
+    ///         - source: salt://setup.sh
+    ///         - creates: /var/lib/app/ready
     fn script(Script {
         /// The script, followed by its arguments. If `source` is given, the script is not taken
         /// from here.
@@ -133,6 +153,12 @@ state::state_module! {
     });
 
     /// Fetch a script and run it only when a watched state changes something.
+    ///
+    ///     reindex:
+    ///       cmd.wait_script:
+    ///         - source: salt://reindex.sh
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn wait_script(WaitScript {
         /// The script, followed by its arguments. If `source` is given, the script is not taken
         /// from here.
@@ -161,7 +187,12 @@ state::state_module! {
         ..kwargs
     });
 
-    /// Call a Python function, for states that are written in Python.
+    /// Call a Python function, which an SLS file cannot contain. `module.run` calls an execution
+    /// function.
+    ///
+    ///     read the pillar again:
+    ///       module.run:
+    ///         - saltutil.refresh_pillar: []
     fn call(Call {
         /// Any name.
         name: String,
@@ -180,7 +211,14 @@ state::state_module! {
         ..kwargs
     });
 
-    /// Call a Python function only when a watched state changes something.
+    /// Call a Python function when a watched state changes something. `module.wait` calls an
+    /// execution function.
+    ///
+    ///     read the pillar again:
+    ///       module.wait:
+    ///         - saltutil.refresh_pillar: []
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn wait_call(WaitCall {
         /// Any name.
         name: String,
@@ -202,6 +240,11 @@ state::state_module! {
     });
 
     /// Run the command because a watched state changed something.
+    ///
+    ///     systemctl daemon-reload:
+    ///       cmd.wait:
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn mod_watch(ModWatch {
         /// The command line, as in `cmd.run`, which also describes the other arguments.
         name: String,

@@ -12,6 +12,11 @@ state::state_module! {
     mod composer;
 
     /// Make sure that a folder contains the packages that it requires.
+    ///
+    ///     /srv/shop:
+    ///       composer.installed:
+    ///         - user: www-data
+    ///         - no_dev: True
     fn installed(Installed {
         /// The folder with `composer.json`.
         name: String,
@@ -29,6 +34,10 @@ state::state_module! {
     });
 
     /// Update the packages that a folder requires.
+    ///
+    ///     /srv/shop:
+    ///       composer.update:
+    ///         - user: www-data
     fn update(Update {
         /// The folder with `composer.json`.
         name: String,

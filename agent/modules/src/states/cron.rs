@@ -20,6 +20,12 @@ state::state_module! {
     mod cron;
 
     /// Ensure that a job is in a user's crontab.
+    ///
+    ///     /usr/local/bin/backup:
+    ///       cron.present:
+    ///         - hour: 3
+    ///         - minute: 15
+    ///         - identifier: backup
     fn present(Present {
         /// The command.
         name: String,
@@ -46,6 +52,10 @@ state::state_module! {
     });
 
     /// Ensure that a job is not in a user's crontab.
+    ///
+    ///     remove the backup:
+    ///       cron.absent:
+    ///         - identifier: backup
     fn absent(Absent {
         /// The command.
         name: String,
@@ -59,6 +69,10 @@ state::state_module! {
     });
 
     /// Ensure that a user's crontab has the contents of a file.
+    ///
+    ///     salt://crontab:
+    ///       cron.file:
+    ///         - user: deploy
     fn file(File {
         /// The source of the file.
         name: Value,
@@ -82,6 +96,10 @@ state::state_module! {
     });
 
     /// Ensure that a variable is set in a user's crontab.
+    ///
+    ///     MAILTO:
+    ///       cron.env_present:
+    ///         - value: admin@example.com
     fn env_present(EnvPresent {
         /// The name of the variable.
         name: String,
@@ -92,6 +110,9 @@ state::state_module! {
     });
 
     /// Ensure that a variable is not set in a user's crontab.
+    ///
+    ///     MAILTO:
+    ///       cron.env_absent
     fn env_absent(EnvAbsent {
         /// The name of the variable.
         name: String,

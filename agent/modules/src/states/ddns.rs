@@ -14,6 +14,12 @@ state::state_module! {
     mod ddns;
 
     /// Make sure that a record exists.
+    ///
+    ///     web1:
+    ///       ddns.present:
+    ///         - zone: example.com
+    ///         - ttl: 300
+    ///         - data: 192.0.2.10
     fn present(Present {
         /// The name within the zone, or a full name that ends with a full stop.
         name: String,
@@ -29,6 +35,10 @@ state::state_module! {
     });
 
     /// Make sure that a record does not exist.
+    ///
+    ///     web1:
+    ///       ddns.absent:
+    ///         - zone: example.com
     fn absent(Absent {
         /// The name within the zone, or a full name that ends with a full stop.
         name: String,

@@ -12,6 +12,10 @@ state::state_module! {
     mod debconf;
 
     /// Answer the questions in a file. Its lines contain the package, question, type and value.
+    ///
+    ///     postfix settings:
+    ///       debconf.set_file:
+    ///         - source: salt://postfix.seed
     fn set_file(SetFile {
         /// Any name.
         name: String,
@@ -27,6 +31,11 @@ state::state_module! {
     });
 
     /// Answer questions of a package.
+    ///
+    ///     postfix:
+    ///       debconf.set:
+    ///         - data:
+    ///             postfix/mailname: {type: string, value: example.com}
     fn set(Set {
         /// The package.
         name: String,

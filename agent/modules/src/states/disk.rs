@@ -11,6 +11,10 @@ state::state_module! {
     mod disk;
 
     /// Check that the usage of the file system of a mount point or folder is within limits.
+    ///
+    ///     /var:
+    ///       disk.status:
+    ///         - maximum: 90%
     fn status(Status {
         /// The mount point, or a folder.
         name: String,

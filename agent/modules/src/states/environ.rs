@@ -11,6 +11,11 @@ state::state_module! {
     mod environ;
 
     /// Set environment variables for the commands of this run.
+    ///
+    ///     HTTP_PROXY:
+    ///       environ.setenv:
+    ///         - value: http://proxy.example.com:3128
+    ///         - permanent: True
     fn setenv(Setenv {
         /// The name of the variable, or any name if `value` is a dictionary.
         name: String,

@@ -12,6 +12,11 @@ state::state_module! {
     mod etcd;
 
     /// Make sure that a key has a value.
+    ///
+    ///     /app/port:
+    ///       etcd.set:
+    ///         - value: '8080'
+    ///         - profile: my_etcd
     fn set(Set {
         /// The key.
         name: String,
@@ -23,6 +28,13 @@ state::state_module! {
     });
 
     /// Set a key when a watched state changes something.
+    ///
+    ///     /app/reload:
+    ///       etcd.wait_set:
+    ///         - value: 'yes'
+    ///         - profile: my_etcd
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn wait_set(WaitSet {
         /// The key.
         name: String,
@@ -34,6 +46,10 @@ state::state_module! {
     });
 
     /// Make sure that a directory exists.
+    ///
+    ///     /app:
+    ///       etcd.directory:
+    ///         - profile: my_etcd
     fn directory(Directory {
         /// The directory.
         name: String,
@@ -43,6 +59,11 @@ state::state_module! {
     });
 
     /// Make sure that a key does not exist.
+    ///
+    ///     /app:
+    ///       etcd.rm:
+    ///         - recurse: True
+    ///         - profile: my_etcd
     fn rm(Rm {
         /// The key.
         name: String,
@@ -54,6 +75,12 @@ state::state_module! {
     });
 
     /// Delete a key when a watched state changes something.
+    ///
+    ///     /app/cache:
+    ///       etcd.wait_rm:
+    ///         - profile: my_etcd
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn wait_rm(WaitRm {
         /// The key.
         name: String,
@@ -65,6 +92,13 @@ state::state_module! {
     });
 
     /// Set or delete the key because a watched state changed something.
+    ///
+    ///     /app/reload:
+    ///       etcd.wait_set:
+    ///         - value: 'yes'
+    ///         - profile: my_etcd
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn mod_watch(ModWatch {
         /// The key.
         name: String,

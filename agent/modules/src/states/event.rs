@@ -11,18 +11,33 @@ state::state_module! {
     mod event;
 
     /// Fire an event.
+    ///
+    ///     myapp/deployed:
+    ///       event.send:
+    ///         - data:
+    ///             version: '2.1'
     fn send(Send {
         #[group] event: Event,
         ..kwargs
     });
 
     /// The same as `event.send`.
+    ///
+    ///     myapp/deployed:
+    ///       event.fire_master:
+    ///         - data:
+    ///             version: '2.1'
     fn fire_master(FireMaster {
         #[group] event: Event,
         ..kwargs
     });
 
     /// Fire an event only when a watched state changes something.
+    ///
+    ///     myapp/changed:
+    ///       event.wait:
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn wait(Wait {
         /// The tag.
         name: String,
@@ -33,6 +48,11 @@ state::state_module! {
     });
 
     /// Fire the event because a watched state changed something.
+    ///
+    ///     myapp/changed:
+    ///       event.send:
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn mod_watch(ModWatch {
         #[group] event: Event,
         ..kwargs

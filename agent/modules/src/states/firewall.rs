@@ -10,6 +10,10 @@ state::state_module! {
     mod firewall;
 
     /// Make sure that a port of a host accepts connections.
+    ///
+    ///     db.example.com:
+    ///       firewall.check:
+    ///         - port: 5432
     fn check(Check {
         /// The host.
         name: String,

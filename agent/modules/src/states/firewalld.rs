@@ -14,6 +14,10 @@ state::state_module! {
 
     /// Make sure that a zone exists and contains the given items. Other items in the zone remain,
     /// unless the matching `prune_` argument is true.
+    ///
+    ///     public:
+    ///       firewalld.present:
+    ///         - services: [http, https]
     fn present(Present {
         /// The zone.
         name: String,
@@ -54,6 +58,10 @@ state::state_module! {
     });
 
     /// Make sure that a service exists and has exactly these ports and protocols.
+    ///
+    ///     app:
+    ///       firewalld.service:
+    ///         - ports: [8080/tcp]
     fn service(Service {
         /// The service.
         name: String,

@@ -13,6 +13,10 @@ state::state_module! {
     mod gem;
 
     /// Make sure that a gem is installed.
+    ///
+    ///     rake:
+    ///       gem.installed:
+    ///         - version: 13.2.1
     fn installed(Installed {
         /// The name of the gem.
         name: String,
@@ -37,6 +41,9 @@ state::state_module! {
     });
 
     /// Make sure that a gem is not installed.
+    ///
+    ///     rake:
+    ///       gem.removed
     fn removed(Removed {
         /// The name of the gem.
         name: String,
@@ -49,6 +56,9 @@ state::state_module! {
     });
 
     /// Make sure that an address is one of the sources of gems.
+    ///
+    ///     https://gems.example.com/:
+    ///       gem.sources_add
     fn sources_add(SourcesAdd {
         /// The address of the source.
         name: String,
@@ -59,6 +69,9 @@ state::state_module! {
     });
 
     /// Make sure that an address is not one of the sources of gems.
+    ///
+    ///     https://rubygems.org/:
+    ///       gem.sources_remove
     fn sources_remove(SourcesRemove {
         /// The address of the source.
         name: String,

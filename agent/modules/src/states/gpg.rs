@@ -15,6 +15,11 @@ state::state_module! {
     mod gpg;
 
     /// Make sure that public keys are in a keyring and not expired.
+    ///
+    ///     3B4FE6ACC0B21F32:
+    ///       gpg.present:
+    ///         - keyserver: keyserver.ubuntu.com
+    ///         - user: deploy
     fn present(Present {
         /// The id of the key.
         name: String,
@@ -44,6 +49,10 @@ state::state_module! {
     });
 
     /// Make sure that public keys are not in a keyring.
+    ///
+    ///     3B4FE6ACC0B21F32:
+    ///       gpg.absent:
+    ///         - user: deploy
     fn absent(Absent {
         /// The id of the key.
         name: String,

@@ -13,6 +13,9 @@ state::state_module! {
     mod grains;
 
     /// Make sure that a grain exists.
+    ///
+    ///     roles:
+    ///       grains.exists
     fn exists(Exists {
         /// The name of the grain, with levels joined by colons.
         name: String,
@@ -21,6 +24,10 @@ state::state_module! {
     });
 
     /// Make sure that a grain has a value.
+    ///
+    ///     datacenter:
+    ///       grains.present:
+    ///         - value: berlin
     fn present(Present {
         /// The name of the grain, with levels joined by `delimiter`.
         name: String,
@@ -33,6 +40,10 @@ state::state_module! {
     });
 
     /// Make sure that a grain is a list that contains some values.
+    ///
+    ///     roles:
+    ///       grains.list_present:
+    ///         - value: [web, proxy]
     fn list_present(ListPresent {
         /// The name of the grain, with levels joined by `delimiter`.
         name: String,
@@ -43,6 +54,10 @@ state::state_module! {
     });
 
     /// Make sure that a list in a grain does not contain some values.
+    ///
+    ///     roles:
+    ///       grains.list_absent:
+    ///         - value: proxy
     fn list_absent(ListAbsent {
         /// The name of the grain, with levels joined by `delimiter`.
         name: String,
@@ -53,6 +68,10 @@ state::state_module! {
     });
 
     /// Make sure that a grain is None or does not exist.
+    ///
+    ///     datacenter:
+    ///       grains.absent:
+    ///         - destructive: True
     fn absent(Absent {
         /// The name of the grain, with levels joined by `delimiter`.
         name: String,
@@ -65,6 +84,11 @@ state::state_module! {
     });
 
     /// Add a value to a list in a grain.
+    ///
+    ///     roles:
+    ///       grains.append:
+    ///         - value: web
+    ///         - convert: True
     fn append(Append {
         /// The name of the grain, with levels joined by `delimiter`.
         name: String,

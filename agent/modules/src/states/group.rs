@@ -13,6 +13,10 @@ state::state_module! {
     mod group;
 
     /// Ensure that a group exists.
+    ///
+    ///     developers:
+    ///       group.present:
+    ///         - addusers: [alice, bob]
     fn present(Present {
         /// The group.
         name: String,
@@ -33,6 +37,9 @@ state::state_module! {
     });
 
     /// Ensure that a group does not exist.
+    ///
+    ///     developers:
+    ///       group.absent
     fn absent(Absent {
         /// The group.
         name: String,

@@ -11,6 +11,12 @@ state::state_module! {
     mod helm;
 
     /// Make sure that repositories exist or do not exist.
+    ///
+    ///     charts:
+    ///       helm.repo_managed:
+    ///         - present:
+    ///           - name: stable
+    ///             url: https://charts.example.com
     fn repo_managed(RepoManaged {
         /// Any name.
         name: String,
@@ -31,6 +37,9 @@ state::state_module! {
     });
 
     /// Update the information about the repositories' charts.
+    ///
+    ///     update charts:
+    ///       helm.repo_updated
     fn repo_updated(RepoUpdated {
         /// Any name.
         name: String,
@@ -43,6 +52,11 @@ state::state_module! {
     });
 
     /// Make sure that a release is installed in the given version and with the given values.
+    ///
+    ///     shop:
+    ///       helm.release_present:
+    ///         - chart: stable/shop
+    ///         - namespace: web
     fn release_present(ReleasePresent {
         /// The name of the release.
         name: String,
@@ -63,6 +77,10 @@ state::state_module! {
     });
 
     /// Make sure that a release does not exist.
+    ///
+    ///     shop:
+    ///       helm.release_absent:
+    ///         - namespace: web
     fn release_absent(ReleaseAbsent {
         /// The name of the release.
         name: String,

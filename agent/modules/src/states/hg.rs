@@ -16,6 +16,11 @@ state::state_module! {
     mod hg;
 
     /// Make sure that a folder contains an up-to-date clone of a repository.
+    ///
+    ///     https://hg.example.com/app:
+    ///       hg.latest:
+    ///         - target: /srv/app
+    ///         - rev: stable
     fn latest(Latest {
         /// The address of the repository.
         name: String,

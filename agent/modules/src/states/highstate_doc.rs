@@ -10,6 +10,10 @@ state::state_module! {
     mod highstate_doc;
 
     /// Add a note about other states. It changes nothing.
+    ///
+    ///     about this server:
+    ///       highstate_doc.note:
+    ///         - contents: Backups run at three in the morning.
     fn note(Note {
         /// Any name.
         name: String,

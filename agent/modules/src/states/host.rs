@@ -15,6 +15,10 @@ state::state_module! {
     mod host;
 
     /// Make sure that a name has these addresses.
+    ///
+    ///     db1.example.com:
+    ///       host.present:
+    ///         - ip: 10.0.0.7
     fn present(Present {
         /// The name.
         name: String,
@@ -27,6 +31,10 @@ state::state_module! {
     });
 
     /// Make sure that a name does not have these addresses.
+    ///
+    ///     db1.example.com:
+    ///       host.absent:
+    ///         - ip: 10.0.0.7
     fn absent(Absent {
         /// The name.
         name: String,
@@ -35,6 +43,10 @@ state::state_module! {
     });
 
     /// Make sure that an address has exactly these names.
+    ///
+    ///     '10.0.0.7':
+    ///       host.only:
+    ///         - hostnames: [db1, db1.example.com]
     fn only(Only {
         /// The address.
         name: String,

@@ -15,6 +15,10 @@ state::state_module! {
 
     /// Send a request and compare its response with the expected one. The other arguments are those
     /// of `http.query`.
+    ///
+    ///     https://example.com/health:
+    ///       http.query:
+    ///         - status: 200
     fn query(Query {
         /// The address.
         name: String,
@@ -33,6 +37,12 @@ state::state_module! {
 
     /// Repeat a request until its response is the expected one. The other arguments are those of
     /// `http.query`, and `request_interval`.
+    ///
+    ///     https://example.com/health:
+    ///       http.wait_for_successful_query:
+    ///         - status: 200
+    ///         - wait_for: 60
+    #[facts(also_takes = &["match", "match_type", "status", "status_type"])]
     fn wait_for_successful_query(Wait {
         /// The address.
         name: String,

@@ -11,6 +11,12 @@ state::state_module! {
     mod incron;
 
     /// Make sure that an entry is in a user's table.
+    ///
+    ///     reload the app:
+    ///       incron.present:
+    ///         - path: /etc/app
+    ///         - mask: [IN_CLOSE_WRITE]
+    ///         - cmd: systemctl reload app
     fn present(Present {
         /// Any name. It appears in the return.
         name: String,
@@ -25,6 +31,12 @@ state::state_module! {
     });
 
     /// Make sure that an entry is not in a user's table.
+    ///
+    ///     reload the app:
+    ///       incron.absent:
+    ///         - path: /etc/app
+    ///         - mask: [IN_CLOSE_WRITE]
+    ///         - cmd: systemctl reload app
     fn absent(Absent {
         /// Any name. It appears in the return.
         name: String,

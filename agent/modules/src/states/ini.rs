@@ -14,6 +14,12 @@ state::state_module! {
     mod ini;
 
     /// Make sure that options have the given values. Missing sections are created.
+    ///
+    ///     /etc/app.ini:
+    ///       ini.options_present:
+    ///         - sections:
+    ///             server:
+    ///               port: 8080
     fn options_present(OptionsPresent {
         /// The file.
         name: String,
@@ -31,6 +37,11 @@ state::state_module! {
     });
 
     /// Make sure that options do not exist.
+    ///
+    ///     /etc/app.ini:
+    ///       ini.options_absent:
+    ///         - sections:
+    ///             server: [port]
     fn options_absent(OptionsAbsent {
         /// The file.
         name: String,
@@ -43,6 +54,12 @@ state::state_module! {
     });
 
     /// Make sure that sections exist. Missing ones are created empty.
+    ///
+    ///     /etc/app.ini:
+    ///       ini.sections_present:
+    ///         - sections:
+    ///             server:
+    ///               port: 8080
     fn sections_present(SectionsPresent {
         /// The file.
         name: String,
@@ -55,6 +72,10 @@ state::state_module! {
     });
 
     /// Make sure that sections do not exist.
+    ///
+    ///     /etc/app.ini:
+    ///       ini.sections_absent:
+    ///         - sections: [server]
     fn sections_absent(SectionsAbsent {
         /// The file.
         name: String,

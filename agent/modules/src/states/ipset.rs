@@ -15,6 +15,10 @@ state::state_module! {
 
     /// Make sure that a set exists. Options of its type, such as `range`, `timeout`, `maxelem` or
     /// `comment`, are given by name.
+    ///
+    ///     blocked:
+    ///       ipset.set_present:
+    ///         - set_type: hash:ip
     fn set_present(SetPresent {
         /// The set.
         name: String,
@@ -28,6 +32,9 @@ state::state_module! {
     });
 
     /// Make sure that a set does not exist, even if it has entries.
+    ///
+    ///     blocked:
+    ///       ipset.set_absent
     fn set_absent(SetAbsent {
         /// The set.
         name: String,
@@ -38,6 +45,11 @@ state::state_module! {
 
     /// Make sure that entries are in the set `set_name`. `timeout`, `comment` and similar options
     /// apply to all of them.
+    ///
+    ///     blocked peer:
+    ///       ipset.present:
+    ///         - set_name: blocked
+    ///         - entry: 198.51.100.7
     fn present(Present {
         /// Any name.
         name: String,
@@ -51,6 +63,11 @@ state::state_module! {
     });
 
     /// Make sure that entries are not in the set `set_name`.
+    ///
+    ///     blocked peer:
+    ///       ipset.absent:
+    ///         - set_name: blocked
+    ///         - entry: 198.51.100.7
     fn absent(Absent {
         /// Any name.
         name: String,
@@ -66,6 +83,9 @@ state::state_module! {
     });
 
     /// Remove all entries of a set.
+    ///
+    ///     blocked:
+    ///       ipset.flush
     fn flush(Flush {
         /// The set.
         name: String,

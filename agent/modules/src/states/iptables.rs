@@ -14,6 +14,10 @@ state::state_module! {
     mod iptables;
 
     /// Make sure that a chain exists.
+    ///
+    ///     BLOCKED:
+    ///       iptables.chain_present:
+    ///         - table: filter
     fn chain_present(ChainPresent {
         /// The chain.
         name: String,
@@ -24,6 +28,10 @@ state::state_module! {
     });
 
     /// Make sure that a chain does not exist, even if it has rules.
+    ///
+    ///     BLOCKED:
+    ///       iptables.chain_absent:
+    ///         - table: filter
     fn chain_absent(ChainAbsent {
         /// The chain.
         name: String,
@@ -35,6 +43,14 @@ state::state_module! {
 
     /// Make sure that a rule is in a chain. A missing rule is added at the end. The arguments have
     /// the names of the program's long options; `connstate` is its `--state`.
+    ///
+    ///     allow ssh:
+    ///       iptables.append:
+    ///         - table: filter
+    ///         - chain: INPUT
+    ///         - proto: tcp
+    ///         - dport: 22
+    ///         - jump: ACCEPT
     fn append(Append {
         /// Any name for the rule.
         name: String,
@@ -46,6 +62,15 @@ state::state_module! {
     });
 
     /// Make sure that a rule is in a chain. A missing rule is inserted at `position`.
+    ///
+    ///     allow ssh:
+    ///       iptables.insert:
+    ///         - table: filter
+    ///         - chain: INPUT
+    ///         - position: 1
+    ///         - proto: tcp
+    ///         - dport: 22
+    ///         - jump: ACCEPT
     fn insert(Insert {
         /// Any name for the rule.
         name: String,
@@ -57,6 +82,14 @@ state::state_module! {
     });
 
     /// Make sure that a rule is not in a chain.
+    ///
+    ///     allow ssh:
+    ///       iptables.delete:
+    ///         - table: filter
+    ///         - chain: INPUT
+    ///         - proto: tcp
+    ///         - dport: 22
+    ///         - jump: ACCEPT
     fn delete(Delete {
         /// Any name for the rule.
         name: String,
@@ -68,6 +101,12 @@ state::state_module! {
     });
 
     /// Make sure that a chain has a policy.
+    ///
+    ///     drop by default:
+    ///       iptables.set_policy:
+    ///         - table: filter
+    ///         - chain: INPUT
+    ///         - policy: DROP
     fn set_policy(SetPolicy {
         /// Any name.
         name: String,
@@ -79,6 +118,11 @@ state::state_module! {
     });
 
     /// Remove all rules of a chain, or of all chains of a table.
+    ///
+    ///     clear input:
+    ///       iptables.flush:
+    ///         - table: filter
+    ///         - chain: INPUT
     fn flush(Flush {
         /// Any name.
         name: String,

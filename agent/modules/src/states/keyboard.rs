@@ -9,12 +9,18 @@ state::state_module! {
     mod keyboard;
 
     /// Make sure that the console has a layout.
+    ///
+    ///     us:
+    ///       keyboard.system
     fn system(System {
         /// The layout.
         name: String,
     });
 
     /// Make sure that X has a layout.
+    ///
+    ///     us:
+    ///       keyboard.xorg
     fn xorg(Xorg {
         /// The layout.
         name: String,

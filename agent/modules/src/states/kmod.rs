@@ -13,6 +13,10 @@ state::state_module! {
     mod kmod;
 
     /// Make sure that modules are loaded.
+    ///
+    ///     br_netfilter:
+    ///       kmod.present:
+    ///         - persist: True
     fn present(Present {
         /// The module, or any name if `mods` is given.
         name: String,
@@ -23,6 +27,10 @@ state::state_module! {
     });
 
     /// Make sure that modules are not loaded.
+    ///
+    ///     pcspkr:
+    ///       kmod.absent:
+    ///         - persist: True
     fn absent(Absent {
         /// The module, or any name if `mods` is given.
         name: String,

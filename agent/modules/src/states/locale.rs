@@ -11,12 +11,18 @@ state::state_module! {
     mod locale;
 
     /// Make sure that the system uses this locale.
+    ///
+    ///     en_US.UTF-8:
+    ///       locale.system
     fn system(System {
         /// The name of the locale, such as en_US.UTF-8.
         name: String,
     });
 
     /// Make sure that a locale is available.
+    ///
+    ///     en_US.UTF-8:
+    ///       locale.present
     fn present(Present {
         /// The name of the locale.
         name: String,

@@ -11,6 +11,12 @@ state::state_module! {
     mod logrotate;
 
     /// Make sure that a directive has a value. With `setting`, it is a directive within a block.
+    ///
+    ///     /var/log/app.log:
+    ///       logrotate.set:
+    ///         - key: rotate
+    ///         - value: '7'
+    ///         - conf_file: /etc/logrotate.d/app
     fn set(Set {
         /// Any name.
         name: String,

@@ -13,6 +13,13 @@ state::state_module! {
     mod r#loop;
 
     /// Call a function until a condition holds.
+    ///
+    ///     service.status:
+    ///       loop.until:
+    ///         - m_args: [nginx]
+    ///         - condition: m_ret is True
+    ///         - period: 1
+    ///         - timeout: 30
     fn until(Until {
         /// The function.
         name: String,
@@ -29,6 +36,13 @@ state::state_module! {
     });
 
     /// Call a function until the comparison of its result with a value succeeds.
+    ///
+    ///     service.status:
+    ///       loop.until_no_eval:
+    ///         - args: [nginx]
+    ///         - expected: True
+    ///         - period: 1
+    ///         - timeout: 30
     fn until_no_eval(UntilNoEval {
         /// The function.
         name: String,

@@ -14,6 +14,9 @@ state::state_module! {
     mod lvm;
 
     /// Make sure that a device is a physical volume.
+    ///
+    ///     /dev/vdb:
+    ///       lvm.pv_present
     fn pv_present(PvPresent {
         /// The device.
         name: String,
@@ -21,12 +24,19 @@ state::state_module! {
     });
 
     /// Make sure that a device is not a physical volume.
+    ///
+    ///     /dev/vdb:
+    ///       lvm.pv_absent
     fn pv_absent(PvAbsent {
         /// The device.
         name: String,
     });
 
     /// Make sure that a volume group exists and contains the given devices.
+    ///
+    ///     data:
+    ///       lvm.vg_present:
+    ///         - devices: [/dev/vdb]
     fn vg_present(VgPresent {
         /// The name of the volume group.
         name: String,
@@ -36,12 +46,20 @@ state::state_module! {
     });
 
     /// Make sure that a volume group does not exist.
+    ///
+    ///     data:
+    ///       lvm.vg_absent
     fn vg_absent(VgAbsent {
         /// The name of the volume group.
         name: String,
     });
 
     /// Make sure that a logical volume exists and has the given size.
+    ///
+    ///     shop:
+    ///       lvm.lv_present:
+    ///         - vgname: data
+    ///         - size: 10G
     fn lv_present(LvPresent {
         /// The name of the volume. For a snapshot, the name of the original volume.
         name: String,
@@ -67,6 +85,10 @@ state::state_module! {
     });
 
     /// Make sure that a logical volume does not exist.
+    ///
+    ///     shop:
+    ///       lvm.lv_absent:
+    ///         - vgname: data
     fn lv_absent(LvAbsent {
         /// The name of the volume.
         name: String,

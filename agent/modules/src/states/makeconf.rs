@@ -13,6 +13,10 @@ state::state_module! {
     mod makeconf;
 
     /// Make sure that a variable is set.
+    ///
+    ///     MAKEOPTS:
+    ///       makeconf.present:
+    ///         - value: -j4
     fn present(Present {
         /// The name of the variable. It is converted to upper case.
         name: String,
@@ -25,6 +29,9 @@ state::state_module! {
     });
 
     /// Make sure that a variable is not set.
+    ///
+    ///     MAKEOPTS:
+    ///       makeconf.absent
     fn absent(Absent {
         /// The name of the variable. It is converted to upper case.
         name: String,

@@ -15,11 +15,21 @@ state::state_module! {
     /// style `- name: test.ping`. There, arguments of the function with the name `name`, `fun`,
     /// `names`, `state` or `saltenv` are given as `m_name` and so on; `args` is a list of further
     /// positional arguments, `kwargs` a dictionary of further named ones.
+    ///
+    ///     reload the units:
+    ///       module.run:
+    ///         - service.systemctl_reload: []
     fn run(Run {
         ..kwargs
     });
 
     /// Call functions only when a watched state changes something.
+    ///
+    ///     reload the units:
+    ///       module.wait:
+    ///         - service.systemctl_reload: []
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn wait(Wait {
         /// The function, as in `module.run`.
         name: String,
@@ -27,6 +37,12 @@ state::state_module! {
     });
 
     /// The same as `module.wait`.
+    ///
+    ///     reload the units:
+    ///       module.watch:
+    ///         - service.systemctl_reload: []
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn watch(Watch {
         /// The function, as in `module.run`.
         name: String,
@@ -34,6 +50,12 @@ state::state_module! {
     });
 
     /// Call the functions because a watched state changed something.
+    ///
+    ///     reload the units:
+    ///       module.wait:
+    ///         - service.systemctl_reload: []
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn mod_watch(ModWatch {
         ..kwargs
     });

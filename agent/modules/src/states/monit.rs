@@ -13,12 +13,18 @@ state::state_module! {
     mod monit;
 
     /// Make sure that a service is monitored.
+    ///
+    ///     nginx:
+    ///       monit.monitor
     fn monitor(Monitor {
         /// The name of the service.
         name: String,
     });
 
     /// Make sure that a service is not monitored.
+    ///
+    ///     nginx:
+    ///       monit.unmonitor
     fn unmonitor(Unmonitor {
         /// The name of the service.
         name: String,

@@ -18,6 +18,14 @@ state::state_module! {
     /// Make sure that an interface is configured. As in Salt, the configuration is written to
     /// Debian's `/etc/network/interfaces`, Red Hat's `ifcfg` files or netplan. On systems without
     /// these, it is written for NetworkManager, systemd-networkd or OpenWrt.
+    ///
+    ///     eth0:
+    ///       network.managed:
+    ///         - type: eth
+    ///         - proto: static
+    ///         - ipaddr: 10.0.0.5
+    ///         - netmask: 255.255.255.0
+    ///         - gateway: 10.0.0.1
     fn managed(Managed {
         /// The interface.
         name: String,
@@ -29,6 +37,14 @@ state::state_module! {
     /// Make sure that an interface has exactly these static routes. `routes` is a list of
     /// dictionaries with `ipaddr`, `netmask`, `gateway` and `name`. The network is restarted unless
     /// `require_reboot` is true.
+    ///
+    ///     eth0:
+    ///       network.routes:
+    ///         - routes:
+    ///           - name: backend
+    ///             ipaddr: 10.20.0.0
+    ///             netmask: 255.255.0.0
+    ///             gateway: 10.0.0.254
     fn routes(Routes {
         /// The interface.
         name: String,
@@ -38,6 +54,11 @@ state::state_module! {
     /// Make sure that the machine has these settings: `enabled`, `hostname`, `search` and, on Red
     /// Hat, the settings of `/etc/sysconfig/network`. `apply_hostname` sets the host name
     /// immediately; with `require_reboot` the network is not restarted.
+    ///
+    ///     network settings:
+    ///       network.system:
+    ///         - enabled: True
+    ///         - hostname: web1.example.com
     fn system(System {
         /// Any name.
         name: String,

@@ -16,6 +16,11 @@ state::state_module! {
     mod nfs_export;
 
     /// Make sure that a path is exported to exactly these hosts with these options.
+    ///
+    ///     /srv/share:
+    ///       nfs_export.present:
+    ///         - hosts: 10.0.0.0/24
+    ///         - options: [rw, sync]
     fn present(Present {
         /// The path.
         name: String,
@@ -30,6 +35,9 @@ state::state_module! {
     });
 
     /// Make sure that a path is not exported.
+    ///
+    ///     /srv/share:
+    ///       nfs_export.absent
     fn absent(Absent {
         /// The path.
         name: String,

@@ -14,6 +14,13 @@ state::state_module! {
 
     /// Make sure that a chain exists. A base chain (one that the kernel calls) has a type, a hook
     /// and a priority.
+    ///
+    ///     input:
+    ///       nftables.chain_present:
+    ///         - table: filter
+    ///         - table_type: filter
+    ///         - hook: input
+    ///         - priority: 0
     fn chain_present(ChainPresent {
         /// The chain.
         name: String,
@@ -30,6 +37,10 @@ state::state_module! {
     });
 
     /// Make sure that a chain does not exist, even if it has rules.
+    ///
+    ///     input:
+    ///       nftables.chain_absent:
+    ///         - table: filter
     fn chain_absent(ChainAbsent {
         /// The chain.
         name: String,
@@ -40,6 +51,14 @@ state::state_module! {
     });
 
     /// Make sure that a rule is in a chain. A missing rule is added at the end.
+    ///
+    ///     allow ssh:
+    ///       nftables.append:
+    ///         - table: filter
+    ///         - chain: input
+    ///         - proto: tcp
+    ///         - dport: 22
+    ///         - jump: accept
     fn append(Append {
         /// Any name for the rule.
         name: String,
@@ -50,6 +69,14 @@ state::state_module! {
 
     /// Make sure that a rule is in a chain. A missing rule is inserted before the rule with the
     /// number `position`.
+    ///
+    ///     allow ssh:
+    ///       nftables.insert:
+    ///         - table: filter
+    ///         - chain: input
+    ///         - proto: tcp
+    ///         - dport: 22
+    ///         - jump: accept
     fn insert(Insert {
         /// Any name for the rule.
         name: String,
@@ -59,6 +86,14 @@ state::state_module! {
     });
 
     /// Make sure that a rule is not in a chain.
+    ///
+    ///     allow ssh:
+    ///       nftables.delete:
+    ///         - table: filter
+    ///         - chain: input
+    ///         - proto: tcp
+    ///         - dport: 22
+    ///         - jump: accept
     fn delete(Delete {
         /// Any name for the rule.
         name: String,
@@ -68,6 +103,11 @@ state::state_module! {
     });
 
     /// Remove all rules of a chain, or of all chains of a table.
+    ///
+    ///     clear input:
+    ///       nftables.flush:
+    ///         - table: filter
+    ///         - chain: input
     fn flush(Flush {
         /// Any name.
         name: String,
@@ -79,6 +119,12 @@ state::state_module! {
     });
 
     /// Make sure that a base chain has a policy.
+    ///
+    ///     drop by default:
+    ///       nftables.set_policy:
+    ///         - table: filter
+    ///         - chain: input
+    ///         - policy: drop
     fn set_policy(SetPolicy {
         /// Any name.
         name: String,
@@ -90,6 +136,10 @@ state::state_module! {
     });
 
     /// Make sure that a table exists.
+    ///
+    ///     filter:
+    ///       nftables.table_present:
+    ///         - family: inet
     fn table_present(TablePresent {
         /// The table.
         name: String,
@@ -99,6 +149,10 @@ state::state_module! {
     });
 
     /// Make sure that a table does not exist, even if it is not empty.
+    ///
+    ///     filter:
+    ///       nftables.table_absent:
+    ///         - family: inet
     fn table_absent(TableAbsent {
         /// The table.
         name: String,

@@ -13,6 +13,9 @@ state::state_module! {
     mod npm;
 
     /// Make sure that packages are installed.
+    ///
+    ///     pm2@5.4.2:
+    ///       npm.installed
     fn installed(Installed {
         /// The package, optionally with `@VERSION`.
         name: String,
@@ -31,6 +34,9 @@ state::state_module! {
     });
 
     /// Make sure that a package is not installed.
+    ///
+    ///     pm2:
+    ///       npm.removed
     fn removed(Removed {
         /// The name of the package.
         name: String,
@@ -41,6 +47,10 @@ state::state_module! {
     });
 
     /// Make sure that a folder contains the packages that its `package.json` names.
+    ///
+    ///     /srv/site:
+    ///       npm.bootstrap:
+    ///         - user: www-data
     fn bootstrap(Bootstrap {
         /// The folder.
         name: String,
@@ -51,6 +61,9 @@ state::state_module! {
     });
 
     /// Make sure that npm's cache is empty.
+    ///
+    ///     express:
+    ///       npm.cache_cleaned
     fn cache_cleaned(CacheCleaned {
         /// A single package to remove from the cache.
         name: Option<String> = None,

@@ -13,6 +13,10 @@ state::state_module! {
     mod pecl;
 
     /// Make sure that an extension is installed.
+    ///
+    ///     redis:
+    ///       pecl.installed:
+    ///         - version: 6.1.0
     fn installed(Installed {
         /// The name of the extension, optionally with `CHANNEL/`.
         name: String,
@@ -27,6 +31,9 @@ state::state_module! {
     });
 
     /// Make sure that an extension is not installed.
+    ///
+    ///     redis:
+    ///       pecl.removed
     fn removed(Removed {
         /// The name of the extension.
         name: String,

@@ -13,6 +13,10 @@ state::state_module! {
     mod pip;
 
     /// Make sure that packages are installed.
+    ///
+    ///     requests:
+    ///       pip.installed:
+    ///         - bin_env: /srv/app/venv
     fn installed(Installed {
         /// The package, with conditions on its version.
         name: String,
@@ -111,6 +115,10 @@ state::state_module! {
     });
 
     /// Make sure that a package is not installed.
+    ///
+    ///     requests:
+    ///       pip.removed:
+    ///         - bin_env: /srv/app/venv
     fn removed(Removed {
         /// The package.
         name: String,
@@ -133,6 +141,10 @@ state::state_module! {
     });
 
     /// Upgrade all packages.
+    ///
+    ///     /srv/app/venv:
+    ///       pip.uptodate:
+    ///         - bin_env: /srv/app/venv
     fn uptodate(Uptodate {
         /// Any name.
         name: String,

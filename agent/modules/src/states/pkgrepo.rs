@@ -17,6 +17,12 @@ state::state_module! {
     mod pkgrepo;
 
     /// Make sure that a repository is configured as described.
+    ///
+    ///     deb [signed-by=/etc/apt/keyrings/app.asc] https://deb.example.com stable main:
+    ///       pkgrepo.managed:
+    ///         - file: /etc/apt/sources.list.d/app.list
+    ///         - key_url: salt://app.asc
+    ///         - aptkey: False
     fn managed(Managed {
         /// The definition (APT), or the name of the repository.
         name: String,
@@ -30,6 +36,9 @@ state::state_module! {
     });
 
     /// Make sure that a repository does not exist.
+    ///
+    ///     deb https://deb.example.com stable main:
+    ///       pkgrepo.absent
     fn absent(Absent {
         /// The definition (APT), or the name of the repository.
         name: String,

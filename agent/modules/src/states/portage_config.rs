@@ -16,6 +16,10 @@ state::state_module! {
 
     /// Make sure that a package has flags. In test mode the result is true, as in Salt; the changes
     /// contain what would change.
+    ///
+    ///     dev-vcs/git:
+    ///       portage_config.flags:
+    ///         - use: [curl, perl]
     fn flags(Flags {
         /// The package, as an atom.
         name: String,

@@ -9,6 +9,10 @@ state::state_module! {
     mod process;
 
     /// Make sure that no process runs whose name or arguments contain a text.
+    ///
+    ///     firefox:
+    ///       process.absent:
+    ///         - user: alice
     fn absent(Absent {
         /// The text.
         name: String,

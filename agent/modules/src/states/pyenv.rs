@@ -10,6 +10,10 @@ state::state_module! {
     mod pyenv;
 
     /// Make sure that a version of Python is installed. A missing pyenv is installed too.
+    ///
+    ///     python-3.12.4:
+    ///       pyenv.installed:
+    ///         - default: True
     fn installed(Installed {
         /// The version.
         name: String,
@@ -20,6 +24,9 @@ state::state_module! {
     });
 
     /// Make sure that a version of Python is not installed.
+    ///
+    ///     python-3.8.20:
+    ///       pyenv.absent
     fn absent(Absent {
         /// The version.
         name: String,
@@ -28,6 +35,10 @@ state::state_module! {
     });
 
     /// Make sure that pyenv is installed.
+    ///
+    ///     /opt/pyenv:
+    ///       pyenv.install_pyenv:
+    ///         - user: deploy
     fn install_pyenv(InstallPyenv {
         /// Any name.
         name: String,

@@ -10,6 +10,11 @@ state::state_module! {
     mod quota;
 
     /// Make sure that the quotas of a file system are enabled or disabled.
+    ///
+    ///     /home:
+    ///       quota.mode:
+    ///         - mode: 'on'
+    ///         - quotatype: user
     fn mode(Mode {
         /// The file system.
         name: String,

@@ -15,6 +15,11 @@ state::state_module! {
     mod raid;
 
     /// Make sure that an array exists and contains its disks.
+    ///
+    ///     /dev/md0:
+    ///       raid.present:
+    ///         - level: 1
+    ///         - devices: [/dev/vdb, /dev/vdc]
     fn present(Present {
         /// The name of the array, such as `/dev/md0`.
         name: String,
@@ -26,6 +31,9 @@ state::state_module! {
     });
 
     /// Make sure that an array does not exist. The array's data is erased from its disks.
+    ///
+    ///     /dev/md0:
+    ///       raid.absent
     fn absent(Absent {
         /// The name of the array.
         name: String,

@@ -12,6 +12,10 @@ state::state_module! {
     mod rbenv;
 
     /// Make sure that a version of Ruby is installed. A missing rbenv is installed too.
+    ///
+    ///     '3.3.4':
+    ///       rbenv.installed:
+    ///         - default: True
     fn installed(Installed {
         /// The version.
         name: String,
@@ -22,6 +26,9 @@ state::state_module! {
     });
 
     /// Make sure that a version of Ruby is not installed.
+    ///
+    ///     '3.1.6':
+    ///       rbenv.absent
     fn absent(Absent {
         /// The version.
         name: String,
@@ -30,6 +37,10 @@ state::state_module! {
     });
 
     /// Make sure that rbenv is installed.
+    ///
+    ///     /opt/rbenv:
+    ///       rbenv.install_rbenv:
+    ///         - user: deploy
     fn install_rbenv(InstallRbenv {
         /// Any name.
         name: String,

@@ -13,6 +13,10 @@ state::state_module! {
     mod redis;
 
     /// Make sure that a key has a value.
+    ///
+    ///     app/port:
+    ///       redis.string:
+    ///         - value: '8080'
     fn string(Text {
         /// The key.
         name: String,
@@ -26,6 +30,9 @@ state::state_module! {
     });
 
     /// Make sure that keys do not exist.
+    ///
+    ///     app/port:
+    ///       redis.absent
     fn absent(Absent {
         /// The key.
         name: String,
@@ -35,6 +42,10 @@ state::state_module! {
     });
 
     /// Make sure that the server is a replica of the master that a Sentinel knows.
+    ///
+    ///     '10.0.0.7':
+    ///       redis.slaveof:
+    ///         - sentinel_host: 10.0.0.8
     fn slaveof(Slaveof {
         /// The name of the master.
         name: String,

@@ -16,6 +16,11 @@ state::state_module! {
     mod rsync;
 
     /// Make sure that a folder is a copy of another.
+    ///
+    ///     /srv/site:
+    ///       rsync.synchronized:
+    ///         - source: /srv/build/
+    ///         - delete: True
     fn synchronized(Synchronized {
         /// The folder to copy to.
         name: String,

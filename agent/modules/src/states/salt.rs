@@ -6,15 +6,18 @@ use std::time::{Duration, Instant};
 use state::boot;
 use state::exec::Exec;
 use state::facts::{Effects, StepKind};
-use state::low::LowChunk;
 use state::module::{Error, Ret};
 use state::record::Event;
 use state::run::events::{EventLog, Seen};
 use state::targets::MinionReturn;
 use value::glob::fnmatch;
-use value::{Map, Value, log, random, watch};
+use value::{Map, Value, random, watch};
 
-use crate::state_run::orchestrate::{self, RunnerResult};
+use crate::state_run::orchestrate;
+
+mod runners;
+
+use runners::{parallel_runners, runner, wheel};
 
 state::state_module! {
     /// Run the steps of an orchestration: states and functions on a target, runners, wheel
@@ -23,6 +26,12 @@ state::state_module! {
     mod salt;
 
     /// Run states on the minions of a target.
+    ///
+    ///     update the web servers:
+    ///       salt.state:
+    ///         - tgt: web*
+    ///         - sls: nginx
+    ///         - batch: 25%
     #[facts(effects = Effects::Runs, step = StepKind::State, also_takes = &["roster"])]
     fn state(State {
         /// A name for the step.
@@ -79,6 +88,10 @@ state::state_module! {
     });
 
     /// Run an execution function on the minions of a target.
+    ///
+    ///     disk.usage:
+    ///       salt.function:
+    ///         - tgt: '*'
     #[facts(step = StepKind::Function, also_takes = &["roster"])]
     fn function(Function {
         /// The function.
@@ -118,6 +131,11 @@ state::state_module! {
 
     /// Wait until an event was received from each of a list of ids. Events count from the start of
     /// the orchestration.
+    ///
+    ///     myapp/deployed:
+    ///       salt.wait_for_event:
+    ///         - id_list: [web1, web2]
+    ///         - timeout: 120
     #[facts(step = StepKind::WaitForEvent)]
     fn wait_for_event(WaitForEvent {
         /// The tag, or a glob of tags.
@@ -133,6 +151,9 @@ state::state_module! {
     });
 
     /// Run a runner.
+    ///
+    ///     manage.up:
+    ///       salt.runner
     #[facts(effects = Effects::Runs, step = StepKind::Runner, free_arguments = true)]
     fn runner(Runner {
         /// The runner.
@@ -141,6 +162,14 @@ state::state_module! {
     });
 
     /// Run several runners in parallel.
+    ///
+    ///     check the fleet:
+    ///       salt.parallel_runners:
+    ///         - runners:
+    ///             up:
+    ///               - name: manage.up
+    ///             down:
+    ///               - name: manage.down
     #[facts(step = StepKind::ParallelRunners)]
     fn parallel_runners(ParallelRunners {
         /// A name for the step.
@@ -151,6 +180,10 @@ state::state_module! {
     });
 
     /// Run a wheel function.
+    ///
+    ///     key.accept:
+    ///       salt.wheel:
+    ///         - match: web1
     #[facts(step = StepKind::Wheel, free_arguments = true)]
     fn wheel(Wheel {
         /// The wheel function.
@@ -612,178 +645,4 @@ fn take_ids(missing: &mut Vec<Value>, seen: &mut Vec<Value>, found: &Value) {
             seen.push(missing.remove(index));
         }
     }
-}
-
-fn runner(cx: &Exec, args: Runner) -> Result<Ret, Error> {
-    let name = &args.name;
-    if cx.test {
-        return Ok(Ret::would(format!(
-            "Runner function '{name}' would be executed."
-        )));
-    }
-    let (arg, kwarg) = runner_arguments(args.kwargs);
-    let data = Map::new()
-        .with("type", "runner")
-        .with("name", name.as_str())
-        .with("args", arg.clone())
-        .with("kwargs", kwarg.clone());
-    orchestrate::fire_args(cx, data);
-    Ok(called_ret(
-        "Runner",
-        name,
-        orchestrate::runner(cx, name, arg, kwarg),
-    ))
-}
-
-fn wheel(cx: &Exec, args: Wheel) -> Result<Ret, Error> {
-    let name = &args.name;
-    if cx.test {
-        return Ok(Ret::would(format!(
-            "Wheel function '{name}' would be executed."
-        )));
-    }
-    let (arg, kwarg) = runner_arguments(args.kwargs);
-    let data = Map::new()
-        .with("type", "wheel")
-        .with("name", name.as_str())
-        .with("args", kwarg.clone());
-    orchestrate::fire_args(cx, data);
-    Ok(called_ret(
-        "Wheel",
-        name,
-        orchestrate::wheel(cx, name, arg, kwarg),
-    ))
-}
-
-/// Returns the positional and named arguments of a runner: `arg`, and `kwarg` updated with all
-/// other keywords.
-fn runner_arguments(mut given: Map) -> (Vec<Value>, Map) {
-    let arg = match given.remove("arg") {
-        Some(Value::List(items) | Value::Tuple(items)) => items.to_vec(),
-        Some(Value::Null) | None => Vec::new(),
-        Some(one) => vec![one],
-    };
-    let mut kwarg = given
-        .remove("kwarg")
-        .and_then(|kwarg| kwarg.as_map().cloned())
-        .unwrap_or_default();
-    for key in ["full_return", "saltenv", "jid", "asynchronous"] {
-        if key != "saltenv" {
-            given.remove(key);
-        }
-    }
-    given.retain(|key, _| !key.as_str().is_some_and(|key| key.starts_with("__")));
-    kwarg.update(given);
-    (arg, kwarg)
-}
-
-fn called_ret(kind: &str, name: &str, called: RunnerResult) -> Ret {
-    let outcome = if called.success { "executed" } else { "failed" };
-    let ret = Ret {
-        result: Some(called.success),
-        ..Ret::ok(format!("{kind} function '{name}' {outcome}."))
-    };
-    ret.change("return", called.ret).with("__jid__", called.jid)
-}
-
-fn parallel_runners(cx: &Exec, args: ParallelRunners) -> Result<Ret, Error> {
-    let runners = match args.runners {
-        Value::Str(name) => Map::new().with(&name, Value::Null),
-        Value::Map(runners) => runners,
-        _ => {
-            return Ok(Ret::failed(
-                "The runners parameter must be a string or dict.",
-            ));
-        }
-    };
-    if cx.test {
-        return Ok(Ret::would(format!(
-            "Runner functions would be executed: {}",
-            joined(&runners)
-        )));
-    }
-    let calls: Vec<(String, String, Vec<Value>, Map)> = runners
-        .iter()
-        .map(|(id, config)| parallel_call(id, config))
-        .collect();
-    let done: Vec<RunnerResult> = std::thread::scope(|scope| {
-        let started: Vec<_> = calls
-            .iter()
-            .map(|(id, name, arg, kwarg)| {
-                let own = as_part(cx, id);
-                let (arg, kwarg, watcher) = (arg.clone(), kwarg.clone(), watch::watcher());
-                let call = move || orchestrate::runner(&own, name, arg, kwarg);
-                scope.spawn(move || watch::looked_on(watcher, call))
-            })
-            .collect();
-        started
-            .into_iter()
-            .map(|thread| {
-                thread.join().unwrap_or_else(|_| {
-                    RunnerResult::failed("The runner's thread ended unexpectedly")
-                })
-            })
-            .collect()
-    });
-    log::debug(format_args!("{} runners are done", done.len()));
-    let outputs = calls
-        .iter()
-        .map(|(id, ..)| id.as_str())
-        .zip(done)
-        .collect::<Vec<_>>();
-    Ok(parallel_ret(&outputs))
-}
-
-/// Returns the context of one of several runners. The id in its function name distinguishes what
-/// this runner runs from what the others run.
-fn as_part(cx: &Exec, id: &str) -> Exec {
-    let mut own = cx.clone();
-    own.chunk = cx.chunk.as_deref().map(|low| {
-        let fun = format!("{}/{id}", low.fun);
-        Arc::new(LowChunk { fun, ..low.clone() })
-    });
-    own
-}
-
-/// Reads one runner of `parallel_runners`. Salt writes it as a list of single-key dictionaries.
-fn parallel_call(id: &Value, config: &Value) -> (String, String, Vec<Value>, Map) {
-    let config: Map = match config {
-        Value::Map(config) => config.clone(),
-        Value::List(items) => items
-            .iter()
-            .filter_map(Value::as_map)
-            .flat_map(Map::iter)
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect(),
-        _ => Map::new(),
-    };
-    let name = config
-        .get("name")
-        .map_or_else(|| id.to_text(), Value::to_text);
-    let mut given = config;
-    given.remove("name");
-    let (arg, kwarg) = runner_arguments(given);
-    (id.to_text(), name, arg, kwarg)
-}
-
-fn parallel_ret(outputs: &[(&str, RunnerResult)]) -> Ret {
-    let failed: Vec<&str> = outputs
-        .iter()
-        .filter(|(_, called)| !called.success)
-        .map(|(id, _)| *id)
-        .collect();
-    let comment = match failed.as_slice() {
-        [] => "All runner functions executed successfully.".to_owned(),
-        [one] => format!("Runner {one} failed."),
-        several => format!("Runners {} failed.", several.join(", ")),
-    };
-    let returns: Map = outputs
-        .iter()
-        .map(|(id, called)| (*id, called.ret.clone()))
-        .collect();
-    let ret = Ret {
-        result: Some(failed.is_empty()),
-        ..Ret::ok(comment)
-    };
-    ret.changes(Map::new().with("ret", returns))
 }

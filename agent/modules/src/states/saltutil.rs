@@ -9,6 +9,10 @@ state::state_module! {
     mod saltutil;
 
     /// Copy custom modules of all kinds.
+    ///
+    ///     sync everything:
+    ///       saltutil.sync_all:
+    ///         - refresh: True
     fn sync_all(SyncAll {
         /// Any name.
         name: String,
@@ -16,6 +20,9 @@ state::state_module! {
     });
 
     /// Copy custom beacons.
+    ///
+    ///     sync beacons:
+    ///       saltutil.sync_beacons
     fn sync_beacons(SyncBeacons {
         /// Any name.
         name: String,
@@ -23,6 +30,9 @@ state::state_module! {
     });
 
     /// Copy custom cloud modules.
+    ///
+    ///     sync clouds:
+    ///       saltutil.sync_clouds
     fn sync_clouds(SyncClouds {
         /// Any name.
         name: String,
@@ -30,6 +40,9 @@ state::state_module! {
     });
 
     /// Copy custom engines.
+    ///
+    ///     sync engines:
+    ///       saltutil.sync_engines
     fn sync_engines(SyncEngines {
         /// Any name.
         name: String,
@@ -37,6 +50,9 @@ state::state_module! {
     });
 
     /// Copy custom grains.
+    ///
+    ///     sync grains:
+    ///       saltutil.sync_grains
     fn sync_grains(SyncGrains {
         /// Any name.
         name: String,
@@ -44,6 +60,9 @@ state::state_module! {
     });
 
     /// Copy custom executors.
+    ///
+    ///     sync executors:
+    ///       saltutil.sync_executors
     fn sync_executors(SyncExecutors {
         /// Any name.
         name: String,
@@ -51,6 +70,9 @@ state::state_module! {
     });
 
     /// Copy custom log handlers.
+    ///
+    ///     sync log handlers:
+    ///       saltutil.sync_log_handlers
     fn sync_log_handlers(SyncLogHandlers {
         /// Any name.
         name: String,
@@ -58,6 +80,9 @@ state::state_module! {
     });
 
     /// Copy custom execution modules.
+    ///
+    ///     sync modules:
+    ///       saltutil.sync_modules
     fn sync_modules(SyncModules {
         /// Any name.
         name: String,
@@ -65,6 +90,9 @@ state::state_module! {
     });
 
     /// Copy custom outputters.
+    ///
+    ///     sync outputters:
+    ///       saltutil.sync_output
     fn sync_output(SyncOutput {
         /// Any name.
         name: String,
@@ -72,6 +100,9 @@ state::state_module! {
     });
 
     /// Copy custom outputters.
+    ///
+    ///     sync outputters:
+    ///       saltutil.sync_outputters
     fn sync_outputters(SyncOutputters {
         /// Any name.
         name: String,
@@ -79,6 +110,9 @@ state::state_module! {
     });
 
     /// Copy custom external pillars.
+    ///
+    ///     sync pillar modules:
+    ///       saltutil.sync_pillar
     fn sync_pillar(SyncPillar {
         /// Any name.
         name: String,
@@ -86,6 +120,9 @@ state::state_module! {
     });
 
     /// Copy custom proxy modules.
+    ///
+    ///     sync proxy modules:
+    ///       saltutil.sync_proxymodules
     fn sync_proxymodules(SyncProxymodules {
         /// Any name.
         name: String,
@@ -93,6 +130,9 @@ state::state_module! {
     });
 
     /// Copy custom matchers.
+    ///
+    ///     sync matchers:
+    ///       saltutil.sync_matchers
     fn sync_matchers(SyncMatchers {
         /// Any name.
         name: String,
@@ -100,6 +140,9 @@ state::state_module! {
     });
 
     /// Copy custom renderers.
+    ///
+    ///     sync renderers:
+    ///       saltutil.sync_renderers
     fn sync_renderers(SyncRenderers {
         /// Any name.
         name: String,
@@ -107,6 +150,9 @@ state::state_module! {
     });
 
     /// Copy custom returners.
+    ///
+    ///     sync returners:
+    ///       saltutil.sync_returners
     fn sync_returners(SyncReturners {
         /// Any name.
         name: String,
@@ -114,6 +160,9 @@ state::state_module! {
     });
 
     /// Copy custom sdb modules.
+    ///
+    ///     sync sdb modules:
+    ///       saltutil.sync_sdb
     fn sync_sdb(SyncSdb {
         /// Any name.
         name: String,
@@ -121,6 +170,9 @@ state::state_module! {
     });
 
     /// Copy custom state modules.
+    ///
+    ///     sync states:
+    ///       saltutil.sync_states
     fn sync_states(SyncStates {
         /// Any name.
         name: String,
@@ -128,6 +180,9 @@ state::state_module! {
     });
 
     /// Copy custom master tops.
+    ///
+    ///     sync top modules:
+    ///       saltutil.sync_tops
     fn sync_tops(SyncTops {
         /// Any name.
         name: String,
@@ -135,6 +190,9 @@ state::state_module! {
     });
 
     /// Copy custom resource modules.
+    ///
+    ///     sync resources:
+    ///       saltutil.sync_resources
     fn sync_resources(SyncResources {
         /// Any name.
         name: String,
@@ -142,6 +200,9 @@ state::state_module! {
     });
 
     /// Copy custom thorium modules.
+    ///
+    ///     sync thorium modules:
+    ///       saltutil.sync_thorium
     fn sync_thorium(SyncThorium {
         /// Any name.
         name: String,
@@ -149,6 +210,9 @@ state::state_module! {
     });
 
     /// Copy custom utilities.
+    ///
+    ///     sync utils:
+    ///       saltutil.sync_utils
     fn sync_utils(SyncUtils {
         /// Any name.
         name: String,
@@ -156,6 +220,9 @@ state::state_module! {
     });
 
     /// Copy custom serializers.
+    ///
+    ///     sync serializers:
+    ///       saltutil.sync_serializers
     fn sync_serializers(SyncSerializers {
         /// Any name.
         name: String,
@@ -163,6 +230,9 @@ state::state_module! {
     });
 
     /// Copy custom wrapper modules.
+    ///
+    ///     sync wrappers:
+    ///       saltutil.sync_wrapper
     fn sync_wrapper(SyncWrapper {
         /// Any name.
         name: String,

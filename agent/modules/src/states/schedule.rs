@@ -12,6 +12,11 @@ state::state_module! {
     mod schedule;
 
     /// Make sure that a job exists with the given settings.
+    ///
+    ///     nightly highstate:
+    ///       schedule.present:
+    ///         - function: state.apply
+    ///         - when: 3:00am
     fn present(Present {
         /// The name of the job.
         name: String,
@@ -19,6 +24,9 @@ state::state_module! {
     });
 
     /// Make sure that a job does not exist.
+    ///
+    ///     nightly highstate:
+    ///       schedule.absent
     fn absent(Absent {
         /// The name of the job.
         name: String,
@@ -26,6 +34,9 @@ state::state_module! {
     });
 
     /// Make sure that a job is enabled.
+    ///
+    ///     nightly highstate:
+    ///       schedule.enabled
     fn enabled(Enabled {
         /// The name of the job.
         name: String,
@@ -33,6 +44,9 @@ state::state_module! {
     });
 
     /// Make sure that a job is disabled.
+    ///
+    ///     nightly highstate:
+    ///       schedule.disabled
     fn disabled(Disabled {
         /// The name of the job.
         name: String,

@@ -16,12 +16,20 @@ state::state_module! {
     mod selinux;
 
     /// Make sure that SELinux is in a mode, now and after the next start.
+    ///
+    ///     enforcing:
+    ///       selinux.mode
     fn mode(Mode {
         /// `enforcing`, `permissive` or `disabled`.
         name: String,
     });
 
     /// Make sure that booleans have values.
+    ///
+    ///     httpd_can_network_connect:
+    ///       selinux.boolean:
+    ///         - value: True
+    ///         - persist: True
     fn boolean(Boolean {
         /// The boolean.
         name: String,
@@ -34,6 +42,10 @@ state::state_module! {
     });
 
     /// Make sure that a module is enabled or disabled.
+    ///
+    ///     app:
+    ///       selinux.module:
+    ///         - module_state: Enabled
     fn module(Module {
         /// The name of the module.
         name: String,
@@ -45,18 +57,28 @@ state::state_module! {
     });
 
     /// Install a module.
+    ///
+    ///     /usr/share/selinux/app.pp:
+    ///       selinux.module_install
     fn module_install(ModuleInstall {
         /// The file of the module.
         name: String,
     });
 
     /// Make sure that a module is not installed.
+    ///
+    ///     app:
+    ///       selinux.module_remove
     fn module_remove(ModuleRemove {
         /// The name of the module.
         name: String,
     });
 
     /// Make sure that a rule for files exists.
+    ///
+    ///     /srv/www(/.*)?:
+    ///       selinux.fcontext_policy_present:
+    ///         - sel_type: httpd_sys_content_t
     fn fcontext_policy_present(FcontextPolicyPresent {
         /// The files, as a regular expression.
         name: String,
@@ -71,6 +93,10 @@ state::state_module! {
     });
 
     /// Make sure that a rule for files does not exist.
+    ///
+    ///     /srv/www(/.*)?:
+    ///       selinux.fcontext_policy_absent:
+    ///         - sel_type: httpd_sys_content_t
     fn fcontext_policy_absent(FcontextPolicyAbsent {
         /// The files, as a regular expression.
         name: String,
@@ -85,6 +111,10 @@ state::state_module! {
     });
 
     /// Make sure that files have the labels that the rules define.
+    ///
+    ///     /srv/www:
+    ///       selinux.fcontext_policy_applied:
+    ///         - recursive: True
     fn fcontext_policy_applied(FcontextPolicyApplied {
         /// The files.
         name: String,
@@ -93,6 +123,10 @@ state::state_module! {
     });
 
     /// Make sure that a rule for a port exists.
+    ///
+    ///     tcp/8080:
+    ///       selinux.port_policy_present:
+    ///         - sel_type: http_port_t
     fn port_policy_present(PortPolicyPresent {
         /// The protocol and port, such as `tcp/80`.
         name: String,
@@ -107,6 +141,10 @@ state::state_module! {
     });
 
     /// Make sure that a rule for a port does not exist.
+    ///
+    ///     tcp/8080:
+    ///       selinux.port_policy_absent:
+    ///         - sel_type: http_port_t
     fn port_policy_absent(PortPolicyAbsent {
         /// The protocol and port, such as `tcp/80`.
         name: String,

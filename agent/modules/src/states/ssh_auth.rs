@@ -13,6 +13,12 @@ state::state_module! {
     mod ssh_auth;
 
     /// Ensure that a key may log in as a user.
+    ///
+    ///     AAAAC3NzaC1lZDI1NTE5AAAAIGOxv4QFNJ8e0o2Nq3mZzqSLb1Hn9u7dVZlDk2gkT8sV:
+    ///       ssh_auth.present:
+    ///         - user: deploy
+    ///         - enc: ssh-ed25519
+    ///         - comment: alice@laptop
     fn present(Present {
         /// The key, with or without its type and comment.
         name: String,
@@ -34,6 +40,10 @@ state::state_module! {
     });
 
     /// Ensure that a key may not log in as a user.
+    ///
+    ///     AAAAC3NzaC1lZDI1NTE5AAAAIGOxv4QFNJ8e0o2Nq3mZzqSLb1Hn9u7dVZlDk2gkT8sV:
+    ///       ssh_auth.absent:
+    ///         - user: deploy
     fn absent(Absent {
         /// The key, with or without its type and comment.
         name: String,
@@ -54,6 +64,12 @@ state::state_module! {
     });
 
     /// Ensure that exactly these keys may log in as a user.
+    ///
+    ///     keys of deploy:
+    ///       ssh_auth.manage:
+    ///         - user: deploy
+    ///         - ssh_keys:
+    ///           - ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGOxv4QFNJ8e0o2Nq3mZzqSLb1Hn9u7dVZlDk2gkT8sV alice
     fn manage(Manage {
         /// Any name.
         name: String,

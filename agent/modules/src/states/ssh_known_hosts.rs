@@ -14,6 +14,12 @@ state::state_module! {
     mod ssh_known_hosts;
 
     /// Ensure that a host is known.
+    ///
+    ///     git.example.com:
+    ///       ssh_known_hosts.present:
+    ///         - user: deploy
+    ///         - enc: ssh-ed25519
+    ///         - key: AAAAC3NzaC1lZDI1NTE5AAAAIGOxv4QFNJ8e0o2Nq3mZzqSLb1Hn9u7dVZlDk2gkT8sV
     fn present(Present {
         /// The host.
         name: String,
@@ -38,6 +44,10 @@ state::state_module! {
     });
 
     /// Ensure that a host is not known.
+    ///
+    ///     git.example.com:
+    ///       ssh_known_hosts.absent:
+    ///         - user: deploy
     fn absent(Absent {
         /// The host.
         name: String,

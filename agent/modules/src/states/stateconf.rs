@@ -9,6 +9,10 @@ state::state_module! {
     mod stateconf;
 
     /// Do nothing: the renderer `stateconf` reads the arguments.
+    ///
+    ///     settings:
+    ///       stateconf.set:
+    ///         - port: 8080
     fn set(Set {
         /// Any name.
         name: String,
@@ -16,6 +20,10 @@ state::state_module! {
     });
 
     /// The same as `stateconf.set`.
+    ///
+    ///     settings:
+    ///       stateconf.context:
+    ///         - port: 8080
     fn context(Context {
         /// Any name.
         name: String,

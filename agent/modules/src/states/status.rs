@@ -9,6 +9,10 @@ state::state_module! {
     mod status;
 
     /// Check that the load is within limits.
+    ///
+    ///     5-min:
+    ///       status.loadavg:
+    ///         - maximum: 4.0
     fn loadavg(Loadavg {
         /// The load to check: `1-min`, `5-min` or `15-min`.
         name: String,
@@ -19,6 +23,9 @@ state::state_module! {
     });
 
     /// Check that a process runs whose line in the list of processes contains a text.
+    ///
+    ///     nginx:
+    ///       status.process
     fn process(Process {
         /// The text.
         name: String,

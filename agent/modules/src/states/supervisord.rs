@@ -12,6 +12,10 @@ state::state_module! {
     mod supervisord;
 
     /// Make sure that a program runs. `name:` with a colon is a group.
+    ///
+    ///     app:
+    ///       supervisord.running:
+    ///         - update: True
     fn running(Running {
         /// The name in the configuration.
         name: String,
@@ -29,6 +33,9 @@ state::state_module! {
     });
 
     /// Make sure that a program does not run. `name:` with a colon is a group.
+    ///
+    ///     app:
+    ///       supervisord.dead
     fn dead(Dead {
         /// The name in the configuration.
         name: String,
@@ -42,6 +49,11 @@ state::state_module! {
     });
 
     /// Restart the program because a watched state changed something.
+    ///
+    ///     app:
+    ///       supervisord.running:
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn mod_watch(ModWatch {
         /// The name in the configuration.
         name: String,

@@ -15,6 +15,10 @@ state::state_module! {
     mod svn;
 
     /// Make sure that a folder is an up-to-date working copy of a repository.
+    ///
+    ///     https://svn.example.com/app/trunk:
+    ///       svn.latest:
+    ///         - target: /srv/app
     fn latest(Latest {
         /// The repository.
         name: String,
@@ -29,6 +33,10 @@ state::state_module! {
     });
 
     /// Make sure that a folder contains an exported tree of a repository.
+    ///
+    ///     https://svn.example.com/app/tags/2.1:
+    ///       svn.export:
+    ///         - target: /srv/app
     fn export(Export {
         /// The repository.
         name: String,
@@ -46,6 +54,10 @@ state::state_module! {
 
     /// Check whether a working copy was changed. As in Salt, it only returns that it cannot
     /// determine this.
+    ///
+    ///     check the copy:
+    ///       svn.dirty:
+    ///         - target: /srv/app
     fn dirty(Dirty {
         /// The repository.
         name: String,

@@ -11,6 +11,10 @@ state::state_module! {
     mod sysctl;
 
     /// Make sure that a parameter has a value, now and after the next start of the system.
+    ///
+    ///     vm.swappiness:
+    ///       sysctl.present:
+    ///         - value: 10
     fn present(Present {
         /// The name of the parameter.
         name: String,

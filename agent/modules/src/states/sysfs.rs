@@ -9,6 +9,10 @@ state::state_module! {
     mod sysfs;
 
     /// Make sure that an attribute has a value.
+    ///
+    ///     block/vda/queue/scheduler:
+    ///       sysfs.present:
+    ///         - value: none
     fn present(Present {
         /// The path of the attribute below `/sys`.
         name: String,

@@ -14,6 +14,9 @@ state::state_module! {
     mod test;
 
     /// Do nothing, successfully.
+    ///
+    ///     begin:
+    ///       test.nop
     fn nop(Nop {
         /// Any name.
         name: Value,
@@ -21,6 +24,9 @@ state::state_module! {
     });
 
     /// Succeed, without changes.
+    ///
+    ///     nothing to do:
+    ///       test.succeed_without_changes
     fn succeed_without_changes(SucceedWithoutChanges {
         /// Any name.
         name: Value,
@@ -28,6 +34,9 @@ state::state_module! {
     });
 
     /// Fail, without changes.
+    ///
+    ///     unsupported system:
+    ///       test.fail_without_changes
     fn fail_without_changes(FailWithoutChanges {
         /// Any name.
         name: Value,
@@ -35,6 +44,9 @@ state::state_module! {
     });
 
     /// Succeed, with changes.
+    ///
+    ///     trigger the watchers:
+    ///       test.succeed_with_changes
     fn succeed_with_changes(SucceedWithChanges {
         /// Any name.
         name: Value,
@@ -42,6 +54,9 @@ state::state_module! {
     });
 
     /// Fail, with changes.
+    ///
+    ///     trigger a failure:
+    ///       test.fail_with_changes
     fn fail_with_changes(FailWithChanges {
         /// Any name.
         name: Value,
@@ -49,6 +64,12 @@ state::state_module! {
     });
 
     /// Return the given result, changes and comment.
+    ///
+    ///     try a result:
+    ///       test.configurable_test_state:
+    ///         - result: True
+    ///         - changes: False
+    ///         - comment: tried
     fn configurable_test_state(ConfigurableTestState {
         /// Any name.
         name: Value,
@@ -65,6 +86,10 @@ state::state_module! {
     });
 
     /// Return a text as the comment.
+    ///
+    ///     remark:
+    ///       test.show_notification:
+    ///         - text: The database moves on Sunday.
     fn show_notification(ShowNotification {
         /// Any name.
         name: Value,
@@ -74,6 +99,11 @@ state::state_module! {
     });
 
     /// Return that a watched state changed something.
+    ///
+    ///     observe:
+    ///       test.succeed_without_changes:
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn mod_watch(ModWatch {
         /// Any name.
         name: Value,
@@ -83,6 +113,11 @@ state::state_module! {
     });
 
     /// Check that keys of the pillar exist and have the right type.
+    ///
+    ///     needed pillar:
+    ///       test.check_pillar:
+    ///         - present: [shop]
+    ///         - integer: [shop:port]
     fn check_pillar(CheckPillar {
         /// Any name.
         name: Value,

@@ -11,6 +11,10 @@ state::state_module! {
     mod timezone;
 
     /// Make sure that the machine uses a time zone.
+    ///
+    ///     Europe/Berlin:
+    ///       timezone.system:
+    ///         - utc: True
     fn system(System {
         /// The name of the time zone, such as Europe/Berlin.
         name: String,

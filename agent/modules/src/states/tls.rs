@@ -12,6 +12,10 @@ state::state_module! {
     mod tls;
 
     /// Make sure that a certificate is valid, and remains valid for some time.
+    ///
+    ///     /etc/ssl/shop.crt:
+    ///       tls.valid_certificate:
+    ///         - weeks: 2
     fn valid_certificate(ValidCertificate {
         /// The certificate: a file or the text of the certificate.
         name: String,

@@ -12,12 +12,18 @@ state::state_module! {
     mod tuned;
 
     /// Make sure that a profile is active.
+    ///
+    ///     throughput-performance:
+    ///       tuned.profile
     fn profile(Profile {
         /// The profile.
         name: String,
     });
 
     /// Make sure that no profile is active.
+    ///
+    ///     no tuning:
+    ///       tuned.off
     fn off(Off {
         /// Any name.
         name: Option<String> = None,

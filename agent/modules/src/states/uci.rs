@@ -15,6 +15,13 @@ state::state_module! {
     mod uci;
 
     /// Make sure that a section or option exists.
+    ///
+    ///     network.lan:
+    ///       uci.present:
+    ///         - type: interface
+    ///         - options:
+    ///             proto: static
+    ///             ipaddr: 192.168.1.1
     fn present(Present {
         /// `config.section`, `config.section.option`, or `config` alone with `match`. A section is a name or `@type[number]`.
         name: String,
@@ -32,6 +39,9 @@ state::state_module! {
     });
 
     /// Make sure that a section or option does not exist.
+    ///
+    ///     network.guest:
+    ///       uci.absent
     fn absent(Absent {
         /// `config.section`, `config.section.option`, or `config` alone with `match`.
         name: String,

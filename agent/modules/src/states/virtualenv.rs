@@ -15,12 +15,20 @@ state::state_module! {
     mod virtualenv;
 
     /// Make sure that a virtual environment exists, with the given packages.
+    ///
+    ///     /srv/app/venv:
+    ///       virtualenv.managed:
+    ///         - requirements: /srv/app/requirements.txt
     fn managed(Managed {
         #[group] environment: Environment,
         ..kwargs
     });
 
     /// The same as `virtualenv.managed`, under an old name.
+    ///
+    ///     /srv/app/venv:
+    ///       virtualenv.manage:
+    ///         - requirements: /srv/app/requirements.txt
     fn manage(Manage {
         #[group] environment: Environment,
         ..kwargs

@@ -13,6 +13,11 @@ state::state_module! {
     mod webutil;
 
     /// Make sure that a file contains a user.
+    ///
+    ///     alice:
+    ///       webutil.user_exists:
+    ///         - htpasswd_file: /etc/nginx/htpasswd
+    ///         - password: {{ pillar['shop_password'] }}
     fn user_exists(UserExists {
         /// The user.
         name: String,
@@ -31,6 +36,10 @@ state::state_module! {
     });
 
     /// Make sure that a file does not contain a user.
+    ///
+    ///     bob:
+    ///       webutil.user_absent:
+    ///         - htpasswd_file: /etc/nginx/htpasswd
     fn user_absent(UserAbsent {
         /// The user.
         name: String,

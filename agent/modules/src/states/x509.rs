@@ -31,6 +31,14 @@ state::state_module! {
     /// Make sure that a certificate exists, has the given properties, and does not expire soon. The
     /// other keywords are the names of the subject (`CN`, `O` …), extensions (`subjectAltName`,
     /// `keyUsage` …) and arguments of `file.managed`.
+    ///
+    ///     /etc/ssl/shop.crt:
+    ///       x509.certificate_managed:
+    ///         - signing_private_key: /etc/ssl/ca.key
+    ///         - signing_cert: /etc/ssl/ca.crt
+    ///         - private_key: /etc/ssl/shop.key
+    ///         - CN: shop.example.com
+    ///         - days_valid: 90
     fn certificate_managed(CertificateManaged {
         /// The file.
         name: String,
@@ -82,6 +90,13 @@ state::state_module! {
 
     /// Make sure that a certificate revocation list exists, has the given contents, and does not
     /// expire soon. The other keywords are arguments of `file.managed`.
+    ///
+    ///     /etc/ssl/ca.crl:
+    ///       x509.crl_managed:
+    ///         - signing_private_key: /etc/ssl/ca.key
+    ///         - signing_cert: /etc/ssl/ca.crt
+    ///         - revoked:
+    ///           - certificate: /etc/ssl/old.crt
     fn crl_managed(CrlManaged {
         /// The file.
         name: String,
@@ -112,6 +127,11 @@ state::state_module! {
 
     /// Make sure that a certificate request exists. The other keywords are the names of the
     /// subject, extensions and arguments of `file.managed`.
+    ///
+    ///     /etc/ssl/shop.csr:
+    ///       x509.csr_managed:
+    ///         - private_key: /etc/ssl/shop.key
+    ///         - CN: shop.example.com
     fn csr_managed(CsrManaged {
         /// The file.
         name: String,
@@ -130,6 +150,10 @@ state::state_module! {
 
     /// Make sure that a file contains a PEM text in its normalized form. The other keywords are
     /// arguments of `file.managed`.
+    ///
+    ///     /etc/ssl/shop.crt:
+    ///       x509.pem_managed:
+    ///         - text: {{ pillar['shop_certificate'] }}
     fn pem_managed(PemManaged {
         /// The file.
         name: String,
@@ -140,6 +164,11 @@ state::state_module! {
 
     /// Make sure that a private key exists. The other keywords are arguments of `file.managed`.
     /// Default mode: 0400.
+    ///
+    ///     /etc/ssl/shop.key:
+    ///       x509.private_key_managed:
+    ///         - algo: rsa
+    ///         - keysize: 4096
     fn private_key_managed(PrivateKeyManaged {
         /// The file.
         name: String,

@@ -9,6 +9,8 @@ state::exec_module! {
     mod config;
 
     /// Return every option.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel config.values
     fn values(Values {});
 }
 

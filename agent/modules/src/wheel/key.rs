@@ -12,27 +12,37 @@ state::exec_module! {
     mod key;
 
     /// Return the keys of one status: accepted, pending, rejected, denied, or all.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel key.list match=all
     fn list(List {
         /// The status: `accepted`, `pre`, `rejected`, `denied` or `all`, or the beginning of one.
         r#match: String,
     });
 
     /// Return all keys by status.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel key.list_all
     fn list_all(ListAll {});
 
     /// Return the keys whose id matches a glob, by status.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel key.glob_match match='web*'
     fn glob_match(GlobMatch {
         /// The glob that the ids must match.
         r#match: String,
     });
 
     /// Return the keys whose id matches a glob. This is the older name of `key.glob_match`.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel key.name_match match=web1,web2
     fn name_match(NameMatch {
         /// The glob that the ids must match.
         r#match: String,
     });
 
     /// Accept pending keys.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel key.accept match=web1
     fn accept(Accept {
         /// The glob that the ids must match.
         r#match: String,
@@ -43,6 +53,8 @@ state::exec_module! {
     });
 
     /// Accept the keys in a dictionary.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel key.accept_dict match='{minions_pre: [web1]}'
     fn accept_dict(AcceptDict {
         /// Lists of ids by status.
         r#match: Map,
@@ -53,6 +65,8 @@ state::exec_module! {
     });
 
     /// Reject pending keys.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel key.reject match=web1
     fn reject(Reject {
         /// The glob that the ids must match.
         r#match: String,
@@ -63,6 +77,8 @@ state::exec_module! {
     });
 
     /// Reject the keys in a dictionary.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel key.reject_dict match='{minions_pre: [web1]}'
     fn reject_dict(RejectDict {
         /// Lists of ids by status.
         r#match: Map,
@@ -73,18 +89,24 @@ state::exec_module! {
     });
 
     /// Delete keys of any status.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel key.delete match=web1
     fn delete(Delete {
         /// The glob that the ids must match.
         r#match: String,
     });
 
     /// Delete the keys in a dictionary.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel key.delete_dict match='{minions: [web1]}'
     fn delete_dict(DeleteDict {
         /// Lists of ids by status.
         r#match: Map,
     });
 
     /// Return the text of the keys whose id matches a glob.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel key.print match=web1
     fn print(Print {
         /// The glob that the ids must match.
         r#match: String,

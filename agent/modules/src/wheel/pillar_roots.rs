@@ -14,6 +14,8 @@ state::exec_module! {
     mod pillar_roots;
 
     /// Return the places of a file in the roots, and whether it is text.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel pillar_roots.find path=shop.sls
     fn find(Find {
         /// The path below the roots.
         path: String,
@@ -22,15 +24,21 @@ state::exec_module! {
     });
 
     /// Return the folders and files of an environment.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel pillar_roots.list_env
     fn list_env(ListEnv {
         /// The environment.
         saltenv: String = "base".into(),
     });
 
     /// Return the folders and files of every environment.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel pillar_roots.list_roots
     fn list_roots(ListRoots {});
 
     /// Return the text of a file in each root that has it.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel pillar_roots.read path=shop.sls
     fn read(Read {
         /// The path below the roots.
         path: String,
@@ -39,6 +47,8 @@ state::exec_module! {
     });
 
     /// Write a file.
+    ///
+    ///     salt-run state.orchestrate_single salt.wheel pillar_roots.write data='port: 8080' path=shop.sls
     fn write(Write {
         /// The text of the file.
         data: String,

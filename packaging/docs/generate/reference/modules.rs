@@ -14,6 +14,8 @@ struct Kind {
     title: &'static str,
     /// Its name in the index.
     name: &'static str,
+    /// The language of its examples.
+    language: &'static str,
     /// The note at functions that the table of a machine without a daemon or master lacks.
     elsewhere: &'static str,
 }
@@ -21,51 +23,65 @@ struct Kind {
 const STATES: Kind = Kind {
     title: "States",
     name: "states",
+    language: "yaml",
     elsewhere: "",
 };
 const FUNCTIONS: Kind = Kind {
     title: "Execution functions",
     name: "execution",
+    language: "bash",
     elsewhere: "It needs the daemon `salt-minion`.",
 };
 const RUNNERS: Kind = Kind {
     title: "Runners",
     name: "runner",
+    language: "bash",
     elsewhere: "It needs a master.",
 };
 const WHEEL: Kind = Kind {
     title: "Wheel functions",
     name: "wheel",
+    language: "bash",
     elsewhere: "",
 };
 
-/// The functions of the wheel module `key` that only a master has. Its table has no texts, since no
-/// program prints them.
-const KEYS_OF_MASTER: [(&str, &str); 8] = [
-    ("finger", "Return the fingerprints of keys, by status."),
+/// The functions of the wheel module `key` that only a master has, with the arguments of their
+/// examples. Its table has no texts, since no program prints them.
+const KEYS_OF_MASTER: [(&str, &str, &str); 8] = [
+    (
+        "finger",
+        " match='web*'",
+        "Return the fingerprints of keys, by status.",
+    ),
     (
         "finger_master",
+        "",
         "Return the fingerprint of the master's own key.",
     ),
     (
         "gen",
+        " id_=web1",
         "Generate a key pair and return it. It is not stored.",
     ),
     (
         "gen_accept",
+        " id_=web1",
         "Generate a key pair, accept its public key for an id, and return both.",
     ),
     (
         "key_str",
+        " match=web1",
         "Return public keys. This is another name of `key.print`.",
     ),
     (
         "list_match",
+        " match=web1,web2",
         "Return the keys with these exact ids, by status.",
     ),
-    ("master_key_str", "Return the master's public key."),
+    ("master_key_str", "", "Return the master's public key."),
     (
         "rotate_master",
+        " action=look",
         "Begin a rotation of the master's key, or continue one, and return its state. The action `look` changes nothing, `finish` uses the next key now, and `cancel` deletes it.",
     ),
 ];
@@ -121,7 +137,7 @@ fn add<R>(names: &mut Names, kind: Kind, all: &[Module<R>], own: &[Module<R>]) {
                 .flat_map(|part| part.functions)
                 .any(|known| known.name == function.name);
             let note = if here { "" } else { kind.elsewhere };
-            let text = || described(module.name, function, note);
+            let text = || described(kind, module.name, function, note);
             section.functions.entry(function.name).or_insert_with(text);
         }
     }
@@ -135,13 +151,15 @@ fn add_keys_of_master(names: &mut Names) {
     };
     for (name, args, required) in master::wheel_key() {
         let text = || {
-            let doc = KEYS_OF_MASTER.iter().find(|(known, _)| *known == name);
-            let doc = doc.map(|(_, doc)| *doc).unwrap_or_default();
+            let known = KEYS_OF_MASTER.iter().find(|(known, ..)| *known == name);
+            let (_, given, doc) = known.copied().unwrap_or_default();
+            let call = format!("salt-run state.orchestrate_single salt.wheel key.{name}{given}");
+            let doc = fenced(&format!("{doc}\n\n    {call}"), WHEEL.language);
             let rows = args.iter().enumerate().map(|(at, arg)| {
                 let default = if at < required { "required" } else { "" };
                 format!("| `{arg}` | {default} | |\n")
             });
-            let heading = heading("key", name, doc, "It needs a master.");
+            let heading = heading("key", name, &doc, "It needs a master.");
             heading + &table(rows.collect())
         };
         section.functions.entry(name).or_insert_with(text);
@@ -182,7 +200,7 @@ fn page(name: &str, sections: &[Section]) -> String {
 }
 
 /// Returns the part of a page about one function.
-fn described<R>(module: &str, function: &Function<R>, note: &str) -> String {
+fn described<R>(kind: Kind, module: &str, function: &Function<R>, note: &str) -> String {
     let mut rows: Vec<String> = function.args.iter().map(row).collect();
     if function.varargs {
         rows.push("| `*args` | | More positional arguments. |\n".to_owned());
@@ -190,12 +208,13 @@ fn described<R>(module: &str, function: &Function<R>, note: &str) -> String {
     if function.extra == Extra::Accept {
         rows.push("| `**kwargs` | | More keyword arguments. |\n".to_owned());
     }
-    heading(module, function.name, function.doc, note) + &table(rows)
+    let doc = fenced(&unindented(function.doc), kind.language);
+    heading(module, function.name, &doc, note) + &table(rows)
 }
 
 fn heading(module: &str, function: &str, doc: &str, note: &str) -> String {
     let full = code(&format!("{module}.{function}"));
-    let mut text = format!("\n### {full}\n\n{}\n", prose(&unindented(doc)));
+    let mut text = format!("\n### {full}\n\n{doc}\n");
     if !note.is_empty() {
         text += &format!("\n{note}\n");
     }
@@ -230,6 +249,25 @@ fn unindented(doc: &str) -> String {
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
+/// Returns a documentation as Markdown, with its examples in fences of this language.
+fn fenced(doc: &str, language: &str) -> String {
+    let mut page = String::new();
+    let mut is_code = false;
+    for line in prose(doc).lines() {
+        let code = line.strip_prefix("    ");
+        match (is_code, code) {
+            (false, Some(_)) => page += &format!("```{language}\n"),
+            (true, None) => page += "```\n",
+            _ => {}
+        }
+        is_code = code.is_some();
+        page += code.unwrap_or(line);
+        page.push('\n');
+    }
+    page += if is_code { "```" } else { "" };
+    page.trim_end().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -240,7 +278,7 @@ mod tests {
             .flat_map(|module| module.functions)
             .map(|function| function.name)
             .collect();
-        let own = super::KEYS_OF_MASTER.map(|(name, _)| name);
+        let own = super::KEYS_OF_MASTER.map(|(name, ..)| name);
         for (name, ..) in master::wheel_key() {
             assert!(declared.contains(&name) != own.contains(&name), "{name}");
         }

@@ -21,6 +21,8 @@ state::exec_module! {
     mod archive;
 
     /// Return the contents of an archive.
+    ///
+    ///     salt-call archive.list /srv/app.tar.gz
     fn list(List {
         /// The location of the archive: a path, a `salt://` URL or another URL.
         name: String,
@@ -44,6 +46,8 @@ state::exec_module! {
     });
 
     /// Run tar.
+    ///
+    ///     salt-call archive.tar czf /srv/app.tar.gz /opt/app
     fn tar(Tar {
         /// The options of tar, such as `xzf`.
         options: String,
@@ -62,6 +66,8 @@ state::exec_module! {
     });
 
     /// Run gzip.
+    ///
+    ///     salt-call archive.gzip /srv/dump.sql
     fn gzip(Gzip {
         /// The path of the file to compress.
         sourcefile: String,
@@ -74,6 +80,8 @@ state::exec_module! {
     });
 
     /// Run gunzip.
+    ///
+    ///     salt-call archive.gunzip /srv/dump.sql.gz
     fn gunzip(Gunzip {
         /// The path of the file to decompress.
         gzipfile: String,
@@ -86,6 +94,8 @@ state::exec_module! {
     });
 
     /// Run zip.
+    ///
+    ///     salt-call archive.cmd_zip /srv/app.zip /opt/app
     fn cmd_zip(CmdZip {
         /// The path of the archive.
         zip_file: String,
@@ -100,6 +110,8 @@ state::exec_module! {
     });
 
     /// Create a zip archive and return the names of the packed files.
+    ///
+    ///     salt-call archive.zip /srv/app.zip /opt/app
     fn zip(Zip {
         /// The path of the archive.
         zip_file: String,
@@ -116,6 +128,8 @@ state::exec_module! {
     });
 
     /// Run unzip.
+    ///
+    ///     salt-call archive.cmd_unzip /srv/app.zip /opt/app
     fn cmd_unzip(CmdUnzip {
         /// The path of the archive.
         zip_file: String,
@@ -136,6 +150,8 @@ state::exec_module! {
     });
 
     /// Unpack a zip archive and return the names of its members.
+    ///
+    ///     salt-call archive.unzip /srv/app.zip /opt/app
     fn unzip(Unzip {
         /// The path of the archive.
         zip_file: String,
@@ -158,6 +174,8 @@ state::exec_module! {
     });
 
     /// Return True if a zip archive needs a password.
+    ///
+    ///     salt-call archive.is_encrypted /srv/app.zip
     fn is_encrypted(IsEncrypted {
         /// The location of the archive: a path, a `salt://` URL or another URL.
         name: String,
@@ -172,6 +190,8 @@ state::exec_module! {
     });
 
     /// Run rar to pack files.
+    ///
+    ///     salt-call archive.rar /srv/app.rar /opt/app
     fn rar(Rar {
         /// The path of the archive.
         rarfile: String,
@@ -186,6 +206,8 @@ state::exec_module! {
     });
 
     /// Run unrar, or rar, to unpack an archive.
+    ///
+    ///     salt-call archive.unrar /srv/app.rar /opt/app
     fn unrar(Unrar {
         /// The path of the archive.
         rarfile: String,

@@ -28,6 +28,8 @@ state::exec_module! {
     mod cmd;
 
     /// Run a command and return its output, including its error output.
+    ///
+    ///     salt-call cmd.run 'ls -l /srv' cwd=/tmp
     fn run(Run {
         /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
@@ -36,6 +38,8 @@ state::exec_module! {
     });
 
     /// Run a command in the shell and return its output.
+    ///
+    ///     salt-call cmd.shell 'df -h | tail -n 1'
     fn shell(Shell {
         /// The command line.
         cmd: Value,
@@ -44,6 +48,8 @@ state::exec_module! {
     });
 
     /// Run a command and return its standard output.
+    ///
+    ///     salt-call cmd.run_stdout 'uname -r'
     fn run_stdout(RunStdout {
         /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
@@ -52,6 +58,8 @@ state::exec_module! {
     });
 
     /// Run a command and return its standard error.
+    ///
+    ///     salt-call cmd.run_stderr 'nginx -t'
     fn run_stderr(RunStderr {
         /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
@@ -60,6 +68,8 @@ state::exec_module! {
     });
 
     /// Run a command and return a dictionary with its pid, its return code and both outputs.
+    ///
+    ///     salt-call cmd.run_all 'systemctl is-active nginx'
     fn run_all(RunAll {
         /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
@@ -68,6 +78,8 @@ state::exec_module! {
     });
 
     /// Run a command and return its return code.
+    ///
+    ///     salt-call cmd.retcode 'test -e /etc/app.conf'
     fn retcode(Retcode {
         /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
@@ -76,6 +88,8 @@ state::exec_module! {
     });
 
     /// Start a command in the background and return its pid.
+    ///
+    ///     salt-call cmd.run_bg '/usr/local/bin/report --all'
     fn run_bg(RunBg {
         /// The command: a line, or a list of a program and its arguments.
         cmd: Value,
@@ -84,6 +98,8 @@ state::exec_module! {
     });
 
     /// Fetch a script and run it; return what `cmd.run_all` returns.
+    ///
+    ///     salt-call cmd.script salt://setup.sh
     fn script(Script {
         /// The location of the script: a `salt://` URL, an absolute path or another URL.
         source: String,
@@ -94,6 +110,8 @@ state::exec_module! {
     });
 
     /// Fetch a script, run it and return its return code.
+    ///
+    ///     salt-call cmd.script_retcode salt://check.sh args=--fast
     fn script_retcode(ScriptRetcode {
         /// The location of the script: a `salt://` URL, an absolute path or another URL.
         source: String,
@@ -104,6 +122,8 @@ state::exec_module! {
     });
 
     /// Run code with its interpreter and return the output.
+    ///
+    ///     salt-call cmd.exec_code python3 'print(6 * 7)'
     fn exec_code(ExecCode {
         /// The interpreter.
         lang: String,
@@ -117,6 +137,8 @@ state::exec_module! {
     });
 
     /// Run code with its interpreter and return what `cmd.run_all` returns.
+    ///
+    ///     salt-call cmd.exec_code_all python3 'print(6 * 7)'
     fn exec_code_all(ExecCodeAll {
         /// The interpreter.
         lang: String,
@@ -131,6 +153,8 @@ state::exec_module! {
 
     /// Run a command in another root directory, with `dev`, `proc` and `sys` mounted there, and
     /// return what `cmd.run_all` returns.
+    ///
+    ///     salt-call cmd.run_chroot /srv/chroot 'ls -l /'
     fn run_chroot(RunChroot {
         /// The path of the root directory.
         root: String,
@@ -144,27 +168,37 @@ state::exec_module! {
     });
 
     /// Return the path of a program.
+    ///
+    ///     salt-call cmd.which nginx
     fn which(Which {
         /// The name of the program.
         cmd: String,
     });
 
     /// Return the path of the first of several programs that is installed.
+    ///
+    ///     salt-call cmd.which_bin '[vim, nano]'
     fn which_bin(WhichBin {
         /// The names of the programs.
         cmds: Vec<String>,
     });
 
     /// Return True if a program is installed.
+    ///
+    ///     salt-call cmd.has_exec nginx
     fn has_exec(HasExec {
         /// The name of the program.
         cmd: String,
     });
 
     /// Return the shells listed in `/etc/shells`.
+    ///
+    ///     salt-call cmd.shells
     fn shells(Shells {});
 
     /// Write a text to a terminal.
+    ///
+    ///     salt-call cmd.tty tty1 'The server restarts soon.'
     fn tty(Tty {
         /// The terminal, such as `tty1` or `pts3`.
         device: String,
@@ -173,6 +207,8 @@ state::exec_module! {
     });
 
     /// Fail: PowerShell commands run only on Windows.
+    ///
+    ///     salt-call cmd.powershell 'Get-ChildItem /srv'
     fn powershell(Powershell {
         /// The command.
         cmd: Value,

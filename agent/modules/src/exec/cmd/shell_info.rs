@@ -11,6 +11,8 @@ state::exec_module! {
     mod cmd;
 
     /// Return whether a shell or a language is installed, its path and its version.
+    ///
+    ///     salt-call cmd.shell_info bash
     fn shell_info(ShellInfo {
         /// The name: `bash`, `perl`, `php`, `python`, `ruby`, `tcsh` or `zsh`.
         shell: String,

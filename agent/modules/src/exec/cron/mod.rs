@@ -21,24 +21,32 @@ state::exec_module! {
     mod cron;
 
     /// Return the text of a user's crontab.
+    ///
+    ///     salt-call cron.raw_cron root
     fn raw_cron(RawCron {
         /// The name of the user.
         user: String,
     });
 
     /// Return the contents of a user's crontab.
+    ///
+    ///     salt-call cron.list_tab root
     fn list_tab(ListTab {
         /// The name of the user.
         user: String,
     });
 
     /// Return the contents of a user's crontab.
+    ///
+    ///     salt-call cron.ls root
     fn ls(Ls {
         /// The name of the user.
         user: String,
     });
 
     /// Return a job of a user, or False if there is no such job.
+    ///
+    ///     salt-call cron.get_entry root identifier=backup
     fn get_entry(GetEntry {
         /// The name of the user.
         user: String,
@@ -49,6 +57,8 @@ state::exec_module! {
     });
 
     /// Add or change a job.
+    ///
+    ///     salt-call cron.set_job root 15 3 '*' '*' '*' /usr/local/bin/backup
     fn set_job(SetJob {
         /// The name of the user.
         user: String,
@@ -73,6 +83,8 @@ state::exec_module! {
     });
 
     /// Add or change a job that runs at a nickname such as `@daily`.
+    ///
+    ///     salt-call cron.set_special root @daily /usr/local/bin/backup
     fn set_special(SetSpecial {
         /// The name of the user.
         user: String,
@@ -89,6 +101,8 @@ state::exec_module! {
     });
 
     /// Remove a job.
+    ///
+    ///     salt-call cron.rm_job root /usr/local/bin/backup
     fn rm_job(RmJob {
         /// The name of the user.
         user: String,
@@ -109,6 +123,8 @@ state::exec_module! {
     });
 
     /// Remove a job.
+    ///
+    ///     salt-call cron.rm root /usr/local/bin/backup
     fn rm(Rm {
         /// The name of the user.
         user: String,
@@ -129,6 +145,8 @@ state::exec_module! {
     });
 
     /// Remove a job that runs at a nickname.
+    ///
+    ///     salt-call cron.rm_special root /usr/local/bin/backup
     fn rm_special(RmSpecial {
         /// The name of the user.
         user: String,
@@ -141,6 +159,8 @@ state::exec_module! {
     });
 
     /// Set a variable of a crontab.
+    ///
+    ///     salt-call cron.set_env root MAILTO admin@example.com
     fn set_env(SetEnv {
         /// The name of the user.
         user: String,
@@ -151,6 +171,8 @@ state::exec_module! {
     });
 
     /// Remove a variable from a crontab.
+    ///
+    ///     salt-call cron.rm_env root MAILTO
     fn rm_env(RmEnv {
         /// The name of the user.
         user: String,
@@ -159,6 +181,8 @@ state::exec_module! {
     });
 
     /// Replace a user's crontab with a file. Return False if the program rejects the file.
+    ///
+    ///     salt-call cron.write_cron_file root /srv/crontab
     fn write_cron_file(WriteCronFile {
         /// The name of the user.
         user: String,
@@ -167,6 +191,8 @@ state::exec_module! {
     });
 
     /// Replace a user's crontab with a file, and return the result of the program.
+    ///
+    ///     salt-call cron.write_cron_file_verbose root /srv/crontab
     fn write_cron_file_verbose(WriteCronFileVerbose {
         /// The name of the user.
         user: String,

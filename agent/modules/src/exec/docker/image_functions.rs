@@ -12,6 +12,8 @@ state::exec_module! {
     mod docker;
 
     /// Build an image.
+    ///
+    ///     salt-call docker.build /srv/shop repository=shop tag=2.1
     fn build(Build {
         /// The path or URL of the build context.
         path: String,
@@ -34,12 +36,16 @@ state::exec_module! {
     });
 
     /// Return the containers and images that are based on an image.
+    ///
+    ///     salt-call docker.depends nginx
     fn depends(Depends {
         /// The name or id of the image.
         name: String,
     });
 
     /// Return the images.
+    ///
+    ///     salt-call docker.images
     fn images(Images {
         /// True to return the details of each image.
         verbose: bool = false,
@@ -47,15 +53,21 @@ state::exec_module! {
     });
 
     /// Return the details of an image.
+    ///
+    ///     salt-call docker.inspect_image nginx:1.27
     fn inspect_image(InspectImage {
         /// The name or id of the image.
         name: String,
     });
 
     /// Return the names of the images.
+    ///
+    ///     salt-call docker.list_tags
     fn list_tags(ListTags {});
 
     /// Load images from an archive.
+    ///
+    ///     salt-call docker.load /srv/shop.tar
     fn load(Load {
         /// The path or URL of the archive.
         path: String,
@@ -66,12 +78,16 @@ state::exec_module! {
     });
 
     /// Log in to registries.
+    ///
+    ///     salt-call docker.login registry.example.com
     fn login(Login {
         *registries,
         ..kwargs
     });
 
     /// Fetch an image.
+    ///
+    ///     salt-call docker.pull nginx:1.27
     fn pull(Pull {
         /// The name of the image.
         image: String,
@@ -84,12 +100,16 @@ state::exec_module! {
     });
 
     /// Return the id of an image, or False if the image does not exist.
+    ///
+    ///     salt-call docker.resolve_image_id nginx:1.27
     fn resolve_image_id(ResolveImageId {
         /// The name of the image.
         name: String,
     });
 
     /// Return the first name of an image, or False if the image does not exist.
+    ///
+    ///     salt-call docker.resolve_tag nginx
     fn resolve_tag(ResolveTag {
         /// The name or id of the image.
         name: String,
@@ -97,12 +117,16 @@ state::exec_module! {
     });
 
     /// Remove images.
+    ///
+    ///     salt-call docker.rmi nginx:1.25
     fn rmi(Rmi {
         *names,
         ..kwargs
     });
 
     /// Save an image to an uncompressed archive.
+    ///
+    ///     salt-call docker.save shop:2.1 /srv/shop.tar
     fn save(Save {
         /// The name or id of the image.
         name: String,
@@ -113,6 +137,8 @@ state::exec_module! {
     });
 
     /// Add a name to an image.
+    ///
+    ///     salt-call docker.tag 0c8e2ac5ff4d shop tag=2.1
     fn tag(Tag {
         /// The name or id of the image.
         name: String,

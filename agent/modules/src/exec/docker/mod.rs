@@ -34,6 +34,8 @@ state::exec_module! {
     mod docker;
 
     /// Return the differences between the configurations of two containers.
+    ///
+    ///     salt-call docker.compare_containers web1 web2
     fn compare_containers(CompareContainers {
         /// The name or id of the first container.
         first: String,
@@ -44,6 +46,8 @@ state::exec_module! {
     });
 
     /// Return the differences between the networks of two containers.
+    ///
+    ///     salt-call docker.compare_container_networks web1 web2
     fn compare_container_networks(CompareContainerNetworks {
         /// The name or id of the first container.
         first: String,
@@ -52,6 +56,8 @@ state::exec_module! {
     });
 
     /// Return the differences between two networks.
+    ///
+    ///     salt-call docker.compare_networks backend frontend
     fn compare_networks(CompareNetworks {
         /// The name or id of the first network.
         first: String,
@@ -62,6 +68,8 @@ state::exec_module! {
     });
 
     /// Connect a container to a network.
+    ///
+    ///     salt-call docker.connect_container_to_network web backend
     fn connect_container_to_network(ConnectContainerToNetwork {
         /// The name or id of the container.
         container: String,
@@ -71,6 +79,8 @@ state::exec_module! {
     });
 
     /// Return the containers that are connected to a network.
+    ///
+    ///     salt-call docker.connected backend
     fn connected(Connected {
         /// The name or id of the network.
         name: String,
@@ -79,6 +89,8 @@ state::exec_module! {
     });
 
     /// Create a container.
+    ///
+    ///     salt-call docker.create nginx:1.27 name=web
     fn create(Create {
         /// The name of the image.
         image: String,
@@ -98,6 +110,8 @@ state::exec_module! {
     });
 
     /// Create a network.
+    ///
+    ///     salt-call docker.create_network backend subnet=10.20.0.0/24
     fn create_network(CreateNetwork {
         /// The name of the network.
         name: String,
@@ -113,6 +127,8 @@ state::exec_module! {
     });
 
     /// Create a volume.
+    ///
+    ///     salt-call docker.create_volume shop-data
     fn create_volume(CreateVolume {
         /// The name of the volume.
         name: String,
@@ -123,6 +139,8 @@ state::exec_module! {
     });
 
     /// Disconnect a container from a network.
+    ///
+    ///     salt-call docker.disconnect_container_from_network web backend
     fn disconnect_container_from_network(DisconnectContainerFromNetwork {
         /// The name or id of the container.
         container: String,
@@ -131,50 +149,68 @@ state::exec_module! {
     });
 
     /// Return whether a container exists.
+    ///
+    ///     salt-call docker.exists web
     fn exists(Exists {
         /// The name or id of the container.
         name: String,
     });
 
     /// Return information about the program and the machine.
+    ///
+    ///     salt-call docker.info
     fn info(Info {});
 
     /// Return the details of a container, image, volume or network.
+    ///
+    ///     salt-call docker.inspect web
     fn inspect(Inspect {
         /// The name or id.
         name: String,
     });
 
     /// Return the details of a container.
+    ///
+    ///     salt-call docker.inspect_container web
     fn inspect_container(InspectContainer {
         /// The name or id of the container.
         name: String,
     });
 
     /// Return the details of a network.
+    ///
+    ///     salt-call docker.inspect_network backend
     fn inspect_network(InspectNetwork {
         /// The name or id of the network.
         network_id: String,
     });
 
     /// Return the details of a volume.
+    ///
+    ///     salt-call docker.inspect_volume shop-data
     fn inspect_volume(InspectVolume {
         /// The name of the volume.
         name: String,
     });
 
     /// Kill the processes of a container.
+    ///
+    ///     salt-call docker.kill web
     fn kill(Kill {
         /// The name or id of the container.
         name: String,
     });
 
     /// Return the names of the containers.
+    ///
+    ///     salt-call docker.list_containers all=True
     fn list_containers(ListContainers {
         ..kwargs
     });
 
     /// Return the output of a container.
+    ///
+    ///     salt-call docker.logs web tail=20
     fn logs(Logs {
         /// The name or id of the container.
         name: String,
@@ -182,6 +218,8 @@ state::exec_module! {
     });
 
     /// Return the networks.
+    ///
+    ///     salt-call docker.networks
     fn networks(Networks {
         /// The names of the networks to return. The default is all networks.
         names: Value = Value::Null,
@@ -190,12 +228,16 @@ state::exec_module! {
     });
 
     /// Pause the processes of a container.
+    ///
+    ///     salt-call docker.pause web
     fn pause(Pause {
         /// The name or id of the container.
         name: String,
     });
 
     /// Return the containers with their properties.
+    ///
+    ///     salt-call docker.ps
     fn ps(Ps {
         /// The filters of the program, such as `label`.
         filters: Map = Map::new(),
@@ -203,18 +245,24 @@ state::exec_module! {
     });
 
     /// Remove a network.
+    ///
+    ///     salt-call docker.remove_network backend
     fn remove_network(RemoveNetwork {
         /// The name or id of the network.
         network_id: String,
     });
 
     /// Remove a volume.
+    ///
+    ///     salt-call docker.remove_volume shop-data
     fn remove_volume(RemoveVolume {
         /// The name of the volume.
         name: String,
     });
 
     /// Rename a container.
+    ///
+    ///     salt-call docker.rename web old-web
     fn rename(Rename {
         /// The name or id of the container.
         name: String,
@@ -223,6 +271,8 @@ state::exec_module! {
     });
 
     /// Restart a container.
+    ///
+    ///     salt-call docker.restart web
     fn restart(Restart {
         /// The name or id of the container.
         name: String,
@@ -231,6 +281,8 @@ state::exec_module! {
     });
 
     /// Return the exit code of a command that runs in a container.
+    ///
+    ///     salt-call docker.retcode web 'nginx -t'
     fn retcode(Retcode {
         /// The name or id of the container.
         name: String,
@@ -240,6 +292,8 @@ state::exec_module! {
     });
 
     /// Remove a container.
+    ///
+    ///     salt-call docker.rm old-web
     fn rm(Rm {
         /// The name or id of the container.
         name: String,
@@ -251,6 +305,8 @@ state::exec_module! {
     });
 
     /// Return the output of a command that runs in a container.
+    ///
+    ///     salt-call docker.run web 'nginx -v'
     fn run(Run {
         /// The name or id of the container.
         name: String,
@@ -260,6 +316,8 @@ state::exec_module! {
     });
 
     /// Return the full result of a command that runs in a container.
+    ///
+    ///     salt-call docker.run_all web 'nginx -t'
     fn run_all(RunAll {
         /// The name or id of the container.
         name: String,
@@ -269,6 +327,8 @@ state::exec_module! {
     });
 
     /// Create a container and start it. Unless `bg` is set, wait until it ends.
+    ///
+    ///     salt-call docker.run_container shop:2.1 name=migrate command=./migrate
     fn run_container(RunContainer {
         /// The name of the image.
         image: String,
@@ -294,6 +354,8 @@ state::exec_module! {
     });
 
     /// Return the standard error of a command that runs in a container.
+    ///
+    ///     salt-call docker.run_stderr web 'nginx -t'
     fn run_stderr(RunStderr {
         /// The name or id of the container.
         name: String,
@@ -303,6 +365,8 @@ state::exec_module! {
     });
 
     /// Return the standard output of a command that runs in a container.
+    ///
+    ///     salt-call docker.run_stdout web 'cat /etc/os-release'
     fn run_stdout(RunStdout {
         /// The name or id of the container.
         name: String,
@@ -312,6 +376,8 @@ state::exec_module! {
     });
 
     /// Send a signal to a container.
+    ///
+    ///     salt-call docker.signal web HUP
     fn signal(Signal {
         /// The name or id of the container.
         name: String,
@@ -320,18 +386,24 @@ state::exec_module! {
     });
 
     /// Start a container.
+    ///
+    ///     salt-call docker.start web
     fn start(Start {
         /// The name or id of the container.
         name: String,
     });
 
     /// Return the state of a container: `running`, `paused` or `stopped`.
+    ///
+    ///     salt-call docker.state web
     fn state(State {
         /// The name or id of the container.
         name: String,
     });
 
     /// Stop a container.
+    ///
+    ///     salt-call docker.stop web timeout=30
     fn stop(Stop {
         /// The name or id of the container.
         name: String,
@@ -341,21 +413,29 @@ state::exec_module! {
     });
 
     /// Resume the paused processes of a container.
+    ///
+    ///     salt-call docker.unpause web
     fn unpause(Unpause {
         /// The name or id of the container.
         name: String,
     });
 
     /// Return the versions of the program.
+    ///
+    ///     salt-call docker.version
     fn version(Version {});
 
     /// Return the volumes.
+    ///
+    ///     salt-call docker.volumes
     fn volumes(Volumes {
         /// The filters of the program, such as `label`.
         filters: Map = Map::new(),
     });
 
     /// Wait until a container ends.
+    ///
+    ///     salt-call docker.wait migrate
     fn wait(Wait {
         /// The name or id of the container.
         name: String,

@@ -59,6 +59,8 @@ state::exec_module! {
     mod file;
 
     /// Return the backups of a file, the latest first.
+    ///
+    ///     salt-call file.list_backups /etc/app.conf
     fn list_backups(ListBackups {
         /// The path of the file.
         path: String,
@@ -67,6 +69,8 @@ state::exec_module! {
     });
 
     /// Return the backups of a file, the latest first.
+    ///
+    ///     salt-call file.list_backup /etc/app.conf
     fn list_backup(ListBackup {
         /// The path of the file.
         path: String,
@@ -75,6 +79,8 @@ state::exec_module! {
     });
 
     /// Return the backups of all files in a folder.
+    ///
+    ///     salt-call file.list_backups_dir /etc/app
     fn list_backups_dir(ListBackupsDir {
         /// The path of the folder, with a slash at the end.
         path: String,
@@ -83,6 +89,8 @@ state::exec_module! {
     });
 
     /// Restore a backup. The current file is backed up first.
+    ///
+    ///     salt-call file.restore_backup /etc/app.conf 0
     fn restore_backup(RestoreBackup {
         /// The path of the file.
         path: String,
@@ -91,6 +99,8 @@ state::exec_module! {
     });
 
     /// Delete a backup.
+    ///
+    ///     salt-call file.delete_backup /etc/app.conf 0
     fn delete_backup(DeleteBackup {
         /// The path of the file.
         path: String,
@@ -99,6 +109,8 @@ state::exec_module! {
     });
 
     /// Delete a backup.
+    ///
+    ///     salt-call file.remove_backup /etc/app.conf 0
     fn remove_backup(RemoveBackup {
         /// The path of the file.
         path: String,

@@ -19,6 +19,8 @@ state::exec_module! {
     mod file;
 
     /// Return the differences between two files.
+    ///
+    ///     salt-call file.get_diff /etc/motd salt://motd
     fn get_diff(GetDiff {
         /// The path or URL of the first file.
         file1: String,
@@ -41,6 +43,8 @@ state::exec_module! {
     });
 
     /// Return the changes that `file.managed` would make to a file, as a dictionary.
+    ///
+    ///     salt-call file.check_managed_changes /etc/motd salt://motd '' '' root root 644 '' jinja '{}' '{}' base
     fn check_managed_changes(CheckManagedChanges {
         /// The path of the file.
         name: String,
@@ -84,6 +88,8 @@ state::exec_module! {
     });
 
     /// Return the changes that `file.managed` would make to a file, as a sentence.
+    ///
+    ///     salt-call file.check_managed /etc/motd salt://motd '' '' root root 644 '' jinja '{}' '{}' base
     fn check_managed(CheckManaged {
         /// The path of the file.
         name: String,
@@ -121,6 +127,8 @@ state::exec_module! {
 
     /// Write contents to a file, and set its owner and mode. `sfn` is a cached copy of the
     /// contents.
+    ///
+    ///     salt-call file.manage_file /etc/motd '' '{}' salt://motd '{}' root root 644 '' base ''
     fn manage_file(ManageFile {
         /// The path of the file.
         name: String,

@@ -11,6 +11,8 @@ state::exec_module! {
     mod file;
 
     /// Return the SELinux context of a file.
+    ///
+    ///     salt-call file.get_selinux_context /srv/www
     fn get_selinux_context(GetSelinuxContext {
         /// The path of the file.
         path: String,
@@ -18,6 +20,8 @@ state::exec_module! {
 
     /// Change the SELinux context of a file, and return the new context. Return False if no part of
     /// the context is given or the change fails.
+    ///
+    ///     salt-call file.set_selinux_context /srv/www type=httpd_sys_content_t
     fn set_selinux_context(SetSelinuxContext {
         /// The path of the file.
         path: String,
@@ -34,6 +38,8 @@ state::exec_module! {
     });
 
     /// Reset the SELinux context of a file to the one in the policy.
+    ///
+    ///     salt-call file.restorecon /srv/www recursive=True
     fn restorecon(Restorecon {
         /// The path of the file.
         path: String,

@@ -19,6 +19,8 @@ state::exec_module! {
     mod file;
 
     /// Create a device node or a named pipe, and its missing parent folders.
+    ///
+    ///     salt-call file.mknod /dev/console2 c 5 1
     fn mknod(MknodArgs {
         /// The path of the node.
         name: String,
@@ -37,6 +39,8 @@ state::exec_module! {
     });
 
     /// Create a character device.
+    ///
+    ///     salt-call file.mknod_chrdev /dev/console2 5 1
     fn mknod_chrdev(MknodChrdev {
         /// The path of the node.
         name: String,
@@ -53,6 +57,8 @@ state::exec_module! {
     });
 
     /// Create a block device.
+    ///
+    ///     salt-call file.mknod_blkdev /dev/disk2 8 32
     fn mknod_blkdev(MknodBlkdev {
         /// The path of the node.
         name: String,
@@ -69,6 +75,8 @@ state::exec_module! {
     });
 
     /// Create a named pipe.
+    ///
+    ///     salt-call file.mknod_fifo /run/app.fifo
     fn mknod_fifo(MknodFifo {
         /// The path of the node.
         name: String,
@@ -81,24 +89,32 @@ state::exec_module! {
     });
 
     /// Return whether a path is a character device.
+    ///
+    ///     salt-call file.is_chrdev /dev/null
     fn is_chrdev(IsChrdev {
         /// The path of the node.
         name: String,
     });
 
     /// Return whether a path is a block device.
+    ///
+    ///     salt-call file.is_blkdev /dev/vda
     fn is_blkdev(IsBlkdev {
         /// The path of the node.
         name: String,
     });
 
     /// Return whether a path is a named pipe.
+    ///
+    ///     salt-call file.is_fifo /run/app.fifo
     fn is_fifo(IsFifo {
         /// The path of the node.
         name: String,
     });
 
     /// Return the major and minor numbers of a device.
+    ///
+    ///     salt-call file.get_devmm /dev/null
     fn get_devmm(GetDevmm {
         /// The path of the node.
         name: String,

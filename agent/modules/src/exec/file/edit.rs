@@ -18,6 +18,8 @@ state::exec_module! {
     mod file;
 
     /// Append text to the end of a file.
+    ///
+    ///     salt-call file.append /etc/hosts.allow 'sshd: 10.0.0.0/8'
     fn append(Append {
         /// The path of the file.
         path: String,
@@ -26,6 +28,8 @@ state::exec_module! {
     });
 
     /// Prepend text to the beginning of a file.
+    ///
+    ///     salt-call file.prepend /etc/motd 'Authorized users only'
     fn prepend(Prepend {
         /// The path of the file.
         path: String,
@@ -34,6 +38,8 @@ state::exec_module! {
     });
 
     /// Write text to a file. The previous contents are overwritten.
+    ///
+    ///     salt-call file.write /etc/motd 'Authorized users only'
     fn write(Write {
         /// The path of the file.
         path: String,
@@ -42,6 +48,8 @@ state::exec_module! {
     });
 
     /// Return True if the file contains the text.
+    ///
+    ///     salt-call file.contains /etc/hosts localhost
     fn contains(Contains {
         /// The path of the file.
         path: String,
@@ -50,6 +58,8 @@ state::exec_module! {
     });
 
     /// Return True if the regular expression matches a line of the file.
+    ///
+    ///     salt-call file.contains_regex /etc/hosts '^127\.0\.0\.1'
     fn contains_regex(ContainsRegex {
         /// The path of the file.
         path: String,
@@ -60,6 +70,8 @@ state::exec_module! {
     });
 
     /// Return True if the glob matches a chunk of the file. A chunk has 32768 bytes.
+    ///
+    ///     salt-call file.contains_glob /etc/hosts '*localhost*'
     fn contains_glob(ContainsGlob {
         /// The path of the file.
         path: String,
@@ -68,6 +80,8 @@ state::exec_module! {
     });
 
     /// Render a text with a template engine, and return the result.
+    ///
+    ///     salt-call file.apply_template_on_contents 'port {{ port }}' jinja '{port: 8080}' '{}' base
     fn apply_template_on_contents(ApplyTemplateOnContents {
         /// The text to render.
         contents: String,

@@ -16,6 +16,8 @@ state::exec_module! {
     mod file;
 
     /// Replace the content of a text block in a file, which is delimited by line markers.
+    ///
+    ///     salt-call file.blockreplace /etc/hosts marker_start='# BEGIN' marker_end='# END' content='10.0.0.7 db1' append_if_not_found=True
     fn blockreplace(Blockreplace {
         /// The path of the file.
         path: String,

@@ -16,6 +16,8 @@ state::exec_module! {
     mod file;
 
     /// Comment out the lines that a regular expression matches.
+    ///
+    ///     salt-call file.comment /etc/fstab ^/dev/sdb1
     fn comment(Comment {
         /// The path of the file.
         path: String,
@@ -28,6 +30,8 @@ state::exec_module! {
     });
 
     /// Uncomment the commented lines that a regular expression matches.
+    ///
+    ///     salt-call file.uncomment /etc/fstab ^/dev/sdb1
     fn uncomment(Uncomment {
         /// The path of the file.
         path: String,
@@ -41,6 +45,8 @@ state::exec_module! {
 
     /// Comment or uncomment the lines that a regular expression matches. Return the diff, or False
     /// if no line matches.
+    ///
+    ///     salt-call file.comment_line /etc/fstab ^/dev/sdb1
     fn comment_line(CommentLine {
         /// The path of the file.
         path: String,

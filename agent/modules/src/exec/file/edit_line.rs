@@ -16,6 +16,8 @@ state::exec_module! {
     mod file;
 
     /// Edit a line of a file. Return the diff, or whether there were changes.
+    ///
+    ///     salt-call file.line /etc/app.conf content='workers = 4' mode=ensure after='^\[server\]'
     fn line(Line {
         /// The path of the file.
         path: String,

@@ -17,6 +17,8 @@ state::exec_module! {
     mod file;
 
     /// Replace occurrences of a pattern in a file. Return the diff, or whether there were changes.
+    ///
+    ///     salt-call file.replace /etc/ssh/sshd_config pattern='^#?Port .*' repl='Port 2222'
     fn replace(Replace {
         /// The path of the file.
         path: String,
@@ -55,6 +57,8 @@ state::exec_module! {
     });
 
     /// Return True if the pattern is found in the file.
+    ///
+    ///     salt-call file.search /etc/ssh/sshd_config '^Port'
     fn search(Search {
         /// The path of the file.
         path: String,

@@ -16,6 +16,8 @@ state::exec_module! {
     mod file;
 
     /// Make a simple edit to a file with `sed`. Prefer `file.replace`, which is newer.
+    ///
+    ///     salt-call file.sed /etc/app.conf before='port = 80' after='port = 8080'
     fn sed(Sed {
         /// The path of the file.
         path: String,
@@ -38,6 +40,8 @@ state::exec_module! {
     });
 
     /// Return True if `sed` finds the text in the file.
+    ///
+    ///     salt-call file.sed_contains /etc/app.conf 'port = 8080'
     fn sed_contains(SedContains {
         /// The path of the file.
         path: String,
@@ -50,6 +54,8 @@ state::exec_module! {
     });
 
     /// Make a simple edit to a file as `sed` does, with Python's regular expressions.
+    ///
+    ///     salt-call file.psed /etc/app.conf before='port = 80' after='port = 8080'
     fn psed(Psed {
         /// The path of the file.
         path: String,
@@ -70,6 +76,8 @@ state::exec_module! {
     });
 
     /// Search files with `grep`. Return the result in the form of `cmd.run_all`.
+    ///
+    ///     salt-call file.grep /etc/passwd root
     fn grep(Grep {
         /// The path to search. It may contain wildcards.
         path: String,
@@ -79,6 +87,8 @@ state::exec_module! {
     });
 
     /// Apply a patch with the program `patch`. Return the result in the form of `cmd.run_all`.
+    ///
+    ///     salt-call file.patch /opt/app/main.py /srv/fix.patch
     fn patch(Patch {
         /// The path of the file or folder to patch.
         originalfile: String,

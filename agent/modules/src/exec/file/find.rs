@@ -22,6 +22,8 @@ state::exec_module! {
 
     /// Find files as find(1) does, by `name`, `iname`, `regex`, `iregex`, `type`, `owner`, `group`,
     /// `size`, `mtime`, `grep`, `mindepth` and `maxdepth`, and `print`, `delete` or `exec` them.
+    ///
+    ///     salt-call file.find /var/log name='*.gz' mtime=+7d
     fn find(Find {
         /// The path or glob where the search begins.
         path: String,

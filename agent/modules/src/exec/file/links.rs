@@ -18,6 +18,8 @@ state::exec_module! {
     mod file;
 
     /// Create a hard link.
+    ///
+    ///     salt-call file.link /srv/builds/app.tar.gz /srv/mirror/app.tar.gz
     fn link(Link {
         /// The path of the existing file.
         src: String,
@@ -26,6 +28,8 @@ state::exec_module! {
     });
 
     /// Create a symbolic link.
+    ///
+    ///     salt-call file.symlink /opt/app/bin/app /usr/local/bin/app
     fn symlink(Symlink {
         /// The target of the link.
         src: String,
@@ -40,6 +44,8 @@ state::exec_module! {
     });
 
     /// Return the target of a symbolic link.
+    ///
+    ///     salt-call file.readlink /etc/localtime
     fn readlink(Readlink {
         /// The path of the link.
         path: String,
@@ -48,6 +54,8 @@ state::exec_module! {
     });
 
     /// Return whether a path is a symbolic link.
+    ///
+    ///     salt-call file.is_link /etc/localtime
     fn is_link(IsLink {
         /// The path.
         path: String,
@@ -56,12 +64,16 @@ state::exec_module! {
     });
 
     /// Return whether a file has more than one hard link.
+    ///
+    ///     salt-call file.is_hardlink /srv/mirror/app.tar.gz
     fn is_hardlink(IsHardlink {
         /// The path.
         path: String,
     });
 
     /// Rename a path.
+    ///
+    ///     salt-call file.rename /etc/app.cfg /etc/app.conf
     fn rename(Rename {
         /// The path of the source.
         src: String,
@@ -70,6 +82,8 @@ state::exec_module! {
     });
 
     /// Move a path, even to another file system.
+    ///
+    ///     salt-call file.move /srv/app /opt/app
     fn r#move(Move {
         /// The path of the source.
         src: String,
@@ -80,6 +94,8 @@ state::exec_module! {
     });
 
     /// Copy a file; with `recurse`, also a folder.
+    ///
+    ///     salt-call file.copy /etc/app.conf /srv/app.conf
     fn copy(Copy {
         /// The path of the source.
         src: String,
@@ -92,6 +108,8 @@ state::exec_module! {
     });
 
     /// Remove a file, or a folder with everything in it.
+    ///
+    ///     salt-call file.remove /srv/app.conf
     fn remove(Remove {
         /// The path.
         path: String,
@@ -99,6 +117,8 @@ state::exec_module! {
     });
 
     /// Remove an empty folder. With `recurse`, remove the empty folders below it, too.
+    ///
+    ///     salt-call file.rmdir /srv/old
     fn rmdir(Rmdir {
         /// The path of the folder.
         path: String,

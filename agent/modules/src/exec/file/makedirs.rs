@@ -16,6 +16,8 @@ state::exec_module! {
     mod file;
 
     /// Create a folder and its missing parent folders.
+    ///
+    ///     salt-call file.mkdir /srv/www user=www-data
     fn mkdir(Mkdir {
         /// The path of the folder.
         dir_path: String,
@@ -29,6 +31,8 @@ state::exec_module! {
 
     /// Create the parent folders of a path. The path itself is created only if it ends with a
     /// slash.
+    ///
+    ///     salt-call file.makedirs /srv/www/shop/
     fn makedirs(Makedirs {
         /// The path.
         path: String,
@@ -42,6 +46,8 @@ state::exec_module! {
 
     /// Create a folder and its missing parent folders, and set the owner and mode of the new
     /// folders.
+    ///
+    ///     salt-call file.makedirs_perms /srv/www/shop user=www-data mode=755
     fn makedirs_perms(MakedirsPerms {
         /// The path of the folder.
         name: String,

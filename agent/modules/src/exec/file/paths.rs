@@ -16,33 +16,45 @@ state::exec_module! {
     mod file;
 
     /// Return whether a path is a file.
+    ///
+    ///     salt-call file.file_exists /etc/app.conf
     fn file_exists(FileExists {
         /// The path.
         path: String,
     });
 
     /// Return whether a path is a folder.
+    ///
+    ///     salt-call file.directory_exists /srv/www
     fn directory_exists(DirectoryExists {
         /// The path.
         path: String,
     });
 
     /// Return whether a glob matches any path.
+    ///
+    ///     salt-call file.path_exists_glob '/etc/*.conf'
     fn path_exists_glob(PathExistsGlob {
         /// The glob.
         path: String,
     });
 
     /// Return the names in a folder, including `.` and `..`.
+    ///
+    ///     salt-call file.readdir /srv
     fn readdir(Readdir {
         /// The path of the folder.
         path: String,
     });
 
     /// Return the name of the parent folder: `..`.
+    ///
+    ///     salt-call file.pardir
     fn pardir(Pardir {});
 
     /// Return a path without redundant `.`, `..` and slashes.
+    ///
+    ///     salt-call file.normpath /srv/www/../app
     #[facts(pure = true)]
     fn normpath(Normpath {
         /// The path.
@@ -50,6 +62,8 @@ state::exec_module! {
     });
 
     /// Return the last part of a path.
+    ///
+    ///     salt-call file.basename /etc/app.conf
     #[facts(pure = true)]
     fn basename(Basename {
         /// The path.
@@ -57,6 +71,8 @@ state::exec_module! {
     });
 
     /// Return a path without its last part.
+    ///
+    ///     salt-call file.dirname /etc/app.conf
     #[facts(pure = true)]
     fn dirname(Dirname {
         /// The path.
@@ -64,12 +80,16 @@ state::exec_module! {
     });
 
     /// Join the parts of a path.
+    ///
+    ///     salt-call file.join /srv www index.html
     #[facts(pure = true)]
     fn join(Join {
         *parts,
     });
 
     /// Return the files that processes have open.
+    ///
+    ///     salt-call file.open_files
     fn open_files(OpenFiles {
         /// True to return the files of each process, False to return the processes of each file.
         by_pid: bool = false,

@@ -17,6 +17,8 @@ state::exec_module! {
     mod file;
 
     /// Set the mode of a file.
+    ///
+    ///     salt-call file.set_mode /etc/app.conf 0644
     fn set_mode(SetMode {
         /// The path of the file.
         path: String,
@@ -25,6 +27,8 @@ state::exec_module! {
     });
 
     /// Set the user and the group of a file.
+    ///
+    ///     salt-call file.chown /srv/www root root
     fn chown(Chown {
         /// The path of the file.
         path: String,
@@ -35,6 +39,8 @@ state::exec_module! {
     });
 
     /// Set the user and the group of a file. A symbolic link itself is changed, not its target.
+    ///
+    ///     salt-call file.lchown /srv/www root root
     fn lchown(Lchown {
         /// The path of the file.
         path: String,
@@ -45,6 +51,8 @@ state::exec_module! {
     });
 
     /// Set the group of a file.
+    ///
+    ///     salt-call file.chgrp /srv/www www-data
     fn chgrp(Chgrp {
         /// The path of the file.
         path: String,
@@ -54,6 +62,8 @@ state::exec_module! {
 
     /// Compare the owner, group, mode and attributes of a file with the desired ones, and change
     /// them if needed.
+    ///
+    ///     salt-call file.check_perms /etc/motd '{}' root root 644
     fn check_perms(CheckPerms {
         /// The path of the file.
         name: String,
@@ -73,12 +83,16 @@ state::exec_module! {
     });
 
     /// Return the attributes of a file on an ext file system.
+    ///
+    ///     salt-call file.lsattr /srv
     fn lsattr(Lsattr {
         /// The path of the file.
         path: String,
     });
 
     /// Change attributes of files on an ext file system.
+    ///
+    ///     salt-call file.chattr /etc/app.conf operator=add attributes=i
     fn chattr(Chattr {
         *files,
         ..kwargs

@@ -16,6 +16,8 @@ state::exec_module! {
     mod file;
 
     /// Return the first source that exists, with its hash.
+    ///
+    ///     salt-call file.source_list salt://motd '' base
     fn source_list(SourceList {
         /// A source or a list of sources. An item `source: hash` contains its own hash.
         source: Value,
@@ -26,6 +28,8 @@ state::exec_module! {
     });
 
     /// Return the hash and its type from a `source_hash` argument in any form.
+    ///
+    ///     salt-call file.get_source_sum /srv/app.tar.gz https://example.com/app.tar.gz source_hash=https://example.com/app.sha256
     fn get_source_sum(GetSourceSum {
         /// The path of the managed file. The hash file may contain its name.
         file_name: String = String::new(),
@@ -46,6 +50,8 @@ state::exec_module! {
     });
 
     /// Find a hash in a hash file.
+    ///
+    ///     salt-call file.extract_hash /srv/app.sha256 sha256 app.tar.gz
     fn extract_hash(ExtractHash {
         /// The path of the hash file.
         hash_fn: String,
@@ -60,6 +66,8 @@ state::exec_module! {
     });
 
     /// Return the hash of a file, or a message if the file does not exist.
+    ///
+    ///     salt-call file.get_sum /etc/hosts
     fn get_sum(GetSum {
         /// The path of the file.
         path: String,
@@ -68,6 +76,8 @@ state::exec_module! {
     });
 
     /// Return the hash of a file.
+    ///
+    ///     salt-call file.get_hash /etc/hosts sha256
     fn get_hash(GetHash {
         /// The path of the file.
         path: String,
@@ -78,6 +88,8 @@ state::exec_module! {
     });
 
     /// Return whether a file has a hash.
+    ///
+    ///     salt-call file.check_hash /etc/hosts md5:d41d8cd98f00b204e9800998ecf8427e
     fn check_hash(CheckHash {
         /// The path of the file.
         path: String,

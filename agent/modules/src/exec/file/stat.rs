@@ -20,6 +20,8 @@ state::exec_module! {
     mod file;
 
     /// Return a dictionary of the properties of a file.
+    ///
+    ///     salt-call file.stats /etc/hosts
     fn stats(StatsArgs {
         /// The path of the file.
         path: String,
@@ -30,18 +32,24 @@ state::exec_module! {
     });
 
     /// Return the fields of lstat(2), or an empty dictionary if the file does not exist.
+    ///
+    ///     salt-call file.lstat /etc/hosts
     fn lstat(LstatArgs {
         /// The path of the file.
         path: String,
     });
 
     /// Return the properties of the file system that contains a path (statvfs(2)).
+    ///
+    ///     salt-call file.statvfs /srv
     fn statvfs(StatvfsArgs {
         /// The path.
         path: String,
     });
 
     /// Return the mode of a file.
+    ///
+    ///     salt-call file.get_mode /etc/hosts
     fn get_mode(GetMode {
         /// The path of the file.
         path: String,
@@ -50,6 +58,8 @@ state::exec_module! {
     });
 
     /// Return the name of the user that owns a file.
+    ///
+    ///     salt-call file.get_user /etc/hosts
     fn get_user(GetUser {
         /// The path of the file.
         path: String,
@@ -58,6 +68,8 @@ state::exec_module! {
     });
 
     /// Return the numeric id of the user that owns a file.
+    ///
+    ///     salt-call file.get_uid /etc/hosts
     fn get_uid(GetUid {
         /// The path of the file.
         path: String,
@@ -66,6 +78,8 @@ state::exec_module! {
     });
 
     /// Return the name of the group that owns a file.
+    ///
+    ///     salt-call file.get_group /etc/hosts
     fn get_group(GetGroup {
         /// The path of the file.
         path: String,
@@ -74,6 +88,8 @@ state::exec_module! {
     });
 
     /// Return the numeric id of the group that owns a file.
+    ///
+    ///     salt-call file.get_gid /etc/hosts
     fn get_gid(GetGid {
         /// The path of the file.
         path: String,
@@ -82,30 +98,40 @@ state::exec_module! {
     });
 
     /// Return the name of a user.
+    ///
+    ///     salt-call file.uid_to_user 0
     fn uid_to_user(UidToUser {
         /// The numeric id of the user.
         uid: Value,
     });
 
     /// Return the numeric id of a user.
+    ///
+    ///     salt-call file.user_to_uid root
     fn user_to_uid(UserToUid {
         /// The name of the user.
         user: Value,
     });
 
     /// Return the name of a group.
+    ///
+    ///     salt-call file.gid_to_group 0
     fn gid_to_group(GidToGroup {
         /// The numeric id of the group.
         gid: Value,
     });
 
     /// Return the numeric id of a group.
+    ///
+    ///     salt-call file.group_to_gid root
     fn group_to_gid(GroupToGid {
         /// The name of the group.
         group: Value,
     });
 
     /// Return whether this program may access a path.
+    ///
+    ///     salt-call file.access /etc/hosts r
     fn access(Access {
         /// The path.
         path: String,
@@ -115,6 +141,8 @@ state::exec_module! {
 
     /// Return the total size in bytes of the files below a folder. A file with several hard links
     /// counts once.
+    ///
+    ///     salt-call file.diskusage /srv
     fn diskusage(Diskusage {
         /// The path of the folder or file.
         path: String,

@@ -17,6 +17,8 @@ state::exec_module! {
     mod file;
 
     /// Create an empty file if it does not exist, and set its times.
+    ///
+    ///     salt-call file.touch /var/lib/app/ready
     fn touch(Touch {
         /// The path of the file.
         name: String,
@@ -27,6 +29,8 @@ state::exec_module! {
     });
 
     /// Set the length of a file: cut it off, or fill it up with zeros.
+    ///
+    ///     salt-call file.truncate /var/log/app.log 0
     fn truncate(Truncate {
         /// The path of the file.
         path: String,
@@ -35,6 +39,8 @@ state::exec_module! {
     });
 
     /// Return a part of a file.
+    ///
+    ///     salt-call file.seek_read /etc/hosts 64 0
     fn seek_read(SeekRead {
         /// The path of the file.
         path: String,
@@ -45,6 +51,8 @@ state::exec_module! {
     });
 
     /// Overwrite a part of a file.
+    ///
+    ///     salt-call file.seek_write /srv/state.bin abc 0
     fn seek_write(SeekWrite {
         /// The path of the file.
         path: String,
@@ -55,6 +63,8 @@ state::exec_module! {
     });
 
     /// Return the contents of a file.
+    ///
+    ///     salt-call file.read /etc/hosts
     fn read(ReadArgs {
         /// The path of the file.
         path: String,

@@ -17,33 +17,47 @@ state::exec_module! {
     mod firewalld;
 
     /// Return the version of the program.
+    ///
+    ///     salt-call firewalld.version
     fn version(Version {});
 
     /// Reload the firewall, so that the permanent configuration takes effect.
+    ///
+    ///     salt-call firewalld.reload_rules
     fn reload_rules(ReloadRules {});
 
     /// Return the default zone, which contains the interfaces that are assigned to no zone.
+    ///
+    ///     salt-call firewalld.default_zone
     fn default_zone(DefaultZone {});
 
     /// Return all zones with their settings.
+    ///
+    ///     salt-call firewalld.list_zones
     fn list_zones(ListZones {
         /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
     /// Return the names of all zones.
+    ///
+    ///     salt-call firewalld.get_zones
     fn get_zones(GetZones {
         /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
     /// Return the known ICMP types.
+    ///
+    ///     salt-call firewalld.get_icmp_types
     fn get_icmp_types(GetIcmpTypes {
         /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
     /// Create a zone.
+    ///
+    ///     salt-call firewalld.new_zone dmz2
     fn new_zone(NewZone {
         /// The name of the zone.
         zone: String,
@@ -52,6 +66,8 @@ state::exec_module! {
     });
 
     /// Remove a zone.
+    ///
+    ///     salt-call firewalld.delete_zone dmz2
     fn delete_zone(DeleteZone {
         /// The name of the zone.
         zone: String,
@@ -60,12 +76,16 @@ state::exec_module! {
     });
 
     /// Set the default zone, which contains the interfaces that are assigned to no zone.
+    ///
+    ///     salt-call firewalld.set_default_zone internal
     fn set_default_zone(SetDefaultZone {
         /// The name of the zone.
         zone: String,
     });
 
     /// Return all settings of a zone.
+    ///
+    ///     salt-call firewalld.list_all public
     fn list_all(ListAll {
         /// The name of the zone.
         zone: Option<String> = None,
@@ -74,6 +94,8 @@ state::exec_module! {
     });
 
     /// Return the services of a zone.
+    ///
+    ///     salt-call firewalld.list_services public
     fn list_services(ListServices {
         /// The name of the zone.
         zone: Option<String> = None,
@@ -82,6 +104,8 @@ state::exec_module! {
     });
 
     /// Add a service to a zone.
+    ///
+    ///     salt-call firewalld.add_service http public
     fn add_service(AddService {
         /// The name of the service.
         service: String,
@@ -92,6 +116,8 @@ state::exec_module! {
     });
 
     /// Remove a service from a zone.
+    ///
+    ///     salt-call firewalld.remove_service http public
     fn remove_service(RemoveService {
         /// The name of the service.
         service: String,
@@ -102,6 +128,8 @@ state::exec_module! {
     });
 
     /// Return whether masquerading is enabled in a zone.
+    ///
+    ///     salt-call firewalld.get_masquerade public
     fn get_masquerade(GetMasquerade {
         /// The name of the zone.
         zone: Option<String> = None,
@@ -110,6 +138,8 @@ state::exec_module! {
     });
 
     /// Enable masquerading in a zone.
+    ///
+    ///     salt-call firewalld.add_masquerade public
     fn add_masquerade(AddMasquerade {
         /// The name of the zone.
         zone: Option<String> = None,
@@ -118,6 +148,8 @@ state::exec_module! {
     });
 
     /// Disable masquerading in a zone.
+    ///
+    ///     salt-call firewalld.remove_masquerade public
     fn remove_masquerade(RemoveMasquerade {
         /// The name of the zone.
         zone: Option<String> = None,
@@ -126,6 +158,8 @@ state::exec_module! {
     });
 
     /// Open a port in a zone.
+    ///
+    ///     salt-call firewalld.add_port public 8080/tcp
     fn add_port(AddPort {
         /// The name of the zone.
         zone: String,
@@ -138,6 +172,8 @@ state::exec_module! {
     });
 
     /// Close a port in a zone.
+    ///
+    ///     salt-call firewalld.remove_port public 8080/tcp
     fn remove_port(RemovePort {
         /// The name of the zone.
         zone: String,
@@ -148,6 +184,8 @@ state::exec_module! {
     });
 
     /// Return the open ports of a zone.
+    ///
+    ///     salt-call firewalld.list_ports public
     fn list_ports(ListPorts {
         /// The name of the zone.
         zone: String,
@@ -156,6 +194,8 @@ state::exec_module! {
     });
 
     /// Add a port forwarding rule.
+    ///
+    ///     salt-call firewalld.add_port_fwd public 80 8080 tcp
     fn add_port_fwd(AddPortFwd {
         /// The name of the zone.
         zone: String,
@@ -174,6 +214,8 @@ state::exec_module! {
     });
 
     /// Remove a port forwarding rule.
+    ///
+    ///     salt-call firewalld.remove_port_fwd public 80 8080 tcp
     fn remove_port_fwd(RemovePortFwd {
         /// The name of the zone.
         zone: String,
@@ -190,6 +232,8 @@ state::exec_module! {
     });
 
     /// Return the port forwarding rules of a zone.
+    ///
+    ///     salt-call firewalld.list_port_fwd public
     fn list_port_fwd(ListPortFwd {
         /// The name of the zone.
         zone: String,
@@ -198,6 +242,8 @@ state::exec_module! {
     });
 
     /// Block an ICMP type in a zone.
+    ///
+    ///     salt-call firewalld.block_icmp public echo-request
     fn block_icmp(BlockIcmp {
         /// The name of the zone.
         zone: String,
@@ -208,6 +254,8 @@ state::exec_module! {
     });
 
     /// Stop blocking an ICMP type in a zone.
+    ///
+    ///     salt-call firewalld.allow_icmp public echo-request
     fn allow_icmp(AllowIcmp {
         /// The name of the zone.
         zone: String,
@@ -218,6 +266,8 @@ state::exec_module! {
     });
 
     /// Return the blocked ICMP types of a zone.
+    ///
+    ///     salt-call firewalld.list_icmp_block public
     fn list_icmp_block(ListIcmpBlock {
         /// The name of the zone.
         zone: String,
@@ -226,9 +276,13 @@ state::exec_module! {
     });
 
     /// Make the running configuration permanent.
+    ///
+    ///     salt-call firewalld.make_permanent
     fn make_permanent(MakePermanent {});
 
     /// Return the interfaces of a zone.
+    ///
+    ///     salt-call firewalld.get_interfaces public
     fn get_interfaces(GetInterfaces {
         /// The name of the zone.
         zone: String,
@@ -237,6 +291,8 @@ state::exec_module! {
     });
 
     /// Assign an interface to a zone.
+    ///
+    ///     salt-call firewalld.add_interface public eth0
     fn add_interface(AddInterface {
         /// The name of the zone.
         zone: String,
@@ -247,6 +303,8 @@ state::exec_module! {
     });
 
     /// Remove an interface from a zone.
+    ///
+    ///     salt-call firewalld.remove_interface public eth0
     fn remove_interface(RemoveInterface {
         /// The name of the zone.
         zone: String,
@@ -257,6 +315,8 @@ state::exec_module! {
     });
 
     /// Return the sources of a zone.
+    ///
+    ///     salt-call firewalld.get_sources public
     fn get_sources(GetSources {
         /// The name of the zone.
         zone: String,
@@ -265,6 +325,8 @@ state::exec_module! {
     });
 
     /// Assign a source to a zone.
+    ///
+    ///     salt-call firewalld.add_source public 10.0.0.0/8
     fn add_source(AddSource {
         /// The name of the zone.
         zone: String,
@@ -275,6 +337,8 @@ state::exec_module! {
     });
 
     /// Remove a source from a zone.
+    ///
+    ///     salt-call firewalld.remove_source public 10.0.0.0/8
     fn remove_source(RemoveSource {
         /// The name of the zone.
         zone: String,
@@ -285,6 +349,8 @@ state::exec_module! {
     });
 
     /// Return the rich rules of a zone.
+    ///
+    ///     salt-call firewalld.get_rich_rules public
     fn get_rich_rules(GetRichRules {
         /// The name of the zone.
         zone: String,
@@ -293,6 +359,8 @@ state::exec_module! {
     });
 
     /// Add a rich rule to a zone.
+    ///
+    ///     salt-call firewalld.add_rich_rule public 'rule family="ipv4" source address="198.51.100.7" drop'
     fn add_rich_rule(AddRichRule {
         /// The name of the zone.
         zone: String,
@@ -303,6 +371,8 @@ state::exec_module! {
     });
 
     /// Remove a rich rule from a zone.
+    ///
+    ///     salt-call firewalld.remove_rich_rule public 'rule family="ipv4" source address="198.51.100.7" drop'
     fn remove_rich_rule(RemoveRichRule {
         /// The name of the zone.
         zone: String,

@@ -11,12 +11,16 @@ state::exec_module! {
     mod firewalld;
 
     /// Return the names of all services.
+    ///
+    ///     salt-call firewalld.get_services
     fn get_services(GetServices {
         /// True to read the permanent configuration, False to read the running one.
         permanent: bool = true,
     });
 
     /// Create a service.
+    ///
+    ///     salt-call firewalld.new_service app
     fn new_service(NewService {
         /// The name of the service.
         name: String,
@@ -25,6 +29,8 @@ state::exec_module! {
     });
 
     /// Remove a service.
+    ///
+    ///     salt-call firewalld.delete_service app
     fn delete_service(DeleteService {
         /// The name of the service.
         name: String,
@@ -33,6 +39,8 @@ state::exec_module! {
     });
 
     /// Add a port to a service.
+    ///
+    ///     salt-call firewalld.add_service_port app 8080/tcp
     fn add_service_port(AddServicePort {
         /// The name of the service.
         service: String,
@@ -41,6 +49,8 @@ state::exec_module! {
     });
 
     /// Remove a port from a service.
+    ///
+    ///     salt-call firewalld.remove_service_port app 8080/tcp
     fn remove_service_port(RemoveServicePort {
         /// The name of the service.
         service: String,
@@ -49,12 +59,16 @@ state::exec_module! {
     });
 
     /// Return the ports of a service.
+    ///
+    ///     salt-call firewalld.get_service_ports app
     fn get_service_ports(GetServicePorts {
         /// The name of the service.
         service: String,
     });
 
     /// Add a protocol to a service.
+    ///
+    ///     salt-call firewalld.add_service_protocol app udp
     fn add_service_protocol(AddServiceProtocol {
         /// The name of the service.
         service: String,
@@ -63,6 +77,8 @@ state::exec_module! {
     });
 
     /// Remove a protocol from a service.
+    ///
+    ///     salt-call firewalld.remove_service_protocol app udp
     fn remove_service_protocol(RemoveServiceProtocol {
         /// The name of the service.
         service: String,
@@ -71,6 +87,8 @@ state::exec_module! {
     });
 
     /// Return the protocols of a service.
+    ///
+    ///     salt-call firewalld.get_service_protocols app
     fn get_service_protocols(GetServiceProtocols {
         /// The name of the service.
         service: String,

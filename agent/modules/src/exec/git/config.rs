@@ -13,6 +13,8 @@ state::exec_module! {
 
     /// Return the last value of a key, or all its values with `all`. `global` means the user's own
     /// configuration.
+    ///
+    ///     salt-call git.config_get user.name cwd=/srv/app
     fn config_get(ConfigGet {
         /// The key.
         key: String,
@@ -23,6 +25,8 @@ state::exec_module! {
     });
 
     /// Return all keys that match, with their values.
+    ///
+    ///     salt-call git.config_get_regexp 'user\..*' cwd=/srv/app
     fn config_get_regexp(ConfigGetRegexp {
         /// A regular expression that the key must match.
         key: String,
@@ -35,6 +39,8 @@ state::exec_module! {
     });
 
     /// Return all keys that match, with their values. Same as `git.config_get_regexp`.
+    ///
+    ///     salt-call git.config_get_regex 'user\..*' cwd=/srv/app
     fn config_get_regex(ConfigGetRegex {
         /// A regular expression that the key must match.
         key: String,
@@ -47,6 +53,8 @@ state::exec_module! {
     });
 
     /// Set a key, and return its values.
+    ///
+    ///     salt-call git.config_set user.name Deploy cwd=/srv/app
     fn config_set(ConfigSet {
         /// The key.
         key: String,
@@ -61,6 +69,8 @@ state::exec_module! {
     });
 
     /// Remove a key.
+    ///
+    ///     salt-call git.config_unset user.name cwd=/srv/app
     fn config_unset(ConfigUnset {
         /// The key.
         key: String,

@@ -13,6 +13,8 @@ state::exec_module! {
     mod git;
 
     /// Add files to the index.
+    ///
+    ///     salt-call git.add /srv/app main.py
     fn add(Add {
         /// The path of the repository.
         cwd: String,
@@ -23,6 +25,8 @@ state::exec_module! {
     });
 
     /// Manage branches.
+    ///
+    ///     salt-call git.branch /srv/app name=fix
     fn branch(Branch {
         /// The path of the repository.
         cwd: String,
@@ -33,6 +37,8 @@ state::exec_module! {
     });
 
     /// Check out a branch, a tag or a commit.
+    ///
+    ///     salt-call git.checkout /srv/app main
     fn checkout(Checkout {
         /// The path of the repository.
         cwd: String,
@@ -45,6 +51,8 @@ state::exec_module! {
     });
 
     /// Create a commit.
+    ///
+    ///     salt-call git.commit /srv/app 'Fix the port'
     fn commit(Commit {
         /// The path of the repository.
         cwd: String,
@@ -61,6 +69,8 @@ state::exec_module! {
     });
 
     /// Return the name of the branch that is checked out.
+    ///
+    ///     salt-call git.current_branch /srv/app
     fn current_branch(CurrentBranch {
         /// The path of the repository.
         cwd: String,
@@ -68,6 +78,8 @@ state::exec_module! {
     });
 
     /// Return a human-readable name of a commit, based on tags.
+    ///
+    ///     salt-call git.describe /srv/app
     fn describe(Describe {
         /// The path of the repository.
         cwd: String,
@@ -77,6 +89,8 @@ state::exec_module! {
     });
 
     /// Return the differences between commits, the index and the work tree.
+    ///
+    ///     salt-call git.diff /srv/app
     fn diff(Diff {
         /// The path of the repository.
         cwd: String,
@@ -97,6 +111,8 @@ state::exec_module! {
     });
 
     /// Discard the changes that were not added to the index.
+    ///
+    ///     salt-call git.discard_local_changes /srv/app
     fn discard_local_changes(Discard {
         /// The path of the repository.
         cwd: String,
@@ -106,6 +122,8 @@ state::exec_module! {
     });
 
     /// Return the branches.
+    ///
+    ///     salt-call git.list_branches /srv/app
     fn list_branches(ListBranches {
         /// The path of the repository.
         cwd: String,
@@ -115,6 +133,8 @@ state::exec_module! {
     });
 
     /// Return the tags.
+    ///
+    ///     salt-call git.list_tags /srv/app
     fn list_tags(ListTags {
         /// The path of the repository.
         cwd: String,
@@ -122,6 +142,8 @@ state::exec_module! {
     });
 
     /// Merge a branch or a commit.
+    ///
+    ///     salt-call git.merge /srv/app rev=origin/main
     fn merge(Merge {
         /// The path of the repository.
         cwd: String,
@@ -141,6 +163,8 @@ state::exec_module! {
 
     /// Return the common ancestor of commits, or with `is_ancestor` whether the first commit is an
     /// ancestor of the second.
+    ///
+    ///     salt-call git.merge_base /srv/app refs=main,fix
     fn merge_base(MergeBase {
         /// The path of the repository.
         cwd: String,
@@ -160,6 +184,8 @@ state::exec_module! {
     });
 
     /// Return the result of merging two commits, without merging them.
+    ///
+    ///     salt-call git.merge_tree /srv/app main fix
     fn merge_tree(MergeTree {
         /// The path of the repository.
         cwd: String,
@@ -173,6 +199,8 @@ state::exec_module! {
     });
 
     /// Rebase the current branch onto another commit.
+    ///
+    ///     salt-call git.rebase /srv/app rev=origin/main
     fn rebase(Rebase {
         /// The path of the repository.
         cwd: String,
@@ -183,6 +211,8 @@ state::exec_module! {
     });
 
     /// Reset the branch or the index.
+    ///
+    ///     salt-call git.reset /srv/app opts='--hard origin/main'
     fn reset(Reset {
         /// The path of the repository.
         cwd: String,
@@ -198,6 +228,8 @@ state::exec_module! {
     });
 
     /// Return the output of `git rev-parse`.
+    ///
+    ///     salt-call git.rev_parse /srv/app rev=HEAD
     fn rev_parse(RevParse {
         /// The path of the repository.
         cwd: String,
@@ -208,6 +240,8 @@ state::exec_module! {
     });
 
     /// Return a commit's hash.
+    ///
+    ///     salt-call git.revision /srv/app short=True
     fn revision(Revision {
         /// The path of the repository.
         cwd: String,
@@ -219,6 +253,8 @@ state::exec_module! {
     });
 
     /// Remove files from the work tree and from the index.
+    ///
+    ///     salt-call git.rm /srv/app old.py
     fn rm(Rm {
         /// The path of the repository.
         cwd: String,
@@ -229,6 +265,8 @@ state::exec_module! {
     });
 
     /// Stash changes, or restore them.
+    ///
+    ///     salt-call git.stash /srv/app
     fn stash(Stash {
         /// The path of the repository.
         cwd: String,
@@ -239,6 +277,8 @@ state::exec_module! {
     });
 
     /// Return the changed files, grouped by the kind of change.
+    ///
+    ///     salt-call git.status /srv/app
     fn status(Status {
         /// The path of the repository.
         cwd: String,
@@ -246,6 +286,8 @@ state::exec_module! {
     });
 
     /// Read or write a symbolic reference.
+    ///
+    ///     salt-call git.symbolic_ref /srv/app HEAD
     fn symbolic_ref(SymbolicRef {
         /// The path of the repository.
         cwd: String,
@@ -258,6 +300,8 @@ state::exec_module! {
     });
 
     /// Create or remove a tag.
+    ///
+    ///     salt-call git.tag /srv/app v2.1
     fn tag(Tag {
         /// The path of the repository.
         cwd: String,

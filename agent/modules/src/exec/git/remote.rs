@@ -11,6 +11,8 @@ state::exec_module! {
     mod git;
 
     /// Clone a repository.
+    ///
+    ///     salt-call git.clone /srv/app https://git.example.com/app.git
     fn clone(Clone {
         /// The folder to clone to. If `name` is given, this is its parent folder.
         cwd: String,
@@ -33,6 +35,8 @@ state::exec_module! {
     });
 
     /// Fetch from a remote repository and return what was updated.
+    ///
+    ///     salt-call git.fetch /srv/app
     fn fetch(Fetch {
         /// The path of the local repository.
         cwd: String,
@@ -48,6 +52,8 @@ state::exec_module! {
     });
 
     /// Fetch and merge.
+    ///
+    ///     salt-call git.pull /srv/app
     fn pull(Pull {
         /// The path of the local repository.
         cwd: String,
@@ -57,6 +63,8 @@ state::exec_module! {
     });
 
     /// Push to a remote repository.
+    ///
+    ///     salt-call git.push /srv/app origin main
     fn push(Push {
         /// The path of the local repository.
         cwd: String,
@@ -71,6 +79,8 @@ state::exec_module! {
     });
 
     /// Return the references of a remote repository.
+    ///
+    ///     salt-call git.ls_remote remote=https://git.example.com/app.git
     fn ls_remote(LsRemote {
         /// The path of the local repository.
         cwd: Option<String> = None,
@@ -83,6 +93,8 @@ state::exec_module! {
     });
 
     /// Return the references of the repository at an address.
+    ///
+    ///     salt-call git.remote_refs https://git.example.com/app.git
     fn remote_refs(RemoteRefs {
         /// The address of the repository.
         url: String,
@@ -95,6 +107,8 @@ state::exec_module! {
     });
 
     /// Return the addresses that a remote repository is fetched from and pushed to.
+    ///
+    ///     salt-call git.remote_get /srv/app
     fn remote_get(RemoteGet {
         /// The path of the local repository.
         cwd: String,
@@ -110,6 +124,8 @@ state::exec_module! {
     });
 
     /// Set the address of a remote repository.
+    ///
+    ///     salt-call git.remote_set /srv/app https://git.example.com/app.git
     fn remote_set(RemoteSet {
         /// The path of the local repository.
         cwd: String,
@@ -132,6 +148,8 @@ state::exec_module! {
     });
 
     /// Return all remote repositories that are configured.
+    ///
+    ///     salt-call git.remotes /srv/app
     fn remotes(Remotes {
         /// The path of the local repository.
         cwd: String,
@@ -145,6 +163,8 @@ state::exec_module! {
     });
 
     /// Manage submodules.
+    ///
+    ///     salt-call git.submodule /srv/app update opts='--init'
     fn submodule(Submodule {
         /// The path of the repository.
         cwd: String,

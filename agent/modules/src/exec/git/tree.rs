@@ -15,6 +15,8 @@ state::exec_module! {
     mod git;
 
     /// Create an archive with the files of a commit.
+    ///
+    ///     salt-call git.archive /srv/app /srv/app.tar.gz
     fn archive(Archive {
         /// The path of the repository.
         cwd: String,
@@ -32,6 +34,8 @@ state::exec_module! {
     });
 
     /// Create a repository.
+    ///
+    ///     salt-call git.init /srv/git/app.git bare=True
     fn init(Init {
         /// The folder of the new repository.
         cwd: String,
@@ -48,6 +52,8 @@ state::exec_module! {
     });
 
     /// Return True if a folder is a work tree that belongs to a repository elsewhere.
+    ///
+    ///     salt-call git.is_worktree /srv/app
     fn is_worktree(IsWorktree {
         /// The folder.
         cwd: String,
@@ -57,6 +63,8 @@ state::exec_module! {
     });
 
     /// Return the work trees.
+    ///
+    ///     salt-call git.list_worktrees /srv/app
     fn list_worktrees(ListWorktrees {
         /// The path of the repository.
         cwd: String,
@@ -69,12 +77,16 @@ state::exec_module! {
     });
 
     /// Return the version of git.
+    ///
+    ///     salt-call git.version
     fn version(Version {
         /// Whether to return the version as a list.
         versioninfo: bool = false,
     });
 
     /// Add a work tree.
+    ///
+    ///     salt-call git.worktree_add /srv/app /srv/app-fix ref=fix
     fn worktree_add(WorktreeAdd {
         /// The path of the repository.
         cwd: String,
@@ -94,6 +106,8 @@ state::exec_module! {
     });
 
     /// Remove the entries of work trees whose folder is gone.
+    ///
+    ///     salt-call git.worktree_prune /srv/app
     fn worktree_prune(WorktreePrune {
         /// The path of the repository.
         cwd: String,
@@ -108,6 +122,8 @@ state::exec_module! {
     });
 
     /// Remove the folder of a work tree.
+    ///
+    ///     salt-call git.worktree_rm /srv/app-fix
     fn worktree_rm(WorktreeRm {
         /// The folder of the work tree.
         cwd: String,

@@ -14,6 +14,8 @@ state::exec_module! {
     mod gpg;
 
     /// Verify the signature of a message or a file.
+    ///
+    ///     salt-call gpg.verify filename=/srv/app.tar.gz signature=/srv/app.sig
     fn verify(Verify {
         /// The signed message.
         text: Option<String> = None,

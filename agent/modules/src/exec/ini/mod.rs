@@ -14,6 +14,8 @@ state::exec_module! {
     mod ini;
 
     /// Set options of sections in a file, and return what changed.
+    ///
+    ///     salt-call ini.set_option /etc/app.ini '{server: {port: 8080}}'
     fn set_option(SetOption {
         /// The path of the file.
         file_name: String,
@@ -28,6 +30,8 @@ state::exec_module! {
     });
 
     /// Return the value of an option, or None if it does not exist.
+    ///
+    ///     salt-call ini.get_option /etc/app.ini server port
     fn get_option(GetOption {
         /// The path of the file.
         file_name: String,
@@ -42,6 +46,8 @@ state::exec_module! {
     });
 
     /// Remove an option and return the value that it had.
+    ///
+    ///     salt-call ini.remove_option /etc/app.ini server port
     fn remove_option(RemoveOption {
         /// The path of the file.
         file_name: String,
@@ -56,6 +62,8 @@ state::exec_module! {
     });
 
     /// Return the options of a section.
+    ///
+    ///     salt-call ini.get_section /etc/app.ini server
     fn get_section(GetSection {
         /// The path of the file.
         file_name: String,
@@ -68,6 +76,8 @@ state::exec_module! {
     });
 
     /// Remove a section and return the options that it had.
+    ///
+    ///     salt-call ini.remove_section /etc/app.ini server
     fn remove_section(RemoveSection {
         /// The path of the file.
         file_name: String,
@@ -80,6 +90,8 @@ state::exec_module! {
     });
 
     /// Return all sections and options of a file.
+    ///
+    ///     salt-call ini.get_ini /etc/app.ini
     fn get_ini(GetIni {
         /// The path of the file.
         file_name: String,

@@ -29,12 +29,16 @@ state::exec_module! {
     mod ip;
 
     /// Return the configuration of an interface as a list of lines.
+    ///
+    ///     salt-call ip.get_interface eth0
     fn get_interface(GetInterface {
         /// The interface.
         iface: String,
     });
 
     /// Write the configuration of an interface, and return it.
+    ///
+    ///     salt-call ip.build_interface eth0 eth True proto=dhcp
     fn build_interface(BuildInterface {
         /// The interface.
         iface: String,
@@ -46,12 +50,16 @@ state::exec_module! {
     });
 
     /// Return the configured routes of an interface as a list of lines.
+    ///
+    ///     salt-call ip.get_routes eth0
     fn get_routes(GetRoutes {
         /// The interface.
         iface: String,
     });
 
     /// Write the routes of an interface, and return them.
+    ///
+    ///     salt-call ip.build_routes eth0 routes='[{name: backend, ipaddr: 10.20.0.0, netmask: 255.255.0.0, gateway: 10.0.0.254}]'
     fn build_routes(BuildRoutes {
         /// The interface.
         iface: String,
@@ -59,12 +67,16 @@ state::exec_module! {
     });
 
     /// Return the configuration of the kernel module for a bond (only on Debian).
+    ///
+    ///     salt-call ip.get_bond bond0
     fn get_bond(GetBond {
         /// The bond.
         iface: String,
     });
 
     /// Configure the kernel module for a bond, and load the module (only on Debian).
+    ///
+    ///     salt-call ip.build_bond bond0 mode=balance-alb
     fn build_bond(BuildBond {
         /// The bond.
         iface: String,
@@ -72,6 +84,8 @@ state::exec_module! {
     });
 
     /// Bring an interface up with its configuration.
+    ///
+    ///     salt-call ip.up eth0
     fn up(Up {
         /// The interface.
         iface: String,
@@ -81,6 +95,8 @@ state::exec_module! {
     });
 
     /// Bring an interface down.
+    ///
+    ///     salt-call ip.down eth0
     fn down(Down {
         /// The interface.
         iface: String,
@@ -90,14 +106,20 @@ state::exec_module! {
     });
 
     /// Return the network settings of the machine as a list of lines.
+    ///
+    ///     salt-call ip.get_network_settings
     fn get_network_settings(GetNetworkSettings {});
 
     /// Write the network settings of the machine, and return the new settings.
+    ///
+    ///     salt-call ip.build_network_settings enabled=True hostname=web1.example.com
     fn build_network_settings(BuildNetworkSettings {
         ..kwargs
     });
 
     /// Apply the written settings: set the host name, and restart the network.
+    ///
+    ///     salt-call ip.apply_network_settings
     fn apply_network_settings(ApplyNetworkSettings {
         ..kwargs
     });

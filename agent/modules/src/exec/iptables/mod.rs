@@ -22,12 +22,16 @@ state::exec_module! {
     mod iptables;
 
     /// Return the version of the program.
+    ///
+    ///     salt-call iptables.version
     fn version(Version {
         /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
     /// Build a rule from arguments that have the names of the program's long options.
+    ///
+    ///     salt-call iptables.build_rule filter INPUT command=A proto=tcp dport=22 jump=ACCEPT
     fn build_rule(BuildRule {
         /// The table.
         table: Option<String> = Some("filter".into()),
@@ -45,6 +49,8 @@ state::exec_module! {
     });
 
     /// Return the rules in a file.
+    ///
+    ///     salt-call iptables.get_saved_rules
     fn get_saved_rules(GetSavedRules {
         /// The path of the file. The default is the file that this distribution loads when the
         /// system starts.
@@ -54,12 +60,16 @@ state::exec_module! {
     });
 
     /// Return the rules that are in force.
+    ///
+    ///     salt-call iptables.get_rules
     fn get_rules(GetRules {
         /// The address family: `ipv4` or `ipv6`.
         family: String = "ipv4".into(),
     });
 
     /// Return the policy of a chain in a file.
+    ///
+    ///     salt-call iptables.get_saved_policy filter INPUT
     fn get_saved_policy(GetSavedPolicy {
         /// The table.
         table: String = "filter".into(),
@@ -72,6 +82,8 @@ state::exec_module! {
     });
 
     /// Return the policy of a chain.
+    ///
+    ///     salt-call iptables.get_policy filter INPUT
     fn get_policy(GetPolicy {
         /// The table.
         table: String = "filter".into(),
@@ -82,6 +94,8 @@ state::exec_module! {
     });
 
     /// Set the policy of a chain.
+    ///
+    ///     salt-call iptables.set_policy filter INPUT DROP
     fn set_policy(SetPolicy {
         /// The table.
         table: String = "filter".into(),
@@ -94,6 +108,8 @@ state::exec_module! {
     });
 
     /// Write the rules that are in force to a file.
+    ///
+    ///     salt-call iptables.save /etc/iptables/rules.v4
     fn save(Save {
         /// The path of the file.
         filename: Option<String> = None,
@@ -102,6 +118,8 @@ state::exec_module! {
     });
 
     /// Return True if a rule is in a chain.
+    ///
+    ///     salt-call iptables.check filter INPUT rule='-p tcp --dport 22 -j ACCEPT'
     fn check(Check {
         /// The table.
         table: String = "filter".into(),
@@ -114,6 +132,8 @@ state::exec_module! {
     });
 
     /// Return True if a chain exists in a table.
+    ///
+    ///     salt-call iptables.check_chain filter BLOCKED
     fn check_chain(CheckChain {
         /// The table.
         table: String = "filter".into(),
@@ -124,6 +144,8 @@ state::exec_module! {
     });
 
     /// Create a chain.
+    ///
+    ///     salt-call iptables.new_chain filter BLOCKED
     fn new_chain(NewChain {
         /// The table.
         table: String = "filter".into(),
@@ -134,6 +156,8 @@ state::exec_module! {
     });
 
     /// Remove a chain.
+    ///
+    ///     salt-call iptables.delete_chain filter BLOCKED
     fn delete_chain(DeleteChain {
         /// The table.
         table: String = "filter".into(),
@@ -144,6 +168,8 @@ state::exec_module! {
     });
 
     /// Append a rule to a chain.
+    ///
+    ///     salt-call iptables.append filter INPUT rule='-p tcp --dport 22 -j ACCEPT'
     fn append(Append {
         /// The table.
         table: String = "filter".into(),
@@ -156,6 +182,8 @@ state::exec_module! {
     });
 
     /// Insert a rule into a chain.
+    ///
+    ///     salt-call iptables.insert filter INPUT position=1 rule='-p tcp --dport 22 -j ACCEPT'
     fn insert(Insert {
         /// The table.
         table: String = "filter".into(),
@@ -170,6 +198,8 @@ state::exec_module! {
     });
 
     /// Delete a rule from a chain.
+    ///
+    ///     salt-call iptables.delete filter INPUT position=1
     fn delete(Delete {
         /// The table.
         table: String,
@@ -184,6 +214,8 @@ state::exec_module! {
     });
 
     /// Delete all rules of a chain, or of all chains of a table.
+    ///
+    ///     salt-call iptables.flush filter INPUT
     fn flush(Flush {
         /// The table.
         table: String = "filter".into(),

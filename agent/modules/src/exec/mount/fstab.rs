@@ -14,12 +14,16 @@ state::exec_module! {
     mod mount;
 
     /// Return the entries of `/etc/fstab` by mount point.
+    ///
+    ///     salt-call mount.fstab
     fn fstab(Fstab {
         /// The path of the file.
         config: String = "/etc/fstab".into(),
     });
 
     /// Remove the entries of a mount point.
+    ///
+    ///     salt-call mount.rm_fstab /srv /dev/vdb1
     fn rm_fstab(RmFstab {
         /// The mount point.
         name: String,
@@ -30,6 +34,8 @@ state::exec_module! {
     });
 
     /// Write an entry. Return `present`, `new` or `change`.
+    ///
+    ///     salt-call mount.set_fstab /srv /dev/vdb1 ext4
     fn set_fstab(SetFstab {
         /// The mount point.
         name: String,

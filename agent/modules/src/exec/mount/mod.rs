@@ -19,12 +19,16 @@ state::exec_module! {
     mod mount;
 
     /// Return the mounted file systems by mount point.
+    ///
+    ///     salt-call mount.active
     fn active(Active {
         /// Whether to return all information that the kernel has.
         extended: bool = false,
     });
 
     /// Mount a file system. Return True, or the error message of the program.
+    ///
+    ///     salt-call mount.mount /srv /dev/vdb1 fstype=ext4
     fn mount(Mount {
         /// The mount point.
         name: String,
@@ -43,6 +47,8 @@ state::exec_module! {
     });
 
     /// Mount a file system again with other options. If it is not mounted, mount it.
+    ///
+    ///     salt-call mount.remount /srv /dev/vdb1 fstype=ext4
     fn remount(Remount {
         /// The mount point.
         name: String,
@@ -59,6 +65,8 @@ state::exec_module! {
     });
 
     /// Unmount a file system. Return True, or the error message of the program.
+    ///
+    ///     salt-call mount.umount /srv
     fn umount(Umount {
         /// The mount point.
         name: String,
@@ -74,33 +82,45 @@ state::exec_module! {
     });
 
     /// Return the mount point of the file system that contains a path.
+    ///
+    ///     salt-call mount.get_mount_from_path /srv/www
     fn get_mount_from_path(GetMountFromPath {
         /// The path.
         path: String,
     });
 
     /// Return the device of the file system that contains a path.
+    ///
+    ///     salt-call mount.get_device_from_path /srv/www
     fn get_device_from_path(GetDeviceFromPath {
         /// The path.
         path: String,
     });
 
     /// Return True if a file system is mounted at a path.
+    ///
+    ///     salt-call mount.is_mounted /srv
     fn is_mounted(IsMounted {
         /// The mount point.
         name: String,
     });
 
     /// Return True if a program is linked with libfuse.
+    ///
+    ///     salt-call mount.is_fuse_exec sshfs
     fn is_fuse_exec(IsFuseExec {
         /// The name of the program.
         cmd: String,
     });
 
     /// Return the active swap space.
+    ///
+    ///     salt-call mount.swaps
     fn swaps(Swaps {});
 
     /// Activate a device or a file as swap space.
+    ///
+    ///     salt-call mount.swapon /swapfile
     fn swapon(Swapon {
         /// The device or file.
         name: String,
@@ -109,18 +129,24 @@ state::exec_module! {
     });
 
     /// Deactivate a device or a file as swap space.
+    ///
+    ///     salt-call mount.swapoff /swapfile
     fn swapoff(Swapoff {
         /// The device or file.
         name: String,
     });
 
     /// Return the cached information about a mount.
+    ///
+    ///     salt-call mount.read_mount_cache /srv
     fn read_mount_cache(ReadMountCache {
         /// The mount point.
         name: String,
     });
 
     /// Store information about a mount in the cache.
+    ///
+    ///     salt-call mount.write_mount_cache /srv /dev/vdb1 True ext4 defaults
     fn write_mount_cache(WriteMountCache {
         /// The mount point.
         real_name: String,
@@ -135,6 +161,8 @@ state::exec_module! {
     });
 
     /// Remove information about a mount from the cache.
+    ///
+    ///     salt-call mount.delete_mount_cache /srv
     fn delete_mount_cache(DeleteMountCache {
         /// The mount point.
         real_name: String,

@@ -11,11 +11,15 @@ state::exec_module! {
     mod mysql;
 
     /// Return the databases.
+    ///
+    ///     salt-call mysql.db_list
     fn db_list(DbList {
         ..kwargs
     });
 
     /// Return True if a database exists.
+    ///
+    ///     salt-call mysql.db_exists shop
     fn db_exists(DbExists {
         /// The name of the database.
         name: String,
@@ -23,6 +27,8 @@ state::exec_module! {
     });
 
     /// Return the character set and collation of a database.
+    ///
+    ///     salt-call mysql.db_get shop
     fn db_get(DbGet {
         /// The name of the database.
         name: String,
@@ -30,6 +36,8 @@ state::exec_module! {
     });
 
     /// Return the tables of a database.
+    ///
+    ///     salt-call mysql.db_tables shop
     fn db_tables(DbTables {
         /// The name of the database.
         name: String,
@@ -37,6 +45,8 @@ state::exec_module! {
     });
 
     /// Create a database.
+    ///
+    ///     salt-call mysql.db_create shop character_set=utf8mb4
     fn db_create(DbCreate {
         /// The name of the database.
         name: String,
@@ -48,6 +58,8 @@ state::exec_module! {
     });
 
     /// Change a database.
+    ///
+    ///     salt-call mysql.alter_db shop character_set=utf8mb4
     fn alter_db(AlterDb {
         /// The name of the database.
         name: String,
@@ -59,6 +71,8 @@ state::exec_module! {
     });
 
     /// Remove a database.
+    ///
+    ///     salt-call mysql.db_remove shop
     fn db_remove(DbRemove {
         /// The name of the database.
         name: String,
@@ -66,6 +80,8 @@ state::exec_module! {
     });
 
     /// Check the tables of a database.
+    ///
+    ///     salt-call mysql.db_check shop
     fn db_check(DbCheck {
         /// The name of the database.
         name: String,
@@ -75,6 +91,8 @@ state::exec_module! {
     });
 
     /// Repair the tables of a database.
+    ///
+    ///     salt-call mysql.db_repair shop
     fn db_repair(DbRepair {
         /// The name of the database.
         name: String,
@@ -84,6 +102,8 @@ state::exec_module! {
     });
 
     /// Optimize the tables of a database.
+    ///
+    ///     salt-call mysql.db_optimize shop
     fn db_optimize(DbOptimize {
         /// The name of the database.
         name: String,

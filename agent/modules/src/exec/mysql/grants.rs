@@ -13,6 +13,8 @@ state::exec_module! {
     mod mysql;
 
     /// Return the privileges of a user.
+    ///
+    ///     salt-call mysql.user_grants shop
     fn user_grants(UserGrants {
         /// The user.
         user: String,
@@ -22,12 +24,16 @@ state::exec_module! {
     });
 
     /// Return True if a user has privileges.
+    ///
+    ///     salt-call mysql.grant_exists SELECT,INSERT 'shop.*' shop localhost
     fn grant_exists(GrantExists {
         #[group] granted: Granted,
         ..kwargs
     });
 
     /// Grant privileges.
+    ///
+    ///     salt-call mysql.grant_add SELECT,INSERT 'shop.*' shop localhost
     fn grant_add(GrantAdd {
         #[group] granted: Granted,
         /// The requirements for encrypted connections of the user: a list of dictionaries.
@@ -36,12 +42,16 @@ state::exec_module! {
     });
 
     /// Revoke privileges.
+    ///
+    ///     salt-call mysql.grant_revoke INSERT 'shop.*' shop localhost
     fn grant_revoke(GrantRevoke {
         #[group] granted: Granted,
         ..kwargs
     });
 
     /// Return the parts of a grant.
+    ///
+    ///     salt-call mysql.tokenize_grant "GRANT SELECT ON shop.* TO 'shop'@'localhost'"
     fn tokenize_grant(TokenizeGrant {
         /// The privileges, with commas between them.
         grant: String,

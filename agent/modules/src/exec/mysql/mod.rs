@@ -25,6 +25,8 @@ state::exec_module! {
     mod mysql;
 
     /// Run a statement.
+    ///
+    ///     salt-call mysql.query shop 'SELECT count(*) FROM orders'
     fn query(Query {
         /// The database.
         database: String,
@@ -34,6 +36,8 @@ state::exec_module! {
     });
 
     /// Run the statements of a file.
+    ///
+    ///     salt-call mysql.file_query shop /srv/tables.sql
     fn file_query(FileQuery {
         /// The database.
         database: String,
@@ -43,52 +47,72 @@ state::exec_module! {
     });
 
     /// Return the status variables of the server.
+    ///
+    ///     salt-call mysql.status
     fn status(Status {
         ..kwargs
     });
 
     /// Return the version of the server.
+    ///
+    ///     salt-call mysql.version
     fn version(Version {
         ..kwargs
     });
 
     /// Return the lag of a replica in seconds. A negative number is an error: -1 if the server is
     /// not a replica, -2 if replication is not running, -3 if the query fails.
+    ///
+    ///     salt-call mysql.slave_lag
     fn slave_lag(SlaveLag {
         ..kwargs
     });
 
     /// Return the threads that are running on the server.
+    ///
+    ///     salt-call mysql.processlist
     fn processlist(Processlist {
         ..kwargs
     });
 
     /// Return the binary log status of a server for its replicas.
+    ///
+    ///     salt-call mysql.get_master_status
     fn get_master_status(GetMasterStatus {
         ..kwargs
     });
 
     /// Return the status of a replica.
+    ///
+    ///     salt-call mysql.get_slave_status
     fn get_slave_status(GetSlaveStatus {
         ..kwargs
     });
 
     /// Return the variables of the session.
+    ///
+    ///     salt-call mysql.showvariables
     fn showvariables(Showvariables {
         ..kwargs
     });
 
     /// Return the variables of the server.
+    ///
+    ///     salt-call mysql.showglobal
     fn showglobal(Showglobal {
         ..kwargs
     });
 
     /// Return the installed plugins.
+    ///
+    ///     salt-call mysql.plugins_list
     fn plugins_list(PluginsList {
         ..kwargs
     });
 
     /// Return the status of a plugin, or an empty text if it does not exist.
+    ///
+    ///     salt-call mysql.plugin_status auth_socket
     fn plugin_status(PluginStatus {
         /// The name of the plugin.
         name: String,
@@ -96,6 +120,8 @@ state::exec_module! {
     });
 
     /// Install a plugin.
+    ///
+    ///     salt-call mysql.plugin_add auth_socket
     fn plugin_add(PluginAdd {
         /// The name of the plugin.
         name: String,
@@ -105,6 +131,8 @@ state::exec_module! {
     });
 
     /// Remove a plugin.
+    ///
+    ///     salt-call mysql.plugin_remove auth_socket
     fn plugin_remove(PluginRemove {
         /// The name of the plugin.
         name: String,
@@ -112,6 +140,8 @@ state::exec_module! {
     });
 
     /// Quote a name for SQL.
+    ///
+    ///     salt-call mysql.quote_identifier shop
     fn quote_identifier(QuoteIdentifier {
         /// The name.
         identifier: String,

@@ -13,11 +13,15 @@ state::exec_module! {
     mod mysql;
 
     /// Return the users.
+    ///
+    ///     salt-call mysql.user_list
     fn user_list(UserList {
         ..kwargs
     });
 
     /// Return True if a user exists and has the given password.
+    ///
+    ///     salt-call mysql.user_exists shop localhost
     fn user_exists(UserExists {
         /// The user.
         user: String,
@@ -37,6 +41,8 @@ state::exec_module! {
     });
 
     /// Return information about a user.
+    ///
+    ///     salt-call mysql.user_info shop localhost
     fn user_info(UserInfo {
         /// The user.
         user: String,
@@ -46,6 +52,8 @@ state::exec_module! {
     });
 
     /// Create a user.
+    ///
+    ///     salt-call mysql.user_create shop localhost S3cret
     fn user_create(UserCreate {
         /// The user.
         user: String,
@@ -67,6 +75,8 @@ state::exec_module! {
     });
 
     /// Change the password of a user.
+    ///
+    ///     salt-call mysql.user_chpass shop localhost S3cret
     fn user_chpass(UserChpass {
         /// The user.
         user: String,
@@ -86,6 +96,8 @@ state::exec_module! {
     });
 
     /// Remove a user.
+    ///
+    ///     salt-call mysql.user_remove shop localhost
     fn user_remove(UserRemove {
         /// The user.
         user: String,
@@ -95,6 +107,8 @@ state::exec_module! {
     });
 
     /// Return True if a user can log in.
+    ///
+    ///     salt-call mysql.verify_login shop S3cret
     fn verify_login(VerifyLogin {
         /// The user.
         user: String,

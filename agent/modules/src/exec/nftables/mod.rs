@@ -22,9 +22,13 @@ state::exec_module! {
     mod nftables;
 
     /// Return the version of the program.
+    ///
+    ///     salt-call nftables.version
     fn version(Version {});
 
     /// Build a rule from arguments that have the same names as for iptables.
+    ///
+    ///     salt-call nftables.build_rule filter input command=add proto=tcp dport=22 jump=accept
     fn build_rule(BuildRule {
         /// The table.
         table: Option<String> = None,
@@ -42,30 +46,40 @@ state::exec_module! {
     });
 
     /// Return the lines of a file with rules, without comments.
+    ///
+    ///     salt-call nftables.get_saved_rules
     fn get_saved_rules(GetSavedRules {
         /// The path of the file.
         conf_file: Option<String> = None,
     });
 
     /// Return the tables.
+    ///
+    ///     salt-call nftables.list_tables
     fn list_tables(ListTables {
         /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
     /// Return the rules that are in force, as one text for each table.
+    ///
+    ///     salt-call nftables.get_rules
     fn get_rules(GetRules {
         /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
     /// Return the rules that are in force, in the program's JSON form.
+    ///
+    ///     salt-call nftables.get_rules_json
     fn get_rules_json(GetRulesJson {
         /// The address family: `ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`.
         family: String = "ipv4".into(),
     });
 
     /// Write the rules that are in force to a file.
+    ///
+    ///     salt-call nftables.save /etc/nftables.conf
     fn save(Save {
         /// The path of the file. The default is `/etc/nftables`, or a file in that folder.
         filename: Option<String> = None,
@@ -74,6 +88,8 @@ state::exec_module! {
     });
 
     /// Return the handle (the number) of a rule.
+    ///
+    ///     salt-call nftables.get_rule_handle filter input rule='tcp dport 22 accept'
     fn get_rule_handle(GetRuleHandle {
         /// The table.
         table: String = "filter".into(),
@@ -86,6 +102,8 @@ state::exec_module! {
     });
 
     /// Return True if a rule is in a chain.
+    ///
+    ///     salt-call nftables.check filter input rule='tcp dport 22 accept'
     fn check(Check {
         /// The table.
         table: String = "filter".into(),
@@ -98,6 +116,8 @@ state::exec_module! {
     });
 
     /// Return True if a chain exists in a table.
+    ///
+    ///     salt-call nftables.check_chain filter input
     fn check_chain(CheckChain {
         /// The table.
         table: String = "filter".into(),
@@ -108,6 +128,8 @@ state::exec_module! {
     });
 
     /// Return True if a table exists.
+    ///
+    ///     salt-call nftables.check_table filter
     fn check_table(CheckTable {
         /// The table.
         table: Option<String> = None,
@@ -116,6 +138,8 @@ state::exec_module! {
     });
 
     /// Create a table.
+    ///
+    ///     salt-call nftables.new_table filter
     fn new_table(NewTable {
         /// The table.
         table: String,
@@ -124,6 +148,8 @@ state::exec_module! {
     });
 
     /// Remove a table.
+    ///
+    ///     salt-call nftables.delete_table filter
     fn delete_table(DeleteTable {
         /// The table.
         table: String,
@@ -132,6 +158,8 @@ state::exec_module! {
     });
 
     /// Create a chain. A base chain, which the kernel calls, needs a type, a hook and a priority.
+    ///
+    ///     salt-call nftables.new_chain filter input table_type=filter hook=input priority=0
     fn new_chain(NewChain {
         /// The table.
         table: String = "filter".into(),
@@ -148,6 +176,8 @@ state::exec_module! {
     });
 
     /// Remove a chain.
+    ///
+    ///     salt-call nftables.delete_chain filter input
     fn delete_chain(DeleteChain {
         /// The table.
         table: String = "filter".into(),
@@ -158,6 +188,8 @@ state::exec_module! {
     });
 
     /// Append a rule to a chain.
+    ///
+    ///     salt-call nftables.append filter input rule='tcp dport 22 accept'
     fn append(Append {
         /// The table.
         table: String = "filter".into(),
@@ -170,6 +202,8 @@ state::exec_module! {
     });
 
     /// Insert a rule into a chain.
+    ///
+    ///     salt-call nftables.insert filter input rule='tcp dport 22 accept'
     fn insert(Insert {
         /// The table.
         table: String = "filter".into(),
@@ -184,6 +218,8 @@ state::exec_module! {
     });
 
     /// Delete a rule from a chain.
+    ///
+    ///     salt-call nftables.delete filter input position=1
     fn delete(Delete {
         /// The table.
         table: String,
@@ -198,6 +234,8 @@ state::exec_module! {
     });
 
     /// Delete all rules of a chain, or of all chains of a table.
+    ///
+    ///     salt-call nftables.flush filter input
     fn flush(Flush {
         /// The table.
         table: String = "filter".into(),
@@ -208,6 +246,8 @@ state::exec_module! {
     });
 
     /// Return the policy of a chain.
+    ///
+    ///     salt-call nftables.get_policy filter input
     fn get_policy(GetPolicy {
         /// The table.
         table: String = "filter".into(),
@@ -218,6 +258,8 @@ state::exec_module! {
     });
 
     /// Set the policy of a base chain.
+    ///
+    ///     salt-call nftables.set_policy filter input drop
     fn set_policy(SetPolicy {
         /// The table.
         table: String = "filter".into(),

@@ -20,6 +20,8 @@ state::exec_module! {
     mod pip;
 
     /// Install packages and return the result of pip.
+    ///
+    ///     salt-call pip.install requests bin_env=/srv/app/venv
     fn install(Install {
         /// The packages: a list, or a text with commas.
         pkgs: Value = Value::Null,
@@ -116,6 +118,8 @@ state::exec_module! {
     });
 
     /// Remove packages and return the result of pip.
+    ///
+    ///     salt-call pip.uninstall requests bin_env=/srv/app/venv
     fn uninstall(Uninstall {
         /// The packages: a list, or a text with commas.
         pkgs: Value = Value::Null,
@@ -142,6 +146,8 @@ state::exec_module! {
     });
 
     /// Upgrade all packages.
+    ///
+    ///     salt-call pip.upgrade bin_env=/srv/app/venv
     fn upgrade(Upgrade {
         /// A virtual environment, or the path of a pip or Python program in one.
         bin_env: Option<String> = None,

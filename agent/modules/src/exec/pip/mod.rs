@@ -18,6 +18,8 @@ state::exec_module! {
     mod pip;
 
     /// Return the output of `pip freeze`: lines with packages and their versions.
+    ///
+    ///     salt-call pip.freeze bin_env=/srv/app/venv
     fn freeze(Freeze {
         /// A virtual environment, or the path of a pip or Python program in one.
         bin_env: Option<String> = None,
@@ -33,6 +35,8 @@ state::exec_module! {
     });
 
     /// Return the packages and their versions, parsed from the output of `pip freeze`.
+    ///
+    ///     salt-call pip.list_freeze_parse requests
     fn list_freeze_parse(ListFreezeParse {
         /// A prefix of the package names; all packages if not given.
         prefix: Option<String> = None,
@@ -48,6 +52,8 @@ state::exec_module! {
     });
 
     /// Return the installed packages and their versions.
+    ///
+    ///     salt-call pip.list
     fn list(List {
         /// A prefix of the package names; all packages if not given.
         prefix: Option<String> = None,
@@ -63,6 +69,8 @@ state::exec_module! {
     });
 
     /// Return the version of pip.
+    ///
+    ///     salt-call pip.version
     fn version(VersionOf {
         /// A virtual environment, or the path of a pip or Python program in one.
         bin_env: Option<String> = None,
@@ -73,6 +81,8 @@ state::exec_module! {
     });
 
     /// Return the packages that have a newer version, with that version.
+    ///
+    ///     salt-call pip.list_upgrades
     fn list_upgrades(ListUpgrades {
         /// A virtual environment, or the path of a pip or Python program in one.
         bin_env: Option<String> = None,
@@ -83,6 +93,8 @@ state::exec_module! {
     });
 
     /// True when a package is installed.
+    ///
+    ///     salt-call pip.is_installed requests
     fn is_installed(IsInstalled {
         /// The name of the package.
         pkgname: String,
@@ -95,6 +107,8 @@ state::exec_module! {
     });
 
     /// True when a package has a newer version.
+    ///
+    ///     salt-call pip.upgrade_available requests
     fn upgrade_available(UpgradeAvailable {
         /// The name of the package.
         pkg: String,
@@ -107,6 +121,8 @@ state::exec_module! {
     });
 
     /// Return all versions of a package that the index offers, the newest last.
+    ///
+    ///     salt-call pip.list_all_versions requests
     fn list_all_versions(ListAllVersions {
         /// The name of the package.
         pkg: String,
@@ -129,6 +145,8 @@ state::exec_module! {
     });
 
     /// Return the name of a package in the form in which indexes compare names.
+    ///
+    ///     salt-call pip.normalize My_Package
     fn normalize(Normalize {
         /// The name.
         name: String,

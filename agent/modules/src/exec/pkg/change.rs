@@ -13,6 +13,8 @@ state::exec_module! {
     mod pkg;
 
     /// Install packages and return what changed.
+    ///
+    ///     salt-call pkg.install nginx
     fn install(InstallArgs {
         /// The name of a package, or several names separated by commas.
         name: Option<String> = None,
@@ -40,6 +42,8 @@ state::exec_module! {
     });
 
     /// Remove packages and return what changed. Their configuration files stay.
+    ///
+    ///     salt-call pkg.remove nginx
     fn remove(Remove {
         /// The name of a package, or several names separated by commas.
         name: Option<String> = None,
@@ -49,6 +53,8 @@ state::exec_module! {
     });
 
     /// Remove packages and their configuration files, and return what changed.
+    ///
+    ///     salt-call pkg.purge nginx
     fn purge(Purge {
         /// The name of a package, or several names separated by commas.
         name: Option<String> = None,
@@ -58,6 +64,8 @@ state::exec_module! {
     });
 
     /// Upgrade all packages and return what changed.
+    ///
+    ///     salt-call pkg.upgrade
     fn upgrade(Upgrade {
         /// True to refresh the package lists of the repositories first.
         refresh: bool = true,
@@ -67,6 +75,8 @@ state::exec_module! {
     });
 
     /// Refresh the package lists of the repositories.
+    ///
+    ///     salt-call pkg.refresh_db
     fn refresh_db(RefreshDb {
         /// The age in seconds up to which the lists are not refreshed again.
         cache_valid_time: Value = 0.into(),

@@ -15,12 +15,16 @@ state::exec_module! {
     mod pkg;
 
     /// Return the package that owns a file, or False if the file does not exist.
+    ///
+    ///     salt-call pkg.which /usr/sbin/nginx
     fn which(Which {
         /// The path of the file.
         path: String,
     });
 
     /// Return the selections of dpkg: a list of packages for each state.
+    ///
+    ///     salt-call pkg.get_selections state=hold
     fn get_selections(GetSelections {
         /// A pattern of package names; all packages if not given.
         pattern: Option<String> = None,
@@ -29,6 +33,8 @@ state::exec_module! {
     });
 
     /// Set selections of dpkg and return what changed.
+    ///
+    ///     salt-call pkg.set_selections selection='{hold: [nginx]}'
     fn set_selections(SetSelections {
         /// A file with a package and a state in each line.
         path: Option<String> = None,
@@ -41,6 +47,8 @@ state::exec_module! {
     });
 
     /// List the services that still use files that packages have replaced.
+    ///
+    ///     salt-call pkg.services_need_restart
     fn services_need_restart(ServicesNeedRestart {
         ..kwargs
     });

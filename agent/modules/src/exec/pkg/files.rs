@@ -14,30 +14,40 @@ state::exec_module! {
 
     /// Return the package that owns a path, or an empty text if no package does. With several
     /// paths, return a dictionary.
+    ///
+    ///     salt-call pkg.owner /usr/sbin/nginx
     fn owner(Owner {
         *rest,
         ..kwargs
     });
 
     /// List the files of these packages, or of all packages.
+    ///
+    ///     salt-call pkg.file_list nginx
     fn file_list(FileList {
         *rest,
         ..kwargs
     });
 
     /// List the files of these packages, or of all packages, for each package.
+    ///
+    ///     salt-call pkg.file_dict nginx
     fn file_dict(FileDict {
         *rest,
         ..kwargs
     });
 
     /// Return information about these installed packages, or about all.
+    ///
+    ///     salt-call pkg.info_installed nginx
     fn info_installed(InfoInstalled {
         *rest,
         ..kwargs
     });
 
     /// Return the files of packages that differ from the files that the packages contain.
+    ///
+    ///     salt-call pkg.verify nginx
     fn verify(Verify {
         *rest,
         ..kwargs
@@ -45,6 +55,8 @@ state::exec_module! {
 
     /// Return how files of packages were changed. Keywords such as `size=True` select files by
     /// whether this attribute was changed.
+    ///
+    ///     salt-call pkg.modified nginx
     fn modified(Modified {
         *rest,
         ..kwargs

@@ -12,10 +12,14 @@ state::exec_module! {
     mod pkg;
 
     /// Return the names of all groups.
+    ///
+    ///     salt-call pkg.group_list
     fn group_list(GroupList {});
 
     /// Return the packages of a group, sorted by kind: mandatory, optional, default and
     /// conditional.
+    ///
+    ///     salt-call pkg.group_info 'Development Tools'
     fn group_info(GroupInfo {
         /// The name of the group.
         name: String,
@@ -27,6 +31,8 @@ state::exec_module! {
     });
 
     /// Return which packages of a group are installed and which are not.
+    ///
+    ///     salt-call pkg.group_diff 'Development Tools'
     fn group_diff(GroupDiff {
         /// The name of the group.
         name: String,
@@ -34,6 +40,8 @@ state::exec_module! {
     });
 
     /// Install the mandatory and default packages of groups.
+    ///
+    ///     salt-call pkg.group_install 'Development Tools'
     fn group_install(GroupInstall {
         /// The name of a group, a list of names, or a text with commas.
         name: Value,

@@ -12,6 +12,8 @@ state::exec_module! {
     mod pkg;
 
     /// Hold packages at their installed version.
+    ///
+    ///     salt-call pkg.hold nginx
     fn hold(Hold {
         /// The name of a package.
         name: Option<String> = None,
@@ -23,6 +25,8 @@ state::exec_module! {
     });
 
     /// Release packages that are held.
+    ///
+    ///     salt-call pkg.unhold nginx
     fn unhold(Unhold {
         /// The name of a package.
         name: Option<String> = None,

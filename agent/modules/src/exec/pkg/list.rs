@@ -12,6 +12,8 @@ state::exec_module! {
     mod pkg;
 
     /// List the installed packages with their versions.
+    ///
+    ///     salt-call pkg.list_pkgs
     fn list_pkgs(ListPkgs {
         /// True to return a list of versions for each package, instead of a text with commas.
         versions_as_list: bool = false,
@@ -24,6 +26,8 @@ state::exec_module! {
 
     /// Return the installed version of a package, or a dictionary for several packages. Names may
     /// be globs.
+    ///
+    ///     salt-call pkg.version nginx
     fn version(Version {
         *rest,
         ..kwargs
@@ -31,6 +35,8 @@ state::exec_module! {
 
     /// Return the name and the version of each package file that was downloaded and not removed
     /// since.
+    ///
+    ///     salt-call pkg.list_downloaded
     fn list_downloaded(ListDownloaded {
         /// The root folder of another system.
         root: Option<String> = None,
@@ -38,18 +44,24 @@ state::exec_module! {
     });
 
     /// Return the name under which a package is listed.
+    ///
+    ///     salt-call pkg.normalize_name nginx:amd64
     fn normalize_name(NormalizeName {
         /// The name, with or without an architecture.
         name: String,
     });
 
     /// Split the name of a package into name and architecture.
+    ///
+    ///     salt-call pkg.parse_arch nginx:amd64
     fn parse_arch(ParseArch {
         /// The name, with or without an architecture.
         name: String,
     });
 
     /// Remove the packages that no other package needs any more.
+    ///
+    ///     salt-call pkg.autoremove list_only=True
     fn autoremove(Autoremove {
         /// True to list the packages without removing them.
         list_only: bool = false,

@@ -12,11 +12,15 @@ state::exec_module! {
     mod pkg;
 
     /// List the repositories of this machine.
+    ///
+    ///     salt-call pkg.list_repos
     fn list_repos(ListRepos {
         ..kwargs
     });
 
     /// Return one repository, or an empty dictionary if it does not exist.
+    ///
+    ///     salt-call pkg.get_repo 'deb http://deb.debian.org/debian bookworm main'
     fn get_repo(GetRepo {
         /// The repository: a definition, an alias or the name of a section.
         repo: String,
@@ -24,6 +28,8 @@ state::exec_module! {
     });
 
     /// Add or change a repository.
+    ///
+    ///     salt-call pkg.mod_repo 'deb http://deb.debian.org/debian bookworm main' comps=main,contrib
     fn mod_repo(ModRepo {
         /// The repository.
         repo: String,
@@ -35,6 +41,8 @@ state::exec_module! {
     });
 
     /// Remove a repository.
+    ///
+    ///     salt-call pkg.del_repo 'deb http://deb.debian.org/debian bookworm main'
     fn del_repo(DelRepo {
         /// The repository.
         repo: String,
@@ -42,6 +50,8 @@ state::exec_module! {
     });
 
     /// List the keys of the APT repositories.
+    ///
+    ///     salt-call pkg.get_repo_keys
     fn get_repo_keys(GetRepoKeys {
         /// True to use apt-key if it is available.
         aptkey: bool = true,
@@ -50,6 +60,8 @@ state::exec_module! {
     });
 
     /// Add a key of an APT repository from a file, a text or a key server.
+    ///
+    ///     salt-call pkg.add_repo_key salt://app.asc
     fn add_repo_key(AddRepoKey {
         /// The path or URL of the key.
         path: Option<String> = None,
@@ -70,6 +82,8 @@ state::exec_module! {
     });
 
     /// Remove a key of an APT repository.
+    ///
+    ///     salt-call pkg.del_repo_key keyid=3B4FE6ACC0B21F32
     fn del_repo_key(DelRepoKey {
         /// The name of the repository; only used with `keyid_ppa`.
         name: Option<String> = None,

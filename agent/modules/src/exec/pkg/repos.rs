@@ -12,24 +12,32 @@ state::exec_module! {
 
     /// Return the newest available version of a package, or an empty text if the installed version
     /// is as new. With several packages, return a dictionary.
+    ///
+    ///     salt-call pkg.latest_version nginx
     fn latest_version(LatestVersion {
         *rest,
         ..kwargs
     });
 
     /// The same as `pkg.latest_version`.
+    ///
+    ///     salt-call pkg.available_version nginx
     fn available_version(AvailableVersion {
         *rest,
         ..kwargs
     });
 
     /// Return the versions that the repositories have of these packages, or of all packages.
+    ///
+    ///     salt-call pkg.list_repo_pkgs nginx
     fn list_repo_pkgs(ListRepoPkgs {
         *rest,
         ..kwargs
     });
 
     /// List the upgrades that are available.
+    ///
+    ///     salt-call pkg.list_upgrades
     fn list_upgrades(ListUpgrades {
         /// True to refresh the package lists of the repositories first.
         refresh: bool = true,
@@ -39,6 +47,8 @@ state::exec_module! {
     });
 
     /// Return True when a newer version of a package is available.
+    ///
+    ///     salt-call pkg.upgrade_available nginx
     fn upgrade_available(UpgradeAvailable {
         /// The name of the package.
         name: String,
@@ -46,12 +56,16 @@ state::exec_module! {
     });
 
     /// Return the information of zypper about packages.
+    ///
+    ///     salt-call pkg.info_available nginx
     fn info_available(InfoAvailable {
         *rest,
         ..kwargs
     });
 
     /// Return the information of the repositories about packages.
+    ///
+    ///     salt-call pkg.show nginx
     fn show(Show {
         *rest,
         ..kwargs

@@ -15,6 +15,8 @@ state::exec_module! {
 
     /// Compare two versions as the package manager of this machine does. Return -1, 0 or 1, or None
     /// if one of them is not a version.
+    ///
+    ///     salt-call pkg.version_cmp 1.22.1 1.24.0
     #[facts(pure = true)]
     fn version_cmp(VersionCmp {
         /// The first version.

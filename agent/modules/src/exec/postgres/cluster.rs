@@ -16,6 +16,8 @@ state::exec_module! {
     mod postgres;
 
     /// Create the data directory of a server.
+    ///
+    ///     salt-call postgres.datadir_init /var/lib/postgresql/15/main auth=scram-sha-256 user=postgres
     fn datadir_init(DatadirInit {
         /// The path of the data directory.
         name: String,
@@ -38,12 +40,16 @@ state::exec_module! {
     });
 
     /// Return whether a folder is the data directory of a server.
+    ///
+    ///     salt-call postgres.datadir_exists /var/lib/postgresql/15/main
     fn datadir_exists(DatadirExists {
         /// The path of the data directory.
         name: String,
     });
 
     /// Create a cluster with Debian's `pg_createcluster`.
+    ///
+    ///     salt-call postgres.cluster_create 15 main
     fn cluster_create(ClusterCreate {
         /// The version of the server.
         version: String,
@@ -66,12 +72,16 @@ state::exec_module! {
     });
 
     /// Return the clusters.
+    ///
+    ///     salt-call postgres.cluster_list
     fn cluster_list(ClusterList {
         /// True to return the details of each cluster.
         verbose: bool = false,
     });
 
     /// Return whether a cluster exists.
+    ///
+    ///     salt-call postgres.cluster_exists 15 main
     fn cluster_exists(ClusterExists {
         /// The version of the server.
         version: String,
@@ -80,6 +90,8 @@ state::exec_module! {
     });
 
     /// Remove a cluster.
+    ///
+    ///     salt-call postgres.cluster_remove 15 main
     fn cluster_remove(ClusterRemove {
         /// The version of the server.
         version: String,

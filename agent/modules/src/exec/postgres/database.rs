@@ -11,11 +11,15 @@ state::exec_module! {
     mod postgres;
 
     /// Return the databases.
+    ///
+    ///     salt-call postgres.db_list
     fn db_list(DbList {
         #[group] server: Connection,
     });
 
     /// Return whether a database exists.
+    ///
+    ///     salt-call postgres.db_exists shop
     fn db_exists(DbExists {
         /// The name of the database.
         name: String,
@@ -23,6 +27,8 @@ state::exec_module! {
     });
 
     /// Create a database.
+    ///
+    ///     salt-call postgres.db_create shop owner=shop
     fn db_create(DbCreate {
         /// The name of the database.
         name: String,
@@ -44,6 +50,8 @@ state::exec_module! {
     });
 
     /// Change the tablespace or the owner of a database.
+    ///
+    ///     salt-call postgres.db_alter shop owner=alice
     fn db_alter(DbAlter {
         /// The name of the database.
         name: String,
@@ -59,6 +67,8 @@ state::exec_module! {
     });
 
     /// Remove a database. Its open connections are terminated.
+    ///
+    ///     salt-call postgres.db_remove shop
     fn db_remove(DbRemove {
         /// The name of the database.
         name: String,
@@ -66,6 +76,8 @@ state::exec_module! {
     });
 
     /// Make a role the owner of a database and of all objects in it.
+    ///
+    ///     salt-call postgres.owner_to shop alice
     fn owner_to(OwnerTo {
         /// The database.
         dbname: String,
@@ -75,11 +87,15 @@ state::exec_module! {
     });
 
     /// Return the tablespaces.
+    ///
+    ///     salt-call postgres.tablespace_list
     fn tablespace_list(TablespaceList {
         #[group] server: Connection,
     });
 
     /// Return whether a tablespace exists.
+    ///
+    ///     salt-call postgres.tablespace_exists fast
     fn tablespace_exists(TablespaceExists {
         /// The name of the tablespace.
         name: String,
@@ -87,6 +103,8 @@ state::exec_module! {
     });
 
     /// Create a tablespace.
+    ///
+    ///     salt-call postgres.tablespace_create fast /srv/fast
     fn tablespace_create(TablespaceCreate {
         /// The name of the tablespace.
         name: String,
@@ -100,6 +118,8 @@ state::exec_module! {
     });
 
     /// Change a tablespace.
+    ///
+    ///     salt-call postgres.tablespace_alter fast new_name=quick
     fn tablespace_alter(TablespaceAlter {
         /// The name of the tablespace.
         name: String,
@@ -117,6 +137,8 @@ state::exec_module! {
     });
 
     /// Remove a tablespace.
+    ///
+    ///     salt-call postgres.tablespace_remove fast
     fn tablespace_remove(TablespaceRemove {
         /// The name of the tablespace.
         name: String,

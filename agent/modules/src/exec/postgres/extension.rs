@@ -12,16 +12,22 @@ state::exec_module! {
     mod postgres;
 
     /// Return the extensions that can be installed.
+    ///
+    ///     salt-call postgres.available_extensions
     fn available_extensions(AvailableExtensions {
         #[group] server: Connection,
     });
 
     /// Return the installed extensions.
+    ///
+    ///     salt-call postgres.installed_extensions
     fn installed_extensions(InstalledExtensions {
         #[group] server: Connection,
     });
 
     /// Return an extension that can be installed, or None if it does not exist.
+    ///
+    ///     salt-call postgres.get_available_extension pg_trgm
     fn get_available_extension(GetAvailableExtension {
         /// The name of the extension.
         name: String,
@@ -29,6 +35,8 @@ state::exec_module! {
     });
 
     /// Return an installed extension, or None if it is not installed.
+    ///
+    ///     salt-call postgres.get_installed_extension pg_trgm
     fn get_installed_extension(GetInstalledExtension {
         /// The name of the extension.
         name: String,
@@ -36,6 +44,8 @@ state::exec_module! {
     });
 
     /// Return whether an extension can be installed.
+    ///
+    ///     salt-call postgres.is_available_extension pg_trgm
     fn is_available_extension(IsAvailableExtension {
         /// The name of the extension.
         name: String,
@@ -43,6 +53,8 @@ state::exec_module! {
     });
 
     /// Return whether an extension is installed.
+    ///
+    ///     salt-call postgres.is_installed_extension pg_trgm
     fn is_installed_extension(IsInstalledExtension {
         /// The name of the extension.
         name: String,
@@ -51,6 +63,8 @@ state::exec_module! {
 
     /// Return the changes that an extension needs: whether it is installed, and whether it must be
     /// upgraded or moved.
+    ///
+    ///     salt-call postgres.create_metadata pg_trgm
     fn create_metadata(CreateMetadata {
         /// The name of the extension.
         name: String,
@@ -62,6 +76,8 @@ state::exec_module! {
     });
 
     /// Install an extension, move it to another schema, or upgrade it.
+    ///
+    ///     salt-call postgres.create_extension pg_trgm maintenance_db=shop
     fn create_extension(CreateExtension {
         /// The name of the extension.
         name: String,
@@ -77,6 +93,8 @@ state::exec_module! {
     });
 
     /// Remove an extension.
+    ///
+    ///     salt-call postgres.drop_extension pg_trgm maintenance_db=shop
     fn drop_extension(DropExtension {
         /// The name of the extension.
         name: String,

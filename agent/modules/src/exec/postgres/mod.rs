@@ -24,6 +24,8 @@ state::exec_module! {
     mod postgres;
 
     /// Return the rows of a query, a dictionary for each row.
+    ///
+    ///     salt-call postgres.psql_query 'SELECT count(*) FROM orders' maintenance_db=shop
     fn psql_query(PsqlQuery {
         /// The query.
         query: String,
@@ -33,6 +35,8 @@ state::exec_module! {
     });
 
     /// Return the version of the server.
+    ///
+    ///     salt-call postgres.version
     fn version(Version {
         #[group] server: Connection,
     });

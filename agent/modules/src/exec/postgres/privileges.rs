@@ -11,6 +11,8 @@ state::exec_module! {
     mod postgres;
 
     /// Return the privileges of all roles on an object.
+    ///
+    ///     salt-call postgres.privileges_list orders table maintenance_db=shop
     fn privileges_list(PrivilegesList {
         /// The name of the object.
         name: String,
@@ -25,6 +27,8 @@ state::exec_module! {
     });
 
     /// Return whether a role has privileges on an object.
+    ///
+    ///     salt-call postgres.has_privileges shop orders table SELECT maintenance_db=shop
     fn has_privileges(HasPrivileges {
         #[group] privilege: Privileges,
         /// The database to connect to.
@@ -33,6 +37,8 @@ state::exec_module! {
     });
 
     /// Grant privileges.
+    ///
+    ///     salt-call postgres.privileges_grant shop orders table SELECT,INSERT maintenance_db=shop
     fn privileges_grant(PrivilegesGrant {
         #[group] privilege: Privileges,
         /// The database to connect to.
@@ -41,6 +47,8 @@ state::exec_module! {
     });
 
     /// Revoke privileges.
+    ///
+    ///     salt-call postgres.privileges_revoke shop orders table INSERT maintenance_db=shop
     fn privileges_revoke(PrivilegesRevoke {
         /// The role.
         name: String,

@@ -14,6 +14,8 @@ state::exec_module! {
     mod postgres;
 
     /// Return the roles.
+    ///
+    ///     salt-call postgres.user_list
     fn user_list(UserList {
         #[group] server: Connection,
         /// True to include the hashes of the passwords.
@@ -21,6 +23,8 @@ state::exec_module! {
     });
 
     /// Return a role, or None if it does not exist.
+    ///
+    ///     salt-call postgres.role_get shop
     fn role_get(RoleGet {
         /// The name of the role.
         name: String,
@@ -30,6 +34,8 @@ state::exec_module! {
     });
 
     /// Return whether a role exists.
+    ///
+    ///     salt-call postgres.user_exists shop
     fn user_exists(UserExists {
         /// The name of the role.
         name: String,
@@ -37,6 +43,8 @@ state::exec_module! {
     });
 
     /// Create a role that may log in.
+    ///
+    ///     salt-call postgres.user_create shop rolepassword=S3cret
     fn user_create(UserCreate {
         /// The name of the role.
         username: String,
@@ -69,6 +77,8 @@ state::exec_module! {
     });
 
     /// Change a role.
+    ///
+    ///     salt-call postgres.user_update shop createdb=True
     fn user_update(UserUpdate {
         /// The name of the role.
         username: String,
@@ -101,6 +111,8 @@ state::exec_module! {
     });
 
     /// Remove a role.
+    ///
+    ///     salt-call postgres.user_remove shop
     fn user_remove(UserRemove {
         /// The name of the role.
         username: String,
@@ -108,6 +120,8 @@ state::exec_module! {
     });
 
     /// Create a role that may not log in.
+    ///
+    ///     salt-call postgres.group_create readers
     fn group_create(GroupCreate {
         /// The name of the role.
         groupname: String,
@@ -136,6 +150,8 @@ state::exec_module! {
     });
 
     /// Change a role.
+    ///
+    ///     salt-call postgres.group_update readers inherit=True
     fn group_update(GroupUpdate {
         /// The name of the role.
         groupname: String,
@@ -164,6 +180,8 @@ state::exec_module! {
     });
 
     /// Remove a role.
+    ///
+    ///     salt-call postgres.group_remove readers
     fn group_remove(GroupRemove {
         /// The name of the role.
         groupname: String,

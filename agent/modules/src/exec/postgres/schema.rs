@@ -11,6 +11,8 @@ state::exec_module! {
     mod postgres;
 
     /// Create a schema.
+    ///
+    ///     salt-call postgres.schema_create shop stock owner=shop
     fn schema_create(SchemaCreate {
         /// The database.
         dbname: String,
@@ -24,6 +26,8 @@ state::exec_module! {
     });
 
     /// Remove a schema.
+    ///
+    ///     salt-call postgres.schema_remove shop stock
     fn schema_remove(SchemaRemove {
         /// The database.
         dbname: String,
@@ -35,6 +39,8 @@ state::exec_module! {
     });
 
     /// Return whether a schema exists.
+    ///
+    ///     salt-call postgres.schema_exists shop stock
     fn schema_exists(SchemaExists {
         /// The name of the schema.
         dbname: String,
@@ -46,6 +52,8 @@ state::exec_module! {
     });
 
     /// Return a schema, or None if it does not exist.
+    ///
+    ///     salt-call postgres.schema_get shop stock
     fn schema_get(SchemaGet {
         /// The name of the schema.
         dbname: String,
@@ -57,6 +65,8 @@ state::exec_module! {
     });
 
     /// Return the schemas of a database.
+    ///
+    ///     salt-call postgres.schema_list shop
     fn schema_list(SchemaList {
         /// The database.
         dbname: String,
@@ -66,6 +76,8 @@ state::exec_module! {
     });
 
     /// Return the languages of a database.
+    ///
+    ///     salt-call postgres.language_list shop
     fn language_list(LanguageList {
         /// The database to connect to.
         maintenance_db: String,
@@ -73,6 +85,8 @@ state::exec_module! {
     });
 
     /// Return whether a database has a language.
+    ///
+    ///     salt-call postgres.language_exists plpgsql shop
     fn language_exists(LanguageExists {
         /// The name of the language.
         name: String,
@@ -82,6 +96,8 @@ state::exec_module! {
     });
 
     /// Install a language.
+    ///
+    ///     salt-call postgres.language_create plpgsql shop
     fn language_create(LanguageCreate {
         /// The name of the language.
         name: String,
@@ -91,6 +107,8 @@ state::exec_module! {
     });
 
     /// Remove a language.
+    ///
+    ///     salt-call postgres.language_remove plpgsql shop
     fn language_remove(LanguageRemove {
         /// The name of the language.
         name: String,

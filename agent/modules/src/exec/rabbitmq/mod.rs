@@ -18,24 +18,32 @@ state::exec_module! {
     mod rabbitmq;
 
     /// Return the users with their tags.
+    ///
+    ///     salt-call rabbitmq.list_users
     fn list_users(ListUsers {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
     /// Return the virtual hosts.
+    ///
+    ///     salt-call rabbitmq.list_vhosts
     fn list_vhosts(ListVhosts {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
     /// Return the upstreams.
+    ///
+    ///     salt-call rabbitmq.list_upstreams
     fn list_upstreams(ListUpstreams {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
     /// Return whether a user exists.
+    ///
+    ///     salt-call rabbitmq.user_exists shop
     fn user_exists(UserExists {
         /// The name of the user.
         name: String,
@@ -44,6 +52,8 @@ state::exec_module! {
     });
 
     /// Return whether a virtual host exists.
+    ///
+    ///     salt-call rabbitmq.vhost_exists /shop
     fn vhost_exists(VhostExists {
         /// The name of the virtual host.
         name: String,
@@ -52,6 +62,8 @@ state::exec_module! {
     });
 
     /// Return whether an upstream exists.
+    ///
+    ///     salt-call rabbitmq.upstream_exists berlin
     fn upstream_exists(UpstreamExists {
         /// The name of the upstream.
         name: String,
@@ -60,6 +72,8 @@ state::exec_module! {
     });
 
     /// Create a user.
+    ///
+    ///     salt-call rabbitmq.add_user shop S3cret
     fn add_user(AddUser {
         /// The name of the user.
         name: String,
@@ -70,6 +84,8 @@ state::exec_module! {
     });
 
     /// Remove a user.
+    ///
+    ///     salt-call rabbitmq.delete_user guest
     fn delete_user(DeleteUser {
         /// The name of the user.
         name: String,
@@ -78,6 +94,8 @@ state::exec_module! {
     });
 
     /// Change a user's password.
+    ///
+    ///     salt-call rabbitmq.change_password shop S3cret
     fn change_password(ChangePassword {
         /// The name of the user.
         name: String,
@@ -88,6 +106,8 @@ state::exec_module! {
     });
 
     /// Remove the password of a user.
+    ///
+    ///     salt-call rabbitmq.clear_password shop
     fn clear_password(ClearPassword {
         /// The name of the user.
         name: String,
@@ -96,6 +116,8 @@ state::exec_module! {
     });
 
     /// Return whether a password is valid for a user.
+    ///
+    ///     salt-call rabbitmq.check_password shop S3cret
     fn check_password(CheckPassword {
         /// The name of the user.
         name: String,
@@ -106,6 +128,8 @@ state::exec_module! {
     });
 
     /// Create a virtual host.
+    ///
+    ///     salt-call rabbitmq.add_vhost /shop
     fn add_vhost(AddVhost {
         /// The virtual host.
         vhost: String,
@@ -114,6 +138,8 @@ state::exec_module! {
     });
 
     /// Remove a virtual host.
+    ///
+    ///     salt-call rabbitmq.delete_vhost /shop
     fn delete_vhost(DeleteVhost {
         /// The virtual host.
         vhost: String,
@@ -122,6 +148,8 @@ state::exec_module! {
     });
 
     /// Set the permissions of a user in a virtual host.
+    ///
+    ///     salt-call rabbitmq.set_permissions / shop conf='.*' write='.*' read='.*'
     fn set_permissions(SetPermissions {
         /// The virtual host.
         vhost: String,
@@ -138,6 +166,8 @@ state::exec_module! {
     });
 
     /// Return the permissions of all users in a virtual host.
+    ///
+    ///     salt-call rabbitmq.list_permissions /
     fn list_permissions(ListPermissions {
         /// The virtual host.
         vhost: String,
@@ -146,6 +176,8 @@ state::exec_module! {
     });
 
     /// Return the permissions of a user.
+    ///
+    ///     salt-call rabbitmq.list_user_permissions shop
     fn list_user_permissions(ListUserPermissions {
         /// The name of the user.
         name: String,
@@ -154,6 +186,8 @@ state::exec_module! {
     });
 
     /// Set the tags of a user.
+    ///
+    ///     salt-call rabbitmq.set_user_tags shop monitoring
     fn set_user_tags(SetUserTags {
         /// The name of the user.
         name: String,
@@ -164,18 +198,24 @@ state::exec_module! {
     });
 
     /// Return the status of the server.
+    ///
+    ///     salt-call rabbitmq.status
     fn status(Status {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
     /// Return the status of the cluster.
+    ///
+    ///     salt-call rabbitmq.cluster_status
     fn cluster_status(ClusterStatus {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
     /// Join a cluster.
+    ///
+    ///     salt-call rabbitmq.join_cluster rabbit1
     fn join_cluster(JoinCluster {
         /// A host of the cluster.
         host: String,
@@ -188,30 +228,40 @@ state::exec_module! {
     });
 
     /// Stop the RabbitMQ application without stopping the Erlang process.
+    ///
+    ///     salt-call rabbitmq.stop_app
     fn stop_app(StopApp {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
     /// Start the RabbitMQ application.
+    ///
+    ///     salt-call rabbitmq.start_app
     fn start_app(StartApp {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
     /// Reset a node to its initial state.
+    ///
+    ///     salt-call rabbitmq.reset
     fn reset(Reset {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
     /// Reset a node to its initial state, regardless of the state of the cluster.
+    ///
+    ///     salt-call rabbitmq.force_reset
     fn force_reset(ForceReset {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
     /// Return the policies of a virtual host.
+    ///
+    ///     salt-call rabbitmq.list_policies
     fn list_policies(ListPolicies {
         /// The virtual host.
         vhost: String = "/".into(),
@@ -220,6 +270,8 @@ state::exec_module! {
     });
 
     /// Create or change a policy.
+    ///
+    ///     salt-call rabbitmq.set_policy / mirror '^orders' '{"ha-mode": "all"}'
     fn set_policy(SetPolicy {
         /// The virtual host.
         vhost: String,
@@ -238,6 +290,8 @@ state::exec_module! {
     });
 
     /// Remove a policy.
+    ///
+    ///     salt-call rabbitmq.delete_policy / mirror
     fn delete_policy(DeletePolicy {
         /// The virtual host.
         vhost: String,
@@ -248,6 +302,8 @@ state::exec_module! {
     });
 
     /// Return whether a policy exists.
+    ///
+    ///     salt-call rabbitmq.policy_exists / mirror
     fn policy_exists(PolicyExists {
         /// The virtual host.
         vhost: String,
@@ -258,18 +314,24 @@ state::exec_module! {
     });
 
     /// Return the available plugins.
+    ///
+    ///     salt-call rabbitmq.list_available_plugins
     fn list_available_plugins(ListAvailablePlugins {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
     /// Return the enabled plugins.
+    ///
+    ///     salt-call rabbitmq.list_enabled_plugins
     fn list_enabled_plugins(ListEnabledPlugins {
         /// The account that runs the program.
         runas: Option<String> = None,
     });
 
     /// Return whether a plugin is enabled.
+    ///
+    ///     salt-call rabbitmq.plugin_is_enabled rabbitmq_management
     fn plugin_is_enabled(PluginIsEnabled {
         /// The name of the plugin.
         name: String,
@@ -278,6 +340,8 @@ state::exec_module! {
     });
 
     /// Enable a plugin.
+    ///
+    ///     salt-call rabbitmq.enable_plugin rabbitmq_management
     fn enable_plugin(EnablePlugin {
         /// The name of the plugin.
         name: String,
@@ -286,6 +350,8 @@ state::exec_module! {
     });
 
     /// Disable a plugin.
+    ///
+    ///     salt-call rabbitmq.disable_plugin rabbitmq_management
     fn disable_plugin(DisablePlugin {
         /// The name of the plugin.
         name: String,
@@ -294,6 +360,8 @@ state::exec_module! {
     });
 
     /// Create or change an upstream of the federation.
+    ///
+    ///     salt-call rabbitmq.set_upstream berlin amqp://rabbit.example.com
     fn set_upstream(SetUpstream {
         #[group] upstream: UpstreamArgs,
         /// The account that runs the program.
@@ -301,6 +369,8 @@ state::exec_module! {
     });
 
     /// Remove an upstream.
+    ///
+    ///     salt-call rabbitmq.delete_upstream berlin
     fn delete_upstream(DeleteUpstream {
         /// The name of the upstream.
         name: String,

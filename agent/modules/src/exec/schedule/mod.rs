@@ -25,6 +25,8 @@ state::exec_module! {
     mod schedule;
 
     /// Return the scheduled jobs.
+    ///
+    ///     salt-call schedule.list
     fn list(List {
         /// True to include Salt's internal jobs.
         show_all: bool = false,
@@ -40,12 +42,16 @@ state::exec_module! {
 
     /// Return a job, or an empty dictionary if it does not exist. Without a name, return whether
     /// the schedule is enabled.
+    ///
+    ///     salt-call schedule.is_enabled nightly
     fn is_enabled(IsEnabled {
         /// The name of the job.
         name: Option<String> = None,
     });
 
     /// Run a job now, regardless of its schedule.
+    ///
+    ///     salt-call schedule.run_job nightly
     fn run_job(RunJob {
         /// The name of the job.
         name: String,
@@ -54,18 +60,28 @@ state::exec_module! {
     });
 
     /// Enable the schedule.
+    ///
+    ///     salt-call schedule.enable
     fn enable(Enable {..kwargs});
 
     /// Disable the schedule.
+    ///
+    ///     salt-call schedule.disable
     fn disable(Disable {..kwargs});
 
     /// Save the jobs to the configuration of the minion.
+    ///
+    ///     salt-call schedule.save
     fn save(Save {..kwargs});
 
     /// Reload the jobs of the pillar and of `schedule.conf`.
+    ///
+    ///     salt-call schedule.reload
     fn reload(Reload {});
 
     /// Move a job to other minions.
+    ///
+    ///     salt-call schedule.move nightly web2
     fn r#move(Move {
         /// The name of the job.
         name: String,
@@ -75,6 +91,8 @@ state::exec_module! {
     });
 
     /// Copy a job to other minions.
+    ///
+    ///     salt-call schedule.copy nightly web2
     fn copy(Copy {
         /// The name of the job.
         name: String,
@@ -84,6 +102,8 @@ state::exec_module! {
     });
 
     /// Move one run of a job to another time.
+    ///
+    ///     salt-call schedule.postpone_job nightly 2026-11-25T03:00:00 2026-11-25T05:00:00
     fn postpone_job(PostponeJob {
         /// The name of the job.
         name: String,
@@ -95,6 +115,8 @@ state::exec_module! {
     });
 
     /// Skip one run of a job.
+    ///
+    ///     salt-call schedule.skip_job nightly 2026-11-25T03:00:00
     fn skip_job(SkipJob {
         /// The name of the job.
         name: String,
@@ -104,6 +126,8 @@ state::exec_module! {
     });
 
     /// Return the time of the next run of a job.
+    ///
+    ///     salt-call schedule.show_next_fire_time nightly
     fn show_next_fire_time(ShowNextFireTime {
         /// The name of the job.
         name: String,
@@ -111,6 +135,8 @@ state::exec_module! {
     });
 
     /// Return the status of a job.
+    ///
+    ///     salt-call schedule.job_status nightly
     fn job_status(JobStatus {
         /// The name of the job.
         name: String,
@@ -119,6 +145,8 @@ state::exec_module! {
     });
 
     /// Return a job in the form in which it would be stored.
+    ///
+    ///     salt-call schedule.build_schedule_item nightly function=state.apply when=3:00am
     fn build_schedule_item(BuildScheduleItem {
         /// The name of the job.
         name: String,
@@ -126,6 +154,8 @@ state::exec_module! {
     });
 
     /// Add a job.
+    ///
+    ///     salt-call schedule.add nightly function=state.apply when=3:00am
     fn add(Add {
         /// The name of the job.
         name: String,
@@ -133,6 +163,8 @@ state::exec_module! {
     });
 
     /// Change a job.
+    ///
+    ///     salt-call schedule.modify nightly function=state.apply when=4:00am
     fn modify(Modify {
         /// The name of the job.
         name: String,
@@ -140,6 +172,8 @@ state::exec_module! {
     });
 
     /// Remove a job.
+    ///
+    ///     salt-call schedule.delete nightly
     fn delete(Delete {
         /// The name of the job.
         name: String,
@@ -147,9 +181,13 @@ state::exec_module! {
     });
 
     /// Remove all jobs.
+    ///
+    ///     salt-call schedule.purge
     fn purge(Purge {..kwargs});
 
     /// Enable a job.
+    ///
+    ///     salt-call schedule.enable_job nightly
     fn enable_job(EnableJob {
         /// The name of the job.
         name: String,
@@ -157,6 +195,8 @@ state::exec_module! {
     });
 
     /// Disable a job.
+    ///
+    ///     salt-call schedule.disable_job nightly
     fn disable_job(DisableJob {
         /// The name of the job.
         name: String,

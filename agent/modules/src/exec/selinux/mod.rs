@@ -18,27 +18,39 @@ state::exec_module! {
     mod selinux;
 
     /// Return the path of the kernel's SELinux file system, or None if there is none.
+    ///
+    ///     salt-call selinux.selinux_fs_path
     fn selinux_fs_path(SelinuxFsPath {});
 
     /// Return the current mode of SELinux.
+    ///
+    ///     salt-call selinux.getenforce
     fn getenforce(Getenforce {});
 
     /// Return the mode that SELinux starts in.
+    ///
+    ///     salt-call selinux.getconfig
     fn getconfig(Getconfig {});
 
     /// Set the mode, now and after the next reboot.
+    ///
+    ///     salt-call selinux.setenforce enforcing
     fn setenforce(Setenforce {
         /// The mode: `enforcing`, `permissive` or `disabled`.
         mode: String,
     });
 
     /// Return the current value and the default of a boolean.
+    ///
+    ///     salt-call selinux.getsebool httpd_can_network_connect
     fn getsebool(Getsebool {
         /// The name of the boolean.
         boolean: String,
     });
 
     /// Set a boolean.
+    ///
+    ///     salt-call selinux.setsebool httpd_can_network_connect on persist=True
     fn setsebool(Setsebool {
         /// The name of the boolean.
         boolean: String,
@@ -49,6 +61,8 @@ state::exec_module! {
     });
 
     /// Set several booleans.
+    ///
+    ///     salt-call selinux.setsebools '{httpd_can_network_connect: "on"}'
     fn setsebools(Setsebools {
         /// A dictionary of names and values.
         pairs: Map,
@@ -57,15 +71,21 @@ state::exec_module! {
     });
 
     /// Return all booleans.
+    ///
+    ///     salt-call selinux.list_sebool
     fn list_sebool(ListSebool {});
 
     /// Return the state of a module.
+    ///
+    ///     salt-call selinux.getsemod app
     fn getsemod(Getsemod {
         /// The name of the module.
         module: String,
     });
 
     /// Enable or disable a module.
+    ///
+    ///     salt-call selinux.setsemod app enabled
     fn setsemod(Setsemod {
         /// The name of the module.
         module: String,
@@ -74,18 +94,24 @@ state::exec_module! {
     });
 
     /// Install a module.
+    ///
+    ///     salt-call selinux.install_semod /srv/app.pp
     fn install_semod(InstallSemod {
         /// The path or URL of the module's file.
         module_path: String,
     });
 
     /// Remove a module.
+    ///
+    ///     salt-call selinux.remove_semod app
     fn remove_semod(RemoveSemod {
         /// The name of the module.
         module: String,
     });
 
     /// Return all modules.
+    ///
+    ///     salt-call selinux.list_semod
     fn list_semod(ListSemod {});
 }
 

@@ -13,12 +13,16 @@ state::exec_module! {
     mod selinux;
 
     /// Return the name of a kind of files.
+    ///
+    ///     salt-call selinux.filetype_id_to_string a
     fn filetype_id_to_string(FiletypeIdToString {
         /// The letter of the kind of files.
         filetype: String = "a".into(),
     });
 
     /// Return the rule for a file specification, or None if there is none.
+    ///
+    ///     salt-call selinux.fcontext_get_policy '/srv/www(/.*)?'
     fn fcontext_get_policy(FcontextGetPolicy {
         /// The file specification, a regular expression.
         name: String,
@@ -33,6 +37,8 @@ state::exec_module! {
     });
 
     /// Add or change a rule for a file specification.
+    ///
+    ///     salt-call selinux.fcontext_add_policy '/srv/www(/.*)?' sel_type=httpd_sys_content_t
     fn fcontext_add_policy(FcontextAddPolicy {
         /// The file specification, a regular expression.
         name: String,
@@ -47,6 +53,8 @@ state::exec_module! {
     });
 
     /// Remove a rule for a file specification.
+    ///
+    ///     salt-call selinux.fcontext_delete_policy '/srv/www(/.*)?'
     fn fcontext_delete_policy(FcontextDeletePolicy {
         /// The file specification, a regular expression.
         name: String,
@@ -61,6 +69,8 @@ state::exec_module! {
     });
 
     /// Return the changes that applying the rules to files would make; empty if there are none.
+    ///
+    ///     salt-call selinux.fcontext_policy_is_applied /srv/www recursive=True
     fn fcontext_policy_is_applied(FcontextPolicyIsApplied {
         /// The path of the files.
         name: String,
@@ -69,6 +79,8 @@ state::exec_module! {
     });
 
     /// Apply the rules to files.
+    ///
+    ///     salt-call selinux.fcontext_apply_policy /srv/www recursive=True
     fn fcontext_apply_policy(FcontextApplyPolicy {
         /// The path of the files.
         name: String,
@@ -77,6 +89,8 @@ state::exec_module! {
     });
 
     /// Return the rule for a port, or None if there is none.
+    ///
+    ///     salt-call selinux.port_get_policy tcp/8080
     fn port_get_policy(PortGetPolicy {
         /// The port, such as `tcp/80`.
         name: String,
@@ -89,6 +103,8 @@ state::exec_module! {
     });
 
     /// Add a rule for a port.
+    ///
+    ///     salt-call selinux.port_add_policy tcp/8080 http_port_t
     fn port_add_policy(PortAddPolicy {
         /// The port, such as `tcp/80`.
         name: String,
@@ -103,6 +119,8 @@ state::exec_module! {
     });
 
     /// Change the rule for a port.
+    ///
+    ///     salt-call selinux.port_modify_policy tcp/8080 http_cache_port_t
     fn port_modify_policy(PortModifyPolicy {
         /// The port, such as `tcp/80`.
         name: String,
@@ -117,6 +135,8 @@ state::exec_module! {
     });
 
     /// Remove the rule for a port.
+    ///
+    ///     salt-call selinux.port_delete_policy tcp/8080
     fn port_delete_policy(PortDeletePolicy {
         /// The port, such as `tcp/80`.
         name: String,

@@ -18,6 +18,8 @@ state::exec_module! {
     mod service;
 
     /// Start a service.
+    ///
+    ///     salt-call service.start nginx
     fn start(Start {
         /// The name of the service.
         name: String,
@@ -30,6 +32,8 @@ state::exec_module! {
     });
 
     /// Stop a service.
+    ///
+    ///     salt-call service.stop nginx
     fn stop(Stop {
         /// The name of the service.
         name: String,
@@ -38,6 +42,8 @@ state::exec_module! {
     });
 
     /// Restart a service.
+    ///
+    ///     salt-call service.restart nginx
     fn restart(Restart {
         /// The name of the service.
         name: String,
@@ -50,6 +56,8 @@ state::exec_module! {
     });
 
     /// Make a service reload its configuration.
+    ///
+    ///     salt-call service.reload nginx
     fn reload(Reload {
         /// The name of the service.
         name: String,
@@ -62,6 +70,8 @@ state::exec_module! {
     });
 
     /// Make a service reload its configuration, or restart it if it cannot reload.
+    ///
+    ///     salt-call service.force_reload nginx
     fn force_reload(ForceReload {
         /// The name of the service.
         name: String,
@@ -74,12 +84,16 @@ state::exec_module! {
     });
 
     /// Stop and start a service, if the init system distinguishes this from a restart.
+    ///
+    ///     salt-call service.full_restart nginx
     fn full_restart(FullRestart {
         /// The name of the service.
         name: String,
     });
 
     /// Call an init script with an action.
+    ///
+    ///     salt-call service.run nginx configtest
     fn run(Run {
         /// The name of the init script.
         name: String,
@@ -88,12 +102,16 @@ state::exec_module! {
     });
 
     /// OpenRC: reset the state of a service to stopped, without stopping it.
+    ///
+    ///     salt-call service.zap nginx
     fn zap(Zap {
         /// The name of the service.
         name: String,
     });
 
     /// Return whether a service runs. For a glob, return a dictionary with all services that match.
+    ///
+    ///     salt-call service.status nginx
     fn status(Status {
         /// The name of the service, or a glob.
         name: String,
@@ -102,18 +120,24 @@ state::exec_module! {
     });
 
     /// Return whether a service exists.
+    ///
+    ///     salt-call service.available nginx
     fn available(Available {
         /// The name of the service.
         name: String,
     });
 
     /// Return whether a service does not exist.
+    ///
+    ///     salt-call service.missing nginx
     fn missing(Missing {
         /// The name of the service.
         name: String,
     });
 
     /// Enable a service, so that it starts at boot.
+    ///
+    ///     salt-call service.enable nginx
     fn enable(Enable {
         /// The name of the service.
         name: String,
@@ -129,6 +153,8 @@ state::exec_module! {
     });
 
     /// Disable a service, so that it does not start at boot.
+    ///
+    ///     salt-call service.disable nginx
     fn disable(Disable {
         /// The name of the service.
         name: String,
@@ -140,6 +166,8 @@ state::exec_module! {
     });
 
     /// Return whether a service is enabled.
+    ///
+    ///     salt-call service.enabled nginx
     fn enabled(Enabled {
         /// The name of the service.
         name: String,
@@ -149,6 +177,8 @@ state::exec_module! {
     });
 
     /// Return whether a service is disabled.
+    ///
+    ///     salt-call service.disabled nginx
     fn disabled(Disabled {
         /// The name of the service.
         name: String,
@@ -157,6 +187,8 @@ state::exec_module! {
     });
 
     /// `chkconfig`: remove a service from the runlevels.
+    ///
+    ///     salt-call service.delete nginx
     fn delete(Delete {
         /// The name of the service.
         name: String,
@@ -164,6 +196,8 @@ state::exec_module! {
     });
 
     /// Return the names of all services.
+    ///
+    ///     salt-call service.get_all
     fn get_all(GetAll {
         /// systemd: the root folder of the files.
         root: Option<String> = None,
@@ -172,6 +206,8 @@ state::exec_module! {
     });
 
     /// Return the names of the enabled services.
+    ///
+    ///     salt-call service.get_enabled
     fn get_enabled(GetEnabled {
         /// systemd: the root folder of the files.
         root: Option<String> = None,
@@ -180,6 +216,8 @@ state::exec_module! {
     });
 
     /// Return the names of the disabled services.
+    ///
+    ///     salt-call service.get_disabled
     fn get_disabled(GetDisabled {
         /// systemd: the root folder of the files.
         root: Option<String> = None,
@@ -188,15 +226,21 @@ state::exec_module! {
     });
 
     /// systemd: return the names of the running units.
+    ///
+    ///     salt-call service.get_running
     fn get_running(GetRunning {});
 
     /// systemd: return the names of the static units, which cannot be enabled.
+    ///
+    ///     salt-call service.get_static
     fn get_static(GetStatic {
         /// systemd: the root folder of the files.
         root: Option<String> = None,
     });
 
     /// systemd: return the properties of a unit.
+    ///
+    ///     salt-call service.show nginx
     fn show(Show {
         /// The name of the unit.
         name: String,
@@ -205,12 +249,16 @@ state::exec_module! {
     });
 
     /// systemd: return the command of each service.
+    ///
+    ///     salt-call service.execs
     fn execs(Execs {
         /// systemd: the root folder of the files.
         root: Option<String> = None,
     });
 
     /// systemd: mask a unit, so that it cannot be started.
+    ///
+    ///     salt-call service.mask telnet
     fn mask(Mask {
         /// The name of the unit.
         name: String,
@@ -221,6 +269,8 @@ state::exec_module! {
     });
 
     /// systemd: remove the mask of a unit.
+    ///
+    ///     salt-call service.unmask telnet
     fn unmask(Unmask {
         /// The name of the unit.
         name: String,
@@ -231,6 +281,8 @@ state::exec_module! {
     });
 
     /// systemd: return whether a unit is masked.
+    ///
+    ///     salt-call service.masked telnet
     fn masked(Masked {
         /// The name of the unit.
         name: String,
@@ -241,13 +293,19 @@ state::exec_module! {
     });
 
     /// systemd: reload the unit files.
+    ///
+    ///     salt-call service.systemctl_reload
     fn systemctl_reload(SystemctlReload {});
 
     /// systemd: return whether systemd is installed but does not run, so that no service can be
     /// started.
+    ///
+    ///     salt-call service.offline
     fn offline(Offline {});
 
     /// systemd: set the basic settings of a new system with `systemd-firstboot`.
+    ///
+    ///     salt-call service.firstboot hostname=web1 timezone=UTC
     fn firstboot(Firstboot {
         /// The locale.
         locale: Option<String> = None,

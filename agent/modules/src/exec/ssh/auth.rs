@@ -16,6 +16,8 @@ state::exec_module! {
     mod ssh;
 
     /// Return the authorized keys of one or more users.
+    ///
+    ///     salt-call ssh.auth_keys alice
     fn auth_keys(AuthKeys {
         /// A user or a list of users; all users if not given.
         user: Value = Value::Null,
@@ -27,6 +29,8 @@ state::exec_module! {
     });
 
     /// Return the change that setting a key would make: add, update or exists.
+    ///
+    ///     salt-call ssh.check_key alice AAAAC3NzaC1lZDI1NTE5AAAAIGOxv4QFNJ8e ssh-ed25519 alice '[]'
     fn check_key(CheckKey {
         /// The name of the user.
         user: String,
@@ -48,6 +52,8 @@ state::exec_module! {
     });
 
     /// Return the change that setting a key would make, for each key of a file.
+    ///
+    ///     salt-call ssh.check_key_file alice salt://alice.pub
     fn check_key_file(CheckKeyFile {
         /// The name of the user.
         user: String,
@@ -63,6 +69,8 @@ state::exec_module! {
     });
 
     /// Add a key, or change its comment and options.
+    ///
+    ///     salt-call ssh.set_auth_key alice AAAAC3NzaC1lZDI1NTE5AAAAIGOxv4QFNJ8e enc=ssh-ed25519
     fn set_auth_key(SetAuthKey {
         /// The name of the user.
         user: String,
@@ -84,6 +92,8 @@ state::exec_module! {
     });
 
     /// Add the keys of a file.
+    ///
+    ///     salt-call ssh.set_auth_key_from_file alice salt://alice.pub
     fn set_auth_key_from_file(SetAuthKeyFromFile {
         /// The name of the user.
         user: String,
@@ -100,6 +110,8 @@ state::exec_module! {
     });
 
     /// Remove a key.
+    ///
+    ///     salt-call ssh.rm_auth_key alice AAAAC3NzaC1lZDI1NTE5AAAAIGOxv4QFNJ8e
     fn rm_auth_key(RmAuthKey {
         /// The name of the user.
         user: String,
@@ -113,6 +125,8 @@ state::exec_module! {
     });
 
     /// Remove the keys of a file.
+    ///
+    ///     salt-call ssh.rm_auth_key_from_file alice salt://alice.pub
     fn rm_auth_key_from_file(RmAuthKeyFromFile {
         /// The name of the user.
         user: String,

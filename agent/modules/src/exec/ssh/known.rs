@@ -18,6 +18,8 @@ state::exec_module! {
     mod ssh;
 
     /// Return the entries of a host in the known hosts.
+    ///
+    ///     salt-call ssh.get_known_host_entries alice git.example.com
     fn get_known_host_entries(GetKnownHostEntries {
         /// The user whose file is used; the file of the machine if not given.
         user: Option<String>,
@@ -32,6 +34,8 @@ state::exec_module! {
     });
 
     /// Return the keys that a host presents.
+    ///
+    ///     salt-call ssh.recv_known_host_entries git.example.com
     fn recv_known_host_entries(RecvKnownHostEntries {
         /// The host.
         hostname: String,
@@ -48,6 +52,8 @@ state::exec_module! {
     });
 
     /// Return the change that setting a known host would make: add, update or exists.
+    ///
+    ///     salt-call ssh.check_known_host alice git.example.com
     fn check_known_host(CheckKnownHost {
         /// The user whose file is used; the file of the machine if not given.
         user: Option<String> = None,
@@ -66,6 +72,8 @@ state::exec_module! {
     });
 
     /// Remove a known host.
+    ///
+    ///     salt-call ssh.rm_known_host alice git.example.com
     fn rm_known_host(RmKnownHost {
         /// The user whose file is used; the file of the machine if not given.
         user: Option<String> = None,
@@ -78,6 +86,8 @@ state::exec_module! {
     });
 
     /// Add a known host, or change its key.
+    ///
+    ///     salt-call ssh.set_known_host alice git.example.com
     fn set_known_host(SetKnownHost {
         /// The user whose file is used; the file of the machine if not given.
         user: Option<String> = None,
@@ -102,6 +112,8 @@ state::exec_module! {
     });
 
     /// Hash the names of hosts in a file.
+    ///
+    ///     salt-call ssh.hash_known_hosts alice
     fn hash_known_hosts(HashKnownHosts {
         /// The user whose file is used; the file of the machine if not given.
         user: Option<String> = None,

@@ -21,6 +21,8 @@ state::exec_module! {
     mod ssh;
 
     /// Return the host keys of this machine.
+    ///
+    ///     salt-call ssh.host_keys
     fn host_keys(HostKeys {
         /// The folder of the keys. The default is `/etc/ssh`.
         keydir: Option<String> = None,
@@ -31,6 +33,8 @@ state::exec_module! {
     });
 
     /// Return the SSH keys of users.
+    ///
+    ///     salt-call ssh.user_keys alice
     fn user_keys(UserKeys {
         /// A user or a list of users; all users if not given.
         user: Option<Vec<String>> = None,
@@ -41,6 +45,8 @@ state::exec_module! {
     });
 
     /// Return whether a private key is encrypted.
+    ///
+    ///     salt-call ssh.key_is_encrypted /home/alice/.ssh/id_ed25519
     fn key_is_encrypted(KeyIsEncrypted {
         /// The path of the key file.
         key: String,

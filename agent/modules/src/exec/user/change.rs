@@ -15,6 +15,8 @@ state::exec_module! {
     mod user;
 
     /// Add a user.
+    ///
+    ///     salt-call user.add alice groups=developers
     fn add(Add {
         /// The name of the user.
         name: String,
@@ -57,6 +59,8 @@ state::exec_module! {
     });
 
     /// Remove a user.
+    ///
+    ///     salt-call user.delete bob remove=True
     fn delete(Delete {
         /// The name of the user.
         name: String,
@@ -71,6 +75,8 @@ state::exec_module! {
     });
 
     /// Change the ID of a user.
+    ///
+    ///     salt-call user.chuid alice 2001
     fn chuid(Chuid {
         /// The name of the user.
         name: String,
@@ -81,6 +87,8 @@ state::exec_module! {
     });
 
     /// Change the primary group of a user.
+    ///
+    ///     salt-call user.chgid alice 2001
     fn chgid(Chgid {
         /// The name of the user.
         name: String,
@@ -91,6 +99,8 @@ state::exec_module! {
     });
 
     /// Change the login shell of a user.
+    ///
+    ///     salt-call user.chshell alice /bin/bash
     fn chshell(Chshell {
         /// The name of the user.
         name: String,
@@ -101,6 +111,8 @@ state::exec_module! {
     });
 
     /// Change the home directory of a user.
+    ///
+    ///     salt-call user.chhome alice /srv/alice
     fn chhome(Chhome {
         /// The name of the user.
         name: String,
@@ -113,6 +125,8 @@ state::exec_module! {
     });
 
     /// Change the groups of a user.
+    ///
+    ///     salt-call user.chgroups alice developers append=True
     fn chgroups(Chgroups {
         /// The name of the user.
         name: String,
@@ -125,6 +139,8 @@ state::exec_module! {
     });
 
     /// Change the full name of a user.
+    ///
+    ///     salt-call user.chfullname alice 'Alice Miller'
     fn chfullname(Chfullname {
         /// The name of the user.
         name: String,
@@ -135,6 +151,8 @@ state::exec_module! {
     });
 
     /// Change the room number of a user.
+    ///
+    ///     salt-call user.chroomnumber alice 12
     fn chroomnumber(Chroomnumber {
         /// The name of the user.
         name: String,
@@ -145,6 +163,8 @@ state::exec_module! {
     });
 
     /// Change the work phone number of a user.
+    ///
+    ///     salt-call user.chworkphone alice 555-0123
     fn chworkphone(Chworkphone {
         /// The name of the user.
         name: String,
@@ -155,6 +175,8 @@ state::exec_module! {
     });
 
     /// Change the home phone number of a user.
+    ///
+    ///     salt-call user.chhomephone alice 555-0456
     fn chhomephone(Chhomephone {
         /// The name of the user.
         name: String,
@@ -165,6 +187,8 @@ state::exec_module! {
     });
 
     /// Change the other information in the GECOS field of a user.
+    ///
+    ///     salt-call user.chother alice 'on leave'
     fn chother(Chother {
         /// The name of the user.
         name: String,
@@ -175,6 +199,8 @@ state::exec_module! {
     });
 
     /// Change the login class of a user, which exists only on OpenBSD.
+    ///
+    ///     salt-call user.chloginclass alice staff
     fn chloginclass(Chloginclass {
         /// The name of the user.
         name: String,
@@ -185,6 +211,8 @@ state::exec_module! {
     });
 
     /// Rename a user.
+    ///
+    ///     salt-call user.rename alice amiller
     fn rename(Rename {
         /// The name of the user.
         name: String,

@@ -18,6 +18,8 @@ state::exec_module! {
     mod user;
 
     /// Return information about a user, or an empty dictionary if the user does not exist.
+    ///
+    ///     salt-call user.info alice
     fn info(Info {
         /// The name of the user.
         name: String,
@@ -26,30 +28,40 @@ state::exec_module! {
     });
 
     /// Return the sorted names of all users.
+    ///
+    ///     salt-call user.list_users
     fn list_users(ListUsers {
         /// The root folder of another system. Only its user file is read.
         root: Option<String> = None,
     });
 
     /// Return the sorted names of a user's groups.
+    ///
+    ///     salt-call user.list_groups alice
     fn list_groups(ListGroups {
         /// The name of the user.
         name: String,
     });
 
     /// Return the name of a user's primary group.
+    ///
+    ///     salt-call user.primary_group alice
     fn primary_group(PrimaryGroup {
         /// The name of the user.
         name: String,
     });
 
     /// Return the login class of a user, which exists only on OpenBSD.
+    ///
+    ///     salt-call user.get_loginclass alice
     fn get_loginclass(GetLoginclass {
         /// The name of the user.
         name: String,
     });
 
     /// Return information about all users.
+    ///
+    ///     salt-call user.getent
     fn getent(Getent {
         /// Accepted and ignored: no data is cached between calls.
         refresh: bool = false,

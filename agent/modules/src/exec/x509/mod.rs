@@ -17,21 +17,21 @@ use crate::exec::x509::format::issue::{
     Asking, Draft, check_digest, expires as is_over, given, merge, renamed,
 };
 use crate::exec::x509::format::keys::{self, Private};
-use crate::exec::x509::format::parts::{Parts, Request};
+use crate::exec::x509::format::parts::Parts;
 use crate::exec::x509::format::pem;
 
 mod encode;
 pub mod format;
+mod policies;
 mod read;
 
 use encode::{Delivery, encode_certificate, encode_crl, encode_csr, encode_private_key, keep_copy};
+use policies::remote;
+pub(crate) use policies::{own_policy, policy};
 use read::{
     expired, expires, get_pem_entries, get_pem_entry, read_certificate, read_certificates,
     read_crl, read_csr, verify_crl, verify_private_key, verify_signature, will_expire,
 };
-
-/// The maximum time in seconds that another machine may take to sign.
-const REMOTE_S: i64 = 60;
 
 state::exec_module! {
     /// Manage keys, certificates and certificate signing requests.
@@ -40,6 +40,8 @@ state::exec_module! {
 
     /// Create a certificate. The subject, the extensions and further settings are keywords, as in
     /// the state `x509.certificate_managed`.
+    ///
+    ///     salt-call x509.create_certificate signing_private_key=/etc/ssl/ca.key CN=shop.example.com path=/etc/ssl/shop.crt
     fn create_certificate(CreateCertificate {
         /// The ID of the minion that signs the certificate.
         ca_server: Option<String> = None,
@@ -65,6 +67,8 @@ state::exec_module! {
     });
 
     /// Create a certificate revocation list.
+    ///
+    ///     salt-call x509.create_crl /etc/ssl/ca.key '[{certificate: /etc/ssl/old.crt}]' signing_cert=/etc/ssl/ca.crt
     fn create_crl(CreateCrl {
         /// The private key of the CA.
         signing_private_key: Value,
@@ -93,6 +97,8 @@ state::exec_module! {
     });
 
     /// Convert a certificate to another encoding, or combine it with other certificates.
+    ///
+    ///     salt-call x509.encode_certificate /etc/ssl/shop.crt encoding=der
     fn encode_certificate(EncodeCertificate {
         /// The path or the text of the certificate.
         certificate: Value,
@@ -115,6 +121,8 @@ state::exec_module! {
     });
 
     /// Convert a certificate revocation list to another encoding.
+    ///
+    ///     salt-call x509.encode_crl /etc/ssl/ca.crl encoding=der
     fn encode_crl(EncodeCrl {
         /// The revocation list.
         crl: Value,
@@ -125,6 +133,8 @@ state::exec_module! {
     });
 
     /// Convert a certificate signing request to another encoding.
+    ///
+    ///     salt-call x509.encode_csr /etc/ssl/shop.csr encoding=der
     fn encode_csr(EncodeCsr {
         /// The certificate signing request.
         csr: Value,
@@ -135,6 +145,8 @@ state::exec_module! {
     });
 
     /// Convert a private key to another encoding.
+    ///
+    ///     salt-call x509.encode_private_key /etc/ssl/shop.key encoding=der
     fn encode_private_key(EncodePrivateKey {
         /// The key.
         private_key: Value,
@@ -151,6 +163,8 @@ state::exec_module! {
     });
 
     /// Create a private key.
+    ///
+    ///     salt-call x509.create_private_key algo=ec path=/etc/ssl/shop.key
     fn create_private_key(CreatePrivateKey {
         /// The algorithm: `rsa`, `ec`, `ed25519` or `ed448`.
         algo: String = "rsa".into(),
@@ -171,6 +185,8 @@ state::exec_module! {
 
     /// Create a certificate signing request. The subject and the extensions are keywords, as in the
     /// state `x509.csr_managed`.
+    ///
+    ///     salt-call x509.create_csr /etc/ssl/shop.key CN=shop.example.com
     fn create_csr(CreateCsr {
         /// The private key that signs the request.
         private_key: String,
@@ -188,6 +204,8 @@ state::exec_module! {
     });
 
     /// Return whether a certificate expires within a number of days.
+    ///
+    ///     salt-call x509.expires /etc/ssl/shop.crt days=30
     fn expires(Expires {
         /// The path or the text of the certificate.
         certificate: String,
@@ -196,12 +214,16 @@ state::exec_module! {
     });
 
     /// Return whether a certificate has expired, with its common name.
+    ///
+    ///     salt-call x509.expired /etc/ssl/shop.crt
     fn expired(Expired {
         /// The path or the text of the certificate.
         certificate: String,
     });
 
     /// Return whether a certificate expires within a number of days, with its common name.
+    ///
+    ///     salt-call x509.will_expire /etc/ssl/shop.crt 30
     fn will_expire(WillExpire {
         /// The path or the text of the certificate.
         certificate: String,
@@ -210,12 +232,16 @@ state::exec_module! {
     });
 
     /// Return the first PEM block of each file that a pattern matches.
+    ///
+    ///     salt-call x509.get_pem_entries '/etc/ssl/*.crt'
     fn get_pem_entries(GetPemEntries {
         /// The glob pattern, such as `/etc/pki/*.crt`.
         glob_path: String,
     });
 
     /// Return the first block of a PEM text in normalized form.
+    ///
+    ///     salt-call x509.get_pem_entry /etc/ssl/shop.crt
     fn get_pem_entry(GetPemEntry {
         /// The text, or the path of a file.
         text: String,
@@ -224,6 +250,8 @@ state::exec_module! {
     });
 
     /// Return the size of a private key, or None if its algorithm has only one size.
+    ///
+    ///     salt-call x509.get_private_key_size /etc/ssl/shop.key
     fn get_private_key_size(GetPrivateKeySize {
         /// The key.
         private_key: String,
@@ -232,6 +260,8 @@ state::exec_module! {
     });
 
     /// Return the public key of a key, a certificate or a request.
+    ///
+    ///     salt-call x509.get_public_key /etc/ssl/shop.key
     fn get_public_key(GetPublicKey {
         /// The key, the certificate or the request.
         key: String,
@@ -242,6 +272,8 @@ state::exec_module! {
     });
 
     /// Return a signing policy of the pillar, the configuration, or another minion.
+    ///
+    ///     salt-call x509.get_signing_policy web ca_server=ca1
     fn get_signing_policy(GetSigningPolicy {
         /// The name of the signing policy.
         signing_policy: Option<String>,
@@ -250,30 +282,40 @@ state::exec_module! {
     });
 
     /// Return the contents of a certificate.
+    ///
+    ///     salt-call x509.read_certificate /etc/ssl/shop.crt
     fn read_certificate(ReadCertificate {
         /// The path or the text of the certificate.
         certificate: String,
     });
 
     /// Return the contents of each certificate whose file a pattern matches.
+    ///
+    ///     salt-call x509.read_certificates '/etc/ssl/*.crt'
     fn read_certificates(ReadCertificates {
         /// The glob pattern, such as `/etc/pki/*.crt`.
         glob_path: String,
     });
 
     /// Return the contents of a certificate revocation list.
+    ///
+    ///     salt-call x509.read_crl /etc/ssl/ca.crl
     fn read_crl(ReadCrl {
         /// The path or the text of the revocation list.
         crl: String,
     });
 
     /// Return the contents of a certificate signing request.
+    ///
+    ///     salt-call x509.read_csr /etc/ssl/shop.csr
     fn read_csr(ReadCsr {
         /// The path or the text of the request.
         csr: String,
     });
 
     /// Sign a certificate for another minion.
+    ///
+    ///     salt-call x509.sign_remote_certificate web '{CN: shop.example.com}'
     fn sign_remote_certificate(SignRemoteCertificate {
         /// The name of the signing policy on this machine.
         signing_policy: String,
@@ -285,6 +327,8 @@ state::exec_module! {
     });
 
     /// Return whether a certificate revocation list is signed by the key of a certificate.
+    ///
+    ///     salt-call x509.verify_crl /etc/ssl/ca.crl /etc/ssl/ca.crt
     fn verify_crl(VerifyCrl {
         /// The revocation list.
         crl: String,
@@ -293,6 +337,8 @@ state::exec_module! {
     });
 
     /// Return whether a private and a public key belong together.
+    ///
+    ///     salt-call x509.verify_private_key /etc/ssl/shop.key /etc/ssl/shop.crt
     fn verify_private_key(VerifyPrivateKey {
         /// The private key.
         private_key: String,
@@ -303,6 +349,8 @@ state::exec_module! {
     });
 
     /// Return whether a certificate is signed by a key, by default its own.
+    ///
+    ///     salt-call x509.verify_signature /etc/ssl/shop.crt /etc/ssl/ca.key
     fn verify_signature(VerifySignature {
         /// The path or the text of the certificate.
         certificate: String,
@@ -313,6 +361,8 @@ state::exec_module! {
     });
 
     /// Write a PEM text in normalized form to a file that only its owner can read.
+    ///
+    ///     salt-call x509.write_pem /srv/shop.pem /etc/ssl/shop.crt
     fn write_pem(WritePem {
         /// The PEM text.
         text: String,
@@ -375,118 +425,6 @@ pub(crate) fn made(
             remote(cx, server, policy, args)
         }
     }
-}
-
-/// Requests the signature from another minion.
-fn remote(cx: &Exec, server: &str, policy: &str, mut args: Map) -> Result<Parts, Error> {
-    let passphrase = args
-        .remove("private_key_passphrase")
-        .filter(Value::is_true)
-        .map(|text| text.to_text());
-    let key = match args.remove("private_key").filter(Value::is_true) {
-        Some(private) => Some(Private::load(cx, &private, passphrase.as_deref())?.key),
-        None => {
-            let public = given(&args, "public_key").filter(|key| key.is_true());
-            public
-                .map(|public| keys::public(cx, public, None))
-                .transpose()?
-        }
-    };
-    if let Some(key) = key {
-        args.insert("public_key", pem::text("PUBLIC KEY", &key));
-    }
-    if let Some(request) = given(&args, "csr").filter(|csr| csr.is_true()) {
-        let der = Request::der(request)?;
-        args.insert("csr", pem::text("CERTIFICATE REQUEST", &der));
-    }
-    args.retain(|_, value| !value.is_null());
-    let told = call_ca_server(cx, server, policy, args, false)?;
-    Parts::load(&told).map_err(|_| {
-        Error::refused(format!(
-            "ca_server did not return a certificate: {}",
-            told.to_text()
-        ))
-    })
-}
-
-fn call_ca_server(
-    cx: &Exec,
-    server: &str,
-    policy: &str,
-    args: Map,
-    only_policy: bool,
-) -> Result<Value, Error> {
-    let words = Value::list([policy.into(), args.into(), only_policy.into()]);
-    let options = Map::new().with("arg", words).with("timeout", REMOTE_S);
-    let fun = "x509.sign_remote_certificate";
-    let told = cx.call_internal("publish.publish", vec![server.into(), fun.into()], options)?;
-    let first = told
-        .as_map()
-        .and_then(Map::first)
-        .map(|(_, answer)| answer.clone());
-    let answer = first.ok_or("ca_server did not respond. Salt master must permit peers to call the sign_remote_certificate function.")?;
-    let errors = answer.get("errors").map(Value::texts).unwrap_or_default();
-    if !errors.is_empty() {
-        return Err(Error::refused(format!(
-            "ca_server reported errors:\n{}",
-            errors.join("\n")
-        )));
-    }
-    let data = answer.get("data").cloned();
-    data.ok_or_else(|| {
-        "Received invalid return value from ca_server. See minion log for details".into()
-    })
-}
-
-/// Returns a signing policy of the pillar or the configuration of this machine; empty if no name is
-/// given.
-///
-/// # Errors
-/// When the pillar cannot be read.
-pub(crate) fn own_policy(cx: &Exec, name: Option<&str>) -> Result<Map, Error> {
-    const POLICIES: &str = "x509_signing_policies";
-    let Some(name) = name else {
-        return Ok(Map::new());
-    };
-    let of = |all: Option<&Value>| {
-        all.and_then(|all| all.get(name))
-            .filter(|policy| policy.is_true())
-            .cloned()
-    };
-    let policy = match of(cx.pillar()?.get(POLICIES)) {
-        Some(policy) => Some(policy),
-        None => of(Some(&cx.call_internal(
-            "config.get",
-            vec![POLICIES.into(), Map::new().into()],
-            Map::new(),
-        )?)),
-    };
-    Ok(match policy {
-        Some(Value::Map(policy)) => policy,
-        Some(Value::List(items)) => items
-            .iter()
-            .filter_map(Value::as_map)
-            .flat_map(Map::iter)
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect(),
-        _ => Map::new(),
-    })
-}
-
-/// Returns a signing policy of this machine or another minion. Its settings have their newer names.
-///
-/// # Errors
-/// When the pillar cannot be read, or the other minion does not answer.
-pub(crate) fn policy(cx: &Exec, name: Option<&str>, ca_server: Option<&str>) -> Result<Map, Error> {
-    let mut policy = match (ca_server, name) {
-        (Some(server), Some(name)) => {
-            let told = call_ca_server(cx, server, name, Map::new(), true)?;
-            told.as_map().cloned().unwrap_or_default()
-        }
-        _ => own_policy(cx, name)?,
-    };
-    renamed(&mut policy);
-    Ok(policy)
 }
 
 fn create_certificate(cx: &Exec, args: CreateCertificate) -> Result<Value, Error> {

@@ -23,6 +23,11 @@ state::state_module! {
 
     /// Make sure that an archive is extracted. It is extracted when one of its files, folders or
     /// links is missing.
+    ///
+    ///     /opt/tools:
+    ///       archive.extracted:
+    ///         - source: salt://tools.tar.gz
+    ///         - enforce_toplevel: False
     fn extracted(Extracted {
         /// The folder to extract to.
         name: String,

@@ -17,6 +17,11 @@ state::state_module! {
     mod docker_container;
 
     /// Make sure that a container exists as described, and that it runs.
+    ///
+    ///     web:
+    ///       docker_container.running:
+    ///         - image: nginx:1.27
+    ///         - port_bindings: 8080:80
     fn running(Running {
         /// The name of the container.
         name: String,
@@ -45,6 +50,11 @@ state::state_module! {
     });
 
     /// Run a container once.
+    ///
+    ///     migrate:
+    ///       docker_container.run:
+    ///         - image: shop:2.1
+    ///         - command: ./migrate
     fn run(RunOnce {
         /// The name of the container.
         name: String,
@@ -70,6 +80,10 @@ state::state_module! {
     });
 
     /// Make sure that containers are stopped.
+    ///
+    ///     web:
+    ///       docker_container.stopped:
+    ///         - shutdown_timeout: 30
     fn stopped(Stopped {
         /// The container's name.
         name: Option<String> = None,
@@ -86,6 +100,10 @@ state::state_module! {
     });
 
     /// Make sure that a container does not exist.
+    ///
+    ///     web:
+    ///       docker_container.absent:
+    ///         - force: True
     fn absent(Absent {
         /// The name of the container.
         name: String,
@@ -94,6 +112,12 @@ state::state_module! {
     });
 
     /// React to a change of a watched state.
+    ///
+    ///     web:
+    ///       docker_container.running:
+    ///         - image: nginx:1.27
+    ///         - watch:
+    ///           - file: /etc/nginx/nginx.conf
     fn mod_watch(ModWatch {
         /// The container's name.
         name: String,

@@ -14,6 +14,10 @@ state::state_module! {
     mod docker_image;
 
     /// Make sure that an image exists.
+    ///
+    ///     nginx:
+    ///       docker_image.present:
+    ///         - tag: '1.27'
     fn present(Present {
         /// The name of the image.
         name: String,
@@ -46,6 +50,9 @@ state::state_module! {
     });
 
     /// Make sure that images do not exist.
+    ///
+    ///     nginx:1.25:
+    ///       docker_image.absent
     fn absent(Absent {
         /// The name of the image.
         name: Option<String> = None,
@@ -56,6 +63,13 @@ state::state_module! {
     });
 
     /// Pull, build or load the image again because a watched state changed something.
+    ///
+    ///     shop:
+    ///       docker_image.present:
+    ///         - build: /srv/shop
+    ///         - tag: '2.1'
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn mod_watch(ModWatch {
         /// The name of the image.
         name: String,

@@ -17,6 +17,10 @@ state::state_module! {
     mod docker_network;
 
     /// Make sure that a network exists as described.
+    ///
+    ///     backend:
+    ///       docker_network.present:
+    ///         - subnet: 10.20.0.0/24
     fn present(Present {
         /// The name of the network.
         name: String,
@@ -34,6 +38,9 @@ state::state_module! {
     });
 
     /// Make sure that a network does not exist.
+    ///
+    ///     backend:
+    ///       docker_network.absent
     fn absent(Absent {
         /// The name of the network.
         name: String,

@@ -12,6 +12,9 @@ state::state_module! {
     mod docker_volume;
 
     /// Make sure that a volume exists.
+    ///
+    ///     shop-data:
+    ///       docker_volume.present
     fn present(Present {
         /// The name of the volume.
         name: String,
@@ -24,6 +27,9 @@ state::state_module! {
     });
 
     /// Make sure that a volume does not exist.
+    ///
+    ///     shop-data:
+    ///       docker_volume.absent
     fn absent(Absent {
         /// The name of the volume.
         name: String,

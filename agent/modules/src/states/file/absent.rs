@@ -16,6 +16,9 @@ state::state_module! {
     mod file;
 
     /// Make sure that a file or folder does not exist. A folder is removed with its contents.
+    ///
+    ///     /etc/motd.old:
+    ///       file.absent
     fn absent(Absent {
         /// The path. It must be absolute and not `/`.
         name: String,
@@ -23,6 +26,9 @@ state::state_module! {
     });
 
     /// Check that a path exists. Nothing is changed.
+    ///
+    ///     /etc/machine-id:
+    ///       file.exists
     #[facts(effects = Effects::Files(&["name"]))]
     fn exists(Exists {
         /// The path.
@@ -31,6 +37,9 @@ state::state_module! {
     });
 
     /// Check that a path does not exist. Nothing is changed.
+    ///
+    ///     /etc/nologin:
+    ///       file.missing
     #[facts(effects = Effects::Files(&["name"]))]
     fn missing(Missing {
         /// The path.

@@ -11,6 +11,13 @@ state::state_module! {
     mod file;
 
     /// Collect texts for the template of a managed file, which sees them as `accumulator`.
+    ///
+    ///     peers:
+    ///       file.accumulated:
+    ///         - filename: /etc/peers
+    ///         - text: 10.0.0.7
+    ///         - require_in:
+    ///           - file: /etc/peers
     fn accumulated(Accumulated {
         /// The name of the collection.
         name: String,

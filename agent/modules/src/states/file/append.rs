@@ -19,6 +19,10 @@ state::state_module! {
 
     /// Ensure that some text is in a file. It is appended to the end unless the file contains it
     /// already.
+    ///
+    ///     /etc/hosts.allow:
+    ///       file.append:
+    ///         - text: 'sshd: 10.0.0.0/8'
     fn append(Append {
         /// The path of the file.
         name: String,
@@ -35,6 +39,10 @@ state::state_module! {
 
     /// Ensure that some text is in a file. It is added at the beginning unless the file contains it
     /// already.
+    ///
+    ///     /etc/motd:
+    ///       file.prepend:
+    ///         - text: Authorized users only
     fn prepend(Prepend {
         /// The path of the file.
         name: String,

@@ -14,6 +14,13 @@ state::state_module! {
     mod file;
 
     /// Maintain an edit in a file in a zone delimited by two line markers.
+    ///
+    ///     /etc/hosts:
+    ///       file.blockreplace:
+    ///         - marker_start: '# BEGIN cluster'
+    ///         - marker_end: '# END cluster'
+    ///         - content: 10.0.0.7 db1
+    ///         - append_if_not_found: True
     fn blockreplace(Blockreplace {
         /// The path of the file.
         name: String,

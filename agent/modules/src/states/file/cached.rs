@@ -21,6 +21,10 @@ state::state_module! {
     mod file;
 
     /// Fetch a file into the cache.
+    ///
+    ///     https://example.com/app.tar.gz:
+    ///       file.cached:
+    ///         - skip_verify: True
     fn cached(Cached {
         /// The URL or path.
         name: String,
@@ -40,6 +44,9 @@ state::state_module! {
     });
 
     /// Remove a file from the cache.
+    ///
+    ///     https://example.com/app.tar.gz:
+    ///       file.not_cached
     fn not_cached(NotCached {
         /// The URL or path.
         name: String,

@@ -17,6 +17,10 @@ state::state_module! {
     mod file;
 
     /// Comment out the lines of a file that a regular expression matches.
+    ///
+    ///     /etc/fstab:
+    ///       file.comment:
+    ///         - regex: ^/dev/sdb1
     fn comment(Comment {
         /// The path of the file.
         name: String,
@@ -31,6 +35,10 @@ state::state_module! {
     });
 
     /// Remove the comment character from the lines of a file that a regular expression matches.
+    ///
+    ///     /etc/fstab:
+    ///       file.uncomment:
+    ///         - regex: ^/dev/sdb1
     fn uncomment(Uncomment {
         /// The path of the file.
         name: String,

@@ -24,6 +24,10 @@ state::state_module! {
     mod file;
 
     /// Copy a file or folder of this machine, unless the copy exists.
+    ///
+    ///     /etc/app/default.conf:
+    ///       file.copy:
+    ///         - source: /usr/share/app/default.conf
     fn copy(Copy {
         /// The copy.
         name: String,
@@ -49,6 +53,10 @@ state::state_module! {
     });
 
     /// Rename a file if it still exists under its old name.
+    ///
+    ///     /etc/app/new.conf:
+    ///       file.rename:
+    ///         - source: /etc/app/old.conf
     #[facts(effects = Effects::Trees(&["name", "source"]))]
     fn rename(Rename {
         /// The new name.
@@ -63,6 +71,10 @@ state::state_module! {
     });
 
     /// Create an empty file if it does not exist, and set its times.
+    ///
+    ///     /var/lib/app/ready:
+    ///       file.touch:
+    ///         - makedirs: True
     #[facts(effects = Effects::Files(&["name"]))]
     fn touch(Touch {
         /// The file.

@@ -17,6 +17,11 @@ state::state_module! {
     mod file;
 
     /// Decode base64 data and write it to a file.
+    ///
+    ///     /etc/app/key:
+    ///       file.decode:
+    ///         - encoded_data: c2VjcmV0Cg==
+    ///         - encoding_type: base64
     fn decode(Decode {
         /// The path of the file.
         name: String,

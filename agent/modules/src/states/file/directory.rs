@@ -26,6 +26,12 @@ state::state_module! {
 
     /// Make sure that a folder exists with the given owner and mode, with `recurse` also for its
     /// contents.
+    ///
+    ///     /srv/www:
+    ///       file.directory:
+    ///         - user: www-data
+    ///         - mode: '0755'
+    ///         - makedirs: True
     fn directory(Directory {
         /// The folder.
         name: String,

@@ -18,6 +18,13 @@ state::state_module! {
     mod file;
 
     /// Key/value based editing of a file.
+    ///
+    ///     /etc/ssh/sshd_config:
+    ///       file.keyvalue:
+    ///         - key_values:
+    ///             PermitRootLogin: 'no'
+    ///         - separator: ' '
+    ///         - append_if_not_found: True
     fn keyvalue(Keyvalue {
         /// The path of the file.
         name: String,

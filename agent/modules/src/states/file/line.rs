@@ -14,6 +14,12 @@ state::state_module! {
     mod file;
 
     /// Line-focused editing of a file.
+    ///
+    ///     /etc/app/server.conf:
+    ///       file.line:
+    ///         - mode: ensure
+    ///         - content: workers = 4
+    ///         - after: ^\[server\]
     fn line(Line {
         /// The path of the file.
         name: String,

@@ -22,6 +22,10 @@ state::state_module! {
     mod file;
 
     /// Make a symbolic link.
+    ///
+    ///     /usr/local/bin/app:
+    ///       file.symlink:
+    ///         - target: /opt/app/bin/app
     fn symlink(Symlink {
         /// The link.
         name: String,
@@ -59,6 +63,10 @@ state::state_module! {
     });
 
     /// Make a hard link.
+    ///
+    ///     /srv/mirror/app.tar.gz:
+    ///       file.hardlink:
+    ///         - target: /srv/builds/app.tar.gz
     #[facts(effects = Effects::Files(&["name"]))]
     fn hardlink(Hardlink {
         /// The new name.

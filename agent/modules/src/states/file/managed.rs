@@ -25,6 +25,11 @@ state::state_module! {
     mod file;
 
     /// Make sure that a file exists, with contents from a source or from the state itself.
+    ///
+    ///     /etc/motd:
+    ///       file.managed:
+    ///         - source: salt://motd
+    ///         - mode: '0644'
     fn managed(Managed {
         /// The file.
         name: String,

@@ -17,6 +17,13 @@ state::state_module! {
     mod file;
 
     /// Create a device node or a pipe if it does not exist.
+    ///
+    ///     /dev/console2:
+    ///       file.mknod:
+    ///         - ntype: c
+    ///         - major: 5
+    ///         - minor: 1
+    ///         - mode: '0600'
     fn mknod(Mknod {
         /// The path.
         name: String,

@@ -24,6 +24,10 @@ state::state_module! {
     mod file;
 
     /// Ensure that a patch has been applied to a file or folder.
+    ///
+    ///     /opt/app/main.py:
+    ///       file.patch:
+    ///         - source: salt://fix.patch
     fn patch(Patch {
         /// The path of the file or folder.
         name: String,

@@ -22,6 +22,11 @@ state::state_module! {
     mod file;
 
     /// Copy a folder of the file roots with its contents.
+    ///
+    ///     /etc/nginx:
+    ///       file.recurse:
+    ///         - source: salt://nginx
+    ///         - clean: True
     fn recurse(Recurse {
         /// The folder.
         name: String,

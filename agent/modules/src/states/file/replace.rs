@@ -15,6 +15,11 @@ state::state_module! {
     mod file;
 
     /// Replace the text in a file that a regular expression matches.
+    ///
+    ///     /etc/ssh/sshd_config:
+    ///       file.replace:
+    ///         - pattern: ^#?Port .*
+    ///         - repl: Port 2222
     fn replace(Replace {
         /// The path of the file.
         name: String,

@@ -23,6 +23,12 @@ state::state_module! {
     mod file;
 
     /// Serialize a dataset and store it into a managed file.
+    ///
+    ///     /etc/app.json:
+    ///       file.serialize:
+    ///         - dataset:
+    ///             port: 8080
+    ///         - serializer: json
     fn serialize(Serialize {
         /// The path of the file.
         name: String,

@@ -23,6 +23,10 @@ state::state_module! {
     mod file;
 
     /// Remove an empty folder, with `recurse` also the empty folders below it.
+    ///
+    ///     /var/cache/app:
+    ///       file.pruned:
+    ///         - recurse: True
     fn pruned(Pruned {
         /// The folder.
         name: String,
@@ -35,6 +39,11 @@ state::state_module! {
     });
 
     /// Remove files below a folder by their age, size and name.
+    ///
+    ///     /var/log/app:
+    ///       file.tidied:
+    ///         - matches: ['.*\.log']
+    ///         - age: 30
     fn tidied(Tidied {
         /// The folder.
         name: String,
@@ -64,6 +73,13 @@ state::state_module! {
     });
 
     /// Keep some backups of each age in a folder, and remove the others.
+    ///
+    ///     /srv/backups:
+    ///       file.retention_schedule:
+    ///         - retain:
+    ///             most_recent: 7
+    ///             first_of_week: 4
+    ///         - strptime_format: backup-%Y-%m-%d.tar.gz
     fn retention_schedule(RetentionSchedule {
         /// The folder.
         name: String,

@@ -14,6 +14,11 @@ state::state_module! {
     mod git;
 
     /// Make sure that a key has a value. With `global` it is set in the user's configuration.
+    ///
+    ///     user.name:
+    ///       git.config_set:
+    ///         - value: Deploy
+    ///         - global: True
     fn config_set(ConfigSet {
         /// The key.
         name: String,
@@ -33,6 +38,10 @@ state::state_module! {
     });
 
     /// Make sure that keys are not set.
+    ///
+    ///     user.name:
+    ///       git.config_unset:
+    ///         - global: True
     fn config_unset(ConfigUnset {
         /// A regular expression that matches the names of the keys.
         name: String,

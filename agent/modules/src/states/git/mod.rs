@@ -28,6 +28,11 @@ state::state_module! {
     mod git;
 
     /// Make sure that a repository is cloned and up to date.
+    ///
+    ///     https://git.example.com/app.git:
+    ///       git.latest:
+    ///         - target: /srv/app
+    ///         - branch: main
     fn latest(Latest {
         /// The address to clone from.
         name: String,
@@ -82,6 +87,10 @@ state::state_module! {
     });
 
     /// Make sure that a repository exists.
+    ///
+    ///     /srv/git/app.git:
+    ///       git.present:
+    ///         - bare: True
     fn present(Present {
         /// The folder.
         name: String,
@@ -104,6 +113,11 @@ state::state_module! {
     });
 
     /// Make sure that a repository is cloned, and that a commit is checked out without a branch.
+    ///
+    ///     https://git.example.com/app.git:
+    ///       git.detached:
+    ///         - target: /srv/app
+    ///         - rev: v2.1
     fn detached(Detached {
         /// The address to clone from.
         name: String,
@@ -139,6 +153,10 @@ state::state_module! {
     });
 
     /// Make sure that a repository is cloned and a branch is checked out. Nothing is fetched.
+    ///
+    ///     https://git.example.com/app.git:
+    ///       git.cloned:
+    ///         - target: /srv/app
     fn cloned(Cloned {
         /// The address to clone from.
         name: String,

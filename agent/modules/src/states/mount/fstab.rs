@@ -15,6 +15,11 @@ state::state_module! {
     mod mount;
 
     /// Make sure that an entry is in the table of file systems.
+    ///
+    ///     /dev/vdb1:
+    ///       mount.fstab_present:
+    ///         - fs_file: /srv
+    ///         - fs_vfstype: ext4
     fn fstab_present(FstabPresent {
         /// The device.
         name: String,
@@ -44,6 +49,10 @@ state::state_module! {
     });
 
     /// Make sure that an entry is not in the table of file systems.
+    ///
+    ///     /dev/vdb1:
+    ///       mount.fstab_absent:
+    ///         - fs_file: /srv
     fn fstab_absent(FstabAbsent {
         /// The device.
         name: String,

@@ -21,6 +21,12 @@ state::state_module! {
     mod mount;
 
     /// Make sure that a file system is mounted, and in `/etc/fstab`.
+    ///
+    ///     /srv:
+    ///       mount.mounted:
+    ///         - device: /dev/vdb1
+    ///         - fstype: ext4
+    ///         - mkmnt: True
     fn mounted(Mounted {
         /// The mount point.
         name: String,
@@ -66,6 +72,9 @@ state::state_module! {
     });
 
     /// Make sure that a device or a file is used as swap space.
+    ///
+    ///     /swapfile:
+    ///       mount.swap
     fn swap(Swap {
         /// The device or file.
         name: String,
@@ -76,6 +85,10 @@ state::state_module! {
     });
 
     /// Make sure that nothing is mounted at a mount point.
+    ///
+    ///     /srv:
+    ///       mount.unmounted:
+    ///         - persist: True
     fn unmounted(Unmounted {
         /// The mount point.
         name: String,
@@ -91,6 +104,13 @@ state::state_module! {
     });
 
     /// Mount the file system again because a watched state changed something.
+    ///
+    ///     /srv:
+    ///       mount.mounted:
+    ///         - device: /dev/vdb1
+    ///         - fstype: ext4
+    ///         - watch:
+    ///           - file: /etc/app.conf
     fn mod_watch(ModWatch {
         /// The mount point.
         name: String,

@@ -16,6 +16,10 @@ state::state_module! {
     mod mysql_database;
 
     /// Make sure that a database exists with the given properties.
+    ///
+    ///     shop:
+    ///       mysql_database.present:
+    ///         - character_set: utf8mb4
     fn present(Present {
         /// The name of the database.
         name: String,
@@ -27,6 +31,9 @@ state::state_module! {
     });
 
     /// Make sure that a database does not exist.
+    ///
+    ///     shop:
+    ///       mysql_database.absent
     fn absent(Absent {
         /// The name of the database.
         name: String,

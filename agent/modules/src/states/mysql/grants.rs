@@ -16,6 +16,13 @@ state::state_module! {
     mod mysql_grants;
 
     /// Make sure that a user has privileges.
+    ///
+    ///     shop access:
+    ///       mysql_grants.present:
+    ///         - grant: select,insert,update
+    ///         - database: shop.*
+    ///         - user: shop
+    ///         - host: localhost
     fn present(Present {
         /// Any name for the privileges.
         name: String,
@@ -28,6 +35,13 @@ state::state_module! {
     });
 
     /// Make sure that a user does not have privileges.
+    ///
+    ///     shop access:
+    ///       mysql_grants.absent:
+    ///         - grant: insert,update
+    ///         - database: shop.*
+    ///         - user: shop
+    ///         - host: localhost
     fn absent(Absent {
         /// Any name for the privileges.
         name: String,

@@ -18,6 +18,11 @@ state::state_module! {
     mod mysql_query;
 
     /// Run a statement.
+    ///
+    ///     remove old sessions:
+    ///       mysql_query.run:
+    ///         - database: shop
+    ///         - query: DELETE FROM sessions WHERE age > 30
     fn run(Run {
         /// Any name.
         name: String,
@@ -41,6 +46,11 @@ state::state_module! {
     });
 
     /// Run the statements of a file.
+    ///
+    ///     create the tables:
+    ///       mysql_query.run_file:
+    ///         - database: shop
+    ///         - query_file: salt://tables.sql
     fn run_file(RunFile {
         /// Any name.
         name: String,

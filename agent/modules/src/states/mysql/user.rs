@@ -15,6 +15,11 @@ state::state_module! {
     mod mysql_user;
 
     /// Make sure that a user exists with the given password.
+    ///
+    ///     shop:
+    ///       mysql_user.present:
+    ///         - host: localhost
+    ///         - password: {{ pillar['shop_password'] }}
     fn present(Present {
         /// The name of the user.
         name: String,
@@ -36,6 +41,10 @@ state::state_module! {
     });
 
     /// Make sure that a user does not exist.
+    ///
+    ///     shop:
+    ///       mysql_user.absent:
+    ///         - host: localhost
     fn absent(Absent {
         /// The name of the user.
         name: String,

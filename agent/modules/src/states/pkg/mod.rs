@@ -59,6 +59,10 @@ state::state_module! {
     mod pkg;
 
     /// Make sure that packages are installed, optionally in a given version.
+    ///
+    ///     web packages:
+    ///       pkg.installed:
+    ///         - pkgs: [nginx, certbot]
     fn installed(Installed {
         /// The package, if neither `pkgs` nor `sources` is given.
         name: Value,
@@ -93,6 +97,10 @@ state::state_module! {
     });
 
     /// Make sure that packages are installed in the newest version of the repositories.
+    ///
+    ///     nginx:
+    ///       pkg.latest:
+    ///         - refresh: True
     fn latest(Latest {
         /// The package, if `pkgs` is not given.
         name: String,
@@ -110,6 +118,9 @@ state::state_module! {
     });
 
     /// Make sure that packages are not installed. Their configuration files are kept.
+    ///
+    ///     telnet:
+    ///       pkg.removed
     fn removed(Removed {
         /// The package, if `pkgs` is not given.
         name: String,
@@ -125,6 +136,9 @@ state::state_module! {
     });
 
     /// Make sure that packages are not installed and that no configuration files are left.
+    ///
+    ///     telnet:
+    ///       pkg.purged
     fn purged(Purged {
         /// The package, if `pkgs` is not given.
         name: String,
@@ -141,6 +155,10 @@ state::state_module! {
 
     /// Make sure that all packages, or those in `pkgs`, are in the newest version of the
     /// repositories.
+    ///
+    ///     all packages:
+    ///       pkg.uptodate:
+    ///         - refresh: True
     fn uptodate(Uptodate {
         /// Any name.
         name: String,
@@ -152,6 +170,9 @@ state::state_module! {
     });
 
     /// Make sure that packages are held at their version.
+    ///
+    ///     nginx:
+    ///       pkg.held
     fn held(Held {
         /// The package, if `pkgs` is not given.
         name: String,
@@ -165,6 +186,9 @@ state::state_module! {
     });
 
     /// Make sure that packages are not held.
+    ///
+    ///     nginx:
+    ///       pkg.unheld
     fn unheld(Unheld {
         /// The package, if `pkgs` is not given.
         name: String,
@@ -178,6 +202,9 @@ state::state_module! {
     });
 
     /// Make sure that packages are downloaded.
+    ///
+    ///     nginx:
+    ///       pkg.downloaded
     fn downloaded(Downloaded {
         /// The package, if `pkgs` is not given.
         name: String,
@@ -193,6 +220,9 @@ state::state_module! {
     });
 
     /// Make sure that the packages of a group are installed.
+    ///
+    ///     Development Tools:
+    ///       pkg.group_installed
     fn group_installed(GroupInstalled {
         /// The group.
         name: String,
@@ -204,6 +234,11 @@ state::state_module! {
     });
 
     /// Run the watching function again because a watched state changed something.
+    ///
+    ///     nginx:
+    ///       pkg.installed:
+    ///         - watch:
+    ///           - file: /etc/nginx/nginx.conf
     fn mod_watch(ModWatch {
         /// The package, as in the watching function, which also describes the other arguments.
         name: String,

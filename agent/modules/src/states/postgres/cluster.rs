@@ -13,6 +13,10 @@ state::state_module! {
     mod postgres_cluster;
 
     /// Make sure that a cluster exists.
+    ///
+    ///     main:
+    ///       postgres_cluster.present:
+    ///         - version: '15'
     fn present(Present {
         /// The version of the server.
         version: String,
@@ -35,6 +39,10 @@ state::state_module! {
     });
 
     /// Make sure that a cluster does not exist.
+    ///
+    ///     main:
+    ///       postgres_cluster.absent:
+    ///         - version: '15'
     fn absent(Absent {
         /// The version of the server.
         version: String,

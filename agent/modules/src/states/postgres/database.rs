@@ -14,6 +14,10 @@ state::state_module! {
     mod postgres_database;
 
     /// Make sure that a database exists with the given properties.
+    ///
+    ///     shop:
+    ///       postgres_database.present:
+    ///         - owner: shop
     fn present(Present {
         /// The name of the database.
         name: String,
@@ -35,6 +39,9 @@ state::state_module! {
     });
 
     /// Make sure that a database does not exist.
+    ///
+    ///     shop:
+    ///       postgres_database.absent
     fn absent(Absent {
         /// The name of the database.
         name: String,

@@ -12,6 +12,10 @@ state::state_module! {
     mod postgres_extension;
 
     /// Make sure that an extension is installed.
+    ///
+    ///     pg_trgm:
+    ///       postgres_extension.present:
+    ///         - maintenance_db: shop
     fn present(Present {
         /// The name of the extension.
         name: String,
@@ -31,6 +35,10 @@ state::state_module! {
     });
 
     /// Make sure that an extension is not installed.
+    ///
+    ///     pg_trgm:
+    ///       postgres_extension.absent:
+    ///         - maintenance_db: shop
     fn absent(Absent {
         /// The name of the extension.
         name: String,

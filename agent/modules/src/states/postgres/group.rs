@@ -14,6 +14,9 @@ state::state_module! {
     mod postgres_group;
 
     /// Make sure that a role exists with the given properties.
+    ///
+    ///     readers:
+    ///       postgres_group.present
     fn present(Present {
         /// The name of the role.
         name: String,
@@ -42,6 +45,9 @@ state::state_module! {
     });
 
     /// Make sure that a role does not exist.
+    ///
+    ///     readers:
+    ///       postgres_group.absent
     fn absent(Absent {
         /// The name of the role.
         name: String,

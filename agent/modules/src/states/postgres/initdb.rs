@@ -11,6 +11,12 @@ state::state_module! {
     mod postgres_initdb;
 
     /// Make sure that a folder is an initialized data folder of a server.
+    ///
+    ///     /var/lib/postgresql/15/main:
+    ///       postgres_initdb.present:
+    ///         - auth: scram-sha-256
+    ///         - user: postgres
+    ///         - password: {{ pillar['shop_password'] }}
     fn present(Present {
         /// The folder.
         name: String,

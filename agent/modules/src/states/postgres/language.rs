@@ -12,6 +12,10 @@ state::state_module! {
     mod postgres_language;
 
     /// Make sure that a language is installed.
+    ///
+    ///     plpgsql:
+    ///       postgres_language.present:
+    ///         - maintenance_db: shop
     fn present(Present {
         /// The name of the language.
         name: String,
@@ -23,6 +27,10 @@ state::state_module! {
     });
 
     /// Make sure that a language is not installed.
+    ///
+    ///     plpgsql:
+    ///       postgres_language.absent:
+    ///         - maintenance_db: shop
     fn absent(Absent {
         /// The name of the language.
         name: String,

@@ -12,6 +12,13 @@ state::state_module! {
     mod postgres_privileges;
 
     /// Make sure that a role has privileges.
+    ///
+    ///     shop:
+    ///       postgres_privileges.present:
+    ///         - object_name: orders
+    ///         - object_type: table
+    ///         - privileges: [SELECT, INSERT]
+    ///         - maintenance_db: shop
     fn present(Present {
         /// The role.
         name: String,
@@ -34,6 +41,13 @@ state::state_module! {
     });
 
     /// Make sure that a role does not have privileges.
+    ///
+    ///     shop:
+    ///       postgres_privileges.absent:
+    ///         - object_name: orders
+    ///         - object_type: table
+    ///         - privileges: [INSERT]
+    ///         - maintenance_db: shop
     fn absent(Absent {
         /// The role.
         name: String,

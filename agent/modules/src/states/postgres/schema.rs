@@ -11,6 +11,11 @@ state::state_module! {
     mod postgres_schema;
 
     /// Make sure that a schema exists.
+    ///
+    ///     stock:
+    ///       postgres_schema.present:
+    ///         - dbname: shop
+    ///         - owner: shop
     fn present(Present {
         /// The database.
         dbname: String,
@@ -24,6 +29,10 @@ state::state_module! {
     });
 
     /// Make sure that a schema does not exist.
+    ///
+    ///     stock:
+    ///       postgres_schema.absent:
+    ///         - dbname: shop
     fn absent(Absent {
         /// The database.
         dbname: String,

@@ -16,6 +16,11 @@ state::state_module! {
     mod postgres_tablespace;
 
     /// Make sure that a tablespace exists with the given properties.
+    ///
+    ///     fast:
+    ///       postgres_tablespace.present:
+    ///         - directory: /srv/fast
+    ///         - owner: shop
     fn present(Present {
         /// The name of the tablespace.
         name: String,
@@ -29,6 +34,9 @@ state::state_module! {
     });
 
     /// Make sure that a tablespace does not exist.
+    ///
+    ///     fast:
+    ///       postgres_tablespace.absent
     fn absent(Absent {
         /// The name of the tablespace.
         name: String,

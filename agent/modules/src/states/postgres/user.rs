@@ -14,6 +14,11 @@ state::state_module! {
     mod postgres_user;
 
     /// Make sure that a role exists with the given properties.
+    ///
+    ///     shop:
+    ///       postgres_user.present:
+    ///         - password: {{ pillar['shop_password'] }}
+    ///         - createdb: True
     fn present(Present {
         /// The name of the role.
         name: String,
@@ -46,6 +51,9 @@ state::state_module! {
     });
 
     /// Make sure that a role does not exist.
+    ///
+    ///     shop:
+    ///       postgres_user.absent
     fn absent(Absent {
         /// The name of the role.
         name: String,

@@ -12,6 +12,11 @@ state::state_module! {
     mod rabbitmq_cluster;
 
     /// Make sure that this node is a member of a cluster.
+    ///
+    ///     join rabbit1:
+    ///       rabbitmq_cluster.joined:
+    ///         - user: rabbit
+    ///         - host: rabbit1
     fn joined(Joined {
         /// Any name.
         name: String,
@@ -26,6 +31,11 @@ state::state_module! {
     });
 
     /// The same as `rabbitmq_cluster.joined`.
+    ///
+    ///     join rabbit1:
+    ///       rabbitmq_cluster.join:
+    ///         - user: rabbit
+    ///         - host: rabbit1
     fn join(Join {
         /// Any name.
         name: String,

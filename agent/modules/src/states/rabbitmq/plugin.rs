@@ -12,6 +12,9 @@ state::state_module! {
     mod rabbitmq_plugin;
 
     /// Make sure that a plugin is enabled.
+    ///
+    ///     rabbitmq_management:
+    ///       rabbitmq_plugin.enabled
     fn enabled(Enabled {
         /// The name of the plugin.
         name: String,
@@ -20,6 +23,9 @@ state::state_module! {
     });
 
     /// Make sure that a plugin is disabled.
+    ///
+    ///     rabbitmq_management:
+    ///       rabbitmq_plugin.disabled
     fn disabled(Disabled {
         /// The name of the plugin.
         name: String,

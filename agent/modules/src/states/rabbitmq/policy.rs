@@ -12,6 +12,11 @@ state::state_module! {
     mod rabbitmq_policy;
 
     /// Make sure that a policy exists with the given properties.
+    ///
+    ///     mirror:
+    ///       rabbitmq_policy.present:
+    ///         - pattern: ^orders
+    ///         - definition: '{"ha-mode": "all"}'
     fn present(Present {
         /// The name of the policy.
         name: String,
@@ -30,6 +35,9 @@ state::state_module! {
     });
 
     /// Make sure that a policy does not exist.
+    ///
+    ///     mirror:
+    ///       rabbitmq_policy.absent
     fn absent(Absent {
         /// The name of the policy.
         name: String,

@@ -13,6 +13,10 @@ state::state_module! {
     mod rabbitmq_upstream;
 
     /// Make sure that an upstream exists with the given properties.
+    ///
+    ///     berlin:
+    ///       rabbitmq_upstream.present:
+    ///         - uri: amqp://rabbit.example.com
     fn present(Present {
         #[group] upstream: UpstreamArgs,
         /// The account that runs the program.
@@ -20,6 +24,9 @@ state::state_module! {
     });
 
     /// Make sure that an upstream does not exist.
+    ///
+    ///     berlin:
+    ///       rabbitmq_upstream.absent
     fn absent(Absent {
         /// The name of the upstream.
         name: String,

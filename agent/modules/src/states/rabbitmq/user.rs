@@ -13,6 +13,12 @@ state::state_module! {
     mod rabbitmq_user;
 
     /// Make sure that a user exists with the given properties.
+    ///
+    ///     shop:
+    ///       rabbitmq_user.present:
+    ///         - password: {{ pillar['shop_password'] }}
+    ///         - perms:
+    ///           - /: [.*, .*, .*]
     fn present(Present {
         /// The name of the user.
         name: String,
@@ -30,6 +36,9 @@ state::state_module! {
     });
 
     /// Make sure that a user does not exist.
+    ///
+    ///     guest:
+    ///       rabbitmq_user.absent
     fn absent(Absent {
         /// The name of the user.
         name: String,

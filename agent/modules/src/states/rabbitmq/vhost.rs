@@ -12,12 +12,18 @@ state::state_module! {
     mod rabbitmq_vhost;
 
     /// Make sure that a virtual host exists.
+    ///
+    ///     /shop:
+    ///       rabbitmq_vhost.present
     fn present(Present {
         /// The name of the virtual host.
         name: String,
     });
 
     /// Make sure that a virtual host does not exist.
+    ///
+    ///     /shop:
+    ///       rabbitmq_vhost.absent
     fn absent(Absent {
         /// The name of the virtual host.
         name: String,

@@ -22,6 +22,10 @@ state::state_module! {
     /// Make sure that a service runs. For systemd, `no_block` does not wait until it has started,
     /// `unmask` unmasks it first, and `unmask_runtime` removes a mask that lasts until the next start
     /// of the system.
+    ///
+    ///     nginx:
+    ///       service.running:
+    ///         - enable: True
     fn running(Running {
         /// The name of the service.
         name: String,
@@ -36,6 +40,10 @@ state::state_module! {
     });
 
     /// Make sure that a service is stopped.
+    ///
+    ///     telnet:
+    ///       service.dead:
+    ///         - enable: False
     fn dead(Dead {
         /// The name of the service.
         name: String,
@@ -50,6 +58,9 @@ state::state_module! {
     });
 
     /// Make sure that a service starts with the system.
+    ///
+    ///     nginx:
+    ///       service.enabled
     fn enabled(Enabled {
         /// The name of the service.
         name: String,
@@ -57,6 +68,9 @@ state::state_module! {
     });
 
     /// Make sure that a service does not start with the system.
+    ///
+    ///     telnet:
+    ///       service.disabled
     fn disabled(Disabled {
         /// The name of the service.
         name: String,
@@ -64,6 +78,9 @@ state::state_module! {
     });
 
     /// Make sure that a service is masked, so that it cannot be started. Only for systemd.
+    ///
+    ///     telnet:
+    ///       service.masked
     fn masked(Masked {
         /// The name of the service.
         name: String,
@@ -72,6 +89,9 @@ state::state_module! {
     });
 
     /// Make sure that a service is not masked, so that it can be started. Only for systemd.
+    ///
+    ///     telnet:
+    ///       service.unmasked
     fn unmasked(Unmasked {
         /// The name of the service.
         name: String,
@@ -80,6 +100,11 @@ state::state_module! {
     });
 
     /// Restart, reload, start or stop a service because a watched state changed something.
+    ///
+    ///     nginx:
+    ///       service.running:
+    ///         - watch:
+    ///           - file: /etc/nginx/nginx.conf
     fn mod_watch(ModWatch {
         /// The name of the service.
         name: String,

@@ -20,6 +20,11 @@ state::state_module! {
     mod user;
 
     /// Ensure that a user exists with the given properties.
+    ///
+    ///     alice:
+    ///       user.present:
+    ///         - groups: [developers]
+    ///         - shell: /bin/bash
     fn present(Present {
         /// The user.
         name: String,
@@ -102,6 +107,10 @@ state::state_module! {
     });
 
     /// Ensure that a user does not exist.
+    ///
+    ///     bob:
+    ///       user.absent:
+    ///         - purge: True
     fn absent(Absent {
         /// The user.
         name: String,

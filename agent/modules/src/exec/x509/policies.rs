@@ -1,0 +1,125 @@
+//! Signing policies of this machine and of other minions, which sign on request.
+
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+use super::format::issue::{given, renamed};
+use super::format::keys::{self, Private};
+use super::format::parts::{Parts, Request};
+use super::format::pem;
+
+/// The maximum time in seconds that another machine may take to sign.
+const REMOTE_S: i64 = 60;
+
+/// Requests the signature from another minion.
+pub(super) fn remote(cx: &Exec, server: &str, policy: &str, mut args: Map) -> Result<Parts, Error> {
+    let passphrase = args
+        .remove("private_key_passphrase")
+        .filter(Value::is_true)
+        .map(|text| text.to_text());
+    let key = match args.remove("private_key").filter(Value::is_true) {
+        Some(private) => Some(Private::load(cx, &private, passphrase.as_deref())?.key),
+        None => {
+            let public = given(&args, "public_key").filter(|key| key.is_true());
+            public
+                .map(|public| keys::public(cx, public, None))
+                .transpose()?
+        }
+    };
+    if let Some(key) = key {
+        args.insert("public_key", pem::text("PUBLIC KEY", &key));
+    }
+    if let Some(request) = given(&args, "csr").filter(|csr| csr.is_true()) {
+        let der = Request::der(request)?;
+        args.insert("csr", pem::text("CERTIFICATE REQUEST", &der));
+    }
+    args.retain(|_, value| !value.is_null());
+    let told = call_ca_server(cx, server, policy, args, false)?;
+    Parts::load(&told).map_err(|_| {
+        Error::refused(format!(
+            "ca_server did not return a certificate: {}",
+            told.to_text()
+        ))
+    })
+}
+
+fn call_ca_server(
+    cx: &Exec,
+    server: &str,
+    policy: &str,
+    args: Map,
+    only_policy: bool,
+) -> Result<Value, Error> {
+    let words = Value::list([policy.into(), args.into(), only_policy.into()]);
+    let options = Map::new().with("arg", words).with("timeout", REMOTE_S);
+    let fun = "x509.sign_remote_certificate";
+    let told = cx.call_internal("publish.publish", vec![server.into(), fun.into()], options)?;
+    let first = told
+        .as_map()
+        .and_then(Map::first)
+        .map(|(_, answer)| answer.clone());
+    let answer = first.ok_or("ca_server did not respond. Salt master must permit peers to call the sign_remote_certificate function.")?;
+    let errors = answer.get("errors").map(Value::texts).unwrap_or_default();
+    if !errors.is_empty() {
+        return Err(Error::refused(format!(
+            "ca_server reported errors:\n{}",
+            errors.join("\n")
+        )));
+    }
+    let data = answer.get("data").cloned();
+    data.ok_or_else(|| {
+        "Received invalid return value from ca_server. See minion log for details".into()
+    })
+}
+
+/// Returns a signing policy of the pillar or the configuration of this machine; empty if no name is
+/// given.
+///
+/// # Errors
+/// When the pillar cannot be read.
+pub(crate) fn own_policy(cx: &Exec, name: Option<&str>) -> Result<Map, Error> {
+    const POLICIES: &str = "x509_signing_policies";
+    let Some(name) = name else {
+        return Ok(Map::new());
+    };
+    let of = |all: Option<&Value>| {
+        all.and_then(|all| all.get(name))
+            .filter(|policy| policy.is_true())
+            .cloned()
+    };
+    let policy = match of(cx.pillar()?.get(POLICIES)) {
+        Some(policy) => Some(policy),
+        None => of(Some(&cx.call_internal(
+            "config.get",
+            vec![POLICIES.into(), Map::new().into()],
+            Map::new(),
+        )?)),
+    };
+    Ok(match policy {
+        Some(Value::Map(policy)) => policy,
+        Some(Value::List(items)) => items
+            .iter()
+            .filter_map(Value::as_map)
+            .flat_map(Map::iter)
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect(),
+        _ => Map::new(),
+    })
+}
+
+/// Returns a signing policy of this machine or another minion. Its settings have their newer names.
+///
+/// # Errors
+/// When the pillar cannot be read, or the other minion does not answer.
+pub(crate) fn policy(cx: &Exec, name: Option<&str>, ca_server: Option<&str>) -> Result<Map, Error> {
+    let mut policy = match (ca_server, name) {
+        (Some(server), Some(name)) => {
+            let told = call_ca_server(cx, server, name, Map::new(), true)?;
+            told.as_map().cloned().unwrap_or_default()
+        }
+        _ => own_policy(cx, name)?,
+    };
+    renamed(&mut policy);
+    Ok(policy)
+}
