@@ -3,7 +3,9 @@
 pub(crate) mod page;
 mod text;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use reactor::State;
 
@@ -121,6 +123,9 @@ pub(crate) struct Metrics {
     duplicates: Counter,
     auth: Family<6>,
     reactions: Family<5>,
+    /// The finished reactions of each rule's pattern, by state. The rules of the configuration and
+    /// of `reactor.add` are few, so the map has no limit.
+    by_rule: Mutex<BTreeMap<(String, &'static str), u64>>,
     requests: Family<13>,
 }
 
@@ -148,6 +153,7 @@ impl Default for Metrics {
                 State::Observed.as_str(),
                 State::Stopped.as_str(),
             ]),
+            by_rule: Mutex::default(),
             requests: Family::new(requests),
         }
     }
@@ -159,9 +165,19 @@ impl Metrics {
         self.auth.add(act);
     }
 
-    /// Counts a reaction by its final state.
-    pub(crate) fn reaction(&self, state: State) {
+    /// Counts a reaction of a rule's pattern by its final state.
+    pub(crate) fn reaction(&self, rule: &str, state: State) {
         self.reactions.add(state.as_str());
+        let mut by_rule = self.by_rule.lock().unwrap_or_else(PoisonError::into_inner);
+        *by_rule
+            .entry((rule.to_owned(), state.as_str()))
+            .or_default() += 1;
+    }
+
+    /// Returns the finished reactions of each rule's pattern, by state.
+    fn reactions_by_rule(&self) -> BTreeMap<(String, &'static str), u64> {
+        let by_rule = self.by_rule.lock().unwrap_or_else(PoisonError::into_inner);
+        by_rule.clone()
     }
 
     /// Counts a request to the hook by its status.

@@ -190,6 +190,9 @@ impl Measured {
         let help = "Finished reactions, by state.";
         let reactions = metrics.reactions.numbers();
         text.by("counter", ("reactions_total", "state"), help, reactions);
+        let help = "Finished reactions since the master started, by the rule's pattern and state.";
+        let (name, labels) = ("rule_reactions_total", ["rule", "state"]);
+        text.by_two("counter", (name, labels), help, metrics.reactions_by_rule());
         let help = "Events that a rule of the reactor has begun and not finished.";
         let waiting = metrics.reactions_waiting.number();
         text.one("gauge", "reactions_waiting", help, waiting);

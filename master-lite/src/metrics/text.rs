@@ -40,6 +40,24 @@ impl Text {
         }
     }
 
+    /// Appends a metric with a number for each pair of values of two labels.
+    pub(super) fn by_two(
+        &mut self,
+        kind: &str,
+        (name, labels): (&str, [&str; 2]),
+        help: &str,
+        numbers: impl IntoIterator<Item = ((String, &'static str), u64)>,
+    ) {
+        self.begin(name, help, kind);
+        let [first, second] = labels;
+        for ((one, two), number) in numbers {
+            let (one, two) = (quoted(&one), quoted(two));
+            self.0.push_fmt(format_args!(
+                "pinch_{name}{{{first}=\"{one}\",{second}=\"{two}\"}} {number}\n"
+            ));
+        }
+    }
+
     pub(super) fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
         self.begin(name, help, "histogram");
         let mut count = 0;

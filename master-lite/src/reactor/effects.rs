@@ -44,7 +44,7 @@ impl Actor for Reactor {
 
     async fn keep(&self, reaction: &Reaction, is_synced: bool) -> Result<(), String> {
         if reaction.state.is_final() {
-            self.metrics.reaction(reaction.state);
+            self.metrics.reaction(&reaction.rule, reaction.state);
         }
         let command = kept(reaction);
         // Later rows are stored after this one, so that no caller needs to wait for the disk.

@@ -511,6 +511,13 @@ fn the_page_of_metrics_tells_what_happened() {
         let after = fleet.measured();
         let is_quiet = after["pinch_reactions_waiting"] == 0.0
             && after["pinch_reactor_behind_events{rule=\"my/tag\"}"] == 0.0;
+        let by_rule = |rule: &str, state: &str| {
+            let name = format!("pinch_rule_reactions_total{{rule=\"{rule}\",state=\"{state}\"}}");
+            after.get(&name).copied()
+        };
+        let is_quiet = is_quiet
+            && by_rule("my/tag", "done") == Some(1.0)
+            && by_rule("bad/tag", "failed") == Some(1.0);
         is_quiet && grown.iter().all(|name| after[*name] > before[*name])
     });
     let after = fleet.measured();
