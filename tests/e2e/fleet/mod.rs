@@ -255,10 +255,15 @@ impl Fleet {
 
     /// Waits until a condition becomes true; panics with the logs of the programs if it does not.
     pub(crate) fn soon(&self, what: &str, is_so: impl Fn() -> bool) {
+        self.within(PATIENCE, what, is_so);
+    }
+
+    /// Does the same with a longer time.
+    fn within(&self, patience: Duration, what: &str, is_so: impl Fn() -> bool) {
         let began = Instant::now();
         while !is_so() {
             assert!(
-                began.elapsed() < PATIENCE,
+                began.elapsed() < patience,
                 "timed out, expected: {what}\n{}",
                 self.logs()
             );

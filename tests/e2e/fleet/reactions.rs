@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use super::Fleet;
 use super::reactor::{fire, runner, states};
+use super::{Fleet, PATIENCE};
 
 /// Returns the errors of the failed reactions.
 fn errors(fleet: &Fleet) -> String {
@@ -68,7 +68,8 @@ fn a_reaction_without_a_return_is_unknown_after_its_time() {
     fleet.accepted(&["m1", "m2"]);
     fleet.end_minion("m2");
     fire(&fleet, "my/long", "{}");
-    fleet.soon("the time is over", || {
+    // For a minute after its start, the master waits for minions to connect again.
+    fleet.within(2 * PATIENCE, "the time is over", || {
         states(&fleet, "my/long") == ["unknown"]
     });
     let errors = errors(&fleet);
