@@ -281,6 +281,15 @@ pub(super) const SHOW_SECRETS: Flag = flag(
     "print secrets unmasked; logs and records still mask them",
 );
 
+/// The option to change something without a question.
+pub(super) const YES: Flag = flag(
+    "yes",
+    Some('y'),
+    &["yes"],
+    Nothing,
+    "do not ask for confirmation",
+);
+
 /// The option for the progress of a run on stderr.
 pub(super) const PROGRESS: Flag = flag(
     "progress",

@@ -1,7 +1,7 @@
 //! The option tables of `pinch plan` and `pinch apply`.
 
-use super::Takes::{Nothing, Text};
-use super::common::{COMMON, LOGGING, OUTPUT, PROGRESS, flag};
+use super::Takes::Text;
+use super::common::{COMMON, LOGGING, OUTPUT, PROGRESS, YES, flag};
 use super::flags::PLAN_CALL;
 use super::{Group, Program};
 
@@ -36,16 +36,7 @@ pub const APPLY: Program = Program {
     groups: &[
         Group {
             title: "Apply Options",
-            flags: &[
-                flag(
-                    "yes",
-                    Some('y'),
-                    &["yes"],
-                    Nothing,
-                    "do not ask for confirmation",
-                ),
-                PROGRESS,
-            ],
+            flags: &[YES, PROGRESS],
         },
         COMMON,
         PLAN_CALL,

@@ -1,7 +1,7 @@
 //! The option tables of `pinch runs` and `pinch undo`.
 
 use super::Takes::{Many, Nothing, Number};
-use super::common::{CONFIG_DIR, HELP, OUTPUT, flag};
+use super::common::{CONFIG_DIR, HELP, OUTPUT, YES, flag};
 use super::{Group, Program};
 
 /// The option table of `pinch runs`.
@@ -53,13 +53,7 @@ pub const UNDO: Program = Program {
             flags: &[
                 HELP,
                 CONFIG_DIR,
-                flag(
-                    "yes",
-                    Some('y'),
-                    &["yes"],
-                    Nothing,
-                    "do not ask for confirmation",
-                ),
+                YES,
                 flag(
                     "dry_run",
                     None,

@@ -6,8 +6,7 @@ use state::opts::Opts;
 use value::log;
 use wire::NextKey;
 
-use super::connection::Answerer;
-use super::connection::ConnectionError;
+use super::connection::{Answerer, ConnectionError};
 use super::settings::master_fingers;
 
 /// Stores the statement, so that this minion accepts the master's next key, and answers.
