@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use link::wait::pause;
 use reactor::{Place, Reaction, State, finish, shortened};
-use smol::future::{FutureExt, pending};
+use smol::channel::{Receiver, Sender, bounded};
+use smol::future::FutureExt;
 use value::{Map, Value, log};
 use wire::Id;
 use wire::tag::Tag;
@@ -31,8 +32,20 @@ const LOOK: Duration = Duration::from_secs(1);
 const NAMED_MAX: usize = 20;
 
 /// The reactions that wait for returns.
-#[derive(Default)]
-pub(super) struct Awaited(Mutex<Registry>);
+pub(super) struct Awaited {
+    registry: Mutex<Registry>,
+    /// Wakes the task that looks for late reactions when the first one was added.
+    added: (Sender<()>, Receiver<()>),
+}
+
+impl Default for Awaited {
+    fn default() -> Self {
+        Self {
+            registry: Mutex::default(),
+            added: bounded(1),
+        }
+    }
+}
 
 #[derive(Default)]
 struct Registry {
@@ -175,12 +188,18 @@ impl Registry {
 impl Awaited {
     /// Returns whether too many reactions wait.
     pub(super) fn is_full(&self) -> bool {
-        lock(&self.0).reactions.len() >= AWAITED_MAX
+        lock(&self.registry).reactions.len() >= AWAITED_MAX
     }
 
     /// Returns the number of reactions that wait.
     pub(super) fn count(&self) -> usize {
-        lock(&self.0).reactions.len()
+        lock(&self.registry).reactions.len()
+    }
+
+    fn add(&self, waiting: Waiting) {
+        lock(&self.registry).add(waiting);
+        // A full channel has a wake-up in it already.
+        let _ = self.added.0.try_send(());
     }
 
     fn came(&self, event: &Event) -> Option<Reaction> {
@@ -193,23 +212,23 @@ impl Awaited {
         else {
             return None;
         };
-        lock(&self.0).came(jid, &id.parse().ok()?, &event.data)
+        lock(&self.registry).came(jid, &id.parse().ok()?, &event.data)
     }
 
     /// Reads the returns of a reaction, or of all, from the store. Returns the reactions that wait
     /// for nothing any more.
     fn catch_up(&self, store: &Store, place: Option<Place>) -> Result<Vec<Reaction>, Error> {
-        let left = lock(&self.0).left(place);
+        let left = lock(&self.registry).left(place);
         let mut ended = Vec::new();
         for (jid, ids) in left {
             for id in ids {
                 if let Some(returned) = store.returned(&jid, &id)? {
-                    ended.extend(lock(&self.0).came(&jid, &id, &returned.data));
+                    ended.extend(lock(&self.registry).came(&jid, &id, &returned.data));
                 }
             }
         }
         // One whose minions have all been removed waits for nothing from the beginning.
-        ended.extend(place.and_then(|place| lock(&self.0).ended(place)));
+        ended.extend(place.and_then(|place| lock(&self.registry).ended(place)));
         Ok(ended)
     }
 }
@@ -250,7 +269,7 @@ impl Reactor {
         let (reactor, place) = (self.clone(), reaction.place);
         let entered = smol::unblock(move || {
             let waiting = waiting(&reactor.store, reaction, reactor.limits.returns)?;
-            lock(&reactor.awaited.0).add(waiting);
+            reactor.awaited.add(waiting);
             // A return may have arrived before.
             reactor.awaited.catch_up(&reactor.store, Some(place))
         });
@@ -294,7 +313,8 @@ impl Reactor {
             let tick = async {
                 match has_some {
                     true => pause(LOOK).await,
-                    false => pending().await,
+                    // No deadline: without a reaction that waits, none can be late.
+                    false => drop(self.awaited.added.1.recv().await),
                 }
                 None
             };
@@ -306,7 +326,7 @@ impl Reactor {
             }
             if looked.elapsed() >= LOOK {
                 looked = Instant::now();
-                let late = lock(&self.awaited.0).late(now_ms());
+                let late = lock(&self.awaited.registry).late(now_ms());
                 self.end_all(late);
             }
         }

@@ -63,16 +63,19 @@ fn a_reaction_without_a_return_is_unknown_after_its_time() {
     let mut fleet = Fleet::with(
         "reactor_return_timeout: 3\nreactor:\n  - my/long: ['salt://react/long.sls']\n",
     );
-    let long = "long:\n  local.test.sleep:\n    - tgt: '*'\n    - args:\n      - length: 60\n";
+    let long = "long:\n  local.test.sleep:\n    - tgt: '*'\n    - args:\n      - length: 600\n";
     fleet.write("salt/react/long.sls", long);
     fleet.accepted(&["m1", "m2"]);
     fleet.end_minion("m2");
     fire(&fleet, "my/long", "{}");
-    // For a minute after its start, the master waits for minions to connect again.
+    // For a minute after its start, the master waits for minions to connect again. The job is longer
+    // than that.
     fleet.within(2 * PATIENCE, "the time is over", || {
         states(&fleet, "my/long") == ["unknown"]
     });
     let errors = errors(&fleet);
     let expected = "m2: not_connected, no return from m1 (reactor_return_timeout)";
     assert!(errors.contains(expected), "{errors}");
+    // A job outlives its minion.
+    fleet.run(&["salt", "m1", "saltutil.kill_all_jobs"]);
 }
