@@ -1,5 +1,8 @@
-//! SIGINT and SIGTERM during a run of states: the program prints how far the run is, and the
-//! commands that continue it and undo it.
+//! SIGINT and SIGTERM during a run of states at a terminal: the program prints how far the run is,
+//! and the commands that continue it and undo it.
+//!
+//! Without a terminal, such as in a timer or a pipeline, the kernel ends the program. A thread that
+//! waits for signals would slow down every run there: with a second thread, each allocation locks.
 
 #![expect(
     clippy::exit,
@@ -7,6 +10,7 @@
     reason = "the record of the run is complete after each state, so there is nothing to put away"
 )]
 
+use std::io::{IsTerminal, stderr, stdin, stdout};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -88,9 +92,12 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Prints the progress of a run when a signal ends the program. `words` are the arguments of the
-/// call.
+/// Prints the progress of a run when a signal ends the program and a terminal is attached to it.
+/// `words` are the arguments of the call.
 pub(crate) fn watch(words: &[String], config_dir: &Path) {
+    if !is_at_terminal() {
+        return;
+    }
     let (shared, inner) = (Shared::default(), watch::watcher());
     let commands = Mutex::new(Some(Commands::from_call(words, config_dir)));
     watch::set(Some(Watcher::new(move |worker, event| {
@@ -107,6 +114,11 @@ pub(crate) fn watch(words: &[String], config_dir: &Path) {
             inner.receive(worker, event);
         }
     })));
+}
+
+/// Reports whether a user can press Ctrl-C: one of the standard streams is a terminal.
+fn is_at_terminal() -> bool {
+    stdin().is_terminal() || stdout().is_terminal() || stderr().is_terminal()
 }
 
 /// Records an event. Returns true when the outermost run begins.

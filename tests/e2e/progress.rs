@@ -1,16 +1,14 @@
 //! Tests of the progress reports during a run: on a terminal, in plain lines, and as
 //! `--out=ndjson`.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value as Json;
 use tempfile::TempDir;
 use tests::program::pinch_program;
+use tests::terminal::terminal;
 
 const SLS: &str = r#"
 a rather long name that will not fit into the columns of such a narrow window:
@@ -69,22 +67,7 @@ fn on_terminal(command: Command, columns: u16) -> (String, String) {
 
 /// Runs a command with a terminal as stderr, and also as stdout if `is_both`.
 fn run_on_terminal(mut command: Command, columns: u16, is_both: bool) -> (String, String) {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap();
-    let slave = File::options()
-        .read(true)
-        .write(true)
-        .open(name.to_str().unwrap())
-        .unwrap();
-    let size = Winsize {
-        ws_row: 24,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    tcsetwinsize(&slave, size).unwrap();
+    let (mut master, slave) = terminal(columns);
     let stdout = match is_both {
         true => Stdio::from(slave.try_clone().unwrap()),
         false => Stdio::piped(),
@@ -94,7 +77,7 @@ fn run_on_terminal(mut command: Command, columns: u16, is_both: bool) -> (String
     drop(command);
     let mut written = Vec::new();
     // Reading at the end of a terminal returns an error.
-    let _ = File::from(master).read_to_end(&mut written);
+    let _ = master.read_to_end(&mut written);
     let output = child.wait_with_output().unwrap();
     (text(&written), text(&output.stdout))
 }

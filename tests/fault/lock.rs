@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::os::unix::process::CommandExt as _;
 use tests::program::program;
 use tests::scratch::Scratch;
+use tests::terminal::terminal;
 
 const LONG: &str = "\
 long:
@@ -45,10 +46,14 @@ struct Holder(Child);
 
 impl Holder {
     fn start(scratch: &Scratch) -> Self {
+        Self::reading(scratch, Stdio::null())
+    }
+
+    fn reading(scratch: &Scratch, stdin: Stdio) -> Self {
         let mut command = salt_call(scratch.path(), &["state.apply", "long", "--out=json"]);
         let stderr = fs::File::create(scratch.tmp().join("stderr")).unwrap();
-        let child = command.stdout(Stdio::null()).stderr(stderr).spawn();
-        let holder = Self(child.unwrap());
+        let child = command.stdin(stdin).stdout(Stdio::null()).stderr(stderr);
+        let holder = Self(child.spawn().unwrap());
         waited("the run begins", || scratch.tmp().join("begun").exists());
         holder
     }
@@ -144,9 +149,10 @@ fn running(text: &str) -> usize {
 }
 
 #[test]
-fn an_interrupted_run_ends_with_its_children_and_its_record_reads() {
+fn a_run_interrupted_at_a_terminal_ends_with_its_children_and_its_record_reads() {
     let scratch = machine();
-    let mut holder = Holder::start(&scratch);
+    let (_screen, keyboard) = terminal(80);
+    let mut holder = Holder::reading(&scratch, keyboard.into());
     let child = format!("true > {}/begun; sleep 30", scratch.tmp().display());
     assert!(running(&child) > 0);
     // As a terminal does: the signal goes to all that run in the foreground.

@@ -19,3 +19,4 @@ pub mod program;
 pub mod scratch;
 pub mod server;
 pub mod skip;
+pub mod terminal;

@@ -163,12 +163,10 @@ pub fn wait_for_minions(cx: &Exec, returns: &mut [MinionReturn]) -> Result<(), E
 
 /// Returns whether a chunk calls the function that takes the machine down.
 fn takes_down(registry: &Registry, low: &LowChunk) -> bool {
-    match registry.step(low) {
-        Some(step) => step == StepKind::Function && low.name == REBOOT,
-        None => {
-            let is_call = low.state == "module" && low.fun == "run";
-            is_call && (low.name == REBOOT || low.data.contains(REBOOT))
-        }
+    let is_named = low.name == REBOOT;
+    match low.state == "module" && low.fun == "run" {
+        true => is_named || low.data.contains(REBOOT),
+        false => is_named && registry.step(low) == Some(StepKind::Function),
     }
 }
 

@@ -63,7 +63,7 @@ impl Registry {
     /// Returns the kind of orchestration step that a chunk is, if it is one.
     #[must_use]
     pub fn step(&self, low: &LowChunk) -> Option<StepKind> {
-        facts(self.states, &low.function()).step
+        facts_in(self.states, &low.state, &low.fun).step
     }
 
     /// Returns whether a runner is an orchestration.
@@ -588,15 +588,19 @@ pub fn find<R>(modules: &'static [Module<R>], full: &str) -> Option<&'static Fun
 /// built-in module counts as one of the built-in ones.
 #[must_use]
 pub fn facts<R>(modules: &'static [Module<R>], full: &str) -> Facts {
-    let Some((module, function)) = full.split_once('.') else {
-        return Facts::UNKNOWN;
-    };
+    match full.split_once('.') {
+        Some((module, function)) => *facts_in(modules, module, function),
+        None => Facts::UNKNOWN,
+    }
+}
+
+fn facts_in<R>(modules: &'static [Module<R>], module: &str, function: &str) -> &'static Facts {
     let own = parts(modules, module).find_map(|part| {
         let function = part.function(function)?;
         Some(function.facts.or(part.facts))
     });
     let known = own.unwrap_or_else(|| parts(modules, module).find_map(|part| part.facts));
-    known.copied().unwrap_or(Facts::UNKNOWN)
+    known.unwrap_or(&Facts::UNKNOWN)
 }
 
 impl std::fmt::Debug for Exec {

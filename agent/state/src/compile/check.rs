@@ -172,8 +172,8 @@ fn problems(low: &LowChunk, cx: &Exec, documents: &Documents) -> Vec<Problem> {
     }
     let mut problems = unknown;
     let reboots = low.data.get("reboot").is_some_and(Value::is_true);
-    let runs_states = cx.shared.registry.step(low) == Some(StepKind::State);
-    if reboots && !cx.shared.targets.is_here() && !runs_states {
+    let runs_states = || cx.shared.registry.step(low) == Some(StepKind::State);
+    if reboots && !cx.shared.targets.is_here() && !runs_states() {
         let text = "reboot: concerns the machine on which the run takes place; on a master only salt.state steps accept it, and wait until the states of their minions have continued after the reboot; after any other step, wait for the event salt/minion/ID/start with salt.wait_for_event";
         let fault = fault(low, documents, text.to_owned(), &["reboot".to_owned()]);
         problems.push(Problem::Stops(fault));
