@@ -37,6 +37,10 @@ pub enum Kind {
     Renderer,
     /// Returners, `_returners`.
     Returner,
+    /// External pillars, `_pillar`.
+    Pillar,
+    /// Stores of values behind `sdb://` URIs, `_sdb`.
+    Sdb,
 }
 
 /// The input of a custom renderer.
@@ -74,7 +78,8 @@ pub trait Custom: Send + Sync {
     /// Returns all functions of a kind by their full names, sorted.
     fn functions(&self, cx: &Exec, kind: Kind) -> Vec<(String, Signature)>;
 
-    /// Calls a runner, a wheel function or a returner. Returns `None` if no custom module has it.
+    /// Calls a function that the program itself looks up: a runner, a returner, an external pillar
+    /// and so on. Returns `None` if no custom module has it.
     fn call_client(
         &self,
         cx: &Exec,

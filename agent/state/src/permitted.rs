@@ -69,6 +69,8 @@ fn options(kind: Kind) -> (&'static str, Option<&'static str>) {
         Kind::Returner => ("disable_returners", None),
         Kind::Grain => ("disable_grains", None),
         Kind::Renderer => ("disable_renders", None),
+        Kind::Pillar => ("disable_pillars", None),
+        Kind::Sdb => ("disable_sdbs", None),
     }
 }
 

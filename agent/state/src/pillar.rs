@@ -227,7 +227,9 @@ impl<'a> Compiler<'a> {
                     Err(error) => {
                         let text = format!("Failed to load ext_pillar {key}: {error}");
                         log::error(&text);
-                        self.errors.push(text);
+                        // As in Salt, the traceback of a Python module is only in the log.
+                        let (sentence, _) = text.split_once("\nTraceback (").unwrap_or((&text, ""));
+                        self.errors.push(sentence.to_owned());
                     }
                 }
             }

@@ -1,7 +1,8 @@
 //! The `sdb` execution module: values behind `sdb://PROFILE/KEY` URIs, read from the environment,
-//! YAML files, Vault, etcd or Consul.
+//! YAML files, Vault, etcd, Consul, or by a custom module of `_sdb`.
 
 use render::gpg;
+use state::custom::Kind;
 use state::exec::Exec;
 use state::host::ExecHost;
 use state::module::Error;
@@ -109,7 +110,26 @@ impl Place {
         Ok(found)
     }
 
+    /// Calls a function of the custom module of `_sdb` that is this driver. Returns `None` if there
+    /// is no such module.
+    fn custom(&self, cx: &Exec, fun: &str, args: Vec<Value>) -> Option<Result<Value, Error>> {
+        if cx.is_disabled(Kind::Sdb, &self.driver) {
+            let text = format!(
+                "The sdb driver '{}' is disabled by disable_sdbs",
+                self.driver
+            );
+            return Some(Err(Error::refused(text)));
+        }
+        let function = format!("{}.{fun}", self.driver);
+        let profile = Map::new().with("profile", self.profile.clone());
+        let custom = &cx.shared.custom;
+        custom.call_client(cx, Kind::Sdb, &function, args, profile)
+    }
+
     fn look_up(&self, cx: &Exec) -> Result<Value, Error> {
+        if let Some(found) = self.custom(cx, "get", vec![self.key.as_str().into()]) {
+            return found;
+        }
         match self.driver.as_str() {
             "env" => Ok(environ::all(cx).get(&self.key).cloned().into()),
             "yaml" => self.in_files(cx),
@@ -129,6 +149,10 @@ impl Place {
     }
 
     fn set(&self, cx: &Exec, value: &Value) -> Result<Value, Error> {
+        let args = vec![self.key.as_str().into(), value.clone()];
+        if let Some(done) = self.custom(cx, "set", args) {
+            return done;
+        }
         match self.driver.as_str() {
             "env" => {
                 if let Some(known) = environ::all(cx).get(&self.key) {
@@ -149,9 +173,22 @@ impl Place {
         }
     }
 
+    fn delete(&self, cx: &Exec) -> Result<Value, Error> {
+        if let Some(done) = self.custom(cx, "delete", vec![self.key.as_str().into()]) {
+            return done;
+        }
+        match self.driver.as_str() {
+            #[cfg(feature = "stores")]
+            "etcd" => self.etcd(cx)?.rm(cx, &self.key, false),
+            driver => Err(Error::refused(format!(
+                "The sdb driver '{driver}' cannot delete values"
+            ))),
+        }
+    }
+
     fn unavailable(&self) -> Error {
         Error::refused(format!(
-            "The sdb driver '{}' is not available: use {DRIVERS}",
+            "The sdb driver '{}' is not available: use {DRIVERS}, or a file of _sdb that saltutil.sync_sdb has copied",
             self.driver
         ))
     }
@@ -204,12 +241,7 @@ fn set(cx: &Exec, args: Set) -> Result<Value, Error> {
 
 fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
     match Place::resolve(cx, &args.uri)? {
-        #[cfg(feature = "stores")]
-        Ok(place) if place.driver == "etcd" => place.etcd(cx)?.rm(cx, &place.key, false),
-        Ok(place) => Err(Error::refused(format!(
-            "The sdb driver '{}' cannot delete values",
-            place.driver
-        ))),
+        Ok(place) => place.delete(cx),
         Err(_) => Ok(false.into()),
     }
 }

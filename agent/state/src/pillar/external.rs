@@ -1,5 +1,6 @@
-//! External pillar (`ext_pillar`): commands that print pillar data, and files whose contents are
-//! pillar values. If a source fails, that is an error; its data is never taken as empty.
+//! External pillar (`ext_pillar`): custom modules of `_pillar`, commands that print pillar data, and
+//! files whose contents are pillar values. If a source fails, that is an error; its data is never
+//! taken as empty.
 
 use std::path::Path;
 
@@ -7,9 +8,13 @@ use render::Context;
 use value::merge::Strategy;
 use value::{Map, Value, glob, json};
 
+use crate::custom::Kind;
 use crate::exec::Exec;
 use crate::host::ExecHost;
 use crate::matcher;
+
+/// The external pillars of the program, for messages.
+const BUILT_IN: &str = "cmd_json, cmd_yaml, file_tree, gpg, nodegroups";
 
 /// The maximum depth of folders in `file_tree`.
 const DEPTH_MAX: usize = 100;
@@ -20,6 +25,12 @@ const DEPTH_MAX: usize = 100;
 /// # Errors
 /// The reason why the source provides no data.
 pub(super) fn load(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Result<Map, String> {
+    if cx.is_disabled(Kind::Pillar, key) {
+        return Err("it is disabled by disable_pillars".into());
+    }
+    if let Some(loaded) = custom(cx, key, val, pillar) {
+        return loaded;
+    }
     match key {
         "cmd_json" => command(cx, val, false, |text| {
             json::read(text).map_err(|error| error.to_string())
@@ -35,8 +46,35 @@ pub(super) fn load(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Result<Ma
             Ok(data.as_map().cloned().unwrap_or_default())
         }
         "nodegroups" => nodegroups(cx, val),
-        _ => Err("this external pillar is not supported".into()),
+        _ => Err(format!(
+            "unknown external pillar; expected one of {BUILT_IN} or a file of _pillar that saltutil.sync_pillar has copied"
+        )),
     }
+}
+
+/// Calls the custom module of `_pillar` with this name, as Salt does: a dictionary is named
+/// arguments, a list is positional ones. Returns `None` if there is no such module. A module that
+/// finds nothing may return any false value.
+fn custom(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Option<Result<Map, String>> {
+    let mut args: Vec<Value> = vec![cx.opts().id().into(), pillar.clone().into()];
+    let mut kwargs = Map::new();
+    match val {
+        Value::Map(named) => kwargs = named.clone(),
+        Value::List(items) => args.extend(items.iter().cloned()),
+        only => args.push(only.clone()),
+    }
+    let function = format!("{key}.ext_pillar");
+    let custom = &cx.shared.custom;
+    let called = custom.call_client(cx, Kind::Pillar, &function, args, kwargs)?;
+    Some(match called {
+        Ok(Value::Map(data)) => Ok(data),
+        Ok(data) if !data.is_true() => Ok(Map::new()),
+        Ok(other) => Err(format!(
+            "it must return a dictionary, but returned a {}",
+            other.type_name()
+        )),
+        Err(error) => Err(error.to_string()),
+    })
 }
 
 /// Returns the data that a command prints. Its standard error is ignored, its exit status is not.

@@ -48,7 +48,7 @@ pub const HOSTS_MAX: usize = 32;
 /// The custom modules below `extension_modules`.
 pub struct CustomModules {
     folder: PathBuf,
-    indexes: [(Kind, Index); 7],
+    indexes: [(Kind, Index); 9],
     jinja: Mentions,
     declared: Declared,
     python: OnceLock<Option<PathBuf>>,
@@ -83,6 +83,8 @@ impl CustomModules {
                 index(Kind::Wheel, "wheel"),
                 index(Kind::Renderer, "renderers"),
                 index(Kind::Returner, "returners"),
+                index(Kind::Pillar, "pillar"),
+                index(Kind::Sdb, "sdb"),
             ],
             folder,
             jinja: Mentions::default(),
