@@ -12,7 +12,7 @@ use link::wait::pause;
 use reactor::{Place, Reaction, State, finish, shortened};
 use smol::channel::{Receiver, Sender, bounded};
 use smol::future::FutureExt;
-use value::{Map, Value, log};
+use value::{Map, Value, channel, log};
 use wire::Id;
 use wire::tag::Tag;
 
@@ -198,8 +198,7 @@ impl Awaited {
 
     fn add(&self, waiting: Waiting) {
         lock(&self.registry).add(waiting);
-        // A full channel has a wake-up in it already.
-        let _ = self.added.0.try_send(());
+        channel::if_open(self.added.0.try_send(()));
     }
 
     fn came(&self, event: &Event) -> Option<Reaction> {
@@ -314,7 +313,7 @@ impl Reactor {
                 match has_some {
                     true => pause(LOOK).await,
                     // No deadline: without a reaction that waits, none can be late.
-                    false => drop(self.awaited.added.1.recv().await),
+                    false => channel::or_closed(self.awaited.added.1.recv().await),
                 }
                 None
             };
