@@ -6,6 +6,7 @@ mod admit;
 mod commands;
 mod daemon;
 mod data;
+mod event_return;
 mod events;
 mod hook;
 mod http;

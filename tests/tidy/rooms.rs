@@ -36,6 +36,10 @@ const MASTER: House = House {
         ("runs", "Runs: the context of runners; Runners calls them"),
         ("admit", "Admission: decides on keys"),
         ("reactor", "Reactor"),
+        (
+            "event_return",
+            "EventReturn: hands the log's events to returners",
+        ),
         ("runners", "the functions of runners"),
         ("http", "the HTTP server"),
         ("hook", "Hook: requests that become events"),

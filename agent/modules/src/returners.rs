@@ -114,6 +114,92 @@ fn custom(cx: &Exec, name: &str, ret: &Map) -> Result<(), Error> {
     }
 }
 
+/// A function that stores events of a master.
+type TakeEvents = fn(cx: &Exec, events: &[Value]) -> Result<(), Error>;
+
+/// The built-in returners that store events of a master. This is a separate table, so that a
+/// program without a master does not contain their code.
+const EVENT_RETURNERS: &[(&str, TakeEvents)] = &[("rawfile_json", rawfile_json::event_return)];
+
+/// Returns why a returner of `event_return` can never get events, as far as the configuration shows
+/// it. Files of the tree are not read.
+#[must_use]
+pub fn never_takes_events(cx: &Exec, name: &str) -> Option<String> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    if name.is_empty() || !name.chars().all(is_part) {
+        return Some(format!(
+            "{name:?} is not the name of a returner; write one name or a list of names"
+        ));
+    }
+    if cx.is_disabled(Kind::Returner, name) {
+        return Some(format!(
+            "the returner {name} is disabled by disable_returners; remove it from one of the two options"
+        ));
+    }
+    if built_in(name).is_some() && takes_events(name).is_none() {
+        let known: Vec<&str> = EVENT_RETURNERS.iter().map(|(name, _)| *name).collect();
+        return Some(format!(
+            "the built-in returner {name} has no function event_return; use {} or a file of _returners with another name",
+            known.join(", ")
+        ));
+    }
+    None
+}
+
+/// Returns why a returner cannot get events now: its file is missing, cannot be loaded or lacks the
+/// function. The file is loaded.
+#[must_use]
+pub fn lacks_event_return(cx: &Exec, name: &str) -> Option<String> {
+    if takes_events(name).is_some() {
+        return None;
+    }
+    let function = format!("{name}.event_return");
+    let functions = cx.shared.custom.functions(cx, Kind::Returner);
+    if functions.iter().any(|(known, _)| *known == function) {
+        return None;
+    }
+    let prefix = format!("{name}.");
+    let is_loaded = functions
+        .iter()
+        .any(|(known, _)| known.starts_with(&prefix));
+    Some(
+        match is_loaded {
+            true => format!("the returner {name} has no function event_return(events); add it"),
+            false => format!(
+                "the returner {name} does not exist or cannot be loaded; add {name}.py or a program {name} to _returners of file_roots"
+            ),
+        } + ", and run: salt-run saltutil.sync_returners",
+    )
+}
+
+/// Passes events to `event_return` of a returner.
+///
+/// # Errors
+/// When the returner does not have the function, or the function fails.
+pub fn hand_events(cx: &Exec, name: &str, events: &[Value]) -> Result<(), Error> {
+    if let Some(take) = takes_events(name) {
+        return take(cx, events);
+    }
+    let function = format!("{name}.event_return");
+    let args = vec![Value::list(events.iter().cloned())];
+    let called = cx
+        .shared
+        .custom
+        .call_client(cx, Kind::Returner, &function, args, Map::new());
+    called.map_or_else(
+        || {
+            let why = lacks_event_return(cx, name);
+            Err(why.map_or_else(|| Error::not_available(function), Error::refused))
+        },
+        |done| done.map(drop),
+    )
+}
+
+fn takes_events(name: &str) -> Option<TakeEvents> {
+    let found = EVENT_RETURNERS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, take)| *take)
+}
+
 /// Returns an option of a returner: from `ret_kwargs`, else under `ret_config`, else under the
 /// returner's own name; `None` if it is not set.
 fn option(cx: &Exec, ret: &Map, returner: &str, name: &str) -> Option<Value> {
@@ -189,6 +275,39 @@ mod tests {
         ];
         for (ret, name, expected) in cases {
             assert_eq!(of(ret, name).as_deref(), expected, "{ret} {name}");
+        }
+    }
+
+    #[test]
+    fn a_returner_that_never_takes_events_is_known_from_the_configuration() {
+        let opts = r#"{"disable_returners": ["off"]}"#;
+        let cx = crate::testing::exec_with(crate::testing::json(opts), Map::new());
+        let why = |name: &str| never_takes_events(&cx, name);
+        assert_eq!(why("rawfile_json"), None);
+        assert_eq!(why("a_file-of_the_tree"), None);
+        for (name, part) in [
+            ("", "not the name of a returner"),
+            ("a,b", "not the name of a returner"),
+            ("../a", "not the name of a returner"),
+            ("off", "disabled by disable_returners"),
+            ("syslog", "has no function event_return; use rawfile_json"),
+        ] {
+            let why = why(name).unwrap();
+            assert!(why.contains(part), "{name}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_returner_that_is_missing_names_the_command_that_copies_it() {
+        let cx = crate::testing::exec();
+        assert_eq!(lacks_event_return(&cx, "rawfile_json"), None);
+        let error = hand_events(&cx, "carbon", &[]).unwrap_err().to_string();
+        for part in [
+            "carbon.py",
+            "_returners",
+            "salt-run saltutil.sync_returners",
+        ] {
+            assert!(error.contains(part), "{error}");
         }
     }
 

@@ -29,6 +29,7 @@ use crate::daemon::recall::Connected;
 use crate::daemon::session::Session;
 use crate::daemon::signals::Reread;
 use crate::data::Data;
+use crate::event_return::EventReturn;
 use crate::events::Events;
 use crate::hook::Settings;
 use crate::jobs::Jobs;
@@ -64,6 +65,7 @@ pub(crate) struct Master {
     connections: Arc<Connections>,
     rotation: Rotation,
     reactor: Arc<Reactor>,
+    event_return: EventReturn,
     pub(crate) runners: Runners,
 }
 
@@ -134,9 +136,16 @@ impl Master {
         let policy = Policy::read(&opts).map_err(Error::option("autosign_policy"))?;
         let admission = Admission::new(&opts, policy, &events, &refusals, &metrics, &minions, keys);
         let reactor = Arc::new(Reactor::new(metrics.clone(), runs));
+        let event_return = EventReturn {
+            opts: opts.clone(),
+            store: store.clone(),
+            events: events.clone(),
+            runners: reactor.runners(),
+        };
         let connections = Connections::open(&store, &minions)?;
         Ok(Self {
             runners: reactor.runners(),
+            event_return,
             reactor,
             admission: Arc::new(admission),
             connections: Arc::new(connections),
@@ -235,6 +244,9 @@ pub(crate) fn run<T>(
         let signals = signals::caught()?;
         let listener = listen::peers(&master.opts, &master.store, &pair)?;
         master.reactor.begin().await?;
+        let returners = master.event_return.returners();
+        let returners = returners.map_err(Error::option("event_return"))?;
+        master.event_return.begin(returners).await?;
         let _servers = listen::http(&master.opts, hook, master.measured()).await?;
         let socket = listen::commands(&master.opts, &master.access)?;
         let _until_it_ends = when_it_listens();

@@ -9,6 +9,7 @@ use link::wait::within;
 use value::log;
 
 use super::text::{Text, seconds};
+use crate::event_return;
 use crate::http::{Answer, Head, Limits, Rates, Refusal, Request, Server, Service};
 use crate::jobs::minions::Minions;
 use crate::jobs::waiting::Waiting;
@@ -144,6 +145,7 @@ impl Measured {
         self.master(&mut text);
         self.store(&mut text)?;
         self.reactor(&mut text)?;
+        self.event_returns(&mut text)?;
         self.jobs(&mut text);
         self.each_minion(&mut text)?;
         Ok(text.0)
@@ -213,6 +215,28 @@ impl Measured {
         text.by("gauge", ("reactor_behind_events", "rule"), help, behind);
         let help = "Time from an event until its reaction has made its calls, in seconds.";
         text.histogram("reaction_seconds", help, &metrics.reaction_seconds);
+        Ok(())
+    }
+
+    /// Appends how far each returner of `event_return` is behind, if there are any.
+    fn event_returns(&self, text: &mut Text) -> Result<(), Error> {
+        let mut behind = BTreeMap::<String, u64>::new();
+        for name in self.store.cursors()? {
+            if let Some(returner) = event_return::of_cursor(&name) {
+                let (_, next) = self.store.log()?;
+                let done = self.store.cursor(&name)?.unwrap_or_default();
+                behind.insert(returner.to_owned(), next.saturating_sub(done + 1));
+            }
+        }
+        let help = "Events in the log that a returner of event_return has not got.";
+        if !behind.is_empty() {
+            text.by(
+                "gauge",
+                ("event_return_behind_events", "returner"),
+                help,
+                behind,
+            );
+        }
         Ok(())
     }
 

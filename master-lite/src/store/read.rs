@@ -176,13 +176,24 @@ impl Store {
         &self,
         from: u64,
     ) -> Result<impl Iterator<Item = Result<Event, Error>> + use<>, Error> {
+        let events = self.sized_events(from)?;
+        Ok(events.map(|event| event.map(|(event, _)| event)))
+    }
+
+    /// Returns the events from a number on, each with its size in bytes.
+    pub(crate) fn sized_events(
+        &self,
+        from: u64,
+    ) -> Result<impl Iterator<Item = Result<(Event, usize), Error>> + use<>, Error> {
         // Removed rows leave tombstones, which take time to skip.
         let from = from.max(self.log_row()?.first);
         let disk = self.disk()?;
         let range = at::event(from)..;
         let events = disk.table(Table::Events);
         let entries = disk.database().snapshot().range(events, range);
-        Ok(self.decoded(entries, Event::from_row))
+        Ok(self.decoded(entries, |key, row| {
+            Some((Event::from_row(key, row)?, row.len()))
+        }))
     }
 
     /// Returns the number of the first event that arrived at a time or later, by a binary search: the

@@ -10,6 +10,7 @@ mod cached;
 mod certificates;
 mod connections;
 mod documentation;
+mod event_return;
 mod events;
 mod faults;
 mod hook;
