@@ -12,7 +12,7 @@ pub(super) const EVENTS_MAX: usize = 1000;
 /// The size in bytes at which a batch takes no further event.
 pub(super) const BYTES_MAX: usize = 4 << 20;
 /// The maximum number of events that one read of the log examines.
-pub(super) const READ_MAX: u64 = 1000;
+pub(super) const READ_MAX: usize = 1000;
 
 /// The tags whose events are handed over.
 #[derive(Clone, Debug, Default)]
@@ -125,8 +125,7 @@ impl Page {
             next: from,
             ..Self::default()
         };
-        let mut examined = 0;
-        for event in log {
+        for (examined, event) in log.enumerate() {
             if page.events.len() >= room || page.bytes >= BYTES_MAX || examined >= READ_MAX {
                 return Ok(page);
             }
@@ -134,7 +133,6 @@ impl Page {
             if event.sequence >= end {
                 break;
             }
-            examined += 1;
             page.lose(event.sequence);
             page.next = event.sequence + 1;
             if filter.is_wanted(&event.tag) {

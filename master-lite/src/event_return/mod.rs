@@ -59,10 +59,9 @@ impl EventReturn {
             return Ok(names);
         }
         let cx = self.runners.context(false);
-        let mut whys = names
-            .iter()
-            .filter_map(|name| modules::returners::never_takes_events(&cx, name));
-        whys.next().map_or(Ok(names.clone()), Err)
+        let never = |name: &String| modules::returners::never_takes_events(&cx, name);
+        let why = names.iter().find_map(never);
+        why.map_or(Ok(names), Err)
     }
 
     /// Begins to follow the log for these returners.
