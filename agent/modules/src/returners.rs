@@ -96,14 +96,8 @@ pub fn hand(cx: &Exec, list: &str, ret: &Map) {
 
 /// Passes a return to a custom returner of the tree, in any language.
 fn custom(cx: &Exec, name: &str, ret: &Map) -> Result<(), Error> {
-    let function = format!("{name}.returner");
-    let args = vec![ret.clone().into()];
-    let called = cx
-        .shared
-        .custom
-        .call_client(cx, Kind::Returner, &function, args, Map::new());
-    match called {
-        Some(done) => done.map(drop),
+    match called(cx, &format!("{name}.returner"), ret.clone().into()) {
+        Some(done) => done,
         None => {
             let known: Vec<&str> = all().map(|(known, _)| known).collect();
             Err(Error::refused(format!(
@@ -112,6 +106,13 @@ fn custom(cx: &Exec, name: &str, ret: &Map) -> Result<(), Error> {
             )))
         }
     }
+}
+
+/// Calls a function of a custom returner. Returns `None` if there is no such function.
+fn called(cx: &Exec, function: &str, data: Value) -> Option<Result<(), Error>> {
+    let custom = &cx.shared.custom;
+    let called = custom.call_client(cx, Kind::Returner, function, vec![data], Map::new());
+    called.map(|done| done.map(drop))
 }
 
 /// A function that stores events of a master.
@@ -181,18 +182,10 @@ pub fn hand_events(cx: &Exec, name: &str, events: &[Value]) -> Result<(), Error>
         return take(cx, events);
     }
     let function = format!("{name}.event_return");
-    let args = vec![Value::list(events.iter().cloned())];
-    let called = cx
-        .shared
-        .custom
-        .call_client(cx, Kind::Returner, &function, args, Map::new());
-    called.map_or_else(
-        || {
-            let why = lacks_event_return(cx, name);
-            Err(why.map_or_else(|| Error::not_available(function), Error::refused))
-        },
-        |done| done.map(drop),
-    )
+    called(cx, &function, Value::list(events.iter().cloned())).unwrap_or_else(|| {
+        let why = lacks_event_return(cx, name);
+        Err(why.map_or_else(|| Error::not_available(function), Error::refused))
+    })
 }
 
 fn takes_events(name: &str) -> Option<TakeEvents> {

@@ -203,14 +203,10 @@ impl Measured {
         let help = "Events in the log that a rule of the reactor has not finished.";
         let mut behind = BTreeMap::<String, u64>::new();
         for rule in self.reactor.rules() {
-            let (_, next) = self.store.log()?;
-            let done = self
-                .store
-                .cursor(&reactor::cursor(&rule))?
-                .unwrap_or_default();
+            let events = self.behind(&reactor::cursor(&rule))?;
             // Two rules may have the same pattern: the page shows the slower one.
             let most = behind.entry(rule.glob).or_default();
-            *most = next.saturating_sub(done + 1).max(*most);
+            *most = events.max(*most);
         }
         text.by("gauge", ("reactor_behind_events", "rule"), help, behind);
         let help = "Time from an event until its reaction has made its calls, in seconds.";
@@ -218,14 +214,19 @@ impl Measured {
         Ok(())
     }
 
+    /// Returns the number of events in the log after a cursor.
+    fn behind(&self, cursor: &str) -> Result<u64, Error> {
+        let (_, next) = self.store.log()?;
+        let done = self.store.cursor(cursor)?.unwrap_or_default();
+        Ok(next.saturating_sub(done + 1))
+    }
+
     /// Appends how far each returner of `event_return` is behind, if there are any.
     fn event_returns(&self, text: &mut Text) -> Result<(), Error> {
         let mut behind = BTreeMap::<String, u64>::new();
         for name in self.store.cursors()? {
             if let Some(returner) = event_return::of_cursor(&name) {
-                let (_, next) = self.store.log()?;
-                let done = self.store.cursor(&name)?.unwrap_or_default();
-                behind.insert(returner.to_owned(), next.saturating_sub(done + 1));
+                behind.insert(returner.to_owned(), self.behind(&name)?);
             }
         }
         let help = "Events in the log that a returner of event_return has not got.";
