@@ -23,6 +23,7 @@ pub mod loader;
 pub mod returners;
 pub mod runners;
 mod serializers;
+pub mod served;
 pub mod state_run;
 pub mod states;
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::{Error, Question};
+use modules::served::options::options;
 use state::opts::Opts;
 use wire::{BOUND_GRAINS, bound_grains};
 
@@ -61,7 +62,7 @@ impl Data {
 
     /// Answers `options`: sends the options that a minion's runs depend on, and its bound grains.
     pub(crate) async fn options(&self, minion: &Minion, question: Question) -> Result<(), Error> {
-        let options = pillar::options(&self.opts);
+        let options = options(&self.opts);
         let bound = bound_grains(&minion.bound);
         question.done(options.with(BOUND_GRAINS, bound)).await
     }

@@ -1,17 +1,13 @@
 //! The pillar of minions, compiled for the id that a session's key is bound to and for no other id.
 
 use link::{Error, Question};
-use modules::fileserver::roots::Roots;
-use modules::loader::custom::CustomModules;
-use modules::state_run::orchestrate::ThisMachine;
+use modules::served::pillar::Asked;
 use smol::lock::Semaphore;
-use state::exec::Exec;
 use state::opts::Opts;
 use value::{Map, Value, log, secret};
 use wire::{Id, Pillar, Request, tag};
 
 use super::{Data, minion_cache};
-use crate::data::files::environment;
 use crate::jobs::minions::Minion;
 use crate::store::{Cache, Change};
 
@@ -35,44 +31,19 @@ impl Pillars {
 
     /// Compiles the pillar of a minion, once it is its turn.
     pub(crate) async fn compile(&self, id: &Id, asked: Pillar) -> Result<Map, String> {
-        for named in [&asked.saltenv, &asked.pillarenv].into_iter().flatten() {
-            environment(named).map_err(|(_, text)| text)?;
-        }
+        let asked = Asked {
+            id: id.as_str().to_owned(),
+            grains: asked.grains,
+            saltenv: asked.saltenv,
+            pillarenv: asked.pillarenv,
+            pillar_override: asked.pillar_override,
+        };
+        asked.check().map_err(|(_, text)| text)?;
         // No deadline: each compilation before it has limits.
         let _turn = self.turns.acquire().await;
-        let cx = self.context(id, &asked);
-        let pillar = smol::unblock(move || cx.shared.sources.pillar(&cx))
-            .await
-            .map_err(|error| error.to_string())?;
-        secret::note(&pillar);
-        Ok(pillar)
-    }
-
-    /// Returns the context of a minion's pillar: the minion's id and grains, and the master's
-    /// trees.
-    fn context(&self, id: &Id, asked: &Pillar) -> Exec {
-        let mut map = self.opts.map.clone();
-        map.insert("id", id.as_str());
-        for (key, value) in [("saltenv", &asked.saltenv), ("pillarenv", &asked.pillarenv)] {
-            if let Some(value) = value {
-                map.insert(key, value.as_str());
-            }
-        }
-        // The minion may report any id; its key is bound to this one.
-        let grains = asked.grains.clone().with("id", id.as_str());
-        map.insert("grains", grains.clone());
-        map.insert("__role", "minion");
-        let opts = Opts::new(map);
-        let cx = Exec::with_custom(
-            opts.clone(),
-            &modules::REGISTRY,
-            Box::new(Roots::states(&opts)),
-            Box::new(ThisMachine),
-            Box::new(CustomModules::new(&opts)),
-        );
-        let given = Some(asked.pillar_override.clone()).filter(|given| !given.is_empty());
-        cx.set_grains(grains);
-        cx.with_pillarenv(asked.pillarenv.clone(), given)
+        let opts = self.opts.clone();
+        let compiled = smol::unblock(move || asked.compile(&opts)).await;
+        compiled.map_err(|error| error.to_string())
     }
 }
 
@@ -134,33 +105,6 @@ async fn tell_pillar(mut question: Question, pillar: Map) -> Result<(), Error> {
         question.data(marks).await?;
     }
     question.done(pillar).await
-}
-
-/// Returns the options of the master that apply to runs on its minions.
-pub(crate) fn options(opts: &Opts) -> Map {
-    const TAKEN: &[&str] = &[
-        "state_top",
-        "state_top_saltenv",
-        "nodegroups",
-        "failhard",
-        "state_aggregate",
-        "state_auto_order",
-        "env_order",
-        "default_top",
-        "top_file_merging_strategy",
-        "jinja_env",
-        "jinja_sls_env",
-        "jinja_lstrip_blocks",
-        "jinja_trim_blocks",
-        "renderer",
-        "yaml_utf8",
-    ];
-    TAKEN
-        .iter()
-        .filter_map(|name| Some(((*name).into(), opts.get(name)?.clone())))
-        .collect::<Vec<(Value, Value)>>()
-        .into_iter()
-        .collect()
 }
 
 #[cfg(test)]

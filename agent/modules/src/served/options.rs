@@ -1,0 +1,32 @@
+//! The options that apply to runs on other machines.
+
+use state::opts::Opts;
+use value::{Map, Value};
+
+/// Returns the options of this configuration that apply to runs on other machines.
+#[must_use]
+pub fn options(opts: &Opts) -> Map {
+    const TAKEN: &[&str] = &[
+        "state_top",
+        "state_top_saltenv",
+        "nodegroups",
+        "failhard",
+        "state_aggregate",
+        "state_auto_order",
+        "env_order",
+        "default_top",
+        "top_file_merging_strategy",
+        "jinja_env",
+        "jinja_sls_env",
+        "jinja_lstrip_blocks",
+        "jinja_trim_blocks",
+        "renderer",
+        "yaml_utf8",
+    ];
+    TAKEN
+        .iter()
+        .filter_map(|name| Some(((*name).into(), opts.get(name)?.clone())))
+        .collect::<Vec<(Value, Value)>>()
+        .into_iter()
+        .collect()
+}
