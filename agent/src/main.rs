@@ -44,6 +44,8 @@ mod schema;
 #[cfg(feature = "tree-tools")]
 mod selection;
 mod setup;
+#[cfg(feature = "daemon")]
+mod ssh;
 mod undo;
 #[cfg(feature = "daemon")]
 mod uplink;
@@ -68,6 +70,10 @@ fn main() -> ExitCode {
         (None, Some((word, rest))) if let Some(applet) = applet(word) => applet(rest.to_vec()),
         #[cfg(feature = "daemon")]
         (None, Some((word, rest))) if word == minion::JOB => minion::job(rest),
+        #[cfg(feature = "daemon")]
+        (None, Some((word, rest))) if word == ::ssh::session::APPLET => ssh::job(rest),
+        #[cfg(feature = "daemon")]
+        (None, Some((word, rest))) if word == "trial" => ssh::trial(rest.to_vec()),
         (None, Some((word, rest))) if let Some(command) = command(word) => command(rest),
         _ => PINCH.itself(&words),
     };

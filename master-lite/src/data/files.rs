@@ -9,7 +9,7 @@ use modules::served::files::{self, Found};
 use modules::served::{ENTRIES, PIECE};
 use smol::io::{AsyncReadExt, AsyncSeekExt};
 use state::opts::Opts;
-use value::{Map, Value, log};
+use value::{Value, log};
 use wire::{File, List, Stat};
 
 use crate::refusals::NotServed;
@@ -41,13 +41,7 @@ impl Files {
     /// Answers `stat`: sends a file's size, mode and hash.
     pub(crate) async fn stat(&self, question: Question, asked: Stat) -> Result<(), Error> {
         match self.find(asked.path, asked.saltenv).await {
-            Ok(found) => {
-                let said = Map::new()
-                    .with("size", found.metadata.size())
-                    .with("mode", u64::from(found.metadata.mode() & 0o7777))
-                    .with("hash", found.hash);
-                question.done(said).await
-            }
+            Ok(found) => question.done(found.information()).await,
             Err((word, text)) => question.fail(word, text).await,
         }
     }
@@ -69,6 +63,7 @@ impl Files {
             return question.fail("invalid", text).await;
         }
         let broken = |error: std::io::Error| format!("cannot read salt://{path}: {error}");
+        let end = found.end();
         let mut file = smol::fs::File::from(found.file);
         if let Err(error) = file.seek(SeekFrom::Start(asked.offset)).await {
             return question.fail("failed", broken(error)).await;
@@ -84,10 +79,7 @@ impl Files {
                 Err(error) => return question.fail("failed", broken(error)).await,
             }
         }
-        let said = Map::new()
-            .with("size", found.metadata.size())
-            .with("hash", found.hash);
-        question.done(said).await
+        question.done(end).await
     }
 
     async fn find(&self, path: String, saltenv: String) -> Result<Found, NotServed> {

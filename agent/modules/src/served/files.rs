@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use machine::hashes;
 use state::opts::Opts;
 use state::sources::Sources;
+use value::Map;
 
 use super::Refusal;
 use crate::fileserver::roots::Roots;
@@ -48,6 +49,25 @@ pub struct Found {
     pub metadata: Metadata,
     /// Its SHA-256.
     pub hash: String,
+}
+
+impl Found {
+    /// Returns the answer to a request for information about the file: `size`, `mode` and `hash`.
+    #[must_use]
+    pub fn information(&self) -> Map {
+        Map::new()
+            .with("size", self.metadata.size())
+            .with("mode", u64::from(self.metadata.mode() & 0o7777))
+            .with("hash", self.hash.as_str())
+    }
+
+    /// Returns the end of the answer to a request for the file's bytes: `size` and `hash`.
+    #[must_use]
+    pub fn end(&self) -> Map {
+        Map::new()
+            .with("size", self.metadata.size())
+            .with("hash", self.hash.as_str())
+    }
 }
 
 impl Files {

@@ -1,0 +1,314 @@
+//! Placing the program on a host: once per version, under a name that contains its hash.
+//!
+//! A probe finds a folder that nobody else can write and in which programs can run, and what is in
+//! it already. What is missing is appended to a partial file, checked by its hash, and renamed. A
+//! transfer that was cut continues where it stopped.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use machine::hashes;
+
+use crate::program::{CONNECTION_FAILED, Output, Settings};
+use crate::roster::Host;
+
+/// The maximum time of the probe, in addition to that of the connection.
+const PROBE_MAX: Duration = Duration::from_secs(60);
+/// The maximum time of a transfer.
+const TRANSFER_MAX: Duration = Duration::from_secs(3600);
+/// The number of hexadecimal digits of the hash in the program's name.
+const DIGITS: usize = 16;
+/// The first word of each line of the probe. Other lines are from the host's login scripts.
+const MARK: &str = "pinch-probe";
+/// The exit code of a placing whose result has another hash.
+const WRONG_HASH: i32 = 12;
+
+/// A reason why a host cannot run the program, with Salt's exit code for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The exit code of `salt-ssh`.
+    pub code: u8,
+    /// The sentence, which is the return of the host.
+    pub text: String,
+}
+
+impl Fault {
+    fn connection(text: String) -> Self {
+        Self { code: 14, text }
+    }
+
+    fn placing(text: String) -> Self {
+        Self { code: 11, text }
+    }
+}
+
+/// What the probe has found on a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// The machine, as `uname -m` prints it.
+    pub machine: String,
+    /// The folder of the program.
+    pub folder: String,
+    /// The files in it, with their sizes.
+    files: Vec<(String, u64)>,
+}
+
+/// A build of the program for one kind of machine.
+#[derive(Clone, Debug)]
+pub struct Build {
+    path: PathBuf,
+    hash: String,
+    size: u64,
+}
+
+impl Build {
+    /// Returns the build for a machine, as `uname -m` names it: this program itself if it is for
+    /// that machine and static, or else the one in the folder `builds`.
+    ///
+    /// # Errors
+    /// When there is no build for it, or it cannot be read.
+    pub fn for_machine(machine: &str, own: &Path, builds: &Path) -> Result<Self, Fault> {
+        let Some(target) = target(machine) else {
+            return Err(Fault::placing(format!(
+                "no build of this program runs on a machine {machine:?}"
+            )));
+        };
+        let other = builds.join(target).join("pinch");
+        if other.is_file() {
+            return Self::read(&other);
+        }
+        if std::env::consts::ARCH != arch(target) {
+            return Err(Fault::placing(format!(
+                "there is no build for {target}: install the package with the agents of all targets, or put a static build at {} (ssh_builds)",
+                other.display()
+            )));
+        }
+        match is_static(own) {
+            true => Self::read(own),
+            false => Err(Fault::placing(format!(
+                "this program needs the libraries of its own machine, so it cannot run on others: use a static build, or put one at {} (ssh_builds)",
+                other.display()
+            ))),
+        }
+    }
+
+    fn read(path: &Path) -> Result<Self, Fault> {
+        let failed = |error: &dyn std::fmt::Display| {
+            Fault::placing(format!(
+                "cannot read the program {}: {error}",
+                path.display()
+            ))
+        };
+        let metadata = std::fs::metadata(path).map_err(|error| failed(&error))?;
+        let hash = hashes::of_file(&path.to_string_lossy(), "sha256");
+        Ok(Self {
+            path: path.to_owned(),
+            hash: hash.map_err(|error| failed(&error))?,
+            size: metadata.len(),
+        })
+    }
+
+    fn name(&self) -> String {
+        format!("pinch-{}", self.hash.get(..DIGITS).unwrap_or(&self.hash))
+    }
+}
+
+/// Returns the target of a machine, as `cross/sizes.toml` names it.
+fn target(machine: &str) -> Option<&'static str> {
+    Some(match machine {
+        "x86_64" | "amd64" => "x86_64",
+        "aarch64" | "arm64" => "aarch64",
+        "armv7l" | "armv8l" => "armv7hf",
+        "armv6l" => "armv6hf",
+        "armv5tel" | "armv5tejl" => "armv5te",
+        "riscv64" => "riscv64",
+        "i386" | "i486" | "i586" | "i686" => "i686",
+        _ => return None,
+    })
+}
+
+fn arch(target: &str) -> &str {
+    match target {
+        "armv7hf" | "armv6hf" | "armv5te" => "arm",
+        "i686" => "x86",
+        other => other,
+    }
+}
+
+/// Returns whether a program names no interpreter, so that it runs without libraries.
+fn is_static(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut start));
+    let has = |word: &[u8]| start.windows(word.len()).any(|window| window == word);
+    read.is_ok() && start.starts_with(b"\x7fELF") && !has(b"/ld-linux") && !has(b"/ld-musl")
+}
+
+/// Returns the line of `sh` that finds a folder for the program and prints what is in it.
+fn probe_line(host: &Host) -> String {
+    let candidates = match &host.folder {
+        Some(folder) => format!("\"{folder}\""),
+        None => concat!(
+            r#""/var/tmp/.${n}_pinch" "${HOME:-/nonexistent}/.cache/pinch" "#,
+            r#""/dev/shm/.${n}_pinch" "/tmp/.${n}_pinch""#
+        )
+        .to_owned(),
+    };
+    filled(PROBE, &[("MARK", MARK), ("CANDIDATES", &candidates)])
+}
+
+/// The line of the probe.
+const PROBE: &str = include_str!("probe.sh");
+/// The line that places the program.
+const PLACE: &str = include_str!("place.sh");
+
+/// Returns a script as one line of `sh`, with its `@NAME@` replaced.
+fn filled(script: &str, values: &[(&str, &str)]) -> String {
+    let lines = script.lines().filter(|line| !line.starts_with('#'));
+    let mut line = lines.map(str::trim).collect::<Vec<_>>().join(" ");
+    for (name, value) in values {
+        line = line.replace(&format!("@{name}@"), value);
+    }
+    line
+}
+
+impl Probe {
+    /// Asks a host for its kind, and for a folder.
+    ///
+    /// # Errors
+    /// When the host cannot be reached, or has no folder in which programs can run.
+    pub async fn ask(settings: &Settings, host: &Host) -> Result<Self, Fault> {
+        let most = PROBE_MAX + host.timeout.unwrap_or(settings.timeout);
+        let done = settings.run(host, &probe_line(host), b"", most).await;
+        let done = done.map_err(|error| Fault::connection(format!("cannot run ssh: {error}")))?;
+        if done.code == Some(CONNECTION_FAILED) {
+            return Err(Fault::connection(reason(&done)));
+        }
+        Self::read(&done)
+    }
+
+    fn read(done: &Output) -> Result<Self, Fault> {
+        let (mut machine, mut folder, mut files) = (None, None, Vec::new());
+        for line in done.out.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words.as_slice() {
+                [MARK, "machine", name] => machine = Some((*name).to_owned()),
+                [MARK, "folder", path] => folder = Some((*path).to_owned()),
+                [MARK, "file", size, name] => {
+                    if let Ok(size) = size.parse() {
+                        files.push(((*name).to_owned(), size));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let Some(machine) = machine else {
+            let text = reason(done);
+            return Err(Fault::placing(format!(
+                "the host has no usable shell: {text}"
+            )));
+        };
+        // The path becomes a word of later lines.
+        let folder = folder.filter(|path| is_plain(path)).ok_or_else(|| {
+            Fault::placing(
+                "the host has no folder that belongs to the user alone and in which programs can run: set thin_dir in the roster".to_owned(),
+            )
+        })?;
+        Ok(Self {
+            machine,
+            folder,
+            files,
+        })
+    }
+
+    fn size(&self, name: &str) -> Option<u64> {
+        let found = self.files.iter().find(|(known, _)| known == name);
+        found.map(|(_, size)| *size)
+    }
+}
+
+/// Returns whether a path of a host can be quoted by double quotes.
+fn is_plain(path: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-@+".contains(&byte);
+    path.starts_with('/') && path.len() <= 255 && path.bytes().all(fits)
+}
+
+/// Returns the reason that the ssh program or the host's shell has printed.
+#[must_use]
+pub fn reason(done: &Output) -> String {
+    let noise = |line: &&str| {
+        line.is_empty() || line.starts_with("Warning: Permanently added") || line.starts_with("** ")
+    };
+    let lines = done.err.lines().map(str::trim_end);
+    let said: Vec<&str> = lines.filter(|line| !noise(line)).take(20).collect();
+    match (said.is_empty(), done.code) {
+        (false, _) => said.join("\n"),
+        (true, Some(code)) => format!("ssh ended with exit code {code} and without a message"),
+        (true, None) => "ssh was ended by a signal".to_owned(),
+    }
+}
+
+/// Makes the host have a build, and returns its path there. `pusher` identifies this machine, so
+/// that two machines do not write to the same partial file.
+///
+/// # Errors
+/// When the transfer fails, or its result has another hash.
+pub async fn placed(
+    settings: &Settings,
+    host: &Host,
+    probe: &Probe,
+    (build, pusher): (&Build, &str),
+) -> Result<String, Fault> {
+    let name = build.name();
+    let path = format!("{}/{name}", probe.folder);
+    if probe.size(&name) == Some(build.size) {
+        return Ok(path);
+    }
+    let part = format!("{name}.{pusher}.part");
+    let have = probe.size(&part).filter(|have| *have <= build.size);
+    let bytes = rest(build, have.unwrap_or_default())?;
+    let begin = match have {
+        Some(_) => "",
+        None => "rm -f \"$p\";",
+    };
+    let line = filled(
+        PLACE,
+        &[
+            ("PART", &format!("{}/{part}", probe.folder)),
+            ("BEGIN", begin),
+            ("SIZE", &build.size.to_string()),
+            ("HASH", &build.hash),
+            ("PATH", &path),
+        ],
+    );
+    let done = settings.run(host, &line, &bytes, TRANSFER_MAX).await;
+    let done = done.map_err(|error| Fault::placing(format!("the transfer failed: {error}")))?;
+    match done.code {
+        Some(0) => Ok(path),
+        Some(WRONG_HASH) => Err(Fault {
+            code: 12,
+            text: format!("the program that arrived at {path} does not have its hash"),
+        }),
+        Some(CONNECTION_FAILED) => Err(Fault::connection(reason(&done))),
+        _ => Err(Fault::placing(format!(
+            "cannot place the program at {path}: {}",
+            reason(&done)
+        ))),
+    }
+}
+
+/// Returns the bytes of a build from an offset on.
+fn rest(build: &Build, from: u64) -> Result<Vec<u8>, Fault> {
+    let read = || {
+        let mut file = File::open(&build.path)?;
+        file.seek(SeekFrom::Start(from))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_err(|error: std::io::Error| {
+        let path = build.path.display();
+        Fault::placing(format!("cannot read the program {path}: {error}"))
+    })
+}

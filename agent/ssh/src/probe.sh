@@ -1,0 +1,22 @@
+# Finds a folder for the program, and prints what is in it. It becomes one line: each statement ends with a semicolon or a keyword.
+umask 077;
+u=$(id -u);
+n=$(id -un 2>/dev/null) || n=$u;
+echo "@MARK@ machine $(uname -m)";
+for d in @CANDIDATES@; do
+  mkdir -p "$d" 2>/dev/null;
+  [ -L "$d" ] && continue;
+  [ -d "$d" ] || continue;
+  set -- $(ls -ldn "$d");
+  case "$1 $3" in "drwx------ $u"|"drwx------. $u") ;; *) continue ;; esac;
+  t="$d/.try-$$";
+  printf "#!/bin/sh\nexit 7\n" >"$t" 2>/dev/null && chmod 700 "$t" && "$t" 2>/dev/null;
+  x=$?;
+  rm -f "$t";
+  [ "$x" = 7 ] || continue;
+  echo "@MARK@ folder $d";
+  for f in "$d"/pinch-*; do
+    [ -f "$f" ] && echo "@MARK@ file $(wc -c <"$f") ${f##*/}";
+  done;
+  break;
+done

@@ -1,0 +1,125 @@
+//! [`Roster`]: the hosts without an agent, and how each is reached.
+
+mod flat;
+mod host;
+
+pub use host::Host;
+
+use std::path::PathBuf;
+
+use state::exec::Exec;
+use value::target::{self, Facts};
+use value::{Map, Value};
+
+/// The hosts of a configuration, by id.
+#[derive(Clone, Debug, Default)]
+pub struct Roster {
+    hosts: Vec<Host>,
+}
+
+/// The maximum number of hosts in a roster.
+const HOSTS_MAX: usize = 100_000;
+
+/// Returns the path of the roster file: the option `roster_file`, or `roster` next to the
+/// configuration.
+#[must_use]
+pub fn file(cx: &Exec) -> PathBuf {
+    let opts = cx.opts();
+    match opts.text("roster_file").filter(|path| !path.is_empty()) {
+        Some(path) => path.into(),
+        None => {
+            let configuration = opts.text("conf_file").unwrap_or("/etc/salt/minion");
+            let folder = std::path::Path::new(configuration).parent();
+            folder
+                .unwrap_or_else(|| "/etc/salt".as_ref())
+                .join("roster")
+        }
+    }
+}
+
+impl Roster {
+    /// Reads the roster that the option `roster` names: `flat` if it is not set.
+    ///
+    /// # Errors
+    /// When the kind of roster is unknown, its file cannot be read, or a host is not well formed.
+    pub fn load(cx: &Exec) -> Result<Self, String> {
+        let kind = cx.opts().text("roster").unwrap_or("flat");
+        let entries = match kind {
+            "flat" => flat::entries(cx, &file(cx))?,
+            other => return Err(format!("unknown roster {other:?}; expected flat")),
+        };
+        Self::from_entries(cx, &entries)
+    }
+
+    /// Creates a roster from a dictionary of ids, with `roster_defaults` below each entry.
+    ///
+    /// # Errors
+    /// When an id or an entry is not well formed.
+    pub fn from_entries(cx: &Exec, entries: &Map) -> Result<Self, String> {
+        if entries.len() > HOSTS_MAX {
+            return Err(format!("the roster has more than {HOSTS_MAX} hosts"));
+        }
+        let defaults = cx.opts().get("roster_defaults").and_then(Value::as_map);
+        let mut hosts = Vec::new();
+        for (id, entry) in entries {
+            hosts.push(Host::from_entry(&id.to_text(), entry, defaults)?);
+        }
+        Ok(Self { hosts })
+    }
+
+    /// Returns all hosts, in the order of the roster.
+    #[must_use]
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// Returns the hosts that a target matches: by glob, regular expression (`pcre`), list, or
+    /// nodegroup.
+    ///
+    /// # Errors
+    /// When the target is not well formed, or of a type that needs facts about the hosts.
+    pub fn matched(&self, cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<&Host>, String> {
+        let groups = cx.opts().get("nodegroups").and_then(Value::as_map);
+        let groups = groups.cloned().unwrap_or_default();
+        if !matches!(tgt_type, "glob" | "pcre" | "list" | "nodegroup") {
+            return Err(format!(
+                "hosts of a roster are matched by glob, pcre, list or nodegroup, not by {tgt_type}"
+            ));
+        }
+        let mut matched = Vec::new();
+        for host in &self.hosts {
+            let facts = OfHost {
+                host,
+                groups: &groups,
+            };
+            if target::matches(&facts, tgt, tgt_type)? {
+                matched.push(host);
+            }
+        }
+        Ok(matched)
+    }
+}
+
+/// What is known of a host without asking it.
+struct OfHost<'a> {
+    host: &'a Host,
+    groups: &'a Map,
+}
+
+impl Facts for OfHost<'_> {
+    fn id(&self) -> &str {
+        self.host.id.as_str()
+    }
+
+    fn grains(&self) -> Map {
+        Map::new()
+    }
+
+    fn pillar(&self) -> Result<Map, String> {
+        Err("hosts of a roster cannot be matched by pillar".to_owned())
+    }
+
+    fn nodegroups(&self) -> Map {
+        self.groups.clone()
+    }
+}
