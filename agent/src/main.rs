@@ -44,8 +44,6 @@ mod schema;
 #[cfg(feature = "tree-tools")]
 mod selection;
 mod setup;
-#[cfg(feature = "daemon")]
-mod ssh;
 mod undo;
 #[cfg(feature = "daemon")]
 mod uplink;
@@ -71,9 +69,9 @@ fn main() -> ExitCode {
         #[cfg(feature = "daemon")]
         (None, Some((word, rest))) if word == minion::JOB => minion::job(rest),
         #[cfg(feature = "daemon")]
-        (None, Some((word, rest))) if word == ::ssh::session::APPLET => ssh::job(rest),
-        #[cfg(feature = "daemon")]
-        (None, Some((word, rest))) if word == "trial" => ssh::trial(rest.to_vec()),
+        (None, Some((word, rest))) if word == ssh::session::APPLET => {
+            ssh::applet::job(rest, minion::JOB)
+        }
         (None, Some((word, rest))) if let Some(command) = command(word) => command(rest),
         _ => PINCH.itself(&words),
     };
@@ -89,6 +87,8 @@ fn applet(name: &str) -> Option<Applet> {
         "salt-call" => Some(call::run),
         #[cfg(feature = "daemon")]
         "salt-minion" => Some(minion::run),
+        #[cfg(feature = "daemon")]
+        "salt-ssh" => Some(ssh::applet::run),
         _ => of_master(name),
     }
 }

@@ -14,6 +14,7 @@
 )]
 
 mod answers;
+pub mod applet;
 pub mod on_host;
 pub mod place;
 pub mod program;

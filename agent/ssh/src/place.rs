@@ -25,6 +25,11 @@ const MARK: &str = "pinch-probe";
 /// The exit code of a placing whose result has another hash.
 const WRONG_HASH: i32 = 12;
 
+/// The exit code of a host that cannot be reached.
+const FAILED: u8 = 20;
+/// The exit code when there is no ssh program.
+const NO_SSH: u8 = 14;
+
 /// A reason why a host cannot run the program, with Salt's exit code for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -36,7 +41,7 @@ pub struct Fault {
 
 impl Fault {
     fn connection(text: String) -> Self {
-        Self { code: 14, text }
+        Self { code: FAILED, text }
     }
 
     fn placing(text: String) -> Self {
@@ -181,7 +186,14 @@ impl Probe {
     pub async fn ask(settings: &Settings, host: &Host) -> Result<Self, Fault> {
         let most = PROBE_MAX + host.timeout.unwrap_or(settings.timeout);
         let done = settings.run(host, &probe_line(host), b"", most).await;
-        let done = done.map_err(|error| Fault::connection(format!("cannot run ssh: {error}")))?;
+        let done = done.map_err(|error| Fault {
+            code: if error.kind() == std::io::ErrorKind::NotFound {
+                NO_SSH
+            } else {
+                FAILED
+            },
+            text: format!("cannot run ssh: {error}"),
+        })?;
         if done.code == Some(CONNECTION_FAILED) {
             return Err(Fault::connection(reason(&done)));
         }

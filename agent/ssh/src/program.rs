@@ -27,6 +27,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// The key for hosts whose entry has none.
     pub key: Option<PathBuf>,
+    /// More options of OpenSSH for all hosts: `Name=value`.
+    pub options: Vec<String>,
     /// True to accept any host key of an unknown host (`-i`).
     pub accepts_unknown: bool,
     /// True to check no host keys (`--no-host-keys`).
@@ -48,11 +50,25 @@ impl Settings {
     /// Returns the command that runs a line of `sh` on a host. The line contains no single quotes,
     /// because the login shell of the user may be any shell.
     #[must_use]
+    pub fn command(&self, host: &Host, line: &str) -> Command {
+        let mut command = self.connection(host);
+        command.arg(format!("exec {}/bin/sh -c '{line}'", elevated(host)));
+        command
+    }
+
+    /// Returns the command that runs a user's own line on a host.
+    #[must_use]
+    pub fn raw_command(&self, host: &Host, line: &str) -> Command {
+        let mut command = self.connection(host);
+        command.arg(format!("{}{line}", elevated(host)));
+        command
+    }
+
     #[expect(
         clippy::disallowed_methods,
         reason = "the ssh program is a channel, and no command of a module"
     )]
-    pub fn command(&self, host: &Host, line: &str) -> Command {
+    fn connection(&self, host: &Host) -> Command {
         let mut command = Command::new("ssh");
         command.arg("-T").args(self.options(host));
         if let Some(port) = host.port {
@@ -62,7 +78,6 @@ impl Settings {
             command.arg("-l").arg(user);
         }
         command.arg("--").arg(&host.host);
-        command.arg(format!("exec {}/bin/sh -c '{line}'", elevated(host)));
         command
     }
 
@@ -90,7 +105,9 @@ impl Settings {
         } else if self.accepts_unknown {
             options.push("StrictHostKeyChecking=accept-new".to_owned());
         }
+        // The first value of an option counts.
         options.extend(host.options.iter().cloned());
+        options.extend(self.options.iter().cloned());
         options
             .into_iter()
             .flat_map(|option| ["-o".to_owned(), option])
@@ -108,7 +125,15 @@ impl Settings {
         input: &[u8],
         most: Duration,
     ) -> io::Result<Output> {
-        let mut command = smol::process::Command::from(self.command(host, line));
+        Self::run_command(self.command(host, line), input, most).await
+    }
+
+    /// Runs a command of [`Settings::command`] or [`Settings::raw_command`].
+    ///
+    /// # Errors
+    /// As [`Settings::run`].
+    pub async fn run_command(command: Command, input: &[u8], most: Duration) -> io::Result<Output> {
+        let mut command = smol::process::Command::from(command);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

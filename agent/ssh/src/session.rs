@@ -99,6 +99,15 @@ impl Caller {
         self.conversed(host, job, (child, socket), on_event).await
     }
 
+    /// Runs a shell command on a host, with the user's own shell.
+    ///
+    /// # Errors
+    /// Those of [`Settings::run`].
+    pub async fn raw(&self, host: &Host, line: &str, most: Duration) -> std::io::Result<Output> {
+        let command = self.settings.raw_command(host, line);
+        Settings::run_command(command, b"", most).await
+    }
+
     /// Starts the ssh program with one end of a socket pair as its input and output.
     fn started(&self, host: &Host, line: &str) -> std::io::Result<(Child, UnixStream)> {
         let (ours, its) = UnixStream::pair()?;

@@ -22,10 +22,10 @@ use wire::Wheel;
 use crate::commands::applets;
 use crate::commands::interrupt;
 use crate::commands::local_client::{AskError, Master, Socket};
-use crate::commands::screen::Screen;
 use crate::commands::{salt, salt_key, salt_run};
 use crate::daemon;
 use crate::store;
+use cli::output::Screen;
 use modules::loader::call::joined;
 use modules::state_run::unknown_argument;
 use state::module::Module;
@@ -152,7 +152,7 @@ fn with_screen(
 ) -> Result<ExitCode, Failure> {
     let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
     let file = settings.output_file.as_ref();
-    let mut screen = Screen::new(&mut out, &mut err, opts, file)
+    let mut screen = Screen::new(&mut out, &mut err, opts, file, &SaltYaml)
         .map_err(|error| Failure::new(Exit::CantCreate, error))?;
     Ok(ExitCode::from(run(&mut screen)))
 }

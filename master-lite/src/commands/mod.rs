@@ -9,4 +9,3 @@ pub(crate) mod python;
 pub(crate) mod salt;
 pub(crate) mod salt_key;
 pub(crate) mod salt_run;
-pub(crate) mod screen;

@@ -10,7 +10,7 @@ use wire::Publish;
 
 use crate::commands::command::{exit_code, flag, near_function, number, refused};
 use crate::commands::local_client::{AskError, Master};
-use crate::commands::screen::Screen;
+use cli::output::Screen;
 use modules::loader::call::joined;
 
 mod answer;

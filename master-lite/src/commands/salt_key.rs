@@ -7,7 +7,7 @@ use value::{Map, Value};
 
 use crate::commands::command::flag;
 use crate::commands::local_client::AskError;
-use crate::commands::screen::Screen;
+use cli::output::Screen;
 
 /// A callback that calls a wheel function by name with keyword arguments.
 pub(crate) type Wheel<'a> = dyn Fn(&str, Map) -> Result<Value, AskError> + 'a;

@@ -12,8 +12,8 @@ use wire::Runner;
 
 use crate::commands::command::{exit_code, flag, near_function, refused};
 use crate::commands::local_client::{AskError, Master};
-use crate::commands::screen::Screen;
 use crate::runs::progress::relay;
+use cli::output::Screen;
 use modules::loader::call::joined;
 
 mod events;

@@ -19,7 +19,9 @@ mod salt_call;
 mod salt_flags;
 mod salt_key;
 mod salt_run;
+mod salt_ssh;
 mod settings;
+mod ssh_flags;
 mod words;
 
 pub use backup_flags::{BACKUP, RESTORE};
@@ -43,8 +45,10 @@ pub use salt_call::{Action, SaltCall};
 pub use salt_flags::{SALT, SALT_RUN};
 pub use salt_key::{KeyAction, KeyOptions, SaltKey};
 pub use salt_run::{SaltRun, SaltRunOptions};
+pub use salt_ssh::{SaltSsh, SaltSshOptions};
 pub(crate) use settings::absolute;
 pub use settings::{About, Settings, read_saltfile, saltfile_path};
+pub use ssh_flags::SALT_SSH;
 pub use words::{Input, parse_input, yamlify_arg};
 
 /// The kind of value that follows an option.

@@ -7,7 +7,7 @@ use value::Value;
 use super::common::EAUTH;
 use super::salt_flags::TARGETS;
 use super::settings::{self, About, Settings};
-use super::{Parsed, SALT, UsageError};
+use super::{Flag, Parsed, SALT, UsageError};
 
 /// The request of a command line of `salt`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,18 +164,26 @@ fn documentation(words: &mut Vec<String>) -> Result<(), UsageError> {
 }
 
 fn tgt_type(parsed: &Parsed) -> Result<&'static str, UsageError> {
-    let given: Vec<_> = TARGETS
-        .flags
-        .iter()
-        .filter(|flag| parsed.has(flag.dest))
-        .collect();
+    match exclusive(parsed, TARGETS.flags)? {
+        None => Ok("glob"),
+        Some("pillar_target") => Ok("pillar"),
+        Some("list_hosts") => Err(UsageError::new("-H/--hosts is an option of salt-ssh")),
+        Some(dest) => Ok(dest),
+    }
+}
+
+/// Returns the option of a group that is given, if any.
+///
+/// # Errors
+/// If several are given.
+pub(super) fn exclusive(
+    parsed: &Parsed,
+    flags: &[Flag],
+) -> Result<Option<&'static str>, UsageError> {
+    let given: Vec<_> = flags.iter().filter(|flag| parsed.has(flag.dest)).collect();
     match given.as_slice() {
-        [] => Ok("glob"),
-        [flag] if flag.dest == "pillar_target" => Ok("pillar"),
-        [flag] if flag.dest == "list_hosts" => Err(UsageError::new(
-            "-H/--hosts is not supported: there is no salt-ssh",
-        )),
-        [flag] => Ok(flag.dest),
+        [] => Ok(None),
+        [flag] => Ok(Some(flag.dest)),
         several => {
             let names: Vec<String> = several
                 .iter()
@@ -192,7 +200,7 @@ fn tgt_type(parsed: &Parsed) -> Result<&'static str, UsageError> {
 
 /// Returns the target as a value. The target of `-L` becomes a list: if it has commas, they
 /// separate the ids and all spaces are removed, otherwise spaces separate the ids.
-fn tgt_value(tgt: String, tgt_type: &str) -> Value {
+pub(super) fn tgt_value(tgt: String, tgt_type: &str) -> Value {
     match tgt_type {
         "list" if tgt.contains(',') => {
             let ids = tgt.replace(' ', "");

@@ -9,6 +9,7 @@ mod nested;
 mod plain;
 mod pprint;
 mod print;
+mod screen;
 mod seen;
 mod table;
 mod text;
@@ -19,6 +20,7 @@ use value::{Map, Value, secret};
 
 use color::Color;
 pub use print::{OutputFile, Return, print_return, return_text};
+pub use screen::Screen;
 use seen::text as on_screen;
 use value::yaml::Yaml;
 

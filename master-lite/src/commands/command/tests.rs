@@ -16,8 +16,8 @@ use value::{Map, Value, json};
 use wire::Request;
 
 use crate::commands::local_client::{AskError, Each, Master};
-use crate::commands::screen::Screen;
 use crate::commands::{salt, salt_key, salt_run};
+use cli::output::Screen;
 
 /// The time that a request waits for those before it. Several threads send requests.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -142,7 +142,7 @@ fn played(case: &Value) -> (String, String, u8, Vec<String>) {
     let master = Recorded::from_case(case);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut play = |opts: &Map, run: &dyn Fn(&mut Screen<'_>) -> u8| {
-        run(&mut Screen::new(&mut out, &mut err, opts, None).unwrap())
+        run(&mut Screen::new(&mut out, &mut err, opts, None, &SaltYaml).unwrap())
     };
     let code = match program.as_str() {
         "salt" => {

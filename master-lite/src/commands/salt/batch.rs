@@ -14,7 +14,7 @@ use super::answer::{Answer, Reply};
 use super::{Asker, NO_MATCH, NOTHING, received};
 use crate::commands::command::{exit_code, flag, number};
 use crate::commands::local_client::AskError;
-use crate::commands::screen::Screen;
+use cli::output::Screen;
 
 /// Runs a job in batches. An empty size means all minions at once.
 pub(super) fn run(

@@ -8,7 +8,7 @@ use wire::Publish;
 use super::answer::Reply;
 use super::{Asker, NO_MATCH, NOTHING};
 use crate::commands::local_client::AskError;
-use crate::commands::screen::Screen;
+use cli::output::Screen;
 
 pub(super) fn run(
     asker: &Asker<'_>,

@@ -10,7 +10,7 @@ use super::answer::Reply;
 use super::summary::Summary;
 use super::{NO_MATCH, received};
 use crate::commands::local_client::AskError;
-use crate::commands::screen::Screen;
+use cli::output::Screen;
 
 /// The width of the bar in characters.
 const WIDTH: usize = 40;

@@ -7,7 +7,7 @@ use value::{Map, Value, random};
 use super::answer::Reply;
 use super::{Asker, NO_MATCH};
 use crate::commands::local_client::AskError;
-use crate::commands::screen::Screen;
+use cli::output::Screen;
 
 /// Asks all matching minions for their functions. Returns `count` random ones of those that have
 /// this function.

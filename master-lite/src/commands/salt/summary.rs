@@ -1,7 +1,7 @@
 //! `--summary`: prints how many minions returned, failed or did not answer.
 
 use super::answer::{Answer, NoReturn};
-use crate::commands::screen::Screen;
+use cli::output::Screen;
 
 /// The counts of a job's returns.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,7 @@ use value::{Map, Value, jid, when};
 use wire::Listen;
 
 use crate::commands::local_client::{AskError, Master};
-use crate::commands::screen::Screen;
+use cli::output::Screen;
 
 /// The events to listen for, and their form.
 struct Watch {

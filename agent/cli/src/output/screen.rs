@@ -3,17 +3,19 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 
-use cli::output::{Output, OutputFile, aside, display};
-use render::yaml::SaltYaml;
+use value::yaml::Yaml;
 use value::{Map, Value};
+
+use super::{Output, OutputFile, aside, display};
 
 /// The two output streams of a command, and the form of returns. If a reader closes its end,
 /// printing stops without an error.
-pub(crate) struct Screen<'a> {
+pub struct Screen<'a> {
     out: &'a mut dyn Write,
     err: &'a mut dyn Write,
     how: Output,
     file: Option<File>,
+    yaml: &'a dyn Yaml,
     closed: bool,
 }
 
@@ -23,11 +25,12 @@ impl<'a> Screen<'a> {
     ///
     /// # Errors
     /// When the file cannot be opened.
-    pub(crate) fn new(
+    pub fn new(
         out: &'a mut dyn Write,
         err: &'a mut dyn Write,
         opts: &Map,
         file: Option<&OutputFile>,
+        yaml: &'a dyn Yaml,
     ) -> io::Result<Self> {
         let open = |file: &OutputFile| {
             OpenOptions::new()
@@ -42,22 +45,25 @@ impl<'a> Screen<'a> {
             err,
             how: Output::from_opts(opts, io::stdout().is_terminal()),
             file: file.map(open).transpose()?,
+            yaml,
             closed: false,
         })
     }
 
     /// Returns whether the reader has closed its end.
-    pub(crate) fn is_closed(&self) -> bool {
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
         self.closed
     }
 
     /// Returns whether the user named an outputter.
-    pub(crate) fn has_outputter(&self) -> bool {
+    #[must_use]
+    pub fn has_outputter(&self) -> bool {
         self.how.outputter.is_some()
     }
 
     /// Prints text. On a terminal, control sequences in it are removed.
-    pub(crate) fn put(&mut self, text: &str) {
+    pub fn put(&mut self, text: &str) {
         let text = aside(text, &self.how);
         let written = self
             .out
@@ -67,7 +73,7 @@ impl<'a> Screen<'a> {
     }
 
     /// Prints a line.
-    pub(crate) fn say(&mut self, line: &str) {
+    pub fn say(&mut self, line: &str) {
         self.put(&format!("{line}\n"));
     }
 
@@ -76,17 +82,17 @@ impl<'a> Screen<'a> {
         clippy::let_underscore_must_use,
         reason = "a closed stderr stops nothing"
     )]
-    pub(crate) fn complain(&mut self, text: &str) {
+    pub fn complain(&mut self, text: &str) {
         let _ = self.err.write_all(text.as_bytes());
         let _ = self.err.flush();
     }
 
     /// Prints data with the outputter `wanted`, unless the user named another one. Empty output
     /// adds no line.
-    pub(crate) fn show(&mut self, data: &Value, wanted: Option<&str>, retcode: i64) {
+    pub fn show(&mut self, data: &Value, wanted: Option<&str>, retcode: i64) {
         let in_file = self.file.as_ref().map(|_| self.how.in_file());
         let how = in_file.as_ref().unwrap_or(&self.how);
-        let text = display(data, wanted, how, retcode, &SaltYaml);
+        let text = display(data, wanted, how, retcode, self.yaml);
         if text.is_empty() {
             return;
         }

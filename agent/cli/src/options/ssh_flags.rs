@@ -1,0 +1,163 @@
+//! The option table of `salt-ssh`.
+
+use super::Takes::{Many, Nothing, Number, Text};
+use super::common::{COMMON, HARD_CRASH, LOGGING, NO_PARSE, OUTPUT, flag};
+use super::{Flag, Group, Program};
+
+/// The options for the type of the target. A command line can have only one of them.
+pub(super) const SSH_TARGETS: Group = Group {
+    title: "Target Options",
+    flags: &[
+        flag(
+            "list_hosts",
+            Some('H'),
+            &["hosts"],
+            Nothing,
+            "list the hosts of the roster",
+        ),
+        flag(
+            "pcre",
+            Some('E'),
+            &["pcre"],
+            Nothing,
+            "the target is a regular expression for ids",
+        ),
+        flag(
+            "list",
+            Some('L'),
+            &["list"],
+            Nothing,
+            "the target is a list of ids, with commas or spaces",
+        ),
+        flag(
+            "nodegroup",
+            Some('N'),
+            &["nodegroup"],
+            Nothing,
+            "the target is a nodegroup of the configuration",
+        ),
+    ],
+};
+
+/// The options of Salt that only matter for its copy of Python. They are accepted and do nothing.
+const OF_PYTHON: Group = Group {
+    title: "Options without effect",
+    flags: &[
+        ignored("min_extra_mods", &["min-extra-modules"], Text("NAMES")),
+        ignored("thin_extra_mods", &["thin-extra-modules"], Text("NAMES")),
+        ignored("thin_exclude_saltexts", &["thin-exclude-saltexts"], Nothing),
+        ignored("python2_bin", &["python2-bin"], Text("FILE")),
+        ignored("python3_bin", &["python3-bin"], Text("FILE")),
+        ignored("relenv", &["relenv"], Nothing),
+        ignored("extra_filerefs", &["extra-filerefs"], Text("FILES")),
+    ],
+};
+
+const fn ignored(dest: &'static str, long: &'static [&'static str], takes: super::Takes) -> Flag {
+    flag(dest, None, long, takes, "no effect: hosts need no Python")
+}
+
+/// The option table of `salt-ssh`.
+pub const SALT_SSH: Program = Program {
+    name: "salt-ssh",
+    usage: "[options] '<target>' <function> [arguments]",
+    about: "Run a function on hosts of a roster that have no agent, over ssh.",
+    groups: &[
+        COMMON,
+        Group {
+            title: "Options",
+            flags: &[
+                flag("jid", None, &["jid"], Text("JID"), "the job id to use"),
+                flag(
+                    "raw_shell",
+                    Some('r'),
+                    &["raw", "raw-shell"],
+                    Nothing,
+                    "run a shell command instead of a function",
+                ),
+                flag(
+                    "roster_file",
+                    None,
+                    &["roster-file"],
+                    Text("FILE"),
+                    "the roster (default: roster next to the configuration)",
+                ),
+                flag(
+                    "ssh_max_procs",
+                    None,
+                    &["max-procs"],
+                    Number("COUNT"),
+                    "the maximum number of hosts at a time (default 25)",
+                ),
+                flag(
+                    "verbose",
+                    Some('v'),
+                    &["verbose"],
+                    Nothing,
+                    "print the job id first",
+                ),
+                flag(
+                    "static",
+                    Some('s'),
+                    &["static"],
+                    Nothing,
+                    "print all returns together after the last one",
+                ),
+                NO_PARSE,
+                HARD_CRASH,
+            ],
+        },
+        SSH_TARGETS,
+        OUTPUT,
+        Group {
+            title: "SSH Options",
+            flags: &[
+                flag(
+                    "ssh_options",
+                    None,
+                    &["ssh-option"],
+                    Many("NAME=VALUE"),
+                    "an option of the ssh program; may be repeated",
+                ),
+                flag("ssh_priv", None, &["priv"], Text("FILE"), "the private key"),
+                flag(
+                    "ssh_user",
+                    None,
+                    &["user"],
+                    Text("NAME"),
+                    "the user for hosts whose entry has none",
+                ),
+                flag(
+                    "ssh_identities_only",
+                    None,
+                    &["identities-only"],
+                    Nothing,
+                    "offer only the private key of the roster or of --priv",
+                ),
+                flag(
+                    "ssh_sudo",
+                    None,
+                    &["sudo"],
+                    Nothing,
+                    "run as root by sudo -n",
+                ),
+                flag(
+                    "ignore_host_keys",
+                    Some('i'),
+                    &["ignore-host-keys"],
+                    Nothing,
+                    "accept the keys of unknown hosts",
+                ),
+                flag(
+                    "no_host_keys",
+                    None,
+                    &["no-host-keys"],
+                    Nothing,
+                    "do not check host keys: the connection can be intercepted",
+                ),
+            ],
+        },
+        OF_PYTHON,
+        LOGGING,
+    ],
+};
