@@ -198,7 +198,8 @@ pub(crate) fn context(opts: Opts, is_state: bool) -> Result<(Exec, Option<Uplink
     let custom = Box::new(CustomModules::new(&opts));
     if !has_master(&opts) {
         let roots = Box::new(Roots::states(&opts));
-        let cx = Exec::with_custom(opts, registry(), roots, Box::new(ThisMachine), custom);
+        let targets = uplink::with_hosts(Box::new(ThisMachine));
+        let cx = Exec::with_custom(opts, registry(), roots, targets, custom);
         return Ok((cx, None));
     }
     let (opts, connected) = uplink::connect(opts, is_state)?;

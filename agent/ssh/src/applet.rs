@@ -1,7 +1,7 @@
 //! `salt-ssh`: runs a function or a shell command on hosts of the roster, and prints the returns as
 //! they arrive.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,23 +23,18 @@ use smol::channel::{Receiver, unbounded};
 use smol::lock::Semaphore;
 use state::exec::Exec;
 use state::opts::Opts;
-use value::{Map, Value, channel, jid, log, trust};
+use value::{Map, Value, channel, jid, log};
 use wire::Job;
 
-use crate::program::{self, CONNECTION_FAILED};
+use crate::program::CONNECTION_FAILED;
 use crate::roster::{self, Host, Roster};
 use crate::session::Caller;
+use crate::settings;
 
 /// Salt's exit code when a host has failed.
 const FAILED: u8 = 20;
-/// The number of hosts at a time without `ssh_max_procs`.
-const AT_ONCE: usize = 25;
 /// The maximum time of a shell command without `timeout`.
 const RAW_MAX: Duration = Duration::from_secs(24 * 3600);
-/// The maximum length of a folder for sockets: their names have 62 more characters, and the kernel
-/// allows 107.
-const SOCKETS_MAX: usize = 44;
-
 fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
@@ -129,50 +124,8 @@ fn listed(cx: &Exec, roster: &Roster, screen: &mut Screen<'_>) {
 /// Returns the machine that runs jobs on hosts: this one.
 fn caller(cx: &Exec) -> Result<Caller, Failure> {
     let own = binary::own_program().map_err(|error| Failure::new(Exit::Software, error))?;
-    let caller = Caller::new(cx.opts().clone(), connections(cx), own);
+    let caller = Caller::new(cx.opts().clone(), settings::of(cx), own);
     caller.map_err(|error| Failure::new(Exit::Generic, error))
-}
-
-/// Returns the settings of connections. They are shared if there is a folder for their sockets.
-fn connections(cx: &Exec) -> program::Settings {
-    let opts = cx.opts();
-    let seconds = |name: &str, default: u64| {
-        let given = opts
-            .int(name)
-            .and_then(|seconds| u64::try_from(seconds).ok());
-        Duration::from_secs(given.unwrap_or(default))
-    };
-    let sockets = opts.cachedir().join("ssh");
-    let mut persist = seconds("ssh_control_persist", 60);
-    if sockets.as_os_str().len() > SOCKETS_MAX {
-        persist = Duration::ZERO;
-    } else if let Err(error) = trust::folder(&sockets) {
-        log::debug(format_args!(
-            "connections are not shared: cannot use the folder {}: {error}",
-            sockets.display()
-        ));
-        persist = Duration::ZERO;
-    }
-    program::Settings {
-        sockets,
-        persist,
-        timeout: seconds("ssh_timeout", 60),
-        key: key(opts),
-        options: opts.texts("ssh_options"),
-        accepts_unknown: opts.flag("ignore_host_keys"),
-        checks_no_keys: opts.flag("no_host_keys"),
-    }
-}
-
-/// Returns the private key: `ssh_priv`, or Salt's key of the configuration if there is one.
-fn key(opts: &Opts) -> Option<PathBuf> {
-    match opts.text("ssh_priv").filter(|path| !path.is_empty()) {
-        Some(path) => Some(path.into()),
-        None => {
-            let key = opts.path("pki_dir").join("ssh/salt-ssh.rsa");
-            key.is_file().then_some(key)
-        }
-    }
 }
 
 /// A job for several hosts.
@@ -221,13 +174,7 @@ impl Asked {
 
     /// Starts the job on the hosts, a limited number at a time. Returns the outcomes as they come.
     fn started(&self, cx: &Exec, caller: &Caller, hosts: Vec<Host>) -> Receiver<Outcome> {
-        let most = cx
-            .opts()
-            .int("ssh_max_procs")
-            .and_then(|most| usize::try_from(most).ok());
-        let turns = Arc::new(Semaphore::new(
-            most.filter(|most| *most > 0).unwrap_or(AT_ONCE),
-        ));
+        let turns = Arc::new(Semaphore::new(settings::at_once(cx)));
         let (send, outcomes) = unbounded();
         for host in hosts {
             let (caller, job, raw) = (caller.clone(), self.job.clone(), self.raw.clone());

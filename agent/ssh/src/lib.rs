@@ -15,8 +15,12 @@
 
 mod answers;
 pub mod applet;
+mod hosts;
 pub mod on_host;
 pub mod place;
 pub mod program;
 pub mod roster;
 pub mod session;
+mod settings;
+
+pub use hosts::Hosts;

@@ -123,9 +123,37 @@ pub trait Targets: Send + Sync {
         Ok(None)
     }
 
+    /// Returns the hosts that are reached without an agent, for steps with `ssh: True`.
+    fn hosts(&self) -> Option<&dyn HostTargets> {
+        None
+    }
+
     /// Returns the implementation itself, for functions that need more than this trait offers: the
     /// runners of a master.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
+}
+
+/// The hosts of a roster, which are reached by ssh.
+pub trait HostTargets: Send + Sync {
+    /// Returns the ids of the hosts that match a target.
+    ///
+    /// # Errors
+    /// When the target is invalid, or the roster cannot be read.
+    fn matched(&self, cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<String>, Error>;
+
+    /// Runs a function on these hosts and waits for all returns. A host that cannot be reached is
+    /// missing, with the reason.
+    ///
+    /// # Errors
+    /// When the roster cannot be read.
+    fn run(
+        &self,
+        cx: &Exec,
+        ids: &[String],
+        fun: &str,
+        args: Vec<Value>,
+        kwargs: Map,
+    ) -> Result<Vec<MinionReturn>, Error>;
 }

@@ -9,7 +9,7 @@ use state::facts::{Effects, StepKind};
 use state::module::{Error, Ret};
 use state::record::Event;
 use state::run::events::{EventLog, Seen};
-use state::targets::MinionReturn;
+use state::targets::{HostTargets, MinionReturn};
 use value::glob::fnmatch;
 use value::{Map, Value, random, watch};
 
@@ -201,11 +201,14 @@ fn comment_first(ret: Ret) -> Ret {
     }
 }
 
-fn refuse_ssh(ssh: bool) -> Result<(), Error> {
-    if ssh {
-        return Err(Error::refused("`ssh: True` needs salt-ssh, which is not supported; leave it out to run on this machine".into()));
-    }
-    Ok(())
+/// Returns the hosts of the roster, which steps with `ssh: True` run on.
+fn hosts(cx: &Exec) -> Result<&dyn HostTargets, Error> {
+    let hosts = cx.shared.targets.hosts();
+    hosts.ok_or_else(|| {
+        Error::refused(
+            "`ssh: True` reaches hosts of a roster, which is not possible here: this build has no ssh, or the run is no orchestration".into(),
+        )
+    })
 }
 
 fn state(cx: &Exec, args: State) -> Result<Ret, Error> {
@@ -213,7 +216,7 @@ fn state(cx: &Exec, args: State) -> Result<Ret, Error> {
 }
 
 fn ran_states(cx: &Exec, args: State) -> Result<Ret, Error> {
-    refuse_ssh(args.ssh)?;
+    let hosts = args.ssh.then(|| hosts(cx)).transpose()?;
     let allow_fail = match &args.allow_fail {
         Value::Int(number) => Some(*number),
         other => other.to_text().trim().parse().ok(),
@@ -249,8 +252,12 @@ fn ran_states(cx: &Exec, args: State) -> Result<Ret, Error> {
             .filter_map(|(key, value)| value.map(|value| (key, value))),
     );
     fire_state_args(cx, &args, &kwargs);
-    let ids = orchestrate::targeted(cx, &args.tgt, &args.tgt_type, "state")?;
+    let ids = match hosts {
+        Some(hosts) => hosts.matched(cx, &args.tgt, &args.tgt_type)?,
+        None => orchestrate::targeted(cx, &args.tgt, &args.tgt_type, "state")?,
+    };
     let group = Group {
+        hosts,
         batch: args.batch.as_ref(),
         subset: args.subset.as_ref(),
     };
@@ -277,6 +284,8 @@ fn ran_states(cx: &Exec, args: State) -> Result<Ret, Error> {
 /// Limits on the matching minions: the number that take part, and the number that run at the same
 /// time.
 struct Group<'a> {
+    /// The hosts of the roster, if the step runs on those.
+    hosts: Option<&'a dyn HostTargets>,
     batch: Option<&'a Value>,
     subset: Option<&'a Value>,
 }
@@ -298,16 +307,21 @@ impl Group<'_> {
             }
             ids.sort();
         }
-        let targets = &cx.shared.targets;
+        let run = |ids: &[String]| {
+            let _waiting = watch::waits(|| minions(ids));
+            let (args, kwargs) = (args.to_vec(), kwargs.clone());
+            match self.hosts {
+                Some(hosts) => hosts.run(cx, ids, fun, args, kwargs),
+                None => cx.shared.targets.run(cx, ids, fun, args, kwargs),
+            }
+        };
         let Some(batch) = self.batch else {
-            let _waiting = watch::waits(|| minions(&ids));
-            return targets.run(cx, &ids, fun, args.to_vec(), kwargs.clone());
+            return run(&ids);
         };
         let size = number("batch", batch, ids.len())?.max(1);
         let mut returns = Vec::new();
         for some in ids.chunks(size) {
-            let _waiting = watch::waits(|| minions(some));
-            returns.extend(targets.run(cx, some, fun, args.to_vec(), kwargs.clone())?);
+            returns.extend(run(some)?);
         }
         Ok(returns)
     }
@@ -482,7 +496,7 @@ fn function(cx: &Exec, args: Function) -> Result<Ret, Error> {
 }
 
 fn ran_function(cx: &Exec, args: Function) -> Result<Ret, Error> {
-    refuse_ssh(args.ssh)?;
+    let hosts = args.ssh.then(|| hosts(cx)).transpose()?;
     if cx.test {
         return Ok(Ret::would(format!(
             "Function {} would be executed on target {}",
@@ -509,13 +523,17 @@ fn ran_function(cx: &Exec, args: Function) -> Result<Ret, Error> {
         .with("expect_minions", args.expect_minions)
         .with("_cmd_meta", true);
     fire_step(cx, "function", &args.name, &args.tgt, sent);
-    let ids = orchestrate::targeted(cx, &args.tgt, &args.tgt_type, "function")?;
+    let ids = match hosts {
+        Some(hosts) => hosts.matched(cx, &args.tgt, &args.tgt_type)?,
+        None => orchestrate::targeted(cx, &args.tgt, &args.tgt_type, "function")?,
+    };
     if ids.is_empty() {
         return Ok(Ret::failed(
             "No minions matched the target. No command was sent, no jid was assigned.",
         ));
     }
     let group = Group {
+        hosts,
         batch: args.batch.as_ref(),
         subset: args.subset.as_ref(),
     };

@@ -56,9 +56,9 @@ impl Host {
     ///
     /// # Errors
     /// When the id or a value is not well formed, or a key is unknown.
-    pub fn from_entry(id: &str, entry: &Value, defaults: Option<&Map>) -> Result<Self, String> {
+    pub fn from_entry(id: &str, entry: &Value, defaults: &Map) -> Result<Self, String> {
         let parsed: Id = id.parse().map_err(|error| format!("roster: {error}"))?;
-        let mut map = defaults.cloned().unwrap_or_default();
+        let mut map = defaults.clone();
         match entry {
             Value::Map(own) => map.update(own.clone()),
             Value::Str(_) => {
@@ -189,14 +189,14 @@ mod tests {
     use super::*;
 
     fn host(json: &str) -> Result<Host, String> {
-        Host::from_entry("web1", &value::json::read(json).unwrap(), None)
+        Host::from_entry("web1", &value::json::read(json).unwrap(), &Map::new())
     }
 
     #[test]
     fn an_entry_is_a_name_or_a_dictionary_over_the_defaults() {
         let defaults = Map::new().with("user", "admin").with("port", 2222);
         let entry = value::json::read(r#"{"host": "10.0.0.1", "port": 22, "sudo": true}"#).unwrap();
-        let found = Host::from_entry("web1", &entry, Some(&defaults)).unwrap();
+        let found = Host::from_entry("web1", &entry, &defaults).unwrap();
         assert_eq!((found.host.as_str(), found.port), ("10.0.0.1", Some(22)));
         assert_eq!(found.user.as_deref(), Some("admin"));
         assert!(found.sudo);
@@ -241,7 +241,10 @@ mod tests {
             assert!(host(case).is_err(), "{case}");
         }
         for id in ["", "-x", "a/b", "..", "a b"] {
-            assert!(Host::from_entry(id, &"h".into(), None).is_err(), "{id}");
+            assert!(
+                Host::from_entry(id, &"h".into(), &Map::new()).is_err(),
+                "{id}"
+            );
         }
     }
 }

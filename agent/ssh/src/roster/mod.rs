@@ -59,10 +59,10 @@ impl Roster {
         if entries.len() > HOSTS_MAX {
             return Err(format!("the roster has more than {HOSTS_MAX} hosts"));
         }
-        let defaults = cx.opts().get("roster_defaults").and_then(Value::as_map);
+        let defaults = defaults(cx);
         let mut hosts = Vec::new();
         for (id, entry) in entries {
-            hosts.push(Host::from_entry(&id.to_text(), entry, defaults)?);
+            hosts.push(Host::from_entry(&id.to_text(), entry, &defaults)?);
         }
         Ok(Self { hosts })
     }
@@ -98,6 +98,28 @@ impl Roster {
         }
         Ok(matched)
     }
+}
+
+/// Returns the values for entries that lack them: `roster_defaults` over the options of the
+/// configuration and the command line.
+fn defaults(cx: &Exec) -> Map {
+    const OPTIONS: [(&str, &str); 6] = [
+        ("ssh_user", "user"),
+        ("ssh_port", "port"),
+        ("ssh_priv", "priv"),
+        ("ssh_sudo", "sudo"),
+        ("ssh_sudo_user", "sudo_user"),
+        ("ssh_identities_only", "identities_only"),
+    ];
+    let mut defaults = Map::new();
+    for (option, key) in OPTIONS {
+        if let Some(value) = cx.opts().get(option).filter(|value| value.is_true()) {
+            defaults.insert(key, value.clone());
+        }
+    }
+    let own = cx.opts().get("roster_defaults").and_then(Value::as_map);
+    defaults.update(own.cloned().unwrap_or_default());
+    defaults
 }
 
 /// What is known of a host without asking it.
