@@ -1,12 +1,13 @@
 //! A job on a host. The ssh connection is the channel between the job's process and this machine,
 //! like the socket between a minion's daemon and its jobs.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use link::unix::{Local, LocalRequest};
@@ -18,7 +19,7 @@ use smol::process::{Child, Command};
 use state::opts::Opts;
 use value::json::{self, Layout};
 use value::{Map, Value};
-use wire::{Event, Job, Request};
+use wire::{Event, Id, Job, Request};
 
 use crate::answers::Answers;
 use crate::place::{Build, Fault, Probe, placed, reason};
@@ -48,6 +49,22 @@ pub struct Caller {
     builds: PathBuf,
     /// A name of this machine for partial files on hosts.
     pusher: String,
+    known: Arc<Mutex<Known>>,
+}
+
+/// What a caller has found out so far.
+#[derive(Default)]
+struct Known {
+    /// The builds by machine, whose hashes take a while to compute.
+    builds: HashMap<String, Build>,
+    hosts: HashMap<Id, Placed>,
+}
+
+/// The program on a host, and the folder for its data.
+#[derive(Clone, Debug)]
+struct Placed {
+    program: String,
+    folder: String,
 }
 
 impl std::fmt::Debug for Caller {
@@ -72,6 +89,7 @@ impl Caller {
             opts: Arc::new(opts),
             settings,
             own,
+            known: Arc::default(),
         })
     }
 
@@ -80,14 +98,8 @@ impl Caller {
     /// # Errors
     /// When the host cannot be reached, cannot run the program, or the job ends without a return.
     pub async fn run(&self, host: &Host, job: Job, on_event: OnEvent) -> Result<Map, Fault> {
-        let probe = Probe::ask(&self.settings, host).await?;
-        let build = {
-            let (machine, own, builds) =
-                (probe.machine.clone(), self.own.clone(), self.builds.clone());
-            smol::unblock(move || Build::for_machine(&machine, &own, &builds)).await?
-        };
-        let path = placed(&self.settings, host, &probe, (&build, &self.pusher)).await?;
-        let line = format!("exec \"{path}\" {APPLET} \"{}\"", probe.folder);
+        let Placed { program, folder } = self.placed(host).await?;
+        let line = format!("exec \"{program}\" {APPLET} \"{folder}\"");
         let failed = |error: &dyn std::fmt::Display| Fault {
             code: 11,
             text: format!("cannot run the job: {error}"),
@@ -97,6 +109,38 @@ impl Caller {
             .write_all(self.configuration(host, &job).as_bytes())
             .map_err(|error| failed(&error))?;
         self.conversed(host, job, (child, socket), on_event).await
+    }
+
+    /// Makes the host have the program, unless this run has done it already.
+    async fn placed(&self, host: &Host) -> Result<Placed, Fault> {
+        if let Some(placed) = self.known().hosts.get(&host.id) {
+            return Ok(placed.clone());
+        }
+        let probe = Probe::ask(&self.settings, host).await?;
+        let build = self.build(&probe.machine).await?;
+        let program = placed(&self.settings, host, &probe, (&build, &self.pusher)).await?;
+        let placed = Placed {
+            program,
+            folder: probe.folder,
+        };
+        self.known().hosts.insert(host.id.clone(), placed.clone());
+        Ok(placed)
+    }
+
+    async fn build(&self, machine: &str) -> Result<Build, Fault> {
+        if let Some(build) = self.known().builds.get(machine) {
+            return Ok(build.clone());
+        }
+        let (name, own, builds) = (machine.to_owned(), self.own.clone(), self.builds.clone());
+        let read = smol::unblock(move || Build::for_machine(&name, &own, &builds));
+        let build = read.await?;
+        let mut known = self.known();
+        known.builds.insert(machine.to_owned(), build.clone());
+        Ok(build)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs a shell command on a host, with the user's own shell.
