@@ -40,6 +40,7 @@ mod runs;
 mod schemas;
 mod secret;
 mod small;
+mod ssh;
 mod stores;
 mod tools;
 mod uci;

@@ -1,0 +1,46 @@
+#!/bin/sh
+# sshd.sh DIR PORT [box]: runs OpenSSH's server on loopback in a throw-away copy of this machine's root, in which only DIR is the real folder.
+# DIR/key.pub may log in as root. With `box`, a login sees a folder that contains busybox and the libraries of DIR/pinch alone. DIR/ready
+# appears when the server is about to listen. The processes of all logins end with this one. Needs root.
+set -eu
+dir=$1
+mkdir -p "$dir/over/changed" "$dir/over/work" "$dir/over/root"
+exec env --default-signal unshare --mount --pid --fork --kill-child sh -euc '
+dir=$1 port=$2 box=${3:-}
+root=$dir/over/root
+mount -t overlay overlay -o "lowerdir=/,upperdir=$dir/over/changed,workdir=$dir/over/work" "$root"
+for folder in dev sys; do mount --rbind "/$folder" "$root/$folder"; done
+mount -t proc proc "$root/proc"
+mkdir -p "$root$dir"
+mount --bind "$dir" "$root$dir"
+for deb in /var/cache/pinch-tests/ssh/*.deb; do dpkg -x "$deb" "$root"; done
+grep -q "^sshd:" "$root/etc/passwd" || echo "sshd:x:74:65534::/run/sshd:/usr/sbin/nologin" >>"$root/etc/passwd"
+mkdir -p "$root/run/sshd"
+cat >"$dir/sshd.conf" <<END
+Port $port
+ListenAddress 127.0.0.1
+HostKey $dir/hostkey
+AuthorizedKeysFile $dir/key.pub
+StrictModes no
+UsePAM no
+PidFile none
+PermitRootLogin yes
+MaxStartups 200
+END
+if [ -n "$box" ]; then
+    mkdir -p "$root/box/bin" "$root/box/var/tmp" "$root/box/root" "$root/box/dev" "$root/box/proc" "$root/box/etc"
+    chmod 755 "$root/box"
+    chmod 1777 "$root/box/var/tmp"
+    mount --rbind /dev "$root/box/dev"
+    mount -t proc proc "$root/box/proc"
+    mkdir -p "$dir/busybox"
+    dpkg -x /var/cache/pinch-tests/busybox-static.deb "$dir/busybox"
+    cp "$dir/busybox/bin/busybox" "$root/box/bin/busybox"
+    ln -s busybox "$root/box/bin/sh"
+    echo "root:x:0:0::/root:/bin/sh" >"$root/box/etc/passwd"
+    for library in $(ldd "$dir/pinch" 2>/dev/null | grep -o "/[^ ]*" || true); do install -D "$library" "$root/box$library"; done
+    echo "ChrootDirectory /box" >>"$dir/sshd.conf"
+fi
+touch "$dir/ready"
+exec chroot "$root" /usr/sbin/sshd -D -e -f "$dir/sshd.conf"
+' sh "$@"

@@ -1,0 +1,327 @@
+//! `salt-ssh`, and steps of orchestrations, on hosts behind real servers of OpenSSH.
+
+use std::fs::{self, File};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use tempfile::TempDir;
+use tests::corpus::corpus;
+use tests::program::{copy_program, in_recorded_environment, pinch_program};
+use tests::skip::skip;
+
+/// The program for hosts, without debug information.
+static AGENT: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pinch");
+    copy_program(&pinch_program(), &path);
+    let stripped = Command::new("strip").arg(&path).status().unwrap();
+    assert!(stripped.success());
+    (dir, path)
+});
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A host behind a server on loopback.
+struct Host {
+    server: Child,
+    dir: TempDir,
+    port: u16,
+}
+
+impl Host {
+    fn start(site: &Site, kind: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = port.local_addr().unwrap().port();
+        for name in ["key.pub", "hostkey", "hostkey.pub"] {
+            fs::copy(site.path(name), dir.path().join(name)).unwrap();
+        }
+        fs::set_permissions(dir.path().join("hostkey"), fs::Permissions::from_mode(0o600)).unwrap();
+        copy_program(&AGENT.1, &dir.path().join("pinch"));
+        let log = File::create(dir.path().join("log")).unwrap();
+        let server = Command::new("sh")
+            .arg(corpus().join("sshd.sh"))
+            .arg(dir.path())
+            .arg(port.to_string())
+            .args(kind)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let host = Self { server, dir, port };
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let log = fs::read_to_string(host.dir.path().join("log")).unwrap();
+            assert!(began.elapsed() < PATIENCE, "the server does not listen: {log}");
+            sleep(Duration::from_millis(20));
+        }
+        host
+    }
+
+    /// Returns the path of a file of the host.
+    fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().join("over/root").join(path)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let pid = Pid::from_child(&self.server);
+        let _ = kill_process(pid, Signal::TERM);
+        let _ = self.server.wait();
+    }
+}
+
+/// The machine that calls: its configuration, trees and keys.
+struct Site(TempDir);
+
+impl Site {
+    fn new() -> Option<Self> {
+        if !geteuid().is_root() {
+            skip("throw-away roots need root");
+            return None;
+        }
+        let site = Self(tempfile::tempdir().unwrap());
+        let here = site.0.path().display().to_string();
+        for folder in ["etc", "srv/salt", "srv/pillar", "builds/x86_64"] {
+            fs::create_dir_all(site.path(folder)).unwrap();
+        }
+        for key in ["key", "hostkey"] {
+            let made = Command::new("ssh-keygen")
+                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+                .arg(site.path(key))
+                .status();
+            assert!(made.unwrap().success());
+        }
+        let build = site.path("builds").join(std::env::consts::ARCH);
+        fs::create_dir_all(&build).unwrap();
+        copy_program(&AGENT.1, &build.join("pinch"));
+        let config = format!(
+            "root_dir: {here}/root\nfile_client: local\nfile_roots: {{base: [{here}/srv/salt]}}\npillar_roots: {{base: [{here}/srv/pillar]}}\nssh_builds: {here}/builds\nssh_priv: {here}/key\nssh_control_persist: 0\nroster_defaults: {{ssh_options: ['UserKnownHostsFile={here}/known']}}\nenable_fqdns_grains: False\n"
+        );
+        site.write("etc/master", &config);
+        site.write("etc/minion", &(config + "id: caller\n"));
+        Some(site)
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+        fs::write(self.path(path), text).unwrap();
+    }
+
+    /// Writes a roster of these hosts, and their keys.
+    fn enlist(&self, hosts: &[(&str, u16)]) {
+        let key = fs::read_to_string(self.path("hostkey.pub")).unwrap();
+        let (mut roster, mut known) = (String::new(), String::new());
+        for (id, port) in hosts {
+            roster += &format!("{id}: {{host: 127.0.0.1, port: {port}}}\n");
+            known += &format!("[127.0.0.1]:{port} {key}");
+        }
+        self.write("etc/roster", &roster);
+        self.write("known", &known);
+    }
+
+    fn command(&self, applet: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(pinch_program());
+        in_recorded_environment(&mut command)
+            .arg(applet)
+            .arg("-c")
+            .arg(self.path("etc"))
+            .args(words)
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn ssh(&self, words: &[&str]) -> Answer {
+        Answer::of(self.command("salt-ssh", words).output().unwrap())
+    }
+
+    fn call(&self, words: &[&str]) -> Answer {
+        Answer::of(self.command("salt-call", words).output().unwrap())
+    }
+}
+
+/// The outcome of a command.
+struct Answer {
+    out: String,
+    err: String,
+    code: Option<i32>,
+}
+
+impl Answer {
+    fn of(output: Output) -> Self {
+        Self {
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+            code: output.status.code(),
+        }
+    }
+
+    #[track_caller]
+    fn is(&self, code: i32, parts: &[&str]) {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.out, self.err);
+        for part in parts {
+            assert!(self.out.contains(part), "no {part:?}: {}\n{}", self.out, self.err);
+        }
+    }
+}
+
+/// Returns the files of the program in the folder of a host.
+fn placed(folder: &Path) -> Vec<(String, u64)> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+    files
+        .map(|file| (file.file_name().into_string().unwrap(), file.metadata().unwrap().ino()))
+        .collect()
+}
+
+#[test]
+fn a_host_with_nothing_but_busybox_runs_functions_and_states() {
+    let Some(site) = Site::new() else { return };
+    let box_ = Host::start(&site, &["box"]);
+    site.enlist(&[("web1", box_.port)]);
+    site.write("srv/pillar/top.sls", "base: {'web*': [color]}\n");
+    site.write("srv/pillar/color.sls", "color: red\n");
+    site.write("srv/salt/f.txt", "{{ grains.id }} is {{ pillar.color }}\n");
+    site.write(
+        "srv/salt/web.sls",
+        "/root/out:\n  file.managed:\n    - source: salt://f.txt\n    - template: jinja\n",
+    );
+    site.ssh(&["*", "test.ping", "--out=json"]).is(0, &[r#""web1": true"#]);
+    let folder = box_.path("box/var/tmp/.root_pinch");
+    let first = placed(&folder);
+    assert_eq!(first.len(), 1, "{first:?}");
+    site.ssh(&["*", "state.apply", "web"]).is(0, &["Succeeded: 1 (changed=1)"]);
+    let written = fs::read_to_string(box_.path("box/root/out")).unwrap();
+    assert_eq!(written, "web1 is red\n");
+    site.ssh(&["*", "state.apply", "web"]).is(0, &["Succeeded: 1\n"]);
+    assert_eq!(placed(&folder), first, "the program was sent again");
+    assert_eq!(fs::read_dir(folder.join("jobs")).unwrap().count(), 0);
+}
+
+#[test]
+fn the_texts_and_codes_are_salts() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &[]);
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let down = closed.local_addr().unwrap().port();
+    drop(closed);
+    site.enlist(&[("web1", host.port), ("down", down)]);
+    site.write("srv/salt/bad.sls", "no:\n  test.fail_without_changes\n");
+    let refused = format!("ssh: connect to host 127.0.0.1 port {down}: Connection refused");
+    site.ssh(&["*", "test.ping"]).is(20, &["web1:\n    True", &refused]);
+    site.ssh(&["web1", "nosuch.fun"]).is(20, &["'nosuch.fun' is not available."]);
+    site.ssh(&["web1", "state.apply", "bad"]).is(20, &["Failed:    1"]);
+    let raw = site.ssh(&["-r", "--out=json", "web1", "echo hi; exit 3"]);
+    raw.is(20, &[
+        r#""_error": "The command resulted in a non-zero exit code""#,
+        r#""retcode": 3"#,
+        r#""stdout": "hi\n""#,
+        r#""parsed": null"#,
+    ]);
+    site.ssh(&["-H"]).is(0, &["web1:", "127.0.0.1"]);
+    let none = site.ssh(&["db*", "test.ping"]);
+    none.is(1, &[]);
+    assert!(none.err.contains("No matching targets found in roster."), "{}", none.err);
+    assert_eq!(site.ssh(&["web1"]).code, Some(64));
+}
+
+#[test]
+fn a_step_runs_on_hosts_without_a_master() {
+    let Some(site) = Site::new() else { return };
+    let hosts = [Host::start(&site, &[]), Host::start(&site, &[])];
+    site.enlist(&[("web1", hosts[0].port), ("web2", hosts[1].port)]);
+    site.write("srv/salt/web.sls", "/root/out:\n  file.managed:\n    - contents: here\n");
+    site.write(
+        "srv/salt/orch/web.sls",
+        "ping:\n  salt.function:\n    - name: test.ping\n    - tgt: 'web*'\n    - ssh: True\ndeploy:\n  salt.state:\n    - tgt: 'web*'\n    - ssh: True\n    - sls: web\n    - require: [{salt: ping}]\nbad:\n  salt.function:\n    - name: cmd.run\n    - arg: ['exit 3']\n    - tgt: web1\n    - ssh: True\nnever:\n  salt.state:\n    - tgt: web2\n    - ssh: True\n    - sls: web\n    - require: [{salt: bad}]\n",
+    );
+    let ran = site.call(&["--local", "state.orchestrate", "orch.web"]);
+    ran.is(1, &[
+        "Function ran successfully. Function test.ping ran on web1, web2.",
+        "States ran successfully. Updating web1, web2.",
+        "Running function cmd.run failed on minions: web1 Function cmd.run ran on web1.",
+        "One or more requisite failed: orch.web.bad",
+    ]);
+    for host in &hosts {
+        assert_eq!(fs::read_to_string(host.path("root/out")).unwrap(), "here\n");
+    }
+}
+
+#[test]
+fn an_unknown_host_key_is_refused_unless_it_is_to_be_accepted() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &[]);
+    site.enlist(&[("web1", host.port)]);
+    site.write("known", "");
+    site.ssh(&["web1", "test.ping"]).is(20, &["Host key verification failed."]);
+    site.ssh(&["-i", "web1", "test.ping"]).is(0, &["True"]);
+    assert!(fs::read_to_string(site.path("known")).unwrap().contains("ssh-ed25519"));
+}
+
+/// Attack: a folder that another user prepared, and a link to a folder elsewhere.
+#[test]
+fn the_program_is_not_placed_where_another_user_can_write() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &[]);
+    site.enlist(&[("web1", host.port)]);
+    let prepared = host.path("var/tmp/.root_pinch");
+    fs::create_dir_all(&prepared).unwrap();
+    fs::set_permissions(&prepared, fs::Permissions::from_mode(0o777)).unwrap();
+    fs::create_dir_all(host.path("root/.cache")).unwrap();
+    std::os::unix::fs::symlink("/tmp/elsewhere", host.path("root/.cache/pinch")).unwrap();
+    fs::create_dir_all(host.path("tmp/elsewhere")).unwrap();
+    site.ssh(&["web1", "test.ping"]).is(0, &["True"]);
+    assert_eq!(placed(&prepared), []);
+    assert_eq!(placed(&host.path("tmp/elsewhere")), []);
+}
+
+#[test]
+fn a_transfer_that_was_cut_continues_where_it_stopped() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &[]);
+    site.enlist(&[("web1", host.port)]);
+    site.ssh(&["web1", "test.ping"]).is(0, &["True"]);
+    let folder = host.path("var/tmp/.root_pinch");
+    let (name, _) = placed(&folder).remove(0);
+    let whole = fs::read(folder.join(&name)).unwrap();
+    let pusher = {
+        // The name of the partial file is that of the pusher: a second call shows it.
+        fs::remove_file(folder.join(&name)).unwrap();
+        let mut cut = site.command("salt-ssh", &["web1", "test.ping"]).spawn().unwrap();
+        let began = Instant::now();
+        let part = loop {
+            let parts = placed(&folder);
+            if let Some((part, _)) = parts.iter().find(|(part, _)| part.ends_with(".part")) {
+                break part.clone();
+            }
+            assert!(began.elapsed() < PATIENCE);
+        };
+        cut.kill().unwrap();
+        cut.wait().unwrap();
+        part
+    };
+    sleep(Duration::from_millis(500));
+    let _ = fs::remove_file(folder.join(&name));
+    // Every prefix is continued; a part with other bytes is sent anew by the next call.
+    for length in [0, 100_000, whole.len() - 1, whole.len()] {
+        fs::write(folder.join(&pusher), &whole[..length]).unwrap();
+        site.ssh(&["web1", "test.ping"]).is(0, &["True"]);
+        assert_eq!(fs::read(folder.join(&name)).unwrap(), whole, "{length}");
+        fs::remove_file(folder.join(&name)).unwrap();
+    }
+    fs::write(folder.join(&pusher), vec![0; whole.len()]).unwrap();
+    site.ssh(&["web1", "test.ping"]).is(12, &["does not have its hash"]);
+    site.ssh(&["web1", "test.ping"]).is(0, &["True"]);
+}
