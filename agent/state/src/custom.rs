@@ -41,6 +41,8 @@ pub enum Kind {
     Pillar,
     /// Stores of values behind `sdb://` URIs, `_sdb`.
     Sdb,
+    /// Rosters of hosts without an agent, `_roster`.
+    Roster,
 }
 
 /// The input of a custom renderer.

@@ -71,6 +71,7 @@ fn options(kind: Kind) -> (&'static str, Option<&'static str>) {
         Kind::Renderer => ("disable_renders", None),
         Kind::Pillar => ("disable_pillars", None),
         Kind::Sdb => ("disable_sdbs", None),
+        Kind::Roster => ("disable_rosters", None),
     }
 }
 

@@ -76,6 +76,13 @@ pub const SALT_SSH: Program = Program {
                     "run a shell command instead of a function",
                 ),
                 flag(
+                    "roster",
+                    None,
+                    &["roster"],
+                    Text("NAME"),
+                    "the kind of roster: flat, sshconfig, ansible, or a file of _roster (default flat)",
+                ),
+                flag(
                     "roster_file",
                     None,
                     &["roster-file"],

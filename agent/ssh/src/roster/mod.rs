@@ -1,12 +1,16 @@
 //! [`Roster`]: the hosts without an agent, and how each is reached.
 
+mod ansible;
 mod flat;
 mod host;
+mod sshconfig;
 
 pub use host::Host;
 
 use std::path::PathBuf;
 
+use ansible::Inventory;
+use state::custom::Kind;
 use state::exec::Exec;
 use value::target::{self, Facts};
 use value::{Map, Value};
@@ -37,6 +41,36 @@ pub fn file(cx: &Exec) -> PathBuf {
     }
 }
 
+/// Returns the path of OpenSSH's configuration: the option `ssh_config_file`, or that of the user.
+fn configuration(cx: &Exec) -> PathBuf {
+    let given = cx.opts().text("ssh_config_file");
+    match given.filter(|path| !path.is_empty()) {
+        Some(path) => path.into(),
+        None => {
+            let home = std::env::var_os("HOME").unwrap_or_default();
+            PathBuf::from(home).join(".ssh/config")
+        }
+    }
+}
+
+/// Returns the entries of a custom roster, `_roster` of the tree.
+fn custom(cx: &Exec, name: &str) -> Result<Map, String> {
+    let function = format!("{name}.targets");
+    let (args, kwargs) = (vec!["*".into()], Map::new().with("tgt_type", "glob"));
+    let custom = &cx.shared.custom;
+    match custom.call_client(cx, Kind::Roster, &function, args, kwargs) {
+        Some(Ok(Value::Map(entries))) => Ok(entries),
+        Some(Ok(other)) => Err(format!(
+            "the roster {name} must return a dictionary of hosts, but returned a {}",
+            other.type_name()
+        )),
+        Some(Err(error)) => Err(format!("the roster {name} failed: {error}")),
+        None => Err(format!(
+            "unknown roster {name:?}; expected flat, sshconfig, ansible or a file of _roster that saltutil.sync_roster has copied"
+        )),
+    }
+}
+
 impl Roster {
     /// Reads the roster that the option `roster` names: `flat` if it is not set.
     ///
@@ -46,7 +80,9 @@ impl Roster {
         let kind = cx.opts().text("roster").unwrap_or("flat");
         let entries = match kind {
             "flat" => flat::entries(cx, &file(cx))?,
-            other => return Err(format!("unknown roster {other:?}; expected flat")),
+            "sshconfig" => sshconfig::entries(&configuration(cx))?,
+            "ansible" => Inventory::load(cx, &file(cx))?.entries(),
+            other => custom(cx, other)?,
         };
         Self::from_entries(cx, &entries)
     }

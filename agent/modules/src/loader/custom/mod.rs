@@ -48,7 +48,7 @@ pub const HOSTS_MAX: usize = 32;
 /// The custom modules below `extension_modules`.
 pub struct CustomModules {
     folder: PathBuf,
-    indexes: [(Kind, Index); 9],
+    indexes: [(Kind, Index); 10],
     jinja: Mentions,
     declared: Declared,
     python: OnceLock<Option<PathBuf>>,
@@ -85,6 +85,7 @@ impl CustomModules {
                 index(Kind::Returner, "returners"),
                 index(Kind::Pillar, "pillar"),
                 index(Kind::Sdb, "sdb"),
+                index(Kind::Roster, "roster"),
             ],
             folder,
             jinja: Mentions::default(),
