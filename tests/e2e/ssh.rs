@@ -42,7 +42,11 @@ impl Host {
         for name in ["key.pub", "hostkey", "hostkey.pub"] {
             fs::copy(site.path(name), dir.path().join(name)).unwrap();
         }
-        fs::set_permissions(dir.path().join("hostkey"), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::set_permissions(
+            dir.path().join("hostkey"),
+            fs::Permissions::from_mode(0o600),
+        )
+        .unwrap();
         copy_program(&AGENT.1, &dir.path().join("pinch"));
         let log = File::create(dir.path().join("log")).unwrap();
         let server = Command::new("sh")
@@ -59,7 +63,10 @@ impl Host {
         let began = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let log = fs::read_to_string(host.dir.path().join("log")).unwrap();
-            assert!(began.elapsed() < PATIENCE, "the server does not listen: {log}");
+            assert!(
+                began.elapsed() < PATIENCE,
+                "the server does not listen: {log}"
+            );
             sleep(Duration::from_millis(20));
         }
         host
@@ -172,7 +179,12 @@ impl Answer {
     fn is(&self, code: i32, parts: &[&str]) {
         assert_eq!(self.code, Some(code), "{}\n{}", self.out, self.err);
         for part in parts {
-            assert!(self.out.contains(part), "no {part:?}: {}\n{}", self.out, self.err);
+            assert!(
+                self.out.contains(part),
+                "no {part:?}: {}\n{}",
+                self.out,
+                self.err
+            );
         }
     }
 }
@@ -182,7 +194,12 @@ fn placed(folder: &Path) -> Vec<(String, u64)> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
     files
-        .map(|file| (file.file_name().into_string().unwrap(), file.metadata().unwrap().ino()))
+        .map(|file| {
+            (
+                file.file_name().into_string().unwrap(),
+                file.metadata().unwrap().ino(),
+            )
+        })
         .collect()
 }
 
@@ -198,14 +215,17 @@ fn a_host_with_nothing_but_busybox_runs_functions_and_states() {
         "srv/salt/web.sls",
         "/root/out:\n  file.managed:\n    - source: salt://f.txt\n    - template: jinja\n",
     );
-    site.ssh(&["*", "test.ping", "--out=json"]).is(0, &[r#""web1": true"#]);
+    site.ssh(&["*", "test.ping", "--out=json"])
+        .is(0, &[r#""web1": true"#]);
     let folder = box_.path("box/var/tmp/.root_pinch");
     let first = placed(&folder);
     assert_eq!(first.len(), 1, "{first:?}");
-    site.ssh(&["*", "state.apply", "web"]).is(0, &["Succeeded: 1 (changed=1)"]);
+    site.ssh(&["*", "state.apply", "web"])
+        .is(0, &["Succeeded: 1 (changed=1)"]);
     let written = fs::read_to_string(box_.path("box/root/out")).unwrap();
     assert_eq!(written, "web1 is red\n");
-    site.ssh(&["*", "state.apply", "web"]).is(0, &["Succeeded: 1\n"]);
+    site.ssh(&["*", "state.apply", "web"])
+        .is(0, &["Succeeded: 1\n"]);
     assert_eq!(placed(&folder), first, "the program was sent again");
     assert_eq!(fs::read_dir(folder.join("jobs")).unwrap().count(), 0);
 }
@@ -220,20 +240,30 @@ fn the_texts_and_codes_are_salts() {
     site.enlist(&[("web1", host.port), ("down", down)]);
     site.write("srv/salt/bad.sls", "no:\n  test.fail_without_changes\n");
     let refused = format!("ssh: connect to host 127.0.0.1 port {down}: Connection refused");
-    site.ssh(&["*", "test.ping"]).is(20, &["web1:\n    True", &refused]);
-    site.ssh(&["web1", "nosuch.fun"]).is(20, &["'nosuch.fun' is not available."]);
-    site.ssh(&["web1", "state.apply", "bad"]).is(20, &["Failed:    1"]);
+    site.ssh(&["*", "test.ping"])
+        .is(20, &["web1:\n    True", &refused]);
+    site.ssh(&["web1", "nosuch.fun"])
+        .is(20, &["'nosuch.fun' is not available."]);
+    site.ssh(&["web1", "state.apply", "bad"])
+        .is(20, &["Failed:    1"]);
     let raw = site.ssh(&["-r", "--out=json", "web1", "echo hi; exit 3"]);
-    raw.is(20, &[
-        r#""_error": "The command resulted in a non-zero exit code""#,
-        r#""retcode": 3"#,
-        r#""stdout": "hi\n""#,
-        r#""parsed": null"#,
-    ]);
+    raw.is(
+        20,
+        &[
+            r#""_error": "The command resulted in a non-zero exit code""#,
+            r#""retcode": 3"#,
+            r#""stdout": "hi\n""#,
+            r#""parsed": null"#,
+        ],
+    );
     site.ssh(&["-H"]).is(0, &["web1:", "127.0.0.1"]);
     let none = site.ssh(&["db*", "test.ping"]);
     none.is(1, &[]);
-    assert!(none.err.contains("No matching targets found in roster."), "{}", none.err);
+    assert!(
+        none.err.contains("No matching targets found in roster."),
+        "{}",
+        none.err
+    );
     assert_eq!(site.ssh(&["web1"]).code, Some(64));
 }
 
@@ -242,18 +272,24 @@ fn a_step_runs_on_hosts_without_a_master() {
     let Some(site) = Site::new() else { return };
     let hosts = [Host::start(&site, &[]), Host::start(&site, &[])];
     site.enlist(&[("web1", hosts[0].port), ("web2", hosts[1].port)]);
-    site.write("srv/salt/web.sls", "/root/out:\n  file.managed:\n    - contents: here\n");
+    site.write(
+        "srv/salt/web.sls",
+        "/root/out:\n  file.managed:\n    - contents: here\n",
+    );
     site.write(
         "srv/salt/orch/web.sls",
         "ping:\n  salt.function:\n    - name: test.ping\n    - tgt: 'web*'\n    - ssh: True\ndeploy:\n  salt.state:\n    - tgt: 'web*'\n    - ssh: True\n    - sls: web\n    - require: [{salt: ping}]\nbad:\n  salt.function:\n    - name: cmd.run\n    - arg: ['exit 3']\n    - tgt: web1\n    - ssh: True\nnever:\n  salt.state:\n    - tgt: web2\n    - ssh: True\n    - sls: web\n    - require: [{salt: bad}]\n",
     );
     let ran = site.call(&["--local", "state.orchestrate", "orch.web"]);
-    ran.is(1, &[
-        "Function ran successfully. Function test.ping ran on web1, web2.",
-        "States ran successfully. Updating web1, web2.",
-        "Running function cmd.run failed on minions: web1 Function cmd.run ran on web1.",
-        "One or more requisite failed: orch.web.bad",
-    ]);
+    ran.is(
+        1,
+        &[
+            "Function ran successfully. Function test.ping ran on web1, web2.",
+            "States ran successfully. Updating web1, web2.",
+            "Running function cmd.run failed on minions: web1 Function cmd.run ran on web1.",
+            "One or more requisite failed: orch.web.bad",
+        ],
+    );
     for host in &hosts {
         assert_eq!(fs::read_to_string(host.path("root/out")).unwrap(), "here\n");
     }
@@ -265,9 +301,14 @@ fn an_unknown_host_key_is_refused_unless_it_is_to_be_accepted() {
     let host = Host::start(&site, &[]);
     site.enlist(&[("web1", host.port)]);
     site.write("known", "");
-    site.ssh(&["web1", "test.ping"]).is(20, &["Host key verification failed."]);
+    site.ssh(&["web1", "test.ping"])
+        .is(20, &["Host key verification failed."]);
     site.ssh(&["-i", "web1", "test.ping"]).is(0, &["True"]);
-    assert!(fs::read_to_string(site.path("known")).unwrap().contains("ssh-ed25519"));
+    assert!(
+        fs::read_to_string(site.path("known"))
+            .unwrap()
+            .contains("ssh-ed25519")
+    );
 }
 
 /// Attack: a folder that another user prepared, and a link to a folder elsewhere.
@@ -299,7 +340,10 @@ fn a_transfer_that_was_cut_continues_where_it_stopped() {
     let pusher = {
         // The name of the partial file is that of the pusher: a second call shows it.
         fs::remove_file(folder.join(&name)).unwrap();
-        let mut cut = site.command("salt-ssh", &["web1", "test.ping"]).spawn().unwrap();
+        let mut cut = site
+            .command("salt-ssh", &["web1", "test.ping"])
+            .spawn()
+            .unwrap();
         let began = Instant::now();
         let part = loop {
             let parts = placed(&folder);
@@ -322,6 +366,7 @@ fn a_transfer_that_was_cut_continues_where_it_stopped() {
         fs::remove_file(folder.join(&name)).unwrap();
     }
     fs::write(folder.join(&pusher), vec![0; whole.len()]).unwrap();
-    site.ssh(&["web1", "test.ping"]).is(12, &["does not have its hash"]);
+    site.ssh(&["web1", "test.ping"])
+        .is(12, &["does not have its hash"]);
     site.ssh(&["web1", "test.ping"]).is(0, &["True"]);
 }

@@ -324,3 +324,90 @@ fn rest(build: &Build, from: u64) -> Result<Vec<u8>, Fault> {
         Fault::placing(format!("cannot read the program {path}: {error}"))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(out: &str) -> Result<Probe, Fault> {
+        Probe::read(&Output {
+            code: Some(0),
+            out: out.to_owned(),
+            err: String::new(),
+        })
+    }
+
+    #[test]
+    fn a_probe_is_read_between_the_lines_of_login_scripts() {
+        let probe = read("Welcome!\npinch-probe machine armv7l\nload average: 1\npinch-probe folder /var/tmp/.root_pinch\npinch-probe file 12 pinch-0011223344556677\n").unwrap();
+        assert_eq!(probe.machine, "armv7l");
+        assert_eq!(probe.folder, "/var/tmp/.root_pinch");
+        assert_eq!(probe.size("pinch-0011223344556677"), Some(12));
+        assert_eq!(probe.size("pinch-8899aabbccddeeff"), None);
+        assert_eq!(target("armv7l"), Some("armv7hf"));
+        assert_eq!(target("mips64"), None);
+    }
+
+    /// Attack: a host answers with a folder that would run commands in later lines.
+    #[test]
+    fn a_folder_that_is_no_plain_path_is_refused() {
+        for folder in [
+            "/tmp/$(reboot)",
+            "/tmp/\";reboot;\"",
+            "relative",
+            "/tmp/`id`",
+            "/tmp/'x",
+            "",
+        ] {
+            let out = format!("pinch-probe machine x86_64\npinch-probe folder {folder}\n");
+            assert!(read(&out).is_err(), "{folder}");
+        }
+        let long = format!(
+            "pinch-probe machine x86_64\npinch-probe folder /{}\n",
+            "a".repeat(300)
+        );
+        assert!(read(&long).is_err());
+    }
+
+    #[test]
+    fn a_host_without_a_folder_or_a_shell_says_so() {
+        let none = read("pinch-probe machine x86_64\n").unwrap_err();
+        assert!(
+            none.text.contains("set thin_dir in the roster"),
+            "{}",
+            none.text
+        );
+        let shell = Probe::read(&Output {
+            code: Some(127),
+            out: String::new(),
+            err: "sh: not found\n".to_owned(),
+        });
+        assert!(shell.unwrap_err().text.contains("sh: not found"));
+    }
+
+    #[test]
+    fn scripts_are_one_line_without_single_quotes() {
+        for script in [PROBE, PLACE] {
+            let line = filled(script, &[]);
+            assert!(!line.contains(['\n', '\'', '!']), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_machine_without_a_build_is_named_with_the_place_of_one() {
+        let builds = tempfile::tempdir().unwrap();
+        let own = builds.path().join("own");
+        std::fs::write(&own, "\x7fELF /lib64/ld-linux-x86-64.so.2").unwrap();
+        let text = |machine: &str| {
+            let built = Build::for_machine(machine, &own, builds.path());
+            built.unwrap_err().text
+        };
+        assert!(text("vax").contains("\"vax\""));
+        assert!(text("riscv64").contains("riscv64/pinch (ssh_builds)"));
+        let here = builds.path().join("riscv64");
+        std::fs::create_dir(&here).unwrap();
+        std::fs::write(here.join("pinch"), "x").unwrap();
+        let found = Build::for_machine("riscv64", &own, builds.path()).unwrap();
+        assert_eq!((found.size, found.name().len()), (1, 6 + DIGITS));
+    }
+}

@@ -10,7 +10,7 @@ for d in @CANDIDATES@; do
   set -- $(ls -ldn "$d");
   case "$1 $3" in "drwx------ $u"|"drwx------. $u") ;; *) continue ;; esac;
   t="$d/.try-$$";
-  printf "#!/bin/sh\nexit 7\n" >"$t" 2>/dev/null && chmod 700 "$t" && "$t" 2>/dev/null;
+  echo "exit 7" >"$t" 2>/dev/null && chmod 700 "$t" && "$t" 2>/dev/null;
   x=$?;
   rm -f "$t";
   [ "$x" = 7 ] || continue;

@@ -63,7 +63,8 @@ impl Inventory {
         }
         let text = done.get("stdout").map(Value::to_text).unwrap_or_default();
         let listed = json::read(&text);
-        let listed = listed.map_err(|error| format!("the roster {shown} printed no JSON: {error}"))?;
+        let listed =
+            listed.map_err(|error| format!("the roster {shown} printed no JSON: {error}"))?;
         Ok(Self::from_list(&listed))
     }
 
@@ -72,7 +73,9 @@ impl Inventory {
         let mut inventory = Self::default();
         let variables = listed.get("_meta").and_then(|meta| meta.get("hostvars"));
         let of_host = |host: &str| {
-            let own = variables.and_then(|all| all.get(host)).and_then(Value::as_map);
+            let own = variables
+                .and_then(|all| all.get(host))
+                .and_then(Value::as_map);
             own.cloned().unwrap_or_default()
         };
         for (name, group) in listed.as_map().into_iter().flatten() {
@@ -107,7 +110,10 @@ impl Inventory {
             if line.is_empty() || line.starts_with(['#', ';']) {
                 continue;
             }
-            if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            if let Some(section) = line
+                .strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']'))
+            {
                 let (name, of) = section.split_once(':').unwrap_or((section, ""));
                 (group, kind) = (name.to_owned(), of.to_owned());
                 continue;
@@ -131,7 +137,9 @@ impl Inventory {
         let mut words = line.split_whitespace();
         let name = words.next().unwrap_or_default().to_owned();
         if name.contains('[') {
-            return Err(format!("line {at}: ranges of hosts are not supported: {name}"));
+            return Err(format!(
+                "line {at}: ranges of hosts are not supported: {name}"
+            ));
         }
         let mut variables = Map::new();
         for word in words {
@@ -139,7 +147,11 @@ impl Inventory {
             variables.insert(key, value);
         }
         self.add(&name, variables);
-        self.groups.entry(group.to_owned()).or_default().hosts.push(name);
+        self.groups
+            .entry(group.to_owned())
+            .or_default()
+            .hosts
+            .push(name);
         Ok(())
     }
 

@@ -16,9 +16,8 @@ const KEYWORDS: [(&str, &str); 3] = [("user", "user"), ("port", "port"), ("ident
 /// When the file cannot be read, or another user can change it.
 pub(super) fn entries(file: &Path) -> Result<Map, String> {
     trust::path(file, trust::user()).map_err(|error| error.sentence())?;
-    let text = fs::text(file).map_err(|error| {
-        format!("cannot read the roster {}: {error}", file.display())
-    })?;
+    let text = fs::text(file)
+        .map_err(|error| format!("cannot read the roster {}: {error}", file.display()))?;
     Ok(parsed(&text))
 }
 
@@ -61,7 +60,8 @@ fn applies(patterns: &[String], name: &str) -> bool {
         let refused = pattern.strip_prefix('!');
         refused.is_some_and(|refused| fnmatch(refused, name))
     };
-    patterns.iter().any(|pattern| fnmatch(pattern, name)) && !patterns.iter().any(|pattern| is_refused(&pattern))
+    patterns.iter().any(|pattern| fnmatch(pattern, name))
+        && !patterns.iter().any(|pattern| is_refused(&pattern))
 }
 
 #[cfg(test)]
@@ -73,8 +73,14 @@ mod tests {
         let text = "# mine\nHost web1 web2\n  User admin\n  Port=2222\nHost db?\n  User dba\nHost db1\n  IdentityFile ~/.ssh/db\nHost * !web2\n  user root\n  Port 22\n";
         let entries = parsed(text);
         let shown = |id: &str| entries.get(id).map(Value::to_text).unwrap_or_default();
-        assert_eq!(shown("web1"), "{'host': 'web1', 'user': 'admin', 'port': '2222'}");
-        assert_eq!(shown("web2"), "{'host': 'web2', 'user': 'admin', 'port': '2222'}");
+        assert_eq!(
+            shown("web1"),
+            "{'host': 'web1', 'user': 'admin', 'port': '2222'}"
+        );
+        assert_eq!(
+            shown("web2"),
+            "{'host': 'web2', 'user': 'admin', 'port': '2222'}"
+        );
         assert_eq!(
             shown("db1"),
             "{'host': 'db1', 'user': 'dba', 'priv': '~/.ssh/db', 'port': '22'}"
