@@ -69,8 +69,11 @@ pub fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
         }
         SaltSshOptions::Call { target, .. } | SaltSshOptions::Raw { target, .. } => target,
     };
-    let hosts = roster.matched(&cx, &target.tgt, target.tgt_type);
-    let hosts: Vec<Host> = hosts.map_err(failed)?.into_iter().cloned().collect();
+    let matched = roster.matched(&cx, &target.tgt, target.tgt_type);
+    let mut hosts: Vec<Host> = matched.map_err(failed)?.into_iter().cloned().collect();
+    if hosts.is_empty() && matches!(target.tgt_type, "glob" | "list") {
+        hosts = Roster::by_hand(&cx, &target.tgt).map_err(failed)?;
+    }
     if hosts.is_empty() {
         return Err(failed("No matching targets found in roster.".to_owned()));
     }

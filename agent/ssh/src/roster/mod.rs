@@ -109,6 +109,34 @@ impl Roster {
         &self.hosts
     }
 
+    /// Returns the hosts that a list of names gives by hand: `host` or `user@host`, without an entry
+    /// in the roster. A pattern gives none.
+    ///
+    /// # Errors
+    /// When a name is not well formed.
+    pub fn by_hand(cx: &Exec, tgt: &Value) -> Result<Vec<Host>, String> {
+        let names = match tgt.as_list() {
+            Some(_) => tgt.texts(),
+            None => tgt.to_text().split(',').map(str::to_owned).collect(),
+        };
+        if names.iter().any(|name| name.contains(['*', '?', '['])) {
+            return Ok(Vec::new());
+        }
+        let defaults = defaults(cx);
+        let host = |name: &String| {
+            let (user, host) = match name.split_once('@') {
+                Some((user, host)) => (Some(user), host),
+                None => (None, name.as_str()),
+            };
+            let mut entry = Map::new().with("host", host);
+            if let Some(user) = user {
+                entry.insert("user", user);
+            }
+            Host::from_entry(host, &entry.into(), &defaults)
+        };
+        names.iter().map(host).collect()
+    }
+
     /// Returns the hosts that a target matches: by glob, regular expression (`pcre`), list, or
     /// nodegroup.
     ///
