@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
-use tests::corpus::corpus;
 use tests::program::{copy_program, in_recorded_environment, pinch_program};
+use tests::scratch::corpus;
 use tests::skip::skip;
 
 /// The program for hosts, without debug information.

@@ -41,9 +41,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plan", &["modules", "machine", "python", "state", "value"]),
     ("undo", &["modules", "machine", "python", "state", "value"]),
     (
+        "ssh",
+        &[
+            "cli", "link", "wire", "modules", "machine", "state", "render", "value",
+        ],
+    ),
+    (
         "pinch",
         &[
-            "master", "graph", "lsp", "lint", "plan", "undo", "minion", "link", "modules",
+            "master", "ssh", "graph", "lsp", "lint", "plan", "undo", "minion", "link", "modules",
             "machine", "state", "render", "cli", "value",
         ],
     ),
@@ -51,7 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "master",
         &[
-            "identity", "reactor", "link", "wire", "modules", "machine", "python", "state",
+            "identity", "ssh", "reactor", "link", "wire", "modules", "machine", "python", "state",
             "render", "cli", "value",
         ],
     ),

@@ -12,7 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::options::{
     ANSWER, APPLY, About, BACKUP, COMPLETION, DOCTOR, EXPLAIN, Flag, HELP, HELP_COMMAND, INIT,
     INSTALL_LINKS, INSTALL_PYTHON, PLAN, Program, RESTORE, RUNS, SALT, SALT_CALL, SALT_KEY,
-    SALT_MASTER, SALT_MINION, SALT_RUN, SHOW_VERSION, SHOW_VERSIONS, UNDO, VERSION,
+    SALT_MASTER, SALT_MINION, SALT_RUN, SALT_SSH, SHOW_VERSION, SHOW_VERSIONS, UNDO, VERSION,
 };
 #[cfg(feature = "tree-tools")]
 use crate::options::{GRAPH, LINT, MIGRATE};
@@ -23,13 +23,14 @@ use crate::options::{LSP, SCHEMA};
 const SALT_VERSION: &str = "3008.5";
 
 /// The applets and commands that some builds lack, each with its cargo feature.
-const OPTIONAL: [(&str, &str); 12] = [
+const OPTIONAL: [(&str, &str); 13] = [
     ("lsp", "lsp"),
     ("schema", "lsp"),
     ("lint", "tree-tools"),
     ("graph", "tree-tools"),
     ("migrate", "tree-tools"),
     ("salt-minion", "daemon"),
+    ("salt-ssh", "daemon"),
     ("backup", "master"),
     ("restore", "master"),
     ("salt-master", "master"),
@@ -99,7 +100,7 @@ pub const AGENT: Binary = Binary {
     about: "Salt's states and commands for small machines",
     description: "One program that runs Salt's SLS trees, pillars and orchestrations on a machine without a master, and runs the jobs of a master.",
     applets: if cfg!(feature = "daemon") {
-        &[SALT_CALL, SALT_MINION]
+        &[SALT_CALL, SALT_MINION, SALT_SSH]
     } else {
         &[SALT_CALL]
     },
@@ -123,6 +124,7 @@ pub const WITH_MASTER: Binary = Binary {
     applets: &[
         SALT_CALL,
         SALT_MINION,
+        SALT_SSH,
         SALT_MASTER,
         SALT,
         SALT_RUN,
