@@ -13,7 +13,7 @@ for folder in dev sys; do mount --rbind "/$folder" "$root/$folder"; done
 mount -t proc proc "$root/proc"
 mkdir -p "$root$dir"
 mount --bind "$dir" "$root$dir"
-for deb in /var/cache/pinch-tests/ssh/*.deb; do dpkg -x "$deb" "$root"; done
+for deb in /var/cache/pinch-tests/ssh/*.deb; do dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink -C "$root"; done
 grep -q "^sshd:" "$root/etc/passwd" || echo "sshd:x:74:65534::/run/sshd:/usr/sbin/nologin" >>"$root/etc/passwd"
 mkdir -p "$root/run/sshd"
 cat >"$dir/sshd.conf" <<END
@@ -28,6 +28,7 @@ PermitRootLogin yes
 MaxStartups 200
 END
 if [ -n "$box" ]; then
+    sed -i "s,^root:.*,root:x:0:0::/root:/bin/sh," "$root/etc/passwd"
     mkdir -p "$root/box/bin" "$root/box/var/tmp" "$root/box/root" "$root/box/dev" "$root/box/proc" "$root/box/etc"
     chmod 755 "$root/box"
     chmod 1777 "$root/box/var/tmp"

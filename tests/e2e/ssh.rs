@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -37,8 +38,7 @@ struct Host {
 impl Host {
     fn start(site: &Site, kind: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = port.local_addr().unwrap().port();
+        let port = free_port();
         for name in ["key.pub", "hostkey", "hostkey.pub"] {
             fs::copy(site.path(name), dir.path().join(name)).unwrap();
         }
@@ -72,16 +72,30 @@ impl Host {
         host
     }
 
-    /// Returns the path of a file of the host.
+    /// Returns the path of a file that the host has written.
     fn path(&self, path: &str) -> PathBuf {
-        self.dir.path().join("over/root").join(path)
+        self.dir.path().join("over/changed").join(path)
+    }
+}
+
+/// Returns a port that the kernel does not choose for outgoing connections: a client that tries to
+/// connect to one of those may be connected to itself.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 20_000 + (std::process::id() as u16 % 100 * 100 + step) % 10_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
     }
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
         let pid = Pid::from_child(&self.server);
-        let _ = kill_process(pid, Signal::TERM);
+        // `unshare` ignores SIGTERM; with it, the processes of all logins end.
+        let _ = kill_process(pid, Signal::KILL);
         let _ = self.server.wait();
     }
 }
@@ -238,7 +252,7 @@ fn the_texts_and_codes_are_salts() {
     let down = closed.local_addr().unwrap().port();
     drop(closed);
     site.enlist(&[("web1", host.port), ("down", down)]);
-    site.write("srv/salt/bad.sls", "no:\n  test.fail_without_changes\n");
+    site.write("srv/salt/bad.sls", "bad:\n  test.fail_without_changes\n");
     let refused = format!("ssh: connect to host 127.0.0.1 port {down}: Connection refused");
     site.ssh(&["*", "test.ping"])
         .is(20, &["web1:\n    True", &refused]);
@@ -333,8 +347,14 @@ fn a_transfer_that_was_cut_continues_where_it_stopped() {
     let Some(site) = Site::new() else { return };
     let host = Host::start(&site, &[]);
     site.enlist(&[("web1", host.port)]);
+    let folder = host.dir.path().join("thin");
+    let line = format!(
+        "\n  web1: {{host: 127.0.0.1, port: {}, thin_dir: {}}}\n",
+        host.port,
+        folder.display()
+    );
+    site.write("etc/roster", &line);
     site.ssh(&["web1", "test.ping"]).is(0, &["True"]);
-    let folder = host.path("var/tmp/.root_pinch");
     let (name, _) = placed(&folder).remove(0);
     let whole = fs::read(folder.join(&name)).unwrap();
     let pusher = {
