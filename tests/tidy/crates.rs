@@ -43,7 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "ssh",
         &[
-            "cli", "link", "wire", "modules", "machine", "state", "render", "value",
+            "cli", "link", "wire", "modules", "machine", "python", "state", "render", "value",
         ],
     ),
     (

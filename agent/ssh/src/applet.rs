@@ -27,7 +27,7 @@ use value::{Map, Value, channel, jid, log};
 use wire::Job;
 
 use crate::program::CONNECTION_FAILED;
-use crate::roster::{self, Host, Roster};
+use crate::roster::{Host, Roster};
 use crate::session::Caller;
 use crate::settings;
 
@@ -64,13 +64,14 @@ pub fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let roster = Roster::load(&cx).map_err(failed)?;
     let target = match &line.request {
         SaltSshOptions::About(_) | SaltSshOptions::Hosts => {
-            listed(&cx, &roster, &mut screen);
+            let hosts = roster.by_source().map_err(failed)?;
+            screen.show(&hosts.into(), Some("nested"), 0);
             return Ok(Exit::Ok.into());
         }
         SaltSshOptions::Call { target, .. } | SaltSshOptions::Raw { target, .. } => target,
     };
     let matched = roster.matched(&cx, &target.tgt, target.tgt_type);
-    let mut hosts: Vec<Host> = matched.map_err(failed)?.into_iter().cloned().collect();
+    let mut hosts = matched.map_err(failed)?;
     if hosts.is_empty() && matches!(target.tgt_type, "glob" | "list") {
         hosts = Roster::by_hand(&cx, &target.tgt).map_err(failed)?;
     }
@@ -107,21 +108,6 @@ fn context(line: &SaltSsh) -> Result<Exec, Failure> {
         Box::new(ThisMachine),
         Box::new(CustomModules::new(&opts)),
     ))
-}
-
-/// Prints the hosts by roster file, as Salt does.
-fn listed(cx: &Exec, roster: &Roster, screen: &mut Screen<'_>) {
-    let hosts = roster.hosts().iter();
-    let hosts: Map = hosts
-        .map(|host| {
-            (
-                Value::from(host.id.as_str()),
-                Value::from(host.host.as_str()),
-            )
-        })
-        .collect();
-    let by_file = Map::new().with(&roster::file(cx).display().to_string(), hosts);
-    screen.show(&by_file.into(), Some("nested"), 0);
 }
 
 /// Returns the machine that runs jobs on hosts: this one.

@@ -137,12 +137,12 @@ impl HostTargets for Hosts {
             user: cx.opts().text("user").unwrap_or("root").to_owned(),
             options,
         };
-        let hosts = roster.hosts().iter();
-        let hosts = hosts.filter(|host| ids.iter().any(|id| id == host.id.as_str()));
+        let hosts = roster.with_ids(ids);
         let turns = Arc::new(Semaphore::new(settings::at_once(cx)));
         let tasks: Vec<_> = hosts
+            .into_iter()
             .map(|host| {
-                let (caller, host, job) = (caller.clone(), host.clone(), job.clone());
+                let (caller, job) = (caller.clone(), job.clone());
                 let turns = turns.clone();
                 smol::spawn(async move {
                     // No deadline: each host before it has limits.

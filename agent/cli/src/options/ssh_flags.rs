@@ -80,14 +80,14 @@ pub const SALT_SSH: Program = Program {
                     None,
                     &["roster"],
                     Text("NAME"),
-                    "the kind of roster: flat, sshconfig, ansible, or a file of _roster (default flat)",
+                    "the rosters, with commas: flat, sshconfig, ansible, cache, dir, scan, sshknownhosts, or a file of _roster (default flat)",
                 ),
                 flag(
                     "roster_file",
                     None,
                     &["roster-file"],
                     Text("FILE"),
-                    "the roster (default: roster next to the configuration)",
+                    "the file of flat and ansible (default: roster next to the configuration)",
                 ),
                 flag(
                     "ssh_max_procs",
@@ -116,6 +116,25 @@ pub const SALT_SSH: Program = Program {
         },
         SSH_TARGETS,
         OUTPUT,
+        Group {
+            title: "Scan Roster Options",
+            flags: &[
+                flag(
+                    "ssh_scan_ports",
+                    None,
+                    &["scan-ports"],
+                    Text("PORTS"),
+                    "the ports that the roster scan tries, with commas (default 22)",
+                ),
+                flag(
+                    "ssh_scan_timeout",
+                    None,
+                    &["scan-timeout"],
+                    Text("SECONDS"),
+                    "how long the roster scan waits for a port (default 0.01)",
+                ),
+            ],
+        },
         Group {
             title: "SSH Options",
             flags: &[

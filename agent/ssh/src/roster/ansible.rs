@@ -1,15 +1,34 @@
-//! The roster `ansible`: an inventory of Ansible, as INI or as a program that prints JSON for
-//! `--list`.
+//! The roster `ansible`: an inventory of Ansible, as INI, as YAML, or as a program that prints JSON
+//! for `--list`. Salt calls `ansible-inventory` for it; this program reads the file itself.
 
-use std::collections::BTreeMap;
+mod ini;
+mod list;
+mod yaml;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use machine::fs;
 use state::exec::Exec;
-use value::{Map, Value, json, trust};
+use value::{Map, Value, trust};
 
-/// The variables of Ansible that become values of an entry. The others become options of the host.
-const VARIABLES: [(&str, &str); 9] = [
+use super::HOSTS_MAX;
+use super::host::Origin;
+
+/// The maximum depth of groups that contain groups.
+const DEPTH_MAX: usize = 32;
+/// The maximum number of groups.
+const GROUPS_MAX: usize = 20_000;
+/// The maximum number of members of all groups together.
+const MEMBERS_MAX: usize = 4_000_000;
+
+/// The group of all hosts, and that of hosts without a group.
+const ALL: &str = "all";
+const UNGROUPED: &str = "ungrouped";
+
+/// The variables of Ansible that become values of an entry; of several for one key, the first one
+/// counts. The others become options of the host.
+const VARIABLES: [(&str, &str); 11] = [
     ("ansible_host", "host"),
     ("ansible_ssh_host", "host"),
     ("ansible_port", "port"),
@@ -18,17 +37,22 @@ const VARIABLES: [(&str, &str); 9] = [
     ("ansible_ssh_user", "user"),
     ("ansible_ssh_private_key_file", "priv"),
     ("ansible_private_key_file", "priv"),
-    ("ansible_become", "sudo"),
+    ("ansible_password", "passwd"),
+    ("ansible_ssh_pass", "passwd"),
+    ("ansible_ssh_password", "passwd"),
 ];
-
-/// The maximum depth of groups that contain groups.
-const DEPTH_MAX: usize = 32;
+/// The variables with the password of `sudo`. With one of them, the host needs `sudo`, as in Salt.
+const SUDO_PASSWORDS: [&str; 3] = [
+    "ansible_become_password",
+    "ansible_become_pass",
+    "ansible_sudo_pass",
+];
 
 /// The hosts and groups of an inventory.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
-    /// The variables of each host, in the order of the inventory.
-    hosts: Vec<(String, Map)>,
+    /// The own variables of each host.
+    hosts: BTreeMap<String, Map>,
     groups: BTreeMap<String, Group>,
 }
 
@@ -39,207 +63,195 @@ struct Group {
     variables: Map,
 }
 
+/// The members of each group, with those of the groups in it.
+pub(super) type Members = BTreeMap<String, BTreeSet<String>>;
+
 impl Inventory {
-    /// Reads an inventory. An executable file is run with `--list`.
+    /// Reads an inventory. An executable file is run with `--list`. Also returns whether it is data
+    /// of a program.
     ///
     /// # Errors
     /// When it cannot be read or run, another user can change it, or it is not well formed.
-    pub(super) fn load(cx: &Exec, file: &Path) -> Result<Self, String> {
-        let shown = file.display();
+    pub(super) fn load(cx: &Exec, file: &Path) -> Result<(Self, Origin), String> {
         trust::path(file, trust::user()).map_err(|error| error.sentence())?;
-        let is_program = rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
-        if !is_program {
-            let text = fs::text(file);
-            let text = text.map_err(|error| format!("cannot read the roster {shown}: {error}"))?;
-            return Self::from_ini(&text).map_err(|error| format!("roster {shown}: {error}"));
+        if rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok() {
+            return Ok((list::load(cx, file)?, Origin::Data));
         }
-        let words = Value::list([shown.to_string().into(), "--list".into()]);
-        let options = Map::new().with("python_shell", false);
-        let done = cx.call("cmd.run_all", vec![words], options);
-        let done = done.map_err(|error| format!("cannot run the roster {shown}: {error}"))?;
-        if done.get("retcode") != Some(&Value::Int(0)) {
-            let said = done.get("stderr").map(Value::to_text).unwrap_or_default();
-            return Err(format!("the roster {shown} failed: {said}"));
-        }
-        let text = done.get("stdout").map(Value::to_text).unwrap_or_default();
-        let listed = json::read(&text);
-        let listed =
-            listed.map_err(|error| format!("the roster {shown} printed no JSON: {error}"))?;
-        Ok(Self::from_list(&listed))
-    }
-
-    /// Reads the output of `--list`.
-    fn from_list(listed: &Value) -> Self {
-        let mut inventory = Self::default();
-        let variables = listed.get("_meta").and_then(|meta| meta.get("hostvars"));
-        let of_host = |host: &str| {
-            let own = variables
-                .and_then(|all| all.get(host))
-                .and_then(Value::as_map);
-            own.cloned().unwrap_or_default()
+        let text = fs::text(file).map_err(|error| error.to_string())?;
+        let extension = file.extension().and_then(|name| name.to_str());
+        let inventory = match extension {
+            Some("yml" | "yaml" | "json") => yaml::read(&text)?,
+            // As in Ansible, a file without such a name is YAML if it is a dictionary.
+            _ => match render::yaml::load(&text) {
+                Ok(Value::Map(groups)) => yaml::of_groups(&groups)?,
+                _ => ini::read(&text)?,
+            },
         };
-        for (name, group) in listed.as_map().into_iter().flatten() {
-            let name = name.to_text();
-            if name == "_meta" {
-                continue;
-            }
-            let texts = |key: &str| group.get(key).map(Value::texts).unwrap_or_default();
-            let hosts = match group.as_list() {
-                Some(_) => group.texts(),
-                None => texts("hosts"),
-            };
-            for host in &hosts {
-                inventory.add(host, of_host(host));
-            }
-            let variables = group.get("vars").and_then(Value::as_map);
-            let group = Group {
-                hosts,
-                children: texts("children"),
-                variables: variables.cloned().unwrap_or_default(),
-            };
-            inventory.groups.insert(name, group);
-        }
-        inventory
+        Ok((inventory, Origin::File))
     }
 
-    fn from_ini(text: &str) -> Result<Self, String> {
-        let mut inventory = Self::default();
-        let (mut group, mut kind) = ("ungrouped".to_owned(), String::new());
-        for (at, line) in text.lines().enumerate() {
-            let line = line.split(" #").next().unwrap_or_default().trim();
-            if line.is_empty() || line.starts_with(['#', ';']) {
-                continue;
-            }
-            if let Some(section) = line
-                .strip_prefix('[')
-                .and_then(|rest| rest.strip_suffix(']'))
-            {
-                let (name, of) = section.split_once(':').unwrap_or((section, ""));
-                (group, kind) = (name.to_owned(), of.to_owned());
-                continue;
-            }
-            let into = inventory.groups.entry(group.clone()).or_default();
-            match kind.as_str() {
-                "" => inventory.host(&group, line, at + 1)?,
-                "children" => into.children.push(line.to_owned()),
-                "vars" => {
-                    let (key, value) = assigned(line, at + 1)?;
-                    into.variables.insert(key, value);
-                }
-                other => return Err(format!("line {}: unknown section {other}", at + 1)),
-            }
+    /// Adds a host, or variables to a host that is known.
+    fn add(&mut self, host: &str, variables: Map) -> Result<(), String> {
+        if self.hosts.len() >= HOSTS_MAX && !self.hosts.contains_key(host) {
+            return Err(format!("the inventory has more than {HOSTS_MAX} hosts"));
         }
-        Ok(inventory)
-    }
-
-    /// Adds the host of a line: its name, and variables.
-    fn host(&mut self, group: &str, line: &str, at: usize) -> Result<(), String> {
-        let mut words = line.split_whitespace();
-        let name = words.next().unwrap_or_default().to_owned();
-        if name.contains('[') {
-            return Err(format!(
-                "line {at}: ranges of hosts are not supported: {name}"
-            ));
-        }
-        let mut variables = Map::new();
-        for word in words {
-            let (key, value) = assigned(word, at)?;
-            variables.insert(key, value);
-        }
-        self.add(&name, variables);
-        self.groups
-            .entry(group.to_owned())
+        self.hosts
+            .entry(host.to_owned())
             .or_default()
-            .hosts
-            .push(name);
+            .update(variables);
         Ok(())
     }
 
-    fn add(&mut self, host: &str, variables: Map) {
-        match self.hosts.iter_mut().find(|(known, _)| known == host) {
-            Some((_, known)) => known.update(variables),
-            None => self.hosts.push((host.to_owned(), variables)),
+    /// Adds the host to a group too.
+    fn add_to(&mut self, group: &str, host: String, variables: Map) -> Result<(), String> {
+        self.add(&host, variables)?;
+        self.group(group)?.hosts.push(host);
+        Ok(())
+    }
+
+    /// Returns a group, which is created if it is new.
+    fn group(&mut self, name: &str) -> Result<&mut Group, String> {
+        if self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(name) {
+            return Err(format!("the inventory has more than {GROUPS_MAX} groups"));
         }
+        Ok(self.groups.entry(name.to_owned()).or_default())
+    }
+
+    /// Returns the members of all groups.
+    ///
+    /// # Errors
+    /// When a group contains itself or an unknown one, or there are too many members.
+    pub(super) fn members(&self) -> Result<Members, String> {
+        let mut members = Members::new();
+        for name in self.groups.keys() {
+            self.collect(name, 0, &mut members)?;
+            if members.values().map(BTreeSet::len).sum::<usize>() > MEMBERS_MAX {
+                return Err(format!("the groups have more than {MEMBERS_MAX} members"));
+            }
+        }
+        let grouped = members
+            .iter()
+            .filter(|(name, _)| *name != ALL && *name != UNGROUPED);
+        let grouped: BTreeSet<&String> = grouped.flat_map(|(_, hosts)| hosts).collect();
+        let alone = self.hosts.keys().filter(|host| !grouped.contains(host));
+        let alone = alone.cloned().collect();
+        members.insert(UNGROUPED.to_owned(), alone);
+        members.insert(ALL.to_owned(), self.hosts.keys().cloned().collect());
+        Ok(members)
+    }
+
+    fn collect(&self, name: &str, depth: usize, members: &mut Members) -> Result<(), String> {
+        if members.contains_key(name) {
+            return Ok(());
+        }
+        if depth > DEPTH_MAX {
+            return Err(format!(
+                "the group {name:?} contains itself, or groups are more than {DEPTH_MAX} deep"
+            ));
+        }
+        let Some(group) = self.groups.get(name) else {
+            return match name {
+                ALL | UNGROUPED => Ok(()),
+                _ => Err(format!("the group {name:?} is not defined")),
+            };
+        };
+        let mut hosts: BTreeSet<String> = group.hosts.iter().cloned().collect();
+        for child in &group.children {
+            self.collect(child, depth + 1, members)?;
+            hosts.extend(members.get(child).into_iter().flatten().cloned());
+        }
+        members.insert(name.to_owned(), hosts);
+        Ok(())
+    }
+
+    /// Returns the groups that have variables, in the order in which these apply: the outer group
+    /// first, and of groups at one depth in the order of their names.
+    fn in_order(&self) -> Vec<(&str, &Group)> {
+        let mut depths: BTreeMap<&str, usize> = BTreeMap::new();
+        // A group is as deep as its deepest parent, plus one. `members` has excluded cycles.
+        for _ in 0..DEPTH_MAX {
+            for (name, group) in &self.groups {
+                let below = depths.get(name.as_str()).copied().unwrap_or(1) + 1;
+                for child in &group.children {
+                    let depth = depths.entry(child).or_insert(1);
+                    *depth = below.max(*depth).min(DEPTH_MAX);
+                }
+            }
+        }
+        let groups = self.groups.iter();
+        let groups = groups.filter(|(_, group)| !group.variables.is_empty());
+        let mut groups: Vec<_> = groups.map(|(name, group)| (name.as_str(), group)).collect();
+        groups.sort_by_key(|(name, _)| match *name {
+            ALL => (0, *name),
+            name => (depths.get(name).copied().unwrap_or(1), name),
+        });
+        groups
     }
 
     /// Returns the entries of the hosts, by id.
-    pub(super) fn entries(&self) -> Map {
+    ///
+    /// # Errors
+    /// When a variable of Ansible has a value that an entry cannot have.
+    pub(super) fn entries(&self, members: &Members) -> Result<Map, String> {
+        let mut variables: BTreeMap<&str, Map> = BTreeMap::new();
+        for (name, group) in self.in_order() {
+            for host in members.get(name).into_iter().flatten() {
+                let known = variables.entry(host).or_default();
+                known.update(group.variables.clone());
+            }
+        }
         let mut entries = Map::new();
         for (host, own) in &self.hosts {
-            let mut variables = Map::new();
-            for (name, group) in &self.groups {
-                if name == "all" || self.members(name, 0).contains(host) {
-                    variables.update(group.variables.clone());
-                }
-            }
-            variables.update(own.clone());
-            entries.insert(host.as_str(), entry(variables));
+            let mut all = variables.remove(host.as_str()).unwrap_or_default();
+            all.update(own.clone());
+            let entry = entry(all).map_err(|error| format!("{host}: {error}"))?;
+            entries.insert(host.as_str(), entry);
         }
-        entries
-    }
-
-    /// Returns the hosts of a group and of the groups in it.
-    pub(super) fn members(&self, name: &str, depth: usize) -> Vec<String> {
-        let Some(group) = self.groups.get(name).filter(|_| depth < DEPTH_MAX) else {
-            return Vec::new();
-        };
-        let inner = group.children.iter();
-        let inner = inner.flat_map(|child| self.members(child, depth + 1));
-        group.hosts.iter().cloned().chain(inner).collect()
+        Ok(entries)
     }
 }
 
 /// Returns the entry of a host with these variables.
-fn entry(mut variables: Map) -> Value {
+fn entry(mut variables: Map) -> Result<Value, String> {
     let mut entry = Map::new();
     for (variable, key) in VARIABLES {
         if let Some(value) = variables.remove(variable) {
             entry.entry(key, || value);
         }
     }
-    entry.with("minion_opts", variables).into()
+    let mut is_sudo = false;
+    for variable in SUDO_PASSWORDS {
+        if let Some(password) = variables.remove(variable) {
+            is_sudo = true;
+            entry.entry("passwd", || password);
+        }
+    }
+    if let Some(becomes) = variables.remove("ansible_become") {
+        is_sudo = truth("ansible_become", &becomes)?;
+    }
+    if is_sudo {
+        entry.insert("sudo", true);
+        if let Some(user) = variables.remove("ansible_become_user") {
+            entry.insert("sudo_user", user);
+        }
+    }
+    Ok(entry.with("minion_opts", variables).into())
 }
 
-fn assigned(text: &str, at: usize) -> Result<(String, String), String> {
-    let (key, value) = text
-        .split_once('=')
-        .ok_or_else(|| format!("line {at}: expected NAME=VALUE, found {text}"))?;
-    let value = value.trim().trim_matches(['"', '\'']);
-    Ok((key.trim().to_owned(), value.to_owned()))
+/// Reads a truth value as Ansible does.
+fn truth(name: &str, value: &Value) -> Result<bool, String> {
+    match value.to_text().to_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" | "y" | "t" => Ok(true),
+        "false" | "no" | "off" | "0" | "n" | "f" => Ok(false),
+        _ => Err(format!("{name} must be true or false")),
+    }
+}
+
+/// Returns whether the text of a variable is used as it is written: a password of digits is no
+/// number.
+fn is_text(variable: &str) -> bool {
+    VARIABLES.iter().any(|(name, _)| *name == variable) || SUDO_PASSWORDS.contains(&variable)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_inventory_has_hosts_with_the_variables_of_their_groups() {
-        let text = "[web]\nweb1 ansible_host=10.0.0.1 color=red\nweb2\n[db]\ndb1 ansible_port=2222\n[site:children]\nweb\ndb\n[site:vars]\nansible_user=admin\n[all:vars]\nzone=eu\n";
-        let inventory = Inventory::from_ini(text).unwrap();
-        let entries = inventory.entries();
-        let shown = |id: &str| entries.get(id).map(Value::to_text).unwrap_or_default();
-        assert_eq!(
-            shown("web1"),
-            "{'host': '10.0.0.1', 'user': 'admin', 'minion_opts': {'zone': 'eu', 'color': 'red'}}"
-        );
-        assert_eq!(
-            shown("db1"),
-            "{'port': '2222', 'user': 'admin', 'minion_opts': {'zone': 'eu'}}"
-        );
-        assert_eq!(inventory.members("site", 0), ["web1", "web2", "db1"]);
-        assert!(Inventory::from_ini("[web]\nweb[1:3]\n").is_err());
-        assert!(Inventory::from_ini("[web:vars]\nx\n").is_err());
-    }
-
-    #[test]
-    fn the_list_of_a_program_is_read() {
-        let list = r#"{"web": {"hosts": ["a", "b"], "vars": {"ansible_user": "u"}}, "odd": ["c"], "_meta": {"hostvars": {"a": {"ansible_host": "h"}}}}"#;
-        let inventory = Inventory::from_list(&json::read(list).unwrap());
-        let entries = inventory.entries();
-        assert_eq!(
-            entries.get("a").map(Value::to_text).as_deref(),
-            Some("{'host': 'h', 'user': 'u', 'minion_opts': {}}")
-        );
-        assert!(entries.contains("c"));
-    }
-}
+mod tests;

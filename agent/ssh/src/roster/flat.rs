@@ -7,32 +7,66 @@ use state::exec::Exec;
 use state::host::ExecHost;
 use value::{Map, Value, trust};
 
-/// Returns the entries of a roster file, by id.
+/// The maximum depth of values in which `sdb://` is replaced.
+const DEPTH_MAX: usize = 32;
+
+/// Renders a file, and replaces each value `sdb://…` by the secret that it names.
 ///
 /// # Errors
-/// When the file cannot be read, another user can change it, or it is no dictionary.
-pub(super) fn entries(cx: &Exec, file: &Path) -> Result<Map, String> {
-    let shown = file.display();
-    let failed = |error: &dyn std::fmt::Display| format!("cannot read the roster {shown}: {error}");
+/// When the file cannot be read, another user can change it, it is no dictionary, or a secret
+/// cannot be read.
+pub(super) fn dictionary(cx: &Exec, file: &Path) -> Result<Map, String> {
     // The file is a template, and may name commands (`ProxyCommand`).
     trust::path(file, trust::user()).map_err(|error| error.sentence())?;
-    let text = machine::fs::text(file).map_err(|error| failed(&error))?;
+    let text = machine::fs::text(file).map_err(|error| error.to_string())?;
     let variables = Map::new()
         .with("grains", cx.grains())
         .with("opts", cx.opts().map.clone());
     let context = Context {
-        name: shown.to_string(),
+        name: file.display().to_string(),
         variables,
         ..Context::default()
     };
     let default = cx.opts().text("renderer").unwrap_or("jinja|yaml");
     let rendered = render(&text, default, &context, &ExecHost::in_state_tree(cx));
-    match rendered.map_err(|error| failed(&error))?.value {
-        Value::Map(entries) => Ok(entries),
+    match rendered.map_err(|error| error.to_string())?.value {
+        entries @ Value::Map(_) => match revealed(cx, &entries, 0)? {
+            Value::Map(entries) => Ok(entries),
+            _ => Ok(Map::new()),
+        },
         Value::Null => Ok(Map::new()),
-        other => Err(failed(&format!(
-            "it must be a dictionary of hosts, but is a {}",
+        other => Err(format!(
+            "it must be a dictionary, but is a {}",
             other.type_name()
-        ))),
+        )),
+    }
+}
+
+/// Replaces each text `sdb://…` in a value.
+pub(super) fn revealed(cx: &Exec, value: &Value, depth: usize) -> Result<Value, String> {
+    if depth > DEPTH_MAX {
+        return Err(format!("values are more than {DEPTH_MAX} deep"));
+    }
+    match value {
+        Value::Str(uri) if uri.starts_with("sdb://") => {
+            let found = cx.call("sdb.get", vec![value.clone()], Map::new());
+            let found = found.map_err(|error| format!("cannot read {uri}: {error}"))?;
+            match &found == value || found.is_null() {
+                true => Err(format!("cannot read {uri}: it names no value")),
+                false => Ok(found),
+            }
+        }
+        Value::Map(map) => {
+            let mut all = Map::new();
+            for (key, value) in map {
+                all.insert(key.clone(), revealed(cx, value, depth + 1)?);
+            }
+            Ok(all.into())
+        }
+        Value::List(items) => {
+            let items = items.iter().map(|item| revealed(cx, item, depth + 1));
+            Ok(Value::list(items.collect::<Result<Vec<_>, _>>()?))
+        }
+        other => Ok(other.clone()),
     }
 }

@@ -1,39 +1,67 @@
 //! [`Roster`]: the hosts without an agent, and how each is reached.
 
 mod ansible;
+mod cache;
+mod check;
+mod dir;
 mod flat;
 mod host;
+mod known_hosts;
+mod scan;
 mod sshconfig;
 
-pub use host::Host;
+pub use host::{Host, Secret};
 
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use ansible::Inventory;
+use ansible::{Inventory, Members};
+use host::Origin;
+use scan::Scan;
 use state::custom::Kind;
 use state::exec::Exec;
 use value::target::{self, Facts};
-use value::{Map, Value};
+use value::{Map, Value, log};
+use wire::Id;
 
 /// The hosts of a configuration, by id.
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
     hosts: Vec<Host>,
+    /// The position of each host.
+    places: HashMap<Id, usize>,
+    /// The names or addresses of the hosts by id, for each roster with its file or name.
+    sources: Vec<(String, Map)>,
+    /// The groups of inventories and of `ssh_list_nodegroups`.
+    groups: Members,
+    /// The roster `scan`, whose hosts are those of a target.
+    scan: Option<Scan>,
+    scanned: Arc<Mutex<BTreeMap<Id, Host>>>,
 }
 
 /// The maximum number of hosts in a roster.
 const HOSTS_MAX: usize = 100_000;
+/// The maximum number of rosters.
+const ROSTERS_MAX: usize = 32;
+/// The rosters of this program, for messages.
+const KINDS: &str = "flat, sshconfig, ansible, cache, dir, scan or sshknownhosts";
 
 /// Returns the path of the roster file: the option `roster_file`, or `roster` next to the
-/// configuration.
-#[must_use]
-pub fn file(cx: &Exec) -> PathBuf {
+/// configuration. A name is looked for in the folders of `rosters` first.
+fn file(cx: &Exec) -> PathBuf {
     let opts = cx.opts();
     match opts.text("roster_file").filter(|path| !path.is_empty()) {
-        Some(path) => path.into(),
+        Some(path) => {
+            let is_name = !path.contains('/') && path != "..";
+            let folders = opts.texts("rosters").into_iter();
+            let mut files = folders.map(|folder| Path::new(&folder).join(path));
+            let found = files.find(|file| is_name && file.is_file());
+            found.unwrap_or_else(|| path.into())
+        }
         None => {
             let configuration = opts.text("conf_file").unwrap_or("/etc/salt/minion");
-            let folder = std::path::Path::new(configuration).parent();
+            let folder = Path::new(configuration).parent();
             folder
                 .unwrap_or_else(|| "/etc/salt".as_ref())
                 .join("roster")
@@ -41,14 +69,13 @@ pub fn file(cx: &Exec) -> PathBuf {
     }
 }
 
-/// Returns the path of OpenSSH's configuration: the option `ssh_config_file`, or that of the user.
-fn configuration(cx: &Exec) -> PathBuf {
-    let given = cx.opts().text("ssh_config_file");
-    match given.filter(|path| !path.is_empty()) {
+/// Returns a path of the configuration, or one below the user's home.
+fn at_home(cx: &Exec, option: &str, path: &str) -> PathBuf {
+    match cx.opts().text(option).filter(|path| !path.is_empty()) {
         Some(path) => path.into(),
         None => {
-            let home = std::env::var_os("HOME").unwrap_or_default();
-            PathBuf::from(home).join(".ssh/config")
+            let home = std::env::var_os("HOME").unwrap_or_else(|| "/root".into());
+            PathBuf::from(home).join(path)
         }
     }
 }
@@ -58,55 +85,188 @@ fn custom(cx: &Exec, name: &str) -> Result<Map, String> {
     let function = format!("{name}.targets");
     let (args, kwargs) = (vec!["*".into()], Map::new().with("tgt_type", "glob"));
     let custom = &cx.shared.custom;
-    match custom.call_client(cx, Kind::Roster, &function, args, kwargs) {
+    let is_word = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let called = is_word.then(|| custom.call_client(cx, Kind::Roster, &function, args, kwargs));
+    match called.flatten() {
         Some(Ok(Value::Map(entries))) => Ok(entries),
         Some(Ok(other)) => Err(format!(
-            "the roster {name} must return a dictionary of hosts, but returned a {}",
+            "it must return a dictionary of hosts, but returned a {}",
             other.type_name()
         )),
-        Some(Err(error)) => Err(format!("the roster {name} failed: {error}")),
+        Some(Err(error)) => Err(error.to_string()),
         None => Err(format!(
-            "unknown roster {name:?}; expected flat, sshconfig, ansible or a file of _roster that saltutil.sync_roster has copied"
+            "no such roster; expected {KINDS}, or a file of _roster that saltutil.sync_roster has copied"
         )),
     }
 }
 
-impl Roster {
-    /// Reads the roster that the option `roster` names: `flat` if it is not set.
-    ///
-    /// # Errors
-    /// When the kind of roster is unknown, its file cannot be read, or a host is not well formed.
-    pub fn load(cx: &Exec) -> Result<Self, String> {
-        let kind = cx.opts().text("roster").unwrap_or("flat");
-        let entries = match kind {
-            "flat" => flat::entries(cx, &file(cx))?,
-            "sshconfig" => sshconfig::entries(&configuration(cx))?,
-            "ansible" => Inventory::load(cx, &file(cx))?.entries(),
-            other => custom(cx, other)?,
+/// The entries of one roster.
+struct Source {
+    /// The file or the name.
+    label: String,
+    entries: Map,
+    origin: Origin,
+    groups: Members,
+}
+
+impl Source {
+    fn of_file(file: &Path, entries: Result<Map, String>) -> Result<Self, String> {
+        let label = file.display().to_string();
+        let entries =
+            entries.map_err(|error| format!("cannot read the roster {label}: {error}"))?;
+        Ok(Self {
+            label,
+            entries,
+            origin: Origin::File,
+            groups: Members::new(),
+        })
+    }
+
+    fn of_data(name: &str, entries: Result<Map, String>) -> Result<Self, String> {
+        let entries = entries.map_err(|error| format!("cannot read the roster {name}: {error}"))?;
+        Ok(Self {
+            label: name.to_owned(),
+            entries,
+            origin: Origin::Data,
+            groups: Members::new(),
+        })
+    }
+
+    fn read(cx: &Exec, name: &str) -> Result<Self, String> {
+        let path = match name {
+            "sshconfig" => at_home(cx, "ssh_config_file", ".ssh/config"),
+            "sshknownhosts" => at_home(cx, "ssh_known_hosts_file", ".ssh/known_hosts"),
+            "dir" => dir::folder(cx),
+            _ => file(cx),
         };
-        Self::from_entries(cx, &entries)
+        match name {
+            "flat" => Self::of_file(&path, flat::dictionary(cx, &path)),
+            "dir" => Self::of_file(&path, dir::entries(cx, &path)),
+            "sshconfig" => Self::of_file(&path, sshconfig::entries(&path)),
+            "sshknownhosts" => Ok(Self {
+                origin: Origin::Data,
+                ..Self::of_file(&path, known_hosts::entries(&path))?
+            }),
+            "ansible" => Self::of_inventory(cx, &path)
+                .map_err(|error| format!("cannot read the roster {}: {error}", path.display())),
+            "cache" => Self::of_data(name, cache::entries(cx)),
+            other => Self::of_data(name, custom(cx, other)),
+        }
     }
 
-    /// Creates a roster from a dictionary of ids, with `roster_defaults` below each entry.
+    fn of_inventory(cx: &Exec, path: &Path) -> Result<Self, String> {
+        let (inventory, origin) = Inventory::load(cx, path)?;
+        let groups = inventory.members()?;
+        Ok(Self {
+            label: path.display().to_string(),
+            entries: inventory.entries(&groups)?,
+            origin,
+            groups,
+        })
+    }
+}
+
+impl Roster {
+    /// Reads the rosters that the option `roster` names: `flat` if it is not set.
     ///
     /// # Errors
-    /// When an id or an entry is not well formed.
-    pub fn from_entries(cx: &Exec, entries: &Map) -> Result<Self, String> {
-        if entries.len() > HOSTS_MAX {
-            return Err(format!("the roster has more than {HOSTS_MAX} hosts"));
-        }
-        let defaults = defaults(cx);
-        let mut hosts = Vec::new();
-        for (id, entry) in entries {
-            hosts.push(Host::from_entry(&id.to_text(), entry, &defaults)?);
-        }
-        Ok(Self { hosts })
+    /// As [`Roster::load_named`].
+    pub fn load(cx: &Exec) -> Result<Self, String> {
+        Self::load_named(cx, cx.opts().get("roster").unwrap_or(&Value::Null))
     }
 
-    /// Returns all hosts, in the order of the roster.
+    /// Reads the rosters with these names: a list, or a text with commas. If several have a host,
+    /// the entry of the last one counts.
+    ///
+    /// # Errors
+    /// When there is no roster with a name, it cannot be read, or a host is not well formed.
+    pub fn load_named(cx: &Exec, names: &Value) -> Result<Self, String> {
+        let mut roster = Self {
+            groups: list_nodegroups(cx)?,
+            ..Self::default()
+        };
+        for name in named(names)? {
+            match name.as_str() {
+                "scan" => roster.scan = Some(Scan::from_opts(cx.opts())?),
+                name => roster.add(cx, Source::read(cx, name)?)?,
+            }
+        }
+        Ok(roster)
+    }
+
+    /// Adds the hosts of a source, with `roster_defaults` below each entry.
+    fn add(&mut self, cx: &Exec, source: Source) -> Result<(), String> {
+        let label = source.label;
+        if self.hosts.len() + source.entries.len() > HOSTS_MAX {
+            return Err(format!("roster {label}: more than {HOSTS_MAX} hosts"));
+        }
+        let (defaults, mut names) = (defaults(cx), Map::new());
+        for (id, entry) in &source.entries {
+            let id = id.to_text();
+            let host = match source.origin {
+                Origin::File => Host::from_entry(&id, entry, &defaults),
+                Origin::Data => Host::from_data(&id, entry, &defaults),
+            };
+            let host = match host {
+                Ok(host) => host,
+                // The entries of the cache come from minions: one must not stop the others.
+                Err(error) if label == "cache" => {
+                    log::warning(format_args!("roster cache: an entry is skipped: {error}"));
+                    continue;
+                }
+                Err(error) => return Err(format!("roster {label}: {error}")),
+            };
+            names.insert(id, host.host.as_str());
+            self.put(host);
+        }
+        self.groups.extend(source.groups);
+        self.sources.push((label, names));
+        Ok(())
+    }
+
+    fn put(&mut self, host: Host) {
+        match self
+            .places
+            .get(&host.id)
+            .and_then(|place| self.hosts.get_mut(*place))
+        {
+            Some(known) => *known = host,
+            None => {
+                self.places.insert(host.id.clone(), self.hosts.len());
+                self.hosts.push(host);
+            }
+        }
+    }
+
+    /// Returns the hosts with these ids.
     #[must_use]
-    pub fn hosts(&self) -> &[Host] {
-        &self.hosts
+    pub fn with_ids(&self, ids: &[String]) -> Vec<Host> {
+        let scanned = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
+        let host = |id: &String| {
+            let id: Id = id.parse().ok()?;
+            let place = self.places.get(&id);
+            let known = place.and_then(|place| self.hosts.get(*place));
+            known.or_else(|| scanned.get(&id)).cloned()
+        };
+        ids.iter().filter_map(host).collect()
+    }
+
+    /// Returns the names or addresses of the hosts by id, for each roster with its file or name.
+    ///
+    /// # Errors
+    /// When the only roster is `scan`, which knows no hosts without a target.
+    pub fn by_source(&self) -> Result<Map, String> {
+        if self.sources.is_empty() {
+            return Err(
+                "the roster scan has no list of hosts: its hosts are those of a target".into(),
+            );
+        }
+        let sources = self.sources.iter();
+        Ok(sources
+            .map(|(label, hosts)| (Value::from(label.as_str()), Value::Map(hosts.clone())))
+            .collect())
     }
 
     /// Returns the hosts that a list of names gives by hand: `host` or `user@host`, without an entry
@@ -132,24 +292,31 @@ impl Roster {
             if let Some(user) = user {
                 entry.insert("user", user);
             }
-            Host::from_entry(host, &entry.into(), &defaults)
+            Host::from_data(host, &entry.into(), &defaults)
         };
         names.iter().map(host).collect()
     }
 
     /// Returns the hosts that a target matches: by glob, regular expression (`pcre`), list, or
-    /// nodegroup.
+    /// nodegroup. A group of an inventory is a nodegroup. The roster `scan` tries the addresses of
+    /// the target.
     ///
     /// # Errors
     /// When the target is not well formed, or of a type that needs facts about the hosts.
-    pub fn matched(&self, cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<&Host>, String> {
-        let groups = cx.opts().get("nodegroups").and_then(Value::as_map);
-        let groups = groups.cloned().unwrap_or_default();
+    pub fn matched(&self, cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<Host>, String> {
         if !matches!(tgt_type, "glob" | "pcre" | "list" | "nodegroup") {
             return Err(format!(
                 "hosts of a roster are matched by glob, pcre, list or nodegroup, not by {tgt_type}"
             ));
         }
+        let group = self.groups.get(&tgt.to_text());
+        if let Some(group) = group.filter(|_| tgt_type == "nodegroup") {
+            let hosts = self.hosts.iter();
+            let members = hosts.filter(|host| group.contains(host.id.as_str()));
+            return Ok(members.cloned().collect());
+        }
+        let groups = cx.opts().get("nodegroups").and_then(Value::as_map);
+        let groups = groups.cloned().unwrap_or_default();
         let mut matched = Vec::new();
         for host in &self.hosts {
             let facts = OfHost {
@@ -157,23 +324,93 @@ impl Roster {
                 groups: &groups,
             };
             if target::matches(&facts, tgt, tgt_type)? {
-                matched.push(host);
+                matched.push(host.clone());
             }
+        }
+        if matches!(tgt_type, "glob" | "list") {
+            matched.extend(self.scanned(cx, tgt)?);
         }
         Ok(matched)
     }
+
+    /// Returns the hosts that the roster `scan` finds at the addresses of a target, and remembers
+    /// them.
+    fn scanned(&self, cx: &Exec, tgt: &Value) -> Result<Vec<Host>, String> {
+        let Some(scan) = &self.scan else {
+            return Ok(Vec::new());
+        };
+        let defaults = defaults(cx);
+        let entries = scan
+            .entries(tgt)
+            .map_err(|error| format!("roster scan: {error}"))?;
+        let hosts = entries
+            .iter()
+            .map(|(id, entry)| Host::from_data(&id.to_text(), entry, &defaults))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| format!("roster scan: {error}"))?;
+        let hosts = hosts.into_iter();
+        let hosts: Vec<Host> = hosts
+            .filter(|host| !self.places.contains_key(&host.id))
+            .collect();
+        let mut known = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
+        for host in &hosts {
+            known.insert(host.id.clone(), host.clone());
+        }
+        Ok(hosts)
+    }
+}
+
+/// Returns the names of rosters: a list, or a text with commas; `flat` without any.
+fn named(names: &Value) -> Result<Vec<String>, String> {
+    let mut all: Vec<String> = Vec::new();
+    for name in names.texts().iter().flat_map(|text| text.split(',')) {
+        let name = name.trim();
+        if !name.is_empty() && !all.iter().any(|known| known == name) {
+            all.push(name.to_owned());
+        }
+    }
+    match all.len() {
+        0 if names.is_true() && names.texts().is_empty() => {
+            Err("roster must be a name, or a list of names".to_owned())
+        }
+        0 => Ok(vec!["flat".to_owned()]),
+        count if count > ROSTERS_MAX => Err(format!("roster has more than {ROSTERS_MAX} names")),
+        _ => Ok(all),
+    }
+}
+
+/// Returns the groups of `ssh_list_nodegroups`: lists of ids, or texts with commas.
+fn list_nodegroups(cx: &Exec) -> Result<Members, String> {
+    let mut groups = Members::new();
+    let Some(given) = cx.opts().get("ssh_list_nodegroups") else {
+        return Ok(groups);
+    };
+    let given = given
+        .as_map()
+        .ok_or("ssh_list_nodegroups must be a dictionary")?;
+    for (name, ids) in given {
+        let ids = ids.texts().into_iter().flat_map(|text| {
+            let ids = text.split(',').map(|id| id.trim().to_owned());
+            ids.collect::<Vec<_>>()
+        });
+        groups.insert(name.to_text(), ids.collect::<BTreeSet<_>>());
+    }
+    Ok(groups)
 }
 
 /// Returns the values for entries that lack them: `roster_defaults` over the options of the
 /// configuration and the command line.
 fn defaults(cx: &Exec) -> Map {
-    const OPTIONS: [(&str, &str); 6] = [
+    const OPTIONS: [(&str, &str); 9] = [
         ("ssh_user", "user"),
+        ("ssh_passwd", "passwd"),
         ("ssh_port", "port"),
         ("ssh_priv", "priv"),
+        ("ssh_priv_passwd", "priv_passwd"),
         ("ssh_sudo", "sudo"),
         ("ssh_sudo_user", "sudo_user"),
         ("ssh_identities_only", "identities_only"),
+        ("ssh_remote_port_forwards", "remote_port_forwards"),
     ];
     let mut defaults = Map::new();
     for (option, key) in OPTIONS {
@@ -209,3 +446,6 @@ impl Facts for OfHost<'_> {
         self.groups.clone()
     }
 }
+
+#[cfg(test)]
+mod tests;

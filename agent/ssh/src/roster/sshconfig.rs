@@ -16,8 +16,7 @@ const KEYWORDS: [(&str, &str); 3] = [("user", "user"), ("port", "port"), ("ident
 /// When the file cannot be read, or another user can change it.
 pub(super) fn entries(file: &Path) -> Result<Map, String> {
     trust::path(file, trust::user()).map_err(|error| error.sentence())?;
-    let text = fs::text(file)
-        .map_err(|error| format!("cannot read the roster {}: {error}", file.display()))?;
+    let text = fs::text(file).map_err(|error| error.to_string())?;
     Ok(parsed(&text))
 }
 
@@ -30,7 +29,13 @@ fn parsed(text: &str) -> Map {
             continue;
         };
         if keyword == "host" {
-            blocks.push((words.map(str::to_owned).collect(), Map::new()));
+            let names = words.map(|name| name.trim_matches('"').to_owned());
+            blocks.push((names.collect(), Map::new()));
+            continue;
+        }
+        // The ssh program decides whether a block `Match` applies.
+        if keyword == "match" {
+            blocks.push((Vec::new(), Map::new()));
             continue;
         }
         let known = KEYWORDS.iter().find(|(known, _)| *known == keyword);
@@ -70,7 +75,7 @@ mod tests {
 
     #[test]
     fn names_get_the_values_of_their_block_and_of_patterns() {
-        let text = "# mine\nHost web1 web2\n  User admin\n  Port=2222\nHost db?\n  User dba\nHost db1\n  IdentityFile ~/.ssh/db\nHost * !web2\n  user root\n  Port 22\n";
+        let text = "# mine\nHost web1 web2\n  User admin\n  Port=2222\nHost db?\n  User dba\nHost db1\n  IdentityFile ~/.ssh/db\nHost * !web2\n  user root\n  Port 22\nMatch host web1\n  User other\n";
         let entries = parsed(text);
         let shown = |id: &str| entries.get(id).map(Value::to_text).unwrap_or_default();
         assert_eq!(
