@@ -41,6 +41,7 @@ mod schemas;
 mod secret;
 mod small;
 mod ssh;
+mod ssh_rosters;
 mod stores;
 mod tools;
 mod uci;

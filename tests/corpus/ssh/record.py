@@ -6,9 +6,11 @@
 CASE/case.json has the options of the master (`@CASE@` is a copy of the folder CASE), and targets with their types. `cache` has the data
 of minions in the master's cache. CASE/salt.json is what is recorded: for each target the entries of the hosts. Only the keys
 in KEYS are kept. CASE/ours.json is what Pinch finds where it differs; the reason is in ../differences.toml.
+CASE/listed.json is the output of `salt-ssh -H --out=json`, for cases with `"listed": true`: Salt lists only files of the roster flat, and fails
+for an entry that is no dictionary.
 The roster ansible of Salt needs the program ansible-inventory.
 """
-import json, os, shutil, sys, tempfile
+import json, os, shutil, subprocess, sys, tempfile
 
 import salt.cache, salt.config, salt.roster
 
@@ -39,6 +41,11 @@ def record(case, scratch):
         hosts = salt.roster.Roster(opts, opts.get("roster", "flat")).targets(tgt, tgt_type)
         kept = {id_: {key: entry[key] for key in KEYS if key in entry} for id_, entry in sorted(hosts.items())}
         found.append(json.loads(json.dumps(kept, default=str).replace(folder, "@CASE@")))
+    if wanted.get("listed"):
+        salt_ssh = os.path.join(os.path.dirname(sys.executable), "salt-ssh")
+        listed = subprocess.run([salt_ssh, "-c", scratch, "-H", "--out=json"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        with open(os.path.join(HERE, case, "listed.json"), "w") as f:
+            f.write(listed.replace(folder, "@CASE@"))
     with open(os.path.join(HERE, case, "salt.json"), "w") as f:
         f.write("[\n" + ",\n".join(json.dumps(one, sort_keys=True) for one in found) + "\n]\n")
 

@@ -1,6 +1,7 @@
 //! The roster `ansible`: an inventory of Ansible, as INI, as YAML, or as a program that prints JSON
 //! for `--list`. Salt calls `ansible-inventory` for it; this program reads the file itself.
 
+mod folders;
 mod ini;
 mod list;
 mod yaml;
@@ -60,7 +61,10 @@ pub(super) struct Inventory {
 struct Group {
     hosts: Vec<String>,
     children: Vec<String>,
+    /// The variables of the inventory.
     variables: Map,
+    /// The variables of the folder `group_vars`, which are over those of the inventory.
+    of_folder: Map,
 }
 
 /// The members of each group, with those of the groups in it.
@@ -74,20 +78,26 @@ impl Inventory {
     /// When it cannot be read or run, another user can change it, or it is not well formed.
     pub(super) fn load(cx: &Exec, file: &Path) -> Result<(Self, Origin), String> {
         trust::path(file, trust::user()).map_err(|error| error.sentence())?;
-        if rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok() {
-            return Ok((list::load(cx, file)?, Origin::Data));
-        }
+        let (mut inventory, origin) = match rustix::fs::access(file, rustix::fs::Access::EXEC_OK) {
+            Ok(()) => (list::load(cx, file)?, Origin::Data),
+            Err(_) => (Self::read(file)?, Origin::File),
+        };
+        folders::add(&mut inventory, file)?;
+        Ok((inventory, origin))
+    }
+
+    /// Reads a file that is no program.
+    fn read(file: &Path) -> Result<Self, String> {
         let text = fs::text(file).map_err(|error| error.to_string())?;
         let extension = file.extension().and_then(|name| name.to_str());
-        let inventory = match extension {
-            Some("yml" | "yaml" | "json") => yaml::read(&text)?,
+        match extension {
+            Some("yml" | "yaml" | "json") => yaml::read(&text),
             // As in Ansible, a file without such a name is YAML if it is a dictionary.
             _ => match render::yaml::load(&text) {
-                Ok(Value::Map(groups)) => yaml::of_groups(&groups)?,
-                _ => ini::read(&text)?,
+                Ok(Value::Map(groups)) => yaml::of_groups(&groups),
+                _ => ini::read(&text),
             },
-        };
-        Ok((inventory, Origin::File))
+        }
     }
 
     /// Adds a host, or variables to a host that is known.
@@ -164,8 +174,8 @@ impl Inventory {
         Ok(())
     }
 
-    /// Returns the groups that have variables, in the order in which these apply: the outer group
-    /// first, and of groups at one depth in the order of their names.
+    /// Returns the groups in the order in which their variables apply: the outer group first, and of
+    /// groups at one depth in the order of their names.
     fn in_order(&self) -> Vec<(&str, &Group)> {
         let mut depths: BTreeMap<&str, usize> = BTreeMap::new();
         // A group is as deep as its deepest parent, plus one. `members` has excluded cycles.
@@ -179,7 +189,6 @@ impl Inventory {
             }
         }
         let groups = self.groups.iter();
-        let groups = groups.filter(|(_, group)| !group.variables.is_empty());
         let mut groups: Vec<_> = groups.map(|(name, group)| (name.as_str(), group)).collect();
         groups.sort_by_key(|(name, _)| match *name {
             ALL => (0, *name),
@@ -188,16 +197,31 @@ impl Inventory {
         groups
     }
 
+    /// Returns the variables of groups in the order in which they apply, as in Ansible: those of the
+    /// group of all hosts, then those of the inventory, then those of `group_vars`.
+    fn layers(&self) -> Vec<(&str, &Map)> {
+        let (all, others): (Vec<_>, Vec<_>) = self
+            .in_order()
+            .into_iter()
+            .partition(|(name, _)| *name == ALL);
+        let mut layers = Vec::new();
+        for groups in [all, others] {
+            layers.extend(groups.iter().map(|(name, group)| (*name, &group.variables)));
+            layers.extend(groups.iter().map(|(name, group)| (*name, &group.of_folder)));
+        }
+        layers.retain(|(_, variables)| !variables.is_empty());
+        layers
+    }
+
     /// Returns the entries of the hosts, by id.
     ///
     /// # Errors
     /// When a variable of Ansible has a value that an entry cannot have.
     pub(super) fn entries(&self, members: &Members) -> Result<Map, String> {
         let mut variables: BTreeMap<&str, Map> = BTreeMap::new();
-        for (name, group) in self.in_order() {
+        for (name, values) in self.layers() {
             for host in members.get(name).into_iter().flatten() {
-                let known = variables.entry(host).or_default();
-                known.update(group.variables.clone());
+                variables.entry(host).or_default().update(values.clone());
             }
         }
         let mut entries = Map::new();

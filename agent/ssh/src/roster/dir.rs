@@ -25,7 +25,7 @@ pub(super) fn folder(cx: &Exec) -> PathBuf {
 pub(super) fn entries(cx: &Exec, folder: &Path) -> Result<Map, String> {
     trust::path(folder, trust::user()).map_err(|error| error.sentence())?;
     let names = fs::names(folder).map_err(|error| error.to_string())?;
-    let mut names: Vec<String> = names
+    let names: Vec<String> = names
         .iter()
         .map(|name| name.to_string_lossy().into_owned())
         .filter(|name| !name.starts_with('.'))
@@ -33,7 +33,6 @@ pub(super) fn entries(cx: &Exec, folder: &Path) -> Result<Map, String> {
     if names.len() > HOSTS_MAX {
         return Err(format!("the folder has more than {HOSTS_MAX} files"));
     }
-    names.sort();
     let domain = cx.opts().text("roster_domain");
     let domain = domain.filter(|domain| !domain.is_empty());
     let mut entries = Map::new();

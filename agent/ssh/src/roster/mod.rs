@@ -21,6 +21,7 @@ use host::Origin;
 use scan::Scan;
 use state::custom::Kind;
 use state::exec::Exec;
+use value::hint::nearest;
 use value::target::{self, Facts};
 use value::{Map, Value, log};
 use wire::Id;
@@ -44,8 +45,16 @@ pub struct Roster {
 const HOSTS_MAX: usize = 100_000;
 /// The maximum number of rosters.
 const ROSTERS_MAX: usize = 32;
-/// The rosters of this program, for messages.
-const KINDS: &str = "flat, sshconfig, ansible, cache, dir, scan or sshknownhosts";
+/// The rosters of this program.
+const KINDS: [&str; 7] = [
+    "flat",
+    "sshconfig",
+    "ansible",
+    "cache",
+    "dir",
+    "scan",
+    "sshknownhosts",
+];
 
 /// Returns the path of the roster file: the option `roster_file`, or `roster` next to the
 /// configuration. A name is looked for in the folders of `rosters` first.
@@ -96,9 +105,14 @@ fn custom(cx: &Exec, name: &str) -> Result<Map, String> {
             other.type_name()
         )),
         Some(Err(error)) => Err(error.to_string()),
-        None => Err(format!(
-            "no such roster; expected {KINDS}, or a file of _roster that saltutil.sync_roster has copied"
-        )),
+        None => {
+            let hint = nearest(name, KINDS).map(|near| format!("; did you mean {near}?"));
+            Err(format!(
+                "no such roster; expected {}, or a file of _roster that saltutil.sync_roster has copied{}",
+                KINDS.join(", "),
+                hint.unwrap_or_default()
+            ))
+        }
     }
 }
 

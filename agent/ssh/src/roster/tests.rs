@@ -272,7 +272,7 @@ fn an_error_names_the_file_and_the_host() {
     );
     site.fails(
         r#"{"roster": "dri"}"#,
-        &["the roster dri: no such roster; expected flat"],
+        &["the roster dri: no such roster", "did you mean dir?"],
     );
     site.fails(r#"{"roster": "../x"}"#, &["no such roster"]);
     site.fails(r#"{"ssh_list_nodegroups": []}"#, &["ssh_list_nodegroups"]);
@@ -304,6 +304,8 @@ fn a_program_of_an_inventory_is_checked() {
     let site = Site::new(&[
         ("fails", "#!/bin/sh\necho no >&2; exit 3\n"),
         ("text", "#!/bin/sh\necho hello\n"),
+        ("endless", "#!/bin/sh\nexec yes\n"),
+        ("hangs", "#!/bin/sh\nexec sleep 100\n"),
         ("list", "#!/bin/sh\necho '[]'\n"),
         (
             "odd",
@@ -330,6 +332,8 @@ fn a_program_of_an_inventory_is_checked() {
     for (file, part) in [
         ("fails", "it failed with --list: no"),
         ("text", "it printed no JSON with --list"),
+        ("endless", "cannot run it with --list"),
+        ("hangs", "it took more than 2 s with --list"),
         ("list", "expected a dictionary, found a list"),
         ("odd", "the group \"a\": expected a list, found a dict"),
         ("loop", "contains itself"),
@@ -343,6 +347,26 @@ fn a_program_of_an_inventory_is_checked() {
     let roster = site.load(&opts("one")).unwrap();
     assert_eq!(roster.hosts[0].host, "10.0.0.1");
     assert_eq!(roster.hosts[0].minion_opts.get("asked"), Some(&"x".into()));
+}
+
+/// Attack: a folder next to an inventory that another user can change, and files that are no YAML.
+#[test]
+fn the_folders_of_an_inventory_are_checked() {
+    let site = Site::new(&[
+        ("inv/hosts", "[web]\nx\n"),
+        ("inv/group_vars/web.yml", "a: 1\n"),
+        ("list/hosts", "[web]\nx\n"),
+        ("list/group_vars/web/1", "[a]\n"),
+        ("vault/hosts", "x\n"),
+        ("vault/host_vars/x", "$ANSIBLE_VAULT;1.1;AES256\n00\n"),
+    ]);
+    let opts = |file: &str| format!(r#"{{"roster": "ansible", "roster_file": "@{file}/hosts"}}"#);
+    site.load(&opts("inv")).unwrap();
+    let open = fs::Permissions::from_mode(0o777);
+    fs::set_permissions(site.path("inv/group_vars"), open).unwrap();
+    site.fails(&opts("inv"), &["group_vars", "is not trusted"]);
+    site.fails(&opts("list"), &["group_vars/web/1", "must be a dictionary"]);
+    site.fails(&opts("vault"), &["host_vars/x", "ansible-vault"]);
 }
 
 /// Attack: a custom roster passes on what a database says.

@@ -9,7 +9,7 @@ use value::{Map, Value, json};
 use super::{Group, Inventory};
 
 /// The maximum time of a program in seconds.
-const TIME_MAX: i64 = 60;
+const TIME_MAX: i64 = if cfg!(test) { 2 } else { 60 };
 /// The maximum size of its output in bytes.
 const OUTPUT_MAX: usize = 16 << 20;
 /// The maximum number of calls with `--host`, if the list has no variables of hosts.
@@ -125,6 +125,7 @@ fn read_group(name: &str, group: &Value) -> Result<Group, String> {
         hosts: texts(name, entries.get("hosts"))?,
         children: texts(name, entries.get("children"))?,
         variables: variables.cloned().unwrap_or_default(),
+        ..Group::default()
     })
 }
 
