@@ -271,8 +271,7 @@ fn truth(name: &str, value: &Value) -> Result<bool, String> {
     }
 }
 
-/// Returns whether the text of a variable is used as it is written: a password of digits is no
-/// number.
+/// Returns whether the value of a variable stays a text: a password of digits is no number.
 fn is_text(variable: &str) -> bool {
     VARIABLES.iter().any(|(name, _)| *name == variable) || SUDO_PASSWORDS.contains(&variable)
 }

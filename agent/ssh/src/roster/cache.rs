@@ -180,7 +180,7 @@ impl Range {
     }
 }
 
-/// A way to find a value.
+/// A rule by which a value is found.
 #[derive(Clone, Debug, PartialEq)]
 enum Rule {
     /// The id itself.

@@ -30,12 +30,12 @@ pub(super) fn is_user(text: &str) -> bool {
     is_word(text) && text.bytes().all(fits)
 }
 
-/// Returns whether a text is an absolute path that a shell's double quotes leave as it is.
+/// Returns whether a text is an absolute path that a shell's double quotes do not change.
 pub(super) fn is_folder(text: &str) -> bool {
     text.starts_with('/') && text.len() <= LENGTH_MAX && text.bytes().all(is_plain)
 }
 
-/// Returns whether a text is a list of folders that a shell's double quotes leave as it is, except
+/// Returns whether a text is a list of folders that a shell's double quotes do not change, except
 /// for `$PATH` and `$HOME`.
 pub(super) fn is_search_path(text: &str) -> bool {
     let rest = text.replace("${PATH}", "").replace("${HOME}", "");

@@ -49,7 +49,7 @@ pub(super) fn revealed(cx: &Exec, value: &Value, depth: usize) -> Result<Value, 
     }
     match value {
         Value::Str(uri) if uri.starts_with("sdb://") => {
-            let found = cx.call("sdb.get", vec![value.clone()], Map::new());
+            let found = cx.call_internal("sdb.get", vec![value.clone()], Map::new());
             let found = found.map_err(|error| format!("cannot read {uri}: {error}"))?;
             match &found == value || found.is_null() {
                 true => Err(format!("cannot read {uri}: it names no value")),

@@ -437,7 +437,7 @@ fn defaults(cx: &Exec) -> Map {
     defaults
 }
 
-/// What is known of a host without asking it.
+/// The facts about a host that need no connection.
 struct OfHost<'a> {
     host: &'a Host,
     groups: &'a Map,

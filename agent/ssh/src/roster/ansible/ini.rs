@@ -220,7 +220,7 @@ fn expanded(pattern: &str) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Returns the parts that a range stands for: numbers, filled with zeros if its begin is, or letters.
+/// Returns the parts of a range: numbers, filled with zeros if its begin is, or letters.
 fn parts(range: &str) -> Result<Vec<String>, String> {
     const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     let bounds: Vec<&str> = range.split(':').collect();
