@@ -98,11 +98,6 @@ const DIFFERENCES: &[Difference] = &[
         "A masterless orchestration runs every kind of step (salt.function, runner, wheel, wait_for_event, parallel_runners); Salt runs only salt.state and plain states.",
     ),
     row(
-        &["salt.state", "salt.function"],
-        &["ssh: True", "ssh: true"],
-        "`salt.function` with `ssh: True` and `salt.state` with `ssh: True` are refused.",
-    ),
-    row(
         &["salt.runner"],
         &[],
         "A salt.runner step with wrong arguments fails; in Salt it succeeds.",

@@ -10,6 +10,7 @@
 )]
 
 pub mod accounts;
+pub mod durable;
 pub mod fs;
 pub mod hashes;
 pub mod net;

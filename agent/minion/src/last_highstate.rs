@@ -22,7 +22,6 @@ use state::opts::Opts;
 use value::{Map, Value, secret, trust};
 use wire::{Limits, msgpack};
 
-use crate::durable;
 use crate::sources::has_hash;
 
 /// The number of the record's format.
@@ -158,7 +157,7 @@ impl Answers {
         File::open(&links)?.sync_all()?;
         let mut bytes = Vec::new();
         msgpack::encode(&self.to_record(opts), LIMITS, &mut bytes).map_err(io::Error::other)?;
-        durable::write(&folder(opts), RECORD, &bytes)?;
+        machine::durable::write(&folder(opts), RECORD, &bytes)?;
         for entry in fs::read_dir(&links)? {
             let entry = entry?;
             if !hashes.contains(&*entry.file_name().to_string_lossy()) {

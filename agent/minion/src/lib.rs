@@ -9,7 +9,6 @@
 mod beacon_loop;
 pub mod beacons;
 pub mod daemon;
-mod durable;
 pub mod error;
 mod functions;
 pub mod job;

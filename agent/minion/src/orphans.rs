@@ -14,7 +14,6 @@ use value::read::or_log;
 use value::{log, remove};
 use wire::{Frame, Limits, Request, Return};
 
-use crate::durable;
 use crate::spool::Spool;
 
 fn folder(opts: &Opts) -> PathBuf {
@@ -24,14 +23,14 @@ fn folder(opts: &Opts) -> PathBuf {
 /// Writes a return for the next daemon.
 pub(crate) fn leave(opts: &Opts, answer: Return) -> io::Result<()> {
     let name = answer.jid.clone();
-    durable::write(&folder(opts), &name, &encoded(answer)?)
+    machine::durable::write(&folder(opts), &name, &encoded(answer)?)
 }
 
 /// Like [`leave`], for a job of a reaction: its file has an extension, so that the return is not
 /// sent to the masters.
 pub(crate) fn leave_to_reactor(opts: &Opts, answer: Return) -> io::Result<()> {
     let name = of_reaction(&answer.jid);
-    durable::write(&folder(opts), &name, &encoded(answer)?)
+    machine::durable::write(&folder(opts), &name, &encoded(answer)?)
 }
 
 fn of_reaction(jid: &str) -> String {

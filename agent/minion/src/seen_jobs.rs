@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 
 use value::{jid, log};
 
-use crate::durable;
 
 /// The number of ids that are remembered (Salt's `minion_jid_queue_hwm` is 100). A restarted master
 /// sends again what it may not have sent before.
@@ -126,7 +125,7 @@ impl SeenJobs {
             return Ok(());
         };
         let lines: String = self.ids.iter().map(|jid| format!("{jid}\n")).collect();
-        durable::write(folder, NAME, lines.as_bytes())?;
+        machine::durable::write(folder, NAME, lines.as_bytes())?;
         let file = OpenOptions::new().append(true).open(folder.join(NAME))?;
         (self.file, self.lines) = (Some(file), self.ids.len());
         Ok(())

@@ -28,7 +28,7 @@ use wire::Job;
 
 use crate::program::CONNECTION_FAILED;
 use crate::roster::{Host, Roster};
-use crate::session::Caller;
+use crate::session::{Caller, Nobody};
 use crate::settings;
 
 /// Salt's exit code when a host has failed.
@@ -70,7 +70,7 @@ pub fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
         }
         SaltSshOptions::Call { target, .. } | SaltSshOptions::Raw { target, .. } => target,
     };
-    let matched = roster.matched(&cx, &target.tgt, target.tgt_type);
+    let matched = roster.matched(&cx, &target.tgt, target.tgt_type, None);
     let mut hosts = matched.map_err(failed)?;
     if hosts.is_empty() && matches!(target.tgt_type, "glob" | "list") {
         hosts = Roster::by_hand(&cx, &target.tgt).map_err(failed)?;
@@ -185,7 +185,7 @@ impl Asked {
 
 async fn outcome(caller: &Caller, host: &Host, job: Job) -> Outcome {
     let id = host.id.to_string();
-    match caller.run(host, job, Arc::new(|_| {})).await {
+    match caller.run(host, job, Vec::new(), Arc::new(Nobody)).await {
         Ok(mut data) => {
             let code = data
                 .get("retcode")

@@ -1,55 +1,61 @@
-//! [`Hosts`]: the hosts of a roster as the targets of an orchestration's steps.
+//! [`Hosts`]: the hosts of rosters as the targets of an orchestration's steps.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use modules::loader::call::joined;
-use smol::lock::Semaphore;
 use state::ask::Ask;
 use state::exec::Exec;
 use state::module::Error;
 use state::targets::{HostTargets, MinionReturn, Sink, Subscription, Targets};
-use value::{Map, Value, jid};
-use wire::{Job, NO_LOG};
+use value::{Map, Value};
 
-use crate::roster::{Host, Roster};
-use crate::session::Caller;
-use crate::settings;
+use crate::group::Group;
+use crate::journal::{self, Journal};
 
-/// The hosts of a roster, in addition to other targets: this machine, or a master's minions.
+/// The hosts of rosters, in addition to other targets: this machine, or a master's minions.
 pub struct Hosts {
-    others: Box<dyn Targets>,
+    others: Arc<dyn Targets>,
     own: PathBuf,
-    ready: OnceLock<Result<Ready, String>>,
-}
-
-/// The roster, and the connections to its hosts.
-struct Ready {
-    roster: Roster,
-    caller: Caller,
+    /// The connections that were needed so far, by the names of their rosters.
+    groups: Mutex<BTreeMap<String, Arc<Group>>>,
 }
 
 impl Hosts {
-    /// Adds the hosts of the configuration's roster to other targets. The roster is read when a step
-    /// needs it. `own` is the running program.
+    /// Adds the hosts of rosters to other targets. A roster is read when a step needs it. `own` is
+    /// the running program.
     #[must_use]
     pub fn beside(others: Box<dyn Targets>, own: PathBuf) -> Self {
         Self {
-            others,
+            others: others.into(),
             own,
-            ready: OnceLock::new(),
+            groups: Mutex::default(),
         }
     }
 
-    fn ready(&self, cx: &Exec) -> Result<&Ready, Error> {
-        let read = || {
-            Ok(Ready {
-                roster: Roster::load(cx)?,
-                caller: Caller::new(cx.opts().clone(), settings::of(cx), self.own.clone())?,
-            })
-        };
-        let ready = self.ready.get_or_init(read).as_ref();
-        ready.map_err(|error| Error::refused(error.clone()))
+    /// Returns the hosts of rosters, which are read once.
+    fn group(&self, cx: &Exec, rosters: Option<&Value>) -> Result<Arc<Group>, Error> {
+        let name = rosters.map(Value::to_text).unwrap_or_default();
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(group) = groups.get(&name) {
+            return Ok(group.clone());
+        }
+        if groups.is_empty() {
+            journal::sweep(cx.opts());
+        }
+        let group = Group::load(cx, rosters, self.own.clone(), self.others.clone());
+        let group = Arc::new(group.map_err(Error::refused)?);
+        groups.insert(name, group.clone());
+        Ok(group)
+    }
+
+    /// Returns the hosts that steps reach without `ssh: True`, in addition to this machine.
+    fn plain(&self, cx: &Exec) -> Result<Option<Arc<Group>>, Error> {
+        let rosters = cx.opts().get("masterless_roster");
+        match rosters.filter(|rosters| rosters.is_true() && self.others.is_here()) {
+            Some(rosters) => self.group(cx, Some(rosters)).map(Some),
+            None => Ok(None),
+        }
     }
 }
 
@@ -58,8 +64,29 @@ impl Targets for Hosts {
         self.others.is_here()
     }
 
+    fn has_others(&self, cx: &Exec) -> bool {
+        // A roster that cannot be read has hosts, too.
+        !matches!(self.plain(cx), Ok(None)) || self.others.has_others(cx)
+    }
+
+    fn is_elsewhere(&self, cx: &Exec, tgt: &Value, tgt_type: &str) -> bool {
+        match self.plain(cx) {
+            Ok(Some(_)) => match self.others.resolve(cx, tgt, tgt_type) {
+                Ok(here) => here.is_empty(),
+                Err(_) => false,
+            },
+            _ => self.others.is_elsewhere(cx, tgt, tgt_type),
+        }
+    }
+
     fn resolve(&self, cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<String>, Error> {
-        self.others.resolve(cx, tgt, tgt_type)
+        let mut ids = self.others.resolve(cx, tgt, tgt_type)?;
+        if let Some(group) = self.plain(cx)? {
+            let own = cx.opts().id();
+            let hosts = group.matched(cx, tgt, tgt_type)?;
+            ids.extend(hosts.into_iter().filter(|id| id != own));
+        }
+        Ok(ids)
     }
 
     fn run(
@@ -70,7 +97,18 @@ impl Targets for Hosts {
         args: Vec<Value>,
         kwargs: Map,
     ) -> Result<Vec<MinionReturn>, Error> {
-        self.others.run(cx, ids, fun, args, kwargs)
+        let Some(group) = self.plain(cx)? else {
+            return self.others.run(cx, ids, fun, args, kwargs);
+        };
+        let own = cx.opts().id();
+        let (here, hosts): (Vec<_>, Vec<_>) = ids.iter().cloned().partition(|id| id == own);
+        let started = group.start(cx, &hosts, fun, (args.clone(), kwargs.clone()));
+        let mut returns = match here.is_empty() {
+            true => Vec::new(),
+            false => self.others.run(cx, &here, fun, args, kwargs)?,
+        };
+        returns.extend(started.finished(cx));
+        Ok(returns)
     }
 
     fn come_late(&self, missing: &MinionReturn) -> Result<Option<MinionReturn>, Error> {
@@ -102,81 +140,18 @@ impl Targets for Hosts {
         self.others.as_any()
     }
 
-    fn hosts(&self) -> Option<&dyn HostTargets> {
-        Some(self)
-    }
-}
-
-impl HostTargets for Hosts {
-    fn matched(&self, cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<String>, Error> {
-        let matched = self.ready(cx)?.roster.matched(cx, tgt, tgt_type);
-        let matched = matched.map_err(Error::refused)?;
-        Ok(matched.iter().map(|host| host.id.to_string()).collect())
+    fn hosts(&self, cx: &Exec, rosters: Option<&Value>) -> Result<Arc<dyn HostTargets>, Error> {
+        Ok(self.group(cx, rosters)?)
     }
 
-    fn run(
-        &self,
-        cx: &Exec,
-        ids: &[String],
-        fun: &str,
-        args: Vec<Value>,
-        kwargs: Map,
-    ) -> Result<Vec<MinionReturn>, Error> {
-        let Ready { roster, caller } = self.ready(cx)?;
-        let mut options = Map::new();
-        if cx.chunk.as_ref().is_some_and(|low| low.options.no_log) {
-            options.insert(NO_LOG, true);
+    fn step_ends(&self, cx: &Exec) {
+        let has_hosts = !self
+            .groups
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty();
+        if let Some(journal) = Journal::of_step(cx).filter(|_| has_hosts) {
+            journal.end();
         }
-        let job = Job {
-            jid: jid::new(),
-            fun: fun.into(),
-            arg: joined(args, kwargs),
-            tgt: Value::list(ids.iter().map(|id| id.as_str().into())),
-            tgt_type: "list".to_owned(),
-            ret: String::new(),
-            user: cx.opts().text("user").unwrap_or("root").to_owned(),
-            options,
-        };
-        let hosts = roster.with_ids(ids);
-        let turns = Arc::new(Semaphore::new(settings::at_once(cx)));
-        let tasks: Vec<_> = hosts
-            .into_iter()
-            .map(|host| {
-                let (caller, job) = (caller.clone(), job.clone());
-                let turns = turns.clone();
-                smol::spawn(async move {
-                    // No deadline: each host before it has limits.
-                    let _turn = turns.acquire().await;
-                    returned(&caller, &host, job).await
-                })
-            })
-            .collect();
-        // No deadline: each host has limits.
-        let mut returns: Vec<MinionReturn> = tasks.into_iter().map(smol::block_on).collect();
-        returns.sort_by(|one, other| one.id.cmp(&other.id));
-        Ok(returns)
-    }
-}
-
-async fn returned(caller: &Caller, host: &Host, job: Job) -> MinionReturn {
-    let (id, jid) = (host.id.to_string(), job.jid.clone());
-    match caller.run(host, job, Arc::new(|_| {})).await {
-        Ok(mut data) => {
-            let retcode = data.get("retcode").and_then(Value::as_int);
-            MinionReturn {
-                id,
-                ret: data.remove("return").unwrap_or_default(),
-                retcode: retcode.unwrap_or_default(),
-                jid,
-                is_missing: false,
-            }
-        }
-        Err(fault) => MinionReturn {
-            id,
-            ret: fault.text.into(),
-            retcode: fault.code.into(),
-            jid,
-            is_missing: true,
-        },
     }
 }

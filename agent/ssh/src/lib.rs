@@ -15,7 +15,10 @@
 
 mod answers;
 pub mod applet;
+mod group;
 mod hosts;
+mod job_folder;
+mod journal;
 pub mod on_host;
 pub mod place;
 pub mod program;

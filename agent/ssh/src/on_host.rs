@@ -2,30 +2,40 @@
 //! between the ssh connection and the job's socket.
 
 use std::ffi::OsString;
-use std::fs::DirBuilder;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use value::json::{self, Layout};
-use value::{Map, Value, channel, jid};
+use value::{Map, Value, channel, jid, remove};
+
+use crate::job_folder::{Earlier, JobFolder, earlier, sweep};
 
 /// The maximum size of the configuration's line in bytes.
 const LINE_MAX: u64 = 4 << 20;
-/// The time that a job has to end after the connection is lost.
-const GRACE: Duration = Duration::from_secs(30);
+/// The time that a job has to end after the connection is lost, unless the configuration says
+/// another.
+pub const GRACE: Duration = Duration::from_secs(30);
+/// The time between the signals TERM and KILL.
+const KILL_AFTER: Duration = Duration::from_secs(10);
 /// The interval of looks for the end of the job.
 const LOOK: Duration = Duration::from_millis(20);
+/// The exit code when an earlier job was ended before it returned (`EX_TEMPFAIL`).
+pub const ENDED: i32 = 75;
+/// The name of the file with the job's configuration.
+const CONFIGURATION: &str = "minion";
 
 /// Runs one job below a folder, and returns its exit code. `job` is the command line of a job's
-/// process, without the folder of its configuration.
+/// process, without the folder of its configuration. If the configuration names earlier jobs whose
+/// return was lost, passes on that return and runs nothing.
 ///
 /// # Errors
 /// When the configuration cannot be read or written, or the process cannot be started.
@@ -33,86 +43,123 @@ pub fn run(folder: &Path, job: Vec<OsString>) -> io::Result<i32> {
     let mut input = BufReader::new(io::stdin());
     let mut line = String::new();
     input.by_ref().take(LINE_MAX).read_line(&mut line)?;
-    let configuration = Configuration::read(&line, folder)?;
-    configuration.write()?;
-    let ended = configuration.start(job).and_then(|(child, socket)| {
-        let passed = passed(input, &socket);
-        let ended = ended(child, passed)?;
-        Ok(ended)
+    let asked = Asked::read(&line, folder)?;
+    sweep(folder, &asked.cache, SystemTime::now());
+    for jid in &asked.earlier {
+        match earlier(folder, &asked.cache, jid)? {
+            Earlier::NeverBegun => {}
+            Earlier::Returned(bytes) => {
+                io::stdout().write_all(&bytes)?;
+                io::stdout().flush()?;
+                return Ok(0);
+            }
+            Earlier::Ended => return Ok(ENDED),
+        }
+    }
+    let place = JobFolder::create(folder, &asked.jid)
+        .map_err(|error| io::Error::new(error.kind(), format!("job {}: {error}", asked.jid)))?;
+    let configuration = place.path.join(CONFIGURATION);
+    let code = asked.write(&configuration).and_then(|()| {
+        let (child, socket) = asked.start(&place, job)?;
+        let lost = passed(input, &socket)?;
+        ended(child, lost, asked.grace)
     });
-    configuration.remove();
-    ended
+    remove_file(&configuration);
+    // Without the exit code 0, the return of the job was not taken: the folder says that it has run.
+    if let Ok(0) = code {
+        place.remove();
+    }
+    code
 }
 
-/// The configuration of one job.
-struct Configuration {
+#[expect(clippy::disallowed_methods, reason = "the file is this job's own")]
+fn remove_file(path: &Path) {
+    remove::or_log(path, std::fs::remove_file(path));
+}
+
+/// The first line of the input: which job to run, and how.
+struct Asked {
     jid: String,
+    /// The ids under which another connection may have begun the job, whose return was lost.
+    earlier: Vec<String>,
+    /// The time for the job to end after the connection is lost; `None` if it continues.
+    grace: Option<Duration>,
     opts: Map,
-    folder: PathBuf,
+    /// The cache of the job's process.
+    cache: PathBuf,
 }
 
 fn invalid(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text.to_owned())
 }
 
-impl Configuration {
+impl Asked {
     fn read(line: &str, folder: &Path) -> io::Result<Self> {
         let read = json::read(line).map_err(|error| invalid(&error.to_string()))?;
-        let jid = read.get("jid").map(Value::to_text).unwrap_or_default();
+        let jid = read.get("jid").map(Value::to_text);
         let opts = read.get("opts").and_then(Value::as_map).cloned();
-        let (true, Some(mut opts)) = (jid::is_jid(&jid), opts) else {
+        let (Some(jid), Some(mut opts)) = (jid, opts) else {
             return Err(invalid("the first line must have a job id and options"));
         };
-        if !opts.contains("root_dir") {
-            opts.insert("root_dir", folder.join("root").display().to_string());
+        let earlier = read.get("earlier").map(Value::texts).unwrap_or_default();
+        if !earlier.iter().chain([&jid]).all(|jid| jid::is_jid(jid)) {
+            return Err(invalid("the first line has an invalid job id"));
         }
+        let root = match opts.get("root_dir").map(Value::to_text) {
+            Some(root) => PathBuf::from(root),
+            None => folder.join("root"),
+        };
+        opts.insert("root_dir", root.display().to_string());
+        let cachedir = opts.get("cachedir").map(Value::to_text);
+        let cachedir = cachedir.unwrap_or_else(|| "/cache".to_owned());
+        opts.insert("cachedir", cachedir.as_str());
+        let grace = read.get("grace").and_then(Value::as_int);
         Ok(Self {
-            folder: folder.join("jobs").join(&jid),
             jid,
+            earlier,
+            grace: grace.map(|seconds| Duration::from_secs(seconds.max(0).unsigned_abs())),
             opts,
+            cache: root.join(cachedir.trim_start_matches('/')),
         })
     }
 
-    /// Writes the configuration into a folder that only this user can read.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the file is read by the job that starts now, and removed after it"
-    )]
-    fn write(&self) -> io::Result<()> {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&self.folder)?;
+    /// Writes the configuration, which only this user can read.
+    fn write(&self, path: &Path) -> io::Result<()> {
         let text = json::write(&self.opts.clone().into(), Layout::default());
-        std::fs::write(self.folder.join("minion"), text)
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "the folder is this job's own")]
-    fn remove(&self) {
-        value::remove::or_log(&self.folder, std::fs::remove_dir_all(&self.folder));
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
+        file.write_all(text.as_bytes())
     }
 
     #[expect(
         clippy::disallowed_methods,
         reason = "the child is the process of a job; no module starts it"
     )]
-    fn start(&self, job: Vec<OsString>) -> io::Result<(Child, UnixStream)> {
+    fn start(&self, place: &JobFolder, job: Vec<OsString>) -> io::Result<(Child, UnixStream)> {
         let (ours, its) = UnixStream::pair()?;
         let mut words = job.into_iter();
         let program = words.next().ok_or(io::ErrorKind::NotFound)?;
+        // The job prints nothing. With the lock as its output, the lock is held until it ends.
+        let lock: File = place.lock.try_clone()?;
         let child = Command::new(program)
             .arg0("pinch")
             .args(words)
-            .arg(&self.folder)
+            .arg(&place.path)
             .arg(&self.jid)
             .process_group(0)
             .stdin(Stdio::from(OwnedFd::from(its)))
-            .stdout(Stdio::null())
+            .stdout(Stdio::from(lock))
             .spawn()?;
         Ok((child, ours))
     }
 }
 
 /// Passes bytes in both directions, each in a thread of its own. Returns the thread that ends when
-/// the job has closed its end.
+/// the job has closed its end or the connection is lost.
 fn passed(
     mut input: BufReader<io::Stdin>,
     socket: &UnixStream,
@@ -125,6 +172,7 @@ fn passed(
     });
     Ok(std::thread::spawn(move || {
         copied(&mut from_job, &mut io::stdout());
+        channel::if_open(from_job.shutdown(Shutdown::Both));
     }))
 }
 
@@ -144,9 +192,13 @@ fn copied(from: &mut impl Read, to: &mut impl Write) {
 
 /// Waits for the end of the job. After the connection is lost, the job has a time to end; then its
 /// processes are ended.
-fn ended(mut child: Child, passed: io::Result<std::thread::JoinHandle<()>>) -> io::Result<i32> {
-    let passed = passed?;
-    let mut lost = None;
+fn ended(
+    mut child: Child,
+    passed: std::thread::JoinHandle<()>,
+    grace: Option<Duration>,
+) -> io::Result<i32> {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let (mut lost, mut signal) = (None, Signal::TERM);
     loop {
         if let Some(status) = child.try_wait()? {
             // What the job has written last is still on its way.
@@ -156,12 +208,16 @@ fn ended(mut child: Child, passed: io::Result<std::thread::JoinHandle<()>>) -> i
         if passed.is_finished() && lost.is_none() {
             lost = Some(Instant::now());
         }
-        if lost.is_some_and(|since| since.elapsed() > GRACE)
-            && let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
-        {
-            // A group that is gone has ended.
-            channel::if_open(kill_process_group(group, Signal::TERM));
-            lost = Some(Instant::now());
+        if let (Some(since), Some(grace), Some(group)) = (lost, grace, group) {
+            let allowed = match signal {
+                Signal::TERM => grace,
+                _ => grace + KILL_AFTER,
+            };
+            if since.elapsed() > allowed {
+                // A group that is gone has ended.
+                channel::if_open(kill_process_group(group, signal));
+                signal = Signal::KILL;
+            }
         }
         std::thread::sleep(LOOK);
     }

@@ -44,7 +44,8 @@ impl Fault {
         Self { code: FAILED, text }
     }
 
-    fn placing(text: String) -> Self {
+    /// Creates a fault of a host that was reached and cannot run the job.
+    pub(crate) fn placing(text: String) -> Self {
         Self { code: 11, text }
     }
 }

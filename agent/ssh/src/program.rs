@@ -25,6 +25,8 @@ pub struct Settings {
     pub persist: Duration,
     /// The maximum time to connect, for hosts whose entry has none.
     pub timeout: Duration,
+    /// The time for a job to end after its connection is lost; `None` if it continues.
+    pub grace: Option<Duration>,
     /// The key for hosts whose entry has none.
     pub key: Option<PathBuf>,
     /// More options of OpenSSH for all hosts: `Name=value`.

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use link::unix::{Local, LocalRequest};
 use link::{Error, Limits};
@@ -18,10 +18,11 @@ use smol::io::AsyncReadExt;
 use smol::process::{Child, Command};
 use state::opts::Opts;
 use value::json::{self, Layout};
-use value::{Map, Value};
+use value::{Map, Value, channel, jid, log};
 use wire::{Event, Id, Job, Request};
 
 use crate::answers::Answers;
+use crate::on_host::ENDED;
 use crate::place::{Build, Fault, Probe, placed, reason};
 use crate::program::{CONNECTION_FAILED, Output, Settings};
 use crate::roster::Host;
@@ -33,8 +34,47 @@ const MESSAGES_MAX: u64 = 64 << 10;
 /// The time for the ssh program to end after the job has returned.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// The callback that receives the events of a host's job.
-pub type OnEvent = Arc<dyn Fn(Event) + Send + Sync>;
+/// The time between two attempts to reach a host whose connection was lost.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The receiver of what happens to the job of one host.
+pub trait Follower: Send + Sync {
+    /// Is called before the job is given to the host, with all job ids under which it may have
+    /// begun.
+    ///
+    /// # Errors
+    /// When the job must not begin.
+    fn begins(&self, _jids: &[String]) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Receives an event of the job.
+    fn event(&self, _event: Event) {}
+
+    /// Receives the data of the return, before the host learns that it has arrived.
+    ///
+    /// # Errors
+    /// When the return cannot be stored, so that the host must keep it.
+    fn returned(&self, _data: &Map) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// A follower that only waits for the return.
+#[derive(Clone, Copy, Debug)]
+pub struct Nobody;
+
+impl Follower for Nobody {}
+
+/// The reason why a connection brought no return.
+enum Broken {
+    /// The job cannot run there.
+    Failed(Fault),
+    /// The connection was lost. The job may have begun.
+    Lost(Fault),
+    /// An earlier job was ended before it returned.
+    Ended,
+}
 
 /// The machine that runs jobs on hosts.
 #[derive(Clone)]
@@ -93,22 +133,65 @@ impl Caller {
         })
     }
 
-    /// Runs a job on a host, and returns the data of its return.
+    /// Runs a job on a host, and returns the data of its return. If the connection is lost, connects
+    /// again for a while, and fetches the return. `earlier` are the ids under which an earlier call
+    /// of this function has given the job to the host: if it has returned, nothing runs.
     ///
     /// # Errors
     /// When the host cannot be reached, cannot run the program, or the job ends without a return.
-    pub async fn run(&self, host: &Host, job: Job, on_event: OnEvent) -> Result<Map, Fault> {
-        let Placed { program, folder } = self.placed(host).await?;
-        let line = format!("exec \"{program}\" {APPLET} \"{folder}\"");
-        let failed = |error: &dyn std::fmt::Display| Fault {
-            code: 11,
-            text: format!("cannot run the job: {error}"),
+    pub async fn run(
+        &self,
+        host: &Host,
+        mut job: Job,
+        mut earlier: Vec<String>,
+        follower: Arc<dyn Follower>,
+    ) -> Result<Map, Fault> {
+        let (resumes, mut lost) = (!earlier.is_empty(), None);
+        loop {
+            let jids: Vec<String> = earlier.iter().chain([&job.jid]).cloned().collect();
+            follower.begins(&jids).map_err(Fault::placing)?;
+            let patience = host.timeout.unwrap_or(self.settings.timeout);
+            match self.once(host, &job, &earlier, &follower).await {
+                Ok(data) => return Ok(data),
+                Err(Broken::Failed(fault)) if lost.is_none() => return Err(fault),
+                Err(Broken::Ended) if resumes && lost.is_none() => earlier.clear(),
+                Err(Broken::Ended) => return Err(Fault::placing(
+                    "the connection was lost, and the job was ended on the host before it returned (ssh_grace)".to_owned(),
+                )),
+                Err(Broken::Failed(fault) | Broken::Lost(fault)) => {
+                    let since: &Instant = lost.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= patience {
+                        return Err(fault);
+                    }
+                    log::warning(format_args!(
+                        "{}: the connection was lost, connecting again: {}",
+                        host.id, fault.text
+                    ));
+                    earlier.push(std::mem::replace(&mut job.jid, jid::new()));
+                    smol::Timer::after(AGAIN).await;
+                }
+            }
+        }
+    }
+
+    /// Gives a job to a host over one connection.
+    async fn once(
+        &self,
+        host: &Host,
+        job: &Job,
+        earlier: &[String],
+        follower: &Arc<dyn Follower>,
+    ) -> Result<Map, Broken> {
+        let placed = self.placed(host).await.map_err(Broken::Failed)?;
+        let line = format!("exec \"{}\" {APPLET} \"{}\"", placed.program, placed.folder);
+        let failed = |error: &dyn std::fmt::Display| {
+            Broken::Failed(Fault::placing(format!("cannot run the job: {error}")))
         };
         let (child, mut socket) = self.started(host, &line).map_err(|error| failed(&error))?;
         socket
-            .write_all(self.configuration(host, &job).as_bytes())
+            .write_all(self.configuration(host, job, earlier).as_bytes())
             .map_err(|error| failed(&error))?;
-        self.conversed(host, job, (child, socket), on_event).await
+        self.conversed(host, job, (child, socket), follower).await
     }
 
     /// Makes the host have the program, unless this run has done it already.
@@ -166,34 +249,41 @@ impl Caller {
     }
 
     /// Returns the host's configuration as the line of JSON that its program reads first.
-    fn configuration(&self, host: &Host, job: &Job) -> String {
+    fn configuration(&self, host: &Host, job: &Job, earlier: &[String]) -> String {
         let mut opts = Map::new();
         let shared = self.opts.get("ssh_minion_opts").and_then(Value::as_map);
         opts.update(shared.cloned().unwrap_or_default());
         opts.update(host.minion_opts.clone());
         opts.insert("id", host.id.as_str());
-        let line = Map::new().with("jid", job.jid.as_str()).with("opts", opts);
+        let earlier = Value::list(earlier.iter().map(|jid| jid.as_str().into()));
+        let mut line = Map::new()
+            .with("jid", job.jid.as_str())
+            .with("earlier", earlier)
+            .with("opts", opts);
+        if let Some(grace) = self.settings.grace {
+            line.insert("grace", grace.as_secs());
+        }
         json::write(&line.into(), Layout::default()).replace('\n', " ") + "\n"
     }
 
     async fn conversed(
         &self,
         host: &Host,
-        job: Job,
+        job: &Job,
         (mut child, socket): (Child, UnixStream),
-        on_event: OnEvent,
-    ) -> Result<Map, Fault> {
+        follower: &Arc<dyn Follower>,
+    ) -> Result<Map, Broken> {
         let stderr = child.stderr.take();
         let messages = async {
             let mut kept = Vec::new();
             if let Some(stderr) = stderr {
                 let read = stderr.take(MESSAGES_MAX).read_to_end(&mut kept).await;
-                value::channel::or_closed(read);
+                channel::or_closed(read);
             }
             String::from_utf8_lossy(&kept).into_owned()
         };
         let (returned, err) =
-            smol::future::zip(self.served(host, job, socket, on_event), messages).await;
+            smol::future::zip(self.served(host, job, socket, follower), messages).await;
         let late = async {
             smol::Timer::after(END_MAX).await;
             Err(std::io::ErrorKind::TimedOut.into())
@@ -201,30 +291,22 @@ impl Caller {
         let status = child.status().or(late).await;
         let code = status.ok().and_then(|status| status.code());
         for line in err.lines() {
-            value::log::debug(format_args!("{}: {line}", host.id));
+            log::debug(format_args!("{}: {line}", host.id));
         }
-        match returned {
-            Ok(Some(data)) => Ok(data),
+        let said = match returned {
+            Ok(Some(data)) => return Ok(data),
+            Ok(None) if code == Some(ENDED) => return Err(Broken::Ended),
             Ok(None) => {
-                let output = Output {
-                    code,
-                    out: String::new(),
-                    err,
-                };
-                let code = if code == Some(CONNECTION_FAILED) {
-                    14
-                } else {
-                    11
-                };
-                Err(Fault {
-                    code,
-                    text: format!("the job ended without a return: {}", reason(&output)),
-                })
+                let out = String::new();
+                reason(&Output { code, out, err })
             }
-            Err(error) => Err(Fault {
-                code: 11,
-                text: format!("the job ended without a return: {error}"),
-            }),
+            Err(error) => error.to_string(),
+        };
+        let fault = Fault::placing(format!("the job ended without a return: {said}"));
+        // Without a code, a signal has ended the ssh program.
+        match code {
+            None | Some(CONNECTION_FAILED) => Err(Broken::Lost(fault)),
+            Some(_) => Err(Broken::Failed(fault)),
         }
     }
 
@@ -232,9 +314,9 @@ impl Caller {
     async fn served(
         &self,
         host: &Host,
-        job: Job,
+        job: &Job,
         socket: UnixStream,
-        on_event: OnEvent,
+        follower: &Arc<dyn Follower>,
     ) -> Result<Option<Map>, Error> {
         let answers = Answers {
             opts: self.opts.clone(),
@@ -242,19 +324,30 @@ impl Caller {
             id: host.id.clone(),
         };
         let mut local = Local::of_job(socket, Limits::default())?;
-        local.give(job).await?;
+        local.give(job.clone()).await?;
         let mut returned = None;
         // No deadline: the ssh program closes the socket when the link is lost.
-        while let Some(said) = local.next().await? {
+        loop {
+            let said = match local.next().await {
+                Ok(Some(said)) => said,
+                Ok(None) => return Ok(returned),
+                Err(_) if returned.is_some() => return Ok(returned),
+                Err(error) => return Err(error),
+            };
             match said {
-                LocalRequest::Event(event) => on_event(event),
+                LocalRequest::Event(event) => follower.event(event),
                 LocalRequest::Request(Request::Return(answer)) => {
+                    let (follower, data) = (follower.clone(), answer.data.clone());
+                    let stored = smol::unblock(move || follower.returned(&data)).await;
                     returned = Some(answer.data);
-                    local.done(Value::Null).await?;
+                    // A host that does not learn of it keeps the return.
+                    channel::if_open(match stored {
+                        Ok(()) => local.done(Value::Null).await,
+                        Err(text) => local.fail("failed", text).await,
+                    });
                 }
                 LocalRequest::Request(request) => answers.give(request, &mut local).await?,
             }
         }
-        Ok(returned)
     }
 }

@@ -137,7 +137,18 @@ fn patience(low: &LowChunk) -> Option<Duration> {
 
 /// Returns whether a chunk is a step for other machines than this one: this machine stays up then.
 fn is_elsewhere(cx: &Exec, low: &LowChunk) -> bool {
-    is_step(&low.state) && !cx.shared.targets.is_here()
+    if !is_step(&low.state) {
+        return false;
+    }
+    let tgt_type = low.data.get("tgt_type").map(Value::to_text);
+    let is_ssh = low.data.get("ssh").is_some_and(Value::is_true);
+    match low.data.get("tgt") {
+        Some(tgt) => {
+            let tgt_type = tgt_type.as_deref().unwrap_or("glob");
+            is_ssh || cx.shared.targets.is_elsewhere(cx, tgt, tgt_type)
+        }
+        None => !cx.shared.targets.is_here(),
+    }
 }
 
 /// Waits for the late returns of minions that went down in a step with the `reboot` option, and

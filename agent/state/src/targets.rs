@@ -1,6 +1,7 @@
 //! [`Targets`]: the machines that run an orchestration's steps, and the event bus.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use value::{Map, Value};
 
@@ -123,10 +124,27 @@ pub trait Targets: Send + Sync {
         Ok(None)
     }
 
-    /// Returns the hosts that are reached without an agent, for steps with `ssh: True`.
-    fn hosts(&self) -> Option<&dyn HostTargets> {
-        None
+    /// Returns the hosts of rosters, for steps with `ssh: True`. `rosters` are the names of the
+    /// rosters; without them, those of the option `roster`.
+    ///
+    /// # Errors
+    /// When this program reaches no hosts, or a roster cannot be read.
+    fn hosts(&self, _cx: &Exec, _rosters: Option<&Value>) -> Result<Arc<dyn HostTargets>, Error> {
+        Err(Error::refused("`ssh: True` reaches hosts of a roster, which is possible only in an orchestration without a master, or in one of the master itself, and not in the core build".to_owned()))
     }
+
+    /// Returns whether targets of steps may be other machines than this one.
+    fn has_others(&self, _cx: &Exec) -> bool {
+        !self.is_here()
+    }
+
+    /// Returns whether a step for a target runs on other machines only.
+    fn is_elsewhere(&self, _cx: &Exec, _tgt: &Value, _tgt_type: &str) -> bool {
+        !self.is_here()
+    }
+
+    /// Discards what was stored to resume the step of this context. Its return is recorded next.
+    fn step_ends(&self, _cx: &Exec) {}
 
     /// Returns the implementation itself, for functions that need more than this trait offers: the
     /// runners of a master.
@@ -135,19 +153,19 @@ pub trait Targets: Send + Sync {
     }
 }
 
-/// The hosts of a roster, which are reached by ssh.
+/// The hosts of rosters, which are reached by ssh.
 pub trait HostTargets: Send + Sync {
     /// Returns the ids of the hosts that match a target.
     ///
     /// # Errors
-    /// When the target is invalid, or the roster cannot be read.
+    /// When the target is invalid.
     fn matched(&self, cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<String>, Error>;
 
     /// Runs a function on these hosts and waits for all returns. A host that cannot be reached is
     /// missing, with the reason.
     ///
     /// # Errors
-    /// When the roster cannot be read.
+    /// When no job can be started.
     fn run(
         &self,
         cx: &Exec,

@@ -13,7 +13,6 @@ use state::opts::Opts;
 use value::json::{self, Layout};
 use value::{Map, Value, log, remove};
 
-use crate::durable;
 
 /// The number of finished reactions that are kept for later questions about them.
 const ENDED_MAX: usize = 200;
@@ -53,7 +52,7 @@ impl ReactorFolder {
             Row::Reaction(reaction) => Map::new().with("reaction", reaction.row()),
         };
         let text = json::write(&map.into(), Layout::default());
-        durable::write(&self.0, &name(place), text.as_bytes())
+        machine::durable::write(&self.0, &name(place), text.as_bytes())
     }
 
     pub(super) fn read(&self, place: Place) -> io::Result<Row> {
@@ -113,7 +112,7 @@ impl ReactorFolder {
     /// Lets reactions act, or makes them only be observed.
     pub(crate) fn enforce(&self, enforce: bool) -> io::Result<()> {
         if !enforce {
-            return durable::write(&self.0, OBSERVE, b"");
+            return machine::durable::write(&self.0, OBSERVE, b"");
         }
         match fs::remove_file(self.0.join(OBSERVE)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

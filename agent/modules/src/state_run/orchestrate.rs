@@ -345,7 +345,7 @@ pub fn targeted(cx: &Exec, tgt: &Value, tgt_type: &str, kind: &str) -> Result<Ve
         "match" => false,
         _ => kind == "state",
     };
-    if matched.is_empty() && here_anyway {
+    if matched.is_empty() && here_anyway && !cx.shared.targets.has_others(cx) {
         log::warning(format_args!(
             "The target {} ({tgt_type}) does not match this minion; running the salt.{kind} step here anyway (see masterless_tgt)",
             tgt.to_text()

@@ -9,7 +9,7 @@ use state::facts::{Effects, StepKind};
 use state::module::{Error, Ret};
 use state::record::Event;
 use state::run::events::{EventLog, Seen};
-use state::targets::{HostTargets, MinionReturn};
+use state::targets::{HostTargets, MinionReturn, Targets};
 use value::glob::fnmatch;
 use value::{Map, Value, random, watch};
 
@@ -38,7 +38,7 @@ state::state_module! {
         name: String,
         /// The target: the minions that run the states.
         tgt: Value,
-        /// True to run over ssh. Not supported.
+        /// True to run on hosts of the roster, over ssh.
         ssh: bool = false,
         /// The type of the target.
         tgt_type: String = "glob".into(),
@@ -98,7 +98,7 @@ state::state_module! {
         name: String,
         /// The target: the minions that run the function.
         tgt: Value,
-        /// True to run over ssh. Not supported.
+        /// True to run on hosts of the roster, over ssh.
         ssh: bool = false,
         /// The type of the target.
         tgt_type: String = "glob".into(),
@@ -201,14 +201,40 @@ fn comment_first(ret: Ret) -> Ret {
     }
 }
 
-/// Returns the hosts of the roster, which steps with `ssh: True` run on.
-fn hosts(cx: &Exec) -> Result<&dyn HostTargets, Error> {
-    let hosts = cx.shared.targets.hosts();
-    hosts.ok_or_else(|| {
-        Error::refused(
-            "`ssh: True` reaches hosts of a roster, which is not possible here: this build has no ssh, or the run is no orchestration".into(),
-        )
-    })
+/// The machines that a step runs on: the hosts of rosters with `ssh: True`, or else the targets of
+/// the run.
+struct Machines<'a> {
+    targets: &'a dyn Targets,
+    hosts: Option<Arc<dyn HostTargets>>,
+}
+
+impl<'a> Machines<'a> {
+    fn new(cx: &'a Exec, ssh: bool, rosters: Option<&Value>) -> Result<Self, Error> {
+        let targets = &*cx.shared.targets;
+        let hosts = ssh.then(|| targets.hosts(cx, rosters)).transpose()?;
+        Ok(Self { targets, hosts })
+    }
+
+    fn matched(&self, cx: &Exec, tgt: &Value, tgt_type: &str, kind: &str) -> Result<Vec<String>, Error> {
+        match &self.hosts {
+            Some(hosts) => hosts.matched(cx, tgt, tgt_type),
+            None => orchestrate::targeted(cx, tgt, tgt_type, kind),
+        }
+    }
+
+    fn run(
+        &self,
+        cx: &Exec,
+        ids: &[String],
+        fun: &str,
+        args: Vec<Value>,
+        kwargs: Map,
+    ) -> Result<Vec<MinionReturn>, Error> {
+        match &self.hosts {
+            Some(hosts) => hosts.run(cx, ids, fun, args, kwargs),
+            None => self.targets.run(cx, ids, fun, args, kwargs),
+        }
+    }
 }
 
 fn state(cx: &Exec, args: State) -> Result<Ret, Error> {
@@ -216,7 +242,7 @@ fn state(cx: &Exec, args: State) -> Result<Ret, Error> {
 }
 
 fn ran_states(cx: &Exec, args: State) -> Result<Ret, Error> {
-    let hosts = args.ssh.then(|| hosts(cx)).transpose()?;
+    let machines = Machines::new(cx, args.ssh, args.kwargs.get("roster"))?;
     let allow_fail = match &args.allow_fail {
         Value::Int(number) => Some(*number),
         other => other.to_text().trim().parse().ok(),
@@ -252,12 +278,9 @@ fn ran_states(cx: &Exec, args: State) -> Result<Ret, Error> {
             .filter_map(|(key, value)| value.map(|value| (key, value))),
     );
     fire_state_args(cx, &args, &kwargs);
-    let ids = match hosts {
-        Some(hosts) => hosts.matched(cx, &args.tgt, &args.tgt_type)?,
-        None => orchestrate::targeted(cx, &args.tgt, &args.tgt_type, "state")?,
-    };
+    let ids = machines.matched(cx, &args.tgt, &args.tgt_type, "state")?;
     let group = Group {
-        hosts,
+        machines: &machines,
         batch: args.batch.as_ref(),
         subset: args.subset.as_ref(),
     };
@@ -284,8 +307,7 @@ fn ran_states(cx: &Exec, args: State) -> Result<Ret, Error> {
 /// Limits on the matching minions: the number that take part, and the number that run at the same
 /// time.
 struct Group<'a> {
-    /// The hosts of the roster, if the step runs on those.
-    hosts: Option<&'a dyn HostTargets>,
+    machines: &'a Machines<'a>,
     batch: Option<&'a Value>,
     subset: Option<&'a Value>,
 }
@@ -309,20 +331,18 @@ impl Group<'_> {
         }
         let run = |ids: &[String]| {
             let _waiting = watch::waits(|| minions(ids));
-            let (args, kwargs) = (args.to_vec(), kwargs.clone());
-            match self.hosts {
-                Some(hosts) => hosts.run(cx, ids, fun, args, kwargs),
-                None => cx.shared.targets.run(cx, ids, fun, args, kwargs),
+            self.machines
+                .run(cx, ids, fun, args.to_vec(), kwargs.clone())
+        };
+        let returns = match self.batch {
+            Some(batch) => {
+                let size = number("batch", batch, ids.len())?.max(1);
+                let batches = ids.chunks(size).map(run);
+                batches.collect::<Result<Vec<_>, _>>()?.concat()
             }
+            None => run(&ids)?,
         };
-        let Some(batch) = self.batch else {
-            return run(&ids);
-        };
-        let size = number("batch", batch, ids.len())?.max(1);
-        let mut returns = Vec::new();
-        for some in ids.chunks(size) {
-            returns.extend(run(some)?);
-        }
+        self.machines.targets.step_ends(cx);
         Ok(returns)
     }
 }
@@ -496,7 +516,7 @@ fn function(cx: &Exec, args: Function) -> Result<Ret, Error> {
 }
 
 fn ran_function(cx: &Exec, args: Function) -> Result<Ret, Error> {
-    let hosts = args.ssh.then(|| hosts(cx)).transpose()?;
+    let machines = Machines::new(cx, args.ssh, args.kwargs.get("roster"))?;
     if cx.test {
         return Ok(Ret::would(format!(
             "Function {} would be executed on target {}",
@@ -523,17 +543,14 @@ fn ran_function(cx: &Exec, args: Function) -> Result<Ret, Error> {
         .with("expect_minions", args.expect_minions)
         .with("_cmd_meta", true);
     fire_step(cx, "function", &args.name, &args.tgt, sent);
-    let ids = match hosts {
-        Some(hosts) => hosts.matched(cx, &args.tgt, &args.tgt_type)?,
-        None => orchestrate::targeted(cx, &args.tgt, &args.tgt_type, "function")?,
-    };
+    let ids = machines.matched(cx, &args.tgt, &args.tgt_type, "function")?;
     if ids.is_empty() {
         return Ok(Ret::failed(
             "No minions matched the target. No command was sent, no jid was assigned.",
         ));
     }
     let group = Group {
-        hosts,
+        machines: &machines,
         batch: args.batch.as_ref(),
         subset: args.subset.as_ref(),
     };

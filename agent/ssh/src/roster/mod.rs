@@ -26,6 +26,9 @@ use value::target::{self, Facts};
 use value::{Map, Value, log};
 use wire::Id;
 
+/// A callback that returns the grains of a host.
+pub type Grains<'a> = &'a dyn Fn(&Id) -> Map;
+
 /// The hosts of a configuration, by id.
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
@@ -254,6 +257,12 @@ impl Roster {
         }
     }
 
+    /// Returns the ids of all hosts. Those of the roster `scan` are known only by their target.
+    #[must_use]
+    pub fn ids(&self) -> Vec<String> {
+        self.hosts.iter().map(|host| host.id.to_string()).collect()
+    }
+
     /// Returns the hosts with these ids.
     #[must_use]
     pub fn with_ids(&self, ids: &[String]) -> Vec<Host> {
@@ -312,16 +321,25 @@ impl Roster {
     }
 
     /// Returns the hosts that a target matches: by glob, regular expression (`pcre`), list, or
-    /// nodegroup. A group of an inventory is a nodegroup. The roster `scan` tries the addresses of
-    /// the target.
+    /// nodegroup, and by `grain`, `grain_pcre` or `compound` if the grains of hosts are known. A
+    /// group of an inventory is a nodegroup. The roster `scan` tries the addresses of the target.
     ///
     /// # Errors
-    /// When the target is not well formed, or of a type that needs facts about the hosts.
-    pub fn matched(&self, cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<Host>, String> {
-        if !matches!(tgt_type, "glob" | "pcre" | "list" | "nodegroup") {
-            return Err(format!(
-                "hosts of a roster are matched by glob, pcre, list or nodegroup, not by {tgt_type}"
-            ));
+    /// When the target is not well formed, or of a type that needs other facts about the hosts.
+    pub fn matched(
+        &self,
+        cx: &Exec,
+        tgt: &Value,
+        tgt_type: &str,
+        grains: Option<Grains<'_>>,
+    ) -> Result<Vec<Host>, String> {
+        let known = match tgt_type {
+            "glob" | "pcre" | "list" | "nodegroup" => true,
+            "grain" | "grain_pcre" | "compound" => grains.is_some(),
+            _ => false,
+        };
+        if !known {
+            return Err(format!("hosts of a roster cannot be matched by {tgt_type}"));
         }
         let group = self.groups.get(&tgt.to_text());
         if let Some(group) = group.filter(|_| tgt_type == "nodegroup") {
@@ -336,6 +354,7 @@ impl Roster {
             let facts = OfHost {
                 host,
                 groups: &groups,
+                grains,
             };
             if target::matches(&facts, tgt, tgt_type)? {
                 matched.push(host.clone());
@@ -441,6 +460,7 @@ fn defaults(cx: &Exec) -> Map {
 struct OfHost<'a> {
     host: &'a Host,
     groups: &'a Map,
+    grains: Option<Grains<'a>>,
 }
 
 impl Facts for OfHost<'_> {
@@ -449,7 +469,9 @@ impl Facts for OfHost<'_> {
     }
 
     fn grains(&self) -> Map {
-        Map::new()
+        self.grains
+            .map(|grains| grains(&self.host.id))
+            .unwrap_or_default()
     }
 
     fn pillar(&self) -> Result<Map, String> {

@@ -1,4 +1,4 @@
-//! Writes small files of the daemon durably: after a power failure a file has either its old or its
+//! Writes small files of this program durably: after a power failure a file has either its old or its
 //! new content.
 #![expect(
     clippy::disallowed_methods,
@@ -13,10 +13,14 @@ use std::path::Path;
 use value::trust;
 
 /// The suffix of a file's name while the file is not complete yet.
-pub(crate) const BESIDE: &str = ".new";
+pub const BESIDE: &str = ".new";
 
-/// Writes a file durably into a folder that only its owner can read.
-pub(crate) fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file durably into a folder that only its owner can read. The folder is created if it is
+/// missing.
+///
+/// # Errors
+/// When the folder is not trusted, or the file cannot be written.
+pub fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     trust::folder(folder)?;
     let beside = folder.join(format!("{name}{BESIDE}"));
     let mut options = OpenOptions::new();

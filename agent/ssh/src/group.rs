@@ -1,0 +1,316 @@
+//! [`Group`]: the hosts of some rosters, and the jobs of steps that run on them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use modules::loader::call::joined;
+use smol::channel::{Receiver, Sender, unbounded};
+use smol::lock::Semaphore;
+use state::exec::Exec;
+use state::module::Error;
+use state::targets::{HostTargets, MinionReturn, Targets};
+use value::{Map, Value, channel, jid, log, watch};
+use wire::{Event, Id, Job, NO_LOG, tag};
+
+use crate::journal::{Entry, Journal};
+use crate::place::Fault;
+use crate::roster::{Host, Roster};
+use crate::session::{Caller, Follower};
+use crate::settings;
+
+/// The maximum number of hosts in the description of a step that waits.
+const NAMED: usize = 5;
+
+/// The hosts of some rosters.
+pub(crate) struct Group {
+    roster: Roster,
+    caller: Caller,
+    /// The bus on which the events of the jobs appear.
+    bus: Arc<dyn Targets>,
+    /// The grains of the hosts that could be reached, once a target needed them.
+    grains: OnceLock<BTreeMap<Id, Map>>,
+}
+
+/// The jobs of a step that are under way.
+pub(crate) struct Started {
+    said: Receiver<Said>,
+    waits_for: Vec<String>,
+    job: Job,
+    bus: Arc<dyn Targets>,
+}
+
+/// A message of a host's job.
+enum Said {
+    Event(Id, Event),
+    Returned(MinionReturn),
+}
+
+impl Group {
+    /// Reads rosters: those of the option `roster` if none are named.
+    pub(crate) fn load(
+        cx: &Exec,
+        rosters: Option<&Value>,
+        own: PathBuf,
+        bus: Arc<dyn Targets>,
+    ) -> Result<Self, String> {
+        Ok(Self {
+            roster: match rosters {
+                Some(names) => Roster::load_named(cx, names)?,
+                None => Roster::load(cx)?,
+            },
+            caller: Caller::new(cx.opts().clone(), settings::of(cx), own)?,
+            bus,
+            grains: OnceLock::new(),
+        })
+    }
+
+    /// Gives the job of a step to hosts, a limited number at a time.
+    pub(crate) fn start(
+        &self,
+        cx: &Exec,
+        ids: &[String],
+        fun: &str,
+        (args, kwargs): (Vec<Value>, Map),
+    ) -> Started {
+        let mut job = job(cx, ids, fun, joined(args, kwargs));
+        if cx.chunk.as_ref().is_some_and(|low| low.options.no_log) {
+            job.options.insert(NO_LOG, true);
+        }
+        self.begin(cx, job, ids, Journal::of_step(cx))
+    }
+
+    fn begin(&self, cx: &Exec, job: Job, ids: &[String], journal: Option<Journal>) -> Started {
+        let (send, said) = unbounded();
+        let turns = Arc::new(Semaphore::new(settings::at_once(cx)));
+        for host in self.roster.with_ids(ids) {
+            let (caller, job) = (self.caller.clone(), job.clone());
+            let (turns, send) = (turns.clone(), send.clone());
+            let follower = Arc::new(OfHost {
+                id: host.id.clone(),
+                journal: journal.clone(),
+                send: send.clone(),
+            });
+            smol::spawn(async move {
+                // No deadline: each host before it has limits.
+                let _turn = turns.acquire().await;
+                let returned = returned(&caller, &host, job, follower).await;
+                channel::if_open(send.send(Said::Returned(returned)).await);
+            })
+            .detach();
+        }
+        if !ids.is_empty() {
+            announce(cx, &*self.bus, &job, ids);
+        }
+        Started {
+            said,
+            waits_for: ids.to_vec(),
+            job,
+            bus: self.bus.clone(),
+        }
+    }
+
+    /// Returns the grains of all hosts that can be reached. They are asked once.
+    fn grains(&self, cx: &Exec) -> &BTreeMap<Id, Map> {
+        self.grains.get_or_init(|| self.ask_grains(cx))
+    }
+
+    fn ask_grains(&self, cx: &Exec) -> BTreeMap<Id, Map> {
+        let ids = self.roster.ids();
+        let job = job(cx, &ids, "grains.items", Vec::new());
+        // The journal of the step is for the job of the step.
+        let asked = self.begin(cx, job, &ids, None);
+        let mut grains = BTreeMap::new();
+        for one in asked.finished(cx) {
+            match (one.id.parse(), one.ret) {
+                (Ok(id), Value::Map(own)) if !one.is_missing => {
+                    grains.insert(id, own);
+                }
+                (_, said) => log::warning(format_args!(
+                    "{} does not match any target by grains: {}",
+                    one.id,
+                    said.to_text()
+                )),
+            }
+        }
+        grains
+    }
+}
+
+fn job(cx: &Exec, ids: &[String], fun: &str, arg: Vec<Value>) -> Job {
+    Job {
+        jid: jid::new(),
+        fun: fun.into(),
+        arg,
+        tgt: Value::list(ids.iter().map(|id| id.as_str().into())),
+        tgt_type: "list".to_owned(),
+        ret: String::new(),
+        user: cx.opts().text("user").unwrap_or("root").to_owned(),
+        options: Map::new(),
+    }
+}
+
+impl HostTargets for Group {
+    fn matched(&self, cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<String>, Error> {
+        let grains = |id: &Id| self.grains(cx).get(id).cloned().unwrap_or_default();
+        let hosts = self.roster.matched(cx, tgt, tgt_type, Some(&grains));
+        let hosts = hosts.map_err(Error::refused)?;
+        Ok(hosts.iter().map(|host| host.id.to_string()).collect())
+    }
+
+    fn run(
+        &self,
+        cx: &Exec,
+        ids: &[String],
+        fun: &str,
+        args: Vec<Value>,
+        kwargs: Map,
+    ) -> Result<Vec<MinionReturn>, Error> {
+        Ok(self.start(cx, ids, fun, (args, kwargs)).finished(cx))
+    }
+}
+
+impl Started {
+    /// Waits for all returns, and passes the events of the jobs to the bus.
+    pub(crate) fn finished(mut self, cx: &Exec) -> Vec<MinionReturn> {
+        let mut returns: Vec<MinionReturn> = Vec::new();
+        while !self.waits_for.is_empty() {
+            let _waiting = watch::waits(|| description(&self.waits_for));
+            // No deadline: each host has limits.
+            match smol::block_on(self.said.recv()) {
+                Ok(Said::Event(id, event)) => fire_of_host(cx, &*self.bus, &id, event),
+                Ok(Said::Returned(one)) => {
+                    self.waits_for.retain(|id| *id != one.id);
+                    fire_return(cx, &*self.bus, &self.job, &one);
+                    returns.push(one);
+                }
+                Err(_) => break,
+            }
+        }
+        returns.sort_by(|one, other| one.id.cmp(&other.id));
+        returns
+    }
+}
+
+/// Returns a description of the hosts that a step waits for.
+fn description(ids: &[String]) -> String {
+    let named: Vec<&str> = ids.iter().take(NAMED).map(String::as_str).collect();
+    let named = named.join(", ");
+    match ids.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        Some(more) => format!("the hosts {named} and {more} more"),
+        None if ids.len() == 1 => format!("the host {named}"),
+        None => format!("the hosts {named}"),
+    }
+}
+
+/// The journal and the messages of one host's job.
+struct OfHost {
+    id: Id,
+    journal: Option<Journal>,
+    send: Sender<Said>,
+}
+
+impl Follower for OfHost {
+    fn begins(&self, jids: &[String]) -> Result<(), String> {
+        match &self.journal {
+            Some(journal) => journal.begins(&self.id, jids),
+            None => Ok(()),
+        }
+    }
+
+    fn event(&self, event: Event) {
+        channel::if_open(self.send.try_send(Said::Event(self.id.clone(), event)));
+    }
+
+    fn returned(&self, data: &Map) -> Result<(), String> {
+        match &self.journal {
+            Some(journal) => journal.returned(&self.id, data),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Runs a job on a host, unless the journal says that the step has already run it.
+async fn returned(caller: &Caller, host: &Host, job: Job, follower: Arc<OfHost>) -> MinionReturn {
+    let (id, jid) = (host.id.to_string(), job.jid.clone());
+    let entry = match &follower.journal {
+        Some(journal) => journal.entry(&host.id),
+        None => Ok(None),
+    };
+    let data = match entry {
+        Ok(Some(Entry::Returned(data))) => Ok(data),
+        Ok(Some(Entry::Begun(jids))) => caller.run(host, job, jids, follower).await,
+        Ok(None) => caller.run(host, job, Vec::new(), follower).await,
+        Err(error) => Err(Fault::placing(error)),
+    };
+    match data {
+        Ok(mut data) => {
+            let retcode = data.get("retcode").and_then(Value::as_int);
+            MinionReturn {
+                id,
+                ret: data.remove("return").unwrap_or_default(),
+                retcode: retcode.unwrap_or(1),
+                jid,
+                is_missing: false,
+            }
+        }
+        Err(fault) => MinionReturn {
+            id,
+            ret: fault.text.into(),
+            retcode: fault.code.into(),
+            jid,
+            is_missing: true,
+        },
+    }
+}
+
+fn fire(cx: &Exec, bus: &dyn Targets, tag: &str, data: Map) {
+    if let Err(error) = bus.fire(cx, tag, data) {
+        log::warning(format_args!("cannot fire event {tag}: {error}"));
+    }
+}
+
+/// Fires the event that says which hosts get a job.
+fn announce(cx: &Exec, bus: &dyn Targets, job: &Job, ids: &[String]) {
+    let minions = Value::list(ids.iter().map(|id| id.as_str().into()));
+    let data = Map::new()
+        .with("jid", job.jid.as_str())
+        .with("tgt_type", job.tgt_type.as_str())
+        .with("tgt", job.tgt.clone())
+        .with("user", job.user.as_str())
+        .with("fun", job.fun.clone())
+        .with("arg", job.arg.clone())
+        .with("minions", minions)
+        .with("missing", Value::list([]));
+    fire(cx, bus, &tag::job(&job.jid, "new"), data);
+}
+
+/// Fires the event of a host's return.
+fn fire_return(cx: &Exec, bus: &dyn Targets, job: &Job, one: &MinionReturn) {
+    let Ok(id) = one.id.parse() else { return };
+    let data = Map::new()
+        .with("cmd", "_return")
+        .with("id", one.id.as_str())
+        .with("success", one.retcode == 0)
+        .with("return", one.ret.clone())
+        .with("retcode", one.retcode)
+        .with("jid", job.jid.as_str())
+        .with("fun", job.fun.clone())
+        .with("fun_args", job.arg.clone())
+        .with("user", job.user.as_str());
+    fire(cx, bus, &tag::job_ret(&job.jid, &id), data);
+}
+
+/// Fires an event of a host's job, in the form that the event of a minion has on a master's bus.
+fn fire_of_host(cx: &Exec, bus: &dyn Targets, id: &Id, event: Event) {
+    if let Err(refused) = tag::may_send(id, &event.tag) {
+        log::warning(format_args!("{id}: {refused}"));
+        return;
+    }
+    let data = Map::new()
+        .with("id", id.as_str())
+        .with("tag", event.tag.as_str())
+        .with("data", event.data)
+        .with("cmd", "_minion_event");
+    fire(cx, bus, &event.tag, data);
+}
