@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 
 use value::{jid, log};
 
-
 /// The number of ids that are remembered (Salt's `minion_jid_queue_hwm` is 100). A restarted master
 /// sends again what it may not have sent before.
 const TAKEN_MAX: usize = 1024;

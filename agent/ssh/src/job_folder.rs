@@ -124,7 +124,10 @@ fn returned(cache: &Path, jid: &str) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Removes the folders and the returns of jobs that ended long ago.
-#[expect(clippy::disallowed_methods, reason = "the files are those of earlier jobs")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the files are those of earlier jobs"
+)]
 pub(crate) fn sweep(folder: &Path, cache: &Path, now: SystemTime) {
     for inside in [jobs(folder), left(cache)] {
         let entries = read::or_log(&inside, std::fs::read_dir(&inside));
@@ -173,7 +176,10 @@ mod tests {
         std::fs::write(left(&cache).join(other), "frame").unwrap();
         assert!(!waiting.is_finished());
         job.remove();
-        assert_eq!(waiting.join().unwrap(), Earlier::Returned(b"frame".to_vec()));
+        assert_eq!(
+            waiting.join().unwrap(),
+            Earlier::Returned(b"frame".to_vec())
+        );
     }
 
     #[test]

@@ -79,8 +79,12 @@ impl Journal {
 
     fn write(&self, id: &Id, entry: Map) -> Result<(), String> {
         let text = json::write(&entry.into(), Layout::default());
-        durable::write(&self.0, id.as_str(), text.as_bytes())
-            .map_err(|error| format!("cannot record the job of {id} in {}: {error}", self.0.display()))
+        durable::write(&self.0, id.as_str(), text.as_bytes()).map_err(|error| {
+            format!(
+                "cannot record the job of {id} in {}: {error}",
+                self.0.display()
+            )
+        })
     }
 
     /// Removes the journal of a step whose return is about to be recorded. A second attempt of the
@@ -140,7 +144,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal(dir.path().to_owned());
         let id: Id = "web1".parse().unwrap();
-        for text in ["", "{", "{}", r#"{"jids": ["../x"]}"#, r#"{"jids": []}"#, "[]"] {
+        for text in [
+            "",
+            "{",
+            "{}",
+            r#"{"jids": ["../x"]}"#,
+            r#"{"jids": []}"#,
+            "[]",
+        ] {
             std::fs::write(dir.path().join("web1"), text).unwrap();
             assert!(journal.entry(&id).is_err(), "{text}");
         }

@@ -13,7 +13,6 @@ use state::opts::Opts;
 use value::json::{self, Layout};
 use value::{Map, Value, log, remove};
 
-
 /// The number of finished reactions that are kept for later questions about them.
 const ENDED_MAX: usize = 200;
 

@@ -215,7 +215,13 @@ impl<'a> Machines<'a> {
         Ok(Self { targets, hosts })
     }
 
-    fn matched(&self, cx: &Exec, tgt: &Value, tgt_type: &str, kind: &str) -> Result<Vec<String>, Error> {
+    fn matched(
+        &self,
+        cx: &Exec,
+        tgt: &Value,
+        tgt_type: &str,
+        kind: &str,
+    ) -> Result<Vec<String>, Error> {
         match &self.hosts {
             Some(hosts) => hosts.matched(cx, tgt, tgt_type),
             None => orchestrate::targeted(cx, tgt, tgt_type, kind),

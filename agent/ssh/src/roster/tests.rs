@@ -166,7 +166,7 @@ fn rosters_have_salts_hosts() {
                 panic!("{name:?}: {target:?}");
             };
             let hosts = roster
-                .matched(&cx, tgt, tgt_type.as_str().unwrap())
+                .matched(&cx, tgt, tgt_type.as_str().unwrap(), None)
                 .unwrap();
             let wanted = wanted.as_map().unwrap();
             let mut shown = ids(&hosts);
@@ -196,7 +196,7 @@ fn the_entry_of_the_last_roster_counts() {
     let opts = r#"{"roster": "sshknownhosts, flat,dir,flat", "roster_file": "@roster", "roster_dir": "@d", "ssh_known_hosts_file": "@known"}"#;
     let roster = site.load(opts).unwrap();
     let cx = context(site.opts(opts));
-    let all = roster.matched(&cx, &"*".into(), "glob").unwrap();
+    let all = roster.matched(&cx, &"*".into(), "glob", None).unwrap();
     let shown: Vec<_> = all
         .iter()
         .map(|host| (host.id.as_str(), host.host.as_str()))
@@ -217,7 +217,7 @@ fn the_entry_of_the_last_roster_counts() {
     );
     let named = Roster::load_named(&cx, &Value::list(["flat".into()])).unwrap();
     assert_eq!(
-        ids(&named.matched(&cx, &"*".into(), "glob").unwrap()),
+        ids(&named.matched(&cx, &"*".into(), "glob", None).unwrap()),
         ["a", "b"]
     );
     assert!(Roster::load_named(&cx, &Value::Int(7)).is_err());
@@ -405,6 +405,20 @@ fn a_secret_of_sdb_is_read_and_masked() {
 }
 
 #[test]
+fn grains_match_only_where_they_are_known() {
+    let site = Site::new(&[("roster", "a: one\nb: two\n")]);
+    let opts = r#"{"roster_file": "@roster"}"#;
+    let (cx, roster) = (context(site.opts(opts)), site.load(opts).unwrap());
+    let grains = |id: &Id| Map::new().with("role", if id.as_str() == "a" { "web" } else { "db" });
+    let found = roster.matched(&cx, &"role:web".into(), "grain", Some(&grains));
+    assert_eq!(ids(&found.unwrap()), ["a"]);
+    let none = roster.matched(&cx, &"role:web".into(), "grain", None);
+    assert!(none.unwrap_err().contains("cannot be matched by grain"));
+    let pillar = roster.matched(&cx, &"role:web".into(), "pillar", Some(&grains));
+    assert!(pillar.unwrap_err().contains("cannot be matched by pillar"));
+}
+
+#[test]
 fn the_hosts_of_a_scan_are_those_of_the_target() {
     let open = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = open.local_addr().unwrap().port();
@@ -415,8 +429,16 @@ fn the_hosts_of_a_scan_are_those_of_the_target() {
         .with("roster_defaults", Map::new().with("user", "admin"));
     let cx = context(opts);
     let roster = Roster::load(&cx).unwrap();
-    assert_eq!(roster.matched(&cx, &"*".into(), "glob").unwrap().len(), 0);
-    let found = roster.matched(&cx, &"127.0.0.1".into(), "glob").unwrap();
+    assert_eq!(
+        roster
+            .matched(&cx, &"*".into(), "glob", None)
+            .unwrap()
+            .len(),
+        0
+    );
+    let found = roster
+        .matched(&cx, &"127.0.0.1".into(), "glob", None)
+        .unwrap();
     assert_eq!(
         (ids(&found), found[0].port),
         (vec!["127.0.0.1"], Some(port))
