@@ -62,14 +62,7 @@ pub(crate) fn answers(opts: &Opts) -> bool {
     minion::job::masters_options(&Uplink::here(opts)).is_ok()
 }
 
-/// Adds the hosts of a roster, which steps with `ssh: True` reach, to the targets of an
-/// orchestration.
+/// Adds the hosts of rosters to the targets of an orchestration.
 pub(crate) fn with_hosts(targets: Box<dyn Targets>) -> Box<dyn Targets> {
-    match cli::binary::own_program() {
-        Ok(own) => Box::new(ssh::Hosts::beside(targets, own)),
-        Err(error) => {
-            value::log::warning(format_args!("steps with ssh: True cannot run: {error}"));
-            targets
-        }
-    }
+    Box::new(ssh::Hosts::beside(targets))
 }

@@ -127,7 +127,7 @@ impl Site {
         let config = format!(
             "root_dir: {here}/root\nfile_client: local\nfile_roots: {{base: [{here}/srv/salt]}}\npillar_roots: {{base: [{here}/srv/pillar]}}\nssh_builds: {here}/builds\nssh_priv: {here}/key\nssh_control_persist: 0\nroster_defaults: {{ssh_options: ['UserKnownHostsFile={here}/known']}}\nenable_fqdns_grains: False\n"
         );
-        site.write("etc/master", &config);
+        site.write("etc/master", &format!("{config}id: caller\n"));
         site.write("etc/minion", &(config + "id: caller\n"));
         Some(site)
     }
@@ -357,36 +357,161 @@ fn a_transfer_that_was_cut_continues_where_it_stopped() {
     site.ssh(&["web1", "test.ping"]).is(0, &["True"]);
     let (name, _) = placed(&folder).remove(0);
     let whole = fs::read(folder.join(&name)).unwrap();
-    let pusher = {
-        // The name of the partial file is that of the pusher: a second call shows it.
-        fs::remove_file(folder.join(&name)).unwrap();
-        let mut cut = site
-            .command("salt-ssh", &["web1", "test.ping"])
-            .spawn()
-            .unwrap();
-        let began = Instant::now();
-        let part = loop {
-            let parts = placed(&folder);
-            if let Some((part, _)) = parts.iter().find(|(part, _)| part.ends_with(".part")) {
-                break part.clone();
-            }
-            assert!(began.elapsed() < PATIENCE);
-        };
-        cut.kill().unwrap();
-        cut.wait().unwrap();
-        part
-    };
-    sleep(Duration::from_millis(500));
-    let _ = fs::remove_file(folder.join(&name));
+    // The partial file has the name of the caller, whose id is in the configuration of the master.
+    let id = ring::digest::digest(&ring::digest::SHA256, b"caller");
+    let id = id.as_ref()[..4].iter().map(|byte| format!("{byte:02x}"));
+    let part = format!("{name}.{}.part", id.collect::<String>());
+    fs::remove_file(folder.join(&name)).unwrap();
     // Every prefix is continued; a part with other bytes is sent anew by the next call.
     for length in [0, 100_000, whole.len() - 1, whole.len()] {
-        fs::write(folder.join(&pusher), &whole[..length]).unwrap();
+        fs::write(folder.join(&part), &whole[..length]).unwrap();
         site.ssh(&["web1", "test.ping"]).is(0, &["True"]);
         assert_eq!(fs::read(folder.join(&name)).unwrap(), whole, "{length}");
         fs::remove_file(folder.join(&name)).unwrap();
     }
-    fs::write(folder.join(&pusher), vec![0; whole.len()]).unwrap();
+    fs::write(folder.join(&part), vec![0; whole.len()]).unwrap();
     site.ssh(&["web1", "test.ping"])
         .is(12, &["does not have its hash"]);
     site.ssh(&["web1", "test.ping"]).is(0, &["True"]);
+}
+
+/// Ends the connections of a host, as a link that is lost.
+fn cut(host: &Host) {
+    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    let own = namespace(&host.server.id().to_string());
+    let mut ended = 0;
+    for entry in fs::read_dir("/proc").unwrap() {
+        let pid = entry.unwrap().file_name().into_string().unwrap();
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        if line.starts_with("sshd: root") && namespace(&pid) == own {
+            let pid = Pid::from_raw(pid.parse().unwrap()).unwrap();
+            kill_process(pid, Signal::KILL).unwrap();
+            ended += 1;
+        }
+    }
+    assert!(ended > 0, "the host has no connection");
+}
+
+/// Waits until a file has this many lines.
+fn wait_for_lines(path: &Path, count: usize) {
+    let began = Instant::now();
+    while fs::read_to_string(path).unwrap_or_default().lines().count() < count {
+        assert!(
+            began.elapsed() < PATIENCE,
+            "{} is not there",
+            path.display()
+        );
+        sleep(Duration::from_millis(20));
+    }
+}
+
+const SLOW: &str =
+    "slow:\n  cmd.run:\n    - name: echo run >>/root/runs; sleep 5; echo end >>/root/runs\n";
+
+#[test]
+fn the_return_of_a_job_whose_link_was_lost_is_fetched_and_the_job_runs_once() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &[]);
+    site.enlist(&[("web1", host.port)]);
+    site.write("srv/salt/slow.sls", SLOW);
+    let called = site
+        .command("salt-ssh", &["web1", "state.apply", "slow"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_lines(&host.path("root/runs"), 1);
+    cut(&host);
+    Answer::of(called.wait_with_output().unwrap()).is(0, &["Succeeded: 1 (changed=1)"]);
+    let runs = fs::read_to_string(host.path("root/runs")).unwrap();
+    assert_eq!(runs, "run\nend\n");
+}
+
+#[test]
+fn a_job_is_ended_after_its_grace_and_says_so() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &[]);
+    site.enlist(&[("web1", host.port)]);
+    let config = fs::read_to_string(site.path("etc/master")).unwrap();
+    site.write("etc/master", &(config + "ssh_grace: 1\n"));
+    site.write("srv/salt/slow.sls", &SLOW.replace("sleep 5", "sleep 600"));
+    let called = site
+        .command("salt-ssh", &["web1", "state.apply", "slow"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_lines(&host.path("root/runs"), 1);
+    cut(&host);
+    Answer::of(called.wait_with_output().unwrap())
+        .is(11, &["ended on the host before it returned (ssh_grace)"]);
+    assert_eq!(fs::read_to_string(host.path("root/runs")).unwrap(), "run\n");
+}
+
+#[test]
+fn a_resumed_orchestration_fetches_the_returns_of_the_step_that_was_under_way() {
+    let Some(site) = Site::new() else { return };
+    let hosts = [Host::start(&site, &[]), Host::start(&site, &[])];
+    site.enlist(&[("web1", hosts[0].port), ("web2", hosts[1].port)]);
+    site.write("srv/salt/slow.sls", SLOW);
+    site.write(
+        "srv/salt/orch/slow.sls",
+        "first:\n  salt.function:\n    - name: cmd.run\n    - arg: ['echo once >>/root/first']\n    - tgt: '*'\n    - ssh: True\ndeploy:\n  salt.state:\n    - tgt: '*'\n    - ssh: True\n    - sls: slow\n    - require: [{salt: first}]\n",
+    );
+    let words = ["--local", "state.orchestrate", "orch.slow"];
+    let mut called = site
+        .command("salt-call", &words)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    for host in &hosts {
+        wait_for_lines(&host.path("root/runs"), 1);
+    }
+    called.kill().unwrap();
+    called.wait().unwrap();
+    let resumed = site.call(&["--local", "state.orchestrate", "orch.slow", "resume=True"]);
+    resumed.is(0, &["States ran successfully. Updating web1, web2."]);
+    for host in &hosts {
+        let read = |path: &str| fs::read_to_string(host.path(path)).unwrap();
+        assert_eq!(read("root/runs"), "run\nend\n");
+        assert_eq!(read("root/first"), "once\n");
+    }
+    let steps = site.path("root/var/cache/salt/minion/ssh/steps");
+    let left: Vec<_> = fs::read_dir(steps).unwrap().collect();
+    assert!(
+        left.iter()
+            .all(|run| fs::read_dir(run.as_ref().unwrap().path()).unwrap().count() == 0)
+    );
+}
+
+#[test]
+fn targets_of_a_masterless_orchestration_are_this_machine_and_the_hosts_of_a_roster() {
+    let Some(site) = Site::new() else { return };
+    let hosts = [Host::start(&site, &[]), Host::start(&site, &[])];
+    site.enlist(&[("web1", hosts[0].port), ("db1", hosts[1].port)]);
+    let roster = fs::read_to_string(site.path("etc/roster")).unwrap();
+    let roster = roster.replacen("}", ", minion_opts: {grains: {role: web}}}", 1);
+    site.write("hosts", &roster);
+    site.write(
+        "srv/salt/orch/all.sls",
+        "all:\n  salt.function:\n    - name: test.ping\n    - tgt: '*'\nweb:\n  salt.function:\n    - name: grains.get\n    - arg: [id]\n    - tgt: 'role:web'\n    - tgt_type: grain\nhere:\n  salt.function:\n    - name: test.ping\n    - tgt: caller\nnone:\n  salt.state:\n    - tgt: nobody\n    - sls: x\n",
+    );
+    let file = site.path("hosts").display().to_string();
+    let words = [
+        "--local",
+        "--roster-file",
+        &file,
+        "state.orchestrate",
+        "orch.all",
+    ];
+    let ran = site.call(&words);
+    ran.is(
+        1,
+        &[
+            "Function test.ping ran on caller, db1, web1.",
+            "Function grains.get ran on web1.",
+            "Function test.ping ran on caller.",
+            "No minions returned",
+        ],
+    );
 }

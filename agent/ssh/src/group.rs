@@ -1,7 +1,6 @@
 //! [`Group`]: the hosts of some rosters, and the jobs of steps that run on them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use modules::loader::call::joined;
@@ -51,9 +50,9 @@ impl Group {
     pub(crate) fn load(
         cx: &Exec,
         rosters: Option<&Value>,
-        own: PathBuf,
         bus: Arc<dyn Targets>,
     ) -> Result<Self, String> {
+        let own = cli::binary::own_program().map_err(|error| error.to_string())?;
         Ok(Self {
             roster: match rosters {
                 Some(names) => Roster::load_named(cx, names)?,

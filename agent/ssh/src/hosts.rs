@@ -1,7 +1,6 @@
 //! [`Hosts`]: the hosts of rosters as the targets of an orchestration's steps.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use state::ask::Ask;
@@ -16,19 +15,16 @@ use crate::journal::{self, Journal};
 /// The hosts of rosters, in addition to other targets: this machine, or a master's minions.
 pub struct Hosts {
     others: Arc<dyn Targets>,
-    own: PathBuf,
     /// The connections that were needed so far, by the names of their rosters.
     groups: Mutex<BTreeMap<String, Arc<Group>>>,
 }
 
 impl Hosts {
-    /// Adds the hosts of rosters to other targets. A roster is read when a step needs it. `own` is
-    /// the running program.
+    /// Adds the hosts of rosters to other targets. A roster is read when a step needs it.
     #[must_use]
-    pub fn beside(others: Box<dyn Targets>, own: PathBuf) -> Self {
+    pub fn beside(others: Box<dyn Targets>) -> Self {
         Self {
             others: others.into(),
-            own,
             groups: Mutex::default(),
         }
     }
@@ -43,7 +39,7 @@ impl Hosts {
         if groups.is_empty() {
             journal::sweep(cx.opts());
         }
-        let group = Group::load(cx, rosters, self.own.clone(), self.others.clone());
+        let group = Group::load(cx, rosters, self.others.clone());
         let group = Arc::new(group.map_err(Error::refused)?);
         groups.insert(name, group.clone());
         Ok(group)

@@ -114,10 +114,10 @@ impl Runners {
             opts.clone(),
             self.runs.registry,
             Box::new(Roots::states(&opts)),
-            Box::new(Fleet {
+            Box::new(ssh::Hosts::beside(Box::new(Fleet {
                 runners: self.clone(),
                 is_of_reactor,
-            }),
+            }))),
             Box::new(CustomModules::new(&opts)),
         )
     }

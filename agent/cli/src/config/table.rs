@@ -424,6 +424,8 @@ pub(super) const TABLE: &[KnownOption] = &[
     used("ssh_builds", TEXT, No),
     used("ssh_config_file", TEXT, No),
     used("ssh_control_persist", INT, No),
+    used("ssh_detach", BOOL, No),
+    used("ssh_grace", FLOAT, No),
     used("ssh_identities_only", BOOL, No),
     used("ssh_known_hosts_file", TEXT, No),
     used("ssh_list_nodegroups", DICT, No),

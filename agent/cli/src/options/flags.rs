@@ -40,6 +40,26 @@ const CACHEDIR: Flag = flag(
     "keep the cache in DIR",
 );
 
+/// The option for hosts that an orchestration reaches.
+#[cfg(feature = "daemon")]
+const ROSTER_FILE: Flag = flag(
+    "roster_file",
+    None,
+    &["roster-file"],
+    Text("FILE"),
+    "the steps of an orchestration without a master also run on the hosts of this roster, over ssh",
+);
+
+/// The option for the kind of [`ROSTER_FILE`].
+#[cfg(feature = "daemon")]
+const ROSTER: Flag = flag(
+    "roster",
+    None,
+    &["roster"],
+    Text("KIND"),
+    "the kind of the roster (default flat)",
+);
+
 /// The options of a call that also have an effect on a plan.
 pub(super) const PLAN_CALL: Group = Group {
     title: "Options",
@@ -49,6 +69,10 @@ pub(super) const PLAN_CALL: Group = Group {
         PILLAR_ROOT,
         STATES_DIR,
         MODULE_DIRS,
+        #[cfg(feature = "daemon")]
+        ROSTER_FILE,
+        #[cfg(feature = "daemon")]
+        ROSTER,
         ID,
         CACHEDIR,
         SKIP_GRAINS,
@@ -65,6 +89,10 @@ pub(super) const CALL: Group = Group {
         PILLAR_ROOT,
         STATES_DIR,
         MODULE_DIRS,
+        #[cfg(feature = "daemon")]
+        ROSTER_FILE,
+        #[cfg(feature = "daemon")]
+        ROSTER,
         ID,
         flag(
             "master",

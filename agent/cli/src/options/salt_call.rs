@@ -125,7 +125,7 @@ fn action(program: &Program, parsed: &Parsed) -> Result<Action, UsageError> {
 }
 
 /// Options whose values are not copied into the configuration unchanged.
-const NOT_OVERRIDES: [&str; 14] = [
+const NOT_OVERRIDES: [&str; 16] = [
     "cached",
     "help",
     "resume",
@@ -140,6 +140,8 @@ const NOT_OVERRIDES: [&str; 14] = [
     "pillar_root",
     "states_dir",
     "module_dirs",
+    "roster",
+    "roster_file",
 ];
 
 fn overrides(parsed: &Parsed, env: &impl Fn(&str) -> Option<String>) -> Map {
@@ -176,6 +178,7 @@ fn overrides(parsed: &Parsed, env: &impl Fn(&str) -> Option<String>) -> Map {
                 .collect::<Vec<_>>(),
         );
     }
+    rosters(parsed, &mut map, env);
     if let Some(dir) = parsed.text("cachedir") {
         map.insert(
             "cachedir",
@@ -183,6 +186,18 @@ fn overrides(parsed: &Parsed, env: &impl Fn(&str) -> Option<String>) -> Map {
         );
     }
     map
+}
+
+/// Adds the options for hosts that the steps of an orchestration reach.
+fn rosters(parsed: &Parsed, map: &mut Map, env: &impl Fn(&str) -> Option<String>) {
+    if let Some(file) = parsed.text("roster_file") {
+        let file = absolute(file, env).to_string_lossy().into_owned();
+        map.insert("roster_file", file);
+        map.insert("masterless_roster", "flat");
+    }
+    if let Some(kind) = parsed.text("roster") {
+        map.insert("masterless_roster", kind);
+    }
 }
 
 /// Returns a warning if local roots were given without `--local`. Like Salt, the program ignores
