@@ -72,6 +72,10 @@ const MODULES: House = House {
             "custom modules; what is missing on this machine; calls",
         ),
         ("state_run", "the steps of a state run"),
+        (
+            "served",
+            "answers to jobs on other machines, from the trees of this one",
+        ),
         ("exec", "execution modules"),
         ("states", "state modules"),
         ("runners", "runners that need no master"),

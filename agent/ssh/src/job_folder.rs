@@ -39,8 +39,8 @@ fn jobs(folder: &Path) -> PathBuf {
     folder.join("jobs")
 }
 
-/// Returns the folder below the cache in which the process of a job leaves a return that nobody
-/// took.
+/// Returns the folder below the cache in which the process of a job leaves a return that was
+/// not taken.
 fn left(cache: &Path) -> PathBuf {
     cache.join("orphans")
 }

@@ -158,7 +158,7 @@ impl Asked {
     }
 }
 
-/// Passes bytes in both directions, each in a thread of its own. Returns the thread that ends when
+/// Passes bytes in both directions, each in a separate thread. Returns the thread that ends when
 /// the job has closed its end or the connection is lost.
 fn passed(
     mut input: BufReader<io::Stdin>,
@@ -201,7 +201,7 @@ fn ended(
     let (mut lost, mut signal) = (None, Signal::TERM);
     loop {
         if let Some(status) = child.try_wait()? {
-            // What the job has written last is still on its way.
+            // The last bytes of the job are still on their way.
             channel::or_closed(passed.join());
             return Ok(status.code().unwrap_or(1));
         }

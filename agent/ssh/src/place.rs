@@ -1,6 +1,6 @@
 //! Placing the program on a host: once per version, under a name that contains its hash.
 //!
-//! A probe finds a folder that nobody else can write and in which programs can run, and what is in
+//! A probe finds a folder that no other user can write and in which programs can run, and what is in
 //! it already. What is missing is appended to a partial file, checked by its hash, and renamed. A
 //! transfer that was cut continues where it stopped.
 
@@ -50,7 +50,7 @@ impl Fault {
     }
 }
 
-/// What the probe has found on a host.
+/// The result of the probe of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// The machine, as `uname -m` prints it.

@@ -92,7 +92,7 @@ pub struct Caller {
     known: Arc<Mutex<Known>>,
 }
 
-/// What a caller has found out so far.
+/// The builds and hosts that a caller has seen so far.
 #[derive(Default)]
 struct Known {
     /// The builds by machine, whose hashes take a while to compute.
@@ -229,7 +229,7 @@ impl Caller {
     /// Runs a shell command on a host, with the user's own shell.
     ///
     /// # Errors
-    /// Those of [`Settings::run`].
+    /// As [`Settings::run`].
     pub async fn raw(&self, host: &Host, line: &str, most: Duration) -> std::io::Result<Output> {
         let command = self.settings.raw_command(host, line);
         Settings::run_command(command, b"", most).await
