@@ -47,7 +47,7 @@ const ROSTER_FILE: Flag = flag(
     None,
     &["roster-file"],
     Text("FILE"),
-    "the steps of an orchestration without a master also run on the hosts of this roster, over ssh",
+    "also run steps of a masterless orchestration on the hosts of this roster",
 );
 
 /// The option for the kind of [`ROSTER_FILE`].
