@@ -56,6 +56,11 @@ static HEAP: Heap = Heap;
 
 fn main() -> ExitCode {
     let (called_as, words) = binary::called();
+    #[cfg(feature = "daemon")]
+    if let Some(socket) = std::env::var_os(ssh::askpass::SOCKET) {
+        let answered = ssh::askpass::run(socket, &words);
+        return answered.unwrap_or_else(|failure| failure.report());
+    }
     if words == [process::BECOME] && applet(&called_as).is_none() {
         let error = process::become_user();
         return Failure::new(Exit::Software, error).report();

@@ -1,6 +1,7 @@
 #!/bin/sh
-# sshd.sh DIR PORT [box]: runs OpenSSH's server on loopback in a throw-away copy of this machine's root, in which only DIR is the real folder.
-# DIR/key.pub may log in as root. With `box`, a login sees a folder that contains busybox and the libraries of DIR/pinch alone. DIR/ready
+# sshd.sh DIR PORT [box|login]: runs OpenSSH's server on loopback in a throw-away copy of this machine's root, in which only DIR is the real folder.
+# DIR/key.pub may log in as root. With `box`, a login sees a folder that contains busybox and the libraries of DIR/pinch alone. With `login`,
+# the users `asked` and `free` have the password "pass word"; sudo asks only the first one for it, and a key counts once it is in their home. DIR/ready
 # appears when the server is about to listen. The processes of all logins end with this one. Needs root.
 set -eu
 dir=$1
@@ -27,7 +28,7 @@ PidFile none
 PermitRootLogin yes
 MaxStartups 200
 END
-if [ -n "$box" ]; then
+if [ "$box" = box ]; then
     sed -i "s,^root:.*,root:x:0:0::/root:/bin/sh," "$root/etc/passwd"
     mkdir -p "$root/box/bin" "$root/box/var/tmp" "$root/box/root" "$root/box/dev" "$root/box/proc" "$root/box/etc"
     chmod 755 "$root/box"
@@ -41,6 +42,20 @@ if [ -n "$box" ]; then
     echo "root:x:0:0::/root:/bin/sh" >"$root/box/etc/passwd"
     for library in $(ldd "$dir/pinch" 2>/dev/null | grep -o "/[^ ]*" || true); do install -D "$library" "$root/box$library"; done
     echo "ChrootDirectory /box" >>"$dir/sshd.conf"
+fi
+if [ "$box" = login ]; then
+    sed -i "/^AuthorizedKeysFile/d" "$dir/sshd.conf"
+    number=4100
+    for user in asked free; do
+        number=$((number + 1))
+        echo "$user:x:$number:$number::/home/$user:/bin/sh" >>"$root/etc/passwd"
+        echo "$user:x:$number:" >>"$root/etc/group"
+        echo "$user:$(openssl passwd -6 "pass word"):20000:0:99999:7:::" >>"$root/etc/shadow"
+        mkdir -p "$root/home/$user"
+        chown "$number:$number" "$root/home/$user"
+    done
+    printf "%s\n" "asked ALL=(ALL) ALL" "free ALL=(ALL) NOPASSWD: ALL" >"$root/etc/sudoers"
+    chmod 440 "$root/etc/sudoers"
 fi
 touch "$dir/ready"
 exec chroot "$root" /usr/sbin/sshd -D -e -f "$dir/sshd.conf"

@@ -13,7 +13,7 @@ use value::{Map, Value, channel, jid, log, watch};
 use wire::{Event, Id, Job, NO_LOG, tag};
 
 use crate::journal::{Entry, Journal};
-use crate::place::Fault;
+use crate::place::{Fault, Placing};
 use crate::roster::{Host, Roster};
 use crate::session::{Caller, Follower};
 use crate::settings;
@@ -58,7 +58,7 @@ impl Group {
                 Some(names) => Roster::load_named(cx, names)?,
                 None => Roster::load(cx)?,
             },
-            caller: Caller::new(cx.opts().clone(), settings::of(cx), own)?,
+            caller: Caller::new(cx.opts().clone(), settings::of(cx), Placing::default(), own)?,
             bus,
             grains: OnceLock::new(),
         })

@@ -15,10 +15,15 @@
 
 mod answers;
 pub mod applet;
+pub mod askpass;
+mod authorize;
+mod before;
+mod calls;
 mod group;
 mod hosts;
 mod job_folder;
 mod journal;
+mod login;
 pub mod on_host;
 pub mod place;
 pub mod program;

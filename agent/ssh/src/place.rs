@@ -40,7 +40,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    fn connection(text: String) -> Self {
+    /// Creates a fault of a host that cannot be reached.
+    pub(crate) fn connection(text: String) -> Self {
         Self { code: FAILED, text }
     }
 
@@ -151,15 +152,24 @@ fn is_static(path: &Path) -> bool {
     read.is_ok() && start.starts_with(b"\x7fELF") && !has(b"/ld-linux") && !has(b"/ld-musl")
 }
 
+/// The choices of a call about the program on hosts.
+#[derive(Clone, Debug, Default)]
+pub struct Placing {
+    /// The end of the name of the folder, if it is not the usual one.
+    pub suffix: String,
+    /// True to place the program even if it is there.
+    pub refreshes: bool,
+    /// True to run the script `ssh_pre_flight` even if the program is there.
+    pub always_pre_flight: bool,
+}
+
 /// Returns the line of `sh` that finds a folder for the program and prints what is in it.
-fn probe_line(host: &Host) -> String {
+fn probe_line(host: &Host, suffix: &str) -> String {
     let candidates = match &host.folder {
-        Some(folder) => format!("\"{folder}\""),
-        None => concat!(
-            r#""/var/tmp/.${n}_pinch" "${HOME:-/nonexistent}/.cache/pinch" "#,
-            r#""/dev/shm/.${n}_pinch" "/tmp/.${n}_pinch""#
-        )
-        .to_owned(),
+        Some(folder) => format!("\"{folder}{suffix}\""),
+        None => format!(
+            r#""/var/tmp/.${{n}}_pinch{suffix}" "${{HOME:-/nonexistent}}/.cache/pinch{suffix}" "/dev/shm/.${{n}}_pinch{suffix}" "/tmp/.${{n}}_pinch{suffix}""#
+        ),
     };
     filled(PROBE, &[("MARK", MARK), ("CANDIDATES", &candidates)])
 }
@@ -184,9 +194,11 @@ impl Probe {
     ///
     /// # Errors
     /// When the host cannot be reached, or has no folder in which programs can run.
-    pub async fn ask(settings: &Settings, host: &Host) -> Result<Self, Fault> {
+    pub async fn ask(settings: &Settings, host: &Host, suffix: &str) -> Result<Self, Fault> {
         let most = PROBE_MAX + host.timeout.unwrap_or(settings.timeout);
-        let done = settings.run(host, &probe_line(host), b"", most).await;
+        let done = settings
+            .run(host, &probe_line(host, suffix), b"", most)
+            .await;
         let done = done.map_err(|error| Fault {
             code: if error.kind() == std::io::ErrorKind::NotFound {
                 NO_SSH
@@ -235,6 +247,18 @@ impl Probe {
         })
     }
 
+    /// Returns whether a build is in the folder.
+    #[must_use]
+    pub fn has(&self, build: &Build) -> bool {
+        self.size(&build.name()) == Some(build.size)
+    }
+
+    /// Returns the path of a build in the folder.
+    #[must_use]
+    pub fn path(&self, build: &Build) -> String {
+        format!("{}/{}", self.folder, build.name())
+    }
+
     fn size(&self, name: &str) -> Option<u64> {
         let found = self.files.iter().find(|(known, _)| known == name);
         found.map(|(_, size)| *size)
@@ -262,23 +286,19 @@ pub fn reason(done: &Output) -> String {
     }
 }
 
-/// Makes the host have a build, and returns its path there. `pusher` identifies this machine, so
-/// that two machines do not write to the same partial file.
+/// Sends a build to a host, and returns its path there. `pusher` identifies this machine, so that two
+/// machines do not write to the same partial file.
 ///
 /// # Errors
 /// When the transfer fails, or its result has another hash.
-pub async fn placed(
+pub async fn place(
     settings: &Settings,
     host: &Host,
     probe: &Probe,
     (build, pusher): (&Build, &str),
 ) -> Result<String, Fault> {
-    let name = build.name();
-    let path = format!("{}/{name}", probe.folder);
-    if probe.size(&name) == Some(build.size) {
-        return Ok(path);
-    }
-    let part = format!("{name}.{pusher}.part");
+    let path = probe.path(build);
+    let part = format!("{}.{pusher}.part", build.name());
     let have = probe.size(&part).filter(|have| *have <= build.size);
     let bytes = rest(build, have.unwrap_or_default())?;
     let begin = match have {

@@ -1,26 +1,28 @@
 //! The program `ssh` of OpenSSH or dropbear, and what it runs on a host.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use machine::durable;
 use smol::future::FutureExt;
 use smol::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::askpass::Answerer;
 use crate::roster::Host;
 
 /// The maximum size of the output of a command on a host, in bytes.
-const OUTPUT_MAX: u64 = 64 << 10;
+const OUTPUT_MAX: usize = 1 << 20;
 /// The exit code of the ssh program when the connection failed.
 pub const CONNECTION_FAILED: i32 = 255;
 
 /// The settings of connections.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The folder of the sockets over which commands share a connection. Only its owner may read
-    /// it.
-    pub sockets: PathBuf,
+    /// The folder of the sockets over which commands share a connection and the ssh program gets
+    /// passwords. Only its owner can read it. `None` if there is no such folder.
+    pub sockets: Option<PathBuf>,
     /// The time for which a shared connection stays open without commands. Zero shares none.
     pub persist: Duration,
     /// The maximum time to connect, for hosts whose entry has none.
@@ -48,31 +50,93 @@ pub struct Output {
     pub err: String,
 }
 
+/// The ssh program, ready to run a command on a host.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The command line.
+    pub command: Command,
+    /// The bytes that its input begins with: the password of `sudo`.
+    pub preamble: Vec<u8>,
+    /// Answers the ssh program's questions for passwords until it has ended.
+    pub answerer: Option<Answerer>,
+}
+
 impl Settings {
-    /// Returns the command that runs a line of `sh` on a host. The line contains no single quotes,
+    /// Prepares the command that runs a line of `sh` on a host. The line contains no single quotes,
     /// because the login shell of the user may be any shell.
-    #[must_use]
-    pub fn command(&self, host: &Host, line: &str) -> Command {
-        let mut command = self.connection(host);
-        command.arg(format!("exec {}/bin/sh -c '{line}'", elevated(host)));
-        command
+    ///
+    /// # Errors
+    /// When a password is needed and there is no folder for its socket.
+    pub fn command(&self, host: &Host, line: &str) -> io::Result<Prepared> {
+        let mut script = String::new();
+        if let Some(path) = &host.set_path {
+            script += &format!("PATH=\"{path}\"; export PATH; ");
+        }
+        if let Some(umask) = host.cmd_umask {
+            script += &format!("umask {umask:04o}; ");
+        }
+        let words = format!(
+            "exec {}/bin/sh -c '{}{script}{line}'",
+            elevated(host),
+            skip(host)
+        );
+        self.prepared(host, "-T", &words)
     }
 
-    /// Returns the command that runs a user's own line on a host.
-    #[must_use]
-    pub fn raw_command(&self, host: &Host, line: &str) -> Command {
-        let mut command = self.connection(host);
-        command.arg(format!("{}{line}", elevated(host)));
-        command
+    /// Prepares the command that runs a user's own line on a host.
+    ///
+    /// # Errors
+    /// As [`Settings::command`].
+    pub fn raw_command(&self, host: &Host, line: &str) -> io::Result<Prepared> {
+        let terminal = if host.tty { "-tt" } else { "-T" };
+        if !host.sudo {
+            return self.prepared(host, terminal, line);
+        }
+        let line = quoted(&format!("{}{line}", skip(host)));
+        let words = format!("exec {}/bin/sh -c {line}", elevated(host));
+        self.prepared(host, terminal, &words)
+    }
+
+    fn prepared(&self, host: &Host, terminal: &str, words: &str) -> io::Result<Prepared> {
+        let mut command = self.connection(host, terminal)?;
+        command.arg(words);
+        let answerer = match host.passwd.is_some() || host.priv_passwd.is_some() {
+            true => Some(Answerer::start(self.folder()?, host)?),
+            false => None,
+        };
+        if let Some(answerer) = &answerer {
+            answerer.give_to(&mut command);
+        }
+        let preamble = match host.passwd.as_ref().filter(|_| host.sudo) {
+            Some(passwd) => format!("{}\n{MARK}\n", passwd.reveal()).into_bytes(),
+            None => Vec::new(),
+        };
+        Ok(Prepared {
+            command,
+            preamble,
+            answerer,
+        })
+    }
+
+    fn folder(&self) -> io::Result<&Path> {
+        self.sockets.as_deref().ok_or_else(|| {
+            io::Error::other("passwords and host_key need the folder ssh in cachedir, which must belong to this user and have a short path")
+        })
     }
 
     #[expect(
         clippy::disallowed_methods,
         reason = "the ssh program is a channel, and no command of a module"
     )]
-    fn connection(&self, host: &Host) -> Command {
+    fn connection(&self, host: &Host, terminal: &str) -> io::Result<Command> {
         let mut command = Command::new("ssh");
-        command.arg("-T").args(self.options(host));
+        command.arg(terminal);
+        for option in self.options(host)? {
+            command.arg("-o").arg(option);
+        }
+        for forward in &host.remote_port_forwards {
+            command.arg("-R").arg(forward);
+        }
         if let Some(port) = host.port {
             command.arg("-p").arg(port.to_string());
         }
@@ -80,19 +144,25 @@ impl Settings {
             command.arg("-l").arg(user);
         }
         command.arg("--").arg(&host.host);
-        command
+        Ok(command)
     }
 
-    fn options(&self, host: &Host) -> Vec<String> {
-        let mut options = vec!["BatchMode=yes".to_owned()];
+    fn options(&self, host: &Host) -> io::Result<Vec<String>> {
+        let mut options = Vec::new();
+        match host.passwd.is_some() || host.priv_passwd.is_some() {
+            true => options.push("NumberOfPasswordPrompts=1".to_owned()),
+            false => options.push("BatchMode=yes".to_owned()),
+        }
         let timeout = host.timeout.unwrap_or(self.timeout);
         options.push(format!("ConnectTimeout={}", timeout.as_secs().max(1)));
         // A lost link is noticed within a minute.
-        options.push("ServerAliveInterval=20".to_owned());
-        options.push("ServerAliveCountMax=3".to_owned());
-        if !self.persist.is_zero() {
+        let interval = host.keepalive_interval.unwrap_or(20);
+        options.push(format!("ServerAliveInterval={interval}"));
+        let count = host.keepalive_count_max.unwrap_or(3);
+        options.push(format!("ServerAliveCountMax={count}"));
+        if let Some(folder) = self.sockets.as_ref().filter(|_| !self.persist.is_zero()) {
             options.push("ControlMaster=auto".to_owned());
-            options.push(format!("ControlPath={}/ssh-%C", self.sockets.display()));
+            options.push(format!("ControlPath={}/ssh-%C", folder.display()));
             options.push(format!("ControlPersist={}", self.persist.as_secs()));
         }
         if let Some(key) = host.key.as_ref().or(self.key.as_ref()) {
@@ -101,19 +171,35 @@ impl Settings {
         if host.identities_only {
             options.push("IdentitiesOnly=yes".to_owned());
         }
-        if self.checks_no_keys {
-            options.push("StrictHostKeyChecking=no".to_owned());
-            options.push("UserKnownHostsFile=/dev/null".to_owned());
-        } else if self.accepts_unknown {
-            options.push("StrictHostKeyChecking=accept-new".to_owned());
-        }
+        options.extend(self.checks_of_key(host)?);
         // The first value of an option counts.
         options.extend(host.options.iter().cloned());
         options.extend(self.options.iter().cloned());
-        options
-            .into_iter()
-            .flat_map(|option| ["-o".to_owned(), option])
-            .collect()
+        Ok(options)
+    }
+
+    /// Returns the options that say which keys of the host are accepted.
+    fn checks_of_key(&self, host: &Host) -> io::Result<Vec<String>> {
+        if let Some(key) = &host.host_key {
+            let folder = self.folder()?;
+            let name = format!("{}.known", host.id);
+            let line = format!("{} {key}\n", host.id);
+            durable::write(folder, &name, line.as_bytes())?;
+            return Ok(vec![
+                format!("HostKeyAlias={}", host.id),
+                format!("UserKnownHostsFile={}", folder.join(name).display()),
+                "GlobalKnownHostsFile=/dev/null".to_owned(),
+                "StrictHostKeyChecking=yes".to_owned(),
+            ]);
+        }
+        Ok(match (self.checks_no_keys, self.accepts_unknown) {
+            (true, _) => vec![
+                "StrictHostKeyChecking=no".to_owned(),
+                "UserKnownHostsFile=/dev/null".to_owned(),
+            ],
+            (false, true) => vec!["StrictHostKeyChecking=accept-new".to_owned()],
+            (false, false) => Vec::new(),
+        })
     }
 
     /// Runs a line of `sh` on a host, with this input.
@@ -127,15 +213,19 @@ impl Settings {
         input: &[u8],
         most: Duration,
     ) -> io::Result<Output> {
-        Self::run_command(self.command(host, line), input, most).await
+        Self::run_command(self.command(host, line)?, input, most).await
     }
 
     /// Runs a command of [`Settings::command`] or [`Settings::raw_command`].
     ///
     /// # Errors
     /// As [`Settings::run`].
-    pub async fn run_command(command: Command, input: &[u8], most: Duration) -> io::Result<Output> {
-        let mut command = smol::process::Command::from(command);
+    pub async fn run_command(
+        prepared: Prepared,
+        input: &[u8],
+        most: Duration,
+    ) -> io::Result<Output> {
+        let mut command = smol::process::Command::from(prepared.command);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -144,18 +234,13 @@ impl Settings {
             .spawn()?;
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let input = [&prepared.preamble, input];
         let work = async {
             let write = async {
-                if let Some(mut stdin) = stdin {
-                    // A host that does not read all of its input says why on stderr.
-                    match stdin.write_all(input).await {
-                        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                            return Err(error);
-                        }
-                        _ => {}
-                    }
+                match stdin {
+                    Some(stdin) => written(stdin, &input).await,
+                    None => Ok(()),
                 }
-                Ok(())
             };
             let read = smol::future::zip(read(stdout), read(stderr));
             let (written, (out, err)) = smol::future::zip(write, read).await;
@@ -170,25 +255,67 @@ impl Settings {
             smol::Timer::after(most).await;
             Err(io::ErrorKind::TimedOut.into())
         };
-        work.or(late).await
+        let done = work.or(late).await;
+        drop(prepared.answerer);
+        done
     }
+}
+
+/// Writes the input of a command, and closes it.
+async fn written(mut stdin: smol::process::ChildStdin, input: &[&[u8]]) -> io::Result<()> {
+    for part in input {
+        // A host that does not read all of its input says why on stderr.
+        match stdin.write_all(part).await {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Reads a stream to its end, and keeps its first bytes.
 async fn read(stream: Option<impl smol::io::AsyncRead + Unpin>) -> io::Result<String> {
     let mut kept = Vec::new();
-    if let Some(stream) = stream {
-        let mut limited = stream.take(OUTPUT_MAX);
-        limited.read_to_end(&mut kept).await?;
+    if let Some(mut stream) = stream {
+        let mut piece = vec![0; 8 << 10];
+        loop {
+            let length = stream.read(&mut piece).await?;
+            let bytes = piece.get(..length).unwrap_or_default();
+            if bytes.is_empty() {
+                break;
+            }
+            let room = OUTPUT_MAX.saturating_sub(kept.len());
+            kept.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        }
     }
     Ok(String::from_utf8_lossy(&kept).into_owned())
 }
 
+/// Returns a text as one word of a shell.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// The line after the password of `sudo`.
+const MARK: &str = "pinch-begins";
+
 /// Returns the prefix of a command that runs as another user.
 fn elevated(host: &Host) -> String {
+    let asks = match host.passwd {
+        Some(_) => "-S -p \"\"",
+        None => "-n",
+    };
     match (&host.sudo_user, host.sudo) {
-        (Some(user), _) => format!("sudo -n -u {user} -- "),
-        (None, true) => "sudo -n -- ".to_owned(),
+        (Some(user), _) => format!("sudo {asks} -u {user} -- "),
+        (None, true) => format!("sudo {asks} -- "),
         (None, false) => String::new(),
+    }
+}
+
+/// Returns the beginning of a script that skips the password. `sudo` reads it only if it needs one.
+fn skip(host: &Host) -> String {
+    match host.sudo && host.passwd.is_some() {
+        true => format!("read -r x; [ \"$x\" = {MARK} ] || read -r x; "),
+        false => String::new(),
     }
 }

@@ -22,8 +22,10 @@ use value::{Map, Value, channel, jid, log};
 use wire::{Event, Id, Job, Request};
 
 use crate::answers::Answers;
+use crate::askpass::Answerer;
+use crate::before;
 use crate::on_host::ENDED;
-use crate::place::{Build, Fault, Probe, placed, reason};
+use crate::place::{Build, Fault, Placing, Probe, place, reason};
 use crate::program::{CONNECTION_FAILED, Output, Settings};
 use crate::roster::Host;
 
@@ -34,6 +36,8 @@ const MESSAGES_MAX: u64 = 64 << 10;
 /// The time for the ssh program to end after the job has returned.
 const END_MAX: Duration = Duration::from_secs(10);
 
+/// The maximum time to remove the program from a host.
+const WIPE_MAX: Duration = Duration::from_secs(120);
 /// The time between two attempts to reach a host whose connection was lost.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -83,6 +87,7 @@ pub struct Caller {
     opts: Arc<Opts>,
     files: Arc<Files>,
     settings: Settings,
+    placing: Placing,
     /// The running program.
     own: PathBuf,
     /// The folder with builds for other machines.
@@ -107,6 +112,13 @@ struct Placed {
     folder: String,
 }
 
+/// The ssh program with its end of a job's channel.
+struct Connection {
+    child: Child,
+    socket: UnixStream,
+    _answerer: Option<Answerer>,
+}
+
 impl std::fmt::Debug for Caller {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Caller").finish_non_exhaustive()
@@ -118,7 +130,12 @@ impl Caller {
     ///
     /// # Errors
     /// When the hash of this machine's id cannot be computed.
-    pub fn new(opts: Opts, settings: Settings, own: PathBuf) -> Result<Self, String> {
+    pub fn new(
+        opts: Opts,
+        settings: Settings,
+        placing: Placing,
+        own: PathBuf,
+    ) -> Result<Self, String> {
         let builds = opts.text("ssh_builds").unwrap_or("/usr/share/pinch/agents");
         let name = machine::hashes::of_bytes(opts.id().as_bytes(), "sha256");
         let name = name.map_err(|error| error.to_string())?;
@@ -128,6 +145,7 @@ impl Caller {
             pusher: name.chars().take(8).collect(),
             opts: Arc::new(opts),
             settings,
+            placing,
             own,
             known: Arc::default(),
         })
@@ -187,11 +205,12 @@ impl Caller {
         let failed = |error: &dyn std::fmt::Display| {
             Broken::Failed(Fault::placing(format!("cannot run the job: {error}")))
         };
-        let (child, mut socket) = self.started(host, &line).map_err(|error| failed(&error))?;
-        socket
+        let mut connection = self.started(host, &line).map_err(|error| failed(&error))?;
+        connection
+            .socket
             .write_all(self.configuration(host, job, earlier).as_bytes())
             .map_err(|error| failed(&error))?;
-        self.conversed(host, job, (child, socket), follower).await
+        self.conversed(host, job, connection, follower).await
     }
 
     /// Makes the host have the program, unless this run has done it already.
@@ -199,9 +218,21 @@ impl Caller {
         if let Some(placed) = self.known().hosts.get(&host.id) {
             return Ok(placed.clone());
         }
-        let probe = Probe::ask(&self.settings, host).await?;
+        if let Some(command) = &host.ssh_pre_hook {
+            before::hook(command).await?;
+        }
+        let probe = Probe::ask(&self.settings, host, &self.placing.suffix).await?;
         let build = self.build(&probe.machine).await?;
-        let program = placed(&self.settings, host, &probe, (&build, &self.pusher)).await?;
+        let is_there = probe.has(&build);
+        if let Some(script) = &host.ssh_pre_flight
+            && (!is_there || self.placing.always_pre_flight)
+        {
+            before::flight(&self.settings, host, script).await?;
+        }
+        let program = match is_there && !self.placing.refreshes {
+            true => probe.path(&build),
+            false => place(&self.settings, host, &probe, (&build, &self.pusher)).await?,
+        };
         let placed = Placed {
             program,
             folder: probe.folder,
@@ -226,26 +257,65 @@ impl Caller {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the settings of connections.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Removes the program and its data from a host.
+    ///
+    /// # Errors
+    /// When the host cannot be reached, or something cannot be removed.
+    pub async fn wipe(&self, host: &Host) -> Result<(), Fault> {
+        let Some(placed) = self.known().hosts.remove(&host.id) else {
+            return Ok(());
+        };
+        let line = format!(
+            "cd \"{0}\" && rm -rf pinch-* jobs root && cd / && rmdir \"{0}\"",
+            placed.folder
+        );
+        let done = self.settings.run(host, &line, b"", WIPE_MAX).await;
+        match done {
+            Ok(done) if done.code == Some(0) => Ok(()),
+            Ok(done) => Err(Fault::placing(format!(
+                "cannot remove {}: {}",
+                placed.folder,
+                reason(&done)
+            ))),
+            Err(error) => Err(Fault::placing(format!(
+                "cannot remove {}: {error}",
+                placed.folder
+            ))),
+        }
+    }
+
     /// Runs a shell command on a host, with the user's own shell.
     ///
     /// # Errors
     /// As [`Settings::run`].
     pub async fn raw(&self, host: &Host, line: &str, most: Duration) -> std::io::Result<Output> {
-        let command = self.settings.raw_command(host, line);
+        let command = self.settings.raw_command(host, line)?;
         Settings::run_command(command, b"", most).await
     }
 
     /// Starts the ssh program with one end of a socket pair as its input and output.
-    fn started(&self, host: &Host, line: &str) -> std::io::Result<(Child, UnixStream)> {
-        let (ours, its) = UnixStream::pair()?;
-        let mut command = Command::from(self.settings.command(host, line));
+    fn started(&self, host: &Host, line: &str) -> std::io::Result<Connection> {
+        let (mut socket, its) = UnixStream::pair()?;
+        let prepared = self.settings.command(host, line)?;
+        let mut command = Command::from(prepared.command);
         let child = command
             .stdin(Stdio::from(OwnedFd::from(its.try_clone()?)))
             .stdout(Stdio::from(OwnedFd::from(its)))
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        Ok((child, ours))
+        socket.write_all(&prepared.preamble)?;
+        Ok(Connection {
+            child,
+            socket,
+            _answerer: prepared.answerer,
+        })
     }
 
     /// Returns the host's configuration as the line of JSON that its program reads first.
@@ -270,9 +340,12 @@ impl Caller {
         &self,
         host: &Host,
         job: &Job,
-        (mut child, socket): (Child, UnixStream),
+        connection: Connection,
         follower: &Arc<dyn Follower>,
     ) -> Result<Map, Broken> {
+        let Connection {
+            mut child, socket, ..
+        } = connection;
         let stderr = child.stderr.take();
         let messages = async {
             let mut kept = Vec::new();

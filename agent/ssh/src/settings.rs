@@ -14,9 +14,11 @@ use crate::program::Settings;
 /// allows 107.
 const SOCKETS_MAX: usize = 44;
 
+/// The default of the time to connect, and of the time that a shared connection stays open.
 const MINUTE: Duration = Duration::from_secs(60);
 /// The number of hosts at a time without `ssh_max_procs`.
 const AT_ONCE: usize = 25;
+
 /// Returns the settings of connections. They are shared if there is a folder for their sockets.
 pub(crate) fn of(cx: &Exec) -> Settings {
     let opts = cx.opts();
@@ -25,20 +27,9 @@ pub(crate) fn of(cx: &Exec) -> Settings {
         let given = given.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         given.unwrap_or(default)
     };
-    let sockets = opts.cachedir().join("ssh");
-    let mut persist = seconds("ssh_control_persist", MINUTE);
-    if sockets.as_os_str().len() > SOCKETS_MAX {
-        persist = Duration::ZERO;
-    } else if let Err(error) = trust::folder(&sockets) {
-        log::debug(format_args!(
-            "connections are not shared: cannot use the folder {}: {error}",
-            sockets.display()
-        ));
-        persist = Duration::ZERO;
-    }
     Settings {
-        sockets,
-        persist,
+        sockets: sockets(opts),
+        persist: seconds("ssh_control_persist", MINUTE),
         timeout: seconds("ssh_timeout", MINUTE),
         grace: (!opts.flag("ssh_detach")).then(|| seconds("ssh_grace", GRACE)),
         key: key(opts),
@@ -48,9 +39,41 @@ pub(crate) fn of(cx: &Exec) -> Settings {
     }
 }
 
-/// Returns Salt's key of the configuration, if there is one.
+/// Returns the folder of sockets: the first one that belongs to this user and has a short path.
+fn sockets(opts: &Opts) -> Option<PathBuf> {
+    let of_user =
+        std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("pinch-ssh"));
+    let number = format!("pinch-ssh-{}", trust::user());
+    let folders = [
+        Some(opts.cachedir().join("ssh")),
+        of_user,
+        Some(PathBuf::from("/run").join(&number)),
+        Some(PathBuf::from("/tmp").join(&number)),
+    ];
+    let is_usable = |folder: &PathBuf| {
+        if folder.as_os_str().len() > SOCKETS_MAX {
+            return false;
+        }
+        let made = trust::folder(folder);
+        if let Err(error) = &made {
+            log::debug(format_args!("no sockets in {}: {error}", folder.display()));
+        }
+        made.is_ok()
+    };
+    folders.into_iter().flatten().find(is_usable)
+}
+
+/// Returns the path of the key that `--key-deploy` makes: `ssh_priv`, or Salt's.
+pub(crate) fn own_key(opts: &Opts) -> PathBuf {
+    match opts.text("ssh_priv").filter(|path| !path.is_empty()) {
+        Some(path) => path.into(),
+        None => opts.path("pki_dir").join("ssh/salt-ssh.rsa"),
+    }
+}
+
+/// Returns the key of this program, if it was made.
 fn key(opts: &Opts) -> Option<PathBuf> {
-    let key = opts.path("pki_dir").join("ssh/salt-ssh.rsa");
+    let key = own_key(opts);
     key.is_file().then_some(key)
 }
 

@@ -67,7 +67,9 @@ pub struct Host {
 pub struct Secret(String);
 
 impl Secret {
-    fn new(text: String) -> Self {
+    /// Creates a secret. From now on, it is masked in all output.
+    #[must_use]
+    pub fn new(text: String) -> Self {
         secret::keep(&[], &text.as_str().into());
         Self(text)
     }
