@@ -1,7 +1,8 @@
 #!/bin/sh
-# sshd.sh DIR PORT [box|login]: runs OpenSSH's server on loopback in a throw-away copy of this machine's root, in which only DIR is the real folder.
+# sshd.sh DIR PORT [box|login|disks|script]: runs OpenSSH's server on loopback in a throw-away copy of this machine's root, in which only DIR is the real folder.
 # DIR/key.pub may log in as root. With `box`, a login sees a folder that contains busybox and the libraries of DIR/pinch alone. With `login`,
-# the users `asked` and `free` have the password "pass word"; sudo asks only the first one for it, and a key counts once it is in their home. DIR/ready
+# the users `asked` and `free` have the password "pass word"; sudo asks only the first one for it, and a key counts once it is in their home. With
+# `disks`, the folder /full has 1 MB and programs in /noexec cannot run. With `script`, the script DIR/host.sh answers all logins. DIR/ready
 # appears when the server is about to listen. The processes of all logins end with this one. Needs root.
 set -eu
 dir=$1
@@ -57,6 +58,12 @@ if [ "$box" = login ]; then
     printf "%s\n" "asked ALL=(ALL) ALL" "free ALL=(ALL) NOPASSWD: ALL" >"$root/etc/sudoers"
     chmod 440 "$root/etc/sudoers"
 fi
+if [ "$box" = disks ]; then
+    mkdir -p "$root/full" "$root/noexec"
+    mount -t tmpfs -o size=1m,mode=700 none "$root/full"
+    mount -t tmpfs -o noexec,mode=700 none "$root/noexec"
+fi
+[ "$box" != script ] || echo "ForceCommand sh $dir/host.sh" >>"$dir/sshd.conf"
 touch "$dir/ready"
 exec chroot "$root" /usr/sbin/sshd -D -e -f "$dir/sshd.conf"
 ' sh "$@"

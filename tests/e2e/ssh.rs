@@ -642,3 +642,93 @@ fn the_users_own_commands_run_before_the_first_job() {
     site.ssh(&["--pre-flight", "web1", "test.ping"])
         .is(11, &["can be changed by"]);
 }
+
+#[test]
+fn a_disk_that_is_full_or_runs_no_programs_is_named() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &["disks"]);
+    enlist_one(&site, &host, "thin_dir: /noexec/pinch");
+    site.ssh(&["web1", "test.ping"])
+        .is(11, &["no folder", "set thin_dir in the roster"]);
+    enlist_one(&site, &host, "thin_dir: /full/pinch");
+    for _ in 0..2 {
+        site.ssh(&["web1", "test.ping"]).is(
+            11,
+            &[
+                "cannot place the program at /full/pinch/",
+                "No space left on device",
+            ],
+        );
+    }
+}
+
+/// Attack: the host is not what it says.
+#[test]
+fn a_host_that_lies_harms_only_its_own_return() {
+    let Some(site) = Site::new() else { return };
+    let (liar, good) = (Host::start(&site, &["script"]), Host::start(&site, &[]));
+    site.enlist(&[("liar", liar.port), ("web1", good.port)]);
+    let probe = "case \"$SSH_ORIGINAL_COMMAND\" in *pinch-probe*) echo pinch-probe machine x86_64; echo pinch-probe folder /tmp; exit ;; esac\n";
+    let cases = [
+        (
+            "echo pinch-probe machine vax; echo pinch-probe folder /tmp",
+            "\"vax\"",
+        ),
+        (
+            "echo 'pinch-probe machine x86_64'; echo 'pinch-probe folder /tmp/$(id)'",
+            "no folder",
+        ),
+        (
+            "exec yes pinch-probe file 1 x",
+            "the output has more than 16 MiB",
+        ),
+        ("exec yes >&2", "the output has more than 16 MiB"),
+        ("exit 3", "no usable shell"),
+        // It takes the program and drops it, and then sends bytes that are no frames.
+        (
+            &format!(
+                "{probe}case \"$SSH_ORIGINAL_COMMAND\" in *ssh-job*) exec head -c 100000 /dev/urandom ;; *) cat >/dev/null ;; esac"
+            ),
+            "the job ended without a return",
+        ),
+        // A frame of 4 GiB.
+        (
+            &format!(
+                "{probe}case \"$SSH_ORIGINAL_COMMAND\" in *ssh-job*) printf '\\377\\377\\377\\377'; exec yes ;; *) cat >/dev/null ;; esac"
+            ),
+            "the job ended without a return",
+        ),
+    ];
+    for (script, text) in cases {
+        fs::write(liar.dir.path().join("host.sh"), script).unwrap();
+        let ran = site.ssh(&["*", "test.ping", "--out=json"]);
+        assert_ne!(ran.code, Some(0), "{script}");
+        assert!(ran.out.contains("\"web1\": true"), "{script}: {}", ran.out);
+        assert!(
+            ran.out.contains(&text.replace('"', "\\\"")),
+            "{script}: {}",
+            ran.out
+        );
+    }
+}
+
+#[test]
+fn two_transfers_at_once_do_not_disturb_each_other() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &[]);
+    site.enlist(&[("web1", host.port)]);
+    let calls: Vec<Child> = (0..3)
+        .map(|_| {
+            let mut command = site.command("salt-ssh", &["web1", "test.ping"]);
+            command
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for call in calls {
+        Answer::of(call.wait_with_output().unwrap()).is(0, &["True"]);
+    }
+    assert_eq!(placed(&host.path("var/tmp/.root_pinch")).len(), 1);
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use modules::loader::call::joined;
-use smol::channel::{Receiver, Sender, unbounded};
+use smol::channel::{Receiver, Sender, bounded};
 use smol::lock::Semaphore;
 use state::exec::Exec;
 use state::module::Error;
@@ -20,6 +20,9 @@ use crate::settings;
 
 /// The maximum number of hosts in the description of a step that waits.
 const NAMED: usize = 5;
+
+/// The maximum number of messages of hosts that wait for being processed. Further events are lost.
+const MESSAGES_MAX: usize = 4096;
 
 /// The hosts of some rosters.
 pub(crate) struct Group {
@@ -80,7 +83,7 @@ impl Group {
     }
 
     fn begin(&self, cx: &Exec, job: Job, ids: &[String], journal: Option<Journal>) -> Started {
-        let (send, said) = unbounded();
+        let (send, said) = bounded(MESSAGES_MAX);
         let turns = Arc::new(Semaphore::new(settings::at_once(cx)));
         for host in self.roster.with_ids(ids) {
             let (caller, job) = (self.caller.clone(), job.clone());
@@ -218,7 +221,14 @@ impl Follower for OfHost {
     }
 
     fn event(&self, event: Event) {
-        channel::if_open(self.send.try_send(Said::Event(self.id.clone(), event)));
+        let tag = event.tag.clone();
+        if self
+            .send
+            .try_send(Said::Event(self.id.clone(), event))
+            .is_err()
+        {
+            log::warning(format_args!("{}: the event {tag} is lost", self.id));
+        }
     }
 
     fn returned(&self, data: &Map) -> Result<(), String> {

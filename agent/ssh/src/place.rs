@@ -24,6 +24,8 @@ const DIGITS: usize = 16;
 const MARK: &str = "pinch-probe";
 /// The exit code of a placing whose result has another hash.
 const WRONG_HASH: i32 = 12;
+/// The exit code of a placing whose partial file another transfer has taken.
+const TAKEN: i32 = 13;
 
 /// The exit code of a host that cannot be reached.
 const FAILED: u8 = 20;
@@ -40,6 +42,9 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// The code of a transfer that must start again, because another one has taken its partial file.
+    pub(crate) const TAKEN: u8 = 13;
+
     /// Creates a fault of a host that cannot be reached.
     pub(crate) fn connection(text: String) -> Self {
         Self { code: FAILED, text }
@@ -301,15 +306,11 @@ pub async fn place(
     let part = format!("{}.{pusher}.part", build.name());
     let have = probe.size(&part).filter(|have| *have <= build.size);
     let bytes = rest(build, have.unwrap_or_default())?;
-    let begin = match have {
-        Some(_) => "",
-        None => "rm -f \"$p\";",
-    };
     let line = filled(
         PLACE,
         &[
             ("PART", &format!("{}/{part}", probe.folder)),
-            ("BEGIN", begin),
+            ("FROM", &have.unwrap_or_default().to_string()),
             ("SIZE", &build.size.to_string()),
             ("HASH", &build.hash),
             ("PATH", &path),
@@ -319,6 +320,10 @@ pub async fn place(
     let done = done.map_err(|error| Fault::placing(format!("the transfer failed: {error}")))?;
     match done.code {
         Some(0) => Ok(path),
+        Some(TAKEN) => Err(Fault {
+            code: Fault::TAKEN,
+            text: format!("another transfer to {path} is in progress"),
+        }),
         Some(WRONG_HASH) => Err(Fault {
             code: 12,
             text: format!("the program that arrived at {path} does not have its hash"),

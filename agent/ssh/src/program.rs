@@ -13,7 +13,7 @@ use crate::askpass::Answerer;
 use crate::roster::Host;
 
 /// The maximum size of the output of a command on a host, in bytes.
-const OUTPUT_MAX: usize = 1 << 20;
+const OUTPUT_MAX: u64 = 16 << 20;
 /// The exit code of the ssh program when the connection failed.
 pub const CONNECTION_FAILED: i32 = 255;
 
@@ -242,12 +242,12 @@ impl Settings {
                     None => Ok(()),
                 }
             };
-            let read = smol::future::zip(read(stdout), read(stderr));
-            let (written, (out, err)) = smol::future::zip(write, read).await;
-            written?;
+            // The first error ends the command.
+            let read = smol::future::try_zip(read(stdout), read(stderr));
+            let ((), (out, err)) = smol::future::try_zip(write, read).await?;
             Ok(Output {
-                out: out?,
-                err: err?,
+                out,
+                err,
                 code: child.status().await?.code(),
             })
         };
@@ -273,20 +273,20 @@ async fn written(mut stdin: smol::process::ChildStdin, input: &[&[u8]]) -> io::R
     Ok(())
 }
 
-/// Reads a stream to its end, and keeps its first bytes.
+/// Reads a stream to its end.
+///
+/// # Errors
+/// When it is too large.
 async fn read(stream: Option<impl smol::io::AsyncRead + Unpin>) -> io::Result<String> {
     let mut kept = Vec::new();
-    if let Some(mut stream) = stream {
-        let mut piece = vec![0; 8 << 10];
-        loop {
-            let length = stream.read(&mut piece).await?;
-            let bytes = piece.get(..length).unwrap_or_default();
-            if bytes.is_empty() {
-                break;
-            }
-            let room = OUTPUT_MAX.saturating_sub(kept.len());
-            kept.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
-        }
+    if let Some(stream) = stream {
+        stream.take(OUTPUT_MAX + 1).read_to_end(&mut kept).await?;
+    }
+    if kept.len() as u64 > OUTPUT_MAX {
+        return Err(io::Error::other(format!(
+            "the output has more than {} MiB",
+            OUTPUT_MAX >> 20
+        )));
     }
     Ok(String::from_utf8_lossy(&kept).into_owned())
 }

@@ -15,7 +15,7 @@ use link::{Error, Limits};
 use modules::served::files::Files;
 use smol::future::FutureExt;
 use smol::io::AsyncReadExt;
-use smol::process::{Child, Command};
+use smol::process::{Child, ChildStderr, Command};
 use state::opts::Opts;
 use value::json::{self, Layout};
 use value::{Map, Value, channel, jid, log};
@@ -34,7 +34,7 @@ pub const APPLET: &str = "ssh-job";
 /// The maximum number of bytes of a host's messages that are kept.
 const MESSAGES_MAX: u64 = 64 << 10;
 /// The time for the ssh program to end after the job has returned.
-const END_MAX: Duration = Duration::from_secs(10);
+const END_MAX: Duration = Duration::from_secs(5);
 
 /// The maximum time to remove the program from a host.
 const WIPE_MAX: Duration = Duration::from_secs(120);
@@ -231,7 +231,7 @@ impl Caller {
         }
         let program = match is_there && !self.placing.refreshes {
             true => probe.path(&build),
-            false => place(&self.settings, host, &probe, (&build, &self.pusher)).await?,
+            false => self.sent(host, &probe, &build).await?,
         };
         let placed = Placed {
             program,
@@ -239,6 +239,19 @@ impl Caller {
         };
         self.known().hosts.insert(host.id.clone(), placed.clone());
         Ok(placed)
+    }
+
+    /// Sends a build to a host. If another transfer has taken the partial file, begins with a new
+    /// one.
+    async fn sent(&self, host: &Host, probe: &Probe, build: &Build) -> Result<String, Fault> {
+        let first = place(&self.settings, host, probe, (build, &self.pusher)).await;
+        match first {
+            Err(fault) if fault.code == Fault::TAKEN => {
+                let own = format!("{}-{}", self.pusher, std::process::id());
+                place(&self.settings, host, probe, (build, &own)).await
+            }
+            done => done,
+        }
     }
 
     async fn build(&self, machine: &str) -> Result<Build, Fault> {
@@ -346,23 +359,20 @@ impl Caller {
         let Connection {
             mut child, socket, ..
         } = connection;
-        let stderr = child.stderr.take();
-        let messages = async {
-            let mut kept = Vec::new();
-            if let Some(stderr) = stderr {
-                let read = stderr.take(MESSAGES_MAX).read_to_end(&mut kept).await;
-                channel::or_closed(read);
-            }
-            String::from_utf8_lossy(&kept).into_owned()
-        };
-        let (returned, err) =
-            smol::future::zip(self.served(host, job, socket, follower), messages).await;
+        let messages = smol::spawn(messages(child.stderr.take()));
+        let returned = self.served(host, job, socket, follower).await;
         let late = async {
             smol::Timer::after(END_MAX).await;
-            Err(std::io::ErrorKind::TimedOut.into())
+            None
         };
-        let status = child.status().or(late).await;
-        let code = status.ok().and_then(|status| status.code());
+        let ended = async { Some((messages.await, child.status().await)) };
+        let ended = ended.or(late).await;
+        // A host that still sends has not lost the connection. The ssh program ends with `child`.
+        let is_late = ended.is_none();
+        let (err, code) = match ended {
+            Some((err, status)) => (err, status.ok().and_then(|status| status.code())),
+            None => (String::new(), None),
+        };
         for line in err.lines() {
             log::debug(format_args!("{}: {line}", host.id));
         }
@@ -378,8 +388,8 @@ impl Caller {
         let fault = Fault::placing(format!("the job ended without a return: {said}"));
         // Without a code, a signal has ended the ssh program.
         match code {
-            None | Some(CONNECTION_FAILED) => Err(Broken::Lost(fault)),
-            Some(_) => Err(Broken::Failed(fault)),
+            None | Some(CONNECTION_FAILED) if !is_late => Err(Broken::Lost(fault)),
+            _ => Err(Broken::Failed(fault)),
         }
     }
 
@@ -423,4 +433,19 @@ impl Caller {
             }
         }
     }
+}
+
+/// Reads the messages of the ssh program and of the host to their end, and keeps their beginning.
+async fn messages(stderr: Option<ChildStderr>) -> String {
+    let mut kept = Vec::new();
+    if let Some(mut stderr) = stderr {
+        let read = (&mut stderr)
+            .take(MESSAGES_MAX)
+            .read_to_end(&mut kept)
+            .await;
+        channel::or_closed(read);
+        // The rest is read, too: the host must not wait for it.
+        channel::or_closed(smol::io::copy(stderr, smol::io::sink()).await);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
 }
