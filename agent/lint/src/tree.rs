@@ -198,6 +198,11 @@ impl Custom for Modules {
         names.map(|name| (name.clone(), anything())).collect()
     }
 
+    fn has_file(&self, _: Kind, _: &str) -> bool {
+        // Sources of data are not called, whether they are built in or not.
+        true
+    }
+
     fn call_client(
         &self,
         _: &Exec,

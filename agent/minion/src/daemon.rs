@@ -148,6 +148,7 @@ impl Daemon {
             let accompany = self.local.clone().accompany_all(self.started.clone());
             smol::spawn(accompany).detach();
             self.reactor.begin().await;
+            let engines = crate::engines::start(&self.opts);
             self.connect(sessions);
             // Notify only now, when the signal handlers are installed: an earlier signal would kill
             // the daemon.
@@ -168,6 +169,7 @@ impl Daemon {
                 .or(self.obey_signals(signals))
                 .await;
             self.notify.stopping();
+            smol::unblock(move || engines.stop()).await;
             for upstream in self.upstreams.iter() {
                 upstream.drain().await;
             }

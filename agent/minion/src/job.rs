@@ -87,9 +87,13 @@ fn hand_out(opts: &Opts, uplink: &Uplink, job: &Job, data: &Map) {
     }
 }
 
+/// Returns whether files and pillar are those of this machine.
+pub(crate) fn is_local(opts: &Opts) -> bool {
+    opts.text("file_client") == Some("local") || opts.text("master_type") == Some("disable")
+}
+
 fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, local_socket::Error> {
-    let is_local =
-        opts.text("file_client") == Some("local") || opts.text("master_type") == Some("disable");
+    let is_local = is_local(&opts);
     crate::know_token(&opts);
     let bound = job.options.get(BOUND_GRAINS).and_then(Value::as_map);
     let mut opts = with_grains(opts, bound);

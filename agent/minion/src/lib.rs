@@ -9,6 +9,7 @@
 mod beacon_loop;
 pub mod beacons;
 pub mod daemon;
+mod engines;
 pub mod error;
 mod functions;
 pub mod job;

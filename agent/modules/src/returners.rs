@@ -12,8 +12,8 @@ use value::{Map, Value, log};
 /// A function that stores a return.
 type Take = fn(cx: &Exec, ret: &Map) -> Result<(), Error>;
 
-/// The built-in returners, each with its documentation. Those of a tree (`_returners`) are searched
-/// after them.
+/// The built-in returners, each with its documentation. A file of the tree (`_returners`) with the
+/// same name goes before one, as in Salt.
 const RETURNERS: &[(&str, Take, &str)] = &[
     (
         "local_cache",
@@ -78,14 +78,7 @@ pub fn missing<'a>(cx: &Exec, list: &'a str) -> Option<&'a str> {
 /// the job's result.
 pub fn hand(cx: &Exec, list: &str, ret: &Map) {
     for name in names(list) {
-        let taken = match built_in(name) {
-            _ if cx.is_disabled(Kind::Returner, name) => {
-                Err("it is disabled by disable_returners".into())
-            }
-            Some(take) => take(cx, ret),
-            None => custom(cx, name, ret),
-        };
-        if let Err(error) = taken {
+        if let Err(error) = taken(cx, name, ret) {
             let jid = ret.get("jid").map(Value::to_text).unwrap_or_default();
             log::error(format_args!(
                 "returner {name} cannot store the return of job {jid}: {error}"
@@ -94,24 +87,32 @@ pub fn hand(cx: &Exec, list: &str, ret: &Map) {
     }
 }
 
-/// Passes a return to a custom returner of the tree, in any language.
-fn custom(cx: &Exec, name: &str, ret: &Map) -> Result<(), Error> {
-    match called(cx, &format!("{name}.returner"), ret.clone().into()) {
-        Some(done) => done,
-        None => {
-            let known: Vec<&str> = all().map(|(known, _)| known).collect();
-            Err(Error::refused(format!(
-                "unknown returner; expected one of {} or a file of _returners that saltutil.sync_returners has copied",
-                known.join(", ")
-            )))
-        }
+/// Passes a return to a custom returner of the tree, in any language, or to the built-in one.
+fn taken(cx: &Exec, name: &str, ret: &Map) -> Result<(), Error> {
+    if cx.is_disabled(Kind::Returner, name) {
+        return Err("it is disabled by disable_returners".into());
     }
+    if let Some(done) = called(cx, name, "returner", ret.clone().into()) {
+        return done;
+    }
+    let Some(take) = built_in(name) else {
+        let known: Vec<&str> = all().map(|(known, _)| known).collect();
+        return Err(Error::refused(format!(
+            "unknown returner; expected one of {} or a file of _returners that saltutil.sync_returners has copied",
+            known.join(", ")
+        )));
+    };
+    take(cx, ret)
 }
 
 /// Calls a function of a custom returner. Returns `None` if there is no such function.
-fn called(cx: &Exec, function: &str, data: Value) -> Option<Result<(), Error>> {
+fn called(cx: &Exec, name: &str, function: &str, data: Value) -> Option<Result<(), Error>> {
     let custom = &cx.shared.custom;
-    let called = custom.call_client(cx, Kind::Returner, function, vec![data], Map::new());
+    if built_in(name).is_some() && !custom.has_file(Kind::Returner, name) {
+        return None;
+    }
+    let function = format!("{name}.{function}");
+    let called = custom.call_client(cx, Kind::Returner, &function, vec![data], Map::new());
     called.map(|done| done.map(drop))
 }
 
@@ -123,7 +124,7 @@ type TakeEvents = fn(cx: &Exec, events: &[Value]) -> Result<(), Error>;
 const EVENT_RETURNERS: &[(&str, TakeEvents)] = &[("rawfile_json", rawfile_json::event_return)];
 
 /// Returns why a returner of `event_return` can never get events, as far as the configuration shows
-/// it. Files of the tree are not read.
+/// it. Files of the tree are read for the name of a built-in returner that takes none.
 #[must_use]
 pub fn never_takes_events(cx: &Exec, name: &str) -> Option<String> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
@@ -137,10 +138,10 @@ pub fn never_takes_events(cx: &Exec, name: &str) -> Option<String> {
             "the returner {name} is disabled by disable_returners; remove it from one of the two options"
         ));
     }
-    if built_in(name).is_some() && takes_events(name).is_none() {
+    if built_in(name).is_some() && lacks_event_return(cx, name).is_some() {
         let known: Vec<&str> = EVENT_RETURNERS.iter().map(|(name, _)| *name).collect();
         return Some(format!(
-            "the built-in returner {name} has no function event_return; use {} or a file of _returners with another name",
+            "the built-in returner {name} has no function event_return; use {} or a file of _returners",
             known.join(", ")
         ));
     }
@@ -178,13 +179,19 @@ pub fn lacks_event_return(cx: &Exec, name: &str) -> Option<String> {
 /// # Errors
 /// When the returner does not have the function, or the function fails.
 pub fn hand_events(cx: &Exec, name: &str, events: &[Value]) -> Result<(), Error> {
-    if let Some(take) = takes_events(name) {
-        return take(cx, events);
-    }
-    let function = format!("{name}.event_return");
-    called(cx, &function, Value::list(events.iter().cloned())).unwrap_or_else(|| {
+    let custom = called(
+        cx,
+        name,
+        "event_return",
+        Value::list(events.iter().cloned()),
+    );
+    custom.unwrap_or_else(|| {
+        if let Some(take) = takes_events(name) {
+            return take(cx, events);
+        }
         let why = lacks_event_return(cx, name);
-        Err(why.map_or_else(|| Error::not_available(function), Error::refused))
+        let function = || Error::not_available(format!("{name}.event_return"));
+        Err(why.map_or_else(function, Error::refused))
     })
 }
 

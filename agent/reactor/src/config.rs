@@ -1,8 +1,8 @@
 //! Reads the rules and limits of a configuration: its option `reactor`, and the options of the
 //! engine with that name.
 
+use modules::loader::engines::{self, REACTOR};
 use state::opts::Opts;
-use value::{Map, Value};
 
 use crate::rule::Rule;
 
@@ -11,43 +11,17 @@ use crate::rule::Rule;
 #[must_use]
 pub fn rules(opts: &Opts) -> (Vec<Rule>, Vec<String>) {
     let option = opts.get("reactor").cloned().unwrap_or_default();
-    let (rules, mut faults) = Rule::all(&option);
-    let others = engines(opts).into_iter().filter(|(name, _)| name != ENGINE);
-    faults.extend(others.map(|(name, _)| {
-        format!("ignoring the engine {name}: of Salt's engines only `reactor` is supported")
-    }));
-    (rules, faults)
-}
-
-const ENGINE: &str = "reactor";
-
-/// Returns the engines with their options.
-fn engines(opts: &Opts) -> Vec<(String, Map)> {
-    let option = opts.get("engines").cloned().unwrap_or_default();
-    let entry = |(name, options): (&Value, &Value)| {
-        let options = options.as_map().cloned().unwrap_or_default();
-        (name.to_text(), options)
-    };
-    match &option {
-        Value::Map(all) => all.iter().map(entry).collect(),
-        Value::List(all) => all
-            .iter()
-            .filter_map(|one| match one {
-                Value::Map(one) => one.first().map(entry),
-                one => Some((one.to_text(), Map::new())),
-            })
-            .collect(),
-        _ => Vec::new(),
-    }
+    Rule::all(&option)
 }
 
 /// Returns the configuration with the options of the engine (`worker_threads` is
 /// `reactor_worker_threads`).
 pub(crate) fn with_engine(opts: &Opts) -> Opts {
     let mut map = opts.map.clone();
-    for (_, options) in engines(opts).iter().filter(|(name, _)| name == ENGINE) {
+    let own = engines::configured(opts).into_iter();
+    for engine in own.filter(|engine| engine.module == REACTOR) {
         for name in ["refresh_interval", "worker_threads", "worker_hwm"] {
-            if let Some(value) = options.get(name).filter(|value| !value.is_null()) {
+            if let Some(value) = engine.options.get(name).filter(|value| !value.is_null()) {
                 map.insert(format!("reactor_{name}"), value.clone());
             }
         }
@@ -69,15 +43,13 @@ mod tests {
     #[test]
     fn an_engines_options_are_the_reactors() {
         let opts = opts(
-            "reactor_refresh_interval: 7\nreactor: [{'a/*': [/x.sls]}]\nengines:\n  - reactor:\n      worker_threads: 3\n      worker_hwm: 20\n      refresh_interval: null\n  - logstash\n",
+            "reactor_refresh_interval: 7\nreactor: [{'a/*': [/x.sls]}]\nengines:\n  - reactor:\n      worker_threads: 3\n      worker_hwm: 20\n      refresh_interval: null\n  - other\n",
         );
         let limits = crate::Limits::from_opts(&opts);
         assert_eq!((limits.threads, limits.waiting), (3, 20));
         assert_eq!(limits.refresh, Duration::from_secs(7));
         let (rules, faults) = rules(&opts);
-        assert_eq!(rules.len(), 1);
-        assert_eq!(faults.len(), 1, "{faults:?}");
-        assert!(faults[0].contains("ignoring the engine logstash"));
+        assert_eq!((rules.len(), faults.len()), (1, 0), "{faults:?}");
     }
 
     #[test]

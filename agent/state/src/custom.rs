@@ -43,6 +43,8 @@ pub enum Kind {
     Sdb,
     /// Rosters of hosts without an agent, `_roster`.
     Roster,
+    /// Engines of a daemon, `_engines`.
+    Engine,
 }
 
 /// The input of a custom renderer.
@@ -79,6 +81,10 @@ pub trait Custom: Send + Sync {
 
     /// Returns all functions of a kind by their full names, sorted.
     fn functions(&self, cx: &Exec, kind: Kind) -> Vec<(String, Signature)>;
+
+    /// Returns whether a custom module's file has this name: such a module goes before a built-in
+    /// one. Nothing is loaded.
+    fn has_file(&self, kind: Kind, name: &str) -> bool;
 
     /// Calls a function that the program itself looks up: a runner, a returner, an external pillar
     /// and so on. Returns `None` if no custom module has it.
@@ -153,6 +159,10 @@ impl Custom for NoCustom {
 
     fn functions(&self, _cx: &Exec, _kind: Kind) -> Vec<(String, Signature)> {
         Vec::new()
+    }
+
+    fn has_file(&self, _: Kind, _: &str) -> bool {
+        false
     }
 
     fn call_client(

@@ -72,6 +72,7 @@ fn options(kind: Kind) -> (&'static str, Option<&'static str>) {
         Kind::Pillar => ("disable_pillars", None),
         Kind::Sdb => ("disable_sdbs", None),
         Kind::Roster => ("disable_rosters", None),
+        Kind::Engine => ("disable_engines", None),
     }
 }
 

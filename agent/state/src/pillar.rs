@@ -225,11 +225,11 @@ impl<'a> Compiler<'a> {
                 match external::load(self.cx, &key, val, &pillar) {
                     Ok(data) => pillar = self.merge(&pillar, &data),
                     Err(error) => {
-                        let text = format!("Failed to load ext_pillar {key}: {error}");
-                        log::error(&text);
+                        let failed = format!("Failed to load ext_pillar {key}");
+                        log::error(format_args!("{failed}: {error}"));
                         // As in Salt, the traceback of a Python module is only in the log.
-                        let (sentence, _) = text.split_once("\nTraceback (").unwrap_or((&text, ""));
-                        self.errors.push(sentence.to_owned());
+                        let sentence = error.sentence();
+                        self.errors.push(format!("{failed}: {sentence}"));
                     }
                 }
             }

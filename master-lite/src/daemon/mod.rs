@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use link::Notify;
 use link::pki::Pki;
+use modules::loader::engines::{Context, Engines};
 use smol::future::FutureExt;
 use state::opts::Opts;
 use value::{Value, log};
@@ -199,6 +200,14 @@ impl Master {
         }
     }
 
+    fn start_engines(&self) -> Engines {
+        let runners = self.runners.clone();
+        Engines::start(
+            &self.opts,
+            &(Arc::new(move || runners.context(false)) as Context),
+        )
+    }
+
     fn maintenance(&self) -> Maintenance {
         Maintenance {
             opts: self.opts.clone(),
@@ -249,6 +258,7 @@ pub(crate) fn run<T>(
         master.event_return.begin(returners).await?;
         let _servers = listen::http(&master.opts, hook, master.measured()).await?;
         let socket = listen::commands(&master.opts, &master.access)?;
+        let engines = master.start_engines();
         let _until_it_ends = when_it_listens();
         log::info(format_args!(
             "The master listens on {} with the key {}",
@@ -279,6 +289,7 @@ pub(crate) fn run<T>(
         let ended = ended.or(rotating);
         let ended = ended.or(obeyed).await;
         notify.stopping();
+        smol::unblock(move || engines.stop()).await;
         master.connections.stop().await;
         listener.close("the master is shutting down").await;
         Connected::forget(&cachedir);

@@ -10,6 +10,7 @@ mod cached;
 mod certificates;
 mod connections;
 mod documentation;
+mod engines;
 mod event_return;
 mod events;
 mod faults;

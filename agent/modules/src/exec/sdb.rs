@@ -59,11 +59,11 @@ state::exec_module! {
     });
 }
 
-/// The drivers of this build, for messages.
-const DRIVERS: &str = if cfg!(feature = "stores") {
-    "env, yaml, vault, etcd or consul"
+/// The drivers of this build.
+const DRIVERS: &[&str] = if cfg!(feature = "stores") {
+    &["env", "yaml", "vault", "etcd", "consul"]
 } else {
-    "env or yaml (this build has no feature `stores`)"
+    &["env", "yaml"]
 };
 
 /// The location of a value: the driver, the profile with its settings, and the key.
@@ -120,7 +120,11 @@ impl Place {
             );
             return Some(Err(Error::refused(text)));
         }
-        let function = format!("{}.{fun}", self.driver);
+        let driver = self.driver.as_str();
+        if DRIVERS.contains(&driver) && !cx.shared.custom.has_file(Kind::Sdb, driver) {
+            return None;
+        }
+        let function = format!("{driver}.{fun}");
         let profile = Map::new().with("profile", self.profile.clone());
         let custom = &cx.shared.custom;
         custom.call_client(cx, Kind::Sdb, &function, args, profile)
@@ -188,8 +192,9 @@ impl Place {
 
     fn unavailable(&self) -> Error {
         Error::refused(format!(
-            "The sdb driver '{}' is not available: use {DRIVERS}, or a file of _sdb that saltutil.sync_sdb has copied",
-            self.driver
+            "The sdb driver '{}' is not available: use {}, or a file of _sdb that saltutil.sync_sdb has copied",
+            self.driver,
+            DRIVERS.join(", ")
         ))
     }
 

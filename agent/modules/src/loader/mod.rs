@@ -4,4 +4,5 @@
 pub mod absent;
 pub mod call;
 pub mod custom;
+pub mod engines;
 pub(crate) mod needs;

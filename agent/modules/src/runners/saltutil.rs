@@ -150,6 +150,13 @@ state::exec_module! {
         #[group] modules: Modules,
     });
 
+    /// Copy custom modules for external authentication.
+    ///
+    ///     salt-run saltutil.sync_auth
+    fn sync_auth(SyncAuth {
+        #[group] modules: Modules,
+    });
+
     /// Copy custom rosters.
     ///
     ///     salt-run saltutil.sync_roster
@@ -292,6 +299,10 @@ fn sync_sdb(cx: &Exec, args: SyncSdb) -> Result<Value, Error> {
 
 fn sync_tops(cx: &Exec, args: SyncTops) -> Result<Value, Error> {
     one(cx, "tops", &args.modules.into())
+}
+
+fn sync_auth(cx: &Exec, args: SyncAuth) -> Result<Value, Error> {
+    one(cx, "auth", &args.modules.into())
 }
 
 fn sync_cache(cx: &Exec, args: SyncCache) -> Result<Value, Error> {

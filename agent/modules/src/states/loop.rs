@@ -185,7 +185,9 @@ fn compared(cx: &Exec, operator: &str, answer: &Value, expected: &Value) -> Resu
 /// Returns the class of an error as Python prints it.
 fn python_class(error: &Error) -> &'static str {
     match error.problem() {
-        Problem::Refused(_) => "<class 'salt.exceptions.CommandExecutionError'>",
+        Problem::Refused(_) | Problem::Raised { .. } => {
+            "<class 'salt.exceptions.CommandExecutionError'>"
+        }
         Problem::Io { .. } | Problem::Read { .. } => "<class 'OSError'>",
         Problem::Argument { .. } => "<class 'salt.exceptions.SaltInvocationError'>",
         Problem::Missing(_) | Problem::Unexpected(_) => "<class 'TypeError'>",

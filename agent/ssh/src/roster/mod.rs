@@ -152,6 +152,9 @@ impl Source {
     }
 
     fn read(cx: &Exec, name: &str) -> Result<Self, String> {
+        if cx.shared.custom.has_file(Kind::Roster, name) {
+            return Self::of_data(name, custom(cx, name));
+        }
         let path = match name {
             "sshconfig" => at_home(cx, "ssh_config_file", ".ssh/config"),
             "sshknownhosts" => at_home(cx, "ssh_known_hosts_file", ".ssh/known_hosts"),
@@ -206,7 +209,12 @@ impl Roster {
         };
         for name in named(names)? {
             match name.as_str() {
-                "scan" => roster.scan = Some(Scan::from_opts(cx.opts())?),
+                name if cx.is_disabled(Kind::Roster, name) => {
+                    return Err(format!("the roster {name} is disabled by disable_rosters"));
+                }
+                "scan" if !cx.shared.custom.has_file(Kind::Roster, "scan") => {
+                    roster.scan = Some(Scan::from_opts(cx.opts())?);
+                }
                 name => roster.add(cx, Source::read(cx, name)?)?,
             }
         }

@@ -446,3 +446,26 @@ fn the_hosts_of_a_scan_are_those_of_the_target() {
     assert_eq!(found[0].user.as_deref(), Some("admin"));
     assert_eq!(roster.with_ids(&["127.0.0.1".into()]).len(), 1);
 }
+
+#[test]
+fn a_custom_roster_goes_before_a_built_in_one_and_may_be_disabled() {
+    let text = "def targets(tgt, tgt_type='glob'):\n    return {'custom': {'host': '192.0.2.2'}}\n";
+    let site = Site::new(&[("hosts", "built_in: {host: 192.0.2.1}\n")]);
+    let opts = r#"{"extension_modules": "@extmods", "roster_file": "@hosts"}"#;
+    assert_eq!(ids(site.load(opts).unwrap().hosts()), ["built_in"]);
+    let folder = site.path("extmods/roster");
+    fs::create_dir_all(&folder).unwrap();
+    for name in ["flat", "scan"] {
+        fs::write(format!("{folder}/{name}.py"), text).unwrap();
+        let opts = opts.replace("{\"ext", &format!("{{\"roster\": \"{name}\", \"ext"));
+        assert_eq!(ids(site.load(&opts).unwrap().hosts()), ["custom"]);
+        let opts = opts.replace(
+            "{\"roster\"",
+            "{\"disable_rosters\": [\"flat\", \"scan\"], \"roster\"",
+        );
+        site.fails(
+            &opts,
+            &[&format!("the roster {name} is disabled by disable_rosters")],
+        );
+    }
+}

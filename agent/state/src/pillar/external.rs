@@ -12,9 +12,10 @@ use crate::custom::Kind;
 use crate::exec::Exec;
 use crate::host::ExecHost;
 use crate::matcher;
+use crate::module::Error;
 
-/// The external pillars of the program, for messages.
-const BUILT_IN: &str = "cmd_json, cmd_yaml, file_tree, gpg, nodegroups";
+/// The external pillars of the program.
+const BUILT_IN: [&str; 5] = ["cmd_json", "cmd_yaml", "file_tree", "gpg", "nodegroups"];
 
 /// The maximum depth of folders in `file_tree`.
 const DEPTH_MAX: usize = 100;
@@ -24,38 +25,41 @@ const DEPTH_MAX: usize = 100;
 ///
 /// # Errors
 /// The reason why the source provides no data.
-pub(super) fn load(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Result<Map, String> {
+pub(super) fn load(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Result<Map, Error> {
     if cx.is_disabled(Kind::Pillar, key) {
         return Err("it is disabled by disable_pillars".into());
     }
-    if let Some(loaded) = custom(cx, key, val, pillar) {
+    let may_be_custom = !BUILT_IN.contains(&key) || cx.shared.custom.has_file(Kind::Pillar, key);
+    if may_be_custom && let Some(loaded) = custom(cx, key, val, pillar) {
         return loaded;
     }
-    match key {
+    let loaded = match key {
         "cmd_json" => command(cx, val, false, |text| {
             json::read(text).map_err(|error| error.to_string())
         }),
         "cmd_yaml" => command(cx, val, true, |text| {
             render::yaml::load(text).map_err(|error| error.salt_message())
         }),
-        "file_tree" => FileTree::from_value(val)?.pillar(cx),
+        "file_tree" => FileTree::from_value(val).and_then(|tree| tree.pillar(cx)),
         "gpg" => {
             let host = ExecHost::in_state_tree(cx);
             let data = render::gpg::decrypted(&[], pillar.clone().into(), &host);
-            let data = data.map_err(|error| error.message)?;
-            Ok(data.as_map().cloned().unwrap_or_default())
+            data.map(|data| data.as_map().cloned().unwrap_or_default())
+                .map_err(|error| error.message)
         }
         "nodegroups" => nodegroups(cx, val),
         _ => Err(format!(
-            "unknown external pillar; expected one of {BUILT_IN} or a file of _pillar that saltutil.sync_pillar has copied"
+            "unknown external pillar; expected one of {} or a file of _pillar that saltutil.sync_pillar has copied",
+            BUILT_IN.join(", ")
         )),
-    }
+    };
+    loaded.map_err(Error::refused)
 }
 
 /// Calls the custom module of `_pillar` with this name, as Salt does: a dictionary is named
 /// arguments, a list is positional ones. Returns `None` if there is no such module. A module that
 /// finds nothing may return any false value.
-fn custom(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Option<Result<Map, String>> {
+fn custom(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Option<Result<Map, Error>> {
     let mut args: Vec<Value> = vec![cx.opts().id().into(), pillar.clone().into()];
     let mut kwargs = Map::new();
     match val {
@@ -69,11 +73,11 @@ fn custom(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Option<Result<Map,
     Some(match called {
         Ok(Value::Map(data)) => Ok(data),
         Ok(data) if !data.is_true() => Ok(Map::new()),
-        Ok(other) => Err(format!(
+        Ok(other) => Err(Error::refused(format!(
             "it must return a dictionary, but returned a {}",
             other.type_name()
-        )),
-        Err(error) => Err(error.to_string()),
+        ))),
+        Err(error) => Err(error),
     })
 }
 

@@ -17,6 +17,7 @@ import io
 import json
 import logging
 import os
+import select
 import signal
 import threading
 import traceback
@@ -44,6 +45,13 @@ class Channel:
             # Threads that a module has started do not delay the exit.
             os._exit(0)
         return json.loads(line, object_hook=wire.thing)
+
+    def watch(self):
+        """Ends this process when the program is gone. An engine does not read its input by itself."""
+        poll = select.poll()
+        poll.register(self.lines.fileno(), 0)
+        poll.poll()
+        os._exit(0)
 
     def write(self, message):
         line = json.dumps(message, ensure_ascii=True) + "\n"
@@ -249,6 +257,9 @@ class Host:
         dunders = dict(self.dunders)
         if kind == "runners":
             dunders["__salt__"] = self.runners
+        elif kind == "engines":
+            dunders["__runners__"] = self.runners
+            threading.Thread(target=self.channel.watch, daemon=True).start()
         elif kind == "states":
             dunders.update(__states__=self.states, __env__=self.env)
         self.execute(module, dunders)

@@ -2,10 +2,11 @@
 //! meanwhile.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -14,10 +15,17 @@ use state::module::Error;
 use value::log::{self, Level};
 use value::{Map, Value};
 
+use super::engine::Process;
 use super::{carried, marks};
 
 /// The maximum length of a line from a child, in bytes.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The maximum length of a line from an engine. An event may have less.
+const ENGINE_LINE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The maximum length of a line of standard error. The rest becomes another line.
+const ERROR_LINE_BYTES_MAX: u64 = 64 * 1024;
 
 /// The time that a child has to end once it is no longer needed.
 const GRACE: Duration = Duration::from_millis(500);
@@ -61,6 +69,32 @@ impl Program {
     }
 }
 
+/// The purpose of a child.
+#[derive(Clone, Debug)]
+pub(super) enum Role {
+    /// It runs functions. The number is its place among the children of the run.
+    Functions(usize),
+    /// It is the engine of this name, and leads a process group.
+    Engine(String),
+}
+
+impl Role {
+    fn line_bytes_max(&self) -> u64 {
+        match self {
+            Self::Functions(_) => LINE_BYTES_MAX,
+            Self::Engine(_) => ENGINE_LINE_BYTES_MAX,
+        }
+    }
+
+    /// Returns the text before each line of the child's standard error in the log.
+    fn label(&self) -> String {
+        match self {
+            Self::Functions(_) => String::new(),
+            Self::Engine(name) => format!("engine {name}: "),
+        }
+    }
+}
+
 /// The error of a function that failed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failed {
@@ -82,9 +116,8 @@ pub(super) type Answer = Result<Map, Failed>;
 /// A running child.
 pub(super) struct Host {
     pub(super) program: Program,
-    /// The number of this child among the children of the run.
-    pub(super) number: usize,
-    child: Child,
+    role: Role,
+    child: Arc<Mutex<Child>>,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     log: Option<JoinHandle<()>>,
@@ -127,22 +160,23 @@ impl LastWords {
 }
 
 impl Host {
-    pub(super) fn start(program: &Program, folder: &Path, number: usize) -> Result<Self, Error> {
-        let mut child = spawned(program).map_err(|error| unable(program, &error))?;
+    pub(super) fn start(program: &Program, folder: &Path, role: Role) -> Result<Self, Error> {
+        let mut child = spawned(program, &role).map_err(|error| unable(program, &error))?;
         let (send, lines) = mpsc::sync_channel(1);
+        let most = role.line_bytes_max();
         if let Some(stdout) = child.stdout.take() {
-            std::thread::spawn(move || read_lines(stdout, &send));
+            std::thread::spawn(move || read_lines(stdout, most, &send));
         }
         let words = LastWords::default();
         let log = child.stderr.take().map(|stderr| {
-            let words = words.clone();
-            std::thread::spawn(move || pass_on(stderr, &words))
+            let (words, label) = (words.clone(), role.label());
+            std::thread::spawn(move || pass_on(stderr, &label, &words))
         });
         let mut host = Self {
             program: program.clone(),
-            number,
+            role,
             stdin: child.stdin.take(),
-            child,
+            child: Arc::new(Mutex::new(child)),
             lines,
             log,
             words,
@@ -155,20 +189,46 @@ impl Host {
                 .with("program", own.display().to_string());
             let what = format!("The host process for Python modules ({})", python.display());
             // The start of the child does not count as work of the function that it is started for.
-            let begun = host.ask(&what, &carried, super::load_limit(), &mut |_| Map::new())?;
+            let begun = host.ask(&what, &carried, super::load_limit(), &mut |_| None)?;
             begun.map_err(Failed::into_error)?;
         }
         Ok(host)
     }
 
-    /// Sends a request and answers the child's own requests until the reply arrives. After an error
-    /// the child cannot be used any more.
+    /// Returns the process, for signals.
+    pub(super) fn process(&self) -> Process {
+        Process(self.child.clone())
+    }
+
+    /// Returns the place of this child among the children of the run.
+    pub(super) fn number(&self) -> usize {
+        match self.role {
+            Role::Functions(number) => number,
+            Role::Engine(_) => 0,
+        }
+    }
+
+    /// Kills the child; an engine with its own children.
+    fn kill(&self) {
+        if let Role::Engine(_) = self.role {
+            self.process().signal(rustix::process::Signal::KILL);
+        }
+        process::kill(&mut self.child());
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a request and handles the child's own messages until the reply arrives; `answer`
+    /// returns `None` for a message that has no answer. After an error the child cannot be used any
+    /// more.
     pub(super) fn ask(
         &mut self,
         what: &str,
         request: &Map,
         limit: Limit,
-        answer: &mut dyn FnMut(&Map) -> Map,
+        answer: &mut dyn FnMut(&Map) -> Option<Map>,
     ) -> Result<Answer, Error> {
         self.words.forget();
         self.send(what, request)?;
@@ -194,8 +254,9 @@ impl Host {
                 record(&message);
                 continue;
             }
-            let reply = answer(&message);
-            self.send(what, &reply)?;
+            if let Some(reply) = answer(&message) {
+                self.send(what, &reply)?;
+            }
         }
     }
 
@@ -208,6 +269,11 @@ impl Host {
         });
         match sent {
             Some(Ok(())) => Ok(()),
+            // An engine need not read its input. Its end shows in its output.
+            _ if matches!(self.role, Role::Engine(_)) => {
+                self.stdin = None;
+                Ok(())
+            }
             _ => Err(self.died(what)),
         }
     }
@@ -234,7 +300,7 @@ impl Host {
 
     fn died(&mut self, what: &str) -> Error {
         self.stdin = None;
-        let how = match wait(&mut self.child, GRACE) {
+        let how = match wait(&self.child, GRACE) {
             Some(status) => format!("ended unexpectedly ({status})"),
             None => "stopped communicating".to_owned(),
         };
@@ -243,7 +309,7 @@ impl Host {
 
     /// Makes a Python that is about to be ended write its traceback.
     fn ask_where(&self) {
-        if let (Program::Python(_), Ok(id)) = (&self.program, i32::try_from(self.child.id()))
+        if let (Program::Python(_), Ok(id)) = (&self.program, i32::try_from(self.child().id()))
             && let Some(pid) = rustix::process::Pid::from_raw(id)
         {
             if let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::USR1) {
@@ -256,7 +322,7 @@ impl Host {
     }
 
     fn refuse(&mut self, what: &str, how: &str) -> Error {
-        process::kill(&mut self.child);
+        self.kill();
         self.let_log_end();
         let (program, words) = (self.program.path().display(), self.words.describe());
         Error::refused(format!("{what}: the process {program} {how}{words}"))
@@ -275,8 +341,8 @@ impl Drop for Host {
     fn drop(&mut self) {
         // Closing its input makes the child end.
         self.stdin = None;
-        if wait(&mut self.child, GRACE).is_none() {
-            process::kill(&mut self.child);
+        if wait(&self.child, GRACE).is_none() {
+            self.kill();
         }
         self.let_log_end();
     }
@@ -303,10 +369,10 @@ impl Failed {
         } else {
             self.text
         };
-        Error::refused(match self.trace.filter(|_| !self.salt) {
-            Some(trace) => format!("{text}\n{}", trace.trim_end()),
-            None => text,
-        })
+        match self.trace.filter(|_| !self.salt) {
+            Some(trace) => Error::raised(text, trace.trim_end().to_owned()),
+            None => Error::refused(text),
+        }
     }
 
     fn from_value(error: &Value) -> Self {
@@ -329,11 +395,14 @@ impl Failed {
 
 /// Starts the program. A program that was copied just now may be busy for a moment, because another
 /// child that starts at the same time inherits the open file until its `exec`.
-fn spawned(program: &Program) -> std::io::Result<Child> {
+fn spawned(program: &Program, role: &Role) -> std::io::Result<Child> {
     let mut left = 20;
     loop {
-        let child = program
-            .command()
+        let mut command = program.command();
+        if let Role::Engine(_) = role {
+            command.process_group(0);
+        }
+        let child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -348,10 +417,14 @@ fn spawned(program: &Program) -> std::io::Result<Child> {
     }
 }
 
-fn wait(child: &mut Child, time: Duration) -> Option<std::process::ExitStatus> {
+fn wait(child: &Mutex<Child>, time: Duration) -> Option<std::process::ExitStatus> {
     let until = Instant::now() + time;
     loop {
-        if let Some(status) = child.try_wait().ok()? {
+        let ended = child
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .try_wait();
+        if let Some(status) = ended.ok()? {
             return Some(status);
         }
         if Instant::now() >= until {
@@ -373,16 +446,16 @@ fn unable(program: &Program, error: &std::io::Error) -> Error {
 }
 
 /// Reads line by line until the child closes its output or exceeds the maximum length of a line.
-fn read_lines(stdout: ChildStdout, send: &mpsc::SyncSender<String>) {
+fn read_lines(stdout: ChildStdout, most: u64, send: &mpsc::SyncSender<String>) {
     let mut lines = BufReader::new(stdout);
     loop {
         let mut line = Vec::new();
-        let mut part = lines.by_ref().take(LINE_BYTES_MAX);
+        let mut part = lines.by_ref().take(most);
         match part.read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return,
-            Ok(_) if line.last() != Some(&b'\n') && line.len() as u64 >= LINE_BYTES_MAX => {
+            Ok(_) if line.last() != Some(&b'\n') && line.len() as u64 >= most => {
                 log::error(format_args!(
-                    "a custom module wrote a line longer than {LINE_BYTES_MAX} bytes"
+                    "a custom module wrote a line longer than {most} bytes"
                 ));
                 return;
             }
@@ -396,11 +469,17 @@ fn read_lines(stdout: ChildStdout, send: &mpsc::SyncSender<String>) {
 }
 
 /// Writes the child's standard error to the log.
-fn pass_on(stderr: ChildStderr, words: &LastWords) {
-    for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+fn pass_on(stderr: ChildStderr, label: &str, words: &LastWords) {
+    let mut lines = BufReader::new(stderr);
+    loop {
+        let mut line = Vec::new();
+        let mut part = lines.by_ref().take(ERROR_LINE_BYTES_MAX);
+        if let Ok(0) | Err(_) = part.read_until(b'\n', &mut line) {
+            return;
+        }
         let line = String::from_utf8_lossy(&line);
         words.heard(line.trim_end());
-        log::warning(line.trim_end());
+        log::warning(format_args!("{label}{}", line.trim_end()));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The index of the functions of custom modules. A file is loaded once, when a wanted function may
 //! be in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -54,6 +54,18 @@ impl Module {
     }
 }
 
+impl Module {
+    /// Checks that the module has a function and can be used. The error is the module's own reason,
+    /// if it has one.
+    pub(super) fn has(&self, function: &str) -> Result<(), Option<String>> {
+        let is_there = self.functions.iter().any(|(name, _)| name == function);
+        match is_there {
+            true => Ok(()),
+            false => Err(self.problem.clone()),
+        }
+    }
+}
+
 enum Slot {
     /// A thread is loading the module. Its functions are not visible to that thread yet.
     Loading(ThreadId),
@@ -81,6 +93,11 @@ impl Index {
             folder,
             known: Mutex::default(),
         }
+    }
+
+    /// Returns the folder of the files.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     fn with_known<T>(&self, work: impl FnOnce(&mut Known) -> T) -> T {
@@ -265,7 +282,7 @@ fn not_loaded(what: &str, failed: Failed) -> String {
 }
 
 /// Reads the description that a module gives of itself.
-fn described(file: &File, said: &Value) -> Module {
+pub(super) fn described(file: &File, said: &Value) -> Module {
     let text = |key: &str| said.get(key).and_then(Value::as_str).map(str::to_owned);
     let name = text("name").unwrap_or_else(|| file.stem.clone());
     if let Some(reason) = said.get("virtual") {

@@ -6,6 +6,7 @@
 
 mod answer;
 mod carried;
+pub(crate) mod engine;
 mod folder;
 mod grains;
 mod host;
@@ -33,7 +34,7 @@ use state::opts::Opts;
 use value::{Map, Value};
 
 use folder::File;
-use host::{Answer, Failed, Host, Limit, Program};
+use host::{Answer, Failed, Host, Limit, Program, Role};
 use index::Index;
 use jinja::Mentions;
 use states::Declared;
@@ -48,7 +49,7 @@ pub const HOSTS_MAX: usize = 32;
 /// The custom modules below `extension_modules`.
 pub struct CustomModules {
     folder: PathBuf,
-    indexes: [(Kind, Index); 10],
+    indexes: [(Kind, Index); 11],
     jinja: Mentions,
     declared: Declared,
     python: OnceLock<Option<PathBuf>>,
@@ -86,6 +87,7 @@ impl CustomModules {
                 index(Kind::Pillar, "pillar"),
                 index(Kind::Sdb, "sdb"),
                 index(Kind::Roster, "roster"),
+                index(Kind::Engine, "engines"),
             ],
             folder,
             jinja: Mentions::default(),
@@ -111,7 +113,7 @@ impl CustomModules {
         limit: Limit,
     ) -> Result<Answer, Error> {
         let mut host = self.host(file, what)?;
-        let mut answer = |asked: &Map| answer::within(self, cx, asked, file.python);
+        let mut answer = |asked: &Map| Some(answer::within(self, cx, asked, file.python));
         let answered = host.ask(what, request, limit, &mut answer);
         let mut hosts = lock(&self.hosts);
         hosts.busy -= 1;
@@ -119,7 +121,7 @@ impl CustomModules {
             hosts.idle.push(host);
             // Prefer the child that was started first, so that data its modules keep
             // (`__context__`) is available again.
-            value::sorted::sort_by_key(&mut hosts.idle, |host| host.number);
+            value::sorted::sort_by_key(&mut hosts.idle, Host::number);
         }
         answered
     }
@@ -137,7 +139,7 @@ impl CustomModules {
             Some(idle) => hosts.idle.remove(idle),
             None => {
                 hosts.started += 1;
-                Host::start(&program, &self.folder, hosts.started)?
+                Host::start(&program, &self.folder, Role::Functions(hosts.started))?
             }
         };
         hosts.busy += 1;
@@ -236,6 +238,10 @@ impl Custom for CustomModules {
 
     fn functions(&self, cx: &Exec, kind: Kind) -> Vec<(String, Signature)> {
         self.index(kind).all_functions(self, cx)
+    }
+
+    fn has_file(&self, kind: Kind, name: &str) -> bool {
+        self.index(kind).file(name).is_some()
     }
 
     fn call_client(

@@ -36,8 +36,9 @@ pub const KINDS: [&str; 21] = [
     "wrapper",
 ];
 
-/// The kinds of modules that the runner `saltutil.sync_all` copies, in Salt's order.
-pub const RUNNER_KINDS: [&str; 24] = [
+/// The kinds of modules that the runner `saltutil.sync_all` copies, in Salt's order. Salt does not
+/// copy `auth`.
+pub const RUNNER_KINDS: [&str; 25] = [
     "clouds",
     "modules",
     "states",
@@ -62,6 +63,7 @@ pub const RUNNER_KINDS: [&str; 24] = [
     "executors",
     "wrapper",
     "roster",
+    "auth",
 ];
 
 /// The choice of the modules to copy.

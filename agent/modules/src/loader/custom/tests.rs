@@ -1,3 +1,5 @@
+mod kinds;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -22,12 +24,15 @@ struct Machine {
 
 impl Machine {
     fn with(files: &[(&str, &str)]) -> Self {
+        Self::with_opts(files, Map::new())
+    }
+
+    fn with_opts(files: &[(&str, &str)], more: Map) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let below = |name: &str| folder.path().join(name).display().to_string();
         let roots = |name: &str| Map::new().with("base", Value::list([below(name).into()]));
         let opts = Opts::new(
-            Map::new()
-                .with("id", "m1")
+            more.with("id", "m1")
                 .with("cachedir", below("cache"))
                 .with("sock_dir", below("sock"))
                 .with("extension_modules", below("extmods"))

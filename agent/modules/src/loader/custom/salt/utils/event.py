@@ -9,9 +9,11 @@ def tagify(suffix="", prefix="salt", base="salt"):
 
 class SaltEvent:
     def __init__(self, node="minion", sock_dir=None, opts=None, **kwargs):
-        self.opts = opts
+        self.node, self.opts = node, opts
 
     def fire_event(self, data, tag, timeout=1000):
+        if self.node == "master":
+            return _pinch.call("event.fire", data, tag)
         return _pinch.call("event.send", tag, data)
 
     fire_master = fire_event
@@ -26,7 +28,15 @@ class SaltEvent:
         pass
 
 
-MasterEvent = MinionEvent = LocalClientEvent = SaltEvent
+MinionEvent = SaltEvent
+
+
+class MasterEvent(SaltEvent):
+    def __init__(self, sock_dir=None, opts=None, **kwargs):
+        SaltEvent.__init__(self, "master", sock_dir, opts)
+
+
+LocalClientEvent = MasterEvent
 
 
 def get_event(node, sock_dir=None, transport=None, opts=None, listen=True, **kwargs):
