@@ -452,13 +452,13 @@ fn a_custom_roster_goes_before_a_built_in_one_and_may_be_disabled() {
     let text = "def targets(tgt, tgt_type='glob'):\n    return {'custom': {'host': '192.0.2.2'}}\n";
     let site = Site::new(&[("hosts", "built_in: {host: 192.0.2.1}\n")]);
     let opts = r#"{"extension_modules": "@extmods", "roster_file": "@hosts"}"#;
-    assert_eq!(ids(site.load(opts).unwrap().hosts()), ["built_in"]);
+    assert_eq!(ids(&site.load(opts).unwrap().hosts), ["built_in"]);
     let folder = site.path("extmods/roster");
     fs::create_dir_all(&folder).unwrap();
     for name in ["flat", "scan"] {
         fs::write(format!("{folder}/{name}.py"), text).unwrap();
         let opts = opts.replace("{\"ext", &format!("{{\"roster\": \"{name}\", \"ext"));
-        assert_eq!(ids(site.load(&opts).unwrap().hosts()), ["custom"]);
+        assert_eq!(ids(&site.load(&opts).unwrap().hosts), ["custom"]);
         let opts = opts.replace(
             "{\"roster\"",
             "{\"disable_rosters\": [\"flat\", \"scan\"], \"roster\"",
