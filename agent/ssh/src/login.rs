@@ -1,4 +1,4 @@
-//! Passwords and keys that the user is asked for: `--askpass` and `--key-deploy`.
+//! Prompts for passwords and for the deployment of keys: `--askpass` and `--key-deploy`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};

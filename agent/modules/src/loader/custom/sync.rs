@@ -165,7 +165,7 @@ pub fn load_dynamic(cx: &Exec, envs: &[String]) {
 /// master has synced them.
 pub fn load_for_orchestration(cx: &Exec, envs: &[String]) {
     load(cx, envs, &KINDS);
-    load(cx, envs, &["runners", "wheel"]);
+    load(cx, envs, &["runners", "wheel", "roster"]);
 }
 
 fn load(cx: &Exec, envs: &[String], kinds: &[&str]) {
