@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::fleet::Fleet;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 use tests::program::{copy_program, in_recorded_environment, pinch_program};
@@ -731,4 +732,40 @@ fn two_transfers_at_once_do_not_disturb_each_other() {
         Answer::of(call.wait_with_output().unwrap()).is(0, &["True"]);
     }
     assert_eq!(placed(&host.path("var/tmp/.root_pinch")).len(), 1);
+}
+
+#[test]
+fn a_master_runs_steps_on_hosts_and_has_their_events() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &[]);
+    site.enlist(&[("web1", host.port)]);
+    let here = site.0.path().display();
+    let fleet = Fleet::with(&format!(
+        "auto_accept: True\nroster_file: {here}/etc/roster\nssh_builds: {here}/builds\nssh_priv: {here}/key\nssh_control_persist: 0\nroster_defaults: {{ssh_options: ['UserKnownHostsFile={here}/known']}}\n"
+    ));
+    fleet.write("pillar/top.sls", "base: {web1: [color]}\n");
+    fleet.write("pillar/color.sls", "color: green\n");
+    fleet.write("salt/f.txt", "{{ pillar.color }}\n");
+    fleet.write(
+        "salt/web.sls",
+        "/root/out:\n  file.managed:\n    - source: salt://f.txt\n    - template: jinja\nmy/event:\n  event.send\n",
+    );
+    fleet.write(
+        "salt/orch/web.sls",
+        "deploy:\n  salt.state:\n    - tgt: 'web*'\n    - ssh: True\n    - sls: web\n",
+    );
+    let ran = fleet.run(&["salt-run", "state.orchestrate", "orch.web"]);
+    assert!(
+        ran.out.contains("States ran successfully. Updating web1."),
+        "{}",
+        ran.out
+    );
+    assert_eq!(ran.rc, Some(0));
+    let written = fs::read_to_string(host.path("root/out")).unwrap();
+    assert_eq!(written, "green\n");
+    for tag in ["salt/job/*/new", "salt/job/*/ret/web1", "my/event"] {
+        let tag = format!("tagmatch={tag}");
+        let seen = fleet.run(&["salt-run", "state.event", &tag, "from=1", "count=1"]);
+        assert!(seen.out.contains("web1"), "{tag}: {}", seen.out);
+    }
 }

@@ -419,6 +419,15 @@ impl Caller {
             };
             match said {
                 LocalRequest::Event(event) => follower.event(event),
+                LocalRequest::Request(Request::Fire(fire)) => {
+                    follower.event(Event {
+                        sequence: 0,
+                        tag: fire.tag,
+                        stamp: jid::stamp(),
+                        data: fire.data,
+                    });
+                    local.done(true).await?;
+                }
                 LocalRequest::Request(Request::Return(answer)) => {
                     let (follower, data) = (follower.clone(), answer.data.clone());
                     let stored = smol::unblock(move || follower.returned(&data)).await;
