@@ -14,6 +14,8 @@ use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use super::Error;
 
@@ -213,16 +215,26 @@ fn private(path: &Path) -> io::Result<()> {
     }
 }
 
+/// The time for the lock to become free: a process that the holder is starting has it, too, until
+/// its program runs.
+const FREE_MAX: Duration = Duration::from_secs(1);
+/// The interval of looks for the lock.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// Opens and locks the lock file, and writes the id of this process into it.
 fn locked(folder: &Path) -> Result<File, Error> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     let opened = options.mode(0o600).open(folder.join("lock"));
     let mut file = opened.map_err(Error::disk(folder))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(held(folder, &mut file)),
-        Err(TryLockError::Error(source)) => return Err(Error::disk(folder)(source)),
+    let until = Instant::now() + FREE_MAX;
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if Instant::now() < until => sleep(LOOK),
+            Err(TryLockError::WouldBlock) => return Err(held(folder, &mut file)),
+            Err(TryLockError::Error(source)) => return Err(Error::disk(folder)(source)),
+        }
     }
     // The lock is held. The id is only for the message of a process that finds the lock, so a full
     // disk is no error.
