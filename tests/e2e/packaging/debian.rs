@@ -93,6 +93,7 @@ echo "= links of our own"
 dpkg -i /new.deb >/dev/null 2>&1
 update-alternatives --remove salt-call /usr/bin/pinch
 update-alternatives --remove salt-minion /usr/bin/pinch
+update-alternatives --remove salt-ssh /usr/bin/pinch
 pinch install-links /usr/bin
 dpkg -i /new.deb >/dev/null 2>&1
 readlink /usr/bin/salt-call

@@ -137,9 +137,9 @@ find /usr/local ! -type d | diff - /srv/before | grep '^<' || echo nothing is le
         "not replaced: /usr/local/bin/salt-call, which belongs to another program; use `pinch salt-call` instead\n",
         "/usr/local/bin/salt-call of before\n0\n/usr/local/bin/pinch\nlocal: True\nexit 64\n",
         "usr/bin/pinch\nusr/share/bash-completion/completions/pinch\nusr/share/fish/vendor_completions.d/pinch.fish\nusr/share/licenses/pinch/LICENSE\nusr/share/licenses/pinch/THIRD-PARTY.gz\n",
-        "usr/share/man/man1/pinch-salt-call.1\nusr/share/man/man1/pinch-salt-minion.1\nusr/share/man/man1/pinch.1\nusr/share/man/man5/pinch-minion.5\nusr/share/man/man7/pinch-sls.7\nusr/share/pinch/doctor.schema.json\n",
+        "usr/share/man/man1/pinch-salt-call.1\nusr/share/man/man1/pinch-salt-minion.1\nusr/share/man/man1/pinch-salt-ssh.1\nusr/share/man/man1/pinch.1\nusr/share/man/man5/pinch-minion.5\nusr/share/man/man7/pinch-sls.7\nusr/share/pinch/doctor.schema.json\n",
         "usr/share/pinch/undo.schema.json\nusr/share/zsh/site-functions/_pinch\n",
-        "links to it in /srv/linked/usr/bin: salt-call salt-minion\n/usr/bin/pinch\nremoved what install.sh had installed below /srv/linked/usr\nremoved ",
+        "links to it in /srv/linked/usr/bin: salt-call salt-minion salt-ssh\n/usr/bin/pinch\nremoved what install.sh had installed below /srv/linked/usr\nremoved ",
         "nothing is left\n",
     ];
     assert_in_order(&text, &expected);

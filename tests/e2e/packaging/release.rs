@@ -71,7 +71,7 @@ pub(super) fn own_release(dir: &Path, formats: &str) -> PathBuf {
 fn empty_docs(dir: &Path) -> PathBuf {
     let docs = dir.join("docs");
     sh(&format!(
-        "mkdir -p {docs}/pinch; cd {docs}; touch pinch.licences pinch-core.licences; cd pinch; touch pinch.1 pinch-salt-call.1 pinch-salt-minion.1 pinch-minion.5 pinch-sls.7 pinch.bash pinch.fish _pinch",
+        "mkdir -p {docs}/pinch; cd {docs}; touch pinch.licences pinch-core.licences; cd pinch; touch pinch.1 pinch-salt-call.1 pinch-salt-minion.1 pinch-salt-ssh.1 pinch-minion.5 pinch-sls.7 pinch.bash pinch.fish _pinch",
         docs = docs.display()
     ));
     docs
@@ -264,7 +264,7 @@ PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin exec chroot "$0" sh -eu /scrip
     for shell in ["= dash\n", "= bash --posix\n"] {
         let expected = [
             shell,
-            "links to it in /usr/local/bin: salt-call salt-minion\n",
+            "links to it in /usr/local/bin: salt-call salt-minion salt-ssh\n",
             "next:\n  pinch init    #",
             &version,
             "local:\n    True\n/usr/local/bin/pinch\n",
