@@ -35,8 +35,9 @@ pub use exec::file::paths::globbed;
 use ::state::module::Module;
 use value::Value;
 
-/// The modules of this crate, for the engine.
-pub const REGISTRY: state::exec::Registry = state::exec::Registry {
+/// The modules of this crate, for the engine. As a `const`, its tables would be in the program once
+/// for each place that uses it.
+pub static REGISTRY: state::exec::Registry = state::exec::Registry {
     states: states::MODULES,
     functions: exec::MODULES,
     runners: runners::MODULES,

@@ -233,6 +233,24 @@ pub(super) const CONFIG_DIR: Flag = flag(
     "read the configuration from DIR (default /etc/salt)",
 );
 
+/// The option for a target that is a regular expression.
+pub(super) const PCRE: Flag = flag(
+    "pcre",
+    Some('E'),
+    &["pcre"],
+    Nothing,
+    "the target is a regular expression for ids",
+);
+
+/// The option for a target that is a list.
+pub(super) const LIST: Flag = flag(
+    "list",
+    Some('L'),
+    &["list"],
+    Nothing,
+    "the target is a list of ids, with commas or spaces",
+);
+
 /// The option to run without a master.
 pub(super) const LOCAL: Flag = flag("local", None, &["local"], Nothing, "run without a master");
 

@@ -2,8 +2,9 @@
 
 use super::Takes::{Float, Nothing, Number, Text};
 use super::common::{
-    ARGS_STDIN, COMMON, DOC, EAUTH, EXECUTOR_OPTS, HARD_CRASH, LOGGING, MODULE_EXECUTORS, NO_PARSE,
-    OUTPUT, OUTPUT_DIFF, PROFILING, PROGRESS, RESUME, RETURN, SKIP_GRAINS, TIMEOUT, flag,
+    ARGS_STDIN, COMMON, DOC, EAUTH, EXECUTOR_OPTS, HARD_CRASH, LIST, LOGGING, MODULE_EXECUTORS,
+    NO_PARSE, OUTPUT, OUTPUT_DIFF, PCRE, PROFILING, PROGRESS, RESUME, RETURN, SKIP_GRAINS, TIMEOUT,
+    flag,
 };
 use super::{Flag, Group, Program};
 
@@ -26,20 +27,8 @@ pub(super) const TARGETS: Group = Group {
             Nothing,
             "not supported: list the hosts of salt-ssh",
         ),
-        flag(
-            "pcre",
-            Some('E'),
-            &["pcre"],
-            Nothing,
-            "the target is a regular expression for ids",
-        ),
-        flag(
-            "list",
-            Some('L'),
-            &["list"],
-            Nothing,
-            "the target is a list of ids, with commas or spaces",
-        ),
+        PCRE,
+        LIST,
         flag(
             "grain",
             Some('G'),

@@ -1,7 +1,7 @@
 //! The option table of `salt-ssh`.
 
 use super::Takes::{Many, Nothing, Number, Text};
-use super::common::{COMMON, HARD_CRASH, LOGGING, NO_PARSE, OUTPUT, flag};
+use super::common::{COMMON, HARD_CRASH, LIST, LOGGING, NO_PARSE, OUTPUT, PCRE, flag};
 use super::{Flag, Group, Program};
 
 /// The options for the type of the target. A command line can have only one of them.
@@ -15,20 +15,8 @@ pub(super) const SSH_TARGETS: Group = Group {
             Nothing,
             "list the hosts of the roster",
         ),
-        flag(
-            "pcre",
-            Some('E'),
-            &["pcre"],
-            Nothing,
-            "the target is a regular expression for ids",
-        ),
-        flag(
-            "list",
-            Some('L'),
-            &["list"],
-            Nothing,
-            "the target is a list of ids, with commas or spaces",
-        ),
+        PCRE,
+        LIST,
         flag(
             "nodegroup",
             Some('N'),
