@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_signal::{Signal, Signals};
 use link::wait::pause;
 use link::{Notify, Pulse};
+use smol::Task;
 use smol::channel::Receiver;
 use smol::future::{FutureExt, pending};
 use smol::stream::StreamExt;
@@ -149,7 +150,7 @@ impl Daemon {
             smol::spawn(accompany).detach();
             self.reactor.begin().await;
             let engines = crate::engines::start(&self.opts);
-            self.connect(sessions);
+            let serving = self.connect(sessions);
             // Notify only now, when the signal handlers are installed: an earlier signal would kill
             // the daemon.
             self.notify.ready();
@@ -170,6 +171,8 @@ impl Daemon {
                 .await;
             self.notify.stopping();
             smol::unblock(move || engines.stop()).await;
+            // A session would connect again as soon as its connection is closed.
+            drop(serving);
             for upstream in self.upstreams.iter() {
                 upstream.drain().await;
             }
@@ -185,16 +188,18 @@ impl Daemon {
             .collect()
     }
 
-    /// Begins to serve the masters.
-    fn connect(&self, sessions: Vec<Session>) {
+    /// Begins to serve the masters, for as long as the returned tasks are not dropped.
+    fn connect(&self, sessions: Vec<Session>) -> Vec<Task<()>> {
         if sessions.is_empty() {
             log::warning("not connecting to a master (master_type: disable)");
             self.startup.begin();
         }
-        for (upstream, session) in self.upstreams.iter().zip(sessions) {
-            let served = self.masters.clone().serve(upstream.clone(), session);
-            smol::spawn(served).detach();
-        }
+        let served = self.upstreams.iter().zip(sessions);
+        served
+            .map(|(upstream, session)| {
+                smol::spawn(self.masters.clone().serve(upstream.clone(), session))
+            })
+            .collect()
     }
 
     /// Notifies the service manager regularly that the daemon runs its tasks, if it has a watchdog.

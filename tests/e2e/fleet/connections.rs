@@ -75,6 +75,24 @@ fn a_minion_that_connects_or_disconnects_causes_an_event_with_the_reason() {
     });
 }
 
+/// A stopping minion once connected again while it waited for its goodbye to be sent.
+#[test]
+fn a_minion_that_is_stopped_does_not_connect_again() {
+    let mut fleet = Fleet::with("");
+    fleet.accepted(&["m1"]);
+    fleet.end_minion("m1");
+    fleet.configure_minion("m1", "random_reauth_delay: 0\n");
+    for _ in 0..3 {
+        fleet.start_minion_again("m1");
+        fleet.soon("m1 is connected", || {
+            fleet.runner_json(&["minion.show", "m1"])["connected"] == true
+        });
+        fleet.end_minion("m1");
+        let shown = fleet.runner_json(&["minion.show", "m1"]);
+        assert_eq!(shown["disconnected"], "closed by minion", "{shown}");
+    }
+}
+
 #[test]
 fn the_restart_of_a_master_is_no_disconnection_of_its_minions() {
     let mut fleet = Fleet::with("");
