@@ -252,7 +252,8 @@ fn connected(
     Ok((cx, Some(uplink).filter(Uplink::has_daemon)))
 }
 
-fn has_master(opts: &Opts) -> bool {
+/// Returns whether the trees are those of a master.
+pub(crate) fn has_master(opts: &Opts) -> bool {
     opts.text("file_client") == Some("remote") && opts.text("master_type") != Some("disable")
 }
 

@@ -28,7 +28,8 @@ use render::yaml::SaltYaml;
 use state::exec::Exec;
 use state::module::Arguments;
 use state::opts::Opts;
-use value::{Value, log};
+use state::sources::Sources;
+use value::{Map, Value, log};
 
 use crate::call;
 use crate::confirm::is_confirmed;
@@ -264,7 +265,7 @@ fn invocation(call: &SaltCall) -> Result<Invocation, Failure> {
     })
 }
 
-/// Returns the context of a run without a master, and its [`Preview`], which observes the run.
+/// Returns the context of a run, and its [`Preview`], which observes the run.
 fn context(
     asked: &Invocation,
     call: &SaltCall,
@@ -274,7 +275,6 @@ fn context(
     let shown = call.overrides.iter();
     let shown = shown.filter(|(key, _)| key.as_str().is_some_and(|key| NOT_PLANNED.contains(&key)));
     overrides.extend(shown.map(|(key, value)| (key.clone(), value.clone())));
-    overrides.insert("file_client", "local");
     heed_no_color(&mut overrides, |name| std::env::var(name).ok());
     let folder = Path::new(&asked.config_dir);
     let loaded = config::load(folder, overrides, &SaltYaml)
@@ -284,10 +284,10 @@ fn context(
     loaded.warnings.iter().for_each(log::warning);
     call::keep_id(&loaded);
     config::static_grains(folder, &SaltYaml).map_err(|error| Failure::new(Exit::Generic, error))?;
-    let opts = Opts::new(loaded.opts);
-    crate::uplink::know_token(&opts);
+    let is_given = loaded.given.iter().any(|name| name == "file_client");
+    let (opts, sources) = sources(loaded.opts, is_given)?;
     let seen = Arc::new(Seen::default());
-    let sources = Watched::new(Box::new(Roots::states(&opts)), Arc::clone(&seen));
+    let sources = Watched::new(sources, Arc::clone(&seen));
     let custom = Box::new(CustomModules::new(&opts));
     let foreseen = Arc::new(Preview::new(seen, planned));
     let mut cx = Exec::with_custom(
@@ -299,6 +299,23 @@ fn context(
     );
     cx.previewer = Some(foreseen.clone());
     Ok((cx, foreseen))
+}
+
+/// Returns the trees that a plan is made of: those of this machine, or, if its configuration says
+/// `file_client: remote`, those of the master.
+fn sources(mut opts: Map, is_given: bool) -> Result<(Opts, Box<dyn Sources>), Failure> {
+    if !is_given {
+        opts.insert("file_client", "local");
+    }
+    let opts = Opts::new(opts);
+    crate::uplink::know_token(&opts);
+    if !call::has_master(&opts) {
+        let roots = Box::new(Roots::states(&opts));
+        return Ok((opts, roots));
+    }
+    let (opts, connected) =
+        crate::uplink::connect(opts, true).map_err(|error| Failure::new(Exit::Generic, error))?;
+    Ok((opts, connected.sources))
 }
 
 /// Runs the planned function. The context's previewer decides how far it gets.

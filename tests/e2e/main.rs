@@ -41,7 +41,6 @@ mod schemas;
 mod secret;
 mod small;
 mod ssh;
-mod ssh_rosters;
 mod stores;
 mod tools;
 mod uci;

@@ -55,7 +55,9 @@ pub fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
             screen.show(&hosts.into(), Some("nested"), 0);
             return Ok(Exit::Ok.into());
         }
-        SaltSshOptions::Call { target, .. } | SaltSshOptions::Raw { target, .. } => target,
+        SaltSshOptions::Call { target, .. }
+        | SaltSshOptions::Command { target, .. }
+        | SaltSshOptions::Raw { target, .. } => target,
     };
     let matched = roster.matched(&cx, &target.tgt, target.tgt_type, None);
     let mut hosts = matched.map_err(failed)?;

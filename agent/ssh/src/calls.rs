@@ -19,9 +19,8 @@ use wire::Job;
 use crate::authorize;
 use crate::login::Login;
 use crate::place::{Fault, Placing, reason};
-use crate::program::CONNECTION_FAILED;
 use crate::roster::Host;
-use crate::session::{Caller, Nobody};
+use crate::session::{Caller, Nobody, Work};
 use crate::settings;
 
 /// Salt's exit code when a host has failed.
@@ -32,7 +31,9 @@ const RAW_MAX: Duration = Duration::from_secs(24 * 3600);
 /// A job for several hosts.
 pub(crate) struct Asked {
     pub(crate) job: Job,
-    /// The command, if it is not a function.
+    /// The words of a command of the program on the hosts, if it is not a function.
+    command: Vec<String>,
+    /// The shell command, if it is one.
     raw: Option<String>,
 }
 
@@ -58,13 +59,21 @@ impl Outcome {
 impl Asked {
     /// Reads the request of a command line.
     pub(crate) fn new(line: &SaltSsh, target: &Target) -> Self {
-        let (fun, arg, raw) = match &line.request {
+        let (mut command, mut raw) = (Vec::new(), None);
+        let (fun, arg) = match &line.request {
             SaltSshOptions::Call { fun, words, .. } => {
                 let input = parse_input(words, &line.no_parse, &SaltYaml);
-                (fun.clone(), joined(input.args, input.kwargs), None)
+                (fun.clone(), joined(input.args, input.kwargs))
             }
-            SaltSshOptions::Raw { line, .. } => (String::new(), Vec::new(), Some(line.clone())),
-            SaltSshOptions::About(_) | SaltSshOptions::Hosts => (String::new(), Vec::new(), None),
+            SaltSshOptions::Raw { line, .. } => {
+                raw = Some(line.clone());
+                (String::new(), Vec::new())
+            }
+            SaltSshOptions::Command { words, .. } => {
+                command.clone_from(words);
+                (String::new(), Vec::new())
+            }
+            SaltSshOptions::About(_) | SaltSshOptions::Hosts => (String::new(), Vec::new()),
         };
         let jid = match &line.jid {
             Some(jid) => jid.clone(),
@@ -81,13 +90,21 @@ impl Asked {
                 user: "root".to_owned(),
                 options: Map::new(),
             },
+            command,
             raw,
+        }
+    }
+
+    fn work(&self) -> Work {
+        Work {
+            job: self.job.clone(),
+            command: self.command.clone(),
         }
     }
 }
 
-async fn outcome(caller: &Caller, host: &Host, job: Job) -> Outcome {
-    match caller.run(host, job, Vec::new(), Arc::new(Nobody)).await {
+async fn outcome(caller: &Caller, host: &Host, work: Work) -> Outcome {
+    match caller.run(host, work, Vec::new(), Arc::new(Nobody)).await {
         Ok(mut data) => {
             let code = data.get("retcode").and_then(Value::as_int);
             Outcome {
@@ -108,7 +125,7 @@ async fn raw_outcome(caller: &Caller, host: &Host, line: &str) -> Outcome {
         Ok(done) => done,
         Err(error) => return failed(format!("cannot run ssh: {error}")),
     };
-    if done.code == Some(CONNECTION_FAILED) {
+    if caller.settings().is_lost(done.code, &done.err) {
         return failed(reason(&done));
     }
     let code = done.code.map_or(-1, i64::from);
@@ -179,11 +196,7 @@ impl Calls<'_> {
         let wipes = self.wipes();
         let key = self.login.deploys.clone();
         for host in hosts {
-            let (caller, job, raw) = (
-                caller.clone(),
-                self.asked.job.clone(),
-                self.asked.raw.clone(),
-            );
+            let (caller, work, raw) = (caller.clone(), self.asked.work(), self.asked.raw.clone());
             let (turns, send, key) = (turns.clone(), send.clone(), key.clone());
             let run = async move {
                 // No deadline: each host before it has limits.
@@ -195,7 +208,7 @@ impl Calls<'_> {
                 let outcome = match (deployed, raw) {
                     (Err(fault), _) => Outcome::failed(&host, fault),
                     (Ok(()), Some(line)) => raw_outcome(&caller, &host, &line).await,
-                    (Ok(()), None) => outcome(&caller, &host, job).await,
+                    (Ok(()), None) => outcome(&caller, &host, work).await,
                 };
                 if wipes && let Err(fault) = caller.wipe(&host).await {
                     log::error(format_args!("{}: {}", host.id, fault.text));

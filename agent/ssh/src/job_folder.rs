@@ -41,7 +41,7 @@ fn jobs(folder: &Path) -> PathBuf {
 
 /// Returns the folder below the cache in which the process of a job leaves a return that was
 /// not taken.
-fn left(cache: &Path) -> PathBuf {
+pub(crate) fn left(cache: &Path) -> PathBuf {
     cache.join("orphans")
 }
 

@@ -19,6 +19,7 @@ pub mod askpass;
 mod authorize;
 mod before;
 mod calls;
+mod command_on_host;
 mod group;
 mod hosts;
 mod job_folder;

@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use value::json::{self, Layout};
 use value::{Map, Value, channel, jid, remove};
 
+use crate::command_on_host::OnHost;
 use crate::job_folder::{Earlier, JobFolder, earlier, sweep};
 
 /// The maximum size of the configuration's line in bytes.
@@ -59,11 +60,12 @@ pub fn run(folder: &Path, job: Vec<OsString>) -> io::Result<i32> {
     let place = JobFolder::create(folder, &asked.jid)
         .map_err(|error| io::Error::new(error.kind(), format!("job {}: {error}", asked.jid)))?;
     let configuration = place.path.join(CONFIGURATION);
-    let code = asked.write(&configuration).and_then(|()| {
-        let (child, socket) = asked.start(&place, job)?;
-        let lost = passed(input, &socket)?;
-        ended(child, lost, asked.grace)
-    });
+    let code = asked
+        .write(&configuration)
+        .and_then(|()| match &asked.command {
+            None => asked.run_job(&place, job, input),
+            Some(words) => asked.run_command(&place, job, words, input),
+        });
     remove_file(&configuration);
     // Without the exit code 0, the return of the job was not taken: the folder says that it has run.
     if let Ok(0) = code {
@@ -82,11 +84,15 @@ struct Asked {
     jid: String,
     /// The ids under which another connection may have begun the job, whose return was lost.
     earlier: Vec<String>,
+    /// The words of a command of the program, which runs instead of a function.
+    command: Option<Vec<String>>,
     /// The time for the job to end after the connection is lost; `None` if it continues.
     grace: Option<Duration>,
     opts: Map,
     /// The cache of the job's process.
     cache: PathBuf,
+    /// The folder of its daemon's socket.
+    sockets: PathBuf,
 }
 
 fn invalid(text: &str) -> io::Error {
@@ -113,10 +119,17 @@ impl Asked {
         let cachedir = opts.get("cachedir").map(Value::to_text);
         let cachedir = cachedir.unwrap_or_else(|| "/cache".to_owned());
         opts.insert("cachedir", cachedir.as_str());
+        let command = read.get("command").map(Value::texts);
+        // Short, because the sockets of a longer folder are moved elsewhere, as by Salt.
+        let sockets = format!("{cachedir}/s{}", std::process::id());
+        opts.insert("sock_dir", sockets.as_str());
+        opts.insert("file_client", "remote");
         let grace = read.get("grace").and_then(Value::as_int);
         Ok(Self {
+            sockets: root.join(sockets.trim_start_matches('/')),
             jid,
             earlier,
+            command,
             grace: grace.map(|seconds| Duration::from_secs(seconds.max(0).unsigned_abs())),
             opts,
             cache: root.join(cachedir.trim_start_matches('/')),
@@ -133,6 +146,39 @@ impl Asked {
             .mode(0o600)
             .open(path)?;
         file.write_all(text.as_bytes())
+    }
+
+    fn run_job(
+        &self,
+        place: &JobFolder,
+        job: Vec<OsString>,
+        input: BufReader<io::Stdin>,
+    ) -> io::Result<i32> {
+        let (child, socket) = self.start(place, job)?;
+        let passed = passed(input, &socket)?;
+        let code = ended(child, || passed.is_finished(), self.grace)?;
+        // The last bytes of the job are still on their way.
+        channel::or_closed(passed.join());
+        Ok(code)
+    }
+
+    fn run_command(
+        &self,
+        place: &JobFolder,
+        job: Vec<OsString>,
+        words: &[String],
+        input: BufReader<io::Stdin>,
+    ) -> io::Result<i32> {
+        let program = job.into_iter().next().ok_or(io::ErrorKind::NotFound)?;
+        let command = OnHost {
+            program,
+            words,
+            jid: &self.jid,
+            place,
+            sockets: self.sockets.clone(),
+            cache: &self.cache,
+        };
+        command.run(input, self.grace)
     }
 
     #[expect(
@@ -177,7 +223,7 @@ fn passed(
 }
 
 /// Copies bytes as they arrive, until one side is closed.
-fn copied(from: &mut impl Read, to: &mut impl Write) {
+pub(crate) fn copied(from: &mut impl Read, to: &mut impl Write) {
     let mut piece = vec![0; 64 << 10];
     loop {
         let Ok(length) = from.read(&mut piece) else {
@@ -192,20 +238,18 @@ fn copied(from: &mut impl Read, to: &mut impl Write) {
 
 /// Waits for the end of the job. After the connection is lost, the job has a time to end; then its
 /// processes are ended.
-fn ended(
+pub(crate) fn ended(
     mut child: Child,
-    passed: std::thread::JoinHandle<()>,
+    is_lost: impl Fn() -> bool,
     grace: Option<Duration>,
 ) -> io::Result<i32> {
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let (mut lost, mut signal) = (None, Signal::TERM);
     loop {
         if let Some(status) = child.try_wait()? {
-            // The last bytes of the job are still on their way.
-            channel::or_closed(passed.join());
             return Ok(status.code().unwrap_or(1));
         }
-        if passed.is_finished() && lost.is_none() {
+        if lost.is_none() && is_lost() {
             lost = Some(Instant::now());
         }
         if let (Some(since), Some(grace), Some(group)) = (lost, grace, group) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use machine::hashes;
 
-use crate::program::{CONNECTION_FAILED, Output, Settings};
+use crate::program::{Output, Settings};
 use crate::roster::Host;
 
 /// The maximum time of the probe, in addition to that of the connection.
@@ -212,7 +212,7 @@ impl Probe {
             },
             text: format!("cannot run ssh: {error}"),
         })?;
-        if done.code == Some(CONNECTION_FAILED) {
+        if settings.is_lost(done.code, &done.err) {
             return Err(Fault::connection(reason(&done)));
         }
         Self::read(&done)
@@ -328,7 +328,7 @@ pub async fn place(
             code: 12,
             text: format!("the program that arrived at {path} does not have its hash"),
         }),
-        Some(CONNECTION_FAILED) => Err(Fault::connection(reason(&done))),
+        code if settings.is_lost(code, &done.err) => Err(Fault::connection(reason(&done))),
         _ => Err(Fault::placing(format!(
             "cannot place the program at {path}: {}",
             reason(&done)

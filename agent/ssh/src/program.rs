@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use machine::durable;
+use machine::{durable, process};
 use smol::future::FutureExt;
 use smol::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -14,12 +14,42 @@ use crate::roster::Host;
 
 /// The maximum size of the output of a command on a host, in bytes.
 const OUTPUT_MAX: u64 = 16 << 20;
-/// The exit code of the ssh program when the connection failed.
-pub const CONNECTION_FAILED: i32 = 255;
+/// The exit code of OpenSSH's program when the connection failed.
+const CONNECTION_FAILED: i32 = 255;
+
+/// The implementation of the ssh program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// `ssh` of OpenSSH.
+    OpenSsh,
+    /// `dbclient` of dropbear, or its `ssh`. It knows fewer options.
+    Dropbear,
+}
+
+impl Client {
+    /// Finds the program: `ssh`, or else `dbclient`. The `ssh` of OpenWrt is a link to dropbear.
+    #[must_use]
+    pub fn find() -> (Self, &'static str) {
+        let Some(ssh) = process::which("ssh") else {
+            return match process::which("dbclient") {
+                Some(_) => (Self::Dropbear, "dbclient"),
+                None => (Self::OpenSsh, "ssh"),
+            };
+        };
+        let real = std::fs::canonicalize(&ssh).unwrap_or_else(|_| ssh.into());
+        let name = real.file_name().unwrap_or_default().to_string_lossy();
+        match name.starts_with("dropbear") || name == "dbclient" {
+            true => (Self::Dropbear, "ssh"),
+            false => (Self::OpenSsh, "ssh"),
+        }
+    }
+}
 
 /// The settings of connections.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// The ssh program, and its name.
+    pub client: (Client, &'static str),
     /// The folder of the sockets over which commands share a connection and the ssh program gets
     /// passwords. Only its owner can read it. `None` if there is no such folder.
     pub sockets: Option<PathBuf>,
@@ -129,10 +159,18 @@ impl Settings {
         reason = "the ssh program is a channel, and no command of a module"
     )]
     fn connection(&self, host: &Host, terminal: &str) -> io::Result<Command> {
-        let mut command = Command::new("ssh");
+        let (client, program) = self.client;
+        let mut command = Command::new(program);
         command.arg(terminal);
-        for option in self.options(host)? {
-            command.arg("-o").arg(option);
+        match client {
+            Client::OpenSsh => {
+                for option in self.options(host)? {
+                    command.arg("-o").arg(option);
+                }
+            }
+            Client::Dropbear => {
+                command.args(self.words_of_dropbear(host)?);
+            }
         }
         for forward in &host.remote_port_forwards {
             command.arg("-R").arg(forward);
@@ -143,8 +181,61 @@ impl Settings {
         if let Some(user) = &host.user {
             command.arg("-l").arg(user);
         }
-        command.arg("--").arg(&host.host);
+        if client == Client::OpenSsh {
+            command.arg("--");
+        }
+        command.arg(&host.host);
         Ok(command)
+    }
+
+    /// Returns the options of dropbear's client.
+    ///
+    /// # Errors
+    /// When the host needs something that it cannot do.
+    fn words_of_dropbear(&self, host: &Host) -> io::Result<Vec<String>> {
+        let needs = [
+            (
+                "passwords",
+                host.passwd.is_some() || host.priv_passwd.is_some(),
+            ),
+            ("host_key", host.host_key.is_some()),
+            (
+                "ssh_options",
+                !host.options.is_empty() || !self.options.is_empty(),
+            ),
+        ];
+        if let Some((what, _)) = needs.iter().find(|(_, needed)| *needed) {
+            return Err(io::Error::other(format!(
+                "{what} need the ssh program of OpenSSH, but this machine has dropbear's"
+            )));
+        }
+        let mut words = Vec::new();
+        if let Some(key) = host.key.as_ref().or(self.key.as_ref()) {
+            words.extend(["-i".to_owned(), key.display().to_string()]);
+        }
+        let interval = host.keepalive_interval.unwrap_or(20);
+        words.extend(["-K".to_owned(), interval.to_string()]);
+        match (self.checks_no_keys, self.accepts_unknown) {
+            (true, _) => words.extend(["-y".to_owned(), "-y".to_owned()]),
+            (false, true) => words.push("-y".to_owned()),
+            (false, false) => {}
+        }
+        Ok(words)
+    }
+
+    /// Returns whether the ssh program has lost or not made the connection, by its exit code and
+    /// messages.
+    #[must_use]
+    pub fn is_lost(&self, code: Option<i32>, err: &str) -> bool {
+        match self.client.0 {
+            Client::OpenSsh => code == Some(CONNECTION_FAILED),
+            Client::Dropbear => {
+                let mut lines = err.lines();
+                code == Some(1)
+                    && lines
+                        .any(|line| line.contains(": Connection to ") && line.contains(" exited: "))
+            }
+        }
     }
 
     fn options(&self, host: &Host) -> io::Result<Vec<String>> {

@@ -26,7 +26,7 @@ use crate::askpass::Answerer;
 use crate::before;
 use crate::on_host::ENDED;
 use crate::place::{Build, Fault, Placing, Probe, place, reason};
-use crate::program::{CONNECTION_FAILED, Output, Settings};
+use crate::program::{Output, Settings};
 use crate::roster::Host;
 
 /// The applet that runs a job on a host.
@@ -35,7 +35,8 @@ pub const APPLET: &str = "ssh-job";
 const MESSAGES_MAX: u64 = 64 << 10;
 /// The time for the ssh program to end after the job has returned.
 const END_MAX: Duration = Duration::from_secs(5);
-
+/// The maximum size of the configuration of a job in bytes.
+const CONFIGURATION_MAX: usize = 128 << 10;
 /// The maximum time to remove the program from a host.
 const WIPE_MAX: Duration = Duration::from_secs(120);
 /// The time between two attempts to reach a host whose connection was lost.
@@ -69,6 +70,25 @@ pub trait Follower: Send + Sync {
 pub struct Nobody;
 
 impl Follower for Nobody {}
+
+/// The work of a job on a host.
+#[derive(Clone, Debug)]
+pub struct Work {
+    /// The job.
+    pub job: Job,
+    /// The words of a command of the program on the host (`plan`, `undo`), which runs instead of the
+    /// function of the job.
+    pub command: Vec<String>,
+}
+
+impl From<Job> for Work {
+    fn from(job: Job) -> Self {
+        Self {
+            job,
+            command: Vec::new(),
+        }
+    }
+}
 
 /// The reason why a connection brought no return.
 enum Broken {
@@ -160,16 +180,17 @@ impl Caller {
     pub async fn run(
         &self,
         host: &Host,
-        mut job: Job,
+        work: impl Into<Work>,
         mut earlier: Vec<String>,
         follower: Arc<dyn Follower>,
     ) -> Result<Map, Fault> {
+        let mut work = work.into();
         let (resumes, mut lost) = (!earlier.is_empty(), None);
         loop {
-            let jids: Vec<String> = earlier.iter().chain([&job.jid]).cloned().collect();
+            let jids: Vec<String> = earlier.iter().chain([&work.job.jid]).cloned().collect();
             follower.begins(&jids).map_err(Fault::placing)?;
             let patience = host.timeout.unwrap_or(self.settings.timeout);
-            match self.once(host, &job, &earlier, &follower).await {
+            match self.once(host, &work, &earlier, &follower).await {
                 Ok(data) => return Ok(data),
                 Err(Broken::Failed(fault)) if lost.is_none() => return Err(fault),
                 Err(Broken::Ended) if resumes && lost.is_none() => earlier.clear(),
@@ -179,13 +200,19 @@ impl Caller {
                 Err(Broken::Failed(fault) | Broken::Lost(fault)) => {
                     let since: &Instant = lost.get_or_insert_with(Instant::now);
                     if since.elapsed() >= patience {
-                        return Err(fault);
+                        return Err(Fault {
+                            text: format!(
+                                "the connection was lost while the job ran, and the host cannot be reached again: {}",
+                                fault.text
+                            ),
+                            ..fault
+                        });
                     }
                     log::warning(format_args!(
                         "{}: the connection was lost, connecting again: {}",
                         host.id, fault.text
                     ));
-                    earlier.push(std::mem::replace(&mut job.jid, jid::new()));
+                    earlier.push(std::mem::replace(&mut work.job.jid, jid::new()));
                     smol::Timer::after(AGAIN).await;
                 }
             }
@@ -196,7 +223,7 @@ impl Caller {
     async fn once(
         &self,
         host: &Host,
-        job: &Job,
+        work: &Work,
         earlier: &[String],
         follower: &Arc<dyn Follower>,
     ) -> Result<Map, Broken> {
@@ -205,12 +232,18 @@ impl Caller {
         let failed = |error: &dyn std::fmt::Display| {
             Broken::Failed(Fault::placing(format!("cannot run the job: {error}")))
         };
+        let configuration = self.configuration(host, work, earlier);
+        if configuration.len() > CONFIGURATION_MAX {
+            return Err(failed(&format!(
+                "its configuration has more than {} KiB: see minion_opts and ssh_minion_opts",
+                CONFIGURATION_MAX >> 10
+            )));
+        }
         let mut connection = self.started(host, &line).map_err(|error| failed(&error))?;
-        connection
-            .socket
-            .write_all(self.configuration(host, job, earlier).as_bytes())
-            .map_err(|error| failed(&error))?;
-        self.conversed(host, job, connection, follower).await
+        // It fits into the buffer of the socket, so this does not wait for the host.
+        let written = connection.socket.write_all(configuration.as_bytes());
+        written.map_err(|error| failed(&error))?;
+        self.conversed(host, work, connection, follower).await
     }
 
     /// Makes the host have the program, unless this run has done it already.
@@ -332,7 +365,7 @@ impl Caller {
     }
 
     /// Returns the host's configuration as the line of JSON that its program reads first.
-    fn configuration(&self, host: &Host, job: &Job, earlier: &[String]) -> String {
+    fn configuration(&self, host: &Host, work: &Work, earlier: &[String]) -> String {
         let mut opts = Map::new();
         let shared = self.opts.get("ssh_minion_opts").and_then(Value::as_map);
         opts.update(shared.cloned().unwrap_or_default());
@@ -340,9 +373,12 @@ impl Caller {
         opts.insert("id", host.id.as_str());
         let earlier = Value::list(earlier.iter().map(|jid| jid.as_str().into()));
         let mut line = Map::new()
-            .with("jid", job.jid.as_str())
+            .with("jid", work.job.jid.as_str())
             .with("earlier", earlier)
             .with("opts", opts);
+        if !work.command.is_empty() {
+            line.insert("command", work.command.clone());
+        }
         if let Some(grace) = self.settings.grace {
             line.insert("grace", grace.as_secs());
         }
@@ -352,7 +388,7 @@ impl Caller {
     async fn conversed(
         &self,
         host: &Host,
-        job: &Job,
+        work: &Work,
         connection: Connection,
         follower: &Arc<dyn Follower>,
     ) -> Result<Map, Broken> {
@@ -360,7 +396,7 @@ impl Caller {
             mut child, socket, ..
         } = connection;
         let messages = smol::spawn(messages(child.stderr.take()));
-        let returned = self.served(host, job, socket, follower).await;
+        let returned = self.served(host, work, socket, follower).await;
         let late = async {
             smol::Timer::after(END_MAX).await;
             None
@@ -376,6 +412,7 @@ impl Caller {
         for line in err.lines() {
             log::debug(format_args!("{}: {line}", host.id));
         }
+        let is_lost = code.is_none() || self.settings.is_lost(code, &err);
         let said = match returned {
             Ok(Some(data)) => return Ok(data),
             Ok(None) if code == Some(ENDED) => return Err(Broken::Ended),
@@ -387,9 +424,9 @@ impl Caller {
         };
         let fault = Fault::placing(format!("the job ended without a return: {said}"));
         // Without a code, a signal has ended the ssh program.
-        match code {
-            None | Some(CONNECTION_FAILED) if !is_late => Err(Broken::Lost(fault)),
-            _ => Err(Broken::Failed(fault)),
+        match is_lost && !is_late {
+            true => Err(Broken::Lost(fault)),
+            false => Err(Broken::Failed(fault)),
         }
     }
 
@@ -397,7 +434,7 @@ impl Caller {
     async fn served(
         &self,
         host: &Host,
-        job: &Job,
+        work: &Work,
         socket: UnixStream,
         follower: &Arc<dyn Follower>,
     ) -> Result<Option<Map>, Error> {
@@ -407,7 +444,9 @@ impl Caller {
             id: host.id.clone(),
         };
         let mut local = Local::of_job(socket, Limits::default())?;
-        local.give(job.clone()).await?;
+        if work.command.is_empty() {
+            local.give(work.job.clone()).await?;
+        }
         let mut returned = None;
         // No deadline: the ssh program closes the socket when the link is lost.
         loop {

@@ -8,7 +8,7 @@ use state::opts::Opts;
 use value::{Value, log, trust};
 
 use crate::on_host::GRACE;
-use crate::program::Settings;
+use crate::program::{Client, Settings};
 
 /// The maximum length of a folder for sockets: their names have 62 more characters, and the kernel
 /// allows 107.
@@ -28,6 +28,7 @@ pub(crate) fn of(cx: &Exec) -> Settings {
         given.unwrap_or(default)
     };
     Settings {
+        client: Client::find(),
         sockets: sockets(opts),
         persist: seconds("ssh_control_persist", MINUTE),
         timeout: seconds("ssh_timeout", MINUTE),

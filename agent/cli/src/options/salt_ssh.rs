@@ -21,6 +21,13 @@ pub enum SaltSshOptions {
         /// The arguments, not yet parsed.
         words: Vec<String>,
     },
+    /// To run a command of the program, such as `plan` or `undo`.
+    Command {
+        /// The hosts.
+        target: Target,
+        /// The words of the command.
+        words: Vec<String>,
+    },
     /// To run a shell command.
     Raw {
         /// The hosts.
@@ -68,12 +75,20 @@ impl SaltSsh {
                     tgt_type,
                     delimiter: ":".to_owned(),
                 };
-                match parsed.has("raw_shell") {
-                    true => SaltSshOptions::Raw {
+                let rest = parsed.words.get(1..).unwrap_or_default();
+                match (parsed.has("raw_shell"), parsed.has("pinch_command")) {
+                    (true, true) => {
+                        return Err(UsageError::new("--raw and --pinch exclude each other"));
+                    }
+                    (true, false) => SaltSshOptions::Raw {
                         target,
-                        line: parsed.words.get(1..).unwrap_or_default().join(" "),
+                        line: rest.join(" "),
                     },
-                    false => SaltSshOptions::Call {
+                    (false, true) => SaltSshOptions::Command {
+                        target,
+                        words: rest.to_vec(),
+                    },
+                    (false, false) => SaltSshOptions::Call {
                         target,
                         fun: fun.clone(),
                         words: words.to_vec(),

@@ -65,6 +65,13 @@ pub const SALT_SSH: Program = Program {
                     "run a shell command instead of a function",
                 ),
                 flag(
+                    "pinch_command",
+                    None,
+                    &["pinch"],
+                    Nothing,
+                    "run a command of pinch instead of a function: plan, undo, runs, explain, …",
+                ),
+                flag(
                     "roster",
                     None,
                     &["roster"],

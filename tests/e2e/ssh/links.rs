@@ -1,0 +1,82 @@
+//! Links that are lost while a job runs, and runs that are cut short.
+
+use std::fs;
+use std::process::Stdio;
+
+use super::{Answer, Host, SLOW, Site, cut, wait_for_lines};
+
+#[test]
+fn the_return_of_a_job_whose_link_was_lost_is_fetched_and_the_job_runs_once() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &[]);
+    site.enlist(&[("web1", host.port)]);
+    site.write("srv/salt/slow.sls", SLOW);
+    let called = site
+        .command("salt-ssh", &["web1", "state.apply", "slow"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_lines(&host.path("root/runs"), 1);
+    cut(&host);
+    Answer::of(called.wait_with_output().unwrap()).is(0, &["Succeeded: 1 (changed=1)"]);
+    let runs = fs::read_to_string(host.path("root/runs")).unwrap();
+    assert_eq!(runs, "run\nend\n");
+}
+
+#[test]
+fn a_job_is_ended_after_its_grace_and_says_so() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &[]);
+    site.enlist(&[("web1", host.port)]);
+    let config = fs::read_to_string(site.path("etc/master")).unwrap();
+    site.write("etc/master", &(config + "ssh_grace: 1\n"));
+    site.write("srv/salt/slow.sls", &SLOW.replace("sleep 5", "sleep 600"));
+    let called = site
+        .command("salt-ssh", &["web1", "state.apply", "slow"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_lines(&host.path("root/runs"), 1);
+    cut(&host);
+    Answer::of(called.wait_with_output().unwrap())
+        .is(11, &["ended on the host before it returned (ssh_grace)"]);
+    assert_eq!(fs::read_to_string(host.path("root/runs")).unwrap(), "run\n");
+}
+
+#[test]
+fn a_resumed_orchestration_fetches_the_returns_of_the_step_that_was_under_way() {
+    let Some(site) = Site::new() else { return };
+    let hosts = [Host::start(&site, &[]), Host::start(&site, &[])];
+    site.enlist(&[("web1", hosts[0].port), ("web2", hosts[1].port)]);
+    site.write("srv/salt/slow.sls", SLOW);
+    site.write(
+        "srv/salt/orch/slow.sls",
+        "first:\n  salt.function:\n    - name: cmd.run\n    - arg: ['echo once >>/root/first']\n    - tgt: '*'\n    - ssh: True\ndeploy:\n  salt.state:\n    - tgt: '*'\n    - ssh: True\n    - sls: slow\n    - require: [{salt: first}]\n",
+    );
+    let words = ["--local", "state.orchestrate", "orch.slow"];
+    let mut called = site
+        .command("salt-call", &words)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    for host in &hosts {
+        wait_for_lines(&host.path("root/runs"), 1);
+    }
+    called.kill().unwrap();
+    called.wait().unwrap();
+    let resumed = site.call(&["--local", "state.orchestrate", "orch.slow", "resume=True"]);
+    resumed.is(0, &["States ran successfully. Updating web1, web2."]);
+    for host in &hosts {
+        let read = |path: &str| fs::read_to_string(host.path(path)).unwrap();
+        assert_eq!(read("root/runs"), "run\nend\n");
+        assert_eq!(read("root/first"), "once\n");
+    }
+    let steps = site.path("root/var/cache/salt/minion/ssh/steps");
+    let left: Vec<_> = fs::read_dir(steps).unwrap().collect();
+    assert!(
+        left.iter()
+            .all(|run| fs::read_dir(run.as_ref().unwrap().path()).unwrap().count() == 0)
+    );
+}

@@ -1,0 +1,132 @@
+//! Steps of orchestrations on hosts.
+
+use std::fs;
+
+use crate::fleet::Fleet;
+
+use super::{Host, Site};
+
+#[test]
+fn a_step_runs_on_hosts_without_a_master() {
+    let Some(site) = Site::new() else { return };
+    let hosts = [Host::start(&site, &[]), Host::start(&site, &[])];
+    site.enlist(&[("web1", hosts[0].port), ("web2", hosts[1].port)]);
+    site.write(
+        "srv/salt/web.sls",
+        "/root/out:\n  file.managed:\n    - contents: here\n",
+    );
+    site.write(
+        "srv/salt/orch/web.sls",
+        "ping:\n  salt.function:\n    - name: test.ping\n    - tgt: 'web*'\n    - ssh: True\ndeploy:\n  salt.state:\n    - tgt: 'web*'\n    - ssh: True\n    - sls: web\n    - require: [{salt: ping}]\nbad:\n  salt.function:\n    - name: cmd.run\n    - arg: ['exit 3']\n    - tgt: web1\n    - ssh: True\nnever:\n  salt.state:\n    - tgt: web2\n    - ssh: True\n    - sls: web\n    - require: [{salt: bad}]\n",
+    );
+    let ran = site.call(&["--local", "state.orchestrate", "orch.web"]);
+    ran.is(
+        1,
+        &[
+            "Function ran successfully. Function test.ping ran on web1, web2.",
+            "States ran successfully. Updating web1, web2.",
+            "Running function cmd.run failed on minions: web1 Function cmd.run ran on web1.",
+            "One or more requisite failed: orch.web.bad",
+        ],
+    );
+    for host in &hosts {
+        assert_eq!(fs::read_to_string(host.path("root/out")).unwrap(), "here\n");
+    }
+}
+
+#[test]
+fn targets_of_a_masterless_orchestration_are_this_machine_and_the_hosts_of_a_roster() {
+    let Some(site) = Site::new() else { return };
+    let hosts = [Host::start(&site, &[]), Host::start(&site, &[])];
+    site.enlist(&[("web1", hosts[0].port), ("db1", hosts[1].port)]);
+    let roster = fs::read_to_string(site.path("etc/roster")).unwrap();
+    let roster = roster.replacen("}", ", minion_opts: {grains: {role: web}}}", 1);
+    site.write("hosts", &roster);
+    site.write(
+        "srv/salt/orch/all.sls",
+        "all:\n  salt.function:\n    - name: test.ping\n    - tgt: '*'\nweb:\n  salt.function:\n    - name: grains.get\n    - arg: [id]\n    - tgt: 'role:web'\n    - tgt_type: grain\nhere:\n  salt.function:\n    - name: test.ping\n    - tgt: caller\nnone:\n  salt.state:\n    - tgt: nobody\n    - sls: x\n",
+    );
+    let file = site.path("hosts").display().to_string();
+    let words = [
+        "--local",
+        "--roster-file",
+        &file,
+        "state.orchestrate",
+        "orch.all",
+    ];
+    let ran = site.call(&words);
+    ran.is(
+        1,
+        &[
+            "Function test.ping ran on caller, db1, web1.",
+            "Function grains.get ran on web1.",
+            "Function test.ping ran on caller.",
+            "No minions returned",
+        ],
+    );
+}
+
+#[test]
+fn a_master_runs_steps_on_hosts_and_has_their_events() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &[]);
+    site.enlist(&[("web1", host.port)]);
+    let here = site.0.path().display();
+    let fleet = Fleet::with(&format!(
+        "auto_accept: True\nroster_file: {here}/etc/roster\nssh_builds: {here}/builds\nssh_priv: {here}/key\nssh_control_persist: 0\nroster_defaults: {{ssh_options: ['UserKnownHostsFile={here}/known']}}\n"
+    ));
+    fleet.write("pillar/top.sls", "base: {web1: [color]}\n");
+    fleet.write("pillar/color.sls", "color: green\n");
+    fleet.write("salt/f.txt", "{{ pillar.color }}\n");
+    fleet.write(
+        "salt/web.sls",
+        "/root/out:\n  file.managed:\n    - source: salt://f.txt\n    - template: jinja\nmy/event:\n  event.send\n",
+    );
+    fleet.write(
+        "salt/orch/web.sls",
+        "deploy:\n  salt.state:\n    - tgt: 'web*'\n    - ssh: True\n    - sls: web\n",
+    );
+    let ran = fleet.run(&["salt-run", "state.orchestrate", "orch.web"]);
+    assert!(
+        ran.out.contains("States ran successfully. Updating web1."),
+        "{}",
+        ran.out
+    );
+    assert_eq!(ran.rc, Some(0));
+    let written = fs::read_to_string(host.path("root/out")).unwrap();
+    assert_eq!(written, "green\n");
+    for tag in ["salt/job/*/new", "salt/job/*/ret/web1", "my/event"] {
+        let tag = format!("tagmatch={tag}");
+        let seen = fleet.run(&["salt-run", "state.event", &tag, "from=1", "count=1"]);
+        assert!(seen.out.contains("web1"), "{tag}: {}", seen.out);
+    }
+}
+
+#[test]
+fn a_run_on_a_host_is_planned_and_undone_with_the_trees_of_the_caller() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &[]);
+    site.enlist(&[("web1", host.port)]);
+    site.write("srv/salt/f.txt", "new {{ grains.id }}\n");
+    site.write(
+        "srv/salt/web.sls",
+        "/root/out:\n  file.managed:\n    - source: salt://f.txt\n    - template: jinja\n",
+    );
+    let planned = site.ssh(&["--pinch", "web1", "plan", "web"]);
+    assert!(
+        planned.out.contains("/root/out"),
+        "{}\n{}",
+        planned.out,
+        planned.err
+    );
+    assert!(!host.path("root/out").exists());
+    site.ssh(&["web1", "state.apply", "web"])
+        .is(0, &["Succeeded: 1 (changed=1)"]);
+    let written = fs::read_to_string(host.path("root/out")).unwrap();
+    assert_eq!(written, "new web1\n");
+    site.ssh(&["--pinch", "web1", "--", "undo", "last", "--yes"])
+        .is(0, &["/root/out: file is removed"]);
+    // The overlay shows a removed file as a device.
+    assert!(!host.path("root/out").is_file());
+    site.ssh(&["--pinch", "web1", "nosuch"]).is(20, &["nosuch"]);
+}
