@@ -23,14 +23,13 @@ PROGRAM = "pinch"
 
 @dataclasses.dataclass
 class Job:
+    """A package to write. Its kinds add the files: ProgramJob those of a program, and AgentsJob (agents.py) the agents of many targets."""
     name: str
     about: dict
     version: str
     target: str
     names: dict
-    binary: bytes
     static: bool
-    docs: pathlib.Path
     out: pathlib.Path
     epoch: int
     apk_key: str | None
@@ -49,19 +48,6 @@ class Job:
             text = text.replace(f"@{key}@", value)
         return text
 
-    def docs_folder(self):
-        """Returns the folder of its man pages and completions."""
-        return self.docs / self.about.get("docs", self.name)
-
-    def licences(self):
-        """Returns the file with the licences of the crates in the program."""
-        return self.docs / f"{self.name}.licences"
-
-    def missing_docs(self):
-        """Returns the man pages, completions and licences that were not generated."""
-        names = [*self.man_pages(), f"{PROGRAM}.bash", f"{PROGRAM}.fish", f"_{PROGRAM}"]
-        return [path for path in [self.licences(), *(self.docs_folder() / name for name in names)] if not path.is_file()]
-
     def tarball(self):
         return self.out / f"{self.name}-{self.version}-{self.target}.tar.gz"
 
@@ -70,10 +56,6 @@ class Job:
 
     def schemas(self):
         return [f"{name}.schema.json" for name in self.about.get("schemas", [])]
-
-    def man_pages(self):
-        """Returns the names of the man pages. The last character of a name is its section."""
-        return [f"{PROGRAM}.1", *(f"{PROGRAM}-{applet}.1" for applet in self.about["applets"]), *(f"{PROGRAM}-{role}.5" for role in self.about["roles"]), f"{PROGRAM}-sls.7"]
 
     def replacing(self, template, separator=", "):
         """Returns the lines of a recipe that say which packages this one replaces; none if it replaces none.
@@ -115,6 +97,67 @@ class Job:
         return [path for _, _, path, _ in self.service_files(("default", "etc/default/*", 0))]
 
 
+@dataclasses.dataclass
+class ProgramJob(Job):
+    """The package of a program."""
+    binary: bytes
+    docs: pathlib.Path
+    # The path of the program, for overrides of lintian.
+    place = f"usr/bin/{PROGRAM}"
+
+    def docs_folder(self):
+        """Returns the folder of its man pages and completions."""
+        return self.docs / self.about.get("docs", self.name)
+
+    def licences(self):
+        """Returns the file with the licences of the crates in the program."""
+        return self.docs / f"{self.name}.licences"
+
+    def missing_docs(self):
+        """Returns the man pages, completions and licences that were not generated."""
+        names = [*self.man_pages(), f"{PROGRAM}.bash", f"{PROGRAM}.fish", f"_{PROGRAM}"]
+        return [path for path in [self.licences(), *(self.docs_folder() / name for name in names)] if not path.is_file()]
+
+    def man_pages(self):
+        """Returns the names of the man pages. The last character of a name is its section."""
+        return [f"{PROGRAM}.1", *(f"{PROGRAM}-{applet}.1" for applet in self.about["applets"]), *(f"{PROGRAM}-{role}.5" for role in self.about["roles"]), f"{PROGRAM}-sls.7"]
+
+    def programs(self, prefix="usr/"):
+        """Returns the program, and the licences of the crates in it, which must be shipped with it."""
+        return [Entry(f"{prefix}bin/{PROGRAM}", self.binary, mode=0o755),
+                Entry(f"{prefix}share/licenses/{self.name}/THIRD-PARTY.gz", gz(self.licences().read_bytes()))]
+
+    def documents(self, zsh="usr/share/zsh/site-functions", prefix="usr/", pages=gz):
+        """Returns the man pages, completions and schemas, under names that no package of Salt uses."""
+        docs = self.docs_folder()
+        entries = [
+            Entry(f"{prefix}share/bash-completion/completions/{PROGRAM}", (docs / f"{PROGRAM}.bash").read_bytes()),
+            Entry(f"{prefix}share/fish/vendor_completions.d/{PROGRAM}.fish", (docs / f"{PROGRAM}.fish").read_bytes()),
+            Entry(f"{zsh}/_{PROGRAM}", (docs / f"_{PROGRAM}").read_bytes()),
+        ]
+        for schema in self.schemas():
+            entries.append(Entry(f"{prefix}share/{PROGRAM}/{schema}", (self.here / "schemas" / schema).read_bytes()))
+        for page in self.man_pages():
+            text = (docs / page).read_bytes()
+            path = f"{prefix}share/man/man{page[-1]}/{page}"
+            entries.append(Entry(path + ".gz", gz(text)) if pages else Entry(path, text))
+        return entries
+
+    def unpacked(self):
+        """Returns the files of a tarball that make it installable."""
+        return [
+            *all_services(self, "services"),
+            Entry("install.sh", self.text("install.sh").encode(), mode=0o755),
+            Entry("LICENSE", self.license()),
+            Entry("README.md", (self.here.parent / "README.md").read_bytes()),
+        ]
+
+    def recipes(self):
+        """Returns the recipes that package the tarball, with their places in the output folder."""
+        return {"APKBUILD": f"alpine/{self.name}/APKBUILD", "pre-deinstall": f"alpine/{self.name}/{self.name}.pre-deinstall", "PKGBUILD": f"arch/{self.name}/PKGBUILD",
+                "pacman.install": f"arch/{self.name}/{self.name}.install", "openwrt.mk": f"openwrt/{self.name}/Makefile", "yocto.bb": f"yocto/{self.name}_{self.version}.bb"}
+
+
 def written(path, data):
     path.write_bytes(data)
     return path
@@ -142,30 +185,6 @@ def put(entries, folder):
         path.chmod(entry.mode)
 
 
-def shared(job, zsh="usr/share/zsh/site-functions", prefix="usr/", pages=gz):
-    """Returns the program, its man pages and its completions, under names that no package of Salt uses."""
-    docs = job.docs_folder()
-    entries = [
-        Entry(f"{prefix}bin/{PROGRAM}", job.binary, mode=0o755),
-        Entry(f"{prefix}share/bash-completion/completions/{PROGRAM}", (docs / f"{PROGRAM}.bash").read_bytes()),
-        Entry(f"{prefix}share/fish/vendor_completions.d/{PROGRAM}.fish", (docs / f"{PROGRAM}.fish").read_bytes()),
-        Entry(f"{zsh}/_{PROGRAM}", (docs / f"_{PROGRAM}").read_bytes()),
-        third_party(job, prefix),
-    ]
-    for schema in job.schemas():
-        entries.append(Entry(f"{prefix}share/{PROGRAM}/{schema}", (job.here / "schemas" / schema).read_bytes()))
-    for page in job.man_pages():
-        text = (docs / page).read_bytes()
-        path = f"{prefix}share/man/man{page[-1]}/{page}"
-        entries.append(Entry(path + ".gz", gz(text)) if pages else Entry(path, text))
-    return entries
-
-
-def third_party(job, prefix="usr/"):
-    """Returns the licences of the crates in the program, which must be shipped with it."""
-    return Entry(f"{prefix}share/licenses/{job.name}/THIRD-PARTY.gz", gz(job.licences().read_bytes()))
-
-
 # The places of units, which are not enabled, and of their settings.
 SYSTEMD = [("systemd.service", "usr/lib/systemd/system/*.service", 0o644), ("systemd.timer", "usr/lib/systemd/system/*.timer", 0o644),
            ("systemd.wants", "usr/lib/systemd/system/multi-user.target.d/*.conf", 0o644),
@@ -190,16 +209,13 @@ def deb(job, scratch):
     date = email.utils.format_datetime(datetime.datetime.fromtimestamp(job.epoch, datetime.UTC))
     changelog = f"{name} ({job.version}) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- {MAINTAINER}  {date}\n"
     doc = f"usr/share/doc/{name}"
-    entries = shared(job, zsh="usr/share/zsh/vendor-completions") + job.services(*SYSTEMD) + [
+    entries = job.programs() + job.documents(zsh="usr/share/zsh/vendor-completions") + job.services(*SYSTEMD) + [
         Entry(f"{doc}/copyright", job.text("debian/copyright").encode()),
         Entry(f"{doc}/changelog.gz", gz(changelog.encode())),
         Entry(f"{doc}/NEWS.gz", gz((job.here.parent / "CHANGELOG.md").read_bytes())),
     ]
     entries += all_services(job, f"{doc}/examples", without=("systemd.service", "systemd.timer", "systemd.wants", "default"))
-    overrides = job.text("debian/lintian-overrides")
-    if job.static:
-        overrides += f"# The program runs on any machine, so it contains its C library.\n{name}: statically-linked-binary [usr/bin/{PROGRAM}]\n"
-    entries.append(Entry(f"usr/share/lintian/overrides/{name}", overrides.encode()))
+    entries.append(Entry(f"usr/share/lintian/overrides/{name}", overrides(job).encode()))
     root = scratch / "root"
     put(entries, root)
     control = {
@@ -210,20 +226,38 @@ def deb(job, scratch):
     }
     text = "".join(f"{key}: {value}\n" for key, value in control.items() if value)
     text += job.replacing("Conflicts: [@OTHER@]\nReplaces: [@OTHER@]\nProvides: [@OTHER@ (= @VERSION@)]\n")
-    snippet = job.text("debian/alternatives.sh").split("set -eu\n", 1)[1]
     sums = "".join(f"{hashlib.md5(entry.data).hexdigest()}  {entry.path}\n" for entry in with_folders(entries)
                    if entry.data is not None and not entry.path.startswith("etc/"))
-    triggers = "".join(f"interest-noawait /usr/bin/{applet}\n" for applet in job.about["applets"])
-    scripts = [Entry(f"DEBIAN/{script}", job.text(f"debian/{script}", ALTERNATIVES=snippet.strip()).encode(), mode=0o755)
-               for script in ("postinst", "prerm", "postrm")]
-    put(scripts + [
-        Entry("DEBIAN/control", text.encode()), Entry("DEBIAN/md5sums", sums.encode()), Entry("DEBIAN/triggers", triggers.encode()),
+    put([
+        Entry("DEBIAN/control", text.encode()), Entry("DEBIAN/md5sums", sums.encode()), *maintainer_scripts(job),
         *([Entry("DEBIAN/conffiles", "".join(f"/{path}\n" for path in job.settings()).encode())] if job.settings() else []),
     ], root)
     dated(root, job.epoch)
     path = job.out / f"{name}_{job.version}_{job.names.get('deb_file', job.names['deb'])}.deb"
     run("dpkg-deb", "--root-owner-group", "--threads-max=1", "-Zxz", "--build", root, path)
     return [path]
+
+
+def overrides(job):
+    """Returns the findings of lintian that are on purpose."""
+    found = job.text("debian/lintian-overrides", PLACE=job.place)
+    if job.static:
+        found += f"# The program runs on any machine, so it contains its C library.\n{job.name}: statically-linked-binary [{job.place}]\n"
+    if job.names["deb"] == "all":
+        tags = ("arch-independent-package-contains-binary-or-object", "arch-dependent-file-in-usr-share")
+        found += "# Other machines run the programs; this one only copies them.\n" + "".join(f"{job.name}: {tag} [{job.place}]\n" for tag in tags)
+    return found
+
+
+def maintainer_scripts(job):
+    """Returns the scripts that register the applets and start the services, and their triggers. A package without applets needs none."""
+    if not job.about["applets"]:
+        return []
+    snippet = job.text("debian/alternatives.sh").split("set -eu\n", 1)[1]
+    triggers = "".join(f"interest-noawait /usr/bin/{applet}\n" for applet in job.about["applets"])
+    scripts = [Entry(f"DEBIAN/{script}", job.text(f"debian/{script}", ALTERNATIVES=snippet.strip()).encode(), mode=0o755)
+               for script in ("postinst", "prerm", "postrm")]
+    return [*scripts, Entry("DEBIAN/triggers", triggers.encode())]
 
 
 def libraries(job, root, scratch):
@@ -241,19 +275,20 @@ def dated(folder, epoch):
 
 def rpm(job, scratch):
     name, arch = job.name, job.names["rpm"]
-    entries = shared(job) + job.services(*SYSTEMD) + [Entry(f"usr/share/licenses/{name}/LICENSE", job.license())]
+    entries = job.programs() + job.documents() + job.services(*SYSTEMD) + [Entry(f"usr/share/licenses/{name}/LICENSE", job.license())]
     put(entries, scratch / "root")
     files = "".join(f"{attributes(entry, job)}/{entry.path}\n" for entry in entries)
-    files += f"%dir /usr/share/licenses/{name}\n"
-    files += f"%dir /usr/share/{PROGRAM}\n" if job.schemas() else ""
+    own = (f"usr/share/licenses/{name}/", f"usr/share/{PROGRAM}/")
+    files += "".join(f"%dir /{entry.path}\n" for entry in with_folders(entries) if entry.data is None and f"{entry.path}/".startswith(own))
     date = datetime.datetime.fromtimestamp(job.epoch, datetime.UTC).strftime("%a %b %d %Y")
-    spec = job.text("recipes/rpm.spec", FILES=files, ROOT=str(scratch / "root"), DATE=date,
-                    UNLINK=job.text("recipes/unlink.sh").strip(),
+    scripts = job.text("recipes/rpm.scripts", UNLINK=job.text("recipes/unlink.sh").strip()) if job.about["applets"] else ""
+    spec = job.text("recipes/rpm.spec", FILES=files, ROOT=str(scratch / "root"), DATE=date, SCRIPTS=scripts,
                     RPM_REPLACES=job.replacing("Conflicts: [@OTHER@]\nProvides: [@OTHER@ = @VERSION@-1]\n"), AUTOREQ="no" if job.static else "yes")
     written(scratch / "package.spec", spec.encode())
     macros = {"_topdir": scratch, "_rpmdir": job.out, "_buildhost": "localhost", "_build_name_fmt": "%%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm",
               "use_source_date_epoch_as_buildtime": 1, "clamp_mtime_to_source_date_epoch": 1, "source_date_epoch_from_changelog": 0,
-              "_binary_payload": "w9.xzdio", "__os_install_post": "%{nil}", "debug_package": "%{nil}", "_build_id_links": "none"}
+              "_binary_payload": "w9.xzdio", "__os_install_post": "%{nil}", "debug_package": "%{nil}", "_build_id_links": "none",
+              "_binaries_in_noarch_packages_terminate_build": 0}
     defines = [word for key, value in macros.items() for word in ("--define", f"{key} {value}")]
     dated(scratch / "root", job.epoch)
     run("rpmbuild", "-bb", "--target", f"{arch}-linux", *defines, scratch / "package.spec")
@@ -271,16 +306,16 @@ def attributes(entry, job):
 def apk(job, scratch):
     """Alpine's format 2: three gzip streams, of which the first, the signature, may be missing."""
     name, version = job.name, f"{job.version}-r0"
-    entries = shared(job) + job.services(*OPENRC)
+    entries = job.programs() + job.documents() + job.services(*OPENRC)
     data = gz(tar_of(with_folders(entries), job.epoch, tarfile.PAX_FORMAT, hashes=True))
     size = sum(len(entry.data or b"") for entry in entries)
     replaces = job.replacing("[provides = @OTHER@=@VERSION@-r0\nreplaces = @OTHER@\n]", "")
+    scripts = removal(job, ".pre-deinstall", "#!/bin/sh\n" + job.text("recipes/unlink.sh"))
+    shell = "depend = /bin/sh\n" if scripts else ""
     info = (f"pkgname = {name}\npkgver = {version}\npkgdesc = {job.about['summary']}\nbuilddate = {job.epoch}\n"
             f"packager = {MAINTAINER}\nsize = {size}\narch = {job.names['apk']}\norigin = {name}\nmaintainer = {MAINTAINER}\n"
-            f"license = {LICENSE}\ndepend = /bin/sh\n{replaces}datahash = {hashlib.sha256(data).hexdigest()}\n")
-    script = "#!/bin/sh\n" + job.text("recipes/unlink.sh")
-    control = gz(tar_of([Entry(".PKGINFO", info.encode()), Entry(".pre-deinstall", script.encode(), mode=0o755)],
-                        job.epoch, tarfile.PAX_FORMAT, end=False))
+            f"license = {LICENSE}\n{shell}{replaces}datahash = {hashlib.sha256(data).hexdigest()}\n")
+    control = gz(tar_of([Entry(".PKGINFO", info.encode()), *scripts], job.epoch, tarfile.PAX_FORMAT, end=False))
     signature = b""
     if job.apk_key:
         written(scratch / "control", control)
@@ -291,10 +326,15 @@ def apk(job, scratch):
     return [written(job.out / f"{name}-{version}.{job.names['apk']}.apk", signature + control + data)]
 
 
+def removal(job, path, script):
+    """Returns the script before a removal. A package without applets needs none."""
+    return [Entry(path, script.encode(), mode=0o755)] if job.about["applets"] else []
+
+
 def ipk(job, _scratch):
     """OpenWrt's format: a compressed tar of two compressed tars, like that of its scripts/ipkg-build."""
     name, version, arch = job.name, f"{job.version}-1", job.names["ipk"]
-    entries = [Entry(f"usr/bin/{PROGRAM}", job.binary, mode=0o755), third_party(job), *job.services(*PROCD)]
+    entries = job.programs() + job.services(*PROCD)
     dot = [Entry("./", mode=0o755)]
 
     def packed(inside):
@@ -308,7 +348,7 @@ def ipk(job, _scratch):
     }.items())
     text += job.replacing("Conflicts: [@OTHER@]\nReplaces: [@OTHER@]\nProvides: [@OTHER@]\n")
     prerm = job.text("recipes/openwrt.prerm", UNLINK=unlink_in_image(job))
-    control = packed([Entry("control", text.encode()), Entry("prerm", prerm.encode(), mode=0o755)])
+    control = packed([Entry("control", text.encode()), *removal(job, "prerm", prerm)])
     parts = [Entry("./debian-binary", b"2.0\n"), Entry("./data.tar.gz", packed(entries)), Entry("./control.tar.gz", control)]
     return [written(job.out / f"{name}_{version}_{arch}.ipk", gz(tar_of(parts, job.epoch)))]
 
@@ -319,12 +359,8 @@ def unlink_in_image(job):
 
 
 def tar(job, _scratch):
-    """A tarball with an install script."""
-    entries = shared(job, zsh="share/zsh/site-functions", prefix="", pages=None) + all_services(job, "services") + [
-        Entry("install.sh", job.text("install.sh").encode(), mode=0o755),
-        Entry("LICENSE", job.license()),
-        Entry("README.md", (job.here.parent / "README.md").read_bytes()),
-    ]
+    """A tarball. That of a program has an install script."""
+    entries = job.programs("") + job.documents(zsh="share/zsh/site-functions", prefix="", pages=None) + job.unpacked()
     top = job.tarball().name.removesuffix(".tar.gz") + "/"
     return [written(job.tarball(), gz(tar_of(with_folders(entries), job.epoch, prefix=top)))]
 
@@ -347,10 +383,8 @@ def recipes(job, scratch):
                "YOCTO_REPLACES": job.replacing('RCONFLICTS:${PN} = "[@OTHER@]"\nRREPLACES:${PN} = "[@OTHER@]"\nRPROVIDES:${PN} = "[@OTHER@]"\n', " ")}
     values |= {f"{kind.upper()}_ARCH": job.names.get(kind, "") for kind in ("apk", "arch", "yocto")}
     values["IPK_CPU"] = job.names["ipk"] if job.names["ipk"] == "x86_64" else job.names["ipk"].split("_")[0]
-    places = {"APKBUILD": f"alpine/{job.name}/APKBUILD", "pre-deinstall": f"alpine/{job.name}/{job.name}.pre-deinstall", "PKGBUILD": f"arch/{job.name}/PKGBUILD",
-              "pacman.install": f"arch/{job.name}/{job.name}.install", "openwrt.mk": f"openwrt/{job.name}/Makefile", "yocto.bb": f"yocto/{job.name}_{job.version}.bb"}
     found = [job.tarball()]
-    for source, place in places.items():
+    for source, place in job.recipes().items():
         path = job.out / "recipes" / place
         path.parent.mkdir(parents=True, exist_ok=True)
         found.append(written(path, job.text(f"recipes/{source}", **values).encode()))
@@ -386,8 +420,7 @@ def arch(job, scratch):
 
 def oci(job, _scratch):
     """An image with only the program, as an OCI image layout in a tar file."""
-    entries = [Entry(f"usr/bin/{PROGRAM}", job.binary, mode=0o755), third_party(job)]
-    entries += [Entry(f"usr/bin/{applet}", link=PROGRAM) for applet in job.about["applets"]]
+    entries = job.programs() + [Entry(f"usr/bin/{applet}", link=PROGRAM) for applet in job.about["applets"]]
     entries += [Entry("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n"), Entry("etc/group", b"root:x:0:\n"),
                 Entry("root", mode=0o700), Entry("tmp", mode=0o1777), Entry("srv/salt", mode=0o755), Entry("srv/pillar", mode=0o755),
                 Entry("etc/salt", mode=0o755), Entry("var/cache", mode=0o755), Entry("var/log", mode=0o755)]

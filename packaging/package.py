@@ -51,10 +51,13 @@ def job_of(package, target, path, options):
         raise archives.Failed(f"unknown target {target}; architectures.toml has {', '.join(table)}")
     binary = path.read_bytes()
     static = archives.is_static(binary, names["elf"], target)
-    if not static and not options.dynamic:
-        raise archives.Failed(f"{path} is not statically linked, it needs the C library of the build machine (use --dynamic to package it anyway)")
+    # packaging/agents has no such option.
+    dynamic = getattr(options, "dynamic", None)
+    if not static and not dynamic:
+        hint = "" if dynamic is None else " (use --dynamic to package it anyway)"
+        raise archives.Failed(f"{path} is not statically linked, it needs the C library of the build machine{hint}")
     ipk = getattr(options, "ipk_arch", None)
-    return formats.Job(
+    return formats.ProgramJob(
         name=package, about=packages[package], version=options.version or version(), target=target, names=names | ({"ipk": ipk} if ipk else {}),
         binary=binary, static=static, docs=None, out=None, epoch=epoch(), apk_key=options.apk_key, here=HERE,
     )

@@ -22,6 +22,9 @@ use crate::options::{LSP, SCHEMA};
 /// The version of Salt that this program behaves like.
 const SALT_VERSION: &str = "3008.5";
 
+/// The target of the compiler that this program was built for.
+pub const TARGET: &str = env!("PINCH_TARGET");
+
 /// The applets and commands that some builds lack, each with its cargo feature.
 const OPTIONAL: [(&str, &str); 13] = [
     ("lsp", "lsp"),
@@ -388,7 +391,7 @@ impl Binary {
 fn versions_report() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let commit = option_env!("PINCH_COMMIT").unwrap_or("unknown (local build)");
-    let (target, rustc) = (env!("PINCH_TARGET"), env!("PINCH_RUSTC"));
+    let (target, rustc) = (TARGET, env!("PINCH_RUSTC"));
     let features = if cfg!(feature = "master") {
         "master, daemon, store"
     } else if cfg!(feature = "store") {

@@ -18,6 +18,7 @@ pub mod applet;
 pub mod askpass;
 mod authorize;
 mod before;
+pub mod build;
 mod calls;
 mod command_on_host;
 mod group;

@@ -6,11 +6,9 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use machine::hashes;
-
+use crate::build::{Build, Machine};
 use crate::program::{Output, Settings};
 use crate::roster::Host;
 
@@ -18,8 +16,6 @@ use crate::roster::Host;
 const PROBE_MAX: Duration = Duration::from_secs(60);
 /// The maximum time of a transfer.
 const TRANSFER_MAX: Duration = Duration::from_secs(3600);
-/// The number of hexadecimal digits of the hash in the program's name.
-const DIGITS: usize = 16;
 /// The first word of each line of the probe. Other lines are from the host's login scripts.
 const MARK: &str = "pinch-probe";
 /// The exit code of a placing whose result has another hash.
@@ -59,102 +55,12 @@ impl Fault {
 /// The result of the probe of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// The machine, as `uname -m` prints it.
-    pub machine: String,
+    /// The kind of the machine.
+    pub machine: Machine,
     /// The folder of the program.
     pub folder: String,
     /// The files in it, with their sizes.
     files: Vec<(String, u64)>,
-}
-
-/// A build of the program for one kind of machine.
-#[derive(Clone, Debug)]
-pub struct Build {
-    path: PathBuf,
-    hash: String,
-    size: u64,
-}
-
-impl Build {
-    /// Returns the build for a machine, as `uname -m` names it: this program itself if it is for
-    /// that machine and static, or else the one in the folder `builds`.
-    ///
-    /// # Errors
-    /// When there is no build for it, or it cannot be read.
-    pub fn for_machine(machine: &str, own: &Path, builds: &Path) -> Result<Self, Fault> {
-        let Some(target) = target(machine) else {
-            return Err(Fault::placing(format!(
-                "no build of this program runs on a machine {machine:?}"
-            )));
-        };
-        let other = builds.join(target).join("pinch");
-        if other.is_file() {
-            return Self::read(&other);
-        }
-        if std::env::consts::ARCH != arch(target) {
-            return Err(Fault::placing(format!(
-                "there is no build for {target}: install the package with the agents of all targets, or put a static build at {} (ssh_builds)",
-                other.display()
-            )));
-        }
-        match is_static(own) {
-            true => Self::read(own),
-            false => Err(Fault::placing(format!(
-                "this program needs the libraries of its own machine, so it cannot run on others: use a static build, or put one at {} (ssh_builds)",
-                other.display()
-            ))),
-        }
-    }
-
-    fn read(path: &Path) -> Result<Self, Fault> {
-        let failed = |error: &dyn std::fmt::Display| {
-            Fault::placing(format!(
-                "cannot read the program {}: {error}",
-                path.display()
-            ))
-        };
-        let metadata = std::fs::metadata(path).map_err(|error| failed(&error))?;
-        let hash = hashes::of_file(&path.to_string_lossy(), "sha256");
-        Ok(Self {
-            path: path.to_owned(),
-            hash: hash.map_err(|error| failed(&error))?,
-            size: metadata.len(),
-        })
-    }
-
-    fn name(&self) -> String {
-        format!("pinch-{}", self.hash.get(..DIGITS).unwrap_or(&self.hash))
-    }
-}
-
-/// Returns the target of a machine, as `cross/sizes.toml` names it.
-fn target(machine: &str) -> Option<&'static str> {
-    Some(match machine {
-        "x86_64" | "amd64" => "x86_64",
-        "aarch64" | "arm64" => "aarch64",
-        "armv7l" | "armv8l" => "armv7hf",
-        "armv6l" => "armv6hf",
-        "armv5tel" | "armv5tejl" => "armv5te",
-        "riscv64" => "riscv64",
-        "i386" | "i486" | "i586" | "i686" => "i686",
-        _ => return None,
-    })
-}
-
-fn arch(target: &str) -> &str {
-    match target {
-        "armv7hf" | "armv6hf" | "armv5te" => "arm",
-        "i686" => "x86",
-        other => other,
-    }
-}
-
-/// Returns whether a program names no interpreter, so that it runs without libraries.
-fn is_static(path: &Path) -> bool {
-    let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut start));
-    let has = |word: &[u8]| start.windows(word.len()).any(|window| window == word);
-    read.is_ok() && start.starts_with(b"\x7fELF") && !has(b"/ld-linux") && !has(b"/ld-musl")
 }
 
 /// The choices of a call about the program on hosts.
@@ -219,11 +125,13 @@ impl Probe {
     }
 
     fn read(done: &Output) -> Result<Self, Fault> {
-        let (mut machine, mut folder, mut files) = (None, None, Vec::new());
+        let (mut machine, mut folder, mut files) = (Machine::default(), None, Vec::new());
         for line in done.out.lines() {
             let words: Vec<&str> = line.split(' ').collect();
             match words.as_slice() {
-                [MARK, "machine", name] => machine = Some((*name).to_owned()),
+                [MARK, "machine", name] => (*name).clone_into(&mut machine.name),
+                [MARK, "little-endian"] => machine.is_little_endian = true,
+                [MARK, "no-vfp"] => machine.has_no_vfp = true,
                 [MARK, "folder", path] => folder = Some((*path).to_owned()),
                 [MARK, "file", size, name] => {
                     if let Ok(size) = size.parse() {
@@ -233,12 +141,12 @@ impl Probe {
                 _ => {}
             }
         }
-        let Some(machine) = machine else {
+        if machine.name.is_empty() {
             let text = reason(done);
             return Err(Fault::placing(format!(
                 "the host has no usable shell: {text}"
             )));
-        };
+        }
         // The path becomes a word of later lines.
         let folder = folder.filter(|path| is_plain(path)).ok_or_else(|| {
             Fault::placing(
@@ -366,12 +274,10 @@ mod tests {
     #[test]
     fn a_probe_is_read_between_the_lines_of_login_scripts() {
         let probe = read("Welcome!\npinch-probe machine armv7l\nload average: 1\npinch-probe folder /var/tmp/.root_pinch\npinch-probe file 12 pinch-0011223344556677\n").unwrap();
-        assert_eq!(probe.machine, "armv7l");
+        assert_eq!(probe.machine.name, "armv7l");
         assert_eq!(probe.folder, "/var/tmp/.root_pinch");
         assert_eq!(probe.size("pinch-0011223344556677"), Some(12));
         assert_eq!(probe.size("pinch-8899aabbccddeeff"), None);
-        assert_eq!(target("armv7l"), Some("armv7hf"));
-        assert_eq!(target("mips64"), None);
     }
 
     /// Attack: a host answers with a folder that would run commands in later lines.
@@ -417,23 +323,5 @@ mod tests {
             let line = filled(script, &[]);
             assert!(!line.contains(['\n', '\'', '!']), "{line}");
         }
-    }
-
-    #[test]
-    fn a_machine_without_a_build_is_named_with_the_place_of_one() {
-        let builds = tempfile::tempdir().unwrap();
-        let own = builds.path().join("own");
-        std::fs::write(&own, "\x7fELF /lib64/ld-linux-x86-64.so.2").unwrap();
-        let text = |machine: &str| {
-            let built = Build::for_machine(machine, &own, builds.path());
-            built.unwrap_err().text
-        };
-        assert!(text("vax").contains("\"vax\""));
-        assert!(text("riscv64").contains("riscv64/pinch (ssh_builds)"));
-        let here = builds.path().join("riscv64");
-        std::fs::create_dir(&here).unwrap();
-        std::fs::write(here.join("pinch"), "x").unwrap();
-        let found = Build::for_machine("riscv64", &own, builds.path()).unwrap();
-        assert_eq!((found.size, found.name().len()), (1, 6 + DIGITS));
     }
 }

@@ -24,8 +24,9 @@ use wire::{Event, Id, Job, Request};
 use crate::answers::Answers;
 use crate::askpass::Answerer;
 use crate::before;
+use crate::build::{Build, Machine};
 use crate::on_host::ENDED;
-use crate::place::{Build, Fault, Placing, Probe, place, reason};
+use crate::place::{Fault, Placing, Probe, place, reason};
 use crate::program::{Output, Settings};
 use crate::roster::Host;
 
@@ -121,7 +122,7 @@ pub struct Caller {
 #[derive(Default)]
 struct Known {
     /// The builds by machine, whose hashes take a while to compute.
-    builds: HashMap<String, Build>,
+    builds: HashMap<Machine, Build>,
     hosts: HashMap<Id, Placed>,
 }
 
@@ -287,15 +288,15 @@ impl Caller {
         }
     }
 
-    async fn build(&self, machine: &str) -> Result<Build, Fault> {
+    async fn build(&self, machine: &Machine) -> Result<Build, Fault> {
         if let Some(build) = self.known().builds.get(machine) {
             return Ok(build.clone());
         }
-        let (name, own, builds) = (machine.to_owned(), self.own.clone(), self.builds.clone());
-        let read = smol::unblock(move || Build::for_machine(&name, &own, &builds));
+        let (asked, own, builds) = (machine.clone(), self.own.clone(), self.builds.clone());
+        let read = smol::unblock(move || Build::for_machine(&asked, &own, &builds));
         let build = read.await?;
         let mut known = self.known();
-        known.builds.insert(machine.to_owned(), build.clone());
+        known.builds.insert(machine.clone(), build.clone());
         Ok(build)
     }
 

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Returns the value of `key` that the checker, which parses the format, reads from a package.
-fn checked(kind: &str, package: &Path, key: &str) -> String {
+pub(super) fn checked(kind: &str, package: &Path, key: &str) -> String {
     let checker = corpus().join("packages.py");
     sh(&format!(
         "{} {kind} {} {key}",
@@ -266,7 +266,7 @@ diff -r {dir}/one {dir}/two && ls {dir}/one | wc -l
 
 /// Each target of the table with the ELF header of its programs, and its names in dpkg, rpm and
 /// file names.
-const TARGETS: &[(&str, [u8; 2], u16, &str)] = &[
+pub(super) const TARGETS: &[(&str, [u8; 2], u16, &str)] = &[
     (
         "x86_64-unknown-linux-musl",
         [2, 1],

@@ -8,6 +8,7 @@ use tests::program::{in_recorded_environment, shipped_program};
 use tests::scratch::corpus;
 use tests::skip::is_root;
 
+mod agents;
 mod bootstrap;
 mod daemons;
 mod debian;

@@ -16,7 +16,13 @@ fn own_target() -> String {
 }
 
 /// Adds a program to a folder like that of `cross/build`, with its checksum and SBOM.
-fn add_binary(binaries: &Path, target: &str, build: &str, program: &Path, version: &str) {
+pub(super) fn add_binary(
+    binaries: &Path,
+    target: &str,
+    build: &str,
+    program: &Path,
+    version: &str,
+) {
     let folder = binaries.join(target);
     fs::create_dir_all(&folder).unwrap();
     copy_program(program, &folder.join(build));
@@ -68,7 +74,7 @@ pub(super) fn own_release(dir: &Path, formats: &str) -> PathBuf {
 }
 
 /// A folder of man pages, completions and licences without contents.
-fn empty_docs(dir: &Path) -> PathBuf {
+pub(super) fn empty_docs(dir: &Path) -> PathBuf {
     let docs = dir.join("docs");
     sh(&format!(
         "mkdir -p {docs}/pinch; cd {docs}; touch pinch.licences pinch-core.licences; cd pinch; touch pinch.1 pinch-salt-call.1 pinch-salt-minion.1 pinch-salt-ssh.1 pinch-minion.5 pinch-sls.7 pinch.bash pinch.fish _pinch",
@@ -119,6 +125,7 @@ cd one
 sha256sum --quiet -c SHA256SUMS && echo verified
 echo $(($(ls | wc -l) - $(grep -c . SHA256SUMS))) file has no checksum
 ls *.deb *.cdx.json
+tar -tzf pinch-agents-1.2.3-all.tar.gz | grep '/pinch$'
 tail -n 2 bytes.toml
 stat -c %a install.sh SHA256SUMS
 ls -d ../*.new 2>/dev/null || echo nothing is left
@@ -128,9 +135,13 @@ ls -d ../*.new 2>/dev/null || echo nothing is left
     let expected = [
         "the same\nverified\n1 file has no checksum\n",
         "pinch-1.2.3-arm-unknown-linux-musleabihf.cdx.json\n",
+        "pinch-agents_1.2.3_all.deb\n",
         "pinch-core-1.2.3-armv7-unknown-linux-musleabihf.cdx.json\n",
         "pinch-core_1.2.3_armhf.deb\n",
         "pinch_1.2.3_armhf-armv6.deb\npinch_1.2.3_armhf.deb\npinch_1.2.3_mips.deb\n",
+        "agents/armv6hf/pinch\n",
+        "agents/armv7hf/pinch\n",
+        "agents/mips/pinch\n",
         "[mips-unknown-linux-musl]\npinch = 5064\n",
         "755\n644\nnothing is left\n",
     ];
