@@ -1,9 +1,9 @@
 #!/bin/sh
-# sshd.sh DIR PORT [box|login|disks|script|servers]: runs OpenSSH's server on loopback in a throw-away copy of this machine's root, in which only DIR is the real folder.
+# sshd.sh DIR PORT [box|login|disks|script|servers|uptime]: runs OpenSSH's server on loopback in a throw-away copy of this machine's root, in which only DIR is the real folder.
 # DIR/key.pub may log in as root. With `box`, a login sees a folder that contains busybox and the libraries of DIR/pinch alone. With `login`,
 # the users `asked` and `free` have the password "pass word"; sudo asks only the first one for it, and a key counts once it is in their home. With
 # `disks`, the folder /full has 1 MB and programs in /noexec cannot run. With `script`, the script DIR/host.sh answers all logins. With `servers`,
-# haproxy, nginx and socat are unpacked. DIR/ready
+# haproxy, nginx and socat are unpacked. With `uptime`, DIR/uptime is the file from which programs read how long the machine is up. DIR/ready
 # appears when the server is about to listen. The processes of all logins end with this one. Needs root.
 set -eu
 dir=$1
@@ -64,6 +64,7 @@ if [ "$box" = disks ]; then
     mount -t tmpfs -o size=1m,mode=700 none "$root/full"
     mount -t tmpfs -o noexec,mode=700 none "$root/noexec"
 fi
+if [ "$box" = uptime ]; then mount --bind "$dir/uptime" "$root/proc/uptime"; fi
 if [ "$box" = servers ]; then
     for deb in /var/cache/pinch-tests/servers/*.deb; do dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink -C "$root"; done
     chroot "$root" useradd --system --home-dir /var/lib/haproxy --shell /usr/sbin/nologin haproxy 2>/dev/null || true

@@ -63,6 +63,9 @@ pub fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let mut hosts = matched.map_err(failed)?;
     if hosts.is_empty() && matches!(target.tgt_type, "glob" | "list") {
         hosts = Roster::by_hand(&cx, &target.tgt).map_err(failed)?;
+        if cx.opts().flag("ssh_update_roster") && !hosts.is_empty() {
+            Roster::add_by_hand(&cx, &hosts).map_err(failed)?;
+        }
     }
     if hosts.is_empty() {
         return Err(failed("No matching targets found in roster.".to_owned()));

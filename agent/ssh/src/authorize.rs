@@ -11,7 +11,8 @@ use machine::fs;
 use smol::future::FutureExt;
 use smol::process::Command;
 
-use crate::place::{Fault, reason};
+use crate::fault::Fault;
+use crate::place::reason;
 use crate::program::Settings;
 use crate::roster::Host;
 

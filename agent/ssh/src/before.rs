@@ -10,7 +10,8 @@ use smol::future::FutureExt;
 use smol::process::Command;
 use value::trust;
 
-use crate::place::{Fault, reason};
+use crate::fault::Fault;
+use crate::place::reason;
 use crate::program::{Output, Settings, quoted};
 use crate::roster::Host;
 

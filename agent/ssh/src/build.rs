@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cli::binary::TARGET;
 use machine::hashes;
 
-use crate::place::Fault;
+use crate::fault::Fault;
 
 /// The number of hexadecimal digits of the hash in the program's name.
 const DIGITS: usize = 16;

@@ -17,8 +17,9 @@ use value::{Map, Value, channel, jid, log, random};
 use wire::Job;
 
 use crate::authorize;
+use crate::fault::Fault;
 use crate::login::Login;
-use crate::place::{Fault, Placing, reason};
+use crate::place::{Placing, reason};
 use crate::roster::Host;
 use crate::session::{Caller, Nobody, Work};
 use crate::settings;

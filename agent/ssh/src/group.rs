@@ -4,22 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use modules::loader::call::joined;
+use modules::state_run::job_events::{JobEvents, fire};
 use smol::channel::{Receiver, Sender, bounded};
 use smol::lock::Semaphore;
+use state::boot::REBOOT;
 use state::exec::Exec;
 use state::module::Error;
-use state::targets::{HostTargets, MinionReturn, Targets};
+use state::targets::{HostTargets, MinionReturn, Targets, description, minion_event};
 use value::{Map, Value, channel, jid, log, watch};
 use wire::{Event, Id, Job, NO_LOG, tag};
 
+use crate::fault::Fault;
 use crate::journal::{Entry, Journal};
-use crate::place::{Fault, Placing};
+use crate::place::Placing;
+use crate::reboot::Reboot;
 use crate::roster::{Host, Roster};
 use crate::session::{Caller, Follower};
 use crate::settings;
-
-/// The maximum number of hosts in the description of a step that waits.
-const NAMED: usize = 5;
 
 /// The maximum number of messages of hosts that wait for being processed. Further events are lost.
 const MESSAGES_MAX: usize = 4096;
@@ -34,11 +35,18 @@ pub(crate) struct Group {
     grains: OnceLock<BTreeMap<Id, Map>>,
 }
 
+/// The properties of a step that matter for its jobs on hosts.
+#[derive(Default)]
+struct Step {
+    journal: Option<Journal>,
+    reboot: Option<Reboot>,
+}
+
 /// The jobs of a step that are under way.
 pub(crate) struct Started {
     said: Receiver<Said>,
     waits_for: Vec<String>,
-    job: Job,
+    events: JobEvents,
     bus: Arc<dyn Targets>,
 }
 
@@ -79,10 +87,14 @@ impl Group {
         if cx.chunk.as_ref().is_some_and(|low| low.options.no_log) {
             job.options.insert(NO_LOG, true);
         }
-        self.begin(cx, job, ids, Journal::of_step(cx))
+        let step = Step {
+            journal: Journal::of_step(cx),
+            reboot: Reboot::of_step(cx),
+        };
+        self.begin(cx, job, ids, step)
     }
 
-    fn begin(&self, cx: &Exec, job: Job, ids: &[String], journal: Option<Journal>) -> Started {
+    fn begin(&self, cx: &Exec, job: Job, ids: &[String], step: Step) -> Started {
         let (send, said) = bounded(MESSAGES_MAX);
         let turns = Arc::new(Semaphore::new(settings::at_once(cx)));
         for host in self.roster.with_ids(ids) {
@@ -90,24 +102,30 @@ impl Group {
             let (turns, send) = (turns.clone(), send.clone());
             let follower = Arc::new(OfHost {
                 id: host.id.clone(),
-                journal: journal.clone(),
+                journal: step.journal.clone(),
                 send: send.clone(),
             });
             smol::spawn(async move {
                 // No deadline: each host before it has limits.
                 let _turn = turns.acquire().await;
-                let returned = returned(&caller, &host, job, follower).await;
+                let returned = returned(&caller, &host, job, step.reboot, follower).await;
                 channel::if_open(send.send(Said::Returned(returned)).await);
             })
             .detach();
         }
+        let events = JobEvents {
+            jid: job.jid,
+            fun: job.fun.to_text(),
+            arg: Value::list(job.arg),
+            user: job.user,
+        };
         if !ids.is_empty() {
-            announce(cx, &*self.bus, &job, ids);
+            events.announce(cx, &*self.bus, ids);
         }
         Started {
             said,
             waits_for: ids.to_vec(),
-            job,
+            events,
             bus: self.bus.clone(),
         }
     }
@@ -121,7 +139,7 @@ impl Group {
         let ids = self.roster.ids();
         let job = job(cx, &ids, "grains.items", Vec::new());
         // The journal of the step is for the job of the step.
-        let asked = self.begin(cx, job, &ids, None);
+        let asked = self.begin(cx, job, &ids, Step::default());
         let mut grains = BTreeMap::new();
         for one in asked.finished(cx) {
             match (one.id.parse(), one.ret) {
@@ -177,13 +195,13 @@ impl Started {
     pub(crate) fn finished(mut self, cx: &Exec) -> Vec<MinionReturn> {
         let mut returns: Vec<MinionReturn> = Vec::new();
         while !self.waits_for.is_empty() {
-            let _waiting = watch::waits(|| description(&self.waits_for));
+            let _waiting = watch::waits(|| description("host", &self.waits_for));
             // No deadline: each host has limits.
             match smol::block_on(self.said.recv()) {
                 Ok(Said::Event(id, event)) => fire_of_host(cx, &*self.bus, &id, event),
                 Ok(Said::Returned(one)) => {
                     self.waits_for.retain(|id| *id != one.id);
-                    fire_return(cx, &*self.bus, &self.job, &one);
+                    self.events.returned(cx, &*self.bus, &one);
                     returns.push(one);
                 }
                 Err(_) => break,
@@ -191,17 +209,6 @@ impl Started {
         }
         returns.sort_by(|one, other| one.id.cmp(&other.id));
         returns
-    }
-}
-
-/// Returns a description of the hosts that a step waits for.
-fn description(ids: &[String]) -> String {
-    let named: Vec<&str> = ids.iter().take(NAMED).map(String::as_str).collect();
-    let named = named.join(", ");
-    match ids.len().checked_sub(NAMED).filter(|more| *more > 0) {
-        Some(more) => format!("the hosts {named} and {more} more"),
-        None if ids.len() == 1 => format!("the host {named}"),
-        None => format!("the hosts {named}"),
     }
 }
 
@@ -239,75 +246,78 @@ impl Follower for OfHost {
     }
 }
 
-/// Runs a job on a host, unless the journal says that the step has already run it.
-async fn returned(caller: &Caller, host: &Host, job: Job, follower: Arc<OfHost>) -> MinionReturn {
-    let (id, jid) = (host.id.to_string(), job.jid.clone());
+/// Runs a job on a host, unless the journal says that the step has already run it. Returns the
+/// first id under which it may have begun, too.
+async fn ran(
+    caller: &Caller,
+    host: &Host,
+    job: Job,
+    follower: Arc<OfHost>,
+) -> (String, Result<Map, Fault>) {
     let entry = match &follower.journal {
         Some(journal) => journal.entry(&host.id),
         None => Ok(None),
     };
-    let data = match entry {
-        Ok(Some(Entry::Returned(data))) => Ok(data),
-        Ok(Some(Entry::Begun(jids))) => caller.run(host, job, jids, follower).await,
-        Ok(None) => caller.run(host, job, Vec::new(), follower).await,
-        Err(error) => Err(Fault::placing(error)),
-    };
-    match data {
-        Ok(mut data) => {
-            let retcode = data.get("retcode").and_then(Value::as_int);
-            MinionReturn {
-                id,
-                ret: data.remove("return").unwrap_or_default(),
-                retcode: retcode.unwrap_or(1),
-                jid,
-                is_missing: false,
-            }
+    let jid = job.jid.clone();
+    match entry {
+        Ok(Some(Entry::Returned(data))) => {
+            let first = data.get("jid").map(Value::to_text);
+            (first.unwrap_or(jid), Ok(data))
         }
-        Err(fault) => MinionReturn {
-            id,
-            ret: fault.text.into(),
-            retcode: fault.code.into(),
-            jid,
-            is_missing: true,
-        },
+        Ok(Some(Entry::Begun(jids))) => {
+            let first = jids.first().cloned();
+            let data = caller.run(host, job, jids, follower).await;
+            (first.unwrap_or(jid), data)
+        }
+        Ok(None) => (jid, caller.run(host, job, Vec::new(), follower).await),
+        Err(error) => (jid, Err(Fault::placing(error))),
     }
 }
 
-fn fire(cx: &Exec, bus: &dyn Targets, tag: &str, data: Map) {
-    if let Err(error) = bus.fire(cx, tag, data) {
-        log::warning(format_args!("cannot fire event {tag}: {error}"));
+/// Returns the exit code in the data of a return.
+fn retcode(data: &Map) -> i64 {
+    data.get("retcode").and_then(Value::as_int).unwrap_or(1)
+}
+
+/// Returns whether a job has taken its host down, or may have done it.
+fn took_down(data: &Result<Map, Fault>, is_reboot: bool) -> bool {
+    match data {
+        Ok(data) => retcode(data) == 0,
+        Err(fault) => fault.may_have_begun && is_reboot,
     }
 }
 
-/// Fires the event that says which hosts get a job.
-fn announce(cx: &Exec, bus: &dyn Targets, job: &Job, ids: &[String]) {
-    let minions = Value::list(ids.iter().map(|id| id.as_str().into()));
-    let data = Map::new()
-        .with("jid", job.jid.as_str())
-        .with("tgt_type", job.tgt_type.as_str())
-        .with("tgt", job.tgt.clone())
-        .with("user", job.user.as_str())
-        .with("fun", job.fun.clone())
-        .with("arg", job.arg.clone())
-        .with("minions", minions)
-        .with("missing", Value::list([]));
-    fire(cx, bus, &tag::job(&job.jid, "new"), data);
-}
-
-/// Fires the event of a host's return.
-fn fire_return(cx: &Exec, bus: &dyn Targets, job: &Job, one: &MinionReturn) {
-    let Ok(id) = one.id.parse() else { return };
-    let data = Map::new()
-        .with("cmd", "_return")
-        .with("id", one.id.as_str())
-        .with("success", one.retcode == 0)
-        .with("return", one.ret.clone())
-        .with("retcode", one.retcode)
-        .with("jid", job.jid.as_str())
-        .with("fun", job.fun.clone())
-        .with("fun_args", job.arg.clone())
-        .with("user", job.user.as_str());
-    fire(cx, bus, &tag::job_ret(&job.jid, &id), data);
+/// Runs a job on a host, and waits for the reboot of the host if the step says so.
+async fn returned(
+    caller: &Caller,
+    host: &Host,
+    job: Job,
+    reboot: Option<Reboot>,
+    follower: Arc<OfHost>,
+) -> MinionReturn {
+    let (jid, is_reboot) = (job.jid.clone(), job.fun == REBOOT.into());
+    let (first, mut data) = ran(caller, host, job, follower).await;
+    if let Some(reboot) = reboot
+        && took_down(&data, is_reboot)
+    {
+        data = match reboot.wait(caller, host, &first).await {
+            // The return of a reboot may be lost.
+            Ok(()) => data.or_else(|_| Ok(Map::new().with("return", true).with("retcode", 0))),
+            Err(text) => Err(Fault::connection(text)),
+        };
+    }
+    let is_missing = data.is_err();
+    let (ret, retcode) = match data {
+        Ok(mut data) => (data.remove("return").unwrap_or_default(), retcode(&data)),
+        Err(fault) => (fault.text.into(), fault.code.into()),
+    };
+    MinionReturn {
+        id: host.id.to_string(),
+        ret,
+        retcode,
+        jid,
+        is_missing,
+    }
 }
 
 /// Fires an event of a host's job, in the form that the event of a minion has on a master's bus.
@@ -316,10 +326,6 @@ fn fire_of_host(cx: &Exec, bus: &dyn Targets, id: &Id, event: Event) {
         log::warning(format_args!("{id}: {refused}"));
         return;
     }
-    let data = Map::new()
-        .with("id", id.as_str())
-        .with("tag", event.tag.as_str())
-        .with("data", event.data)
-        .with("cmd", "_minion_event");
+    let data = minion_event(id.as_str(), &event.tag, event.data);
     fire(cx, bus, &event.tag, data);
 }

@@ -107,6 +107,10 @@ impl Targets for Hosts {
         Ok(returns)
     }
 
+    fn may_come_late(&self, id: &str) -> bool {
+        self.others.may_come_late(id)
+    }
+
     fn come_late(&self, missing: &MinionReturn) -> Result<Option<MinionReturn>, Error> {
         self.others.come_late(missing)
     }

@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use state::boot::SSH_JOB;
 use value::json::{self, Layout};
 use value::{Map, Value, channel, jid, remove};
 
@@ -124,6 +125,7 @@ impl Asked {
         let sockets = format!("{cachedir}/s{}", std::process::id());
         opts.insert("sock_dir", sockets.as_str());
         opts.insert("file_client", "remote");
+        opts.insert(SSH_JOB, jid.as_str());
         let grace = read.get("grace").and_then(Value::as_int);
         Ok(Self {
             sockets: root.join(sockets.trim_start_matches('/')),

@@ -9,6 +9,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::time::Duration;
 
 use crate::build::{Build, Machine};
+use crate::fault::Fault;
 use crate::program::{Output, Settings};
 use crate::roster::Host;
 
@@ -22,35 +23,6 @@ const MARK: &str = "pinch-probe";
 const WRONG_HASH: i32 = 12;
 /// The exit code of a placing whose partial file another transfer has taken.
 const TAKEN: i32 = 13;
-
-/// The exit code of a host that cannot be reached.
-const FAILED: u8 = 20;
-/// The exit code when there is no ssh program.
-const NO_SSH: u8 = 14;
-
-/// A reason why a host cannot run the program, with Salt's exit code for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// The exit code of `salt-ssh`.
-    pub code: u8,
-    /// The sentence, which is the return of the host.
-    pub text: String,
-}
-
-impl Fault {
-    /// The code of a transfer that must start again, because another one has taken its partial file.
-    pub(crate) const TAKEN: u8 = 13;
-
-    /// Creates a fault of a host that cannot be reached.
-    pub(crate) fn connection(text: String) -> Self {
-        Self { code: FAILED, text }
-    }
-
-    /// Creates a fault of a host that was reached and cannot run the job.
-    pub(crate) fn placing(text: String) -> Self {
-        Self { code: 11, text }
-    }
-}
 
 /// The result of the probe of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,14 +82,7 @@ impl Probe {
         let done = settings
             .run(host, &probe_line(host, suffix), b"", most)
             .await;
-        let done = done.map_err(|error| Fault {
-            code: if error.kind() == std::io::ErrorKind::NotFound {
-                NO_SSH
-            } else {
-                FAILED
-            },
-            text: format!("cannot run ssh: {error}"),
-        })?;
+        let done = done.map_err(|error| Fault::program(&error))?;
         if settings.is_lost(done.code, &done.err) {
             return Err(Fault::connection(reason(&done)));
         }
@@ -228,14 +193,12 @@ pub async fn place(
     let done = done.map_err(|error| Fault::placing(format!("the transfer failed: {error}")))?;
     match done.code {
         Some(0) => Ok(path),
-        Some(TAKEN) => Err(Fault {
-            code: Fault::TAKEN,
-            text: format!("another transfer to {path} is in progress"),
-        }),
-        Some(WRONG_HASH) => Err(Fault {
-            code: 12,
-            text: format!("the program that arrived at {path} does not have its hash"),
-        }),
+        Some(TAKEN) => Err(Fault::taken(format!(
+            "another transfer to {path} is in progress"
+        ))),
+        Some(WRONG_HASH) => Err(Fault::damaged(format!(
+            "the program that arrived at {path} does not have its hash"
+        ))),
         code if settings.is_lost(code, &done.err) => Err(Fault::connection(reason(&done))),
         _ => Err(Fault::placing(format!(
             "cannot place the program at {path}: {}",

@@ -25,8 +25,9 @@ use crate::answers::Answers;
 use crate::askpass::Answerer;
 use crate::before;
 use crate::build::{Build, Machine};
+use crate::fault::Fault;
 use crate::on_host::ENDED;
-use crate::place::{Fault, Placing, Probe, place, reason};
+use crate::place::{Placing, Probe, place, reason};
 use crate::program::{Output, Settings};
 use crate::roster::Host;
 
@@ -195,19 +196,18 @@ impl Caller {
                 Ok(data) => return Ok(data),
                 Err(Broken::Failed(fault)) if lost.is_none() => return Err(fault),
                 Err(Broken::Ended) if resumes && lost.is_none() => earlier.clear(),
-                Err(Broken::Ended) => return Err(Fault::placing(
-                    "the connection was lost, and the job was ended on the host before it returned (ssh_grace)".to_owned(),
-                )),
+                Err(Broken::Ended) => {
+                    let text = "the connection was lost, and the job was ended on the host before it returned (ssh_grace)";
+                    return Err(Fault::placing(text.to_owned()).lost(text.to_owned()));
+                }
                 Err(Broken::Failed(fault) | Broken::Lost(fault)) => {
                     let since: &Instant = lost.get_or_insert_with(Instant::now);
                     if since.elapsed() >= patience {
-                        return Err(Fault {
-                            text: format!(
-                                "the connection was lost while the job ran, and the host cannot be reached again: {}",
-                                fault.text
-                            ),
-                            ..fault
-                        });
+                        let text = format!(
+                            "the connection was lost while the job ran, and the host cannot be reached again: {}",
+                            fault.text
+                        );
+                        return Err(fault.lost(text));
                     }
                     log::warning(format_args!(
                         "{}: the connection was lost, connecting again: {}",
@@ -280,7 +280,7 @@ impl Caller {
     async fn sent(&self, host: &Host, probe: &Probe, build: &Build) -> Result<String, Fault> {
         let first = place(&self.settings, host, probe, (build, &self.pusher)).await;
         match first {
-            Err(fault) if fault.code == Fault::TAKEN => {
+            Err(fault) if fault.is_taken() => {
                 let own = format!("{}-{}", self.pusher, std::process::id());
                 place(&self.settings, host, probe, (build, &own)).await
             }

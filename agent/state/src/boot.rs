@@ -30,7 +30,10 @@ const GRACE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(250);
 
 /// The execution function that takes the machine down.
-const REBOOT: &str = "system.reboot";
+pub const REBOOT: &str = "system.reboot";
+
+/// The option that the job of a host has which is reached by ssh: the job's id.
+pub const SSH_JOB: &str = "ssh_job";
 
 /// Returns the id of this boot; `None` if the kernel does not provide one.
 #[must_use]
@@ -151,6 +154,14 @@ fn is_elsewhere(cx: &Exec, low: &LowChunk) -> bool {
     }
 }
 
+/// Returns how long the step that runs waits for the reboot of its hosts; `None` if it has no
+/// `reboot` option, or runs in test mode.
+#[must_use]
+pub fn patience_of_step(cx: &Exec) -> Option<Duration> {
+    let chunk = cx.chunk.as_deref().filter(|_| !cx.test)?;
+    patience(chunk)
+}
+
 /// Waits for the late returns of minions that went down in a step with the `reboot` option, and
 /// puts them in place of the missing ones.
 ///
@@ -159,7 +170,9 @@ fn is_elsewhere(cx: &Exec, low: &LowChunk) -> bool {
 pub fn wait_for_minions(cx: &Exec, returns: &mut [MinionReturn]) -> Result<(), Error> {
     let patience = cx.chunk.as_deref().and_then(patience).unwrap_or_default();
     let until = Instant::now() + patience;
-    for one in returns.iter_mut().filter(|one| one.is_missing) {
+    let targets = &cx.shared.targets;
+    let late = |one: &&mut MinionReturn| one.is_missing && targets.may_come_late(&one.id);
+    for one in returns.iter_mut().filter(late) {
         let _waiting =
             watch::waits(|| format!("the minion {} to come back after its reboot", one.id));
         while one.is_missing && Instant::now() < until {
@@ -212,6 +225,9 @@ pub(crate) fn begins(cx: &Exec, low: &LowChunk, tag: &str) -> Result<(), Error> 
         &boot,
     ) {
         return Err("not started: cannot record that the run continues after the reboot".into());
+    }
+    if cx.opts().text(SSH_JOB).is_some() {
+        return Err("not started: nothing on a host that is reached by ssh continues the run after the reboot. Reboot it by a step of the orchestration: `salt.function` with `name: system.reboot` and `reboot: True`".into());
     }
     if !goes_on() {
         value::log::warning(

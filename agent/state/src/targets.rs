@@ -27,12 +27,28 @@ pub struct MinionReturn {
 /// Returns the data of a minion's event as it appears on a master's bus: the sender's id, the tag,
 /// and the minion's own data under `data`.
 #[must_use]
-pub fn minion_event(cx: &Exec, tag: &str, data: Map) -> Map {
+pub fn minion_event(id: &str, tag: &str, data: Map) -> Map {
     Map::new()
-        .with("id", cx.opts().id())
+        .with("id", id)
         .with("tag", tag)
         .with("data", data)
         .with("cmd", "_minion_event")
+}
+
+/// The maximum number of names in the description of a step that waits.
+const NAMED: usize = 5;
+
+/// Returns a description of the machines that a step waits for, for users who watch the run. `kind`
+/// is the word for one of them.
+#[must_use]
+pub fn description(kind: &str, ids: &[String]) -> String {
+    let named: Vec<&str> = ids.iter().take(NAMED).map(String::as_str).collect();
+    let named = named.join(", ");
+    match ids.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        Some(more) => format!("the {kind}s {named} and {more} more"),
+        None if ids.len() == 1 => format!("the {kind} {named}"),
+        None => format!("the {kind}s {named}"),
+    }
 }
 
 /// A callback that receives events: the number in the bus's log if it has one, the tag, and the
@@ -77,6 +93,11 @@ pub trait Targets: Send + Sync {
         args: Vec<Value>,
         kwargs: Map,
     ) -> Result<Vec<MinionReturn>, Error>;
+
+    /// Returns whether a minion that was missing may still return, because it has an agent.
+    fn may_come_late(&self, _id: &str) -> bool {
+        false
+    }
 
     /// Returns the late return of a minion that was missing in an earlier result. Returns `None`
     /// while it is still missing.

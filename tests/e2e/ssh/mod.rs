@@ -55,6 +55,7 @@ impl Host {
         )
         .unwrap();
         copy_program(&AGENT.1, &dir.path().join("pinch"));
+        fs::write(dir.path().join("uptime"), "90000.00 80000.00\n").unwrap();
         let log = File::create(dir.path().join("log")).unwrap();
         let server = Command::new("sh")
             .arg(corpus().join("sshd.sh"))

@@ -1,6 +1,8 @@
 //! Steps of orchestrations on hosts.
 
 use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
 
 use crate::fleet::Fleet;
 
@@ -129,4 +131,49 @@ fn a_run_on_a_host_is_planned_and_undone_with_the_trees_of_the_caller() {
     // The overlay shows a removed file as a device.
     assert!(!host.path("root/out").is_file());
     site.ssh(&["--pinch", "web1", "nosuch"]).is(20, &["nosuch"]);
+}
+
+#[test]
+fn a_step_waits_until_its_host_has_rebooted() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &["uptime"]);
+    site.enlist(&[("web1", host.port)]);
+    let step = |wait: u32| {
+        format!(
+            "restart:\n  salt.function:\n    - name: cmd.run\n    - arg: [touch /root/restarts-{wait}]\n    - tgt: web1\n    - ssh: True\n    - reboot: {wait}\ncheck:\n  salt.function:\n    - name: cmd.run\n    - arg: [cat /proc/uptime]\n    - tgt: web1\n    - ssh: True\n    - require:\n      - salt: restart\n"
+        )
+    };
+    site.write("srv/salt/orch/one.sls", &step(1));
+    let orchestrate = ["--local", "state.orchestrate", "orch.one"];
+    site.call(&orchestrate).is(
+        1,
+        &[
+            "the host has not rebooted within 1 s: it is up and has not gone down",
+            "set `reboot: SECONDS` to wait longer",
+        ],
+    );
+    site.write("srv/salt/orch/one.sls", &step(60));
+    let (began, uptime) = (
+        host.path("root/restarts-60"),
+        host.dir.path().join("uptime"),
+    );
+    let restarts = std::thread::spawn(move || {
+        while !began.exists() {
+            sleep(Duration::from_millis(20));
+        }
+        sleep(Duration::from_secs(2));
+        fs::write(uptime, "0.50 0.10\n").unwrap();
+    });
+    site.call(&orchestrate)
+        .is(0, &["Succeeded: 2", "0.50 0.10"]);
+    restarts.join().unwrap();
+    site.write(
+        "srv/salt/web.sls",
+        "down:\n  cmd.run:\n    - name: touch /root/down\n    - reboot: True\n",
+    );
+    site.ssh(&["web1", "state.apply", "web"]).is(
+        20,
+        &["not started: nothing on a host that is reached by ssh"],
+    );
+    assert!(!host.path("root/down").exists());
 }

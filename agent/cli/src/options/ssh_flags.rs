@@ -86,6 +86,13 @@ pub const SALT_SSH: Program = Program {
                     "the file of flat and ansible (default: roster next to the configuration)",
                 ),
                 flag(
+                    "ssh_update_roster",
+                    None,
+                    &["update-roster"],
+                    Nothing,
+                    "add a host that is given by hand to the file of the roster flat, with the password of --passwd",
+                ),
+                flag(
                     "ssh_max_procs",
                     None,
                     &["max-procs"],

@@ -94,7 +94,7 @@ fn chosen(all: Map, which: &Value) -> Map {
 
 /// Fires an event in the form in which this minion sends it to a master, with the minion's id.
 fn sent(cx: &Exec, tag: &str, data: Map) -> Result<Value, Error> {
-    fired(cx, tag, minion_event(cx, tag, data))
+    fired(cx, tag, minion_event(cx.opts().id(), tag, data))
 }
 
 fn fired(cx: &Exec, tag: &str, data: Map) -> Result<Value, Error> {

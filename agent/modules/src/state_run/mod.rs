@@ -3,6 +3,7 @@
 //! the next one, or the reason why the run stops.
 
 mod compile;
+pub mod job_events;
 pub mod orchestrate;
 mod prepare;
 mod preview;

@@ -12,6 +12,7 @@ use value::{Map, Value, jid, log};
 
 use crate::event_bus::{self, Delivery, Event};
 use crate::loader::call::joined;
+use crate::state_run::job_events::{self, JobEvents};
 
 /// The result of a runner or wheel function.
 #[derive(Clone, Debug)]
@@ -240,11 +241,8 @@ fn fun_args(args: &[Value], kwargs: &Map) -> Value {
     Value::list(args.iter().cloned().chain(named))
 }
 
-/// Fires an event. A failure is logged and does not stop the caller.
 fn fire(cx: &Exec, tag: &str, data: Map) {
-    if let Err(error) = cx.shared.targets.fire(cx, tag, data) {
-        log::warning(format_args!("cannot fire event {tag}: {error}"));
-    }
+    job_events::fire(cx, &*cx.shared.targets, tag, data);
 }
 
 fn announce(cx: &Exec, tag: &str, data: Map) {
@@ -427,26 +425,22 @@ struct Job<'a> {
 
 impl Job<'_> {
     fn done(&self, args: &[Value], kwargs: &Map) -> Vec<MinionReturn> {
-        let ids = Value::list(self.ids.iter().map(|id| id.as_str().into()));
         let sent = if kwargs.is_empty() {
             Map::new()
         } else {
             kwargs.clone().with("__kwarg__", true)
         };
-        let arg = fun_args(args, &sent);
-        let new = Map::new()
-            .with("jid", self.jid.as_str())
-            .with("tgt_type", "list")
-            .with("tgt", ids.clone())
-            .with("user", users::current())
-            .with("fun", self.fun)
-            .with("arg", arg.clone())
-            .with("minions", ids)
-            .with("missing", Value::list([]));
-        fire(self.cx, &format!("salt/job/{}/new", self.jid), new);
+        let bus = &*self.cx.shared.targets;
+        let events = JobEvents {
+            jid: self.jid.clone(),
+            fun: self.fun.to_owned(),
+            arg: fun_args(args, &sent),
+            user: users::current().to_text(),
+        };
+        events.announce(self.cx, bus, self.ids);
         let run_here = |id: &String| {
             let ret = self.run(id, args, kwargs);
-            self.fire_ret(&ret, &arg);
+            events.returned(self.cx, bus, &ret);
             ret
         };
         self.ids.iter().map(run_here).collect()
@@ -475,26 +469,5 @@ impl Job<'_> {
             jid: self.jid.clone(),
             is_missing: false,
         }
-    }
-
-    fn fire_ret(&self, done: &MinionReturn, arg: &Value) {
-        let mut data = Map::new()
-            .with("cmd", "_return")
-            .with("id", done.id.as_str())
-            .with("success", done.retcode == 0)
-            .with("return", done.ret.clone())
-            .with("retcode", done.retcode)
-            .with("jid", self.jid.as_str())
-            .with("fun", self.fun)
-            .with("fun_args", arg.clone())
-            .with("user", users::current());
-        if self.fun.starts_with("state.") {
-            data.insert("out", "highstate");
-        }
-        fire(
-            self.cx,
-            &format!("salt/job/{}/ret/{}", self.jid, done.id),
-            data,
-        );
     }
 }

@@ -9,7 +9,7 @@ use state::facts::{Effects, StepKind};
 use state::module::{Error, Ret};
 use state::record::Event;
 use state::run::events::{EventLog, Seen};
-use state::targets::{HostTargets, MinionReturn, Targets};
+use state::targets::{HostTargets, MinionReturn, Targets, description};
 use value::glob::fnmatch;
 use value::{Map, Value, random, watch};
 
@@ -291,7 +291,9 @@ fn ran_states(cx: &Exec, args: State) -> Result<Ret, Error> {
         subset: args.subset.as_ref(),
     };
     let mut returns = group.run(cx, ids, fun, &[], &kwargs)?;
-    boot::wait_for_minions(cx, &mut returns)?;
+    if machines.hosts.is_none() {
+        boot::wait_for_minions(cx, &mut returns)?;
+    }
     if returns.is_empty() && args.expect_minions {
         return Ok(Ret::failed("No minions returned"));
     }
@@ -336,7 +338,7 @@ impl Group<'_> {
             ids.sort();
         }
         let run = |ids: &[String]| {
-            let _waiting = watch::waits(|| minions(ids));
+            let _waiting = watch::waits(|| description("minion", ids));
             self.machines
                 .run(cx, ids, fun, args.to_vec(), kwargs.clone())
         };
@@ -350,20 +352,6 @@ impl Group<'_> {
         };
         self.machines.targets.step_ends(cx);
         Ok(returns)
-    }
-}
-
-/// The maximum number of minion names in the description of a step that waits.
-const NAMED: usize = 5;
-
-/// Returns a description of minions, for users who watch the run.
-fn minions(ids: &[String]) -> String {
-    let named = ids.iter().take(NAMED).map(String::as_str);
-    let named = named.collect::<Vec<_>>().join(", ");
-    match ids.len().checked_sub(NAMED).filter(|more| *more > 0) {
-        Some(more) => format!("the minions {named} and {more} more"),
-        None if ids.len() == 1 => format!("the minion {named}"),
-        None => format!("the minions {named}"),
     }
 }
 

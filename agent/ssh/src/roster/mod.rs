@@ -1,5 +1,6 @@
 //! [`Roster`]: the hosts without an agent, and how each is reached.
 
+mod added;
 mod ansible;
 mod cache;
 mod check;
@@ -326,6 +327,21 @@ impl Roster {
             Host::from_data(host, &entry.into(), &defaults)
         };
         names.iter().map(host).collect()
+    }
+
+    /// Adds hosts to the file of the roster `flat`.
+    ///
+    /// # Errors
+    /// When the option `roster` names other rosters, another user can change the file, or it cannot
+    /// be read or written.
+    pub fn add_by_hand(cx: &Exec, hosts: &[Host]) -> Result<(), String> {
+        let rosters = cx.opts().get("roster").filter(|name| name.is_true());
+        if rosters.is_some_and(|name| name.to_text() != "flat") {
+            return Err("--update-roster adds to the roster flat alone".to_owned());
+        }
+        let file = file(cx);
+        added::add(cx, &file, hosts)
+            .map_err(|error| format!("cannot add to the roster {}: {error}", file.display()))
     }
 
     /// Returns the hosts that a target matches: by glob, regular expression (`pcre`), list, or

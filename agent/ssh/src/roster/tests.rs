@@ -469,3 +469,29 @@ fn a_custom_roster_goes_before_a_built_in_one_and_may_be_disabled() {
         );
     }
 }
+
+/// Attack: a password must not be a template, and must not be readable by others.
+#[test]
+fn hosts_that_are_given_by_hand_are_added_to_the_roster() {
+    let site = Site::new(&[("roster", "web1: 10.0.0.1")]);
+    let opts =
+        r#"{"roster_file": "@roster", "ssh_passwd": "a{{ 7 * 7 }}\"'b}", "conf_file": "@minion"}"#;
+    let cx = context(site.opts(opts));
+    let hosts = Roster::by_hand(&cx, &"admin@db1.example.com".into()).unwrap();
+    Roster::add_by_hand(&cx, &hosts).unwrap();
+    let roster = Roster::load(&cx).unwrap();
+    let found = roster.matched(&cx, &"*".into(), "glob", None).unwrap();
+    assert_eq!(ids(&found), ["web1", "db1.example.com"]);
+    let added = &found[1];
+    assert_eq!(added.user.as_deref(), Some("admin"));
+    let passwd = added.passwd.as_ref().map(Secret::reveal);
+    assert_eq!(passwd, Some(r#"a{{ 7 * 7 }}"'b}"#));
+    let mode = fs::metadata(site.path("roster"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let cx = context(site.opts(r#"{"roster": "scan", "conf_file": "@minion"}"#));
+    let error = Roster::add_by_hand(&cx, &hosts).unwrap_err();
+    assert!(error.contains("the roster flat"), "{error}");
+}

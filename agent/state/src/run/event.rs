@@ -30,7 +30,7 @@ pub(super) fn fire(cx: &Exec, jid: &str, low: &LowChunk, ret: &Map, length: usiz
             (tag, data.with("len", length))
         }
     };
-    let data = minion_event(cx, &tag, data).with("jid", jid);
+    let data = minion_event(cx.opts().id(), &tag, data).with("jid", jid);
     if let Err(error) = cx.shared.targets.fire(cx, &tag, data) {
         log::warning(format_args!("cannot fire the event {tag}: {error}"));
     }

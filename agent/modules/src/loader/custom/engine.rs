@@ -174,7 +174,7 @@ impl Running<'_> {
         let is_masters = self.cx.opts().text("__role") == Some("master");
         let data = match is_masters {
             true => data,
-            false => minion_event(self.cx, tag, data),
+            false => minion_event(self.cx.opts().id(), tag, data),
         };
         self.cx.shared.targets.fire(self.cx, tag, data)
     }
