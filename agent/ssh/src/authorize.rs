@@ -4,15 +4,13 @@
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use machine::fs;
-use smol::future::FutureExt;
 use smol::process::Command;
 
 use crate::fault::Fault;
-use crate::place::reason;
+use crate::output::{self, reason};
 use crate::program::Settings;
 use crate::roster::Host;
 
@@ -41,20 +39,15 @@ pub(crate) async fn made(key: &Path) -> Result<(), String> {
         let made = builder.recursive(true).mode(0o700).create(folder);
         made.map_err(|error| failed(&error))?;
     }
-    let output = Command::new("ssh-keygen")
+    let mut keygen = Command::new("ssh-keygen");
+    keygen
         .args(["-q", "-t", "ed25519", "-N", "", "-C", "salt-ssh", "-f"])
-        .arg(key)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let late = async {
-        smol::Timer::after(MOST).await;
-        Err(std::io::ErrorKind::TimedOut.into())
-    };
-    let output = output.or(late).await.map_err(|error| failed(&error))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(failed(&String::from_utf8_lossy(&output.stderr).trim())),
+        .arg(key);
+    let done = output::of(keygen, &[], MOST).await;
+    let done = done.map_err(|error| failed(&error))?;
+    match done.code {
+        Some(0) => Ok(()),
+        _ => Err(failed(&done.err.trim())),
     }
 }
 

@@ -2,17 +2,15 @@
 //! script `ssh_pre_flight` on the host.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use machine::fs;
-use smol::future::FutureExt;
 use smol::process::Command;
 use value::trust;
 
 use crate::fault::Fault;
-use crate::place::reason;
-use crate::program::{Output, Settings, quoted};
+use crate::output::{self, reason};
+use crate::program::{Settings, quoted};
 use crate::roster::Host;
 
 /// The maximum time of a command.
@@ -24,27 +22,13 @@ const MOST: Duration = Duration::from_secs(600);
 /// When it fails, or takes too long.
 pub(crate) async fn hook(command: &str) -> Result<(), Fault> {
     let failed = |text: String| Fault::placing(format!("ssh_pre_hook failed: {text}"));
-    let output = Command::new("/bin/sh")
-        .arg("-c")
-        .arg(command)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let late = async {
-        smol::Timer::after(MOST).await;
-        Err(std::io::ErrorKind::TimedOut.into())
-    };
-    let output = output
-        .or(late)
-        .await
-        .map_err(|error| failed(error.to_string()))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(failed(reason(&Output {
-            code: output.status.code(),
-            out: String::new(),
-            err: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }))),
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(command);
+    let done = output::of(shell, &[], MOST).await;
+    let done = done.map_err(|error| failed(error.to_string()))?;
+    match done.code {
+        Some(0) => Ok(()),
+        _ => Err(failed(reason(&done))),
     }
 }
 

@@ -1,14 +1,21 @@
 //! [`Build`]: the program for the processor of a host.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use cli::binary::TARGET;
 use machine::hashes;
+use smol::lock::OnceCell;
+use smol::process::Command;
 
 use crate::fault::Fault;
+use crate::output;
 
+/// The maximum time to compress the program.
+const PACKING_MAX: Duration = Duration::from_secs(60);
 /// The number of hexadecimal digits of the hash in the program's name.
 const DIGITS: usize = 16;
 
@@ -55,10 +62,15 @@ fn name_of(target: &str) -> &str {
 /// A build of the program for one kind of machine.
 #[derive(Clone, Debug)]
 pub struct Build {
-    pub(crate) path: PathBuf,
+    path: PathBuf,
     pub(crate) hash: String,
     pub(crate) size: u64,
+    /// The whole program as `gzip` compresses it, once a host needed it.
+    packed: Arc<OnceCell<Packed>>,
 }
+
+/// Compressed bytes; `None` if this machine has no `gzip`.
+type Packed = Option<Arc<Vec<u8>>>;
 
 impl Build {
     /// Returns the build for a machine: this program itself if it runs there, or else the one in the
@@ -105,11 +117,48 @@ impl Build {
             path: path.to_owned(),
             hash: hash.map_err(|error| failed(&error))?,
             size: metadata.len(),
+            packed: Arc::default(),
         })
+    }
+
+    /// Returns the bytes from an offset on.
+    pub(crate) fn from(&self, from: u64) -> Result<Vec<u8>, Fault> {
+        let read = || {
+            let mut file = File::open(&self.path)?;
+            file.seek(SeekFrom::Start(from))?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        read().map_err(|error: std::io::Error| {
+            let path = self.path.display();
+            Fault::placing(format!("cannot read the program {path}: {error}"))
+        })
+    }
+
+    /// Returns the bytes from an offset on, compressed. The whole program is compressed once for all
+    /// hosts.
+    pub(crate) async fn packed_from(&self, from: u64) -> Result<Packed, Fault> {
+        if from > 0 {
+            return Ok(packed(&self.from(from)?).await);
+        }
+        let pack = async { Ok(packed(&self.from(0)?).await) };
+        self.packed.get_or_try_init(|| pack).await.cloned()
     }
 
     pub(crate) fn name(&self) -> String {
         format!("pinch-{}", self.hash.get(..DIGITS).unwrap_or(&self.hash))
+    }
+}
+
+/// Compresses bytes with `gzip`.
+async fn packed(bytes: &[u8]) -> Packed {
+    let mut gzip = Command::new("gzip");
+    // More effort takes longer than it saves.
+    gzip.arg("-c").arg("-1");
+    match output::bytes(gzip, &[bytes], PACKING_MAX).await {
+        Ok(done) if done.code == Some(0) && !done.out.is_empty() => Some(Arc::new(done.out)),
+        _ => None,
     }
 }
 

@@ -28,6 +28,7 @@ mod job_folder;
 mod journal;
 mod login;
 pub mod on_host;
+pub mod output;
 pub mod place;
 pub mod program;
 mod reboot;

@@ -4,13 +4,13 @@
 //! it already. What is missing is appended to a partial file, checked by its hash, and renamed. A
 //! transfer that was cut continues where it stopped.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::build::{Build, Machine};
 use crate::fault::Fault;
-use crate::program::{Output, Settings};
+use crate::output::{Output, reason};
+use crate::program::Settings;
 use crate::roster::Host;
 
 /// The maximum time of the probe, in addition to that of the connection.
@@ -33,6 +33,8 @@ pub struct Probe {
     pub folder: String,
     /// The files in it, with their sizes.
     files: Vec<(String, u64)>,
+    /// True if the host can unpack what `gzip` has compressed.
+    has_gzip: bool,
 }
 
 /// The choices of a call about the program on hosts.
@@ -57,6 +59,9 @@ fn probe_line(host: &Host, suffix: &str) -> String {
     filled(PROBE, &[("MARK", MARK), ("CANDIDATES", &candidates)])
 }
 
+/// The start of the pipeline on a host that unpacks its input. A stream that was cut is unpacked up to
+/// its end.
+const UNPACK: &str = "gzip -dc 2>/dev/null | ";
 /// The line of the probe.
 const PROBE: &str = include_str!("probe.sh");
 /// The line that places the program.
@@ -91,12 +96,14 @@ impl Probe {
 
     fn read(done: &Output) -> Result<Self, Fault> {
         let (mut machine, mut folder, mut files) = (Machine::default(), None, Vec::new());
+        let mut has_gzip = false;
         for line in done.out.lines() {
             let words: Vec<&str> = line.split(' ').collect();
             match words.as_slice() {
                 [MARK, "machine", name] => (*name).clone_into(&mut machine.name),
                 [MARK, "little-endian"] => machine.is_little_endian = true,
                 [MARK, "no-vfp"] => machine.has_no_vfp = true,
+                [MARK, "gzip"] => has_gzip = true,
                 [MARK, "folder", path] => folder = Some((*path).to_owned()),
                 [MARK, "file", size, name] => {
                     if let Ok(size) = size.parse() {
@@ -122,6 +129,7 @@ impl Probe {
             machine,
             folder,
             files,
+            has_gzip,
         })
     }
 
@@ -149,21 +157,6 @@ fn is_plain(path: &str) -> bool {
     path.starts_with('/') && path.len() <= 255 && path.bytes().all(fits)
 }
 
-/// Returns the reason that the ssh program or the host's shell has printed.
-#[must_use]
-pub fn reason(done: &Output) -> String {
-    let noise = |line: &&str| {
-        line.is_empty() || line.starts_with("Warning: Permanently added") || line.starts_with("** ")
-    };
-    let lines = done.err.lines().map(str::trim_end);
-    let said: Vec<&str> = lines.filter(|line| !noise(line)).take(20).collect();
-    match (said.is_empty(), done.code) {
-        (false, _) => said.join("\n"),
-        (true, Some(code)) => format!("ssh ended with exit code {code} and without a message"),
-        (true, None) => "ssh was ended by a signal".to_owned(),
-    }
-}
-
 /// Sends a build to a host, and returns its path there. `pusher` identifies this machine, so that two
 /// machines do not write to the same partial file.
 ///
@@ -178,17 +171,26 @@ pub async fn place(
     let path = probe.path(build);
     let part = format!("{}.{pusher}.part", build.name());
     let have = probe.size(&part).filter(|have| *have <= build.size);
-    let bytes = rest(build, have.unwrap_or_default())?;
+    let from = have.unwrap_or_default();
+    let packed = match probe.has_gzip {
+        true => build.packed_from(from).await?,
+        false => None,
+    };
     let line = filled(
         PLACE,
         &[
             ("PART", &format!("{}/{part}", probe.folder)),
-            ("FROM", &have.unwrap_or_default().to_string()),
+            ("FROM", &from.to_string()),
             ("SIZE", &build.size.to_string()),
             ("HASH", &build.hash),
             ("PATH", &path),
+            ("UNPACK", packed.as_ref().map_or("", |_| UNPACK)),
         ],
     );
+    let bytes = match packed {
+        Some(packed) => packed,
+        None => Arc::new(build.from(from)?),
+    };
     let done = settings.run(host, &line, &bytes, TRANSFER_MAX).await;
     let done = done.map_err(|error| Fault::placing(format!("the transfer failed: {error}")))?;
     match done.code {
@@ -205,21 +207,6 @@ pub async fn place(
             reason(&done)
         ))),
     }
-}
-
-/// Returns the bytes of a build from an offset on.
-fn rest(build: &Build, from: u64) -> Result<Vec<u8>, Fault> {
-    let read = || {
-        let mut file = File::open(&build.path)?;
-        file.seek(SeekFrom::Start(from))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    read().map_err(|error: std::io::Error| {
-        let path = build.path.display();
-        Fault::placing(format!("cannot read the program {path}: {error}"))
-    })
 }
 
 #[cfg(test)]

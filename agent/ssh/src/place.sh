@@ -1,11 +1,11 @@
-# Appends its input to a partial file, checks it, and gives it its name. It becomes one line, as probe.sh. Meanwhile the partial file has a
+# Appends its input, which may be compressed, to a partial file, checks it, and gives it its name. It becomes one line, as probe.sh. Meanwhile the partial file has a
 # name that no other transfer uses.
 umask 077;
 p="@PART@";
 q="$p.$$";
 if [ @FROM@ -gt 0 ]; then mv "$p" "$q" || exit 13; else rm -f "$q"; fi;
 [ @FROM@ -eq 0 ] || [ "$(wc -c <"$q")" -eq @FROM@ ] || { mv "$q" "$p"; exit 13; };
-cat >>"$q" || { rm -f "$q"; exit 11; };
+@UNPACK@cat >>"$q" || { rm -f "$q"; exit 11; };
 s=$(wc -c <"$q");
 [ "$s" -ge @SIZE@ ] || { mv "$q" "$p"; exit 11; };
 h=$(sha256sum <"$q" 2>/dev/null) || h=;

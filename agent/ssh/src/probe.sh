@@ -5,6 +5,7 @@ n=$(id -un 2>/dev/null) || n=$u;
 echo "@MARK@ machine $(uname -m)";
 [ "$(dd if=/bin/sh bs=1 skip=5 count=1 2>/dev/null)" = "$(printf "\\001")" ] && echo "@MARK@ little-endian";
 case "$(cat /proc/cpuinfo 2>/dev/null)" in *Features*vfp*) ;; *Features*) echo "@MARK@ no-vfp" ;; esac;
+command -v gzip >/dev/null 2>&1 && echo "@MARK@ gzip";
 for d in @CANDIDATES@; do
   mkdir -p "$d" 2>/dev/null;
   [ -L "$d" ] && continue;

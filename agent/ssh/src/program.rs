@@ -2,18 +2,15 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use machine::{durable, process};
-use smol::future::FutureExt;
-use smol::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::askpass::Answerer;
+use crate::output::{self, Output};
 use crate::roster::Host;
 
-/// The maximum size of the output of a command on a host, in bytes.
-const OUTPUT_MAX: u64 = 16 << 20;
 /// The exit code of OpenSSH's program when the connection failed.
 const CONNECTION_FAILED: i32 = 255;
 
@@ -67,17 +64,6 @@ pub struct Settings {
     pub accepts_unknown: bool,
     /// True to check no host keys (`--no-host-keys`).
     pub checks_no_keys: bool,
-}
-
-/// The result of a command on a host.
-#[derive(Clone, Debug, Default)]
-pub struct Output {
-    /// The exit code; `None` if a signal ended the ssh program.
-    pub code: Option<i32>,
-    /// The text on stdout.
-    pub out: String,
-    /// The text on stderr.
-    pub err: String,
 }
 
 /// The ssh program, ready to run a command on a host.
@@ -316,70 +302,11 @@ impl Settings {
         input: &[u8],
         most: Duration,
     ) -> io::Result<Output> {
-        let mut command = smol::process::Command::from(prepared.command);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let (stdin, stdout, stderr) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let input = [&prepared.preamble, input];
-        let work = async {
-            let write = async {
-                match stdin {
-                    Some(stdin) => written(stdin, &input).await,
-                    None => Ok(()),
-                }
-            };
-            // The first error ends the command.
-            let read = smol::future::try_zip(read(stdout), read(stderr));
-            let ((), (out, err)) = smol::future::try_zip(write, read).await?;
-            Ok(Output {
-                out,
-                err,
-                code: child.status().await?.code(),
-            })
-        };
-        let late = async {
-            smol::Timer::after(most).await;
-            Err(io::ErrorKind::TimedOut.into())
-        };
-        let done = work.or(late).await;
+        let command = smol::process::Command::from(prepared.command);
+        let done = output::of(command, &[&prepared.preamble, input], most).await;
         drop(prepared.answerer);
         done
     }
-}
-
-/// Writes the input of a command, and closes it.
-async fn written(mut stdin: smol::process::ChildStdin, input: &[&[u8]]) -> io::Result<()> {
-    for part in input {
-        // A host that does not read all of its input says why on stderr.
-        match stdin.write_all(part).await {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Reads a stream to its end.
-///
-/// # Errors
-/// When it is too large.
-async fn read(stream: Option<impl smol::io::AsyncRead + Unpin>) -> io::Result<String> {
-    let mut kept = Vec::new();
-    if let Some(stream) = stream {
-        stream.take(OUTPUT_MAX + 1).read_to_end(&mut kept).await?;
-    }
-    if kept.len() as u64 > OUTPUT_MAX {
-        return Err(io::Error::other(format!(
-            "the output has more than {} MiB",
-            OUTPUT_MAX >> 20
-        )));
-    }
-    Ok(String::from_utf8_lossy(&kept).into_owned())
 }
 
 /// Returns a text as one word of a shell.

@@ -6,8 +6,8 @@ use state::boot;
 use state::exec::Exec;
 use value::jid;
 
-use crate::place::reason;
-use crate::program::Output;
+use crate::output::Output;
+use crate::output::reason;
 use crate::roster::Host;
 use crate::session::Caller;
 

@@ -27,8 +27,9 @@ use crate::before;
 use crate::build::{Build, Machine};
 use crate::fault::Fault;
 use crate::on_host::ENDED;
-use crate::place::{Placing, Probe, place, reason};
-use crate::program::{Output, Settings};
+use crate::output::{Output, reason};
+use crate::place::{Placing, Probe, place};
+use crate::program::Settings;
 use crate::roster::Host;
 
 /// The applet that runs a job on a host.
