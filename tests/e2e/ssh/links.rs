@@ -80,3 +80,86 @@ fn a_resumed_orchestration_fetches_the_returns_of_the_step_that_was_under_way() 
             .all(|run| fs::read_dir(run.as_ref().unwrap().path()).unwrap().count() == 0)
     );
 }
+
+/// A tree with requisites between hosts, a host that is down, and a step that fails.
+const THREE: &str = "\
+database:
+  salt.function:
+    - name: cmd.run
+    - arg: ['echo migrated >>/root/database']
+    - tgt: db1
+    - ssh: True
+deploy:
+  salt.state:
+    - tgt: 'web*'
+    - ssh: True
+    - sls: slow
+    - require: [{salt: database}]
+restart:
+  salt.function:
+    - name: cmd.run
+    - arg: ['echo restarted >>/root/restarts']
+    - tgt: 'web*'
+    - ssh: True
+    - onfail: [{salt: deploy}]
+unreachable:
+  salt.function:
+    - name: test.ping
+    - tgt: down1
+    - ssh: True
+after it:
+  salt.function:
+    - name: cmd.run
+    - arg: ['echo never >>/root/never']
+    - tgt: db1
+    - ssh: True
+    - require: [{salt: unreachable}]
+";
+
+#[test]
+fn an_orchestration_over_three_hosts_survives_the_death_of_its_caller() {
+    let Some(site) = Site::new() else { return };
+    let hosts = [0; 3].map(|_| Host::start(&site, &[]));
+    let closed = super::free_port();
+    site.enlist(&[
+        ("db1", hosts[0].port),
+        ("web1", hosts[1].port),
+        ("web2", hosts[2].port),
+        ("down1", closed),
+    ]);
+    // It fails on one of both hosts.
+    let fails = format!("{SLOW}bad:\n  cmd.run:\n    - name: test {{{{ grains.id }}}} = web1\n");
+    site.write("srv/salt/slow.sls", &fails);
+    site.write("srv/salt/orch/three.sls", THREE);
+    let words = ["--local", "state.orchestrate", "orch.three"];
+    let mut called = site
+        .command("salt-call", &words)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    for host in &hosts[1..] {
+        wait_for_lines(&host.path("root/runs"), 1);
+    }
+    called.kill().unwrap();
+    called.wait().unwrap();
+    let resumed = site.call(&["--local", "state.orchestrate", "orch.three", "resume=True"]);
+    resumed.is(
+        1,
+        &[
+            "Run failed on minions: web2",
+            "Function ran successfully. Function cmd.run ran on web1, web2.",
+            "Running function test.ping failed on minions: down1",
+            "Connection refused",
+            "One or more requisite failed: orch.three.unreachable",
+            "Succeeded: 2",
+            "Failed:    3",
+        ],
+    );
+    let read = |host: &Host, path: &str| fs::read_to_string(host.path(path)).unwrap();
+    assert_eq!(read(&hosts[0], "root/database"), "migrated\n");
+    assert!(!hosts[0].path("root/never").exists());
+    for host in &hosts[1..] {
+        assert_eq!(read(host, "root/runs"), "run\nend\n");
+        assert_eq!(read(host, "root/restarts"), "restarted\n");
+    }
+}
