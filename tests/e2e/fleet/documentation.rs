@@ -28,7 +28,7 @@ const WORST: Network = Network {
 };
 
 /// The examples of the documentation, with changed actions: each appends a line to `@M@/order`.
-const FILES: &[(&str, &str)] = &[
+pub(crate) const FILES: &[(&str, &str)] = &[
     ("salt/top.sls", "base:\n  'web*': [webserver]\n"),
     (
         "salt/webserver.sls",

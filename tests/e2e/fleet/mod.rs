@@ -9,7 +9,7 @@ mod beacons;
 mod cached;
 mod certificates;
 mod connections;
-mod documentation;
+pub(crate) mod documentation;
 mod engines;
 mod event_return;
 mod events;

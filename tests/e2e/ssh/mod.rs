@@ -2,6 +2,7 @@
 
 mod balancer;
 mod calls;
+mod documentation;
 mod links;
 mod placing;
 mod rosters;

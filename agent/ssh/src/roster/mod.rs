@@ -345,7 +345,7 @@ impl Roster {
     }
 
     /// Returns the hosts that a target matches: by glob, regular expression (`pcre`), list, or
-    /// nodegroup, and by `grain`, `grain_pcre` or `compound` if the grains of hosts are known. A
+    /// nodegroup, and by `grain`, `grain_pcre`, `ipcidr` or `compound` if the grains of hosts are known. A
     /// group of an inventory is a nodegroup. The roster `scan` tries the addresses of the target.
     ///
     /// # Errors
@@ -359,7 +359,7 @@ impl Roster {
     ) -> Result<Vec<Host>, String> {
         let known = match tgt_type {
             "glob" | "pcre" | "list" | "nodegroup" => true,
-            "grain" | "grain_pcre" | "compound" => grains.is_some(),
+            "grain" | "grain_pcre" | "ipcidr" | "compound" => grains.is_some(),
             _ => false,
         };
         if !known {
