@@ -19,6 +19,8 @@ mount --bind "$dir" "$root$dir"
 for deb in /var/cache/pinch-tests/ssh/*.deb; do dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink -C "$root"; done
 grep -q "^sshd:" "$root/etc/passwd" || echo "sshd:x:74:65534::/run/sshd:/usr/sbin/nologin" >>"$root/etc/passwd"
 mkdir -p "$root/run/sshd"
+# The files of the user on this machine do not change the PATH of a login.
+for file in .bashrc .profile .bash_profile; do : >"$root/root/$file"; done
 cat >"$dir/sshd.conf" <<END
 Port $port
 ListenAddress 127.0.0.1
@@ -29,6 +31,7 @@ UsePAM no
 PidFile none
 PermitRootLogin yes
 MaxStartups 200
+Subsystem sftp internal-sftp
 END
 if [ "$box" = box ]; then
     sed -i "s,^root:.*,root:x:0:0::/root:/bin/sh," "$root/etc/passwd"

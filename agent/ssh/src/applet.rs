@@ -73,7 +73,7 @@ pub fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let asked = Asked::new(&line, target);
     if cx.opts().flag("verbose") {
         let line = format!("Executing job with jid {}", asked.job.jid);
-        screen.say(&format!("{line}\n{}\n", "-".repeat(line.len())));
+        screen.say(&format!("{line}\n{}\n\n", "-".repeat(line.len())));
     }
     let login = Login::prepare(&cx, &mut hosts).map_err(failed)?;
     let calls = Calls {

@@ -13,7 +13,7 @@ use render::yaml::SaltYaml;
 use smol::channel::{Receiver, unbounded};
 use smol::lock::Semaphore;
 use state::exec::Exec;
-use value::{Map, Value, channel, jid, log, random};
+use value::{Map, Value, channel, jid, json, log, random};
 use wire::Job;
 
 use crate::authorize;
@@ -29,6 +29,12 @@ use crate::settings;
 const FAILED: u8 = 20;
 /// The maximum time of a shell command.
 const RAW_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// The message of the ssh program about a host whose key it does not know.
+const UNKNOWN_KEY: &str = "Host key verification failed.";
+/// Salt's sentence about it.
+const ACCEPT_KEY: &str =
+    "\nThe host key needs to be accepted, to auto accept run salt-ssh with the -i flag";
 
 /// A job for several hosts.
 pub(crate) struct Asked {
@@ -49,9 +55,14 @@ struct Outcome {
 
 impl Outcome {
     fn failed(host: &Host, fault: Fault) -> Self {
+        let mut text = fault.text;
+        // The message about a key that has changed is longer.
+        if text == UNKNOWN_KEY {
+            text += ACCEPT_KEY;
+        }
         Self {
             id: host.id.to_string(),
-            data: fault.text.into(),
+            data: text.into(),
             out: None,
             code: fault.code,
         }
@@ -109,10 +120,13 @@ async fn outcome(caller: &Caller, host: &Host, work: Work) -> Outcome {
     match caller.run(host, work, Vec::new(), Arc::new(Nobody)).await {
         Ok(mut data) => {
             let code = data.get("retcode").and_then(Value::as_int);
+            let returned = data.remove("return").unwrap_or_default();
+            // Salt's `salt-ssh` shows the errors of a compiler, which are a list, as any other list.
+            let out = data.get("out").filter(|_| returned.as_list().is_none());
             Outcome {
                 id: host.id.to_string(),
-                out: data.get("out").map(Value::to_text),
-                data: data.remove("return").unwrap_or_default(),
+                out: out.map(Value::to_text),
+                data: returned,
                 code: if code == Some(0) { 0 } else { FAILED },
             }
         }
@@ -131,19 +145,29 @@ async fn raw_outcome(caller: &Caller, host: &Host, line: &str) -> Outcome {
         return failed(reason(&done));
     }
     let code = done.code.map_or(-1, i64::from);
-    let mut data = Map::new();
+    let parsed = parsed(&done.out);
+    let mut data = Map::new()
+        .with("stdout", done.out)
+        .with("stderr", done.err.lines().collect::<Vec<_>>().join("\n"))
+        .with("retcode", code)
+        .with("parsed", parsed);
     if code != 0 {
         data.insert("_error", "The command resulted in a non-zero exit code");
-        data.insert("parsed", Value::Null);
     }
-    data.insert("retcode", code);
-    data.insert("stderr", done.err);
-    data.insert("stdout", done.out);
     Outcome {
         id: host.id.to_string(),
         data: data.into(),
         out: None,
         code: if code == 0 { 0 } else { FAILED },
+    }
+}
+
+/// Returns the output of a shell command as data, if all of it is a dictionary or a list in JSON.
+fn parsed(out: &str) -> Value {
+    let out = out.trim();
+    match out.starts_with(['{', '[']).then(|| json::read(out)) {
+        Some(Ok(data)) => data,
+        _ => Value::Null,
     }
 }
 

@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use state::boot::SSH_JOB;
 use value::json::{self, Layout};
 use value::{Map, Value, channel, jid, remove};
+use wire::Id;
 
 use crate::command_on_host::OnHost;
 use crate::job_folder::{Earlier, JobFolder, earlier, sweep};
@@ -32,12 +33,15 @@ const KILL_AFTER: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 /// The exit code when an earlier job was ended before it returned (`EX_TEMPFAIL`).
 pub const ENDED: i32 = 75;
+/// The name of the folder with a folder for each id.
+pub(crate) const IDS: &str = "ids";
 /// The name of the file with the job's configuration.
 const CONFIGURATION: &str = "minion";
 
 /// Runs one job below a folder, and returns its exit code. `job` is the command line of a job's
 /// process, without the folder of its configuration. If the configuration names earlier jobs whose
-/// return was lost, passes on that return and runs nothing.
+/// return was lost, passes on that return and runs nothing. The data of each id is separate: one
+/// machine may have several ids in a roster.
 ///
 /// # Errors
 /// When the configuration cannot be read or written, or the process cannot be started.
@@ -46,6 +50,7 @@ pub fn run(folder: &Path, job: Vec<OsString>) -> io::Result<i32> {
     let mut line = String::new();
     input.by_ref().take(LINE_MAX).read_line(&mut line)?;
     let asked = Asked::read(&line, folder)?;
+    let folder = asked.folder.as_path();
     sweep(folder, &asked.cache, SystemTime::now());
     for jid in &asked.earlier {
         match earlier(folder, &asked.cache, jid)? {
@@ -90,6 +95,8 @@ struct Asked {
     /// The time for the job to end after the connection is lost; `None` if it continues.
     grace: Option<Duration>,
     opts: Map,
+    /// The folder of the id.
+    folder: PathBuf,
     /// The cache of the job's process.
     cache: PathBuf,
     /// The folder of its daemon's socket.
@@ -108,6 +115,10 @@ impl Asked {
         let (Some(jid), Some(mut opts)) = (jid, opts) else {
             return Err(invalid("the first line must have a job id and options"));
         };
+        let id = opts.get("id").map(Value::to_text);
+        let id = id.ok_or_else(|| invalid("the first line must have an id"))?;
+        let id: Id = id.parse().map_err(io::Error::other)?;
+        let folder = folder.join(IDS).join(id.as_str());
         let earlier = read.get("earlier").map(Value::texts).unwrap_or_default();
         if !earlier.iter().chain([&jid]).all(|jid| jid::is_jid(jid)) {
             return Err(invalid("the first line has an invalid job id"));
@@ -134,6 +145,7 @@ impl Asked {
             command,
             grace: grace.map(|seconds| Duration::from_secs(seconds.max(0).unsigned_abs())),
             opts,
+            folder,
             cache: root.join(cachedir.trim_start_matches('/')),
         })
     }

@@ -26,7 +26,7 @@ use crate::askpass::Answerer;
 use crate::before;
 use crate::build::{Build, Machine};
 use crate::fault::Fault;
-use crate::on_host::ENDED;
+use crate::on_host::{ENDED, IDS};
 use crate::output::{Output, reason};
 use crate::place::{Placing, Probe, place};
 use crate::program::Settings;
@@ -320,7 +320,7 @@ impl Caller {
             return Ok(());
         };
         let line = format!(
-            "cd \"{0}\" && rm -rf pinch-* jobs root && cd / && rmdir \"{0}\"",
+            "cd \"{0}\" && rm -rf pinch-* {IDS} && cd / && rmdir \"{0}\"",
             placed.folder
         );
         let done = self.settings.run(host, &line, b"", WIPE_MAX).await;

@@ -51,7 +51,7 @@ def record(case, scratch):
 
 
 def main():
-    cases = sys.argv[1:] or sorted(os.path.basename(d.path) for d in os.scandir(HERE) if d.is_dir())
+    cases = sys.argv[1:] or sorted(os.path.basename(d.path) for d in os.scandir(HERE) if os.path.exists(d.path + "/case.json"))
     for case in cases:
         with tempfile.TemporaryDirectory(prefix="rosters-") as scratch:
             record(case, scratch)

@@ -31,7 +31,10 @@ fn a_host_with_nothing_but_busybox_runs_functions_and_states() {
     site.ssh(&["*", "state.apply", "web"])
         .is(0, &["Succeeded: 1\n"]);
     assert_eq!(placed(&folder), first, "the program was sent again");
-    assert_eq!(fs::read_dir(folder.join("jobs")).unwrap().count(), 0);
+    assert_eq!(
+        fs::read_dir(folder.join("ids/web1/jobs")).unwrap().count(),
+        0
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod calls;
 mod documentation;
 mod links;
 mod placing;
+mod recorded;
 mod rosters;
 mod steps;
 
@@ -163,14 +164,7 @@ impl Site {
     }
 
     fn command(&self, applet: &str, words: &[&str]) -> Command {
-        let mut command = Command::new(pinch_program());
-        in_recorded_environment(&mut command)
-            .arg(applet)
-            .arg("-c")
-            .arg(self.path("etc"))
-            .args(words)
-            .stdin(Stdio::null());
-        command
+        command_in(self.0.path(), applet, words)
     }
 
     fn ssh(&self, words: &[&str]) -> Answer {
@@ -180,6 +174,18 @@ impl Site {
     fn call(&self, words: &[&str]) -> Answer {
         Answer::of(self.command("salt-call", words).output().unwrap())
     }
+}
+
+/// Returns a command of the program with the configuration below a folder.
+fn command_in(folder: &Path, applet: &str, words: &[&str]) -> Command {
+    let mut command = Command::new(pinch_program());
+    in_recorded_environment(&mut command)
+        .arg(applet)
+        .arg("-c")
+        .arg(folder.join("etc"))
+        .args(words)
+        .stdin(Stdio::null());
+    command
 }
 
 /// The outcome of a command.

@@ -1,0 +1,4 @@
+/root/{{ pillar.file }}:
+  file.managed:
+    - source: salt://greeting.txt
+    - template: jinja

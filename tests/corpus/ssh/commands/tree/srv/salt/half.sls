@@ -1,0 +1,3 @@
+half:
+  cmd.run:
+    - name: exit {{ 3 if grains.id == 'web2' else 0 }}

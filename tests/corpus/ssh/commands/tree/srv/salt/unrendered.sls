@@ -1,0 +1,2 @@
+{{ nosuch.key }}:
+  test.nop
