@@ -21,19 +21,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
-use tests::program::{copy_program, in_recorded_environment, pinch_program};
+use tests::program::{copy_program, in_recorded_environment, pinch_program, shipped_program};
 use tests::scratch::corpus;
 use tests::skip::skip;
 
-/// The program for hosts, without debug information.
-static AGENT: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("pinch");
-    copy_program(&pinch_program(), &path);
-    let stripped = Command::new("strip").arg(&path).status().unwrap();
-    assert!(stripped.success());
-    (dir, path)
-});
+/// The program for hosts: a release, which is small.
+static AGENT: LazyLock<PathBuf> = LazyLock::new(shipped_program);
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -56,7 +49,7 @@ impl Host {
             fs::Permissions::from_mode(0o600),
         )
         .unwrap();
-        copy_program(&AGENT.1, &dir.path().join("pinch"));
+        copy_program(&AGENT, &dir.path().join("pinch"));
         fs::write(dir.path().join("uptime"), "90000.00 80000.00\n").unwrap();
         let log = File::create(dir.path().join("log")).unwrap();
         let server = Command::new("sh")
@@ -133,7 +126,7 @@ impl Site {
         }
         let build = site.path("builds").join(std::env::consts::ARCH);
         fs::create_dir_all(&build).unwrap();
-        copy_program(&AGENT.1, &build.join("pinch"));
+        copy_program(&AGENT, &build.join("pinch"));
         let config = format!(
             "root_dir: {here}/root\nfile_client: local\nfile_roots: {{base: [{here}/srv/salt]}}\npillar_roots: {{base: [{here}/srv/pillar]}}\nssh_builds: {here}/builds\nssh_priv: {here}/key\nssh_control_persist: 0\nroster_defaults: {{ssh_options: ['UserKnownHostsFile={here}/known']}}\nenable_fqdns_grains: False\n"
         );
