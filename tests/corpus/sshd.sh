@@ -1,15 +1,17 @@
 #!/bin/sh
-# sshd.sh DIR PORT [box|login|disks|script|servers|uptime]: runs OpenSSH's server on loopback in a throw-away copy of this machine's root, in which only DIR is the real folder.
-# DIR/key.pub may log in as root. With `box`, a login sees a folder that contains busybox and the libraries of DIR/pinch alone. With `login`,
-# the users `asked` and `free` have the password "pass word"; sudo asks only the first one for it, and a key counts once it is in their home. With
-# `disks`, the folder /full has 1 MB and programs in /noexec cannot run. With `script`, the script DIR/host.sh answers all logins. With `servers`,
-# haproxy, nginx and socat are unpacked. With `uptime`, DIR/uptime is the file from which programs read how long the machine is up. DIR/ready
-# appears when the server is about to listen. The processes of all logins end with this one. Needs root.
+# sshd.sh DIR PORT [box|login|disks|script|servers|uptime|dropbear] [ARCHITECTURE]: runs OpenSSH's server on loopback in a throw-away copy of this
+# machine's root, in which only DIR is the real folder. DIR/key.pub may log in as root. With `box`, a login sees a folder that contains
+# busybox and the libraries of DIR/pinch alone, or only the busybox of another ARCHITECTURE, whose programs this machine must be able to run.
+# With `login`, the users `asked` and `free` have the password "pass word"; sudo asks only the first one for it, and a key counts once it is
+# in their home. With `disks`, the folder /full has 1 MB and programs in /noexec cannot run. With `script`, the script DIR/host.sh answers
+# all logins. With `servers`, haproxy, nginx and socat are unpacked. With `uptime`,
+# DIR/uptime is the file from which programs read how long the machine is up. With `dropbear`, the server is dropbear's. DIR/ready appears when the
+# server is about to listen. The processes of all logins end with this one. Needs root.
 set -eu
 dir=$1
 mkdir -p "$dir/over/changed" "$dir/over/work" "$dir/over/root"
 exec env --default-signal unshare --mount --pid --fork --kill-child sh -euc '
-dir=$1 port=$2 box=${3:-}
+dir=$1 port=$2 box=${3:-} architecture=${4:-}
 root=$dir/over/root
 mount -t overlay overlay -o "lowerdir=/,upperdir=$dir/over/changed,workdir=$dir/over/work" "$root"
 for folder in dev sys; do mount --rbind "/$folder" "$root/$folder"; done
@@ -41,11 +43,11 @@ if [ "$box" = box ]; then
     mount --rbind /dev "$root/box/dev"
     mount -t proc proc "$root/box/proc"
     mkdir -p "$dir/busybox"
-    dpkg -x /var/cache/pinch-tests/busybox-static.deb "$dir/busybox"
+    dpkg -x "/var/cache/pinch-tests/busybox-static${architecture:+-$architecture}.deb" "$dir/busybox"
     cp "$dir/busybox/bin/busybox" "$root/box/bin/busybox"
     ln -s busybox "$root/box/bin/sh"
     echo "root:x:0:0::/root:/bin/sh" >"$root/box/etc/passwd"
-    for library in $(ldd "$dir/pinch" 2>/dev/null | grep -o "/[^ ]*" || true); do install -D "$library" "$root/box$library"; done
+    [ "$architecture" ] || for library in $(ldd "$dir/pinch" 2>/dev/null | grep -o "/[^ ]*" || true); do install -D "$library" "$root/box$library"; done
     echo "ChrootDirectory /box" >>"$dir/sshd.conf"
 fi
 if [ "$box" = login ]; then
@@ -74,5 +76,12 @@ if [ "$box" = servers ]; then
 fi
 [ "$box" != script ] || echo "ForceCommand sh $dir/host.sh" >>"$dir/sshd.conf"
 touch "$dir/ready"
+if [ "$box" = dropbear ]; then
+    mkdir -p "$root/root/.ssh"
+    chmod 700 "$root/root" "$root/root/.ssh"
+    cp "$dir/key.pub" "$root/root/.ssh/authorized_keys"
+    chroot "$root" dropbearconvert openssh dropbear "$dir/hostkey" "$dir/hostkey.dropbear"
+    exec chroot "$root" /usr/sbin/dropbear -F -E -p "127.0.0.1:$port" -P "$dir/pid" -r "$dir/hostkey.dropbear"
+fi
 exec chroot "$root" /usr/sbin/sshd -D -e -f "$dir/sshd.conf"
 ' sh "$@"

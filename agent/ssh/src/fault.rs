@@ -40,11 +40,14 @@ impl Fault {
 
     /// Creates a fault of the ssh program, which cannot be started.
     pub(crate) fn program(error: &io::Error) -> Self {
-        let code = match error.kind() {
-            io::ErrorKind::NotFound => NO_SSH,
-            _ => FAILED,
-        };
-        Self::new(code, format!("cannot run ssh: {error}"))
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::new(
+                NO_SSH,
+                "this machine has no ssh program: install that of OpenSSH, or dropbear's"
+                    .to_owned(),
+            ),
+            _ => Self::connection(format!("cannot run ssh: {error}")),
+        }
     }
 
     /// Creates a fault of a host that was reached and cannot run the job.

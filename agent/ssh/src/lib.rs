@@ -21,6 +21,7 @@ mod before;
 pub mod build;
 mod calls;
 mod command_on_host;
+mod dropbear;
 pub mod fault;
 mod group;
 mod hosts;

@@ -145,6 +145,20 @@ impl Probe {
         format!("{}/{}", self.folder, build.name())
     }
 
+    /// Returns the partial file to continue, with its size. `part` is the name of one whose transfer
+    /// has ended. The host may not have noticed yet that the connection of another one is lost.
+    fn part<'a>(&'a self, part: &str, most: u64) -> Option<(&'a str, u64)> {
+        // The name becomes a word of a later line.
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let end = |name: &'a str| name.strip_prefix(part)?.strip_prefix('.');
+        let is_running = |name| end(name).is_some_and(is_number);
+        let fits = self.files.iter().filter(|(_, size)| *size <= most);
+        let fits = fits.map(|(name, size)| (name.as_str(), *size));
+        let running = fits.clone().filter(|(name, _)| is_running(name));
+        let ended = fits.clone().find(|(name, _)| *name == part);
+        ended.or_else(|| running.max_by_key(|(_, size)| *size))
+    }
+
     fn size(&self, name: &str) -> Option<u64> {
         let found = self.files.iter().find(|(known, _)| known == name);
         found.map(|(_, size)| *size)
@@ -170,8 +184,7 @@ pub async fn place(
 ) -> Result<String, Fault> {
     let path = probe.path(build);
     let part = format!("{}.{pusher}.part", build.name());
-    let have = probe.size(&part).filter(|have| *have <= build.size);
-    let from = have.unwrap_or_default();
+    let (old, from) = probe.part(&part, build.size).unwrap_or((&part, 0));
     let packed = match probe.has_gzip {
         true => build.packed_from(from).await?,
         false => None,
@@ -180,6 +193,7 @@ pub async fn place(
         PLACE,
         &[
             ("PART", &format!("{}/{part}", probe.folder)),
+            ("OLD", &format!("{}/{old}", probe.folder)),
             ("FROM", &from.to_string()),
             ("SIZE", &build.size.to_string()),
             ("HASH", &build.hash),
@@ -249,6 +263,26 @@ mod tests {
             "a".repeat(300)
         );
         assert!(read(&long).is_err());
+    }
+
+    #[test]
+    fn the_largest_part_is_continued_unless_one_has_ended() {
+        let files = |sizes: &[(&str, u64)]| Probe {
+            machine: Machine::default(),
+            folder: "/x".to_owned(),
+            files: sizes
+                .iter()
+                .map(|(name, size)| ((*name).to_owned(), *size))
+                .collect(),
+            has_gzip: false,
+        };
+        let running = [("p.me.part.1", 5), ("p.me.part.22", 7), ("p.you.part.1", 9)];
+        let probe = files(&running);
+        assert_eq!(probe.part("p.me.part", 10), Some(("p.me.part.22", 7)));
+        assert_eq!(probe.part("p.me.part", 6), Some(("p.me.part.1", 5)));
+        assert_eq!(probe.part("p.other.part", 10), None);
+        let probe = files(&[&running[..], &[("p.me.part", 2)]].concat());
+        assert_eq!(probe.part("p.me.part", 10), Some(("p.me.part", 2)));
     }
 
     #[test]

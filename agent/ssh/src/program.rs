@@ -8,7 +8,8 @@ use std::time::Duration;
 use machine::{durable, process};
 
 use crate::askpass::Answerer;
-use crate::output::{self, Output};
+use crate::dropbear;
+use crate::output::{self, Output, Question};
 use crate::roster::Host;
 
 /// The exit code of OpenSSH's program when the connection failed.
@@ -20,33 +21,35 @@ pub enum Client {
     /// `ssh` of OpenSSH.
     OpenSsh,
     /// `dbclient` of dropbear, or its `ssh`. It knows fewer options.
-    Dropbear,
+    Dropbear {
+        /// True if it can be kept from asking for passwords.
+        has_batch_mode: bool,
+    },
 }
 
 impl Client {
-    /// Finds the program: `ssh`, or else `dbclient`. The `ssh` of OpenWrt is a link to dropbear.
+    /// Finds the program and its path: `ssh`, or else `dbclient`. The `ssh` of OpenWrt is a link to
+    /// dropbear.
     #[must_use]
-    pub fn find() -> (Self, &'static str) {
-        let Some(ssh) = process::which("ssh") else {
-            return match process::which("dbclient") {
-                Some(_) => (Self::Dropbear, "dbclient"),
-                None => (Self::OpenSsh, "ssh"),
-            };
-        };
-        let real = std::fs::canonicalize(&ssh).unwrap_or_else(|_| ssh.into());
+    pub fn find() -> Option<(Self, String)> {
+        let path = process::which("ssh").or_else(|| process::which("dbclient"))?;
+        let real = std::fs::canonicalize(&path).unwrap_or_else(|_| (&path).into());
         let name = real.file_name().unwrap_or_default().to_string_lossy();
-        match name.starts_with("dropbear") || name == "dbclient" {
-            true => (Self::Dropbear, "ssh"),
-            false => (Self::OpenSsh, "ssh"),
-        }
+        let client = match name.starts_with("dropbear") || name == "dbclient" {
+            true => Self::Dropbear {
+                has_batch_mode: dropbear::has_batch_mode(&path),
+            },
+            false => Self::OpenSsh,
+        };
+        Some((client, path))
     }
 }
 
 /// The settings of connections.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The ssh program, and its name.
-    pub client: (Client, &'static str),
+    /// The ssh program, and its path; `None` if there is none.
+    pub client: Option<(Client, String)>,
     /// The folder of the sockets over which commands share a connection and the ssh program gets
     /// passwords. Only its owner can read it. `None` if there is no such folder.
     pub sockets: Option<PathBuf>,
@@ -75,6 +78,7 @@ pub struct Prepared {
     pub preamble: Vec<u8>,
     /// Answers the ssh program's questions for passwords until it has ended.
     pub answerer: Option<Answerer>,
+    questions: Vec<Question>,
 }
 
 impl Settings {
@@ -127,10 +131,15 @@ impl Settings {
             Some(passwd) => format!("{}\n{MARK}\n", passwd.reveal()).into_bytes(),
             None => Vec::new(),
         };
+        let questions = match self.client {
+            Some((Client::Dropbear { .. }, _)) => dropbear::questions(host),
+            _ => Vec::new(),
+        };
         Ok(Prepared {
             command,
             preamble,
             answerer,
+            questions,
         })
     }
 
@@ -145,7 +154,7 @@ impl Settings {
         reason = "the ssh program is a channel, and no command of a module"
     )]
     fn connection(&self, host: &Host, terminal: &str) -> io::Result<Command> {
-        let (client, program) = self.client;
+        let (client, program) = self.client.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let mut command = Command::new(program);
         command.arg(terminal);
         match client {
@@ -154,8 +163,8 @@ impl Settings {
                     command.arg("-o").arg(option);
                 }
             }
-            Client::Dropbear => {
-                command.args(self.words_of_dropbear(host)?);
+            Client::Dropbear { has_batch_mode } => {
+                command.args(dropbear::words(self, host, *has_batch_mode)?);
             }
         }
         for forward in &host.remote_port_forwards {
@@ -167,61 +176,19 @@ impl Settings {
         if let Some(user) = &host.user {
             command.arg("-l").arg(user);
         }
-        if client == Client::OpenSsh {
+        if *client == Client::OpenSsh {
             command.arg("--");
         }
         command.arg(&host.host);
         Ok(command)
     }
 
-    /// Returns the options of dropbear's client.
-    ///
-    /// # Errors
-    /// When the host needs something that it cannot do.
-    fn words_of_dropbear(&self, host: &Host) -> io::Result<Vec<String>> {
-        let needs = [
-            (
-                "passwords",
-                host.passwd.is_some() || host.priv_passwd.is_some(),
-            ),
-            ("host_key", host.host_key.is_some()),
-            (
-                "ssh_options",
-                !host.options.is_empty() || !self.options.is_empty(),
-            ),
-        ];
-        if let Some((what, _)) = needs.iter().find(|(_, needed)| *needed) {
-            return Err(io::Error::other(format!(
-                "{what} need the ssh program of OpenSSH, but this machine has dropbear's"
-            )));
-        }
-        let mut words = Vec::new();
-        if let Some(key) = host.key.as_ref().or(self.key.as_ref()) {
-            words.extend(["-i".to_owned(), key.display().to_string()]);
-        }
-        let interval = host.keepalive_interval.unwrap_or(20);
-        words.extend(["-K".to_owned(), interval.to_string()]);
-        match (self.checks_no_keys, self.accepts_unknown) {
-            (true, _) => words.extend(["-y".to_owned(), "-y".to_owned()]),
-            (false, true) => words.push("-y".to_owned()),
-            (false, false) => {}
-        }
-        Ok(words)
-    }
-
     /// Returns whether the ssh program has lost or not made the connection, by its exit code and
     /// messages.
     #[must_use]
     pub fn is_lost(&self, code: Option<i32>, err: &str) -> bool {
-        match self.client.0 {
-            Client::OpenSsh => code == Some(CONNECTION_FAILED),
-            Client::Dropbear => {
-                let mut lines = err.lines();
-                code == Some(1)
-                    && lines
-                        .any(|line| line.contains(": Connection to ") && line.contains(" exited: "))
-            }
-        }
+        let is_dropbear = matches!(self.client, Some((Client::Dropbear { .. }, _)));
+        code == Some(CONNECTION_FAILED) || (is_dropbear && dropbear::is_lost(code, err))
     }
 
     fn options(&self, host: &Host) -> io::Result<Vec<String>> {
@@ -303,7 +270,8 @@ impl Settings {
         most: Duration,
     ) -> io::Result<Output> {
         let command = smol::process::Command::from(prepared.command);
-        let done = output::of(command, &[&prepared.preamble, input], most).await;
+        let input = [&prepared.preamble, input];
+        let done = output::answered(command, &input, most, &prepared.questions).await;
         drop(prepared.answerer);
         done
     }

@@ -1,16 +1,21 @@
 //! `salt-ssh`, and steps of orchestrations, on hosts behind real servers of OpenSSH.
 
+mod bad_link;
 mod balancer;
 mod calls;
 mod documentation;
+mod dropbear;
+mod emulated;
 mod links;
+mod options;
 mod placing;
 mod recorded;
+mod relay;
 mod rosters;
 mod steps;
 
 use std::fs::{self, File};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -39,6 +44,11 @@ struct Host {
 
 impl Host {
     fn start(site: &Site, kind: &[&str]) -> Self {
+        Self::start_by(Command::new("sh"), site, kind)
+    }
+
+    /// Starts the server by a command that runs a script of `sh`.
+    fn start_by(mut sh: Command, site: &Site, kind: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let port = free_port();
         for name in ["key.pub", "hostkey", "hostkey.pub"] {
@@ -52,7 +62,7 @@ impl Host {
         copy_program(&AGENT, &dir.path().join("pinch"));
         fs::write(dir.path().join("uptime"), "90000.00 80000.00\n").unwrap();
         let log = File::create(dir.path().join("log")).unwrap();
-        let server = Command::new("sh")
+        let server = sh
             .arg(corpus().join("sshd.sh"))
             .arg(dir.path())
             .arg(port.to_string())
@@ -64,7 +74,7 @@ impl Host {
             .unwrap();
         let host = Self { server, dir, port };
         let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        while !host.listens() {
             let log = fs::read_to_string(host.dir.path().join("log")).unwrap();
             assert!(
                 began.elapsed() < PATIENCE,
@@ -73,6 +83,12 @@ impl Host {
             sleep(Duration::from_millis(20));
         }
         host
+    }
+
+    fn listens(&self) -> bool {
+        let table = format!("/proc/{}/net/tcp", self.server.id());
+        let table = fs::read_to_string(table).unwrap_or_default();
+        table.contains(&format!(" 0100007F:{:04X} 00000000:0000 0A ", self.port))
     }
 
     /// Returns the path of a file that the host has written.
@@ -160,6 +176,11 @@ impl Site {
         command_in(self.0.path(), applet, words)
     }
 
+    /// Completes a command that runs the program.
+    fn command_by(&self, command: Command, applet: &str, words: &[&str]) -> Command {
+        completed(command, self.0.path(), applet, words)
+    }
+
     fn ssh(&self, words: &[&str]) -> Answer {
         Answer::of(self.command("salt-ssh", words).output().unwrap())
     }
@@ -171,7 +192,11 @@ impl Site {
 
 /// Returns a command of the program with the configuration below a folder.
 fn command_in(folder: &Path, applet: &str, words: &[&str]) -> Command {
-    let mut command = Command::new(pinch_program());
+    completed(Command::new(pinch_program()), folder, applet, words)
+}
+
+/// Completes a command that runs the program with the configuration below a folder.
+fn completed(mut command: Command, folder: &Path, applet: &str, words: &[&str]) -> Command {
     in_recorded_environment(&mut command)
         .arg(applet)
         .arg("-c")

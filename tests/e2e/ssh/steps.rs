@@ -177,3 +177,84 @@ fn a_step_waits_until_its_host_has_rebooted() {
     );
     assert!(!host.path("root/down").exists());
 }
+
+#[test]
+fn steps_choose_a_roster_and_how_many_hosts_run_at_a_time_and_may_fail() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &[]);
+    let port = host.port;
+    site.enlist(&[("web1", port), ("web2", port), ("web3", port), ("down", 1)]);
+    let config = fs::read_to_string(site.path("etc/minion")).unwrap();
+    let other = site.path("other").display().to_string();
+    site.write("etc/minion", &format!("{config}ssh_config_file: {other}\n"));
+    site.write(
+        "other",
+        &format!("Host configured\n    HostName 127.0.0.1\n    Port {port}\n    User root\n"),
+    );
+    site.write(
+        "srv/salt/bad.sls",
+        "{% if grains.id == 'web2' %}\nbad:\n  test.fail_without_changes\n{% else %}\ngood:\n  test.nop\n{% endif %}\n",
+    );
+    let step = |name: &str, function: &str, more: &str| {
+        format!("{name}:\n  salt.{function}:\n    - ssh: True\n{more}\n")
+    };
+    let log = |file: &str| {
+        format!(
+            "    - name: cmd.run\n    - arg: ['echo begin >>/root/{file}; sleep 1; echo end >>/root/{file}']\n    - tgt: 'web*'"
+        )
+    };
+    let steps = [
+        step(
+            "roster",
+            "function",
+            "    - name: grains.get\n    - arg: [id]\n    - tgt: 'c*'\n    - roster: sshconfig",
+        ),
+        step("batch", "function", &(log("batch") + "\n    - batch: 1")),
+        step("subset", "function", &(log("subset") + "\n    - subset: 1")),
+        step("all", "function", &log("all")),
+        step(
+            "may_fail",
+            "state",
+            "    - tgt: '*'\n    - sls: bad\n    - fail_minions: [web2, down]",
+        ),
+        step(
+            "must_not_fail",
+            "state",
+            "    - tgt: '*'\n    - sls: bad\n    - fail_minions: down",
+        ),
+    ];
+    site.write("srv/salt/orch/all.sls", &steps.concat());
+    let ran = site.call(&["--local", "state.orchestrate", "orch.all", "--out=json"]);
+    ran.is(1, &[]);
+    let returned = value::json::read(&ran.out).unwrap();
+    let chunks = returned.get("local").or_else(|| returned.get("caller"));
+    let chunk = |name: &str| {
+        let chunks = chunks.and_then(value::Value::as_map).unwrap();
+        let part = format!("_|-{name}_|-");
+        let mut found = chunks
+            .iter()
+            .filter(|(tag, _)| tag.to_text().contains(&part));
+        let (_, chunk) = found
+            .next()
+            .unwrap_or_else(|| panic!("no {name}: {}", ran.out));
+        let text = |key: &str| chunk.get(key).unwrap().to_text();
+        (text("result"), text("comment"))
+    };
+    assert_eq!(
+        chunk("roster").1,
+        "Function ran successfully. Function grains.get ran on configured."
+    );
+    for name in ["batch", "subset", "all", "may_fail"] {
+        assert_eq!(chunk(name).0, "True", "{name}: {}", chunk(name).1);
+    }
+    let (result, comment) = chunk("must_not_fail");
+    assert_eq!(result, "False");
+    assert!(
+        comment.starts_with("Run failed on minions: web2"),
+        "{comment}"
+    );
+    let log = |name: &str| fs::read_to_string(host.path(&format!("root/{name}"))).unwrap();
+    assert_eq!(log("batch"), "begin\nend\n".repeat(3));
+    assert_eq!(log("subset"), "begin\nend\n");
+    assert!(log("all").starts_with("begin\nbegin\n"), "{}", log("all"));
+}
