@@ -1,7 +1,7 @@
 #!/bin/sh
 # sshd.sh DIR PORT [box|login|disks|script|servers|uptime|dropbear] [ARCHITECTURE]: runs OpenSSH's server on loopback in a throw-away copy of this
 # machine's root, in which only DIR is the real folder. DIR/key.pub may log in as root. With `box`, a login sees a folder that contains
-# busybox and the libraries of DIR/pinch alone, or only the busybox of another ARCHITECTURE, whose programs this machine must be able to run.
+# busybox and the libraries of DIR/pinch alone, or only the busybox of another ARCHITECTURE, which is emulated.
 # With `login`, the users `asked` and `free` have the password "pass word"; sudo asks only the first one for it, and a key counts once it is
 # in their home. With `disks`, the folder /full has 1 MB and programs in /noexec cannot run. With `script`, the script DIR/host.sh answers
 # all logins. With `servers`, haproxy, nginx and socat are unpacked. With `uptime`,
@@ -10,6 +10,9 @@
 set -eu
 dir=$1
 mkdir -p "$dir/over/changed" "$dir/over/work" "$dir/over/root"
+emulate=
+[ -z "${4:-}" ] || emulate=$(realpath "$(dirname "$0")/../../cross/emulate")
+export emulate
 exec env --default-signal unshare --mount --pid --fork --kill-child sh -euc '
 dir=$1 port=$2 box=${3:-} architecture=${4:-}
 root=$dir/over/root
@@ -75,6 +78,8 @@ if [ "$box" = servers ]; then
     chroot "$root" useradd --system --home-dir /var/lib/haproxy --shell /usr/sbin/nologin haproxy 2>/dev/null || true
 fi
 [ "$box" != script ] || echo "ForceCommand sh $dir/host.sh" >>"$dir/sshd.conf"
+# The emulator finds its processes in the table of this namespace.
+[ -z "$emulate" ] || mount -t proc proc /proc
 touch "$dir/ready"
 if [ "$box" = dropbear ]; then
     mkdir -p "$root/root/.ssh"
@@ -83,5 +88,5 @@ if [ "$box" = dropbear ]; then
     chroot "$root" dropbearconvert openssh dropbear "$dir/hostkey" "$dir/hostkey.dropbear"
     exec chroot "$root" /usr/sbin/dropbear -F -E -p "127.0.0.1:$port" -P "$dir/pid" -r "$dir/hostkey.dropbear"
 fi
-exec chroot "$root" /usr/sbin/sshd -D -e -f "$dir/sshd.conf"
+exec $emulate chroot "$root" /usr/sbin/sshd -D -e -f "$dir/sshd.conf"
 ' sh "$@"

@@ -39,7 +39,12 @@ const STAGES: &[Stage] = &[
         name: "emulated",
         command: "for target in aarch64-unknown-linux-musl arm-unknown-linux-musleabihf riscv64gc-unknown-linux-musl mipsel-unknown-linux-musl; do
             PINCH_BIN=target/cross/$target/pinch cross/emulate cargo test --locked --package tests --test conform recorded || exit
-        done",
+        done
+        PINCH_EMULATED='armv7hf aarch64' cargo test --locked --package tests --test e2e ssh::emulated",
+    },
+    Stage {
+        name: "placing",
+        command: "PINCH_PLACED_KB=10000 cargo test --locked --package tests --test e2e ssh::bad_link",
     },
     Stage {
         name: "reproduce",

@@ -48,9 +48,9 @@ pub fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     let mut screen = Screen::new(&mut out, &mut err, &how, file, &SaltYaml)
         .map_err(|error| Failure::new(Exit::CantCreate, error))?;
     let failed = |error: String| Failure::new(Exit::Generic, error);
-    let roster = Roster::load(&cx).map_err(failed)?;
     let target = match &line.request {
         SaltSshOptions::About(_) | SaltSshOptions::Hosts => {
+            let roster = Roster::load(&cx).map_err(failed)?;
             let hosts = roster.by_source().map_err(failed)?;
             screen.show(&hosts.into(), Some("nested"), 0);
             return Ok(Exit::Ok.into());
@@ -59,6 +59,7 @@ pub fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
         | SaltSshOptions::Command { target, .. }
         | SaltSshOptions::Raw { target, .. } => target,
     };
+    let roster = Roster::load_for(&cx, &target.tgt).map_err(failed)?;
     let matched = roster.matched(&cx, &target.tgt, target.tgt_type, None);
     let mut hosts = matched.map_err(failed)?;
     if hosts.is_empty() && matches!(target.tgt_type, "glob" | "list") {

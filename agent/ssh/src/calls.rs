@@ -139,7 +139,7 @@ async fn raw_outcome(caller: &Caller, host: &Host, line: &str) -> Outcome {
     let failed = |text: String| Outcome::failed(host, Fault::connection(text));
     let done = match caller.raw(host, line, RAW_MAX).await {
         Ok(done) => done,
-        Err(error) => return Outcome::failed(host, Fault::of_program(&error)),
+        Err(error) => return Outcome::failed(host, Fault::program(&error)),
     };
     if caller.settings().is_lost(done.code, &done.err) {
         return failed(reason(&done));

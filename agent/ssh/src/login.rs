@@ -87,16 +87,16 @@ impl Login {
 /// Asks on the terminal, and returns the line of the answer.
 fn ask(question: &str, echoes: bool) -> io::Result<String> {
     let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
-    write!(terminal, "{question}")?;
-    terminal.flush()?;
     if echoes {
+        write!(terminal, "{question}")?;
         return line(&terminal);
     }
+    // An answer may arrive as soon as the question has appeared.
     let before = tcgetattr(&terminal)?;
     let mut quiet = before.clone();
     quiet.local_modes.remove(LocalModes::ECHO);
     tcsetattr(&terminal, OptionalActions::Flush, &quiet)?;
-    let answer = line(&terminal);
+    let answer = write!(terminal, "{question}").and_then(|()| line(&terminal));
     tcsetattr(&terminal, OptionalActions::Flush, &before)?;
     writeln!(terminal)?;
     answer

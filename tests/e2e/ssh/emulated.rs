@@ -33,9 +33,7 @@ fn start(site: &Site, emulator: &str, debian: &str) -> Option<Host> {
         skip("this machine cannot run programs of other processors");
         return None;
     }
-    let mut command = Command::new(repository("cross/emulate"));
-    command.arg("sh");
-    Some(Host::start_by(command, site, &["box", debian]))
+    Some(Host::start(site, &["box", debian]))
 }
 
 impl Processor {

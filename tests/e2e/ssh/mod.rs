@@ -72,12 +72,13 @@ impl Host {
             .stderr(log)
             .spawn()
             .unwrap();
-        let host = Self { server, dir, port };
+        let mut host = Self { server, dir, port };
         let began = Instant::now();
         while !host.listens() {
             let log = fs::read_to_string(host.dir.path().join("log")).unwrap();
+            let has_ended = host.server.try_wait().unwrap().is_some();
             assert!(
-                began.elapsed() < PATIENCE,
+                began.elapsed() < PATIENCE && !has_ended,
                 "the server does not listen: {log}"
             );
             sleep(Duration::from_millis(20));

@@ -8,10 +8,15 @@ use std::thread::spawn;
 
 use super::{Host, Site, free_port};
 
-/// Adds a line to the configuration of the caller.
-fn configure(site: &Site, line: &str) {
+/// Sets an option of the configuration of the caller.
+fn configure(site: &Site, name: &str, value: &str) {
     let config = fs::read_to_string(site.path("etc/master")).unwrap();
-    site.write("etc/master", &format!("{config}{line}\n"));
+    let lines = config.lines().filter(|line| !line.starts_with(name));
+    let lines: Vec<&str> = lines.collect();
+    site.write(
+        "etc/master",
+        &format!("{}\n{name}: {value}\n", lines.join("\n")),
+    );
 }
 
 #[test]
@@ -96,7 +101,7 @@ fn a_forwarded_port_of_the_host_leads_to_this_machine() {
     let words = [&forward, "web1", "cmd.run", &line, "shell=/bin/bash"];
     // The connections of a call are separate ones, or share one.
     site.ssh(&words).is(0, &["from the caller"]);
-    configure(&site, "ssh_control_persist: 2");
+    configure(&site, "ssh_control_persist", "2");
     site.ssh(&words).is(0, &["from the caller"]);
     site.ssh(&["--remote-port-forwards=22;id", "web1", "test.ping"])
         .is(1, &[]);
@@ -107,15 +112,9 @@ fn hosts_by_hand_need_no_entry_of_a_roster() {
     let Some(site) = Site::new() else { return };
     let host = Host::start(&site, &[]);
     site.enlist(&[("web1", host.port)]);
-    let missing = site.path("etc/roster");
-    configure(&site, &format!("ssh_port: {}", host.port));
-    for has_roster in [true, false] {
-        if !has_roster {
-            fs::remove_file(&missing).unwrap();
-        }
-        site.ssh(&["root@127.0.0.1", "test.ping", "--out=json"])
-            .is(0, &["\"127.0.0.1\": true"]);
-    }
+    configure(&site, "ssh_port", &host.port.to_string());
+    let by_hand = ["root@127.0.0.1", "test.ping", "--out=json"];
+    site.ssh(&by_hand).is(0, &["\"127.0.0.1\": true"]);
     site.ssh(&["--user=root", "127.0.0.1", "grains.get", "id"])
         .is(0, &["127.0.0.1"]);
     site.ssh(&["nosuch@127.0.0.1", "test.ping"])
@@ -125,7 +124,12 @@ fn hosts_by_hand_need_no_entry_of_a_roster() {
     assert_ne!(ran.code, Some(0));
     let ran = site.ssh(&["--", "root@-oProxyCommand=id", "test.ping"]);
     ran.is(1, &[]);
-    assert!(ran.err.contains("invalid"), "{}", ran.err);
+    assert!(ran.err.contains("is not a valid minion id"), "{}", ran.err);
+    fs::remove_file(site.path("etc/roster")).unwrap();
+    site.ssh(&by_hand).is(0, &["\"127.0.0.1\": true"]);
+    let ran = site.ssh(&["web1", "test.ping"]);
+    ran.is(1, &[]);
+    assert!(ran.err.contains("cannot read the roster"), "{}", ran.err);
 }
 
 #[test]
@@ -135,7 +139,8 @@ fn a_detached_job_continues_after_the_link_is_lost_and_its_return_is_fetched() {
     let host = Host::start(&site, &[]);
     site.enlist(&[("web1", host.port)]);
     // Without `ssh_detach`, the job would end at once.
-    configure(&site, "ssh_grace: 0\nssh_detach: True");
+    configure(&site, "ssh_grace", "0");
+    configure(&site, "ssh_detach", "True");
     site.write("srv/salt/slow.sls", SLOW);
     let mut command = site.command("salt-ssh", &["web1", "state.apply", "slow"]);
     let called = command

@@ -186,10 +186,10 @@ fn steps_choose_a_roster_and_how_many_hosts_run_at_a_time_and_may_fail() {
     site.enlist(&[("web1", port), ("web2", port), ("web3", port), ("down", 1)]);
     let config = fs::read_to_string(site.path("etc/minion")).unwrap();
     let other = site.path("other").display().to_string();
-    site.write("etc/minion", &format!("{config}ssh_config_file: {other}\n"));
+    site.write("etc/minion", &format!("{config}roster_dir: {other}\n"));
     site.write(
-        "other",
-        &format!("Host configured\n    HostName 127.0.0.1\n    Port {port}\n    User root\n"),
+        "other/configured",
+        &format!("{{host: 127.0.0.1, port: {port}}}\n"),
     );
     site.write(
         "srv/salt/bad.sls",
@@ -207,7 +207,7 @@ fn steps_choose_a_roster_and_how_many_hosts_run_at_a_time_and_may_fail() {
         step(
             "roster",
             "function",
-            "    - name: grains.get\n    - arg: [id]\n    - tgt: 'c*'\n    - roster: sshconfig",
+            "    - name: grains.get\n    - arg: [id]\n    - tgt: 'c*'\n    - roster: dir",
         ),
         step("batch", "function", &(log("batch") + "\n    - batch: 1")),
         step("subset", "function", &(log("subset") + "\n    - subset: 1")),
@@ -227,7 +227,9 @@ fn steps_choose_a_roster_and_how_many_hosts_run_at_a_time_and_may_fail() {
     let ran = site.call(&["--local", "state.orchestrate", "orch.all", "--out=json"]);
     ran.is(1, &[]);
     let returned = value::json::read(&ran.out).unwrap();
-    let chunks = returned.get("local").or_else(|| returned.get("caller"));
+    let chunks = ["local", "data", "caller"]
+        .iter()
+        .try_fold(&returned, |value, key| value.get(*key));
     let chunk = |name: &str| {
         let chunks = chunks.and_then(value::Value::as_map).unwrap();
         let part = format!("_|-{name}_|-");

@@ -189,6 +189,14 @@ impl Source {
     }
 }
 
+/// Returns the names of a target that is no pattern.
+fn names_by_hand(tgt: &Value) -> Vec<String> {
+    match tgt.as_list() {
+        Some(_) => tgt.texts(),
+        None => tgt.to_text().split(',').map(str::to_owned).collect(),
+    }
+}
+
 impl Roster {
     /// Reads the rosters that the option `roster` names: `flat` if it is not set.
     ///
@@ -196,6 +204,23 @@ impl Roster {
     /// As [`Roster::load_named`].
     pub fn load(cx: &Exec) -> Result<Self, String> {
         Self::load_named(cx, cx.opts().get("roster").unwrap_or(&Value::Null))
+    }
+
+    /// Reads the rosters for a target. The file may be missing if the target names its hosts by hand,
+    /// as `user@host`.
+    ///
+    /// # Errors
+    /// As [`Roster::load_named`].
+    pub fn load_for(cx: &Exec, tgt: &Value) -> Result<Self, String> {
+        let loaded = Self::load(cx);
+        let is_by_hand = names_by_hand(tgt).iter().all(|name| name.contains('@'));
+        match loaded {
+            Err(error) if is_by_hand && !file(cx).exists() => {
+                log::debug(error);
+                Ok(Self::default())
+            }
+            loaded => loaded,
+        }
     }
 
     /// Reads the rosters with these names: a list, or a text with commas. If several have a host,
@@ -307,10 +332,7 @@ impl Roster {
     /// # Errors
     /// When a name is not well formed.
     pub fn by_hand(cx: &Exec, tgt: &Value) -> Result<Vec<Host>, String> {
-        let names = match tgt.as_list() {
-            Some(_) => tgt.texts(),
-            None => tgt.to_text().split(',').map(str::to_owned).collect(),
-        };
+        let names = names_by_hand(tgt);
         if names.iter().any(|name| name.contains(['*', '?', '['])) {
             return Ok(Vec::new());
         }
