@@ -39,7 +39,7 @@ fn is_test(path: &str, name: &str) -> bool {
 #[test]
 fn every_attack_and_fault_has_its_tests() {
     let table = table();
-    let numbers = (1..=26).map(|n| format!("A{n}"));
+    let numbers = (1..=28).map(|n| format!("A{n}"));
     let findings = FINDINGS.iter().flat_map(|(kind, last)| {
         let first = u32::from(*kind != "fault-");
         (first..=*last).map(move |number| format!("{kind}{number}"))

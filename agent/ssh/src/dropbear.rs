@@ -1,5 +1,5 @@
 //! Dropbear's client `dbclient`, as far as it differs from OpenSSH's `ssh`: it knows fewer options,
-//! reads only keys of its own format, and asks questions where `ssh` fails.
+//! reads only keys in another format, and asks questions where `ssh` fails.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -78,11 +78,7 @@ pub(crate) struct Bytes {
 }
 
 /// Runs a program with an input, as [`of`].
-pub(crate) async fn bytes(
-    command: Command,
-    input: &[&[u8]],
-    most: Duration,
-) -> io::Result<Bytes> {
+pub(crate) async fn bytes(command: Command, input: &[&[u8]], most: Duration) -> io::Result<Bytes> {
     until(command, input, most, &[]).await
 }
 

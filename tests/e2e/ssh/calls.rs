@@ -1,7 +1,6 @@
 //! Functions, shell commands, logins and keys.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::fs::PermissionsExt;
 
@@ -38,40 +37,12 @@ fn a_host_with_nothing_but_busybox_runs_functions_and_states() {
 }
 
 #[test]
-fn the_texts_and_codes_are_salts() {
+fn several_ids_of_a_roster_may_be_one_machine() {
     let Some(site) = Site::new() else { return };
     let host = Host::start(&site, &[]);
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
-    let down = closed.local_addr().unwrap().port();
-    drop(closed);
-    site.enlist(&[("web1", host.port), ("down", down)]);
-    site.write("srv/salt/bad.sls", "bad:\n  test.fail_without_changes\n");
-    let refused = format!("ssh: connect to host 127.0.0.1 port {down}: Connection refused");
-    site.ssh(&["*", "test.ping"])
-        .is(20, &["web1:\n    True", &refused]);
-    site.ssh(&["web1", "nosuch.fun"])
-        .is(20, &["'nosuch.fun' is not available."]);
-    site.ssh(&["web1", "state.apply", "bad"])
-        .is(20, &["Failed:    1"]);
-    let raw = site.ssh(&["-r", "--out=json", "web1", "echo hi; exit 3"]);
-    raw.is(
-        20,
-        &[
-            r#""_error": "The command resulted in a non-zero exit code""#,
-            r#""retcode": 3"#,
-            r#""stdout": "hi\n""#,
-            r#""parsed": null"#,
-        ],
-    );
-    site.ssh(&["-H"]).is(0, &["web1:", "127.0.0.1"]);
-    let none = site.ssh(&["db*", "test.ping"]);
-    none.is(1, &[]);
-    assert!(
-        none.err.contains("No matching targets found in roster."),
-        "{}",
-        none.err
-    );
-    assert_eq!(site.ssh(&["web1"]).code, Some(64));
+    site.enlist(&[("web1", host.port), ("db1", host.port)]);
+    let ran = site.ssh(&["*", "cmd.run", "sleep 1; echo done", "--out=txt"]);
+    ran.is(0, &["web1: done", "db1: done"]);
 }
 
 #[test]

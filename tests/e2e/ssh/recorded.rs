@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::num::NonZero;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::thread;
@@ -18,7 +19,7 @@ use tests::answer::{same_text, same_value, settled, trimmed, without_times};
 use tests::corpus::{Case, Outcome, check_all};
 use tests::scratch::corpus;
 
-use super::{AGENT, Answer, Host, Site, command_in, free_port};
+use super::{Answer, Host, Site, command_in, free_port};
 
 /// A case, in the order of the fields of its file.
 #[derive(Deserialize, Serialize)]
@@ -91,9 +92,7 @@ impl Hosts {
         let scratch = tempfile::tempdir().unwrap();
         let here = scratch.path();
         self.add(&folder().join("tree"), here, here);
-        let build = format!("builds/{}", std::env::consts::ARCH);
-        fs::create_dir_all(here.join(&build)).unwrap();
-        std::os::unix::fs::symlink(&*AGENT, here.join(build).join("pinch")).unwrap();
+        symlink(self.site.path("builds"), here.join("builds")).unwrap();
         for key in ["key", "hostkey"] {
             fs::copy(self.site.path(key), here.join(key)).unwrap();
         }

@@ -14,7 +14,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::free_port;
 
 /// The maximum time for the last bytes to arrive.
-const ARRIVAL_MAX: Duration = Duration::from_secs(20);
+const ARRIVAL_MAX: Duration = Duration::from_secs(5);
 
 pub(super) struct Relay {
     pub(super) port: u16,
@@ -105,10 +105,7 @@ impl Shared {
         spawn(move || {
             let mut here = 0;
             let mut piece = [0; 4096];
-            loop {
-                let Ok(length @ 1..) = caller.read(&mut piece) else {
-                    break;
-                };
+            while let Ok(length @ 1..) = caller.read(&mut piece) {
                 if host.write_all(&piece[..length]).is_err() {
                     break;
                 }

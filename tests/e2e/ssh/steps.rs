@@ -178,23 +178,8 @@ fn a_step_waits_until_its_host_has_rebooted() {
     assert!(!host.path("root/down").exists());
 }
 
-#[test]
-fn steps_choose_a_roster_and_how_many_hosts_run_at_a_time_and_may_fail() {
-    let Some(site) = Site::new() else { return };
-    let host = Host::start(&site, &[]);
-    let port = host.port;
-    site.enlist(&[("web1", port), ("web2", port), ("web3", port), ("down", 1)]);
-    let config = fs::read_to_string(site.path("etc/minion")).unwrap();
-    let other = site.path("other").display().to_string();
-    site.write("etc/minion", &format!("{config}roster_dir: {other}\n"));
-    site.write(
-        "other/configured",
-        &format!("{{host: 127.0.0.1, port: {port}}}\n"),
-    );
-    site.write(
-        "srv/salt/bad.sls",
-        "{% if grains.id == 'web2' %}\nbad:\n  test.fail_without_changes\n{% else %}\ngood:\n  test.nop\n{% endif %}\n",
-    );
+/// Returns steps on the hosts `web1` to `web3` and on one that is down.
+fn steps_with_limits() -> String {
     let step = |name: &str, function: &str, more: &str| {
         format!("{name}:\n  salt.{function}:\n    - ssh: True\n{more}\n")
     };
@@ -203,7 +188,7 @@ fn steps_choose_a_roster_and_how_many_hosts_run_at_a_time_and_may_fail() {
             "    - name: cmd.run\n    - arg: ['echo begin >>/root/{file}; sleep 1; echo end >>/root/{file}']\n    - tgt: 'web*'"
         )
     };
-    let steps = [
+    [
         step(
             "roster",
             "function",
@@ -222,14 +207,34 @@ fn steps_choose_a_roster_and_how_many_hosts_run_at_a_time_and_may_fail() {
             "state",
             "    - tgt: '*'\n    - sls: bad\n    - fail_minions: down",
         ),
-    ];
-    site.write("srv/salt/orch/all.sls", &steps.concat());
+    ]
+    .concat()
+}
+
+#[test]
+fn steps_choose_a_roster_and_how_many_hosts_run_at_a_time_and_may_fail() {
+    let Some(site) = Site::new() else { return };
+    let host = Host::start(&site, &[]);
+    let port = host.port;
+    site.enlist(&[("web1", port), ("web2", port), ("web3", port), ("down", 1)]);
+    let config = fs::read_to_string(site.path("etc/minion")).unwrap();
+    let other = site.path("other").display().to_string();
+    site.write("etc/minion", &format!("{config}roster_dir: {other}\n"));
+    site.write(
+        "other/configured",
+        &format!("{{host: 127.0.0.1, port: {port}}}\n"),
+    );
+    site.write(
+        "srv/salt/bad.sls",
+        "{% if grains.id == 'web2' %}\nbad:\n  test.fail_without_changes\n{% else %}\ngood:\n  test.nop\n{% endif %}\n",
+    );
+    site.write("srv/salt/orch/all.sls", &steps_with_limits());
     let ran = site.call(&["--local", "state.orchestrate", "orch.all", "--out=json"]);
     ran.is(1, &[]);
     let returned = value::json::read(&ran.out).unwrap();
     let chunks = ["local", "data", "caller"]
         .iter()
-        .try_fold(&returned, |value, key| value.get(*key));
+        .try_fold(&returned, |value, key| value.get(key));
     let chunk = |name: &str| {
         let chunks = chunks.and_then(value::Value::as_map).unwrap();
         let part = format!("_|-{name}_|-");
