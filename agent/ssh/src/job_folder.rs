@@ -2,13 +2,13 @@
 //! leaves its return there, and the next connection fetches it. No job runs twice: whoever creates
 //! the folder of a job id owns it.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, DirEntry, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use value::{read, remove};
+use value::{log, read, remove};
 use wire::Limits;
 
 /// The name of the file that is locked while the job runs.
@@ -123,6 +123,34 @@ fn returned(cache: &Path, jid: &str) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
+/// Marks the running program as used, and removes other versions in its folder that no call has used
+/// for a long time.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the files are those that earlier calls have placed"
+)]
+pub(crate) fn sweep_programs(folder: &Path, own: &Path, now: SystemTime) {
+    let marked = File::open(own).and_then(|file| file.set_modified(now));
+    if let Err(error) = marked {
+        log::debug(format_args!("cannot mark {}: {error}", own.display()));
+        return;
+    }
+    let entries = read::or_log(folder, std::fs::read_dir(folder));
+    for entry in entries.into_iter().flatten().flatten() {
+        let is_program = entry.file_name().to_string_lossy().starts_with("pinch-");
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_program && is_file && is_old(&entry, now) {
+            remove::or_log(entry.path(), std::fs::remove_file(entry.path()));
+        }
+    }
+}
+
+fn is_old(entry: &DirEntry, now: SystemTime) -> bool {
+    let changed = entry.metadata().and_then(|metadata| metadata.modified());
+    let age = changed.ok().and_then(|time| now.duration_since(time).ok());
+    age.is_some_and(|age| age >= KEPT)
+}
+
 /// Removes the folders and the returns of jobs that ended long ago.
 #[expect(
     clippy::disallowed_methods,
@@ -132,10 +160,8 @@ pub(crate) fn sweep(folder: &Path, cache: &Path, now: SystemTime) {
     for inside in [jobs(folder), left(cache)] {
         let entries = read::or_log(&inside, std::fs::read_dir(&inside));
         for entry in entries.into_iter().flatten().flatten() {
-            let changed = entry.metadata().and_then(|metadata| metadata.modified());
-            let age = changed.ok().and_then(|time| now.duration_since(time).ok());
             let path = entry.path();
-            if age.is_none_or(|age| age < KEPT) || is_locked(&path.join(LOCK)) {
+            if !is_old(&entry, now) || is_locked(&path.join(LOCK)) {
                 continue;
             }
             match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -206,5 +232,30 @@ mod tests {
         assert_eq!(names.len(), 1);
         assert_eq!(names[0].as_ref().unwrap().file_name(), JID);
         assert_eq!(std::fs::read_dir(left(&cache)).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn other_versions_are_removed_when_nothing_has_used_them_for_a_week() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str| dir.path().join(name);
+        for name in [
+            "pinch-own",
+            "pinch-used",
+            "pinch-old",
+            "pinch-old.x.part",
+            "other",
+        ] {
+            std::fs::write(file(name), "").unwrap();
+        }
+        let later = SystemTime::now() + 2 * KEPT;
+        let used = File::open(file("pinch-used")).unwrap();
+        used.set_modified(later - KEPT / 2).unwrap();
+        sweep_programs(dir.path(), &file("pinch-own"), later);
+        let mut left: Vec<_> = std::fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["other", "pinch-own", "pinch-used"]);
     }
 }

@@ -20,7 +20,7 @@ use value::{Map, Value, channel, jid, remove};
 use wire::Id;
 
 use crate::command_on_host::OnHost;
-use crate::job_folder::{Earlier, JobFolder, earlier, sweep};
+use crate::job_folder::{Earlier, JobFolder, earlier, sweep, sweep_programs};
 
 /// The maximum size of the configuration's line in bytes.
 const LINE_MAX: u64 = 4 << 20;
@@ -50,6 +50,9 @@ pub fn run(folder: &Path, job: Vec<OsString>) -> io::Result<i32> {
     let mut line = String::new();
     input.by_ref().take(LINE_MAX).read_line(&mut line)?;
     let asked = Asked::read(&line, folder)?;
+    if let Some(own) = job.first() {
+        sweep_programs(folder, Path::new(own), SystemTime::now());
+    }
     let folder = asked.folder.as_path();
     sweep(folder, &asked.cache, SystemTime::now());
     for jid in &asked.earlier {
