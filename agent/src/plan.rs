@@ -25,6 +25,7 @@ use modules::loader::custom::CustomModules;
 use modules::state_run::orchestrate::{self, ThisMachine};
 use plan::{Document, Invocation, Preview, Seen, Watched};
 use render::yaml::SaltYaml;
+use state::boot::SSH_JOB;
 use state::exec::Exec;
 use state::module::Arguments;
 use state::opts::Opts;
@@ -284,8 +285,7 @@ fn context(
     loaded.warnings.iter().for_each(log::warning);
     call::keep_id(&loaded);
     config::static_grains(folder, &SaltYaml).map_err(|error| Failure::new(Exit::Generic, error))?;
-    let is_given = loaded.given.iter().any(|name| name == "file_client");
-    let (opts, sources) = sources(loaded.opts, is_given)?;
+    let (opts, sources) = sources(loaded.opts)?;
     let seen = Arc::new(Seen::default());
     let sources = Watched::new(sources, Arc::clone(&seen));
     let custom = Box::new(CustomModules::new(&opts));
@@ -301,10 +301,10 @@ fn context(
     Ok((cx, foreseen))
 }
 
-/// Returns the trees that a plan is made of: those of this machine, or, if its configuration says
-/// `file_client: remote`, those of the master.
-fn sources(mut opts: Map, is_given: bool) -> Result<(Opts, Box<dyn Sources>), Failure> {
-    if !is_given {
+/// Returns the trees that a plan is made of: those of this machine, or, on a host that is reached by
+/// ssh, those of the caller.
+fn sources(mut opts: Map) -> Result<(Opts, Box<dyn Sources>), Failure> {
+    if !opts.contains(SSH_JOB) {
         opts.insert("file_client", "local");
     }
     let opts = Opts::new(opts);

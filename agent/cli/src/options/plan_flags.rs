@@ -9,7 +9,7 @@ use super::{Group, Program};
 pub const PLAN: Program = Program {
     name: "pinch plan",
     usage: "[options] (highstate | SLS... | orchestrate ORCH) [pillar='{...}'] [saltenv=ENV]",
-    about: "Show what a run on this machine would change, with its own files, or those of the master if the configuration has `file_client: remote`. Nothing is changed. The plan is printed as text, with --out=json as JSON. Exits 0 if there is nothing to do, 2 if something would change, 1 on an error.",
+    about: "Show what a run on this machine, without a master, would change. Nothing is changed. The plan is printed as text, with --out=json as JSON. Exits 0 if there is nothing to do, 2 if something would change, 1 on an error.",
     groups: &[
         Group {
             title: "Plan Options",
