@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::output::Question;
-use crate::program::Settings;
+use crate::program::{KEEPALIVE_S, Settings};
 use crate::roster::Host;
 
 /// The first bytes of a private key in a format that only OpenSSH reads.
@@ -52,7 +52,7 @@ pub(crate) fn words(
         check_format(key)?;
         words.extend(["-i".to_owned(), key.display().to_string()]);
     }
-    let interval = host.keepalive_interval.unwrap_or(20);
+    let interval = host.keepalive_interval.unwrap_or(KEEPALIVE_S);
     words.extend(["-K".to_owned(), interval.to_string()]);
     if has_batch_mode {
         words.extend(["-o".to_owned(), "BatchMode=yes".to_owned()]);

@@ -104,8 +104,7 @@ async fn until(
         };
         let messages = async {
             let err = read(stderr, questions).await?;
-            let mut instead = questions.iter().map(|one| one.instead_of(&err));
-            let instead = instead.find_map(|instead| instead);
+            let instead = questions.iter().find_map(|one| one.instead_of(&err));
             if instead.is_some() {
                 child.kill()?;
             }

@@ -12,6 +12,8 @@ use crate::dropbear;
 use crate::output::{self, Output, Question};
 use crate::roster::Host;
 
+/// The default of `keepalive_interval`, in seconds.
+pub(crate) const KEEPALIVE_S: u32 = 20;
 /// The exit code of OpenSSH's program when the connection failed.
 const CONNECTION_FAILED: i32 = 255;
 
@@ -200,7 +202,7 @@ impl Settings {
         let timeout = host.timeout.unwrap_or(self.timeout);
         options.push(format!("ConnectTimeout={}", timeout.as_secs().max(1)));
         // A lost link is noticed within a minute.
-        let interval = host.keepalive_interval.unwrap_or(20);
+        let interval = host.keepalive_interval.unwrap_or(KEEPALIVE_S);
         options.push(format!("ServerAliveInterval={interval}"));
         let count = host.keepalive_count_max.unwrap_or(3);
         options.push(format!("ServerAliveCountMax={count}"));
