@@ -1,5 +1,6 @@
 //! Finding and running the program that is tested.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -73,18 +74,29 @@ fn built(name: &str) -> PathBuf {
         other => (other, ["--package", "pinch"]),
     };
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let built = Command::new(cargo)
+    let mut command = Command::new(cargo);
+    command
         .args(["build", "--quiet", "--profile", profile])
         .args(what)
         .arg("--target-dir")
         .arg(target_dir)
-        // Cargo sets this variable for tests; crates that read it would be rebuilt each time.
-        .env_remove("CARGO_MANIFEST_DIR")
-        .current_dir(workspace())
-        .status()
-        .unwrap();
+        .current_dir(workspace());
+    for variable in variables_of_this_package() {
+        command.env_remove(variable);
+    }
+    let built = command.status().unwrap();
     assert!(built.success(), "cargo build {what:?} failed");
     target_dir.join(name).join("pinch")
+}
+
+/// Returns the variables by which cargo describes the package of the running test. Build scripts
+/// that read them would run again, and all that depends on them would be rebuilt.
+fn variables_of_this_package() -> impl Iterator<Item = OsString> {
+    std::env::vars_os().filter_map(|(name, _)| {
+        let text = name.to_str()?;
+        let describes = text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_");
+        describes.then_some(name)
+    })
 }
 
 /// Copies a program that a test then starts. A separate process makes the copy: if this process had
