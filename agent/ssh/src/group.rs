@@ -26,7 +26,7 @@ use crate::settings;
 const MESSAGES_MAX: usize = 4096;
 
 /// The hosts of some rosters.
-pub(crate) struct Group {
+pub struct Group {
     roster: Roster,
     caller: Caller,
     /// The bus on which the events of the jobs appear.
@@ -40,6 +40,8 @@ pub(crate) struct Group {
 struct Step {
     journal: Option<Journal>,
     reboot: Option<Reboot>,
+    /// The ids under which the hosts may have got the job before.
+    earlier: Vec<String>,
 }
 
 /// The jobs of a step that are under way.
@@ -51,14 +53,27 @@ pub(crate) struct Started {
 }
 
 /// A message of a host's job.
-enum Said {
+#[derive(Debug)]
+pub enum Said {
+    /// An event, which the host may forge.
     Event(Id, Event),
+    /// The return, or the reason why there is none.
     Returned(MinionReturn),
 }
 
+impl std::fmt::Debug for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Group").finish_non_exhaustive()
+    }
+}
+
 impl Group {
-    /// Reads rosters: those of the option `roster` if none are named.
-    pub(crate) fn load(
+    /// Reads rosters: those of the option `roster` if none are named. The events of hosts appear on
+    /// `bus`.
+    ///
+    /// # Errors
+    /// When a roster cannot be read.
+    pub fn load(
         cx: &Exec,
         rosters: Option<&Value>,
         bus: Arc<dyn Targets>,
@@ -90,29 +105,48 @@ impl Group {
         let step = Step {
             journal: Journal::of_step(cx),
             reboot: Reboot::of_step(cx),
+            earlier: Vec::new(),
         };
         self.begin(cx, job, ids, step)
     }
 
-    fn begin(&self, cx: &Exec, job: Job, ids: &[String], step: Step) -> Started {
-        let (send, said) = bounded(MESSAGES_MAX);
-        let turns = Arc::new(Semaphore::new(settings::at_once(cx)));
-        for host in self.roster.with_ids(ids) {
-            let (caller, job) = (self.caller.clone(), job.clone());
-            let (turns, send) = (turns.clone(), send.clone());
-            let follower = Arc::new(OfHost {
-                id: host.id.clone(),
-                journal: step.journal.clone(),
-                send: send.clone(),
-            });
-            smol::spawn(async move {
-                // No deadline: each host before it has limits.
-                let _turn = turns.acquire().await;
-                let returned = returned(&caller, &host, job, step.reboot, follower).await;
-                channel::if_open(send.send(Said::Returned(returned)).await);
-            })
-            .detach();
+    /// Returns the ids of the hosts that a target matches by their ids; without any for a target of
+    /// another type.
+    ///
+    /// # Errors
+    /// When the target is not well formed.
+    pub fn matched_by_id(
+        &self,
+        cx: &Exec,
+        tgt: &Value,
+        tgt_type: &str,
+    ) -> Result<Vec<Id>, String> {
+        if !matches!(tgt_type, "glob" | "pcre" | "list" | "nodegroup") {
+            return Ok(Vec::new());
         }
+        let hosts = self.roster.matched(cx, tgt, tgt_type, None)?;
+        Ok(hosts.into_iter().map(|host| host.id).collect())
+    }
+
+    /// Gives a job to hosts, a limited number at a time, and returns the channel of its messages.
+    /// `earlier` are the ids under which the hosts may have got it before.
+    #[must_use]
+    pub fn give(
+        &self,
+        cx: &Exec,
+        job: &Job,
+        ids: &[String],
+        earlier: Vec<String>,
+    ) -> Receiver<Said> {
+        let step = Step {
+            earlier,
+            ..Step::default()
+        };
+        self.spawn(cx, job, ids, &step)
+    }
+
+    fn begin(&self, cx: &Exec, job: Job, ids: &[String], step: Step) -> Started {
+        let said = self.spawn(cx, &job, ids, &step);
         let events = JobEvents {
             jid: job.jid,
             fun: job.fun.to_text(),
@@ -128,6 +162,29 @@ impl Group {
             events,
             bus: self.bus.clone(),
         }
+    }
+
+    fn spawn(&self, cx: &Exec, job: &Job, ids: &[String], step: &Step) -> Receiver<Said> {
+        let (send, said) = bounded(MESSAGES_MAX);
+        let turns = Arc::new(Semaphore::new(settings::at_once(cx)));
+        for host in self.roster.with_ids(ids) {
+            let (caller, job) = (self.caller.clone(), job.clone());
+            let (turns, send, reboot) = (turns.clone(), send.clone(), step.reboot);
+            let follower = Arc::new(OfHost {
+                id: host.id.clone(),
+                journal: step.journal.clone(),
+                earlier: step.earlier.clone(),
+                send: send.clone(),
+            });
+            smol::spawn(async move {
+                // No deadline: each host before it has limits.
+                let _turn = turns.acquire().await;
+                let returned = returned(&caller, &host, job, reboot, follower).await;
+                channel::if_open(send.send(Said::Returned(returned)).await);
+            })
+            .detach();
+        }
+        said
     }
 
     /// Returns the grains of all hosts that can be reached. They are asked once.
@@ -198,7 +255,11 @@ impl Started {
             let _waiting = watch::waits(|| description("host", &self.waits_for));
             // No deadline: each host has limits.
             match smol::block_on(self.said.recv()) {
-                Ok(Said::Event(id, event)) => fire_of_host(cx, &*self.bus, &id, event),
+                Ok(Said::Event(id, event)) => {
+                    if let Some((tag, data)) = event_of_host(&id, event) {
+                        fire(cx, &*self.bus, &tag, data);
+                    }
+                }
                 Ok(Said::Returned(one)) => {
                     self.waits_for.retain(|id| *id != one.id);
                     self.events.returned(cx, &*self.bus, &one);
@@ -216,6 +277,7 @@ impl Started {
 struct OfHost {
     id: Id,
     journal: Option<Journal>,
+    earlier: Vec<String>,
     send: Sender<Said>,
 }
 
@@ -269,7 +331,10 @@ async fn ran(
             let data = caller.run(host, job, jids, follower).await;
             (first.unwrap_or(jid), data)
         }
-        Ok(None) => (jid, caller.run(host, job, Vec::new(), follower).await),
+        Ok(None) => {
+            let earlier = follower.earlier.clone();
+            (jid, caller.run(host, job, earlier, follower).await)
+        }
         Err(error) => (jid, Err(Fault::placing(error))),
     }
 }
@@ -320,12 +385,14 @@ async fn returned(
     }
 }
 
-/// Fires an event of a host's job, in the form that the event of a minion has on a master's bus.
-fn fire_of_host(cx: &Exec, bus: &dyn Targets, id: &Id, event: Event) {
+/// Returns the tag and the data of a host's event, in the form that the event of a minion has on a
+/// master's bus. An event that a host must not fire is logged.
+#[must_use]
+pub fn event_of_host(id: &Id, event: Event) -> Option<(String, Map)> {
     if let Err(refused) = tag::may_send(id, &event.tag) {
         log::warning(format_args!("{id}: {refused}"));
-        return;
+        return None;
     }
     let data = minion_event(id.as_str(), &event.tag, event.data);
-    fire(cx, bus, &event.tag, data);
+    Some((event.tag, data))
 }

@@ -23,7 +23,7 @@ mod calls;
 mod command_on_host;
 mod dropbear;
 pub mod fault;
-mod group;
+pub mod group;
 mod hosts;
 mod job_folder;
 mod journal;

@@ -161,6 +161,9 @@ impl Settings {
         command.arg(terminal);
         match client {
             Client::OpenSsh => {
+                if let Some(file) = &host.ssh_config {
+                    command.arg("-F").arg(file);
+                }
                 for option in self.options(host)? {
                     command.arg("-o").arg(option);
                 }

@@ -34,6 +34,7 @@ use crate::event_return::EventReturn;
 use crate::events::Events;
 use crate::hook::Settings;
 use crate::jobs::Jobs;
+use crate::jobs::hosts::Hosts;
 use crate::jobs::minions::Minions;
 use crate::jobs::targets::Targets;
 use crate::jobs::waiting::Waiting;
@@ -118,6 +119,7 @@ impl Master {
             minions: minions.clone(),
             waiting: waiting.clone(),
             targets: targets.clone(),
+            hosts: Hosts::new(&opts, &runners::REGISTRY, &events),
         };
         let access = Access {
             opts: opts.clone(),

@@ -2,6 +2,7 @@
 
 mod failures;
 mod highstate;
+pub(crate) mod hosts;
 pub(crate) mod minions;
 mod patience;
 pub(crate) mod preview;
@@ -24,6 +25,7 @@ use value::target::PillarMatch;
 use value::{Map, Value, channel, jid, log, secret};
 use wire::{FindJob, Id, Job, Publish, Request, SECRETS};
 
+use crate::jobs::hosts::Hosts;
 use crate::jobs::minions::{Connected, Minions};
 use crate::jobs::patience::Patience;
 use crate::jobs::targets::{Matched, Targets};
@@ -36,10 +38,12 @@ use crate::store::{Command, Store, now_ms};
 pub(crate) struct Published {
     jobs: Jobs,
     pub(crate) jid: String,
-    /// The minions that the job is sent to.
+    /// The minions and hosts that the job is sent to.
     pub(crate) minions: Vec<Id>,
     /// The names in the target that are not accepted minions.
     pub(crate) missing: Vec<String>,
+    /// Those of them that have no agent.
+    hosts: Vec<Id>,
     left: BTreeSet<Id>,
     returns: Returns,
     /// The minions that did not take the job, with the reason.
@@ -118,6 +122,8 @@ pub(crate) struct Jobs {
     pub(crate) minions: Minions,
     pub(crate) waiting: Waiting,
     pub(crate) targets: Targets,
+    /// The hosts without an agent; `None` if jobs are for minions only.
+    pub(crate) hosts: Option<Hosts>,
 }
 
 impl Jobs {
@@ -143,8 +149,43 @@ impl Jobs {
         pillar: PillarMatch,
     ) -> Result<Matched, String> {
         let (tgt, tgt_type) = (&asked.tgt, &asked.tgt_type);
-        let matched = self.targets.matched(tgt, tgt_type, &asked.options, pillar);
+        let matched = self.matched_by(tgt, tgt_type, &asked.options, pillar);
         matched.await
+    }
+
+    /// Returns the minions and hosts that a target matches.
+    pub(crate) async fn matched_by(
+        &self,
+        tgt: &Value,
+        tgt_type: &str,
+        options: &Map,
+        pillar: PillarMatch,
+    ) -> Result<Matched, String> {
+        let matched = self.targets.matched(tgt, tgt_type, options, pillar);
+        let (mut minions, mut missing) = matched.await?;
+        if let Some(hosts) = &self.hosts {
+            let hosts = hosts.matched(tgt, tgt_type).await?;
+            missing.retain(|name| hosts.iter().all(|id| id.as_str() != name));
+            minions.extend(hosts);
+            minions.sort();
+            minions.dedup();
+        }
+        Ok((minions, missing))
+    }
+
+    /// Returns whether a recipient of jobs is a host without an agent. An id with an accepted key
+    /// is a minion, even if a roster has it.
+    fn is_host(&self, id: &Id) -> bool {
+        if self.hosts.is_none() {
+            return false;
+        }
+        match self.targets.is_accepted(id) {
+            Ok(is_accepted) => !is_accepted,
+            Err(error) => {
+                log::error(format_args!("cannot read the key of {id}: {error}"));
+                false
+            }
+        }
     }
 
     /// Publishes a job to these minions, once its record is on the disk.
@@ -185,10 +226,12 @@ impl Jobs {
             whom.minions.len(),
             names(&whom.minions)
         ));
+        let hosts = whom.minions.iter().filter(|id| self.is_host(id));
         let (refused, refusals) = unbounded();
         let (is_sent, sent) = bounded(1);
         let published = Published {
             jobs: self.clone(),
+            hosts: hosts.cloned().collect(),
             left: whom.minions.iter().cloned().collect(),
             minions: whom.minions,
             missing: whom.missing,
@@ -392,8 +435,16 @@ impl Published {
             user: user.to_owned(),
             options,
         };
+        if let Some(hosts) = &self.jobs.hosts {
+            // Only a job that was published before waits for recipients.
+            let is_again = !patience.is_zero();
+            let ids = self.hosts.clone();
+            hosts.start(self.jobs.clone(), job.clone(), ids, is_again);
+        }
         let is_long = is_long_list(asked);
-        let (jobs, minions) = (self.jobs.clone(), self.minions.clone());
+        let jobs = self.jobs.clone();
+        let mut minions = self.minions.clone();
+        minions.retain(|id| !self.hosts.contains(id));
         let turns = Arc::new(Semaphore::new(AT_ONCE));
         let all = async move {
             for id in minions {
@@ -514,6 +565,13 @@ impl Published {
         let mut questions = Vec::new();
         for id in &self.left {
             let (id, jid) = (id.clone(), self.jid.clone());
+            if self.hosts.contains(&id) {
+                let hosts = self.jobs.hosts.as_ref();
+                if !hosts.is_some_and(|hosts| hosts.is_running(&jid, &id)) {
+                    self.given_up.push((id, NoReturn::Lost));
+                }
+                continue;
+            }
             let turn = turns.acquire_arc().await;
             let Some(minion) = self.jobs.minions.get(&id) else {
                 self.given_up.push((id, NoReturn::Lost));

@@ -3,6 +3,7 @@
 use link::Error;
 use link::unix::Local;
 use value::{Map, Value};
+use wire::Id;
 
 use super::Jobs;
 use crate::jobs::targets::Matched;
@@ -23,7 +24,8 @@ impl Jobs {
         (minions, unknown): Matched,
         local: &mut Local,
     ) -> Result<(), Error> {
-        let away = minions.iter().filter(|id| self.minions.get(id).is_none());
+        let is_away = |id: &&Id| self.minions.get(id).is_none() && !self.is_host(id);
+        let away = minions.iter().filter(is_away);
         let missing = away
             .map(|id| id.as_str())
             .chain(unknown.iter().map(String::as_str));

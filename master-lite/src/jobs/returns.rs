@@ -2,12 +2,12 @@
 
 use link::{Error, Question};
 use value::{Map, Value, jid, log, secret};
-use wire::{Return, tag};
+use wire::{Id, Return, tag};
 
 use super::{Jobs, failures, highstate};
 use crate::jobs::minions::Minion;
 use crate::refusals::NotServed;
-use crate::store::{Cache, Change, Command, Refusal, now_ms};
+use crate::store::{Cache, Change, Command, Origin, Refusal, now_ms};
 
 /// The key that marks the record of a job that a minion gave itself.
 const OWN: &str = "own";
@@ -37,13 +37,6 @@ impl Jobs {
             .with("id", minion.id.as_str())
             .with("jid", jid.as_str())
             .with("ts", at_ms / 1000);
-        let event = |tag: String, data: Map| Command::Event {
-            tag,
-            data,
-            stamp: stamp.clone(),
-            at_ms,
-            origin: None,
-        };
         let (data, mut commands, sent_ms) = match self.own_job(minion, &jid, data) {
             Ok(own) => own,
             Err((word, text)) => {
@@ -52,18 +45,9 @@ impl Jobs {
             }
         };
         let kept = without_secrets(&data);
-        commands.extend([
-            Command::Return {
-                jid: jid.clone(),
-                id: minion.id.clone(),
-                data: kept.clone(),
-                at_ms,
-                origin: minion.origin(sequence),
-            },
-            event(tag::job_ret(&jid, &minion.id), kept.clone()),
-        ]);
-        let failed = failures::events(&kept).into_iter();
-        commands.extend(failed.map(|(tag, data)| event(tag, data)));
+        let origin = minion.origin(sequence);
+        let stored = stored(&jid, &minion.id, &kept, (&stamp, at_ms), origin);
+        commands.extend(stored);
         if let Some(summary) = highstate::summary(&kept, at_ms) {
             commands.push(Command::Cached {
                 id: minion.id.clone(),
@@ -96,6 +80,25 @@ impl Jobs {
             }
             Err(error) => question.fail("failed", error.to_string()).await,
         }
+    }
+
+    /// Stores the return of a host without an agent, with its events. A failure is logged.
+    pub(super) async fn store_return_of_host(&self, jid: &str, id: &Id, data: Map) {
+        let at_ms = now_ms();
+        let data = data.with("ts", at_ms / 1000);
+        let kept = without_secrets(&data);
+        let commands = stored(jid, id, &kept, (&jid::stamp(), at_ms), None);
+        let why = match self.store.apply(Command::All(commands)).await {
+            Ok(applied) if applied.has_return() => return self.waiting.came(jid, &data),
+            Ok(applied) => match applied.rejection() {
+                Some(refusal) => refusal.to_string(),
+                None => return,
+            },
+            Err(error) => error.to_string(),
+        };
+        log::error(format_args!(
+            "cannot store the return of {id} for the job {jid}: {why}"
+        ));
     }
 
     /// Returns the data of a return, the commands to apply before it, and the time at which the job
@@ -157,6 +160,33 @@ impl Jobs {
             None => Ok(None),
         }
     }
+}
+
+/// Returns the commands that store a return with its events. `kept` is its data.
+fn stored(
+    jid: &str,
+    id: &Id,
+    kept: &Map,
+    (stamp, at_ms): (&str, u64),
+    origin: Option<Origin>,
+) -> Vec<Command> {
+    let event = |(tag, data): (String, Map)| Command::Event {
+        tag,
+        data,
+        stamp: stamp.to_owned(),
+        at_ms,
+        origin: None,
+    };
+    let returned = Command::Return {
+        jid: jid.to_owned(),
+        id: id.clone(),
+        data: kept.clone(),
+        at_ms,
+        origin,
+    };
+    let mut commands = vec![returned, event((tag::job_ret(jid, id), kept.clone()))];
+    commands.extend(failures::events(kept).into_iter().map(event));
+    commands
 }
 
 /// Returns a return without the secrets that this master knows. The fields that identify the return

@@ -119,7 +119,7 @@ impl Targets {
     }
 
     /// Returns whether a minion's key is accepted.
-    fn is_accepted(&self, id: &Id) -> Result<bool, String> {
+    pub(super) fn is_accepted(&self, id: &Id) -> Result<bool, String> {
         let known = self.store.key(id).map_err(|error| error.to_string())?;
         Ok(known.is_some_and(|known| known.state == KeyState::Accepted))
     }

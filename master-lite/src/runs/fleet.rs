@@ -30,11 +30,9 @@ impl Targets for Fleet {
     }
 
     fn resolve(&self, _cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<String>, Error> {
-        let (options, by_root) = (Map::new(), PillarMatch::Pattern);
-        let targets = &self.runs().jobs.targets;
-        let matched = targets.matched(tgt, tgt_type, &options, by_root);
-        let matched = smol::block_on(matched);
-        let (minions, _) = matched.map_err(Error::refused)?;
+        let (jobs, options) = (&self.runs().jobs, Map::new());
+        let matched = jobs.matched_by(tgt, tgt_type, &options, PillarMatch::Pattern);
+        let (minions, _) = smol::block_on(matched).map_err(Error::refused)?;
         Ok(minions.iter().map(ToString::to_string).collect())
     }
 

@@ -7,16 +7,9 @@ use super::{Answer, Host, SLOW, Site, cut, wait_for_lines};
 
 #[test]
 fn the_return_of_a_job_whose_link_was_lost_is_fetched_and_the_job_runs_once() {
-    let Some(site) = Site::new() else { return };
-    let host = Host::start(&site, &[]);
-    site.enlist(&[("web1", host.port)]);
+    let Some((site, host)) = Site::with_host() else { return };
     site.write("srv/salt/slow.sls", SLOW);
-    let called = site
-        .command("salt-ssh", &["web1", "state.apply", "slow"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let called = site.begin_ssh(&["web1", "state.apply", "slow"]);
     wait_for_lines(&host.path("root/runs"), 1);
     cut(&host);
     Answer::of(called.wait_with_output().unwrap()).is(0, &["Succeeded: 1 (changed=1)"]);
@@ -26,18 +19,11 @@ fn the_return_of_a_job_whose_link_was_lost_is_fetched_and_the_job_runs_once() {
 
 #[test]
 fn a_job_is_ended_after_its_grace_and_says_so() {
-    let Some(site) = Site::new() else { return };
-    let host = Host::start(&site, &[]);
-    site.enlist(&[("web1", host.port)]);
+    let Some((site, host)) = Site::with_host() else { return };
     let config = fs::read_to_string(site.path("etc/master")).unwrap();
     site.write("etc/master", &(config + "ssh_grace: 1\n"));
     site.write("srv/salt/slow.sls", &SLOW.replace("sleep 5", "sleep 600"));
-    let called = site
-        .command("salt-ssh", &["web1", "state.apply", "slow"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let called = site.begin_ssh(&["web1", "state.apply", "slow"]);
     wait_for_lines(&host.path("root/runs"), 1);
     cut(&host);
     Answer::of(called.wait_with_output().unwrap())

@@ -152,6 +152,14 @@ impl Site {
         Some(site)
     }
 
+    /// Returns a site with the host `web1`.
+    fn with_host() -> Option<(Self, Host)> {
+        let site = Self::new()?;
+        let host = Host::start(&site, &[]);
+        site.enlist(&[("web1", host.port)]);
+        Some((site, host))
+    }
+
     fn path(&self, path: &str) -> PathBuf {
         self.0.path().join(path)
     }
@@ -184,6 +192,15 @@ impl Site {
 
     fn ssh(&self, words: &[&str]) -> Answer {
         Answer::of(self.command("salt-ssh", words).output().unwrap())
+    }
+
+    /// Starts `salt-ssh` without waiting for it.
+    fn begin_ssh(&self, words: &[&str]) -> Child {
+        self.command("salt-ssh", words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
     }
 
     fn call(&self, words: &[&str]) -> Answer {

@@ -56,9 +56,7 @@ fn static_output_is_one_document_with_all_hosts_and_their_worst_code() {
 
 #[test]
 fn the_passphrase_of_a_key_is_used_and_never_printed() {
-    let Some(site) = Site::new() else { return };
-    let host = Host::start(&site, &[]);
-    site.enlist(&[("web1", host.port)]);
+    let Some((site, host)) = Site::with_host() else { return };
     let key = site.path("locked");
     let made = Command::new("ssh-keygen")
         .args(["-q", "-t", "ed25519", "-N", "pass phrase", "-f"])
@@ -85,9 +83,7 @@ fn the_passphrase_of_a_key_is_used_and_never_printed() {
 
 #[test]
 fn a_forwarded_port_of_the_host_leads_to_this_machine() {
-    let Some(site) = Site::new() else { return };
-    let host = Host::start(&site, &[]);
-    site.enlist(&[("web1", host.port)]);
+    let Some((site, host)) = Site::with_host() else { return };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let here = listener.local_addr().unwrap().port();
     spawn(move || {
@@ -109,9 +105,7 @@ fn a_forwarded_port_of_the_host_leads_to_this_machine() {
 
 #[test]
 fn hosts_by_hand_need_no_entry_of_a_roster() {
-    let Some(site) = Site::new() else { return };
-    let host = Host::start(&site, &[]);
-    site.enlist(&[("web1", host.port)]);
+    let Some((site, host)) = Site::with_host() else { return };
     configure(&site, "ssh_port", &host.port.to_string());
     let by_hand = ["root@127.0.0.1", "test.ping", "--out=json"];
     site.ssh(&by_hand).is(0, &["\"127.0.0.1\": true"]);
@@ -135,9 +129,7 @@ fn hosts_by_hand_need_no_entry_of_a_roster() {
 #[test]
 fn a_detached_job_continues_after_the_link_is_lost_and_its_return_is_fetched() {
     use super::{Answer, SLOW, cut, wait_for_lines};
-    let Some(site) = Site::new() else { return };
-    let host = Host::start(&site, &[]);
-    site.enlist(&[("web1", host.port)]);
+    let Some((site, host)) = Site::with_host() else { return };
     // Without `ssh_detach`, the job would end at once.
     configure(&site, "ssh_grace", "0");
     configure(&site, "ssh_detach", "True");
@@ -229,4 +221,20 @@ fn a_terminal_is_asked_for_the_password_and_offered_to_deploy_the_key() {
     assert!(!shown.contains("pass word"), "{shown}");
     let (shown, code) = at_terminal(&site, &ping, &[]);
     assert_eq!(code, Some(0), "{shown}");
+}
+
+#[test]
+fn the_ssh_program_reads_the_configuration_that_a_host_is_from() {
+    let Some((site, host)) = Site::with_host() else {
+        return;
+    };
+    let file = site.path("ssh_config");
+    configure(&site, "ssh_config_file", &file.display().to_string());
+    let text = format!(
+        "Host edge\n  HostName 127.0.0.1\n  Port {}\n  User root\n",
+        host.port
+    );
+    site.write("ssh_config", &text);
+    let ran = site.ssh(&["--roster=sshconfig", "edge", "test.ping"]);
+    ran.is(0, &["edge", "True"]);
 }

@@ -9,9 +9,7 @@ use super::{Answer, Host, Site, enlist_one, placed};
 /// Attack: a folder that another user prepared, and a link to a folder elsewhere.
 #[test]
 fn the_program_is_not_placed_where_another_user_can_write() {
-    let Some(site) = Site::new() else { return };
-    let host = Host::start(&site, &[]);
-    site.enlist(&[("web1", host.port)]);
+    let Some((site, host)) = Site::with_host() else { return };
     let prepared = host.path("var/tmp/.root_pinch");
     fs::create_dir_all(&prepared).unwrap();
     fs::set_permissions(&prepared, fs::Permissions::from_mode(0o777)).unwrap();
@@ -25,9 +23,7 @@ fn the_program_is_not_placed_where_another_user_can_write() {
 
 #[test]
 fn a_transfer_that_was_cut_continues_where_it_stopped() {
-    let Some(site) = Site::new() else { return };
-    let host = Host::start(&site, &[]);
-    site.enlist(&[("web1", host.port)]);
+    let Some((site, host)) = Site::with_host() else { return };
     let folder = host.dir.path().join("thin");
     let line = format!(
         "\n  web1: {{host: 127.0.0.1, port: {}, thin_dir: {}}}\n",
@@ -43,7 +39,7 @@ fn a_transfer_that_was_cut_continues_where_it_stopped() {
     let id = id.as_ref()[..4].iter().map(|byte| format!("{byte:02x}"));
     let part = format!("{name}.{}.part", id.collect::<String>());
     fs::remove_file(folder.join(&name)).unwrap();
-    // Every prefix is continued; a part with other bytes is sent anew by the next call.
+    // Every prefix is continued; the next call replaces a part with other bytes.
     for length in [0, 100_000, whole.len() - 1, whole.len()] {
         fs::write(folder.join(&part), &whole[..length]).unwrap();
         site.ssh(&["web1", "test.ping"]).is(0, &["True"]);
@@ -58,9 +54,7 @@ fn a_transfer_that_was_cut_continues_where_it_stopped() {
 
 #[test]
 fn a_wiped_host_has_nothing_left_and_a_random_folder_is_used_once() {
-    let Some(site) = Site::new() else { return };
-    let host = Host::start(&site, &[]);
-    site.enlist(&[("web1", host.port)]);
+    let Some((site, host)) = Site::with_host() else { return };
     let folders = || {
         let entries = fs::read_dir(host.path("var/tmp")).into_iter().flatten();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -149,9 +143,7 @@ fn a_host_that_lies_harms_only_its_own_return() {
 
 #[test]
 fn two_transfers_at_once_do_not_disturb_each_other() {
-    let Some(site) = Site::new() else { return };
-    let host = Host::start(&site, &[]);
-    site.enlist(&[("web1", host.port)]);
+    let Some((site, host)) = Site::with_host() else { return };
     let calls: Vec<Child> = (0..3)
         .map(|_| {
             let mut command = site.command("salt-ssh", &["web1", "test.ping"]);

@@ -4,9 +4,11 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
+use serde_json::Value as Json;
+
 use crate::fleet::Fleet;
 
-use super::{Host, Site};
+use super::{Host, Site, free_port};
 
 #[test]
 fn a_step_runs_on_hosts_without_a_master() {
@@ -68,15 +70,18 @@ fn targets_of_a_masterless_orchestration_are_this_machine_and_the_hosts_of_a_ros
     );
 }
 
+/// Starts a master that reaches the hosts of a site, with these further options.
+fn of_hosts(site: &Site, more: &str) -> Fleet {
+    let here = site.0.path().display();
+    Fleet::with(&format!(
+        "auto_accept: True\nroster_file: {here}/etc/roster\nssh_builds: {here}/builds\nssh_priv: {here}/key\nssh_control_persist: 0\nroster_defaults: {{ssh_options: ['UserKnownHostsFile={here}/known']}}\n{more}"
+    ))
+}
+
 #[test]
 fn a_master_runs_steps_on_hosts_and_has_their_events() {
-    let Some(site) = Site::new() else { return };
-    let host = Host::start(&site, &[]);
-    site.enlist(&[("web1", host.port)]);
-    let here = site.0.path().display();
-    let fleet = Fleet::with(&format!(
-        "auto_accept: True\nroster_file: {here}/etc/roster\nssh_builds: {here}/builds\nssh_priv: {here}/key\nssh_control_persist: 0\nroster_defaults: {{ssh_options: ['UserKnownHostsFile={here}/known']}}\n"
-    ));
+    let Some((site, host)) = Site::with_host() else { return };
+    let fleet = of_hosts(&site, "");
     fleet.write("pillar/top.sls", "base: {web1: [color]}\n");
     fleet.write("pillar/color.sls", "color: green\n");
     fleet.write("salt/f.txt", "{{ pillar.color }}\n");
@@ -105,10 +110,56 @@ fn a_master_runs_steps_on_hosts_and_has_their_events() {
 }
 
 #[test]
-fn a_run_on_a_host_is_planned_and_undone_with_the_trees_of_the_caller() {
+fn a_master_sends_jobs_to_hosts_without_an_agent_if_it_is_configured_so() {
     let Some(site) = Site::new() else { return };
     let host = Host::start(&site, &[]);
-    site.enlist(&[("web1", host.port)]);
+    site.enlist(&[("web1", host.port), ("web2", free_port())]);
+    let mut fleet = of_hosts(&site, "enable_ssh_minions: True\n");
+    fleet.accepted(&["m1"]);
+    let ran = fleet.run(&["salt", "--out=json", "--static", "*", "test.ping"]);
+    let ran: Json = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&ran["m1"], &ran["web1"]), (&true.into(), &true.into()));
+    let refused = ran["web2"].as_str().unwrap();
+    assert!(refused.contains("Connection refused"), "{refused}");
+
+    fleet.write("pillar/top.sls", "base: {web1: [color]}\n");
+    fleet.write("pillar/color.sls", "color: green\n");
+    fleet.write(
+        "salt/web.sls",
+        "/root/out:\n  file.managed:\n    - contents: {{ pillar.color }}\n",
+    );
+    let ran = fleet.run(&["salt", "-L", "web1,nosuch", "state.apply", "web"]);
+    assert!(ran.out.contains("Succeeded: 1 (changed=1)"), "{}", ran.out);
+    let written = fs::read_to_string(host.path("root/out")).unwrap();
+    assert_eq!(written, "green\n");
+    let jobs = fleet.run(&["salt-run", "--out=json", "jobs.list_jobs"]).out;
+    let jobs: Json = serde_json::from_str(&jobs).unwrap();
+    let (jid, _) = jobs.as_object().unwrap().iter().next_back().unwrap();
+    let known = fleet.run(&["salt-run", "jobs.lookup_jid", jid]).out;
+    assert!(known.contains("web1") && known.contains("/root/out"), "{known}");
+    let tag = format!("tagmatch=salt/job/{jid}/ret/web1");
+    let seen = fleet.run(&["salt-run", "state.event", &tag, "from=1", "count=1"]);
+    assert!(seen.out.contains("/root/out"), "{}", seen.out);
+
+    fleet.write(
+        "salt/orch/ping.sls",
+        "ping:\n  salt.function:\n    - tgt: 'web1'\n    - name: test.ping\n",
+    );
+    let ran = fleet.run(&["salt-run", "state.orchestrate", "orch.ping"]);
+    assert!(ran.out.contains("Function test.ping ran on web1."), "{}", ran.out);
+    // Grains of hosts are not known, so that no host is a target by them.
+    let ran = fleet.run(&["salt", "--out=json", "--static", "-G", "kernel:Linux", "test.ping"]);
+    let ran: Json = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(ran, serde_json::json!({"m1": true}));
+    site.write("etc/roster", "web1: [\n");
+    let ran = fleet.run(&["salt", "web1", "test.ping"]);
+    assert_ne!(ran.rc, Some(0));
+    assert!(fleet.logs().contains("etc/roster"), "{}\n{}", ran.out, fleet.logs());
+}
+
+#[test]
+fn a_run_on_a_host_is_planned_and_undone_with_the_trees_of_the_caller() {
+    let Some((site, host)) = Site::with_host() else { return };
     site.write("srv/salt/f.txt", "new {{ grains.id }}\n");
     site.write(
         "srv/salt/web.sls",

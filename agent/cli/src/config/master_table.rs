@@ -76,7 +76,7 @@ pub(super) const TABLE: &[KnownOption] = &[
     moot("eauth_tokens.cache_driver", TEXT_OR_NULL, Null),
     moot("eauth_tokens.cluster_id", TEXT_OR_NULL, Null),
     used("enable_gpu_grains", BOOL, False),
-    unsupported("enable_ssh_minions", BOOL, False),
+    used("enable_ssh_minions", BOOL, False),
     unsupported("enforce_mine_cache", ANY, False),
     moot("event_publisher_niceness", INT_OR_NULL, Null),
     used("event_return", TEXT_OR_LIST, Text("")),

@@ -35,6 +35,13 @@ impl JobEvents {
 
     /// Fires the event of a minion's return.
     pub fn returned(&self, cx: &Exec, bus: &dyn Targets, one: &MinionReturn) {
+        let tag = format!("salt/job/{}/ret/{}", self.jid, one.id);
+        fire(cx, bus, &tag, self.data(one));
+    }
+
+    /// Returns the data of the event of a minion's return.
+    #[must_use]
+    pub fn data(&self, one: &MinionReturn) -> Map {
         let mut data = Map::new()
             .with("cmd", "_return")
             .with("id", one.id.as_str())
@@ -48,12 +55,7 @@ impl JobEvents {
         if self.fun.starts_with("state.") {
             data.insert("out", "highstate");
         }
-        fire(
-            cx,
-            bus,
-            &format!("salt/job/{}/ret/{}", self.jid, one.id),
-            data,
-        );
+        data
     }
 }
 

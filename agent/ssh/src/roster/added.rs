@@ -40,12 +40,15 @@ fn entry(host: &Host) -> String {
         .with("user", host.user.clone())
         .with("passwd", passwd.map(str::to_owned));
     let given = entry.into_iter().filter(|(_, value)| !value.is_null());
-    let line = json::write(&Value::Map(given.collect()), Layout::default()).replace('\n', " ");
-    // The file is a template: a brace in a text would begin an expression.
-    let inner = line.trim_start_matches('{').trim_end_matches('}');
-    let inner = inner.replace('{', "\\u007b").replace('}', "\\u007d");
+    let pairs = given.map(|(key, value)| {
+        let value = json::write(&value, Layout::default());
+        // The file is a template: a brace in a text would begin an expression.
+        let value = value.replace('{', "\\u007b").replace('}', "\\u007d");
+        format!("{}: {value}", key.to_text())
+    });
+    let pairs = pairs.collect::<Vec<_>>().join(", ");
     format!(
-        "# Added by salt-ssh --update-roster at {}\n{}: {{{inner}}}\n",
+        "# Added by salt-ssh --update-roster at {}\n{}: {{{pairs}}}\n",
         jid::stamp(),
         host.id
     )

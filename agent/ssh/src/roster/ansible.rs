@@ -88,7 +88,7 @@ impl Inventory {
 
     /// Reads a file that is no program.
     fn read(file: &Path) -> Result<Self, String> {
-        let text = fs::text(file).map_err(|error| error.to_string())?;
+        let text = fs::raw::text(file).map_err(|error| error.to_string())?;
         let extension = file.extension().and_then(|name| name.to_str());
         match extension {
             Some("yml" | "yaml" | "json") => yaml::read(&text),

@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 32;
 pub(super) fn dictionary(cx: &Exec, file: &Path) -> Result<Map, String> {
     // The file is a template, and may name commands (`ProxyCommand`).
     trust::path(file, trust::user()).map_err(|error| error.sentence())?;
-    let text = machine::fs::text(file).map_err(|error| error.to_string())?;
+    let text = machine::fs::raw::text(file).map_err(|error| error.to_string())?;
     let variables = Map::new()
         .with("grains", cx.grains())
         .with("opts", cx.opts().map.clone());

@@ -60,6 +60,8 @@ pub struct Host {
     pub ssh_pre_flight_args: Vec<String>,
     /// Options of the host's configuration.
     pub minion_opts: Map,
+    /// The configuration of OpenSSH that the host is from, if it is not the user's own one.
+    pub ssh_config: Option<PathBuf>,
 }
 
 /// A secret of an entry. It is masked in all output, and its debug form does not contain it.
@@ -236,6 +238,7 @@ impl Host {
                 .map(Into::into),
             ssh_pre_flight_args: entry.texts("ssh_pre_flight_args", check::is_line)?,
             minion_opts: entry.minion_opts()?,
+            ssh_config: None,
             id,
         })
     }

@@ -11,7 +11,7 @@ use value::{Map, Value, log, trust};
 /// When the file cannot be read, another user can change it, or a line is not well formed.
 pub(super) fn entries(file: &Path) -> Result<Map, String> {
     trust::path(file, trust::user()).map_err(|error| error.sentence())?;
-    let text = fs::text(file).map_err(|error| error.to_string())?;
+    let text = fs::raw::text(file).map_err(|error| error.to_string())?;
     let Found { entries, hidden } = parsed(&text)?;
     if hidden > 0 {
         log::warning(format_args!(

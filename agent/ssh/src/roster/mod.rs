@@ -64,7 +64,7 @@ const KINDS: [&str; 7] = [
 /// configuration. A name is looked for in the folders of `rosters` first.
 fn file(cx: &Exec) -> PathBuf {
     let opts = cx.opts();
-    match opts.text("roster_file").filter(|path| !path.is_empty()) {
+    match given(cx, "roster_file") {
         Some(path) => {
             let is_name = !path.contains('/') && path != "..";
             let folders = opts.texts("rosters").into_iter();
@@ -82,9 +82,14 @@ fn file(cx: &Exec) -> PathBuf {
     }
 }
 
+/// Returns a path of the configuration.
+fn given<'a>(cx: &'a Exec, option: &str) -> Option<&'a str> {
+    cx.opts().text(option).filter(|path| !path.is_empty())
+}
+
 /// Returns a path of the configuration, or one below the user's home.
 fn at_home(cx: &Exec, option: &str, path: &str) -> PathBuf {
-    match cx.opts().text(option).filter(|path| !path.is_empty()) {
+    match given(cx, option) {
         Some(path) => path.into(),
         None => {
             let home = std::env::var_os("HOME").unwrap_or_else(|| "/root".into());
@@ -127,6 +132,8 @@ struct Source {
     entries: Map,
     origin: Origin,
     groups: Members,
+    /// The configuration of OpenSSH that the hosts are from, if it is not the user's own one.
+    ssh_config: Option<PathBuf>,
 }
 
 impl Source {
@@ -139,6 +146,7 @@ impl Source {
             entries,
             origin: Origin::File,
             groups: Members::new(),
+            ssh_config: None,
         })
     }
 
@@ -149,6 +157,7 @@ impl Source {
             entries,
             origin: Origin::Data,
             groups: Members::new(),
+            ssh_config: None,
         })
     }
 
@@ -165,7 +174,10 @@ impl Source {
         match name {
             "flat" => Self::of_file(&path, flat::dictionary(cx, &path)),
             "dir" => Self::of_file(&path, dir::entries(cx, &path)),
-            "sshconfig" => Self::of_file(&path, sshconfig::entries(&path)),
+            "sshconfig" => Ok(Self {
+                ssh_config: given(cx, "ssh_config_file").map(PathBuf::from),
+                ..Self::of_file(&path, sshconfig::entries(&path))?
+            }),
             "sshknownhosts" => Ok(Self {
                 origin: Origin::Data,
                 ..Self::of_file(&path, known_hosts::entries(&path))?
@@ -185,6 +197,7 @@ impl Source {
             entries: inventory.entries(&groups)?,
             origin,
             groups,
+            ssh_config: None,
         })
     }
 }
@@ -261,7 +274,10 @@ impl Roster {
                 Origin::Data => Host::from_data(&id, entry, &defaults),
             };
             let host = match host {
-                Ok(host) => host,
+                Ok(host) => Host {
+                    ssh_config: source.ssh_config.clone(),
+                    ..host
+                },
                 // The entries of the cache come from minions: one must not stop the others.
                 Err(error) if label == "cache" => {
                     log::warning(format_args!("roster cache: an entry is skipped: {error}"));

@@ -16,7 +16,7 @@ const KEYWORDS: [(&str, &str); 3] = [("user", "user"), ("port", "port"), ("ident
 /// When the file cannot be read, or another user can change it.
 pub(super) fn entries(file: &Path) -> Result<Map, String> {
     trust::path(file, trust::user()).map_err(|error| error.sentence())?;
-    let text = fs::text(file).map_err(|error| error.to_string())?;
+    let text = fs::raw::text(file).map_err(|error| error.to_string())?;
     Ok(parsed(&text))
 }
 

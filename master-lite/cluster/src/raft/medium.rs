@@ -1,0 +1,231 @@
+//! [`Medium`]: where the rows of logs are, and [`Disk`], which is a folder of fjall.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use smol::channel::{Receiver, Sender, bounded};
+
+/// A change of the rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The row gets this value.
+    Put(Vec<u8>, Vec<u8>),
+    /// The rows from a key up to, and without, another one are removed.
+    Remove(Vec<u8>, Vec<u8>),
+}
+
+/// Is called once, when changes are on the disk or cannot be written.
+pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
+
+/// The rows of all logs of a master. Changes reach the disk in the order in which they were given.
+pub trait Medium: Clone + Send + Sync + 'static {
+    /// Returns a row that is on the disk.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn get(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>>;
+
+    /// Returns the rows from a key up to, and without, another one, until they have `bytes` in all:
+    /// at least one, if there is one.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn rows(&self, from: &[u8], to: &[u8], bytes: usize) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>>;
+
+    /// Returns the last row between two keys.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn last(&self, from: &[u8], to: &[u8]) -> io::Result<Option<(Vec<u8>, Vec<u8>)>>;
+
+    /// Writes changes at once, and calls `done` when they are on the disk. Changes that were given
+    /// one after the other can become durable together. After a failure, all further changes fail.
+    fn write(&self, changes: Vec<Change>, done: Done);
+}
+
+/// The maximum number of writes that wait for the disk.
+const WRITES_MAX: usize = 1024;
+/// The maximum number of writes with one sync.
+const TOGETHER_MAX: usize = 256;
+
+struct Write {
+    changes: Vec<Change>,
+    done: Done,
+}
+
+/// A folder of fjall, and the thread that writes it.
+#[derive(Clone)]
+pub struct Disk {
+    rows: Keyspace,
+    queue: Sender<Write>,
+    _writer: Arc<Writer>,
+}
+
+/// The thread that writes. Dropping this joins it.
+struct Writer {
+    queue: Sender<Write>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Disk").finish_non_exhaustive()
+    }
+}
+
+fn io(error: fjall::Error) -> io::Error {
+    match error {
+        fjall::Error::Io(error) => error,
+        other => io::Error::other(other.to_string()),
+    }
+}
+
+impl Disk {
+    /// Opens the logs in a folder, and creates it if it does not exist. Only one process may use it.
+    ///
+    /// # Errors
+    /// When it cannot be used, or is damaged.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        let database = Database::builder(folder)
+            .cache_size(1 << 20)
+            .worker_threads(1)
+            .max_cached_files(Some(16))
+            .max_journaling_size(64 << 20)
+            .manual_journal_persist(true)
+            .open()
+            .map_err(io)?;
+        let options = || {
+            KeyspaceCreateOptions::default()
+                .max_memtable_size(4 << 20)
+                .manual_journal_persist(true)
+        };
+        let rows = database.keyspace("log", options).map_err(io)?;
+        let (queue, writes) = bounded(WRITES_MAX);
+        let own = rows.clone();
+        let thread = std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || write_all(&database, &own, &writes))?;
+        let writer = Writer {
+            queue: queue.clone(),
+            thread: Some(thread),
+        };
+        Ok(Self {
+            rows,
+            queue,
+            _writer: Arc::new(writer),
+        })
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Some(thread) = self.thread.take() {
+            #[expect(
+                clippy::let_underscore_must_use,
+                reason = "a panic in the thread has been reported already"
+            )]
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Medium for Disk {
+    fn get(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        let row = self.rows.get(key).map_err(io)?;
+        Ok(row.map(|row| row.to_vec()))
+    }
+
+    fn rows(&self, from: &[u8], to: &[u8], bytes: usize) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let (mut rows, mut size) = (Vec::new(), 0);
+        for row in self.rows.range(from..to) {
+            let (key, value) = row.into_inner().map_err(io)?;
+            size += value.len();
+            rows.push((key.to_vec(), value.to_vec()));
+            if size >= bytes {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+
+    fn last(&self, from: &[u8], to: &[u8]) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let last = self.rows.range(from..to).next_back();
+        let last = last.map(|row| row.into_inner().map_err(io)).transpose()?;
+        Ok(last.map(|(key, value)| (key.to_vec(), value.to_vec())))
+    }
+
+    fn write(&self, changes: Vec<Change>, done: Done) {
+        // The writer never waits for the sender, so this waits for the disk at most.
+        if let Err(refused) = self.queue.send_blocking(Write { changes, done }) {
+            let Write { done, .. } = refused.0;
+            done(Err(io::Error::other("the log is closed")));
+        }
+    }
+}
+
+/// Writes until all senders are gone.
+fn write_all(database: &Database, rows: &Keyspace, queue: &Receiver<Write>) {
+    let mut failed: Option<String> = None;
+    // No deadline: writes arrive at any time.
+    while let Ok(first) = queue.recv_blocking() {
+        let mut writes = vec![first];
+        while writes.len() < TOGETHER_MAX
+            && let Ok(next) = queue.try_recv()
+        {
+            writes.push(next);
+        }
+        let (changes, dones): (Vec<_>, Vec<_>) = writes
+            .into_iter()
+            .map(|write| (write.changes, write.done))
+            .unzip();
+        if failed.is_none() {
+            let written = write_together(database, rows, changes.into_iter().flatten());
+            failed = written.err().map(|error| error.to_string());
+        }
+        for done in dones {
+            done(match &failed {
+                None => Ok(()),
+                Some(why) => Err(io::Error::other(why.clone())),
+            });
+        }
+    }
+}
+
+/// Writes changes with one sync.
+fn write_together(
+    database: &Database,
+    rows: &Keyspace,
+    changes: impl Iterator<Item = Change>,
+) -> io::Result<()> {
+    let mut values: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
+    for change in changes {
+        match change {
+            Change::Put(key, value) => {
+                values.insert(key, Some(value));
+            }
+            Change::Remove(from, to) => {
+                for row in rows.range(from.clone()..to.clone()) {
+                    let (key, _) = row.into_inner().map_err(io)?;
+                    values.insert(key.to_vec(), None);
+                }
+                for (_, value) in values.range_mut(from..to) {
+                    *value = None;
+                }
+            }
+        }
+    }
+    let mut batch = database.batch().durability(Some(PersistMode::SyncAll));
+    for (key, value) in values {
+        match value {
+            Some(value) => batch.insert(rows, key, value),
+            None => batch.remove(rows, key),
+        }
+    }
+    batch.commit().map_err(io)
+}

@@ -1,0 +1,17 @@
+//! The library openraft, with our log, state and messages.
+
+mod bytes;
+pub mod channels;
+mod group;
+pub mod log;
+pub mod machine;
+pub mod medium;
+pub mod network;
+pub mod runtime;
+mod types;
+
+pub use group::{Group, NotAgreed, Settings};
+pub use machine::Machine;
+pub use network::{Link, LinkError};
+pub use runtime::{Runtime, Smol};
+pub use types::{Entry, LogId, Members, Types};

@@ -1,0 +1,226 @@
+//! [`Link`]: how a master reaches the others, and the clients that openraft calls for each of them.
+
+use std::fmt;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use openraft::errors::{
+    NetworkError, RPCError, ReplicationClosed, StorageError, StreamingError, Unreachable,
+};
+use openraft::network::RPCOption;
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
+    TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use openraft::{OptionalSend, RaftNetworkFactory, RaftNetworkV2};
+use smol::future::{FutureExt, poll_once};
+
+use super::bytes::{Answer, Ask, Piece};
+use super::machine::{Machine, Snapshot};
+use super::types::{Types, Vote};
+use super::Runtime;
+use crate::core::Member;
+
+/// The maximum time for one piece of a snapshot.
+const PIECE_MAX: Duration = Duration::from_secs(30);
+
+/// A message that another master did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// There is no connection to it. The message was not sent.
+    #[error("cannot reach {0}")]
+    Unreachable(String),
+    /// The connection was lost, or the answer is late.
+    #[error("no answer from {0}")]
+    NoAnswer(String),
+}
+
+/// The connections to the other masters.
+pub trait Link: Clone + Send + Sync + 'static {
+    /// Sends a message for a group to a master, and returns the answer.
+    ///
+    /// # Errors
+    /// When there is none within the time.
+    fn ask(
+        &self,
+        to: u64,
+        member: &Member,
+        message: Vec<u8>,
+        within: Duration,
+    ) -> impl Future<Output = Result<Vec<u8>, LinkError>> + Send;
+}
+
+/// Makes clients.
+pub(crate) struct Clients<M, L> {
+    pub(crate) machine: Arc<M>,
+    pub(crate) link: L,
+    pub(crate) transfers: Arc<AtomicU64>,
+}
+
+/// The client of one master.
+pub(crate) struct Client<M, L> {
+    machine: Arc<M>,
+    link: L,
+    to: u64,
+    member: Member,
+    transfers: Arc<AtomicU64>,
+}
+
+impl<M, L> fmt::Debug for Client<M, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("to", &self.to).finish()
+    }
+}
+
+impl<R: Runtime, M: Machine, L: Link> RaftNetworkFactory<Types<R>> for Clients<M, L> {
+    type Network = Client<M, L>;
+
+    async fn new_client(&mut self, to: u64, member: &Member) -> Client<M, L> {
+        Client {
+            machine: self.machine.clone(),
+            link: self.link.clone(),
+            to,
+            member: member.clone(),
+            transfers: self.transfers.clone(),
+        }
+    }
+}
+
+fn rpc<R: Runtime>(error: LinkError) -> RPCError<Types<R>> {
+    match error {
+        LinkError::Unreachable(_) => RPCError::Unreachable(Unreachable::new(&error)),
+        LinkError::NoAnswer(_) => RPCError::Network(NetworkError::new(&error)),
+    }
+}
+
+fn other<R: Runtime>(error: impl fmt::Display) -> RPCError<Types<R>> {
+    RPCError::Network(NetworkError::new(&io::Error::other(error.to_string())))
+}
+
+impl<M: Machine, L: Link> Client<M, L> {
+    async fn ask<R: Runtime>(
+        &self,
+        asked: &Ask<R>,
+        within: Duration,
+    ) -> Result<Answer<R>, RPCError<Types<R>>> {
+        let message = asked.encode().map_err(other)?;
+        let answer = self.link.ask(self.to, &self.member, message, within);
+        let answer = answer.await.map_err(rpc)?;
+        match Answer::decode(&answer).map_err(other)? {
+            Answer::Refused(why) => Err(other(why)),
+            answer => Ok(answer),
+        }
+    }
+
+    async fn ask_vote<R: Runtime>(
+        &self,
+        asked: Ask<R>,
+        option: &RPCOption,
+    ) -> Result<VoteResponse<Types<R>>, RPCError<Types<R>>> {
+        match self.ask(&asked, option.soft_ttl()).await? {
+            Answer::Vote(answer) => Ok(answer),
+            _ => Err(other(WRONG)),
+        }
+    }
+
+    /// Sends a snapshot, and returns the vote of the receiver.
+    async fn send_snapshot<R: Runtime>(
+        &self,
+        vote: Vote,
+        snapshot: Snapshot<M>,
+    ) -> Result<Vote, StreamingError<Types<R>>> {
+        let Snapshot::<M> {
+            meta,
+            snapshot: mut rows,
+        } = snapshot;
+        let Some(last) = meta.last_log_id else {
+            return Err(other("the snapshot is empty").into());
+        };
+        let transfer = self.transfers.fetch_add(1, Ordering::Relaxed);
+        for number in 0.. {
+            let data = self.machine.next_piece(&mut rows).await;
+            let data = data.map_err(|error| StorageError::read_snapshot(None, &error))?;
+            let is_end = data.is_none();
+            let piece = Piece {
+                vote,
+                last,
+                members: meta.last_membership.clone(),
+                transfer,
+                number,
+                data,
+            };
+            match self.ask(&Ask::<R>::Snapshot(piece), PIECE_MAX).await? {
+                Answer::Voted(vote) => return Ok(vote),
+                Answer::Done if !is_end => {}
+                _ => break,
+            }
+        }
+        Err(other(WRONG).into())
+    }
+}
+
+/// The message about an answer that does not fit its request.
+const WRONG: &str = "the answer does not fit the request";
+
+impl<R: Runtime, M: Machine, L: Link> RaftNetworkV2<Types<R>> for Client<M, L> {
+    type SnapshotData = M::Rows;
+
+    async fn append_entries(
+        &mut self,
+        asked: AppendEntriesRequest<Types<R>>,
+        option: RPCOption,
+    ) -> Result<AppendEntriesResponse<Types<R>>, RPCError<Types<R>>> {
+        match self.ask(&Ask::Append(asked), option.soft_ttl()).await? {
+            Answer::Append(answer) => Ok(answer),
+            _ => Err(other(WRONG)),
+        }
+    }
+
+    async fn vote(
+        &mut self,
+        asked: VoteRequest<Types<R>>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types<R>>, RPCError<Types<R>>> {
+        self.ask_vote(Ask::Vote(asked), &option).await
+    }
+
+    async fn pre_vote(
+        &mut self,
+        asked: VoteRequest<Types<R>>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types<R>>, RPCError<Types<R>>> {
+        self.ask_vote(Ask::PreVote(asked), &option).await
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        vote: Vote,
+        snapshot: Snapshot<M>,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        _option: RPCOption,
+    ) -> Result<SnapshotResponse<Types<R>>, StreamingError<Types<R>>> {
+        let mut cancel = pin!(cancel);
+        if let Some(closed) = poll_once(cancel.as_mut()).await {
+            return Err(closed.into());
+        }
+        let sent = async {
+            let vote = self.send_snapshot(vote, snapshot).await?;
+            Ok(SnapshotResponse::new(vote))
+        };
+        sent.or(async { Err(cancel.await.into()) }).await
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        asked: TransferLeaderRequest<Types<R>>,
+        option: RPCOption,
+    ) -> Result<TransferLeaderResponse<Types<R>>, RPCError<Types<R>>> {
+        match self.ask(&Ask::Transfer(asked), option.soft_ttl()).await? {
+            Answer::Done => Ok(Ok(())),
+            _ => Err(other(WRONG)),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! [`Hosts`]: the hosts of rosters that receive the jobs of a master (`enable_ssh_minions`).
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use modules::fileserver::roots::Roots;
+use modules::loader::custom::CustomModules;
+use modules::state_run::job_events::JobEvents;
+use smol::channel::Receiver;
+use ssh::group::{Group, Said, event_of_host};
+use state::exec::{Exec, Registry};
+use state::module::Error;
+use state::opts::Opts;
+use state::targets::{MinionReturn, Targets};
+use value::{Map, Value, jid, log};
+use wire::{Id, Job};
+
+use super::Jobs;
+use crate::events::Events;
+
+/// The exit code of a job that could not be given to a host.
+const NOT_GIVEN: i64 = 255;
+
+/// The hosts of the rosters of a master's configuration. The rosters are read for each job.
+#[derive(Clone)]
+pub(crate) struct Hosts {
+    opts: Arc<Opts>,
+    registry: &'static Registry,
+    events: Events,
+    /// The jobs that run on hosts. Hosts need not be asked for them.
+    running: Arc<Mutex<BTreeSet<(String, Id)>>>,
+}
+
+/// The events of a master, for the modules that read rosters.
+struct Bus(Events);
+
+impl Targets for Bus {
+    fn is_here(&self) -> bool {
+        false
+    }
+
+    fn resolve(&self, _cx: &Exec, _tgt: &Value, _type: &str) -> Result<Vec<String>, Error> {
+        Err(no_jobs())
+    }
+
+    fn run(
+        &self,
+        _cx: &Exec,
+        _ids: &[String],
+        _fun: &str,
+        _args: Vec<Value>,
+        _kwargs: Map,
+    ) -> Result<Vec<MinionReturn>, Error> {
+        Err(no_jobs())
+    }
+
+    fn fire(&self, _cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
+        match smol::block_on(self.0.fire(tag, data)) {
+            true => Ok(()),
+            false => Err(Error::refused("Cannot store the event.".to_owned())),
+        }
+    }
+}
+
+fn no_jobs() -> Error {
+    Error::refused("A roster cannot send jobs to minions.".to_owned())
+}
+
+impl Hosts {
+    /// Returns the hosts of a configuration, or `None` if jobs are for minions only.
+    pub(crate) fn new(
+        opts: &Arc<Opts>,
+        registry: &'static Registry,
+        events: &Events,
+    ) -> Option<Self> {
+        opts.flag("enable_ssh_minions").then(|| Self {
+            opts: opts.clone(),
+            registry,
+            events: events.clone(),
+            running: Arc::default(),
+        })
+    }
+
+    fn context(&self) -> Exec {
+        let opts = Opts::clone(&self.opts);
+        Exec::with_custom(
+            opts.clone(),
+            self.registry,
+            Box::new(Roots::states(&opts)),
+            Box::new(Bus(self.events.clone())),
+            Box::new(CustomModules::new(&opts)),
+        )
+    }
+
+    fn group(&self, cx: &Exec) -> Result<Group, String> {
+        let group = Group::load(cx, None, Arc::new(Bus(self.events.clone())));
+        group.map_err(|error| format!("enable_ssh_minions: {error}"))
+    }
+
+    /// Returns the hosts that a target matches by their ids.
+    pub(super) async fn matched(&self, tgt: &Value, tgt_type: &str) -> Result<Vec<Id>, String> {
+        let (hosts, tgt, tgt_type) = (self.clone(), tgt.clone(), tgt_type.to_owned());
+        let matched = smol::unblock(move || {
+            let cx = hosts.context();
+            hosts.group(&cx)?.matched_by_id(&cx, &tgt, &tgt_type)
+        });
+        matched.await
+    }
+
+    /// Gives a job to hosts.
+    async fn give(
+        &self,
+        job: Job,
+        ids: &[Id],
+        earlier: Vec<String>,
+    ) -> Result<Receiver<Said>, String> {
+        let hosts = self.clone();
+        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let given = smol::unblock(move || {
+            let cx = hosts.context();
+            Ok(hosts.group(&cx)?.give(&cx, &job, &ids, earlier))
+        });
+        given.await
+    }
+
+    fn running(&self) -> MutexGuard<'_, BTreeSet<(String, Id)>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether a job still runs on a host.
+    pub(super) fn is_running(&self, jid: &str, id: &Id) -> bool {
+        self.running().contains(&(jid.to_owned(), id.clone()))
+    }
+
+    /// Runs a job on hosts, and stores their returns. `is_again` says that they may have got it
+    /// before, from a master that was stopped.
+    pub(super) fn start(&self, jobs: Jobs, job: Job, ids: Vec<Id>, is_again: bool) {
+        if ids.is_empty() {
+            return;
+        }
+        let keys = ids.iter().map(|id| (job.jid.clone(), id.clone()));
+        self.running().extend(keys);
+        let hosts = self.clone();
+        smol::spawn(async move { hosts.run(&jobs, job, ids, is_again).await }).detach();
+    }
+
+    async fn run(&self, jobs: &Jobs, job: Job, ids: Vec<Id>, is_again: bool) {
+        let events = JobEvents {
+            jid: job.jid.clone(),
+            fun: job.fun.to_text(),
+            arg: Value::list(job.arg.clone()),
+            user: job.user.clone(),
+        };
+        let given = match is_again {
+            // Each attempt has its own id on the host.
+            true => {
+                let next = Job {
+                    jid: jid::new(),
+                    ..job.clone()
+                };
+                self.give(next, &ids, vec![job.jid.clone()]).await
+            }
+            false => self.give(job.clone(), &ids, Vec::new()).await,
+        };
+        let said = match given {
+            Ok(said) => said,
+            Err(error) => {
+                for id in ids {
+                    self.ended(jobs, &events, not_given(&id, &error)).await;
+                }
+                return;
+            }
+        };
+        // No deadline: each host has limits, and the channel closes with the last of them.
+        while let Ok(said) = said.recv().await {
+            match said {
+                Said::Event(id, event) => {
+                    if let Some((tag, data)) = event_of_host(&id, event) {
+                        self.events.fire(&tag, data).await;
+                    }
+                }
+                Said::Returned(one) => self.ended(jobs, &events, one).await,
+            }
+        }
+    }
+
+    /// Stores the return of a host.
+    async fn ended(&self, jobs: &Jobs, events: &JobEvents, one: MinionReturn) {
+        let Ok(id) = one.id.parse::<Id>() else {
+            return log::error(format_args!("{:?} is no id of a host", one.id));
+        };
+        jobs.store_return_of_host(&events.jid, &id, events.data(&one))
+            .await;
+        self.running().remove(&(events.jid.clone(), id));
+    }
+}
+
+/// Returns the return of a host that did not get a job.
+fn not_given(id: &Id, error: &str) -> MinionReturn {
+    MinionReturn {
+        id: id.to_string(),
+        ret: error.into(),
+        retcode: NOT_GIVEN,
+        jid: String::new(),
+        is_missing: true,
+    }
+}
