@@ -144,6 +144,12 @@ impl Targets for Hosts {
         Ok(self.group(cx, rosters)?)
     }
 
+    fn begun(&self, cx: &Exec) -> Result<Vec<String>, Error> {
+        let journal = Journal::of_step(cx);
+        let ids = journal.map_or(Ok(Vec::new()), |journal| journal.ids());
+        ids.map_err(Error::refused)
+    }
+
     fn step_ends(&self, cx: &Exec) {
         let has_hosts = !self
             .groups

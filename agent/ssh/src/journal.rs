@@ -60,6 +60,21 @@ impl Journal {
         }
     }
 
+    /// Returns the ids of the hosts that have got a job of the step.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub(crate) fn ids(&self) -> Result<Vec<String>, String> {
+        let failed =
+            |error: std::io::Error| format!("cannot read {}: {error}", self.0.display());
+        let entries = read::or_none(std::fs::read_dir(&self.0)).map_err(failed)?;
+        let names = entries.into_iter().flatten().map(|entry| {
+            let name = entry.map_err(failed)?.file_name();
+            Ok(name.to_string_lossy().into_owned())
+        });
+        names.collect()
+    }
+
     /// Records that a job is given to a host, with all job ids under which it may have begun.
     ///
     /// # Errors

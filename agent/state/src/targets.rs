@@ -164,6 +164,15 @@ pub trait Targets: Send + Sync {
         !self.is_here()
     }
 
+    /// Returns the machines to which the step of this context gave its job before the run was cut
+    /// short.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn begun(&self, _cx: &Exec) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+
     /// Discards what was stored to resume the step of this context. Its return is recorded next.
     fn step_ends(&self, _cx: &Exec) {}
 

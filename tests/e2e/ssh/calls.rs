@@ -47,7 +47,9 @@ fn several_ids_of_a_roster_may_be_one_machine() {
 
 #[test]
 fn an_unknown_host_key_is_refused_unless_it_is_to_be_accepted() {
-    let Some((site, host)) = Site::with_host() else { return };
+    let Some((site, host)) = Site::with_host() else {
+        return;
+    };
     site.write("known", "");
     site.ssh(&["web1", "test.ping"])
         .is(20, &["Host key verification failed."]);

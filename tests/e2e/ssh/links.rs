@@ -7,7 +7,9 @@ use super::{Answer, Host, SLOW, Site, cut, wait_for_lines};
 
 #[test]
 fn the_return_of_a_job_whose_link_was_lost_is_fetched_and_the_job_runs_once() {
-    let Some((site, host)) = Site::with_host() else { return };
+    let Some((site, host)) = Site::with_host() else {
+        return;
+    };
     site.write("srv/salt/slow.sls", SLOW);
     let called = site.begin_ssh(&["web1", "state.apply", "slow"]);
     wait_for_lines(&host.path("root/runs"), 1);
@@ -19,7 +21,9 @@ fn the_return_of_a_job_whose_link_was_lost_is_fetched_and_the_job_runs_once() {
 
 #[test]
 fn a_job_is_ended_after_its_grace_and_says_so() {
-    let Some((site, host)) = Site::with_host() else { return };
+    let Some((site, host)) = Site::with_host() else {
+        return;
+    };
     let config = fs::read_to_string(site.path("etc/master")).unwrap();
     site.write("etc/master", &(config + "ssh_grace: 1\n"));
     site.write("srv/salt/slow.sls", &SLOW.replace("sleep 5", "sleep 600"));
@@ -148,4 +152,32 @@ fn an_orchestration_over_three_hosts_survives_the_death_of_its_caller() {
         assert_eq!(read(host, "root/runs"), "run\nend\n");
         assert_eq!(read(host, "root/restarts"), "restarted\n");
     }
+}
+
+#[test]
+fn a_resumed_step_goes_on_with_the_subset_that_it_had_chosen() {
+    let Some((site, host)) = Site::with_host() else {
+        return;
+    };
+    let ids: Vec<String> = (1..=8).map(|number| format!("web{number}")).collect();
+    let entries: Vec<(&str, u16)> = ids.iter().map(|id| (id.as_str(), host.port)).collect();
+    site.enlist(&entries);
+    site.write("srv/salt/slow.sls", SLOW);
+    site.write(
+        "srv/salt/orch/one.sls",
+        "deploy:\n  salt.state:\n    - tgt: '*'\n    - ssh: True\n    - subset: 1\n    - sls: slow\n",
+    );
+    let words = ["--local", "state.orchestrate", "orch.one"];
+    let mut called = site
+        .command("salt-call", &words)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for_lines(&host.path("root/runs"), 1);
+    called.kill().unwrap();
+    called.wait().unwrap();
+    let resumed = site.call(&["--local", "state.orchestrate", "orch.one", "resume=True"]);
+    resumed.is(0, &["States ran successfully. Updating web"]);
+    let runs = fs::read_to_string(host.path("root/runs")).unwrap();
+    assert_eq!(runs, "run\nend\n");
 }

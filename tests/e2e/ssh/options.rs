@@ -56,7 +56,9 @@ fn static_output_is_one_document_with_all_hosts_and_their_worst_code() {
 
 #[test]
 fn the_passphrase_of_a_key_is_used_and_never_printed() {
-    let Some((site, host)) = Site::with_host() else { return };
+    let Some((site, host)) = Site::with_host() else {
+        return;
+    };
     let key = site.path("locked");
     let made = Command::new("ssh-keygen")
         .args(["-q", "-t", "ed25519", "-N", "pass phrase", "-f"])
@@ -83,7 +85,9 @@ fn the_passphrase_of_a_key_is_used_and_never_printed() {
 
 #[test]
 fn a_forwarded_port_of_the_host_leads_to_this_machine() {
-    let Some((site, host)) = Site::with_host() else { return };
+    let Some((site, host)) = Site::with_host() else {
+        return;
+    };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let here = listener.local_addr().unwrap().port();
     spawn(move || {
@@ -105,7 +109,9 @@ fn a_forwarded_port_of_the_host_leads_to_this_machine() {
 
 #[test]
 fn hosts_by_hand_need_no_entry_of_a_roster() {
-    let Some((site, host)) = Site::with_host() else { return };
+    let Some((site, host)) = Site::with_host() else {
+        return;
+    };
     configure(&site, "ssh_port", &host.port.to_string());
     let by_hand = ["root@127.0.0.1", "test.ping", "--out=json"];
     site.ssh(&by_hand).is(0, &["\"127.0.0.1\": true"]);
@@ -129,7 +135,9 @@ fn hosts_by_hand_need_no_entry_of_a_roster() {
 #[test]
 fn a_detached_job_continues_after_the_link_is_lost_and_its_return_is_fetched() {
     use super::{Answer, SLOW, cut, wait_for_lines};
-    let Some((site, host)) = Site::with_host() else { return };
+    let Some((site, host)) = Site::with_host() else {
+        return;
+    };
     // Without `ssh_detach`, the job would end at once.
     configure(&site, "ssh_grace", "0");
     configure(&site, "ssh_detach", "True");

@@ -9,7 +9,9 @@ use super::{Answer, Host, Site, enlist_one, placed};
 /// Attack: a folder that another user prepared, and a link to a folder elsewhere.
 #[test]
 fn the_program_is_not_placed_where_another_user_can_write() {
-    let Some((site, host)) = Site::with_host() else { return };
+    let Some((site, host)) = Site::with_host() else {
+        return;
+    };
     let prepared = host.path("var/tmp/.root_pinch");
     fs::create_dir_all(&prepared).unwrap();
     fs::set_permissions(&prepared, fs::Permissions::from_mode(0o777)).unwrap();
@@ -23,7 +25,9 @@ fn the_program_is_not_placed_where_another_user_can_write() {
 
 #[test]
 fn a_transfer_that_was_cut_continues_where_it_stopped() {
-    let Some((site, host)) = Site::with_host() else { return };
+    let Some((site, host)) = Site::with_host() else {
+        return;
+    };
     let folder = host.dir.path().join("thin");
     let line = format!(
         "\n  web1: {{host: 127.0.0.1, port: {}, thin_dir: {}}}\n",
@@ -54,7 +58,9 @@ fn a_transfer_that_was_cut_continues_where_it_stopped() {
 
 #[test]
 fn a_wiped_host_has_nothing_left_and_a_random_folder_is_used_once() {
-    let Some((site, host)) = Site::with_host() else { return };
+    let Some((site, host)) = Site::with_host() else {
+        return;
+    };
     let folders = || {
         let entries = fs::read_dir(host.path("var/tmp")).into_iter().flatten();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -143,7 +149,9 @@ fn a_host_that_lies_harms_only_its_own_return() {
 
 #[test]
 fn two_transfers_at_once_do_not_disturb_each_other() {
-    let Some((site, host)) = Site::with_host() else { return };
+    let Some((site, host)) = Site::with_host() else {
+        return;
+    };
     let calls: Vec<Child> = (0..3)
         .map(|_| {
             let mut command = site.command("salt-ssh", &["web1", "test.ping"]);

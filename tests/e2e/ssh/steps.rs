@@ -80,7 +80,9 @@ fn of_hosts(site: &Site, more: &str) -> Fleet {
 
 #[test]
 fn a_master_runs_steps_on_hosts_and_has_their_events() {
-    let Some((site, host)) = Site::with_host() else { return };
+    let Some((site, host)) = Site::with_host() else {
+        return;
+    };
     let fleet = of_hosts(&site, "");
     fleet.write("pillar/top.sls", "base: {web1: [color]}\n");
     fleet.write("pillar/color.sls", "color: green\n");
@@ -159,7 +161,9 @@ fn a_master_sends_jobs_to_hosts_without_an_agent_if_it_is_configured_so() {
 
 #[test]
 fn a_run_on_a_host_is_planned_and_undone_with_the_trees_of_the_caller() {
-    let Some((site, host)) = Site::with_host() else { return };
+    let Some((site, host)) = Site::with_host() else {
+        return;
+    };
     site.write("srv/salt/f.txt", "new {{ grains.id }}\n");
     site.write(
         "srv/salt/web.sls",

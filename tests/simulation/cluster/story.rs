@@ -42,7 +42,7 @@ pub enum Sabotage {
     NoDuplicatesFound,
 }
 
-type Masters = Group<Sim, Book, SimLink>;
+type Masters = Group<Sim, Book>;
 
 /// A machine with its disk, and the master that may run on it.
 struct Machine {

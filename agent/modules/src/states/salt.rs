@@ -332,10 +332,16 @@ impl Group<'_> {
     ) -> Result<Vec<MinionReturn>, Error> {
         if let Some(subset) = self.subset {
             let most = number("subset", subset, ids.len())?;
-            while ids.len() > most {
-                ids.swap_remove(random::index(ids.len())?);
+            let begun = self.machines.targets.begun(cx)?;
+            // A resumed step goes on with the machines that it had chosen.
+            let (mut chosen, mut others) = ids
+                .into_iter()
+                .partition::<Vec<_>, _>(|id| begun.contains(id));
+            while chosen.len() < most && !others.is_empty() {
+                chosen.push(others.swap_remove(random::index(others.len())?));
             }
-            ids.sort();
+            chosen.sort();
+            ids = chosen;
         }
         let run = |ids: &[String]| {
             let _waiting = watch::waits(|| description("minion", ids));

@@ -1,17 +1,17 @@
 //! [`Control`]: what a state remembers of the log that it follows from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use value::{Map, Value};
 use wire::msgpack;
 
 use super::{LEVEL, Numbers, Proposal};
 
-/// The limits of the encoded form: nine masters with their numbers.
+/// The limits of the encoded form: the members, and numbers of all masters that ever were one.
 const LIMITS: wire::Limits = wire::Limits {
-    bytes: 4 << 20,
+    bytes: 1 << 20,
     depth: 8,
-    items: 1 << 17,
+    items: 1 << 16,
 };
 
 /// The position in the log up to which a state is applied, and the proposals that it has seen. It is
@@ -59,6 +59,12 @@ impl Control {
         }
     }
 
+    /// Returns the last applied proposal of a master.
+    #[must_use]
+    pub fn numbers(&self, node: u64) -> Numbers {
+        self.numbers.get(&node).copied().unwrap_or_default()
+    }
+
     /// Returns the stored form.
     ///
     /// # Errors
@@ -73,9 +79,11 @@ impl Control {
             map.insert("members", Value::list([at, members.clone()]));
         }
         let numbers = self.numbers.iter().map(|(node, numbers)| {
-            let (boot, low, above) = numbers.parts();
-            let above = Value::list(above.iter().map(|number| (*number).into()));
-            Value::list([(*node).into(), boot.into(), low.into(), above])
+            Value::list([
+                (*node).into(),
+                numbers.boot.into(),
+                numbers.last.into(),
+            ])
         });
         map.insert("numbers", Value::list(numbers));
         let mut bytes = Vec::new();
@@ -106,12 +114,13 @@ impl Control {
         };
         let mut numbers = BTreeMap::new();
         for row in map.get("numbers")?.as_list()? {
-            let [node, boot, low, above] = row.as_list()? else {
+            let [node, boot, last] = row.as_list()? else {
                 return None;
             };
-            let above = above.as_list()?.iter().map(number);
-            let above = above.collect::<Option<BTreeSet<u64>>>()?;
-            let known = Numbers::from_parts(number(boot)?, number(low)?, above);
+            let known = Numbers {
+                boot: number(boot)?,
+                last: number(last)?,
+            };
             numbers.insert(number(node)?, known);
         }
         Some(Self {

@@ -7,5 +7,5 @@ mod proposal;
 
 pub use control::{Control, Damaged, Verdict};
 pub use member::Member;
-pub use numbers::{Numbers, PENDING_MAX};
+pub use numbers::Numbers;
 pub use proposal::{LEVEL, Proposal};

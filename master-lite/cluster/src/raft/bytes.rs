@@ -34,7 +34,7 @@ pub(crate) enum Ask<R: Runtime> {
     PreVote(VoteRequest<Types<R>>),
     Transfer(TransferLeaderRequest<Types<R>>),
     Snapshot(Piece),
-    Propose(Proposal),
+    Propose(Vec<Proposal>),
 }
 
 /// A piece of a snapshot. Pieces are sent in order, from number 0.
@@ -390,9 +390,9 @@ impl<R: Runtime> Ask<R> {
                 with_place(map, "last", asked.last_log_id())
             }
             Self::Snapshot(piece) => piece.value(),
-            Self::Propose(proposal) => Map::new()
+            Self::Propose(proposals) => Map::new()
                 .with("kind", "propose")
-                .with("proposal", proposal_value(proposal)),
+                .with("proposals", list(proposals, proposal_value)),
         }
     }
 
@@ -417,7 +417,11 @@ impl<R: Runtime> Ask<R> {
                 fields.optional("last", read_place)?,
             )),
             "snapshot" => Self::Snapshot(Piece::of(&mut fields)?),
-            "propose" => Self::Propose(read_proposal(&fields.take("proposal")?)?),
+            "propose" => {
+                let proposals = fields.take("proposals")?;
+                let proposals = proposals.as_list()?.iter().map(read_proposal);
+                Self::Propose(proposals.collect::<Option<Vec<_>>>()?)
+            }
             _ => return None,
         };
         fields.end(asked)

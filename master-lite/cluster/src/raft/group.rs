@@ -3,23 +3,22 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use openraft::async_runtime::WatchReceiver;
-use openraft::{AsyncRuntime, Config, Instant, Raft, SnapshotPolicy};
-use smol::channel::bounded;
-use smol::future::FutureExt;
+use openraft::{Config, Instant, Raft, SnapshotPolicy};
 
 use super::bytes::{Answer, Ask, Piece};
 use super::log::Log;
-use super::machine::{Applier, Judged, Machine, Meta, Snapshot, Waiting};
+use super::machine::{Applier, Machine, Meta, Snapshot};
 use super::medium::Medium;
 use super::network::{Clients, Link};
+use super::proposer::{Proposer, take_from_other};
 use super::types::Types;
-use super::Runtime;
-use crate::core::{LEVEL, Member, PENDING_MAX, Proposal};
+use super::waiting::{PENDING_MAX, Waiting};
+use super::{InstantOf, Runtime};
+use crate::core::Member;
 
 /// The timing of a group, and the size of its log.
 #[derive(Clone, Debug)]
@@ -66,17 +65,12 @@ pub enum NotAgreed {
     Failed(String),
 }
 
-/// The time after which a proposal whose leader may have gone is proposed again.
-const AGAIN: Duration = Duration::from_millis(200);
-/// The maximum time for a leader to take a proposal.
-const TAKE_MAX: Duration = Duration::from_secs(2);
-
 /// A group on this master. Clones share it.
-pub struct Group<R: Runtime, M: Machine, L> {
-    shared: Arc<Shared<R, M, L>>,
+pub struct Group<R: Runtime, M: Machine> {
+    shared: Arc<Shared<R, M>>,
 }
 
-impl<R: Runtime, M: Machine, L> Clone for Group<R, M, L> {
+impl<R: Runtime, M: Machine> Clone for Group<R, M> {
     fn clone(&self) -> Self {
         Self {
             shared: self.shared.clone(),
@@ -84,20 +78,16 @@ impl<R: Runtime, M: Machine, L> Clone for Group<R, M, L> {
     }
 }
 
-impl<R: Runtime, M: Machine, L> fmt::Debug for Group<R, M, L> {
+impl<R: Runtime, M: Machine> fmt::Debug for Group<R, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Group").finish_non_exhaustive()
     }
 }
 
-struct Shared<R: Runtime, M: Machine, L> {
-    node: u64,
-    boot: u64,
-    next: AtomicU64,
-    raft: Raft<Types<R>, Applier<M>>,
+struct Shared<R: Runtime, M: Machine> {
+    raft: Raft<Types<R>, Applier<M, InstantOf<R>>>,
     machine: Arc<M>,
-    link: L,
-    waiting: Arc<Waiting<M::Outcome>>,
+    waiting: Arc<Waiting<M::Outcome, InstantOf<R>>>,
     /// The snapshot that is received.
     incoming: Mutex<Option<Incoming<M>>>,
 }
@@ -136,20 +126,20 @@ impl Settings {
     }
 }
 
-impl<R: Runtime, M: Machine, L: Link> Group<R, M, L> {
+impl<R: Runtime, M: Machine> Group<R, M> {
     /// Starts a group on a master. `boot` must be higher than at each earlier start of the master,
     /// and `config` is one of [`Settings::config`].
     ///
     /// # Errors
     /// When the log or the state cannot be read.
-    pub async fn start<D: Medium>(
+    pub async fn start<D: Medium, L: Link>(
         (node, boot): (u64, u64),
         config: Config,
         log: Log<D>,
         machine: Arc<M>,
         link: L,
     ) -> io::Result<Self> {
-        let waiting = Arc::new(Waiting::new(node, boot));
+        let waiting = Waiting::new(node, boot);
         let applier = Applier::new(machine.clone(), waiting.clone())?;
         let clients = Clients {
             machine: machine.clone(),
@@ -161,14 +151,16 @@ impl<R: Runtime, M: Machine, L: Link> Group<R, M, L> {
         let config = config.map_err(|error| io::Error::other(error.to_string()))?;
         let raft = Raft::new(node, Arc::new(config), clients, log, applier).await;
         let raft = raft.map_err(|error| io::Error::other(error.to_string()))?;
+        let proposer = Proposer {
+            raft: raft.clone(),
+            link,
+            waiting: waiting.clone(),
+        };
+        drop(R::spawn(proposer.run()));
         Ok(Self {
             shared: Arc::new(Shared {
-                node,
-                boot,
-                next: AtomicU64::new(1),
                 raft,
                 machine,
-                link,
                 waiting,
                 incoming: Mutex::new(None),
             }),
@@ -177,7 +169,7 @@ impl<R: Runtime, M: Machine, L: Link> Group<R, M, L> {
 
     /// Returns openraft's handle of the group.
     #[must_use]
-    pub fn raft(&self) -> &Raft<Types<R>, Applier<M>> {
+    pub fn raft(&self) -> &Raft<Types<R>, Applier<M, InstantOf<R>>> {
         &self.shared.raft
     }
 
@@ -212,88 +204,11 @@ impl<R: Runtime, M: Machine, L: Link> Group<R, M, L> {
         fence: Option<u64>,
         within: Duration,
     ) -> Result<M::Outcome, NotAgreed> {
-        let shared = &self.shared;
-        if shared.waiting.len() >= PENDING_MAX {
-            return Err(NotAgreed::Busy);
-        }
-        let number = shared.next.fetch_add(1, Ordering::Relaxed);
-        let proposal = Proposal {
-            node: shared.node,
-            boot: shared.boot,
-            number,
-            level: LEVEL,
-            fence,
-            command: command.into(),
-        };
-        let (caller, judged) = bounded(1);
-        shared.waiting.add(number, caller);
-        let end = R::Instant::now() + within;
-        let mut was_taken = false;
-        let result = loop {
-            let left = end.saturating_duration_since(R::Instant::now());
-            if left.is_zero() {
-                break Err(match was_taken {
-                    true => NotAgreed::Unknown,
-                    false => NotAgreed::NoMajority,
-                });
-            }
-            match self.offer(&proposal, left.min(TAKE_MAX)).await {
-                Offered::Taken | Offered::Unknown => was_taken = true,
-                Offered::Refused => {}
-                Offered::Failed(why) => break Err(NotAgreed::Failed(why)),
-            }
-            let came = async { judged.recv().await.ok() };
-            let late = async {
-                R::sleep(left.min(AGAIN)).await;
-                None
-            };
-            match came.or(late).await {
-                Some(Judged::Applied(outcome)) => break Ok(outcome),
-                Some(Judged::Fenced) => break Err(NotAgreed::Fenced),
-                Some(Judged::Skipped) if was_taken => break Err(NotAgreed::NoResult),
-                Some(Judged::Skipped) => break Err(NotAgreed::NoMajority),
-                None => {}
-            }
-        };
-        shared.waiting.take(number);
-        result
-    }
-
-    /// Offers a proposal to the leader.
-    async fn offer(&self, proposal: &Proposal, within: Duration) -> Offered {
-        let metrics = self.shared.raft.metrics();
-        let (leader, member) = {
-            let metrics = metrics.borrow_watched();
-            let leader = metrics.current_leader;
-            let members = metrics.membership_config.membership();
-            (
-                leader,
-                leader.and_then(|id| members.get_node(&id).cloned()),
-            )
-        };
-        match (leader, member) {
-            (Some(leader), _) if leader == self.shared.node => self.take(proposal.clone()).await,
-            (Some(leader), Some(member)) => {
-                let Ok(message) = Ask::<R>::Propose(proposal.clone()).encode() else {
-                    return Offered::Failed("the command is too large".to_owned());
-                };
-                let asked = self.shared.link.ask(leader, &member, message, within);
-                match asked.await.map(|answer| Answer::<R>::decode(&answer)) {
-                    Ok(Ok(Answer::Done)) => Offered::Taken,
-                    Ok(Ok(_)) | Err(super::LinkError::Unreachable(_)) => Offered::Refused,
-                    Ok(Err(_)) | Err(super::LinkError::NoAnswer(_)) => Offered::Unknown,
-                }
-            }
-            _ => Offered::Refused,
-        }
-    }
-
-    /// Puts a proposal into the log, if this master is the leader.
-    async fn take(&self, proposal: Proposal) -> Offered {
-        match self.shared.raft.client_write_ff(proposal, None).await {
-            Ok(()) => Offered::Taken,
-            Err(error) => Offered::Failed(error.to_string()),
-        }
+        let end = InstantOf::<R>::now() + within;
+        let result = self.shared.waiting.add(command, fence, end)?;
+        // No deadline: the proposer answers at the end of the time.
+        let ended = NotAgreed::Failed("the group has ended".to_owned());
+        result.recv().await.unwrap_or(Err(ended))
     }
 
     /// Answers a message of another master. The caller has checked that it is one.
@@ -329,15 +244,10 @@ impl<R: Runtime, M: Machine, L: Link> Group<R, M, L> {
                 Ok(_) => Answer::Done,
                 Err(error) => refused(&error),
             },
-            Ask::Propose(proposal) => {
-                if raft.current_leader().await != Some(self.shared.node) {
-                    return Answer::Refused("this master does not lead".to_owned());
-                }
-                match self.take(proposal).await {
-                    Offered::Failed(why) => Answer::Refused(why),
-                    _ => Answer::Done,
-                }
-            }
+            Ask::Propose(proposals) => match take_from_other(raft, proposals).await {
+                true => Answer::Done,
+                false => Answer::Refused("this master does not lead".to_owned()),
+            },
             Ask::Snapshot(piece) => match self.received(piece).await {
                 Ok(answer) => answer,
                 Err(error) => refused(&error),
@@ -400,16 +310,4 @@ impl<R: Runtime, M: Machine, L: Link> Group<R, M, L> {
             value::log::error(format_args!("the cluster's log ended with an error: {error}"));
         }
     }
-}
-
-/// What became of the offer of a proposal.
-enum Offered {
-    /// The leader has put it into its log.
-    Taken,
-    /// There is no leader, or another one.
-    Refused,
-    /// The leader may have put it into its log.
-    Unknown,
-    /// The group has failed.
-    Failed(String),
 }

@@ -1,6 +1,5 @@
 //! [`Machine`]: the state that follows from a log, and [`Applier`], which applies the log to it.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use openraft::storage::{EntryResponder, RaftStateMachine};
 use openraft::vote::leader_id_std::CommittedLeaderId;
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder, SnapshotMeta};
-use smol::channel::Sender;
 use smol::stream::{Stream, StreamExt};
 
 use super::types::{LogId, StoredMembers, Types, log_id, place};
-use super::{Runtime, bytes};
+use super::waiting::{Key, Waiting};
+use super::{InstantOf, NotAgreed, Runtime, bytes};
 use crate::core::{Control, Member, Proposal, Verdict};
 
 /// The maximum number of entries that are applied at once.
@@ -86,74 +85,14 @@ pub trait Machine: Send + Sync + 'static {
     fn install(&self, rows: Self::Rows) -> impl Future<Output = io::Result<()>> + Send;
 }
 
-/// The result of a proposal at its master.
-pub(crate) enum Judged<T> {
-    Applied(T),
-    /// It came into the log too late for its fence.
-    Fenced,
-    /// It was applied, and its result is not known: a snapshot has it.
-    Skipped,
-}
-
-/// The proposals of this master that wait for their place in the log, by their number.
-pub(crate) struct Waiting<T> {
-    node: u64,
-    boot: u64,
-    callers: Mutex<HashMap<u64, Sender<Judged<T>>>>,
-}
-
-impl<T> Waiting<T> {
-    pub(crate) fn new(node: u64, boot: u64) -> Self {
-        Self {
-            node,
-            boot,
-            callers: Mutex::default(),
-        }
-    }
-
-    pub(crate) fn add(&self, number: u64, caller: Sender<Judged<T>>) {
-        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        callers.insert(number, caller);
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        let callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        callers.len()
-    }
-
-    /// Returns the caller that waits for a proposal, which waits no longer.
-    pub(crate) fn take(&self, number: u64) -> Option<Sender<Judged<T>>> {
-        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        callers.remove(&number)
-    }
-
-    fn answer(&self, of: &(u64, u64, u64), judged: Judged<T>) {
-        let (node, boot, number) = *of;
-        if (node, boot) != (self.node, self.boot) {
-            return;
-        }
-        if let Some(caller) = self.take(number) {
-            value::channel::if_open(caller.try_send(judged));
-        }
-    }
-
-    /// Ends the wait of all callers: what became of their proposals is in a snapshot.
-    fn skip_all(&self) {
-        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        for (_, caller) in callers.drain() {
-            value::channel::if_open(caller.try_send(Judged::Skipped));
-        }
-    }
-}
-
 /// Applies the entries of a log to a machine.
-pub struct Applier<M: Machine> {
+pub struct Applier<M: Machine, I> {
     machine: Arc<M>,
     control: Control,
-    waiting: Arc<Waiting<M::Outcome>>,
+    waiting: Arc<Waiting<M::Outcome, I>>,
 }
 
-impl<M: Machine> fmt::Debug for Applier<M> {
+impl<M: Machine, I> fmt::Debug for Applier<M, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Applier").finish_non_exhaustive()
     }
@@ -180,14 +119,14 @@ fn applied(control: &Control) -> io::Result<(Option<LogId>, StoredMembers)> {
     Ok((control.applied.map(log_id), members))
 }
 
-impl<M: Machine> Applier<M> {
+impl<M: Machine, I: Copy + Ord> Applier<M, I> {
     /// Connects a machine to a log.
     ///
     /// # Errors
     /// When its control row cannot be read.
     pub(crate) fn new(
         machine: Arc<M>,
-        waiting: Arc<Waiting<M::Outcome>>,
+        waiting: Arc<Waiting<M::Outcome, I>>,
     ) -> io::Result<Self> {
         Ok(Self {
             control: read_control(&*machine)?,
@@ -213,7 +152,7 @@ impl<M: Machine> Applier<M> {
                     self.control.members = Some((Some((term, index)), members));
                 }
                 EntryPayload::Normal(proposal) => {
-                    let of = (proposal.node, proposal.boot, proposal.number);
+                    let of = Key::from(&proposal);
                     match self.control.judge(term, &proposal) {
                         Verdict::Apply => {
                             commands.push(proposal);
@@ -233,13 +172,11 @@ impl<M: Machine> Applier<M> {
         let control = self.control.encode().map_err(invalid)?;
         let mut outcomes = self.machine.apply(commands, control).await?.into_iter();
         for (of, is_applied) in judged {
-            let judged = match is_applied {
-                true => outcomes.next().map(Judged::Applied),
-                false => Some(Judged::Fenced),
+            let result = match is_applied {
+                true => outcomes.next().ok_or(NotAgreed::NoResult),
+                false => Err(NotAgreed::Fenced),
             };
-            if let Some(judged) = judged {
-                self.waiting.answer(&of, judged);
-            }
+            self.waiting.answer(&of, result);
         }
         for responder in responders {
             responder.send(());
@@ -294,7 +231,7 @@ impl<R: Runtime, M: Machine> RaftSnapshotBuilder<Types<R>> for Builder<M> {
     }
 }
 
-impl<R: Runtime, M: Machine> RaftStateMachine<Types<R>> for Applier<M> {
+impl<R: Runtime, M: Machine> RaftStateMachine<Types<R>> for Applier<M, InstantOf<R>> {
     type SnapshotData = M::Rows;
     type SnapshotBuilder = Builder<M>;
 
@@ -339,8 +276,8 @@ impl<R: Runtime, M: Machine> RaftStateMachine<Types<R>> for Applier<M> {
         if last != meta.last_log_id {
             return Err(invalid("the snapshot is of another place in the log"));
         }
+        self.waiting.skip(control.numbers(self.waiting.node));
         self.control = control;
-        self.waiting.skip_all();
         Ok(())
     }
 

@@ -7,11 +7,20 @@ pub mod log;
 pub mod machine;
 pub mod medium;
 pub mod network;
+mod proposer;
 pub mod runtime;
 mod types;
+mod waiting;
 
 pub use group::{Group, NotAgreed, Settings};
 pub use machine::Machine;
 pub use network::{Link, LinkError};
 pub use runtime::{Runtime, Smol};
 pub use types::{Entry, LogId, Members, Types};
+pub use waiting::PENDING_MAX;
+
+/// The times of a runtime.
+pub(crate) type InstantOf<R> = <R as openraft::AsyncRuntime>::Instant;
+
+#[cfg(test)]
+mod tests;
