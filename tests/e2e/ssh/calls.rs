@@ -47,7 +47,7 @@ fn several_ids_of_a_roster_may_be_one_machine() {
 
 #[test]
 fn an_unknown_host_key_is_refused_unless_it_is_to_be_accepted() {
-    let Some((site, host)) = Site::with_host() else {
+    let Some((site, _host)) = Site::with_host() else {
         return;
     };
     site.write("known", "");

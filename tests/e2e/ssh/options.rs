@@ -85,7 +85,7 @@ fn the_passphrase_of_a_key_is_used_and_never_printed() {
 
 #[test]
 fn a_forwarded_port_of_the_host_leads_to_this_machine() {
-    let Some((site, host)) = Site::with_host() else {
+    let Some((site, _host)) = Site::with_host() else {
         return;
     };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

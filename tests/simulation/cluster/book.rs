@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::world;
 
 /// The size of the pieces of a snapshot.
-const PIECE: usize = 256;
+const PIECE: usize = 2048;
 
 /// A command: what a client does to a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

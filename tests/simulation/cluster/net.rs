@@ -78,11 +78,15 @@ async fn travel() {
     world::sleep(Duration::from_micros(time)).await;
 }
 
+/// The time after which a connection notices that a message is lost.
+const NOTICED: Duration = Duration::from_secs(2);
+
 impl SimLink {
     async fn answer(self, to: Process, message: Vec<u8>) -> Option<Vec<u8>> {
         travel().await;
         if !arrives(self.0, to) {
-            return std::future::pending().await;
+            world::sleep(NOTICED).await;
+            return None;
         }
         let answering = with(|net| net.up.get(&to).cloned())?;
         let (sender, answer) = Answers::channel();
@@ -93,10 +97,11 @@ impl SimLink {
         });
         let answer = answer.await.ok()?;
         travel().await;
-        match arrives(to, self.0) {
-            true => Some(answer),
-            false => std::future::pending().await,
+        if !arrives(to, self.0) {
+            world::sleep(NOTICED).await;
+            return None;
         }
+        Some(answer)
     }
 }
 

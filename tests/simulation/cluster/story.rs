@@ -65,6 +65,9 @@ struct Site {
     is_over: bool,
     /// The numbers of machines that were replaced because their disk was lost.
     replaced: u64,
+    /// The machines whose disk is lost, each with the one that takes its place, until both changes
+    /// are agreed on.
+    leaving: Vec<(u64, u64)>,
 }
 
 type Shared = Arc<Mutex<Site>>;
@@ -268,7 +271,7 @@ async fn fail(site: &Shared) {
             world::sleep(Duration::from_millis(world::below(3000))).await;
             net::with(|net| net.cut.clear());
         }
-        7 => net::with(|net| net.loss = world::below(200)),
+        7 => net::with(|net| net.loss = world::below(50)),
         8 => net::with(|net| net.loss = 0),
         _ => lose_disk(site, any()).await,
     }
@@ -299,8 +302,19 @@ async fn lose_disk(site: &Shared, number: u64) {
     };
     drop(old_machine);
     start(site, new);
-    let end = world::now() + Duration::from_secs(15);
-    while world::now() < end {
+    site.lock().unwrap().leaving.push((number, new));
+    replace(site, Duration::from_secs(10)).await;
+}
+
+/// Lets new machines join, and those leave whose disk is lost.
+async fn replace(site: &Shared, within: Duration) {
+    let end = world::now() + within;
+    loop {
+        let next = site.lock().unwrap().leaving.first().copied();
+        let Some((number, new)) = next else { return };
+        if world::now() > end {
+            return;
+        }
         world::sleep(Duration::from_millis(100)).await;
         let running = site.lock().unwrap().running();
         let leader = running.into_iter().find(|(_, group)| group.raft().is_leader());
@@ -325,7 +339,7 @@ async fn lose_disk(site: &Shared, number: u64) {
         });
         let limited = <Sim as openraft::AsyncRuntime>::timeout(Duration::from_secs(5), changed);
         if matches!(limited.await, Ok(Ok(()))) {
-            return;
+            site.lock().unwrap().leaving.remove(0);
         }
     }
 }
@@ -345,19 +359,20 @@ pub fn run(seed: u64, sabotage: Option<Sabotage>) -> Result<u64, String> {
         operations: 0,
         is_over: false,
         replaced: 0,
+        leaving: Vec::new(),
     }));
     for number in founders.keys() {
         let mut locked = site.lock().unwrap();
         let machine = locked.machine();
         locked.machines.insert(*number, machine);
     }
-    let told = world::run(tell(site.clone(), founders.keys().copied().collect()));
-    for number in site.lock().unwrap().machines.keys() {
-        net::disconnect(*number);
-    }
+    world::run(tell(site, founders.keys().copied().collect()))
+}
+
+/// Drops what a story has left.
+pub fn end() {
     net::begin();
     world::begin(0);
-    told
 }
 
 async fn tell(site: Shared, numbers: Vec<u64>) -> Result<u64, String> {
@@ -375,6 +390,7 @@ async fn tell(site: Shared, numbers: Vec<u64>) -> Result<u64, String> {
         net.cut.clear();
         net.loss = 0;
     });
+    replace(&site, RECOVERY_MAX).await;
     recovers(&site).await?;
     site.lock().unwrap().is_over = true;
     world::sleep(PATIENCE * 3).await;

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use cluster::raft::channels::{AnswerReceiver, Answers, Queues, TaskLock, Watched};
 use cluster::raft::runtime::{Limited, NotReturned, TimeIsOver};
-use openraft::async_runtime::{Oneshot, OneshotSender, OptionalSend};
-use openraft::{AsyncRuntime, Instant as _};
+use openraft::async_runtime::{Oneshot, OneshotSender};
+use openraft::{AsyncRuntime, Instant as _, OptionalSend};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 

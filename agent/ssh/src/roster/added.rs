@@ -5,7 +5,7 @@ use std::path::Path;
 use machine::fs::{self, Owner};
 use state::exec::Exec;
 use value::json::{self, Layout};
-use value::{Map, Value, jid, trust};
+use value::{Map, jid, trust};
 
 use super::{Host, Secret};
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest, VoteResponse,
 };
-use openraft::{EntryPayload, RaftTypeConfig};
+use openraft::EntryPayload;
 use value::{Map, Value};
 use wire::msgpack;
 

@@ -9,9 +9,10 @@ use std::task::{Context, Poll, Waker};
 
 use openraft::async_runtime::watch::{self, RecvError};
 use openraft::async_runtime::{
-    Mpsc, MpscReceiver, MpscSender, MpscWeakSender, Mutex, Oneshot, OneshotSender, OptionalSend,
+    Mpsc, MpscReceiver, MpscSender, MpscWeakSender, Mutex, Oneshot, OneshotSender,
     SendError, TryRecvError,
 };
+use openraft::OptionalSend;
 use smol::channel;
 
 /// Bounded channels with one receiver.

@@ -80,7 +80,7 @@ impl Tail {
     }
 }
 
-impl<D> fmt::Debug for Log<D> {
+impl<D> Debug for Log<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Log").finish_non_exhaustive()
     }
@@ -294,7 +294,9 @@ impl<R: Runtime, D: Medium> RaftLogStorage<Types<R>> for Log<D> {
         {
             let mut state = self.shared.state();
             state.tail.remove(from..);
-            state.last = last.or(state.purged);
+            if state.last.is_some_and(|known| known.index >= from) {
+                state.last = last.or(state.purged);
+            }
         }
         let change = Change::Remove(self.shared.entry_key(from), end_key(self.shared.group));
         self.shared.write(vec![change]).await

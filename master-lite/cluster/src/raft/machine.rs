@@ -124,7 +124,7 @@ impl<M: Machine, I: Copy + Ord> Applier<M, I> {
     ///
     /// # Errors
     /// When its control row cannot be read.
-    pub(crate) fn new(
+    pub(super) fn new(
         machine: Arc<M>,
         waiting: Arc<Waiting<M::Outcome, I>>,
     ) -> io::Result<Self> {

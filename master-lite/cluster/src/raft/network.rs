@@ -8,14 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use openraft::errors::{
-    NetworkError, RPCError, ReplicationClosed, StorageError, StreamingError, Unreachable,
+    NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable,
 };
 use openraft::network::RPCOption;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
-use openraft::{OptionalSend, RaftNetworkFactory, RaftNetworkV2};
+use openraft::{
+    ErrorSubject, ErrorVerb, OptionalSend, RaftNetworkFactory, RaftNetworkV2, StorageError,
+};
 use smol::future::{FutureExt, poll_once};
 
 use super::bytes::{Answer, Ask, Piece};
@@ -38,7 +40,8 @@ pub enum LinkError {
     NoAnswer(String),
 }
 
-/// The connections to the other masters.
+/// The connections to the other masters. A connection that is lost is noticed soon, so that no
+/// message waits for its whole time.
 pub trait Link: Clone + Send + Sync + 'static {
     /// Sends a message for a group to a master, and returns the answer.
     ///
@@ -142,7 +145,7 @@ impl<M: Machine, L: Link> Client<M, L> {
         let transfer = self.transfers.fetch_add(1, Ordering::Relaxed);
         for number in 0.. {
             let data = self.machine.next_piece(&mut rows).await;
-            let data = data.map_err(|error| StorageError::read_snapshot(None, &error))?;
+            let data = data.map_err(|error| StorageError::from_io_error(ErrorSubject::Snapshot(None), ErrorVerb::Read, error))?;
             let is_end = data.is_none();
             let piece = Piece {
                 vote,

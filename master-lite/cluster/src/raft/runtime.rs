@@ -6,8 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use openraft::AsyncRuntime;
-use openraft::async_runtime::OptionalSend;
+use openraft::{AsyncRuntime, OptionalSend};
 
 use super::channels::{Answers, Queues, TaskLock, Watched};
 

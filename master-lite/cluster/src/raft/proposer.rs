@@ -1,0 +1,153 @@
+//! [`Proposer`]: offers the proposals of this master to the leader, in their order.
+//!
+//! A proposal is offered again when another master leads, or the leader did not answer, and so are
+//! all that follow it. An entry that is in the log twice is applied once, and no lower number is
+//! applied after a higher one, so the proposals of a master take effect in their order or not at
+//! all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::async_runtime::WatchReceiver;
+use openraft::{Instant, Raft};
+use smol::future::FutureExt;
+use value::log;
+
+use super::bytes::{Answer, Ask};
+use super::machine::{Applier, Machine};
+use super::network::{Link, LinkError};
+use super::types::Types;
+use super::waiting::Waiting;
+use super::{InstantOf, Runtime};
+use crate::core::{Member, Proposal};
+
+/// The time after which the leader is looked up again.
+const TICK: Duration = Duration::from_millis(50);
+/// The time after which the leader must have applied a proposal that it took. Otherwise it is offered
+/// again, because the leader may have lost it.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The maximum time for the leader to take proposals.
+const TAKE_MAX: Duration = Duration::from_secs(1);
+/// The maximum number of proposals in one message, and of bytes of their commands.
+const TOGETHER_MAX: usize = 512;
+const TOGETHER_BYTES: usize = 1 << 20;
+
+/// The result of an offer.
+enum Offered {
+    /// The leader has got them.
+    Taken,
+    /// There is no leader, or it did not take them.
+    NotTaken,
+}
+
+pub(super) struct Proposer<R: Runtime, M: Machine, L> {
+    pub(super) raft: Raft<Types<R>, Applier<M, InstantOf<R>>>,
+    pub(super) link: L,
+    pub(super) waiting: Arc<Waiting<M::Outcome, InstantOf<R>>>,
+}
+
+impl<R: Runtime, M: Machine, L: Link> Proposer<R, M, L> {
+    /// Runs until the group ends.
+    pub(super) async fn run(self) {
+        let mut upto = 0;
+        let (mut leader, mut offered_at) = (None, InstantOf::<R>::now());
+        loop {
+            self.waiting.expire(InstantOf::<R>::now());
+            let now = match self.leader() {
+                Ok(leader) => leader,
+                Err(why) => return self.waiting.fail(&why),
+            };
+            let is_late = offered_at + AGAIN < InstantOf::<R>::now();
+            if is_late || leader.as_ref().map(Leader::term) != now.as_ref().map(Leader::term) {
+                (leader, upto) = (now, 0);
+                offered_at = InstantOf::<R>::now();
+            }
+            let next = match &leader {
+                Some(_) => self.waiting.after(upto, TOGETHER_MAX, TOGETHER_BYTES),
+                None => Vec::new(),
+            };
+            match (&leader, next.last().map(|last| last.number)) {
+                (Some(leader), Some(last)) => match self.offer(leader, next).await {
+                    Offered::Taken => upto = last,
+                    Offered::NotTaken => {
+                        upto = 0;
+                        R::sleep(TICK).await;
+                    }
+                },
+                _ => self.waiting.added().or(R::sleep(TICK)).await,
+            }
+        }
+    }
+
+    /// Returns the leader, if there is one.
+    fn leader(&self) -> Result<Option<Leader>, String> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        if let Err(failure) = &metrics.running_state {
+            return Err(failure.to_string());
+        }
+        let members = metrics.membership_config.membership();
+        Ok(metrics.current_leader.map(|id| Leader {
+            id,
+            term: metrics.current_term,
+            member: members.get_node(&id).cloned(),
+        }))
+    }
+
+    async fn offer(&self, leader: &Leader, proposals: Vec<Proposal>) -> Offered {
+        if leader.id == self.waiting.node {
+            return take(&self.raft, proposals).await;
+        }
+        let Some(member) = &leader.member else {
+            return Offered::NotTaken;
+        };
+        let message = match Ask::<R>::Propose(proposals).encode() {
+            Ok(message) => message,
+            Err(error) => {
+                log::error(format_args!("cannot propose changes: {error}"));
+                return Offered::NotTaken;
+            }
+        };
+        let asked = self.link.ask(leader.id, member, message, TAKE_MAX).await;
+        match asked.map(|answer| Answer::<R>::decode(&answer)) {
+            Ok(Ok(Answer::Done)) => Offered::Taken,
+            Ok(_) | Err(LinkError::Unreachable(_) | LinkError::NoAnswer(_)) => Offered::NotTaken,
+        }
+    }
+}
+
+/// The leader of a term.
+struct Leader {
+    id: u64,
+    term: u64,
+    member: Option<Member>,
+}
+
+impl Leader {
+    fn term(&self) -> (u64, u64) {
+        (self.id, self.term)
+    }
+}
+
+/// Puts proposals into the log, if this master is the leader.
+async fn take<R: Runtime, M: Machine>(
+    raft: &Raft<Types<R>, Applier<M, InstantOf<R>>>,
+    proposals: Vec<Proposal>,
+) -> Offered {
+    // Their results come from the state, also on other masters than this one.
+    match raft.client_write_many(proposals).await {
+        Ok(results) => {
+            drop(results);
+            Offered::Taken
+        }
+        Err(_) => Offered::NotTaken,
+    }
+}
+
+/// Puts proposals of another master into the log. Returns whether this master leads.
+pub(super) async fn take_from_other<R: Runtime, M: Machine>(
+    raft: &Raft<Types<R>, Applier<M, InstantOf<R>>>,
+    proposals: Vec<Proposal>,
+) -> bool {
+    raft.is_leader() && matches!(take(raft, proposals).await, Offered::Taken)
+}
