@@ -73,11 +73,7 @@ impl Group {
     ///
     /// # Errors
     /// When a roster cannot be read.
-    pub fn load(
-        cx: &Exec,
-        rosters: Option<&Value>,
-        bus: Arc<dyn Targets>,
-    ) -> Result<Self, String> {
+    pub fn load(cx: &Exec, rosters: Option<&Value>, bus: Arc<dyn Targets>) -> Result<Self, String> {
         let own = cli::binary::own_program().map_err(|error| error.to_string())?;
         Ok(Self {
             roster: match rosters {
@@ -115,12 +111,7 @@ impl Group {
     ///
     /// # Errors
     /// When the target is not well formed.
-    pub fn matched_by_id(
-        &self,
-        cx: &Exec,
-        tgt: &Value,
-        tgt_type: &str,
-    ) -> Result<Vec<Id>, String> {
+    pub fn matched_by_id(&self, cx: &Exec, tgt: &Value, tgt_type: &str) -> Result<Vec<Id>, String> {
         if !matches!(tgt_type, "glob" | "pcre" | "list" | "nodegroup") {
             return Ok(Vec::new());
         }

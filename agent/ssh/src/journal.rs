@@ -65,8 +65,7 @@ impl Journal {
     /// # Errors
     /// When the folder cannot be read.
     pub(crate) fn ids(&self) -> Result<Vec<String>, String> {
-        let failed =
-            |error: std::io::Error| format!("cannot read {}: {error}", self.0.display());
+        let failed = |error: std::io::Error| format!("cannot read {}: {error}", self.0.display());
         let entries = read::or_none(std::fs::read_dir(&self.0)).map_err(failed)?;
         let names = entries.into_iter().flatten().map(|entry| {
             let name = entry.map_err(failed)?.file_name();

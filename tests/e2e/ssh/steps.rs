@@ -117,7 +117,10 @@ fn a_master_sends_jobs_to_hosts_without_an_agent_if_it_is_configured_so() {
     let host = Host::start(&site, &[]);
     site.enlist(&[("web1", host.port), ("web2", free_port())]);
     let mut fleet = of_hosts(&site, "enable_ssh_minions: True\n");
-    fleet.accepted(&["m1"]);
+    fleet.start_minion("m1", "");
+    fleet.soon("the minion is connected", || {
+        fleet.logs().contains("is connected")
+    });
     let ran = fleet.run(&["salt", "--out=json", "--static", "*", "test.ping"]);
     let ran: Json = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((&ran["m1"], &ran["web1"]), (&true.into(), &true.into()));
@@ -138,7 +141,10 @@ fn a_master_sends_jobs_to_hosts_without_an_agent_if_it_is_configured_so() {
     let jobs: Json = serde_json::from_str(&jobs).unwrap();
     let (jid, _) = jobs.as_object().unwrap().iter().next_back().unwrap();
     let known = fleet.run(&["salt-run", "jobs.lookup_jid", jid]).out;
-    assert!(known.contains("web1") && known.contains("/root/out"), "{known}");
+    assert!(
+        known.contains("web1") && known.contains("/root/out"),
+        "{known}"
+    );
     let tag = format!("tagmatch=salt/job/{jid}/ret/web1");
     let seen = fleet.run(&["salt-run", "state.event", &tag, "from=1", "count=1"]);
     assert!(seen.out.contains("/root/out"), "{}", seen.out);
@@ -148,15 +154,31 @@ fn a_master_sends_jobs_to_hosts_without_an_agent_if_it_is_configured_so() {
         "ping:\n  salt.function:\n    - tgt: 'web1'\n    - name: test.ping\n",
     );
     let ran = fleet.run(&["salt-run", "state.orchestrate", "orch.ping"]);
-    assert!(ran.out.contains("Function test.ping ran on web1."), "{}", ran.out);
+    assert!(
+        ran.out.contains("Function test.ping ran on web1."),
+        "{}",
+        ran.out
+    );
     // Grains of hosts are not known, so that no host is a target by them.
-    let ran = fleet.run(&["salt", "--out=json", "--static", "-G", "kernel:Linux", "test.ping"]);
+    let ran = fleet.run(&[
+        "salt",
+        "--out=json",
+        "--static",
+        "-G",
+        "kernel:Linux",
+        "test.ping",
+    ]);
     let ran: Json = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(ran, serde_json::json!({"m1": true}));
     site.write("etc/roster", "web1: [\n");
     let ran = fleet.run(&["salt", "web1", "test.ping"]);
     assert_ne!(ran.rc, Some(0));
-    assert!(fleet.logs().contains("etc/roster"), "{}\n{}", ran.out, fleet.logs());
+    assert!(
+        fleet.logs().contains("etc/roster"),
+        "{}\n{}",
+        ran.out,
+        fleet.logs()
+    );
 }
 
 #[test]

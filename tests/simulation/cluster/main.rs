@@ -100,7 +100,9 @@ fn main() -> ExitCode {
     let took = began.elapsed().as_secs_f64();
     if let Some((seed, why)) = failure {
         println!("seed {seed}: {why}");
-        println!("again with: PINCH_SEED={seed} PINCH_SEEDS=1 cargo test --package cluster --test simulation");
+        println!(
+            "again with: PINCH_SEED={seed} PINCH_SEEDS=1 cargo test --package cluster --test simulation"
+        );
         return ExitCode::FAILURE;
     }
     println!("{count} seeds hold ({took:.1} s)");

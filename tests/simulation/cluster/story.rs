@@ -317,7 +317,9 @@ async fn replace(site: &Shared, within: Duration) {
         }
         world::sleep(Duration::from_millis(100)).await;
         let running = site.lock().unwrap().running();
-        let leader = running.into_iter().find(|(_, group)| group.raft().is_leader());
+        let leader = running
+            .into_iter()
+            .find(|(_, group)| group.raft().is_leader());
         let Some((leader, group)) = leader else {
             continue;
         };
@@ -349,7 +351,8 @@ pub fn run(seed: u64, sabotage: Option<Sabotage>) -> Result<u64, String> {
     world::begin(seed);
     net::begin();
     let count = if seed % 5 == 4 { 5 } else { 3 };
-    let founders: BTreeMap<u64, Member> = (1..=count).map(|number| (number, member(number))).collect();
+    let founders: BTreeMap<u64, Member> =
+        (1..=count).map(|number| (number, member(number))).collect();
     let site: Shared = Arc::new(Mutex::new(Site {
         machines: BTreeMap::new(),
         founders: founders.clone(),
@@ -419,15 +422,17 @@ async fn recovers(site: &Shared) -> Result<(), String> {
             operate(site, number, group, write).await;
             let site = site.lock().unwrap();
             let last = site.history.last();
-            works &= last.is_some_and(|(_, last)| {
-                last.number == write.operation && last.returned.is_some()
-            });
+            works &= last
+                .is_some_and(|(_, last)| last.number == write.operation && last.returned.is_some());
         }
         if works {
             return Ok(());
         }
         if world::now() > end {
-            return Err(format!("no recovery within {RECOVERY_MAX:?}: {}", states(site)));
+            return Err(format!(
+                "no recovery within {RECOVERY_MAX:?}: {}",
+                states(site)
+            ));
         }
         world::sleep(Duration::from_millis(100)).await;
     }
@@ -452,7 +457,10 @@ async fn agree(site: &Shared) -> Result<Vec<Content>, String> {
             let books = site.machines.values();
             books.map(|machine| machine.book.content()).collect()
         };
-        if contents.windows(2).all(|pair| pair[0].control == pair[1].control) {
+        if contents
+            .windows(2)
+            .all(|pair| pair[0].control == pair[1].control)
+        {
             return Ok(contents);
         }
         if world::now() > end {
@@ -477,7 +485,10 @@ fn checked(site: &Site, contents: &[Content]) -> Result<u64, String> {
     }
     for (_, operation) in &site.history {
         if operation.returned.is_some() && !first.applied.contains_key(&operation.number) {
-            return Err(format!("operation {} was acknowledged, and is lost", operation.number));
+            return Err(format!(
+                "operation {} was acknowledged, and is lost",
+                operation.number
+            ));
         }
     }
     let known = site.history.iter().filter(|(_, operation)| {
@@ -485,7 +496,9 @@ fn checked(site: &Site, contents: &[Content]) -> Result<u64, String> {
     });
     for (key, operations) in check::by_key(known.copied().collect()) {
         if !check::linearizable(operations) {
-            return Err(format!("the operations on the register {key} have no order"));
+            return Err(format!(
+                "the operations on the register {key} have no order"
+            ));
         }
     }
     Ok(first.digest ^ site.operations)

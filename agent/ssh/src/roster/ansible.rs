@@ -11,9 +11,10 @@ use std::path::Path;
 
 use machine::fs;
 use state::exec::Exec;
-use value::{Map, Value, trust};
+use value::{Map, Value};
 
 use super::HOSTS_MAX;
+use super::check;
 use super::host::Origin;
 
 /// The maximum depth of groups that contain groups.
@@ -77,7 +78,7 @@ impl Inventory {
     /// # Errors
     /// When it cannot be read or run, another user can change it, or it is not well formed.
     pub(super) fn load(cx: &Exec, file: &Path) -> Result<(Self, Origin), String> {
-        trust::path(file, trust::user()).map_err(|error| error.sentence())?;
+        check::trusted(file)?;
         let (mut inventory, origin) = match rustix::fs::access(file, rustix::fs::Access::EXEC_OK) {
             Ok(()) => (list::load(cx, file)?, Origin::Data),
             Err(_) => (Self::read(file)?, Origin::File),

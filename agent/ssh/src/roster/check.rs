@@ -1,9 +1,34 @@
-//! The grammars of the values of an entry. Most values become words of a command line.
+//! The check of files, and the grammars of the values of an entry. Most values become words of a
+//! command line.
+
+use std::path::Path;
+
+use value::trust::{self, Untrusted};
 
 /// The maximum length of a value in bytes.
 const LENGTH_MAX: usize = 255;
 /// The maximum length of a line, such as a password or an option, in bytes.
 const LINE_MAX: usize = 4096;
+
+/// Checks that no other user can change a file. The caller names the file in errors.
+///
+/// # Errors
+/// When another user can change it, or it does not exist.
+pub(super) fn trusted(file: &Path) -> Result<(), String> {
+    trust::path(file, trust::user()).map_err(|error| match error {
+        Untrusted::Unreadable { path, source } if path == file => source.to_string(),
+        error => error.sentence(),
+    })
+}
+
+/// Returns the text of a file that no other user can change. The caller names the file in errors.
+///
+/// # Errors
+/// When another user can change it, or it cannot be read.
+pub(super) fn trusted_text(file: &Path) -> Result<String, String> {
+    trusted(file)?;
+    machine::fs::raw::text(file).map_err(|error| error.to_string())
+}
 
 /// Checks a value.
 ///

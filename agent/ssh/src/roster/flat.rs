@@ -5,7 +5,9 @@ use std::path::Path;
 use render::{Context, render};
 use state::exec::Exec;
 use state::host::ExecHost;
-use value::{Map, Value, trust};
+use value::{Map, Value};
+
+use super::check;
 
 /// The maximum depth of values in which `sdb://` is replaced.
 const DEPTH_MAX: usize = 32;
@@ -17,8 +19,7 @@ const DEPTH_MAX: usize = 32;
 /// cannot be read.
 pub(super) fn dictionary(cx: &Exec, file: &Path) -> Result<Map, String> {
     // The file is a template, and may name commands (`ProxyCommand`).
-    trust::path(file, trust::user()).map_err(|error| error.sentence())?;
-    let text = machine::fs::raw::text(file).map_err(|error| error.to_string())?;
+    let text = check::trusted_text(file)?;
     let variables = Map::new()
         .with("grains", cx.grains())
         .with("opts", cx.opts().map.clone());

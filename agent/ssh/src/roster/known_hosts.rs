@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use machine::fs;
-use value::{Map, Value, log, trust};
+use value::{Map, Value, log};
+
+use super::check;
 
 /// Returns the entries of a file, by host.
 ///
 /// # Errors
 /// When the file cannot be read, another user can change it, or a line is not well formed.
 pub(super) fn entries(file: &Path) -> Result<Map, String> {
-    trust::path(file, trust::user()).map_err(|error| error.sentence())?;
-    let text = fs::raw::text(file).map_err(|error| error.to_string())?;
+    let text = check::trusted_text(file)?;
     let Found { entries, hidden } = parsed(&text)?;
     if hidden > 0 {
         log::warning(format_args!(

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use machine::fs;
 use value::glob::fnmatch;
-use value::{Map, Value, trust};
+use value::{Map, Value};
+
+use super::check;
 
 /// The keywords that become values of an entry. The ssh program reads the others itself, because the
 /// entry's host is the name in the configuration.
@@ -15,8 +16,7 @@ const KEYWORDS: [(&str, &str); 3] = [("user", "user"), ("port", "port"), ("ident
 /// # Errors
 /// When the file cannot be read, or another user can change it.
 pub(super) fn entries(file: &Path) -> Result<Map, String> {
-    trust::path(file, trust::user()).map_err(|error| error.sentence())?;
-    let text = fs::raw::text(file).map_err(|error| error.to_string())?;
+    let text = check::trusted_text(file)?;
     Ok(parsed(&text))
 }
 

@@ -79,11 +79,7 @@ impl Control {
             map.insert("members", Value::list([at, members.clone()]));
         }
         let numbers = self.numbers.iter().map(|(node, numbers)| {
-            Value::list([
-                (*node).into(),
-                numbers.boot.into(),
-                numbers.last.into(),
-            ])
+            Value::list([(*node).into(), numbers.boot.into(), numbers.last.into()])
         });
         map.insert("numbers", Value::list(numbers));
         let mut bytes = Vec::new();

@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use openraft::EntryPayload;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest, VoteResponse,
 };
-use openraft::EntryPayload;
 use value::{Map, Value};
 use wire::msgpack;
 
@@ -265,11 +265,7 @@ fn written(value: &Value) -> Result<Vec<u8>, wire::Error> {
     Ok(bytes)
 }
 
-fn read<T>(
-    what: &str,
-    bytes: &[u8],
-    read: impl Fn(&Value) -> Option<T>,
-) -> Result<T, Unreadable> {
+fn read<T>(what: &str, bytes: &[u8], read: impl Fn(&Value) -> Option<T>) -> Result<T, Unreadable> {
     let value = msgpack::decode(bytes, MESSAGE);
     let value = value.map_err(|error| Unreadable(format!("{what}: {error}")))?;
     read(&value).ok_or_else(|| Unreadable(format!("{what}: it has an unknown form")))

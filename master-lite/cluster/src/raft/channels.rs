@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as Lock, PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll, Waker};
 
+use openraft::OptionalSend;
 use openraft::async_runtime::watch::{self, RecvError};
 use openraft::async_runtime::{
-    Mpsc, MpscReceiver, MpscSender, MpscWeakSender, Mutex, Oneshot, OneshotSender,
-    SendError, TryRecvError,
+    Mpsc, MpscReceiver, MpscSender, MpscWeakSender, Mutex, Oneshot, OneshotSender, SendError,
+    TryRecvError,
 };
-use openraft::OptionalSend;
 use smol::channel;
 
 /// Bounded channels with one receiver.

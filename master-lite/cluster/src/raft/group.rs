@@ -272,9 +272,8 @@ impl<R: Runtime, M: Machine> Group<R, M> {
                 .unwrap_or_else(PoisonError::into_inner);
             *incoming = Some(known);
         };
-        let is_next = |known: &Incoming<M>| {
-            known.transfer == piece.transfer && known.next == piece.number
-        };
+        let is_next =
+            |known: &Incoming<M>| known.transfer == piece.transfer && known.next == piece.number;
         let mut known = match take() {
             _ if piece.number == 0 => Incoming {
                 transfer: piece.transfer,
@@ -307,7 +306,9 @@ impl<R: Runtime, M: Machine> Group<R, M> {
     /// Stops the group on this master.
     pub async fn stop(&self) {
         if let Err(error) = self.shared.raft.shutdown().await {
-            value::log::error(format_args!("the cluster's log ended with an error: {error}"));
+            value::log::error(format_args!(
+                "the cluster's log ended with an error: {error}"
+            ));
         }
     }
 }

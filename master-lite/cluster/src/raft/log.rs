@@ -168,7 +168,9 @@ impl<D: Medium> Shared<D> {
                 entries.push(bytes::read_entry(&row).map_err(invalid)?);
             }
         }
-        let has_all = entries.last().is_none_or(|last| last.log_id.index + 1 == upto);
+        let has_all = entries
+            .last()
+            .is_none_or(|last| last.log_id.index + 1 == upto);
         if has_all {
             for (entry, length) in from_tail {
                 if size >= bytes && !entries.is_empty() {

@@ -124,10 +124,7 @@ impl<M: Machine, I: Copy + Ord> Applier<M, I> {
     ///
     /// # Errors
     /// When its control row cannot be read.
-    pub(super) fn new(
-        machine: Arc<M>,
-        waiting: Arc<Waiting<M::Outcome, I>>,
-    ) -> io::Result<Self> {
+    pub(super) fn new(machine: Arc<M>, waiting: Arc<Waiting<M::Outcome, I>>) -> io::Result<Self> {
         Ok(Self {
             control: read_control(&*machine)?,
             machine,
@@ -265,11 +262,7 @@ impl<R: Runtime, M: Machine> RaftStateMachine<Types<R>> for Applier<M, InstantOf
         }
     }
 
-    async fn install_snapshot(
-        &mut self,
-        meta: &Meta,
-        snapshot: M::Rows,
-    ) -> io::Result<()> {
+    async fn install_snapshot(&mut self, meta: &Meta, snapshot: M::Rows) -> io::Result<()> {
         self.machine.install(snapshot).await?;
         let control = read_control(&*self.machine)?;
         let (last, _) = applied(&control)?;

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use openraft::errors::{
-    NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable,
-};
+use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::RPCOption;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
@@ -20,10 +18,10 @@ use openraft::{
 };
 use smol::future::{FutureExt, poll_once};
 
+use super::Runtime;
 use super::bytes::{Answer, Ask, Piece};
 use super::machine::{Machine, Snapshot};
 use super::types::{Types, Vote};
-use super::Runtime;
 use crate::core::Member;
 
 /// The maximum time for one piece of a snapshot.
@@ -145,7 +143,9 @@ impl<M: Machine, L: Link> Client<M, L> {
         let transfer = self.transfers.fetch_add(1, Ordering::Relaxed);
         for number in 0.. {
             let data = self.machine.next_piece(&mut rows).await;
-            let data = data.map_err(|error| StorageError::from_io_error(ErrorSubject::Snapshot(None), ErrorVerb::Read, error))?;
+            let data = data.map_err(|error| {
+                StorageError::from_io_error(ErrorSubject::Snapshot(None), ErrorVerb::Read, error)
+            })?;
             let is_end = data.is_none();
             let piece = Piece {
                 vote,

@@ -98,9 +98,7 @@ impl<F: Future, S: Future<Output = ()> + Unpin> Future for Limited<F, S> {
         if let Poll::Ready(value) = self.future.as_mut().poll(cx) {
             return Poll::Ready(Ok(value));
         }
-        Pin::new(&mut self.sleep)
-            .poll(cx)
-            .map(|()| Err(TimeIsOver))
+        Pin::new(&mut self.sleep).poll(cx).map(|()| Err(TimeIsOver))
     }
 }
 

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use openraft::testing::log::{StoreBuilder, Suite};
 use openraft::StorageError;
+use openraft::testing::log::{StoreBuilder, Suite};
 use tempfile::TempDir;
 
 use super::log::Log;

@@ -26,8 +26,7 @@ pub type Entry = openraft::Entry<CommittedLeaderId<u64>, Content>;
 /// The masters with and without a vote.
 pub type Members = openraft::Membership<u64, Member>;
 /// The masters, and the entry that has them.
-pub(crate) type StoredMembers =
-    openraft::StoredMembership<CommittedLeaderId<u64>, u64, Member>;
+pub(crate) type StoredMembers = openraft::StoredMembership<CommittedLeaderId<u64>, u64, Member>;
 
 impl<R: Runtime> RaftTypeConfig for Types<R> {
     type D = Proposal;
