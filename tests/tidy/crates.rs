@@ -54,6 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("identity", &["value"]),
+    ("cluster", &["wire", "value"]),
     (
         "master",
         &[

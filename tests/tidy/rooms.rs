@@ -265,6 +265,7 @@ const CRATES: &[&str] = &[
     "agent/plan/src",
     "agent/undo/src",
     "master-lite/identity/src",
+    "master-lite/cluster/src",
 ];
 
 /// A crate, a folder that imports another one although that one imports it, and the reason.

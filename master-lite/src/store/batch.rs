@@ -1,7 +1,7 @@
 //! [`Batch`]: the changes of several commands, visible to later commands of the batch, and written
 //! at once.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use fjall::{PersistMode, Slice};
@@ -37,7 +37,7 @@ impl Counts {
 }
 
 /// The values by key; `None` for a removed row.
-type Writes = HashMap<Vec<u8>, Option<Vec<u8>>>;
+type Writes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// Changes that are not written yet.
 pub(super) struct Batch<'a> {
@@ -103,8 +103,7 @@ impl<'a> Batch<'a> {
         self.writes(table).insert(key, None);
     }
 
-    /// Returns up to `limit` keys with this prefix: first those on the disk, in order, then those
-    /// of this batch.
+    /// Returns the first `limit` keys with this prefix, in order.
     pub(super) fn keys(
         &mut self,
         table: Table,
@@ -116,16 +115,20 @@ impl<'a> Batch<'a> {
         let mut keys = Vec::new();
         for entry in disk.table(table).prefix(prefix) {
             if keys.len() >= limit {
-                return Ok(keys);
+                break;
             }
             let key = entry.key()?;
             if !writes.contains_key(&*key) {
                 keys.push(key.to_vec());
             }
         }
-        let new = writes.iter().filter(|(_, value)| value.is_some());
-        let new = new.filter(|(key, _)| key.starts_with(prefix));
-        keys.extend(new.map(|(key, _)| key.clone()).take(limit - keys.len()));
+        let own = writes
+            .range(prefix.to_vec()..)
+            .take_while(|(key, _)| key.starts_with(prefix))
+            .filter(|(_, value)| value.is_some());
+        keys.extend(own.map(|(key, _)| key.clone()).take(limit));
+        keys.sort_unstable();
+        keys.truncate(limit);
         Ok(keys)
     }
 

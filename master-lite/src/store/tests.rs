@@ -10,6 +10,7 @@ use wire::Id;
 use super::*;
 
 mod commands;
+mod digest;
 mod events;
 mod faults;
 mod golden;
