@@ -241,8 +241,9 @@ struct Ran {
     code: i32,
 }
 
-/// Runs groups of commands on the throw-away machine. Those of a group run one after another.
-fn run(folder: &Path, groups: &[Vec<String>]) -> Vec<Vec<Ran>> {
+/// Runs groups of commands on the throw-away machine, each at most for a number of seconds. Those of
+/// a group run one after another.
+fn run(folder: &Path, groups: &[Vec<String>], seconds: &str) -> Vec<Vec<Ran>> {
     for (at, group) in groups.iter().enumerate() {
         let own = folder.join(format!("{at}.group"));
         fs::create_dir(&own).unwrap();
@@ -253,6 +254,7 @@ fn run(folder: &Path, groups: &[Vec<String>]) -> Vec<Vec<Ran>> {
     let mut command = Command::new(corpus().join("throwaway.sh"));
     let output = in_recorded_environment(command.arg(folder).arg(corpus().join("docs/calls.sh")))
         .env("PINCH", pinch_program())
+        .env("SECONDS_MAX", seconds)
         .output()
         .unwrap();
     let printed = String::from_utf8_lossy(&output.stderr);
@@ -300,7 +302,7 @@ fn the_examples_of_states_have_no_findings_and_run_in_test_mode() {
         format!("salt-call --out=json state.apply {sls} test=True concurrent=True 2>/dev/null")
     });
     commands.push(vec!["pinch lint -c /etc/salt /srv/salt".to_owned()]);
-    let mut ran = run(folder.path(), &commands);
+    let mut ran = run(folder.path(), &commands, "30");
     let lint = ran.pop().unwrap().remove(0);
     let is_clean = lint.output.starts_with("0 errors and 0 warnings");
     assert!(is_clean && lint.code == 0, "{}", lint.output);
@@ -321,7 +323,7 @@ fn the_examples_of_calls_are_accepted() {
     let folder = tempfile::tempdir().unwrap();
     write_tree(&folder.path().join("srv"), &functions);
     let commands = by_module(&functions, |function| function.examples[0].clone());
-    let ran = run(folder.path(), &commands);
+    let ran = run(folder.path(), &commands, "5");
     let all = commands.iter().flatten().zip(ran.iter().flatten());
     let refused = all.filter(|(_, ran)| ran.code == 64 || is_refusal(&ran.output));
     let faults: Vec<String> = refused

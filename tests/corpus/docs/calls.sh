@@ -4,7 +4,7 @@
 # after another. `srv` is the tree, PINCH the program.
 #
 # The machine is called web1, and is a master and its minion. It has only a loopback network, its own processes, no disks and no sockets of this
-# machine. The settings of the kernel cannot be changed, and the machine cannot be rebooted.
+# machine. The settings of the kernel cannot be changed, and the machine cannot be rebooted. A call takes at most SECONDS_MAX seconds.
 if [ -z "${calls_inside-}" ]; then
     calls_inside=yes exec setpriv --bounding-set=-sys_boot,-sys_module,-sys_rawio \
         unshare --uts --ipc --pid --fork --kill-child --mount-proc bash "$0"
@@ -54,6 +54,6 @@ cd /root
 # Each group has its own network: a packet filter must not separate the minion from its master. They talk to this program over sockets in /run.
 find "$folder" -maxdepth 1 -name '*.group' | sort -V | xargs -P 4 -n 1 unshare --net bash -c '
     for call in $(find "$0" -name "*.sh" | sort -V); do
-        timeout -k 1 5 bash "$call" >"${call%.sh}.out" 2>&1 </dev/null
+        timeout -k 1 "$SECONDS_MAX" bash "$call" >"${call%.sh}.out" 2>&1 </dev/null
         echo $? >"${call%.sh}.code"
     done'
