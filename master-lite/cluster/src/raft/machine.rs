@@ -182,11 +182,14 @@ impl<M: Machine, I: Copy + Ord> Applier<M, I> {
     }
 }
 
+/// A state with its position in the log.
+type State<M> = (Control, <M as Machine>::Rows);
+
 /// A snapshot of a machine, before it is on the disk.
 pub struct Builder<M: Machine> {
     machine: Arc<M>,
     /// What was read; taken by the first use. The lock only makes it shareable, as openraft wants.
-    read: Mutex<Option<io::Result<(Control, M::Rows)>>>,
+    read: Mutex<Option<io::Result<State<M>>>>,
 }
 
 impl<M: Machine> fmt::Debug for Builder<M> {

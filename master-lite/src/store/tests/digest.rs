@@ -132,7 +132,10 @@ fn commands_have_the_same_effect_however_they_are_written_together() {
         let alone = rows(&commands, 1);
         assert!(alone.len() > 1000);
         for together in [7, 1024] {
-            assert!(rows(&commands, together) == alone, "seed {seed}, {together}");
+            assert!(
+                rows(&commands, together) == alone,
+                "seed {seed}, {together}"
+            );
         }
     }
 }
