@@ -54,7 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("identity", &["value"]),
-    ("cluster", &["wire", "value"]),
+    ("cluster", &["link", "wire", "value"]),
     (
         "master",
         &[

@@ -31,6 +31,7 @@ mod listener;
 mod notify;
 mod outgoing;
 pub mod pki;
+pub mod pool;
 mod pulse;
 mod recall;
 mod room;

@@ -7,7 +7,7 @@ pub struct Member {
     pub name: String,
     /// The address and port at which the other masters reach it.
     pub address: String,
-    /// Its public key.
+    /// The 32 bytes of its public key.
     pub key: Vec<u8>,
     /// The newest level of commands that it can apply.
     pub level: u64,

@@ -7,6 +7,7 @@ pub mod log;
 pub mod machine;
 pub mod medium;
 pub mod network;
+pub mod pool;
 mod proposer;
 pub mod runtime;
 mod types;
