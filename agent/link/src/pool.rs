@@ -155,7 +155,8 @@ impl Pool {
 
     /// Closes all connections.
     pub fn close(&self) {
-        self.endpoint.close(0_u32.into(), b"the master is shutting down");
+        self.endpoint
+            .close(0_u32.into(), b"the master is shutting down");
     }
 
     fn connections(&self) -> MutexGuard<'_, HashMap<(SocketAddr, PublicKey), Connection>> {
@@ -291,7 +292,10 @@ mod tests {
 
     const TIME: Duration = Duration::from_secs(5);
 
-    fn pool(pair: &KeyPair, serves: impl Fn(&PublicKey) -> bool + Send + Sync + 'static) -> Arc<Pool> {
+    fn pool(
+        pair: &KeyPair,
+        serves: impl Fn(&PublicKey) -> bool + Send + Sync + 'static,
+    ) -> Arc<Pool> {
         let address = "127.0.0.1:0".parse().unwrap();
         Arc::new(Pool::bind(address, pair, Arc::new(serves)).unwrap())
     }
@@ -355,7 +359,10 @@ mod tests {
                 }
             };
             answers(&again);
-            assert_eq!(client.ask(address, &key, b"cd", TIME).await, Ok(b"dc".to_vec()));
+            assert_eq!(
+                client.ask(address, &key, b"cd", TIME).await,
+                Ok(b"dc".to_vec())
+            );
         });
     }
 }

@@ -195,13 +195,8 @@ fn master(number: u64, folder: &Path) {
         pool: pool.clone(),
         group: 0,
     };
-    let started = Group::<Smol, Ledger>::start(
-        (number, boot),
-        settings.config(),
-        log,
-        ledger.clone(),
-        link,
-    );
+    let started =
+        Group::<Smol, Ledger>::start((number, boot), settings.config(), log, ledger.clone(), link);
     let group = smol::block_on(started).unwrap();
     smol::spawn(serve(pool, BTreeMap::from([(0, group.clone())]))).detach();
     smol::block_on(group.found(members)).unwrap();
@@ -356,7 +351,10 @@ fn main() {
             .iter()
             .any(|(number, master)| master.done() <= before[number])
         {
-            assert!(began.elapsed() < RECOVERY_MAX, "no commit after kill {kill}");
+            assert!(
+                began.elapsed() < RECOVERY_MAX,
+                "no commit after kill {kill}"
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
         longest = longest.max(began.elapsed());
@@ -374,7 +372,10 @@ fn main() {
         if is_quiet && states.windows(2).all(|pair| pair[0] == pair[1]) {
             break states;
         }
-        assert!(began.elapsed() < 4 * RECOVERY_MAX, "the masters do not agree");
+        assert!(
+            began.elapsed() < 4 * RECOVERY_MAX,
+            "the masters do not agree"
+        );
     };
     for master in masters.values_mut() {
         keep(&master.said());
@@ -382,12 +383,18 @@ fn main() {
         master.child.wait().unwrap();
     }
     let (rows, _) = &states[0];
-    let lost: Vec<&String> = done.iter().filter(|name| !rows.contains_key(*name)).collect();
+    let lost: Vec<&String> = done
+        .iter()
+        .filter(|name| !rows.contains_key(*name))
+        .collect();
     let twice: Vec<&String> = rows
         .iter()
         .filter_map(|(name, count)| (count != "1").then_some(name))
         .collect();
-    let undead: Vec<&String> = refused.iter().filter(|name| rows.contains_key(*name)).collect();
+    let undead: Vec<&String> = refused
+        .iter()
+        .filter(|name| rows.contains_key(*name))
+        .collect();
     assert!(lost.is_empty(), "lost: {lost:?}");
     assert!(twice.is_empty(), "done twice: {twice:?}");
     assert!(undead.is_empty(), "refused, and done: {undead:?}");

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use openraft::errors::{InitializeError, RaftError};
 use openraft::{Config, Instant, Raft, SnapshotPolicy};
 
 use super::bytes::{Answer, Ask, Piece};
@@ -179,18 +180,11 @@ impl<R: Runtime, M: Machine> Group<R, M> {
     /// # Errors
     /// When it cannot be written.
     pub async fn found(&self, members: BTreeMap<u64, Member>) -> io::Result<()> {
-        let raft = &self.shared.raft;
-        let failed = |error: &dyn fmt::Display| io::Error::other(error.to_string());
-        if raft
-            .is_initialized()
-            .await
-            .map_err(|error| failed(&error))?
-        {
-            return Ok(());
+        match self.shared.raft.initialize(members).await {
+            // Another founder was faster, or the group has a log.
+            Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
+            Err(error) => Err(io::Error::other(error.to_string())),
         }
-        raft.initialize(members)
-            .await
-            .map_err(|error| failed(&error))
     }
 
     /// Proposes a command, and waits until it is applied on this master, which is after a majority

@@ -57,9 +57,7 @@ async fn address(name: &str) -> Result<SocketAddr, String> {
     let found = smol::unblock(move || asked.to_socket_addrs()).await;
     let found = found.map_err(|error| format!("cannot look up {name}: {error}"))?;
     let mut found = found;
-    found
-        .next()
-        .ok_or_else(|| format!("{name} has no address"))
+    found.next().ok_or_else(|| format!("{name} has no address"))
 }
 
 /// Answers the requests of other masters until the pool is closed.

@@ -67,7 +67,7 @@ impl<R: Runtime, M: Machine, L: Link> Proposer<R, M, L> {
                 None => Vec::new(),
             };
             match (&leader, next.last().map(|last| last.number)) {
-                (Some(leader), Some(last)) => match self.offer(leader, next).await {
+                (Some(leader), Some(last)) => match self.offer_to(leader, next).await {
                     Offered::Taken => upto = last,
                     Offered::NotTaken => {
                         upto = 0;
@@ -92,6 +92,20 @@ impl<R: Runtime, M: Machine, L: Link> Proposer<R, M, L> {
             term: metrics.current_term,
             member: members.get_node(&id).cloned(),
         }))
+    }
+
+    /// Offers proposals to a leader, as long as it leads.
+    async fn offer_to(&self, leader: &Leader, proposals: Vec<Proposal>) -> Offered {
+        let replaced = async {
+            loop {
+                R::sleep(TICK).await;
+                let now = self.leader().ok().flatten();
+                if now.as_ref().map(Leader::term) != Some(leader.term()) {
+                    return Offered::NotTaken;
+                }
+            }
+        };
+        self.offer(leader, proposals).or(replaced).await
     }
 
     async fn offer(&self, leader: &Leader, proposals: Vec<Proposal>) -> Offered {
