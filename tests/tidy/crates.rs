@@ -64,7 +64,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-const MAX_DIRECT: usize = 30;
+const MAX_DIRECT: usize = 32;
 const MAX_LINKED: usize = 130;
 
 fn metadata(options: &[&str]) -> Json {

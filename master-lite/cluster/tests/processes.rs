@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -152,6 +152,34 @@ impl Machine for Ledger {
     }
 }
 
+fn members(folder: &Path) -> BTreeMap<u64, Member> {
+    let member = |number: u64| {
+        let of = folder.join(number.to_string());
+        let pair = KeyPair::from_pem(&std::fs::read(of.join("key")).unwrap()).unwrap();
+        let member = Member {
+            name: format!("m{number}"),
+            address: std::fs::read_to_string(of.join("address")).unwrap(),
+            key: pair.public().bytes().to_vec(),
+            level: 1,
+        };
+        (number, member)
+    };
+    (1..=MASTERS).map(member).collect()
+}
+
+/// Opens the port of a master, which serves only the others.
+fn pool(members: &BTreeMap<u64, Member>, address: SocketAddr, pair: &KeyPair) -> Arc<Pool> {
+    let keys: BTreeSet<Vec<u8>> = members.values().map(|member| member.key.clone()).collect();
+    loop {
+        let keys = keys.clone();
+        let serves = Arc::new(move |key: &link::PublicKey| keys.contains(key.bytes().as_slice()));
+        match Pool::bind(address, pair, serves) {
+            Ok(pool) => return Arc::new(pool),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
 /// Runs a master: proposes until its input says to stop, then prints its state until its input ends.
 fn master(number: u64, folder: &Path) {
     let own = folder.join(number.to_string());
@@ -161,29 +189,8 @@ fn master(number: u64, folder: &Path) {
     });
     std::fs::write(own.join("boot"), boot.to_string()).unwrap();
     let pair = KeyPair::from_pem(&std::fs::read(own.join("key")).unwrap()).unwrap();
-    let members: BTreeMap<u64, Member> = (1..=MASTERS)
-        .map(|number| {
-            let of = folder.join(number.to_string());
-            let pair = KeyPair::from_pem(&std::fs::read(of.join("key")).unwrap()).unwrap();
-            let member = Member {
-                name: format!("m{number}"),
-                address: std::fs::read_to_string(of.join("address")).unwrap(),
-                key: pair.public().bytes().to_vec(),
-                level: 1,
-            };
-            (number, member)
-        })
-        .collect();
-    let keys: BTreeSet<Vec<u8>> = members.values().map(|member| member.key.clone()).collect();
-    let address = members[&number].address.parse().unwrap();
-    let pool = loop {
-        let keys = keys.clone();
-        let serves = Arc::new(move |key: &link::PublicKey| keys.contains(key.bytes().as_slice()));
-        match Pool::bind(address, &pair, serves) {
-            Ok(pool) => break Arc::new(pool),
-            Err(_) => std::thread::sleep(Duration::from_millis(20)),
-        }
-    };
+    let members = members(folder);
+    let pool = pool(&members, members[&number].address.parse().unwrap(), &pair);
     let settings = Settings {
         snapshot_every: 500,
         kept_entries: 100,
@@ -263,6 +270,13 @@ impl Running {
         Self { child, said }
     }
 
+    /// Kills the process, and waits until its last messages have arrived.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+
     fn tell(&mut self, word: &str) {
         let input = self.child.stdin.as_mut().unwrap();
         writeln!(input, "{word}").unwrap();
@@ -319,89 +333,93 @@ fn main() {
     let kills = std::env::var("PINCH_KILLS").map_or(10, |kills| kills.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     prepare(folder.path());
-    let mut masters: BTreeMap<u64, Running> = (1..=MASTERS)
+    let mut masters: Masters = (1..=MASTERS)
         .map(|number| (number, Running::start(number, folder.path())))
         .collect();
-    let (mut done, mut refused) = (BTreeSet::new(), BTreeSet::new());
-    let mut keep = |said: &[String]| {
-        for line in said {
-            if let Some(name) = line.strip_prefix("done ") {
-                done.insert(name.to_owned());
-            } else if let Some(name) = line.strip_prefix("refused ") {
-                refused.insert(name.to_owned());
-            }
-        }
-    };
-    let mut longest = Duration::ZERO;
+    let (mut said, mut longest) = (Vec::new(), Duration::ZERO);
     for kill in 0..kills {
         // Each survivor must commit before the next one is killed.
         std::thread::sleep(Duration::from_millis(400));
         let victim = 1 + kill % MASTERS;
         let mut killed = masters.remove(&victim).unwrap();
-        killed.child.kill().unwrap();
-        killed.child.wait().unwrap();
-        std::thread::sleep(Duration::from_millis(20));
-        keep(&killed.said());
-        let began = Instant::now();
-        let before: BTreeMap<u64, usize> = masters
-            .iter()
-            .map(|(number, master)| (*number, master.done()))
-            .collect();
-        while masters
-            .iter()
-            .any(|(number, master)| master.done() <= before[number])
-        {
-            assert!(
-                began.elapsed() < RECOVERY_MAX,
-                "no commit after kill {kill}"
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        longest = longest.max(began.elapsed());
+        killed.kill();
+        said.extend(killed.said());
+        longest = longest.max(next_commits(&masters));
         masters.insert(victim, Running::start(victim, folder.path()));
     }
     std::thread::sleep(Duration::from_millis(500));
+    let rows = agreed(&mut masters);
+    for mut master in masters.into_values() {
+        master.kill();
+        said.extend(master.said());
+    }
+    let done = checked(&said, &rows);
+    println!(
+        "{kills} kills: {done} acknowledged, {} done, 0 lost, 0 twice; the longest time to the next commit of all survivors {} ms",
+        rows.len(),
+        longest.as_millis()
+    );
+}
+
+type Masters = BTreeMap<u64, Running>;
+
+/// Waits until each master has got a result, and returns the time.
+fn next_commits(masters: &Masters) -> Duration {
+    let began = Instant::now();
+    let before: BTreeMap<u64, usize> = masters
+        .iter()
+        .map(|(number, master)| (*number, master.done()))
+        .collect();
+    while masters
+        .iter()
+        .any(|(number, master)| master.done() <= before[number])
+    {
+        assert!(began.elapsed() < RECOVERY_MAX, "no commit after a kill");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    began.elapsed()
+}
+
+/// Stops the proposals, waits until all masters have the same state, and returns it.
+fn agreed(masters: &mut Masters) -> BTreeMap<String, String> {
     for master in masters.values_mut() {
         master.tell("stop");
     }
     let began = Instant::now();
-    let states = loop {
+    loop {
         std::thread::sleep(Duration::from_millis(200));
-        let states: Vec<_> = masters.values_mut().map(Running::state).collect();
+        let mut states: Vec<_> = masters.values_mut().map(Running::state).collect();
         let is_quiet = began.elapsed() > PATIENCE;
         if is_quiet && states.windows(2).all(|pair| pair[0] == pair[1]) {
-            break states;
+            return states.swap_remove(0).0;
         }
         assert!(
             began.elapsed() < 4 * RECOVERY_MAX,
             "the masters do not agree"
         );
-    };
-    for master in masters.values_mut() {
-        keep(&master.said());
-        master.child.kill().unwrap();
-        master.child.wait().unwrap();
     }
-    let (rows, _) = &states[0];
-    let lost: Vec<&String> = done
+}
+
+/// Checks a state against the messages of the masters. Returns the number of acknowledged
+/// operations.
+fn checked(said: &[String], rows: &BTreeMap<String, String>) -> usize {
+    let with = |word: &str| -> BTreeSet<&str> {
+        said.iter()
+            .filter_map(|line| line.strip_prefix(word))
+            .collect()
+    };
+    let (done, refused) = (with("done "), with("refused "));
+    let lost: Vec<_> = done
         .iter()
-        .filter(|name| !rows.contains_key(*name))
+        .filter(|name| !rows.contains_key(**name))
         .collect();
-    let twice: Vec<&String> = rows
+    let twice: Vec<_> = rows.iter().filter(|(_, count)| *count != "1").collect();
+    let undead: Vec<_> = refused
         .iter()
-        .filter_map(|(name, count)| (count != "1").then_some(name))
-        .collect();
-    let undead: Vec<&String> = refused
-        .iter()
-        .filter(|name| rows.contains_key(*name))
+        .filter(|name| rows.contains_key(**name))
         .collect();
     assert!(lost.is_empty(), "lost: {lost:?}");
     assert!(twice.is_empty(), "done twice: {twice:?}");
     assert!(undead.is_empty(), "refused, and done: {undead:?}");
-    println!(
-        "{kills} kills: {} acknowledged, {} done, 0 lost, 0 twice; the longest time to the next commit of all survivors {} ms",
-        done.len(),
-        rows.len(),
-        longest.as_millis()
-    );
+    done.len()
 }

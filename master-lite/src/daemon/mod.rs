@@ -59,7 +59,6 @@ pub(crate) struct Master {
     refusals: Arc<Refusals>,
     metrics: Arc<Metrics>,
     minions: Minions,
-    waiting: Waiting,
     jobs: Jobs,
     access: Access,
     data: Data,
@@ -109,7 +108,6 @@ impl Master {
             keys: keys.clone(),
             rotation: rotation.clone(),
         };
-        let waiting = Waiting::default();
         let targets = Targets::new(&opts, store.clone());
         let jobs = Jobs {
             opts: opts.clone(),
@@ -117,7 +115,7 @@ impl Master {
             refusals: refusals.clone(),
             metrics: metrics.clone(),
             minions: minions.clone(),
-            waiting: waiting.clone(),
+            waiting: Waiting::default(),
             targets: targets.clone(),
             hosts: Hosts::new(&opts, &runners::REGISTRY, &events),
         };
@@ -156,7 +154,6 @@ impl Master {
             data,
             access,
             jobs,
-            waiting,
             minions,
             metrics,
             refusals,
@@ -196,7 +193,7 @@ impl Master {
             store: self.store.clone(),
             metrics: self.metrics.clone(),
             minions: self.minions.clone(),
-            waiting: self.waiting.clone(),
+            waiting: self.jobs.waiting.clone(),
             reactor: self.reactor.clone(),
             minions_max: minions_max(&self.opts),
         }

@@ -42,7 +42,7 @@ pub(crate) struct Published {
     pub(crate) minions: Vec<Id>,
     /// The names in the target that are not accepted minions.
     pub(crate) missing: Vec<String>,
-    /// Those of them that have no agent.
+    /// The recipients without an agent.
     hosts: Vec<Id>,
     left: BTreeSet<Id>,
     returns: Returns,

@@ -29,7 +29,7 @@ pub struct Write {
 pub struct Content {
     pub control: Option<Vec<u8>>,
     pub registers: BTreeMap<u64, u64>,
-    /// How often each operation was applied.
+    /// The number of times that each operation was applied.
     pub applied: BTreeMap<u64, u64>,
     /// A hash of all commands in their order.
     pub digest: u64,
@@ -38,7 +38,7 @@ pub struct Content {
 #[derive(Default)]
 struct Pages {
     now: Content,
-    /// What is on the disk.
+    /// The content on the disk.
     durable: Content,
 }
 

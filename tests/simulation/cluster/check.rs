@@ -20,7 +20,7 @@ pub struct Operation {
 /// Returns whether there is an order. Operations that were certainly not done must be left out.
 pub fn linearizable(mut operations: Vec<Operation>) -> bool {
     operations.sort_by_key(|operation| operation.called);
-    // A read whose result nobody got says nothing.
+    // A read without a known result proves nothing.
     operations.retain(|operation| operation.returned.is_some() || operation.value.is_some());
     let known = operations
         .iter()

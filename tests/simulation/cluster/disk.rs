@@ -63,7 +63,7 @@ impl SimDisk {
             apply(&mut state.durable, changes);
         }
         drop(state);
-        // Their processes are gone, so that nobody may be called.
+        // Their processes are gone, so they must not be called.
         dones.into_iter().for_each(drop);
     }
 
@@ -77,7 +77,7 @@ impl SimDisk {
                 state.is_syncing = false;
                 return;
             }
-            // What came during the sync waits for the next one, if chance has it.
+            // Some of the writes that came during the sync may wait for the next one.
             let count = count - usize::try_from(world::below(count as u64)).unwrap();
             let written: Vec<_> = state.waiting.drain(..count).collect();
             let mut dones = Vec::new();

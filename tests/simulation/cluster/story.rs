@@ -27,12 +27,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const CLIENTS: u64 = 4;
 const KEYS: u64 = 3;
 
-/// A way to break the cluster, which the checks must find.
+/// A defect of the cluster, which the checks must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
     /// A disk says that it has synced before it has.
     AcknowledgedBeforeSync,
-    /// A leader that was killed goes on in its term.
+    /// A leader that was killed continues in its term.
     LeaderRestored,
     /// A master whose disk is empty comes back under its number.
     EmptyDiskUnderOldNumber,

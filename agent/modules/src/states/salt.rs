@@ -333,7 +333,7 @@ impl Group<'_> {
         if let Some(subset) = self.subset {
             let most = number("subset", subset, ids.len())?;
             let begun = self.machines.targets.begun(cx)?;
-            // A resumed step goes on with the machines that it had chosen.
+            // A resumed step continues with the machines that it had chosen.
             let (mut chosen, mut others) = ids
                 .into_iter()
                 .partition::<Vec<_>, _>(|id| begun.contains(id));

@@ -30,7 +30,7 @@ pub struct Control {
 #[error("cannot read the position in the log: {0}")]
 pub struct Damaged(pub(crate) String);
 
-/// What is to be done with a proposal.
+/// The decision about a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is applied.

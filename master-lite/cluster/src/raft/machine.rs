@@ -47,7 +47,7 @@ pub trait Machine: Send + Sync + 'static {
     /// When they cannot be written.
     fn sync(&self) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// Begins to read the whole state as it is now, with its control row.
+    /// Begins to read the present state with its control row.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -188,7 +188,8 @@ type State<M> = (Control, <M as Machine>::Rows);
 /// A snapshot of a machine, before it is on the disk.
 pub struct Builder<M: Machine> {
     machine: Arc<M>,
-    /// What was read; taken by the first use. The lock only makes it shareable, as openraft wants.
+    /// The state, which the first use takes. openraft requires that the builder can be shared, hence
+    /// the lock.
     read: Mutex<Option<io::Result<State<M>>>>,
 }
 
@@ -244,6 +245,7 @@ impl<R: Runtime, M: Machine> RaftStateMachine<Types<R>> for Applier<M, InstantOf
         S: Stream<Item = io::Result<EntryResponder<Types<R>>>> + Unpin + OptionalSend,
     {
         let mut together = Vec::new();
+        // No deadline: openraft ends the stream after the last committed entry.
         while let Some(entry) = entries.next().await {
             together.push(entry?);
             if together.len() == TOGETHER_MAX {

@@ -25,7 +25,7 @@ impl<R> Runtime for R where
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Smol;
 
-/// A task that goes on when its handle is dropped.
+/// A task that continues when its handle is dropped.
 #[derive(Debug)]
 pub struct Task<T>(Option<smol::Task<T>>);
 

@@ -177,7 +177,7 @@ impl<T, I: Copy + Ord> Waiting<T, I> {
     }
 }
 
-/// What identifies a proposal.
+/// The identity of a proposal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key {
     node: u64,
