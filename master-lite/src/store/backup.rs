@@ -19,7 +19,7 @@ const KEY_MAX: usize = 64 << 10;
 /// The maximum length of a row's value in a backup.
 const VALUE_MAX: usize = 64 << 20;
 /// The size in bytes of a piece of a backup, and of a batch of a new store.
-const PIECE: usize = 256 << 10;
+pub(super) const PIECE: usize = 256 << 10;
 
 /// A row of a backup: its table, its key and its value.
 pub(crate) type Row = (u8, Vec<u8>, Vec<u8>);
@@ -56,7 +56,7 @@ impl Store {
 }
 
 /// Appends a row to a piece. Returns `None` if it is longer than any that the store writes.
-fn put_row(piece: &mut Vec<u8>, table: u8, key: &[u8], value: &[u8]) -> Option<()> {
+pub(super) fn put_row(piece: &mut Vec<u8>, table: u8, key: &[u8], value: &[u8]) -> Option<()> {
     if key.len() > KEY_MAX || value.len() > VALUE_MAX {
         return None;
     }

@@ -272,6 +272,12 @@ pub(super) fn place(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Makes the names in a folder durable.
+#[cfg(any(test, feature = "cluster"))]
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
 fn fresh(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(true).mode(0o600);

@@ -54,6 +54,10 @@ pub(crate) enum Error {
         /// The first failure.
         why: String,
     },
+    /// The masters of a cluster have not agreed on a command, as far as is known.
+    #[cfg(any(test, feature = "cluster"))]
+    #[error("{0}")]
+    NotAgreed(cluster::raft::NotAgreed),
     /// The program is ending.
     #[error("the store is closed")]
     Closed,

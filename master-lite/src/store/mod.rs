@@ -15,13 +15,15 @@ mod apply_keys;
 pub(crate) mod backup;
 mod batch;
 mod command;
-#[cfg(test)]
+#[cfg(any(test, feature = "cluster"))]
 mod command_bytes;
 mod disk;
 mod error;
 mod expected;
 mod holders;
 mod read;
+#[cfg(any(test, feature = "cluster"))]
+pub(crate) mod replica;
 mod retention;
 mod rows;
 mod trim;
@@ -47,7 +49,7 @@ pub(crate) use watch::{Seen, Watch};
 use disk::Disk;
 use expected::Recent;
 use watch::Watchers;
-use writer::{Answer, Call, Writer};
+use writer::{Answer, Call, OwnCommand, Writer};
 
 /// The limits of a store on memory, queues and waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +110,9 @@ impl Default for Limits {
 pub(crate) struct Store {
     queue: Sender<Call>,
     shared: Arc<Shared>,
+    /// The log from which all commands come, if several masters have this state.
+    #[cfg(any(test, feature = "cluster"))]
+    journal: Arc<std::sync::OnceLock<replica::Journal>>,
     _writer: Arc<Thread>,
 }
 
@@ -168,6 +173,8 @@ impl Store {
     /// damaged, or the folder cannot be used.
     pub(crate) fn open(folder: &Path, limits: Limits) -> Result<Self, Error> {
         let lock = disk::prepare(folder, limits.lock_wait)?;
+        #[cfg(any(test, feature = "cluster"))]
+        replica::recover_tables(folder).map_err(|source| Error::io(folder, &source))?;
         let (queue, calls) = channel::bounded(limits.queue_max);
         let (opened, wait) = std::sync::mpsc::sync_channel(1);
         let of = folder.to_owned();
@@ -192,6 +199,8 @@ impl Store {
         Ok(Self {
             queue,
             shared,
+            #[cfg(any(test, feature = "cluster"))]
+            journal: Arc::default(),
             _writer,
         })
     }
@@ -222,8 +231,7 @@ impl Store {
     }
 
     /// Queues a command behind all earlier ones. The returned value waits for its result. This
-    /// function waits only for room in the queue. [`Writer::ordered`] says in which order the
-    /// commands of the queue are applied.
+    /// function waits only for room in the queue.
     pub(crate) async fn begin(&self, command: Command) -> Result<PendingWrite, Error> {
         let (answer, wait) = channel::bounded(1);
         self.send(command, Some(answer)).await?;
@@ -243,7 +251,12 @@ impl Store {
     }
 
     async fn send(&self, command: Command, answer: Option<Sender<Answer>>) -> Result<(), Error> {
-        let sent = self.queue.send(Call { command, answer }).await;
+        #[cfg(any(test, feature = "cluster"))]
+        if let Some(journal) = self.journal.get() {
+            return replica::propose(journal, &command, answer);
+        }
+        let call = Call::Own(OwnCommand { command, answer });
+        let sent = self.queue.send(call).await;
         sent.map_err(|_| Error::Closed)
     }
 

@@ -16,6 +16,7 @@ mod faults;
 mod golden;
 mod keys;
 mod load;
+mod replica;
 
 /// A store in a separate folder.
 struct World {

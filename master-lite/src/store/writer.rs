@@ -23,10 +23,40 @@ const READERS_MAX: Duration = Duration::from_secs(2);
 
 pub(super) type Answer = Result<Applied, Error>;
 
+/// Something for the writer to do.
+pub(super) enum Call {
+    /// Applies a command of this master alone, and answers when it is on the disk.
+    Own(OwnCommand),
+    /// Applies commands on which several masters have agreed, and writes the control row together
+    /// with their changes. The answer does not wait for the disk.
+    #[cfg(any(test, feature = "cluster"))]
+    Agreed {
+        commands: Vec<Command>,
+        control: Vec<u8>,
+        answer: Sender<Result<Vec<Applied>, Error>>,
+    },
+    /// Waits until all changes are on the disk.
+    #[cfg(any(test, feature = "cluster"))]
+    Sync(Sender<Result<(), Error>>),
+    /// Replaces all tables by those of another folder.
+    #[cfg(any(test, feature = "cluster"))]
+    Replace {
+        from: std::path::PathBuf,
+        answer: Sender<Result<(), Error>>,
+    },
+}
+
 /// A command, and the channel for its result.
-pub(super) struct Call {
+pub(super) struct OwnCommand {
     pub(super) command: Command,
     pub(super) answer: Option<Sender<Answer>>,
+}
+
+/// The next work of the writer.
+enum Work {
+    Own(Vec<OwnCommand>),
+    #[cfg(any(test, feature = "cluster"))]
+    OfLog(Call),
 }
 
 pub(super) struct Writer {
@@ -36,6 +66,8 @@ pub(super) struct Writer {
     /// True if the last batch was written but not synced.
     unsynced: bool,
     broken: Option<Broken>,
+    /// The call after the last commands that were taken from the queue.
+    next: Option<Call>,
 }
 
 struct Broken {
@@ -51,42 +83,54 @@ impl Writer {
             counts,
             unsynced: false,
             broken: None,
+            next: None,
         }
     }
 
     /// Runs until all senders are closed.
     pub(super) fn run(mut self, queue: &Receiver<Call>) {
-        while let Some(calls) = self.ordered(queue) {
-            self.take(calls);
+        while let Some(work) = self.work(queue) {
+            match work {
+                Work::Own(calls) => self.take(calls),
+                #[cfg(any(test, feature = "cluster"))]
+                Work::OfLog(call) => self.follow_log(call),
+            }
         }
         self.shared.watchers.close();
         self.shared.put_disk(None);
     }
 
-    /// Returns the next commands to write, in the order in which they are applied, or `None` when
-    /// all senders are closed. Every command reaches the tables through this function, and through
-    /// no other: its order is the order of the store. It is the order of the queue, because one
-    /// master alone decides.
-    ///
-    /// A journal of several masters (Raft) belongs here. It takes commands from the queue to
-    /// propose them, and returns those that the masters have agreed on, in the order of its log.
-    /// Among them are commands of other masters. These have no caller here, so their [`Call`] has
-    /// no `answer`, as with [`Store::later`](super::Store::later). A command that was proposed and
-    /// not agreed on does not come back; the journal answers its caller. The rest of the store needs
-    /// no change: a command applies equally on each master, since it holds its time, and
-    /// [`Applied`] is computed only after it has its place in the order.
-    fn ordered(&self, queue: &Receiver<Call>) -> Option<Vec<Call>> {
-        // No deadline: commands arrive at any time.
-        let mut calls = vec![queue.recv_blocking().ok()?];
-        while calls.len() < self.limits.batch_max
-            && let Ok(next) = queue.try_recv()
-        {
-            calls.push(next);
+    /// Returns the next work, in the order of the queue, or `None` when all senders are closed. Every
+    /// command reaches the tables through this function, and through no other.
+    fn work(&mut self, queue: &Receiver<Call>) -> Option<Work> {
+        let mut own = Vec::new();
+        loop {
+            let next = match self.next.take() {
+                Some(next) => next,
+                // No deadline: commands arrive at any time.
+                None if own.is_empty() => queue.recv_blocking().ok()?,
+                None => match queue.try_recv() {
+                    Ok(next) => next,
+                    Err(_) => return Some(Work::Own(own)),
+                },
+            };
+            match next {
+                Call::Own(call) => own.push(call),
+                #[cfg(any(test, feature = "cluster"))]
+                call if own.is_empty() => return Some(Work::OfLog(call)),
+                #[cfg(any(test, feature = "cluster"))]
+                call => {
+                    self.next = Some(call);
+                    return Some(Work::Own(own));
+                }
+            }
+            if own.len() >= self.limits.batch_max {
+                return Some(Work::Own(own));
+            }
         }
-        Some(calls)
     }
 
-    fn take(&mut self, calls: Vec<Call>) {
+    fn take(&mut self, calls: Vec<OwnCommand>) {
         let mut calls = calls.into_iter();
         while !calls.as_slice().is_empty() {
             if let Err(why) = self.mended() {
@@ -99,7 +143,7 @@ impl Writer {
         }
     }
 
-    fn fail(&self, call: Call, why: &str) {
+    fn fail(&self, call: OwnCommand, why: &str) {
         answer(call.answer, Err(self.error(why)));
     }
 
@@ -111,7 +155,7 @@ impl Writer {
     }
 
     /// Writes as many commands as fit into one batch.
-    fn write(&mut self, disk: &Disk, calls: &mut std::vec::IntoIter<Call>) {
+    fn write(&mut self, disk: &Disk, calls: &mut std::vec::IntoIter<OwnCommand>) {
         // Any failure breaks the store. A broken store is counted again before the next write.
         let counts = std::mem::replace(&mut self.counts, Counts::empty());
         let mut batch = Batch::new(disk, counts);
@@ -152,6 +196,92 @@ impl Writer {
         for (waits, applied) in answers {
             answer(waits, Ok(applied));
         }
+    }
+
+    /// Does what a log of several masters wants.
+    #[cfg(any(test, feature = "cluster"))]
+    fn follow_log(&mut self, call: Call) {
+        match call {
+            Call::Agreed {
+                commands,
+                control,
+                answer,
+            } => {
+                let applied = self.apply_agreed(commands, control);
+                let applied = applied.map_err(|why| self.error(&why));
+                value::channel::if_open(answer.try_send(applied));
+            }
+            Call::Sync(answer) => {
+                let synced = self.sync().map_err(|why| self.error(&why));
+                value::channel::if_open(answer.try_send(synced));
+            }
+            Call::Replace { from, answer } => {
+                let replaced = self.replace(&from).map_err(|why| self.error(&why));
+                value::channel::if_open(answer.try_send(replaced));
+            }
+            Call::Own(call) => self.take(vec![call]),
+        }
+    }
+
+    /// Applies commands as one batch, with the control row.
+    #[cfg(any(test, feature = "cluster"))]
+    fn apply_agreed(
+        &mut self,
+        commands: Vec<Command>,
+        control: Vec<u8>,
+    ) -> Result<Vec<Applied>, String> {
+        self.mended()?;
+        let disk = self.shared.disk().ok_or("it is being reopened")?;
+        let counts = std::mem::replace(&mut self.counts, Counts::empty());
+        let mut batch = Batch::new(&disk, counts);
+        let applied: Result<Vec<Applied>, String> = commands
+            .into_iter()
+            .map(|command| apply(&mut batch, command))
+            .collect();
+        batch.put(Table::Keys, at::CONTROL.to_vec(), control);
+        let events = std::mem::take(&mut batch.events);
+        let written = applied.and_then(|applied| {
+            let counts = batch.commit(false, false).map_err(|error| words(&error))?;
+            Ok((applied, counts))
+        });
+        match written {
+            Ok((applied, counts)) => {
+                *self.shared.usage() = Usage::from_counts(&counts);
+                self.counts = counts;
+                self.unsynced = true;
+                self.shared.watchers.tell(&events);
+                Ok(applied)
+            }
+            Err(why) => {
+                self.broke(why.clone());
+                Err(why)
+            }
+        }
+    }
+
+    #[cfg(any(test, feature = "cluster"))]
+    fn sync(&mut self) -> Result<(), String> {
+        self.mended()?;
+        let disk = self.shared.disk().ok_or("it is being reopened")?;
+        let synced = disk.database().persist(fjall::PersistMode::SyncAll);
+        synced.map_err(|error| words(&error))?;
+        self.unsynced = false;
+        Ok(())
+    }
+
+    /// Replaces all tables. Events between the old and the new ones are reported as missed.
+    #[cfg(any(test, feature = "cluster"))]
+    fn replace(&mut self, from: &std::path::Path) -> Result<(), String> {
+        let folder = &self.shared.folder;
+        self.shared.free_disk(READERS_MAX)?;
+        let replaced = super::replica::replace_tables(folder, from);
+        replaced.map_err(|error| error.to_string())?;
+        let disk = Disk::open(folder, &self.limits).map_err(|error| error.to_string())?;
+        self.counts = counts(&disk).map_err(|error| words(&error))?;
+        self.shared.put_disk(Some(Arc::new(disk)));
+        *self.shared.usage() = Usage::from_counts(&self.counts);
+        self.shared.watchers.catch_up(self.counts.log.next);
+        Ok(())
     }
 
     fn broke(&mut self, why: String) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use openraft::errors::{InitializeError, RaftError};
 use openraft::{Config, Instant, Raft, SnapshotPolicy};
+use smol::channel::Receiver;
 
 use super::bytes::{Answer, Ask, Piece};
 use super::log::Log;
@@ -198,11 +199,25 @@ impl<R: Runtime, M: Machine> Group<R, M> {
         fence: Option<u64>,
         within: Duration,
     ) -> Result<M::Outcome, NotAgreed> {
-        let end = InstantOf::<R>::now() + within;
-        let result = self.shared.waiting.add(command, fence, end)?;
+        let result = self.begin(command, fence, within)?;
         // No deadline: the proposer answers at the end of the time.
         let ended = NotAgreed::Failed("the group has ended".to_owned());
         result.recv().await.unwrap_or(Err(ended))
+    }
+
+    /// Proposes a command behind all earlier ones of this master, and returns the channel for its
+    /// result, as [`Group::propose`] returns it.
+    ///
+    /// # Errors
+    /// When too many proposals wait, or the group has failed.
+    pub fn begin(
+        &self,
+        command: Vec<u8>,
+        fence: Option<u64>,
+        within: Duration,
+    ) -> Result<Receiver<Result<M::Outcome, NotAgreed>>, NotAgreed> {
+        let end = InstantOf::<R>::now() + within;
+        self.shared.waiting.add(command, fence, end)
     }
 
     /// Answers a message of another master. The caller has checked that it is one.

@@ -1,0 +1,274 @@
+//! [`Replica`]: the store as the state that follows from a log on which several masters agree.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use std::time::Duration;
+
+use cluster::core::Proposal;
+use cluster::raft::{Group, Machine, NotAgreed, Smol};
+use fjall::{Readable, Slice, Snapshot};
+use smol::channel::{Sender, bounded};
+use value::channel;
+
+use super::backup::{Import, PIECE, ROW, put_row, read_row};
+use super::command::{Applied, Command};
+use super::disk;
+use super::error::{Error, words};
+use super::rows::{Table, at};
+use super::writer::{Answer, Call};
+use super::{Store, command_bytes};
+
+/// The folder below the store's in which a received state is collected.
+const INCOMING: &str = "incoming";
+
+/// The maximum time for the masters to agree on a command.
+const AGREEMENT_MAX: Duration = Duration::from_secs(10);
+
+/// The log from which the commands of a store come.
+pub(crate) type Journal = Group<Smol, Replica>;
+
+/// Proposes a command behind all earlier ones. The caller gets its result after it has been applied
+/// here, which is after a majority of the masters has it on its disks.
+pub(super) fn propose(
+    journal: &Journal,
+    command: &Command,
+    answer: Option<Sender<Answer>>,
+) -> Result<(), Error> {
+    let not_agreed = |why: String| Error::NotAgreed(NotAgreed::Failed(why));
+    let bytes = command_bytes::encode(command).map_err(|error| not_agreed(error.to_string()))?;
+    let begun = journal.begin(bytes, None, AGREEMENT_MAX);
+    let begun = begun.map_err(Error::NotAgreed)?;
+    let Some(answer) = answer else { return Ok(()) };
+    let pass_on = async move {
+        // No deadline: the group answers at the end of the time.
+        let result = match begun.recv().await {
+            Ok(result) => result.map_err(Error::NotAgreed),
+            Err(_) => Err(Error::Closed),
+        };
+        channel::if_open(answer.try_send(result));
+    };
+    smol::spawn(pass_on).detach();
+    Ok(())
+}
+
+impl Store {
+    /// Makes all further commands come from a log of several masters, which applies them to a
+    /// [`Replica`] of this store. Returns false if there is a log already.
+    pub(crate) fn follow(&self, journal: Journal) -> bool {
+        self.journal.set(journal).is_ok()
+    }
+}
+
+/// A store whose commands come from a log of several masters.
+#[derive(Clone)]
+pub(crate) struct Replica {
+    store: Store,
+}
+
+/// A whole state that is sent or received.
+pub(crate) enum Rows {
+    /// The state as it was at one moment, and the row to be sent next.
+    Sent {
+        state: Snapshot,
+        table: usize,
+        after: Option<Slice>,
+    },
+    /// The state that has been received so far.
+    Received(Import),
+}
+
+fn failed(error: Error) -> io::Error {
+    io::Error::other(error.to_string())
+}
+
+fn invalid(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.into())
+}
+
+impl Replica {
+    /// Makes a store apply nothing but the commands of a log.
+    pub(crate) fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    fn incoming(&self) -> PathBuf {
+        self.store.shared.folder.join(INCOMING)
+    }
+
+    async fn send(&self, call: Call) -> io::Result<()> {
+        let sent = self.store.queue.send(call).await;
+        sent.map_err(|_| failed(Error::Closed))
+    }
+
+    /// Returns the next rows of a state.
+    fn piece(
+        &self,
+        state: &Snapshot,
+        table: &mut usize,
+        after: &mut Option<Slice>,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let disk = self.store.disk().map_err(failed)?;
+        let mut piece = Vec::new();
+        while let Some(of) = Table::ALL.get(*table) {
+            let from = after.as_ref().map_or_else(Vec::new, |key| {
+                // The first key after this one.
+                [key.as_ref(), &[0]].concat()
+            });
+            for row in state.range(disk.table(*of), from..) {
+                let (key, value) = row.into_inner().map_err(|error| invalid(words(&error)))?;
+                let number = u8::try_from(*table).unwrap_or(u8::MAX);
+                put_row(&mut piece, number, &key, &value)
+                    .ok_or_else(|| invalid("a row is longer than any that the store writes"))?;
+                *after = Some(key);
+                if piece.len() >= PIECE {
+                    return Ok(Some(piece));
+                }
+            }
+            *table += 1;
+            *after = None;
+        }
+        Ok((!piece.is_empty()).then_some(piece))
+    }
+}
+
+/// Adds the rows of a piece to a received state.
+fn add(import: &mut Import, piece: &[u8]) -> io::Result<()> {
+    let mut rest = piece;
+    while let Some((mark, row)) = rest.split_first() {
+        if *mark != ROW {
+            return Err(invalid("a piece of a state has an unknown form"));
+        }
+        rest = row;
+        let row = read_row(&mut |count| {
+            let (part, left) = rest
+                .split_at_checked(count)
+                .ok_or_else(|| invalid("a piece of a state is cut"))?;
+            rest = left;
+            Ok(part.to_vec())
+        })?;
+        import.add(row).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Removes what is left of a state that was not received completely.
+fn clear(folder: &Path) -> io::Result<()> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "only this daemon can change what is in the folder"
+    )]
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+impl Machine for Replica {
+    type Outcome = Applied;
+    type Rows = Rows;
+
+    fn control(&self) -> io::Result<Option<Vec<u8>>> {
+        let row = self.store.row(Table::Keys, at::CONTROL).map_err(failed)?;
+        Ok(row.map(|row| row.to_vec()))
+    }
+
+    async fn apply(&self, commands: Vec<Proposal>, control: Vec<u8>) -> io::Result<Vec<Applied>> {
+        let decoded = commands.iter().map(|proposal| {
+            command_bytes::decode(&proposal.command).map_err(|error| invalid(error.to_string()))
+        });
+        let commands = decoded.collect::<io::Result<Vec<Command>>>()?;
+        let (answer, applied) = bounded(1);
+        self.send(Call::Agreed {
+            commands,
+            control,
+            answer,
+        })
+        .await?;
+        // No deadline: the writer answers each call, and fails those that are left when it ends.
+        let applied = applied.recv().await.map_err(|_| failed(Error::Closed))?;
+        applied.map_err(failed)
+    }
+
+    async fn sync(&self) -> io::Result<()> {
+        let (answer, synced) = bounded(1);
+        self.send(Call::Sync(answer)).await?;
+        // No deadline: as above.
+        let synced = synced.recv().await.map_err(|_| failed(Error::Closed))?;
+        synced.map_err(failed)
+    }
+
+    fn rows(&self) -> io::Result<Rows> {
+        let disk = self.store.disk().map_err(failed)?;
+        Ok(Rows::Sent {
+            state: disk.database().snapshot(),
+            table: 0,
+            after: None,
+        })
+    }
+
+    async fn next_piece(&self, rows: &mut Rows) -> io::Result<Option<Vec<u8>>> {
+        match rows {
+            Rows::Sent {
+                state,
+                table,
+                after,
+            } => self.piece(state, table, after),
+            Rows::Received(_) => Err(invalid("a received state cannot be sent")),
+        }
+    }
+
+    fn receive(&self) -> io::Result<Rows> {
+        clear(&self.incoming())?;
+        let import = Import::create(&self.incoming()).map_err(failed)?;
+        Ok(Rows::Received(import))
+    }
+
+    async fn add_piece(&self, rows: &mut Rows, piece: Vec<u8>) -> io::Result<()> {
+        match rows {
+            Rows::Received(import) => add(import, &piece),
+            Rows::Sent { .. } => Err(invalid("a state that is sent cannot receive rows")),
+        }
+    }
+
+    async fn install(&self, rows: Rows) -> io::Result<()> {
+        let Rows::Received(import) = rows else {
+            return Err(invalid("a state that is sent cannot be installed"));
+        };
+        import.finish().map_err(failed)?;
+        let (answer, replaced) = bounded(1);
+        self.send(Call::Replace {
+            from: self.incoming(),
+            answer,
+        })
+        .await?;
+        // No deadline: as above.
+        let replaced = replaced.recv().await.map_err(|_| failed(Error::Closed))?;
+        replaced.map_err(failed)
+    }
+}
+
+/// Puts the tables of a complete state in the place of those of a store. The old ones are kept until
+/// the new ones have their name, so that a power cut leaves one of both.
+pub(super) fn replace_tables(folder: &Path, from: &Path) -> io::Result<()> {
+    let (tables, old) = (folder.join("tables"), folder.join("tables.old"));
+    clear(&old)?;
+    rustix::fs::rename(&tables, &old)?;
+    rustix::fs::rename(from.join("tables"), &tables)?;
+    disk::sync_folder(folder)?;
+    clear(&old)?;
+    clear(from)
+}
+
+/// Completes or undoes a replacement of tables that a power cut has interrupted.
+pub(super) fn recover_tables(folder: &Path) -> io::Result<()> {
+    let (tables, old) = (folder.join("tables"), folder.join("tables.old"));
+    if old.exists() {
+        match tables.exists() {
+            true => clear(&old)?,
+            false => rustix::fs::rename(&old, &tables)?,
+        }
+        disk::sync_folder(folder)?;
+    }
+    clear(&folder.join(INCOMING))
+}

@@ -1,0 +1,151 @@
+//! Several masters with one state.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
+
+use cluster::core::Member;
+use cluster::raft::log::Log;
+use cluster::raft::medium;
+use cluster::raft::{Link, LinkError, Settings, Smol};
+
+use super::super::replica::{Journal, Replica};
+use super::super::rows::{Table, at};
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The masters of a test, which reach each other in this process.
+#[derive(Clone, Default)]
+struct Process(Arc<Mutex<HashMap<u64, Journal>>>);
+
+impl Link for Process {
+    async fn ask(
+        &self,
+        to: u64,
+        member: &Member,
+        message: Vec<u8>,
+        within: Duration,
+    ) -> Result<Vec<u8>, LinkError> {
+        let journal = self.0.lock().unwrap().get(&to).cloned();
+        let journal = journal.ok_or_else(|| LinkError::Unreachable(member.name.clone()))?;
+        let answer = link::wait::within(within, journal.answer(&message)).await;
+        let no_answer = || LinkError::NoAnswer(member.name.clone());
+        answer.and_then(Result::ok).ok_or_else(no_answer)
+    }
+}
+
+struct Master {
+    world: World,
+    journal: Journal,
+}
+
+fn member(number: u64) -> Member {
+    Member {
+        name: format!("m{number}"),
+        level: 1,
+        ..Member::default()
+    }
+}
+
+impl Process {
+    fn start(&self, number: u64, settings: &Settings) -> Master {
+        let world = World::new();
+        let disk = medium::Disk::open(&world.folder.path().join("log")).unwrap();
+        let replica = Arc::new(Replica::new(world.store.clone()));
+        let log = Log::open(disk, 0).unwrap();
+        let started = Journal::start((number, 1), settings.config(), log, replica, self.clone());
+        let journal: cluster::raft::Group<Smol, Replica> = smol::block_on(started).unwrap();
+        self.0.lock().unwrap().insert(number, journal.clone());
+        assert!(world.store.follow(journal.clone()));
+        Master { world, journal }
+    }
+}
+
+fn rows(store: &Store) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let disk = store.disk().unwrap();
+    let tables = Table::ALL.into_iter();
+    let rows = tables.flat_map(|table| disk.table(table).iter().collect::<Vec<_>>());
+    rows.map(|row| row.into_inner().unwrap())
+        .map(|(key, value)| (key.to_vec(), value.to_vec()))
+        .collect()
+}
+
+fn soon(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "timed out: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn have_the_same(masters: &[&Master]) -> bool {
+    let all: Vec<_> = masters
+        .iter()
+        .map(|master| rows(&master.world.store))
+        .collect();
+    all.windows(2).all(|pair| pair[0] == pair[1])
+}
+
+#[test]
+fn three_masters_have_one_state_whichever_of_them_gets_a_command() {
+    let process = Process::default();
+    let settings = Settings {
+        snapshot_every: 50,
+        kept_entries: 5,
+        ..Settings::default()
+    };
+    let masters: Vec<Master> = (1..=3)
+        .map(|number| process.start(number, &settings))
+        .collect();
+    let members: BTreeMap<u64, Member> = (1..=3).map(|number| (number, member(number))).collect();
+    for master in &masters {
+        smol::block_on(master.journal.found(members.clone())).unwrap();
+    }
+    let watch = masters[2].world.store.watch();
+    let mut sequences = Vec::new();
+    for number in 0..60 {
+        let store = &masters[number % 3].world.store;
+        let applied = store.apply_blocking(event("my/tag", number as u64)).unwrap();
+        let Applied::Event { sequence, .. } = applied else {
+            panic!("{applied:?}");
+        };
+        sequences.push(sequence);
+        // A master reads what it has written.
+        let known = store.events(sequence).unwrap().count();
+        assert_eq!(known, 1);
+    }
+    assert_eq!(sequences, (sequences[0]..sequences[0] + 60).collect::<Vec<_>>());
+    let Some(Seen::Event(first)) = smol::block_on(watch.next()) else {
+        panic!("no event");
+    };
+    assert_eq!(first.sequence, sequences[0]);
+    masters[1].world.accept("m1", 1);
+    let all: Vec<&Master> = masters.iter().collect();
+    soon("all have the same", || have_the_same(&all));
+
+    // Two of three continue.
+    process.0.lock().unwrap().remove(&1);
+    smol::block_on(masters[0].journal.stop());
+    let store = &masters[1].world.store;
+    store.apply_blocking(event("my/tag", 100)).unwrap();
+
+    // A new master gets the state as a snapshot.
+    let new = process.start(4, &settings);
+    let joined = masters[1..].iter().any(|master| {
+        let raft = master.journal.raft();
+        raft.is_leader() && smol::block_on(raft.add_learner(4, member(4), true)).is_ok()
+    });
+    assert!(joined);
+    soon("the new master has the state", || {
+        have_the_same(&[&masters[1], &masters[2], &new])
+    });
+    let control = new.world.store.row(Table::Keys, at::CONTROL).unwrap();
+    assert!(control.is_some());
+    new.world
+        .store
+        .apply_blocking(event("my/tag", 101))
+        .unwrap();
+    soon("its command is applied", || {
+        have_the_same(&[&masters[1], &masters[2], &new])
+    });
+}
