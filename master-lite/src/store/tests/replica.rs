@@ -105,7 +105,9 @@ fn three_masters_have_one_state_whichever_of_them_gets_a_command() {
     let mut sequences = Vec::new();
     for number in 0..60 {
         let store = &masters[number % 3].world.store;
-        let applied = store.apply_blocking(event("my/tag", number as u64)).unwrap();
+        let applied = store
+            .apply_blocking(event("my/tag", number as u64))
+            .unwrap();
         let Applied::Event { sequence, .. } = applied else {
             panic!("{applied:?}");
         };
@@ -114,7 +116,10 @@ fn three_masters_have_one_state_whichever_of_them_gets_a_command() {
         let known = store.events(sequence).unwrap().count();
         assert_eq!(known, 1);
     }
-    assert_eq!(sequences, (sequences[0]..sequences[0] + 60).collect::<Vec<_>>());
+    assert_eq!(
+        sequences,
+        (sequences[0]..sequences[0] + 60).collect::<Vec<_>>()
+    );
     let Some(Seen::Event(first)) = smol::block_on(watch.next()) else {
         panic!("no event");
     };
