@@ -58,8 +58,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "master",
         &[
-            "identity", "ssh", "reactor", "link", "wire", "modules", "machine", "python", "state",
-            "render", "cli", "value",
+            "identity", "cluster", "ssh", "reactor", "link", "wire", "modules", "machine",
+            "python", "state", "render", "cli", "value",
         ],
     ),
 ];
