@@ -1,5 +1,6 @@
 //! [`Events`]: the events that the master itself fires.
 
+use state::module;
 use value::{Map, jid, log, secret};
 
 use crate::store::{self, Applied, Command, Store, now_ms};
@@ -18,6 +19,17 @@ impl Events {
     /// logged.
     pub(crate) async fn fire(&self, tag: &str, data: Map) -> bool {
         is_kept(tag, self.0.apply(own_event(tag, data)).await)
+    }
+
+    /// Like [`Events::fire`], for a module on a thread that may block.
+    ///
+    /// # Errors
+    /// When it is not stored.
+    pub(crate) fn fire_for_module(&self, tag: &str, data: Map) -> Result<(), module::Error> {
+        match smol::block_on(self.fire(tag, data)) {
+            true => Ok(()),
+            false => Err(module::Error::refused("Cannot store the event.".to_owned())),
+        }
     }
 
     /// Appends an event of the master itself to the event log, without waiting for the disk.

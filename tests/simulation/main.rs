@@ -25,10 +25,13 @@
 #[path = "../../master-lite/src/store/mod.rs"]
 mod store;
 
+mod dice;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use dice::Dice;
 use link::PublicKey;
 use minion::spool::{self, Entry, Spool};
 use store::{Applied, Command, Origin, Store};
@@ -42,19 +45,6 @@ const MINIONS: usize = 2;
 const STEPS: u64 = 50;
 /// The maximum number of steps until everything has come to its end.
 const STEPS_MAX: usize = 20_000;
-
-/// Pseudo-random numbers that are the same in each run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % limit
-    }
-}
 
 /// The rule by which a minion sends.
 #[derive(Clone, Copy, PartialEq)]

@@ -55,10 +55,7 @@ impl Targets for Bus {
     }
 
     fn fire(&self, _cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
-        match smol::block_on(self.0.fire(tag, data)) {
-            true => Ok(()),
-            false => Err(Error::refused("Cannot store the event.".to_owned())),
-        }
+        self.0.fire_for_module(tag, data)
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Published {
     /// The names in the target that are not accepted minions.
     pub(crate) missing: Vec<String>,
     /// The recipients without an agent.
-    hosts: Vec<Id>,
+    hosts: BTreeSet<Id>,
     left: BTreeSet<Id>,
     returns: Returns,
     /// The minions that did not take the job, with the reason.
@@ -438,7 +438,7 @@ impl Published {
         if let Some(hosts) = &self.jobs.hosts {
             // Only a job that was published before waits for recipients.
             let is_again = !patience.is_zero();
-            let ids = self.hosts.clone();
+            let ids = self.hosts.iter().cloned().collect();
             hosts.start(self.jobs.clone(), job.clone(), ids, is_again);
         }
         let is_long = is_long_list(asked);

@@ -75,10 +75,8 @@ impl Targets for Fleet {
     }
 
     fn fire(&self, _cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
-        match smol::block_on(self.runs().events.fire(tag, without_token(data))) {
-            true => Ok(()),
-            false => Err(Error::refused("Cannot store the event.".to_owned())),
-        }
+        let events = &self.runs().events;
+        events.fire_for_module(tag, without_token(data))
     }
 
     fn announce(&self, cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {

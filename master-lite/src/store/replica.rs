@@ -16,7 +16,7 @@ use super::command::{Applied, Command};
 use super::disk;
 use super::error::{Error, words};
 use super::rows::{Table, at};
-use super::writer::{Answer, Call};
+use super::writer::{Answer, Call, OfLog};
 use super::{Store, command_bytes};
 
 /// The folder below the store's in which a received state is collected.
@@ -96,8 +96,8 @@ impl Replica {
         self.store.shared.folder.join(INCOMING)
     }
 
-    async fn send(&self, call: Call) -> io::Result<()> {
-        let sent = self.store.queue.send(call).await;
+    async fn send(&self, step: OfLog) -> io::Result<()> {
+        let sent = self.store.queue.send(Call::OfLog(step)).await;
         sent.map_err(|_| failed(Error::Closed))
     }
 
@@ -179,7 +179,7 @@ impl Machine for Replica {
         });
         let commands = decoded.collect::<io::Result<Vec<Command>>>()?;
         let (answer, applied) = bounded(1);
-        self.send(Call::Agreed {
+        self.send(OfLog::Apply {
             commands,
             control,
             answer,
@@ -192,7 +192,7 @@ impl Machine for Replica {
 
     async fn sync(&self) -> io::Result<()> {
         let (answer, synced) = bounded(1);
-        self.send(Call::Sync(answer)).await?;
+        self.send(OfLog::Sync(answer)).await?;
         // No deadline: as above.
         let synced = synced.recv().await.map_err(|_| failed(Error::Closed))?;
         synced.map_err(failed)
@@ -237,7 +237,7 @@ impl Machine for Replica {
         };
         import.finish().map_err(failed)?;
         let (answer, replaced) = bounded(1);
-        self.send(Call::Replace {
+        self.send(OfLog::Replace {
             from: self.incoming(),
             answer,
         })

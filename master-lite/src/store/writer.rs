@@ -27,19 +27,24 @@ pub(super) type Answer = Result<Applied, Error>;
 pub(super) enum Call {
     /// Applies a command of this master alone, and answers when it is on the disk.
     Own(OwnCommand),
-    /// Applies commands on which several masters have agreed, and writes the control row together
-    /// with their changes. The answer does not wait for the disk.
+    /// Follows a log on which several masters have agreed.
     #[cfg(any(test, feature = "cluster"))]
-    Agreed {
+    OfLog(OfLog),
+}
+
+/// A step of a store that follows a log.
+#[cfg(any(test, feature = "cluster"))]
+pub(super) enum OfLog {
+    /// Applies commands, and writes the control row together with their changes. The answer does not
+    /// wait for the disk.
+    Apply {
         commands: Vec<Command>,
         control: Vec<u8>,
         answer: Sender<Result<Vec<Applied>, Error>>,
     },
     /// Waits until all changes are on the disk.
-    #[cfg(any(test, feature = "cluster"))]
     Sync(Sender<Result<(), Error>>),
     /// Replaces all tables by those of another folder.
-    #[cfg(any(test, feature = "cluster"))]
     Replace {
         from: std::path::PathBuf,
         answer: Sender<Result<(), Error>>,
@@ -56,7 +61,7 @@ pub(super) struct OwnCommand {
 enum Work {
     Own(Vec<OwnCommand>),
     #[cfg(any(test, feature = "cluster"))]
-    OfLog(Call),
+    OfLog(OfLog),
 }
 
 pub(super) struct Writer {
@@ -93,7 +98,7 @@ impl Writer {
             match work {
                 Work::Own(calls) => self.take(calls),
                 #[cfg(any(test, feature = "cluster"))]
-                Work::OfLog(call) => self.follow_log(call),
+                Work::OfLog(step) => self.follow_log(step),
             }
         }
         self.shared.watchers.close();
@@ -117,7 +122,7 @@ impl Writer {
             match next {
                 Call::Own(call) => own.push(call),
                 #[cfg(any(test, feature = "cluster"))]
-                call if own.is_empty() => return Some(Work::OfLog(call)),
+                Call::OfLog(step) if own.is_empty() => return Some(Work::OfLog(step)),
                 #[cfg(any(test, feature = "cluster"))]
                 call => {
                     self.next = Some(call);
@@ -200,9 +205,9 @@ impl Writer {
 
     /// Does what a log of several masters wants.
     #[cfg(any(test, feature = "cluster"))]
-    fn follow_log(&mut self, call: Call) {
-        match call {
-            Call::Agreed {
+    fn follow_log(&mut self, step: OfLog) {
+        match step {
+            OfLog::Apply {
                 commands,
                 control,
                 answer,
@@ -211,15 +216,14 @@ impl Writer {
                 let applied = applied.map_err(|why| self.error(&why));
                 value::channel::if_open(answer.try_send(applied));
             }
-            Call::Sync(answer) => {
+            OfLog::Sync(answer) => {
                 let synced = self.sync().map_err(|why| self.error(&why));
                 value::channel::if_open(answer.try_send(synced));
             }
-            Call::Replace { from, answer } => {
+            OfLog::Replace { from, answer } => {
                 let replaced = self.replace(&from).map_err(|why| self.error(&why));
                 value::channel::if_open(answer.try_send(replaced));
             }
-            Call::Own(call) => self.take(vec![call]),
         }
     }
 

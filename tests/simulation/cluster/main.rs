@@ -22,6 +22,7 @@
 
 mod book;
 mod check;
+#[path = "../dice.rs"]
 mod dice;
 mod disk;
 mod net;

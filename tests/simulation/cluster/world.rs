@@ -37,7 +37,7 @@ thread_local! {
 
 /// The state of a simulation on this thread.
 pub struct World {
-    pub dice: Dice,
+    pub(crate) dice: Dice,
     now: u64,
     tasks: BTreeMap<u64, Task>,
     ready: Arc<Mutex<BTreeSet<u64>>>,

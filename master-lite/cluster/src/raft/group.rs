@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use openraft::errors::{InitializeError, RaftError};
@@ -264,26 +264,18 @@ impl<R: Runtime, M: Machine> Group<R, M> {
         }
     }
 
+    fn incoming(&self) -> MutexGuard<'_, Option<Incoming<M>>> {
+        let incoming = &self.shared.incoming;
+        incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes a piece of a snapshot, and installs the snapshot after the last one.
     async fn received(&self, piece: Piece) -> io::Result<Answer<R>> {
         let shared = &self.shared;
-        let take = || {
-            let mut incoming = shared
-                .incoming
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            incoming.take()
-        };
-        let put = |known: Incoming<M>| {
-            let mut incoming = shared
-                .incoming
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            *incoming = Some(known);
-        };
         let is_next =
             |known: &Incoming<M>| known.transfer == piece.transfer && known.next == piece.number;
-        let mut known = match take() {
+        let before = self.incoming().take();
+        let mut known = match before {
             _ if piece.number == 0 => Incoming {
                 transfer: piece.transfer,
                 next: 0,
@@ -295,7 +287,7 @@ impl<R: Runtime, M: Machine> Group<R, M> {
         if let Some(data) = piece.data {
             shared.machine.add_piece(&mut known.rows, data).await?;
             known.next += 1;
-            put(known);
+            *self.incoming() = Some(known);
             return Ok(Answer::Done);
         }
         let snapshot = Snapshot::<M> {
