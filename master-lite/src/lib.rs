@@ -3,6 +3,7 @@
 
 mod access;
 mod admit;
+mod cluster;
 mod commands;
 mod daemon;
 mod data;

@@ -69,6 +69,11 @@ impl Notify {
         self.say("READY=1");
     }
 
+    /// Asks the service manager to wait this much longer for the daemon to be ready.
+    pub fn extend(&self, time: Duration) {
+        self.say(&format!("EXTEND_TIMEOUT_USEC={}", time.as_micros()));
+    }
+
     /// Reports that the daemon reads its configuration again; [`Notify::ready`] follows.
     pub fn reloading(&self) {
         let now = clock_gettime(ClockId::Monotonic);

@@ -3,7 +3,8 @@
 //! A master has one connection to each other one that it asks, and accepts the connections of those
 //! that ask it. A request has its own stream: its bytes up to the end, then those of the answer. Both
 //! sides prove their keys in the handshake; the caller names the key that it expects, and a master
-//! decides by the key of a caller whether to serve it.
+//! decides by the key of a caller whether it is a member. A stranger, who may want to join, has one
+//! short request.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -35,6 +36,12 @@ const REQUEST_MAX: Duration = Duration::from_secs(30);
 /// The time after which a silent connection is lost, and between two packets that keep it.
 const IDLE_MAX: Duration = Duration::from_secs(4);
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// The maximum size of a stranger's request in bytes.
+pub const STRANGER_MAX: usize = 16 << 10;
+/// The maximum time for a stranger's request and its answer.
+const STRANGER_TIME: Duration = Duration::from_secs(10);
+/// The maximum number of connections of strangers at a time.
+const STRANGERS_MAX: usize = 16;
 /// The maximum number of connections of other masters, and of their requests at a time.
 const CALLERS_MAX: usize = 64;
 const REQUESTS_MAX: usize = 256;
@@ -64,8 +71,23 @@ pub enum NotAnswered {
     },
 }
 
-/// Decides by a proved key whether the requests of a caller are served.
-pub type Serves = Arc<dyn Fn(&PublicKey) -> bool + Send + Sync>;
+/// Decides by a proved key whether a caller is a member.
+pub type IsMember = Arc<dyn Fn(&PublicKey) -> bool + Send + Sync>;
+
+/// Bytes that only the two ends of a connection know, which a proof can be made of.
+pub type Exported = [u8; 32];
+
+/// The label of the exported bytes in TLS.
+const EXPORT: &[u8] = b"EXPORTER-pinch-cluster-join";
+
+/// The answer of a master whose key was not known before.
+#[derive(Debug)]
+pub struct Answered {
+    /// The key that the master has proved.
+    pub key: PublicKey,
+    /// The answer.
+    pub bytes: Vec<u8>,
+}
 
 /// The connections of a master with the others.
 pub struct Pool {
@@ -84,10 +106,14 @@ impl fmt::Debug for Pool {
 /// A request of another master.
 #[derive(Debug)]
 pub struct Request {
-    /// The key that the master has proved.
+    /// The key that the caller has proved.
     pub key: PublicKey,
     /// The bytes.
     pub bytes: Vec<u8>,
+    /// True if the key is one of a member.
+    pub is_member: bool,
+    /// The exported bytes of the connection.
+    pub exported: Exported,
     answer: SendStream,
 }
 
@@ -121,7 +147,7 @@ impl Pool {
     ///
     /// # Errors
     /// When the address is in use or does not belong to this machine, or TLS cannot use the key.
-    pub fn bind(address: SocketAddr, pair: &KeyPair, serves: Serves) -> std::io::Result<Self> {
+    pub fn bind(address: SocketAddr, pair: &KeyPair, is_member: IsMember) -> std::io::Result<Self> {
         let other = |error: &dyn fmt::Display| std::io::Error::other(error.to_string());
         let crypto = tls::server(pair, ALPN).map_err(|error| other(&error))?;
         let mut config = ServerConfig::with_crypto(Arc::new(crypto));
@@ -130,7 +156,7 @@ impl Pool {
         let runtime = Arc::new(OnSmol::default());
         let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), socket, runtime)?;
         let (sender, requests) = bounded(REQUESTS_MAX);
-        smol::spawn(accept_all(endpoint.clone(), serves, sender)).detach();
+        smol::spawn(accept_all(endpoint.clone(), is_member, sender)).detach();
         Ok(Self {
             endpoint,
             pair: pair.clone(),
@@ -191,6 +217,31 @@ impl Pool {
         Err(NotAnswered::NoAnswer { address, reason })
     }
 
+    /// Sends a request to a master of which at most the fingerprint is known: one of `fingers`, or
+    /// any if there are none. `request` makes the request from the exported bytes of the connection.
+    ///
+    /// # Errors
+    /// When there is no answer within the time.
+    pub async fn ask_unknown(
+        &self,
+        address: SocketAddr,
+        fingers: &[String],
+        request: impl FnOnce(&Exported) -> Vec<u8>,
+    ) -> Result<(Answered, Exported), NotAnswered> {
+        let connection = self.connect(address, fingers, STRANGER_TIME).await;
+        let connection =
+            connection.map_err(|reason| NotAnswered::Unreachable { address, reason })?;
+        let no_answer = |reason: String| NotAnswered::NoAnswer { address, reason };
+        let key = tls::identity(&connection).ok_or_else(|| no_answer("it has no key".to_owned()));
+        let (key, exported) = (key?, exported(&connection).map_err(no_answer)?);
+        let bytes = request(&exported);
+        let answered = within(STRANGER_TIME, exchange(&connection, &bytes)).await;
+        connection.close(0_u32.into(), b"done");
+        let bytes = answered.unwrap_or_else(|| Err("the time is over".to_owned()));
+        let bytes = bytes.map_err(no_answer)?;
+        Ok((Answered { key, bytes }, exported))
+    }
+
     /// Returns the connection to a master, which is made if there is none.
     async fn connected(
         &self,
@@ -202,7 +253,21 @@ impl Pool {
         if let Some(known) = known.filter(|known| known.close_reason().is_none()) {
             return Ok(known);
         }
-        let pinned = Pinned::new(vec![key.finger()]);
+        let connection = self.connect(address, &[key.finger()], time).await?;
+        let mut connections = self.connections();
+        connections.retain(|_, known| known.close_reason().is_none());
+        connections.insert((address, *key), connection.clone());
+        Ok(connection)
+    }
+
+    /// Connects to a master that has one of these keys, or any key if there are none.
+    async fn connect(
+        &self,
+        address: SocketAddr,
+        fingers: &[String],
+        time: Duration,
+    ) -> Result<Connection, String> {
+        let pinned = Pinned::new(fingers.to_vec());
         let crypto = tls::client(&self.pair, ALPN, pinned.clone());
         let crypto = crypto.map_err(|error| error.to_string())?;
         let mut config = ClientConfig::new(Arc::new(crypto));
@@ -211,15 +276,23 @@ impl Pool {
         let connecting = connecting.map_err(|error| error.to_string())?;
         let connected = within(time.min(HANDSHAKE_MAX), connecting).await;
         let connected = connected.ok_or_else(|| "no answer to the handshake".to_owned())?;
-        let connection = connected.map_err(|error| match pinned.refused() {
-            Some(seen) => format!("it has the key {}, not {}", seen.finger(), key.finger()),
+        connected.map_err(|error| match pinned.refused() {
+            Some(seen) => format!(
+                "it has the key {}, not {}",
+                seen.finger(),
+                fingers.join(" or ")
+            ),
             None => error.to_string(),
-        })?;
-        let mut connections = self.connections();
-        connections.retain(|_, known| known.close_reason().is_none());
-        connections.insert((address, *key), connection.clone());
-        Ok(connection)
+        })
     }
+}
+
+/// Returns the bytes that only the two ends of a connection know.
+fn exported(connection: &Connection) -> Result<Exported, String> {
+    let mut bytes = Exported::default();
+    let exported = connection.export_keying_material(&mut bytes, EXPORT, b"");
+    exported.map_err(|_| "the connection exports no key material".to_owned())?;
+    Ok(bytes)
 }
 
 /// Sends a request over a connection, and receives the answer.
@@ -230,60 +303,150 @@ async fn exchange(connection: &Connection, request: &[u8]) -> Result<Vec<u8>, St
     sent.map_err(|error| error.to_string())?;
     send.finish().map_err(|error| error.to_string())?;
     let answer = receive.read_to_end(MESSAGE_MAX).await;
-    answer.map_err(|error| error.to_string())
+    match answer {
+        // A stream without bytes is one that the master gave up.
+        Ok(answer) if answer.is_empty() => Err("it refused the request".to_owned()),
+        Ok(answer) => Ok(answer),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The room for connections.
+struct Room {
+    members: Arc<Semaphore>,
+    strangers: Arc<Semaphore>,
 }
 
 /// Accepts connections until the endpoint is closed.
-async fn accept_all(endpoint: Endpoint, serves: Serves, sender: Sender<Request>) {
-    let room = Arc::new(Semaphore::new(CALLERS_MAX));
+async fn accept_all(endpoint: Endpoint, is_member: IsMember, sender: Sender<Request>) {
+    let room = Arc::new(Room {
+        members: Arc::new(Semaphore::new(CALLERS_MAX)),
+        strangers: Arc::new(Semaphore::new(STRANGERS_MAX)),
+    });
+    let handshakes = Arc::new(Semaphore::new(CALLERS_MAX));
     // No deadline: masters connect at any time.
     while let Some(incoming) = endpoint.accept().await {
-        match room.try_acquire_arc() {
-            Some(place) => {
-                let (serves, sender) = (serves.clone(), sender.clone());
-                smol::spawn(async move {
-                    serve(incoming, &serves, sender).await;
-                    drop(place);
-                })
-                .detach();
+        let Some(place) = handshakes.try_acquire_arc() else {
+            incoming.refuse();
+            continue;
+        };
+        let (room, is_member, sender) = (room.clone(), is_member.clone(), sender.clone());
+        smol::spawn(async move {
+            let address = incoming.remote_address();
+            let connected = shown(incoming).await;
+            drop(place);
+            if let Some((connection, key)) = connected
+                && let Ok(exported) = exported(&connection)
+            {
+                let caller = Caller {
+                    connection,
+                    key,
+                    exported,
+                    address,
+                };
+                caller.serve(&room, &is_member, sender).await;
             }
-            None => incoming.refuse(),
-        }
+        })
+        .detach();
     }
 }
 
-/// Serves a connection, if its key belongs to a master, until it ends.
-async fn serve(incoming: Incoming, serves: &Serves, sender: Sender<Request>) {
-    let address = incoming.remote_address();
+/// Completes the handshake of a connection, and returns it with the key that the caller proves.
+async fn shown(incoming: Incoming) -> Option<(Connection, PublicKey)> {
     let connected = async { incoming.accept().ok()?.await.ok() };
-    let Some(connection) = within(HANDSHAKE_MAX, connected).await.flatten() else {
-        return;
-    };
-    let Some(key) = tls::identity(&connection).filter(|key| serves(key)) else {
-        log::warning(format_args!(
-            "refused the connection of {address} to the port of the cluster: its key is not one of a master"
-        ));
-        return connection.close(2_u32.into(), b"this key is not one of a master");
-    };
-    // No deadline: the connection ends when its master is silent (`IDLE_MAX`).
-    while let Ok((answer, request)) = connection.accept_bi().await {
-        // A master that was removed meanwhile is not served any more.
-        if !serves(&key) {
-            return connection.close(2_u32.into(), b"this key is not one of a master");
+    let connection = within(HANDSHAKE_MAX, connected).await.flatten()?;
+    let key = tls::identity(&connection)?;
+    Some((connection, key))
+}
+
+/// A connected caller.
+struct Caller {
+    connection: Connection,
+    key: PublicKey,
+    exported: Exported,
+    address: SocketAddr,
+}
+
+impl Caller {
+    /// Serves a connection until it ends.
+    async fn serve(self, room: &Room, is_member: &IsMember, sender: Sender<Request>) {
+        let all = match is_member(&self.key) {
+            true => &room.members,
+            false => &room.strangers,
+        };
+        let Some(place) = all.try_acquire_arc() else {
+            return self.connection.close(3_u32.into(), b"too many connections");
+        };
+        match is_member(&self.key) {
+            true => self.serve_member(is_member, sender).await,
+            false => self.serve_stranger(sender).await,
         }
-        let sender = sender.clone();
-        smol::spawn(receive(key, answer, request, sender)).detach();
+        drop(place);
+    }
+
+    async fn serve_member(&self, is_member: &IsMember, sender: Sender<Request>) {
+        // No deadline: the connection ends when its master is silent (`IDLE_MAX`).
+        while let Ok((answer, request)) = self.connection.accept_bi().await {
+            if !is_member(&self.key) {
+                // The master was removed meanwhile.
+                let why = b"this key is not one of a member";
+                return self.connection.close(2_u32.into(), why);
+            }
+            let (key, exported, sender) = (self.key, self.exported, sender.clone());
+            let received = async move {
+                let bytes = received(request, MESSAGE_MAX, REQUEST_MAX).await;
+                let request = bytes.map(|bytes| Request {
+                    key,
+                    bytes,
+                    is_member: true,
+                    exported,
+                    answer,
+                });
+                pass_on(request, &key, &sender);
+            };
+            smol::spawn(received).detach();
+        }
+    }
+
+    /// Takes one request, and leaves the connection open for its answer.
+    async fn serve_stranger(&self, sender: Sender<Request>) {
+        log::debug(format_args!(
+            "the key {} of {} is not one of a member",
+            self.key.finger(),
+            self.address
+        ));
+        let request = async {
+            let (answer, request) = self.connection.accept_bi().await.ok()?;
+            let bytes = received(request, STRANGER_MAX, STRANGER_TIME).await?;
+            Some(Request {
+                key: self.key,
+                bytes,
+                is_member: false,
+                exported: self.exported,
+                answer,
+            })
+        };
+        let request = within(STRANGER_TIME, request).await.flatten();
+        pass_on(request, &self.key, &sender);
+        if within(STRANGER_TIME, self.connection.closed())
+            .await
+            .is_none()
+        {
+            self.connection.close(2_u32.into(), b"the time is over");
+        }
     }
 }
 
-/// Receives a request, and passes it on.
-async fn receive(key: PublicKey, answer: SendStream, mut request: RecvStream, to: Sender<Request>) {
-    let received = within(REQUEST_MAX, request.read_to_end(MESSAGE_MAX)).await;
-    let Some(Ok(bytes)) = received else {
-        return log::debug(format_args!("a request of the master {key} is incomplete"));
-    };
-    let request = Request { key, bytes, answer };
-    value::channel::if_open(to.try_send(request));
+/// Receives the bytes of a request.
+async fn received(mut request: RecvStream, most: usize, time: Duration) -> Option<Vec<u8>> {
+    within(time, request.read_to_end(most)).await?.ok()
+}
+
+fn pass_on(request: Option<Request>, key: &PublicKey, to: &Sender<Request>) {
+    match request {
+        Some(request) => value::channel::if_open(to.try_send(request)),
+        None => log::debug(format_args!("a request of the master {key} is incomplete")),
+    }
 }
 
 #[cfg(test)]
@@ -294,10 +457,10 @@ mod tests {
 
     fn pool(
         pair: &KeyPair,
-        serves: impl Fn(&PublicKey) -> bool + Send + Sync + 'static,
+        is_member: impl Fn(&PublicKey) -> bool + Send + Sync + 'static,
     ) -> Arc<Pool> {
         let address = "127.0.0.1:0".parse().unwrap();
-        Arc::new(Pool::bind(address, pair, Arc::new(serves)).unwrap())
+        Arc::new(Pool::bind(address, pair, Arc::new(is_member)).unwrap())
     }
 
     /// Answers each request with its bytes in reverse.
@@ -313,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn masters_ask_each_other_and_a_stranger_is_refused() {
+    fn masters_ask_each_other() {
         let [one, other, stranger] = [(); 3].map(|()| KeyPair::generate().unwrap());
         let known = one.public();
         let server = pool(&other, move |key| *key == known);
@@ -321,17 +484,57 @@ mod tests {
         let address = server.address().unwrap();
         smol::block_on(async {
             let client = pool(&one, |_| false);
-            for message in [b"abc".to_vec(), vec![7; 3 << 20], Vec::new()] {
+            for message in [b"abc".to_vec(), vec![7; 3 << 20]] {
                 let answer = client.ask(address, &other.public(), &message, TIME).await;
                 let wanted: Vec<u8> = message.iter().rev().copied().collect();
                 assert_eq!(answer, Ok(wanted));
             }
-            // Attack: another key of the caller, and another key of the master.
-            let refused = pool(&stranger, |_| false);
-            let refused = refused.ask(address, &other.public(), b"abc", TIME).await;
-            assert!(refused.is_err(), "{refused:?}");
+            // Attack: another key of the master.
             let wrong = client.ask(address, &stranger.public(), b"abc", TIME).await;
             let wrong = wrong.unwrap_err().to_string();
+            assert!(wrong.contains("it has the key"), "{wrong}");
+        });
+    }
+
+    #[test]
+    fn a_stranger_has_one_short_request_and_both_ends_export_the_same_bytes() {
+        let [member, stranger] = [(); 2].map(|()| KeyPair::generate().unwrap());
+        let server = pool(&member, |_| false);
+        let address = server.address().unwrap();
+        let of_server = server.clone();
+        smol::spawn(async move {
+            while let Some(request) = of_server.next().await {
+                let exported = request.exported;
+                assert!(!request.is_member);
+                request.answer(&exported).await;
+            }
+        })
+        .detach();
+        smol::block_on(async {
+            let client = pool(&stranger, |_| false);
+            let fingers = [member.public().finger()];
+            let asked = client
+                .ask_unknown(address, &fingers, |_| b"join".to_vec())
+                .await;
+            let (answered, exported) = asked.unwrap();
+            assert_eq!(answered.key, member.public());
+            assert_eq!(answered.bytes, exported);
+            // Attack: a request that is too long, and a second one on the same connection.
+            let long = vec![1; STRANGER_MAX + 1];
+            assert!(client.ask_unknown(address, &[], |_| long).await.is_err());
+            let first = client.ask(address, &member.public(), b"a", TIME).await;
+            assert!(first.is_ok(), "{first:?}");
+            let short = Duration::from_millis(300);
+            assert!(
+                client
+                    .ask(address, &member.public(), b"b", short)
+                    .await
+                    .is_err()
+            );
+            // Attack: another master.
+            let fingers = [stranger.public().finger()];
+            let wrong = client.ask_unknown(address, &fingers, |_| Vec::new());
+            let wrong = wrong.await.unwrap_err().to_string();
             assert!(wrong.contains("it has the key"), "{wrong}");
         });
     }

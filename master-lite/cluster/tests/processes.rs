@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use cluster::core::{Member, Proposal};
 use cluster::raft::log::Log;
 use cluster::raft::medium::Disk;
-use cluster::raft::pool::{GroupLink, serve};
+use cluster::raft::pool::{self, GroupLink};
 use cluster::raft::{Group, Machine, NotAgreed, Settings, Smol};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use link::KeyPair;
@@ -159,6 +159,7 @@ fn members(folder: &Path) -> BTreeMap<u64, Member> {
         let member = Member {
             name: format!("m{number}"),
             address: std::fs::read_to_string(of.join("address")).unwrap(),
+            minions: String::new(),
             key: pair.public().bytes().to_vec(),
             level: 1,
         };
@@ -168,7 +169,7 @@ fn members(folder: &Path) -> BTreeMap<u64, Member> {
 }
 
 /// Opens the port of a master, which serves only the others.
-fn pool(members: &BTreeMap<u64, Member>, address: SocketAddr, pair: &KeyPair) -> Arc<Pool> {
+fn open_pool(members: &BTreeMap<u64, Member>, address: SocketAddr, pair: &KeyPair) -> Arc<Pool> {
     let keys: BTreeSet<Vec<u8>> = members.values().map(|member| member.key.clone()).collect();
     loop {
         let keys = keys.clone();
@@ -190,7 +191,7 @@ fn master(number: u64, folder: &Path) {
     std::fs::write(own.join("boot"), boot.to_string()).unwrap();
     let pair = KeyPair::from_pem(&std::fs::read(own.join("key")).unwrap()).unwrap();
     let members = members(folder);
-    let pool = pool(&members, members[&number].address.parse().unwrap(), &pair);
+    let pool = open_pool(&members, members[&number].address.parse().unwrap(), &pair);
     let settings = Settings {
         snapshot_every: 500,
         kept_entries: 100,
@@ -205,7 +206,14 @@ fn master(number: u64, folder: &Path) {
     let started =
         Group::<Smol, Ledger>::start((number, boot), settings.config(), log, ledger.clone(), link);
     let group = smol::block_on(started).unwrap();
-    smol::spawn(serve(pool, BTreeMap::from([(0, group.clone())]))).detach();
+    let groups = Arc::new(BTreeMap::from([(0, group.clone())]));
+    smol::spawn(async move {
+        while let Some(request) = pool.next().await {
+            let groups = groups.clone();
+            smol::spawn(async move { pool::answer(request, number, &groups).await }).detach();
+        }
+    })
+    .detach();
     smol::block_on(group.found(members)).unwrap();
     let stops = Arc::new(Mutex::new(false));
     for client in 0..4 {

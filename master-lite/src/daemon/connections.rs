@@ -167,6 +167,10 @@ impl Connections {
         let Went::Last(closed) = self.minions.went(&minion.id, number) else {
             return;
         };
+        if self.minions.is_elsewhere(&minion.id) {
+            // It has moved to another master of the cluster.
+            return;
+        }
         let (reason, text) = match (closed, bye) {
             (Some(closed), _) => (closed, String::new()),
             (None, Some(bye)) => ("closed by minion".to_owned(), bye),
@@ -257,7 +261,7 @@ impl Connections {
 
     /// Announces the master's end to all minions, and fires one event for all of them.
     pub(crate) async fn stop(&self) {
-        let count = self.minions.ids().len();
+        let count = self.minions.here().len();
         self.minions.goodbye().await;
         let data = Map::new().with("connected", count);
         self.keep(own_event((tag::MASTER_STOP.to_owned(), data)))

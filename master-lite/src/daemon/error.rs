@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{hook, keys, store};
+use crate::{cluster, hook, keys, store};
 
 /// The reason why the master does not start, or ends.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +21,8 @@ pub(crate) enum Error {
     Link(#[from] link::Error),
     #[error(transparent)]
     Store(#[from] store::Error),
+    #[error(transparent)]
+    Cluster(#[from] cluster::Error),
     #[error(transparent)]
     Keys(#[from] keys::Error),
     /// A failure that a wheel function reports.

@@ -12,6 +12,7 @@ use wire::{Id, tag};
 
 use crate::admit::Admission;
 use crate::admit::expire::Gone;
+use crate::cluster::Cluster;
 use crate::daemon::connections::Connections;
 use crate::events::Events;
 use crate::jobs::minions::Minions;
@@ -33,6 +34,8 @@ pub(crate) struct Maintenance {
     pub(crate) connections: Arc<Connections>,
     pub(crate) rotation: Rotation,
     pub(crate) admission: Arc<Admission>,
+    /// The cluster, if this master belongs to one.
+    pub(crate) cluster: Option<Cluster>,
 }
 
 impl Maintenance {
@@ -40,18 +43,26 @@ impl Maintenance {
     pub(crate) async fn run(&self) {
         let (mut known, mut gone) = (BTreeSet::new(), Gone::new());
         loop {
-            self.forget_the_old().await;
-            self.admission.expire_keys(&mut gone).await;
-            self.admission.expire_waiting().await;
-            self.admission.forget_instances().await;
-            self.admission.forget_deleted().await;
+            if self.leads() {
+                self.forget_the_old().await;
+                self.admission.expire_keys(&mut gone).await;
+                self.admission.expire_waiting().await;
+                self.admission.forget_instances().await;
+                self.admission.forget_deleted().await;
+            }
             self.connections.settle().await;
             self.rotation.check().await;
-            if self.opts.flag("presence_events") {
+            if self.opts.flag("presence_events") && self.leads() {
                 self.tell_presence(&mut known).await;
             }
             self.until_due().await;
         }
+    }
+
+    /// Returns whether this master does the chores that one master of a cluster does for all.
+    fn leads(&self) -> bool {
+        let cluster = self.cluster.as_ref();
+        cluster.is_none_or(|cluster| cluster.leads().is_some())
     }
 
     /// Returns the time between two rounds (`loop_interval`).
@@ -85,7 +96,7 @@ impl Maintenance {
         while Instant::now() < until {
             let left = until.saturating_duration_since(Instant::now());
             pause(left.min(LOOK)).await;
-            if self.store.is_over(keep) {
+            if self.leads() && self.store.is_over(keep) {
                 self.forget_the_old().await;
             }
         }

@@ -3,6 +3,7 @@
 
 pub(crate) mod connections;
 mod error;
+mod leading;
 mod listen;
 pub(crate) mod local_requests;
 pub(crate) mod maintenance;
@@ -16,14 +17,17 @@ use std::time::Duration;
 
 use link::Notify;
 use link::pki::Pki;
+use link::wait::pause;
 use modules::loader::engines::{Context, Engines};
-use smol::future::FutureExt;
+use smol::future::{FutureExt, pending};
 use state::opts::Opts;
 use value::{Value, log};
 
 use crate::access::Access;
 use crate::admit::{Admission, Policy};
+use crate::cluster::{self, Cluster};
 use crate::daemon::connections::Connections;
+use crate::daemon::leading::Leading;
 use crate::daemon::local_requests::LocalRequests;
 use crate::daemon::maintenance::Maintenance;
 use crate::daemon::recall::Connected;
@@ -38,7 +42,7 @@ use crate::jobs::hosts::Hosts;
 use crate::jobs::minions::Minions;
 use crate::jobs::targets::Targets;
 use crate::jobs::waiting::Waiting;
-use crate::keys::{Keys, Rotation};
+use crate::keys::{self, Keys, Rotation, Use};
 use crate::metrics::Metrics;
 use crate::metrics::page::Measured;
 use crate::reactor::Reactor;
@@ -68,6 +72,9 @@ pub(crate) struct Master {
     reactor: Arc<Reactor>,
     event_return: EventReturn,
     pub(crate) runners: Runners,
+    keys: Keys,
+    /// The cluster, if this master belongs to one.
+    cluster: Option<Cluster>,
 }
 
 /// Returns the number of minions that the page for Prometheus shows (`metrics_minions_max`).
@@ -91,17 +98,28 @@ fn open_store(opts: &Opts, lock_wait: Duration) -> Result<Store, store::Error> {
 }
 
 impl Master {
-    /// Opens the store and the keys, and builds the services. While another process holds the
-    /// store, waits at most `lock_wait`.
-    pub(crate) fn open(opts: Opts, pki: Pki, lock_wait: Duration) -> Result<Self, Error> {
+    /// Opens the keys, and builds the services on a store.
+    fn open(opts: Opts, pki: Pki, base: Base) -> Result<Self, Error> {
         let opts = Arc::new(opts);
-        let store = open_store(&opts, lock_wait)?;
+        let Base {
+            store,
+            minions,
+            cluster,
+        } = base;
         let events = Events::new(store.clone());
         let refusals = Arc::new(Refusals::every(refusals::EVERY));
         let metrics = Arc::new(Metrics::default());
-        let minions = Minions::default();
-        let keys = Keys::open(&opts.path("pki_dir"), store.clone(), minions.clone())?;
-        let rotation = Rotation::open(pki, store.clone(), minions.clone())?;
+        let use_of = match cluster.is_some() {
+            true => Use::View,
+            false => Use::Both,
+        };
+        let keys = Keys::open(
+            &opts.path("pki_dir"),
+            store.clone(),
+            minions.clone(),
+            use_of,
+        )?;
+        let rotation = Rotation::open(pki, store.clone(), minions.clone(), cluster.is_some())?;
         let wheel = Wheel {
             opts: opts.clone(),
             events: events.clone(),
@@ -133,10 +151,19 @@ impl Master {
             wheel,
             jobs: jobs.clone(),
             data: data.clone(),
+            cluster: cluster.clone(),
         };
         let policy = Policy::read(&opts).map_err(Error::option("autosign_policy"))?;
-        let admission = Admission::new(&opts, policy, &events, &refusals, &metrics, &minions, keys);
-        let reactor = Arc::new(Reactor::new(metrics.clone(), runs));
+        let admission = Admission::new(
+            &opts,
+            policy,
+            &events,
+            &refusals,
+            &metrics,
+            &minions,
+            keys.clone(),
+        );
+        let reactor = Reactor::new(metrics.clone(), runs);
         let event_return = EventReturn {
             opts: opts.clone(),
             store: store.clone(),
@@ -160,6 +187,8 @@ impl Master {
             events,
             store,
             opts,
+            keys,
+            cluster,
         })
     }
 
@@ -175,6 +204,7 @@ impl Master {
             data: self.data.clone(),
             admission: self.admission.clone(),
             runners: self.runners.clone(),
+            cluster: self.cluster.clone(),
         })
     }
 
@@ -194,7 +224,7 @@ impl Master {
             metrics: self.metrics.clone(),
             minions: self.minions.clone(),
             waiting: self.jobs.waiting.clone(),
-            reactor: self.reactor.clone(),
+            reactor: self.reactor.current(),
             minions_max: minions_max(&self.opts),
         }
     }
@@ -216,19 +246,89 @@ impl Master {
             connections: self.connections.clone(),
             rotation: self.rotation.clone(),
             admission: self.admission.clone(),
+            cluster: self.cluster.clone(),
         }
     }
+
+    /// Runs the tasks of a master of a cluster, until its log fails. Never ends for a master alone.
+    async fn in_cluster(&self, leading: &Leading) -> Result<(), Error> {
+        let Some(cluster) = &self.cluster else {
+            // No deadline: a master alone has no such tasks.
+            return pending().await;
+        };
+        let keys = async { match self.keys.follow().await {} };
+        let returns = async {
+            self.jobs.follow_returns_of_others().await;
+            Ok(())
+        };
+        let work = async { Err(leading.follow(cluster, self.reactor.clone()).await) };
+        let run = async { Err(cluster.run().await.into()) };
+        keys.or(returns).or(work).or(run).await
+    }
 }
+
+/// The store of a master with its connections, on which the services are built.
+struct Base {
+    store: Store,
+    minions: Minions,
+    cluster: Option<Cluster>,
+}
+
+impl Base {
+    /// Opens the store. A master of a cluster waits until it has all that the cluster has.
+    fn open(opts: &Opts, pki: &Pki, notify: &Notify) -> Result<Self, Error> {
+        let store = open_store(opts, store::LOCK_MAX)?;
+        let folder = store_folder(opts);
+        let minions = Minions::default();
+        let cluster = smol::block_on(async {
+            let Some(settings) = cluster::Settings::read(opts)? else {
+                cluster::leave(opts, &store, &folder).await?;
+                return Ok(None);
+            };
+            let own = keys::own(pki)?;
+            let started = Cluster::start(settings, opts, (&store, &folder), &own, &minions);
+            let started = async { Ok::<_, Error>(Some(started.await?)) };
+            let waiting = async {
+                loop {
+                    notify.extend(STARTING);
+                    pause(STARTING / 2).await;
+                }
+            };
+            started.or(waiting).await
+        })?;
+        Ok(Self {
+            store,
+            minions,
+            cluster,
+        })
+    }
+}
+
+/// The time for which a service manager waits longer while a master of a cluster starts.
+const STARTING: Duration = Duration::from_secs(30);
 
 /// Calls a wheel function about keys in this process, while no master runs.
 ///
 /// # Errors
 /// When the keys or the store cannot be used, or the function fails.
 pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Value, Error> {
+    if opts.text("cluster_id").is_some_and(|id| !id.is_empty()) {
+        return Err(Error::Wheel(
+            "the master does not run, and only a running master of a cluster can list and change keys"
+                .to_owned(),
+        ));
+    }
     let pki = Pki::open(&opts.path("pki_dir"))?;
     // No wait: a master that is starting may hold the store, and the caller then sends it the
     // request.
-    let master = Master::open(opts, pki, Duration::ZERO)?;
+    let store = open_store(&opts, Duration::ZERO)?;
+    smol::block_on(cluster::leave(&opts, &store, &store_folder(&opts)))?;
+    let base = Base {
+        store,
+        minions: Minions::default(),
+        cluster: None,
+    };
+    let master = Master::open(opts, pki, base)?;
     smol::block_on(master.runners.wheel(fun, arg)).map_err(Error::Wheel)
 }
 
@@ -246,15 +346,21 @@ pub(crate) fn run<T>(
     let configured = opts.clone();
     let hook = Settings::take(&mut opts)?;
     let pki = Pki::open(&opts.path("pki_dir"))?;
-    let master = Master::open(opts, pki, store::LOCK_MAX)?;
+    let base = Base::open(&opts, &pki, notify)?;
+    let master = Master::open(opts, pki, base)?;
     let pair = master.rotation.own().pair;
     smol::block_on(async {
         let signals = signals::caught()?;
         let listener = listen::peers(&master.opts, &master.store, &pair)?;
-        master.reactor.begin().await?;
         let returners = master.event_return.returners();
-        let returners = returners.map_err(Error::option("event_return"))?;
-        master.event_return.begin(returners).await?;
+        let leading = Leading {
+            returners: returners.map_err(Error::option("event_return"))?,
+            event_return: master.event_return.clone(),
+        };
+        let _working = match &master.cluster {
+            None => leading.alone(&master.reactor).await?,
+            Some(_) => Vec::new(),
+        };
         let _servers = listen::http(&master.opts, hook, master.measured()).await?;
         let socket = listen::commands(&master.opts, &master.access)?;
         let engines = master.start_engines();
@@ -285,11 +391,14 @@ pub(crate) fn run<T>(
         let obeyed = signals::obey(signals, notify, &configured, reread);
         let commands = async { Ok(master.local_requests().run(socket).await?) };
         let ended = peers.or(commands).or(chores).or(beating).or(following);
-        let ended = ended.or(rotating);
+        let ended = ended.or(rotating).or(master.in_cluster(&leading));
         let ended = ended.or(obeyed).await;
         notify.stopping();
         smol::unblock(move || engines.stop()).await;
         master.connections.stop().await;
+        if let Some(cluster) = &master.cluster {
+            cluster.stop().await;
+        }
         listener.close("the master is shutting down").await;
         Connected::forget(&cachedir);
         ended

@@ -10,6 +10,7 @@ use wire::{Event, Fire, Id, Request, Runner, tag};
 
 use crate::access::Access;
 use crate::admit::{Admission, Admitted};
+use crate::cluster::Cluster;
 use crate::daemon::connections::Connections;
 use crate::data::Data;
 use crate::jobs::Jobs;
@@ -38,6 +39,8 @@ pub(crate) struct Session {
     pub(crate) data: Data,
     pub(crate) admission: Arc<Admission>,
     pub(crate) runners: Runners,
+    /// The cluster, if this master belongs to one.
+    pub(crate) cluster: Option<Cluster>,
 }
 
 impl Session {
@@ -197,7 +200,23 @@ impl Session {
         }
     }
 
+    /// Returns why nothing is served, if this master lacks contact to its cluster for too long: a key
+    /// that was deleted elsewhere must stop to work.
+    fn staleness(&self) -> Option<String> {
+        let cluster = self.cluster.as_ref()?;
+        cluster.is_stale().then(|| {
+            let why = cluster.minority().unwrap_or_default();
+            format!("{why}; files, pillar and mine are not served any more (cluster_stale_max)")
+        })
+    }
+
     async fn answer(&self, minion: &Minion, question: Question) {
+        if let Some(why) = self.staleness() {
+            if let Err(error) = question.fail("failed", why).await {
+                log::info(format_args!("{error}"));
+            }
+            return;
+        }
         let (access, data, id) = (&self.access, &self.data, &minion.id);
         let answered = match question.request.clone() {
             Request::Return(asked) => self.jobs.store_return(minion, question, asked).await,

@@ -11,6 +11,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use smol::Task;
 use state::opts::Opts;
 use value::{Map, Value};
 
@@ -38,6 +39,7 @@ pub(crate) fn of_cursor(name: &str) -> Option<&str> {
 }
 
 /// The service that hands the events of the log to the returners of `event_return`.
+#[derive(Clone)]
 pub(crate) struct EventReturn {
     pub(crate) opts: Arc<Opts>,
     pub(crate) store: Store,
@@ -64,21 +66,21 @@ impl EventReturn {
         why.map_or(Ok(names), Err)
     }
 
-    /// Begins to follow the log for these returners.
+    /// Begins to follow the log for these returners, until the returned tasks are dropped.
     ///
     /// # Errors
     /// Returns an error if the store cannot be used.
-    pub(crate) async fn begin(&self, returners: Vec<String>) -> Result<(), Error> {
-        self.forget_others(&returners).await?;
-        if returners.is_empty() {
-            return Ok(());
-        }
+    pub(crate) async fn begin(&self, returners: &[String]) -> Result<Vec<Task<()>>, Error> {
+        self.forget_others(returners).await?;
+        let mut tasks = Vec::new();
         for returner in returners {
-            let follower = Follower::begin(self, returner).await?;
-            smol::spawn(follower.run()).detach();
+            let follower = Follower::begin(self, returner.clone()).await?;
+            tasks.push(smol::spawn(follower.run()));
         }
-        self.events.fire(BEGUN, Map::new()).await;
-        Ok(())
+        if !tasks.is_empty() {
+            self.events.fire(BEGUN, Map::new()).await;
+        }
+        Ok(tasks)
     }
 
     /// Removes the cursors of returners that the configuration does not name any more. If such a

@@ -1,14 +1,17 @@
-//! [`Minions`]: the connected minions.
+//! [`Minions`]: the connected minions, of this master and of the others of its cluster.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use link::wait::within;
-use link::{Handle, PublicKey};
+use link::{Error, Handle, PublicKey};
 use smol::channel::{Receiver, Sender, bounded};
+use smol::future::FutureExt;
 use value::{Map, Value};
-use wire::Id;
+use wire::{Id, Request};
 
 use crate::store::Origin;
 
@@ -57,6 +60,8 @@ pub(crate) struct Minions(Arc<Mutex<All>>);
 #[derive(Debug, Default)]
 struct All {
     by_id: HashMap<Id, Connected>,
+    /// The minions that are connected to other masters of the cluster.
+    elsewhere: HashMap<Id, Connected>,
     /// The connections of calls on machines whose daemon does not run. They receive no jobs.
     calls: Vec<Connected>,
     /// The channels that close when a minion connects. Only accepted ids are waited for, so there
@@ -68,10 +73,48 @@ struct All {
     is_ending: bool,
 }
 
+/// A request that a minion has not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unanswered {
+    /// The minion answered that it does not.
+    #[error("{0}")]
+    Refused(String),
+    /// The connection was lost, or the answer is late.
+    #[error("{0}")]
+    Lost(String),
+}
+
+/// The answer to a request.
+pub(crate) type Answered = Pin<Box<dyn Future<Output = Result<Value, Unanswered>> + Send>>;
+
+/// Passes requests on to another master, for a minion that is connected to it.
+pub(crate) trait Relay: Send + Sync {
+    /// Asks a minion with this key for something.
+    fn ask(&self, id: Id, key: PublicKey, request: Request) -> Answered;
+}
+
+/// How a minion is reached.
+#[derive(Clone)]
+enum Way {
+    /// Over a connection of this master.
+    Here(Handle),
+    /// Through another master.
+    There(Arc<dyn Relay>),
+}
+
+impl fmt::Debug for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Here(_) => "Here",
+            Self::There(_) => "There",
+        })
+    }
+}
+
 /// The connection of a minion.
 #[derive(Clone, Debug)]
 pub(crate) struct Connected {
-    pub(crate) handle: Handle,
+    way: Way,
     pub(crate) key: PublicKey,
     /// The number of the connection. A minion that reconnects before its loss is noticed has two
     /// for a moment.
@@ -100,6 +143,49 @@ pub(crate) enum Went {
     Ending,
 }
 
+impl All {
+    fn get(&self, id: &Id) -> Option<Connected> {
+        let connected = self.by_id.get(id).or_else(|| self.elsewhere.get(id));
+        connected.cloned()
+    }
+}
+
+impl Connected {
+    /// Sends a request to the minion, which has this id, and returns the answer. Fails as soon as the
+    /// connection stops answering packets, long before the answer is overdue.
+    pub(crate) async fn ask(
+        &self,
+        id: &Id,
+        request: impl Into<Request>,
+    ) -> Result<Value, Unanswered> {
+        let handle = match &self.way {
+            Way::There(relay) => return relay.ask(id.clone(), self.key, request.into()).await,
+            Way::Here(handle) => handle,
+        };
+        let answer = async { handle.ask(request).await?.done().await };
+        let lost = async { Err(handle.silence().await) };
+        let answered: Result<Value, Error> = answer.or(lost).await;
+        answered.map_err(|error| match error {
+            Error::Failed { .. } => Unanswered::Refused(error.to_string()),
+            _ => Unanswered::Lost(error.to_string()),
+        })
+    }
+
+    /// Returns the connection itself, if it is one of this master.
+    pub(crate) fn here(&self) -> Option<&Handle> {
+        match &self.way {
+            Way::Here(handle) => Some(handle),
+            Way::There(_) => None,
+        }
+    }
+
+    fn close(&self, reason: &str) {
+        if let Some(handle) = self.here() {
+            handle.close(reason);
+        }
+    }
+}
+
 impl Minions {
     fn all(&self) -> MutexGuard<'_, All> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -111,7 +197,7 @@ impl Minions {
         all.count += 1;
         let number = all.count;
         let connected = Connected {
-            handle,
+            way: Way::Here(handle),
             key,
             number,
             closed: Arc::default(),
@@ -122,7 +208,7 @@ impl Minions {
         } else {
             all.awaited.remove(&id);
             if let Some(old) = all.by_id.insert(id, connected) {
-                old.handle.close("the minion has connected again");
+                old.close("the minion has connected again");
                 is_replaced = true;
             }
         }
@@ -153,29 +239,75 @@ impl Minions {
         for connected in open.filter(|connected| connected.key == *key) {
             connected.closed.get_or_init(|| reason.to_owned());
             let text = format!("the key is no longer accepted ({reason})");
-            connected.handle.close(&text);
+            connected.close(&text);
         }
+    }
+
+    /// Replaces the minions that are connected to other masters.
+    pub(crate) fn are_elsewhere(
+        &self,
+        elsewhere: impl IntoIterator<Item = (Id, PublicKey, Arc<dyn Relay>)>,
+    ) {
+        let connected = elsewhere.into_iter().map(|(id, key, relay)| {
+            let connected = Connected {
+                way: Way::There(relay),
+                key,
+                number: 0,
+                closed: Arc::default(),
+            };
+            (id, connected)
+        });
+        let elsewhere: HashMap<Id, Connected> = connected.collect();
+        let mut all = self.all();
+        all.awaited.retain(|id, _| !elsewhere.contains_key(id));
+        all.elsewhere = elsewhere;
     }
 
     /// Returns a minion's connection, if there is one.
     pub(crate) fn get(&self, id: &Id) -> Option<Connected> {
+        self.all().get(id)
+    }
+
+    /// Returns a minion's connection to this master, if there is one.
+    pub(crate) fn get_here(&self, id: &Id) -> Option<Connected> {
         self.all().by_id.get(id).cloned()
+    }
+
+    /// Returns whether a minion is connected to another master.
+    pub(crate) fn is_elsewhere(&self, id: &Id) -> bool {
+        self.all().elsewhere.contains_key(id)
     }
 
     /// Returns a minion's connection, or a channel that closes as soon as the minion connects.
     pub(crate) fn get_or_wait(&self, id: &Id) -> Result<Connected, Receiver<()>> {
         let mut all = self.all();
-        if let Some(connected) = all.by_id.get(id) {
-            return Ok(connected.clone());
+        if let Some(connected) = all.get(id) {
+            return Ok(connected);
         }
         let awaited = all.awaited.entry(id.clone());
         Err(awaited.or_insert_with(|| bounded(1)).1.clone())
     }
 
+    /// Returns the minions that are connected to this master, with their keys.
+    pub(crate) fn here(&self) -> BTreeMap<Id, PublicKey> {
+        let all = self.all();
+        let keys = all.by_id.iter();
+        keys.map(|(id, connected)| (id.clone(), connected.key))
+            .collect()
+    }
+
     /// Returns the ids of all connected minions, sorted.
     pub(crate) fn ids(&self) -> Vec<Id> {
-        let mut ids: Vec<Id> = self.all().by_id.keys().cloned().collect();
+        let all = self.all();
+        let mut ids: Vec<Id> = all
+            .by_id
+            .keys()
+            .chain(all.elsewhere.keys())
+            .cloned()
+            .collect();
+        drop(all);
         ids.sort();
+        ids.dedup();
         ids
     }
 
@@ -183,14 +315,13 @@ impl Minions {
     pub(crate) async fn goodbye(&self) {
         self.all().is_ending = true;
         let all = async {
-            for id in self.ids() {
-                if let Some(minion) = self.get(&id) {
+            for id in self.here().into_keys() {
+                if let Some(handle) = self.get_here(&id).as_ref().and_then(Connected::here) {
                     #[expect(
                         clippy::let_underscore_must_use,
                         reason = "the connection is closed in any case"
                     )]
-                    let _ = minion
-                        .handle
+                    let _ = handle
                         .bye("the master is shutting down", Some(BACK_AFTER_S))
                         .await;
                 }

@@ -15,7 +15,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use link::Error;
 use link::wait::{until, within};
 use smol::channel::{Receiver, Sender, bounded, unbounded};
 use smol::future::{FutureExt, pending};
@@ -23,10 +22,10 @@ use smol::lock::{Semaphore, SemaphoreGuardArc};
 use state::opts::Opts;
 use value::target::PillarMatch;
 use value::{Map, Value, channel, jid, log, secret};
-use wire::{FindJob, Id, Job, Publish, Request, SECRETS};
+use wire::{FindJob, Id, Job, Publish, SECRETS};
 
 use crate::jobs::hosts::Hosts;
-use crate::jobs::minions::{Connected, Minions};
+use crate::jobs::minions::{Connected, Minions, Unanswered};
 use crate::jobs::patience::Patience;
 use crate::jobs::targets::{Matched, Targets};
 use crate::jobs::waiting::{Returns, Waiting};
@@ -334,14 +333,6 @@ async fn connected(jobs: &Jobs, id: &Id, patience: Duration) -> Option<Connected
     within(patience, come).await.flatten()
 }
 
-/// Sends a request to a minion and returns the answer. Fails as soon as the connection stops
-/// answering packets, long before the answer is overdue.
-async fn request(minion: &Connected, request: impl Into<Request>) -> Result<Value, Error> {
-    let answer = async { minion.handle.ask(request).await?.done().await };
-    let lost = async { Err(minion.handle.silence().await) };
-    answer.or(lost).await
-}
-
 /// Runs a future that waits for a minion. Gives the turn back when the future is done, or after
 /// [`TURN_MAX`].
 async fn in_turn<T>(turn: SemaphoreGuardArc, doing: impl Future<Output = T>) -> T {
@@ -357,11 +348,11 @@ async fn in_turn<T>(turn: SemaphoreGuardArc, doing: impl Future<Output = T>) -> 
 /// Sends a job to a minion. If the minion does not take it, reports that to `refused`.
 async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, NoReturn)>) {
     let jid = job.jid.clone();
-    if let Err(error) = request(&minion, job).await {
+    if let Err(error) = minion.ask(&id, job).await {
         log::warning(format_args!("{id} did not accept the job {jid}: {error}"));
         let why = match error {
-            Error::Failed { .. } => NoReturn::Refused,
-            _ => NoReturn::Lost,
+            Unanswered::Refused(_) => NoReturn::Refused,
+            Unanswered::Lost(_) => NoReturn::Lost,
         };
         channel::if_open(refused.try_send((id, why)));
     }
@@ -577,8 +568,9 @@ impl Published {
                 self.given_up.push((id, NoReturn::Lost));
                 continue;
             };
+            let asked = id.clone();
             let task = smol::spawn(in_turn(turn, async move {
-                let found = within(gather, request(&minion, FindJob { jid })).await;
+                let found = within(gather, minion.ask(&asked, FindJob { jid })).await;
                 found.map_or(Ok(false), |found| found.map(|found| found.is_true()))
             }));
             questions.push((id, task));

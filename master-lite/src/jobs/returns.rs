@@ -2,12 +2,13 @@
 
 use link::{Error, Question};
 use value::{Map, Value, jid, log, secret};
+use wire::tag::Tag;
 use wire::{Id, Return, tag};
 
 use super::{Jobs, failures, highstate};
 use crate::jobs::minions::Minion;
 use crate::refusals::NotServed;
-use crate::store::{Cache, Change, Command, Origin, Refusal, now_ms};
+use crate::store::{Cache, Change, Command, Origin, Refusal, Seen, now_ms};
 
 /// The key that marks the record of a job that a minion gave itself.
 const OWN: &str = "own";
@@ -99,6 +100,53 @@ impl Jobs {
         log::error(format_args!(
             "cannot store the return of {id} for the job {jid}: {why}"
         ));
+    }
+
+    /// Passes returns that other masters of the cluster have stored to the callers here that wait for
+    /// their jobs, for as long as the store is open.
+    pub(crate) async fn follow_returns_of_others(&self) {
+        let watch = self.store.watch();
+        // No deadline: the next event may come at any time.
+        while let Some(seen) = watch.next().await {
+            match seen {
+                Seen::Event(event) => {
+                    // A minion can fire such an event without a return, so the return itself counts.
+                    if let Tag::JobOf {
+                        jid,
+                        what: "ret",
+                        id,
+                        ..
+                    } = Tag::parse(&event.tag)
+                        && self.waiting.has(jid)
+                        && let Ok(id) = id.parse()
+                        && let Ok(Some(returned)) = self.store.returned(jid, &id)
+                    {
+                        self.waiting.came(jid, &returned.data);
+                    }
+                }
+                Seen::Missed { .. } => {
+                    let jobs = self.clone();
+                    smol::unblock(move || jobs.catch_up_with_returns()).await;
+                }
+            }
+        }
+    }
+
+    /// Passes all stored returns of jobs to the callers that wait for these. A caller that has one
+    /// already ignores it.
+    fn catch_up_with_returns(&self) {
+        for jid in self.waiting.jobs() {
+            let returns = match self.store.returns(&jid) {
+                Ok(returns) => returns,
+                Err(error) => return log::error(format_args!("{error}")),
+            };
+            for returned in returns {
+                match returned {
+                    Ok(returned) => self.waiting.came(&jid, &returned.data),
+                    Err(error) => return log::error(format_args!("{error}")),
+                }
+            }
+        }
     }
 
     /// Returns the data of a return, the commands to apply before it, and the time at which the job

@@ -29,6 +29,16 @@ impl Waiting {
         self.all().len()
     }
 
+    /// Returns whether a caller waits for a job.
+    pub(crate) fn has(&self, jid: &str) -> bool {
+        self.all().contains_key(jid)
+    }
+
+    /// Returns the jobs with waiting callers.
+    pub(crate) fn jobs(&self) -> Vec<String> {
+        self.all().keys().cloned().collect()
+    }
+
     /// Returns a receiver for the returns of a job that are stored from now on.
     pub(crate) fn for_job(&self, jid: &str) -> Returns {
         let (sender, returns) = unbounded();

@@ -75,10 +75,20 @@ pub(crate) struct Outcome {
     pub(crate) changed: Vec<Changed>,
 }
 
+/// The use of the key files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// They show the store's keys, and changes that administrators make to them change the store.
+    Both,
+    /// They only show the keys, which several masters share.
+    View,
+}
+
 /// The folders of keys.
 #[derive(Debug)]
 pub(crate) struct KeyFiles {
     folder: PathBuf,
+    use_of: Use,
     turn: Mutex<Turn>,
 }
 
@@ -129,7 +139,7 @@ impl KeyFiles {
     ///
     /// # Errors
     /// When others may write to a folder, or it cannot be created.
-    pub(crate) fn open(pki_dir: &Path) -> Result<Self, Error> {
+    pub(crate) fn open(pki_dir: &Path, use_of: Use) -> Result<Self, Error> {
         let mut turn = Turn::default();
         for state in KeyState::ALL {
             let folder = pki_dir.join(state.folder());
@@ -140,6 +150,7 @@ impl KeyFiles {
         }
         Ok(Self {
             folder: pki_dir.to_owned(),
+            use_of,
             turn: Mutex::new(turn),
         })
     }
@@ -160,6 +171,19 @@ impl KeyFiles {
         self.settle(&mut turn, store)?;
         turn.lost.clear();
         Ok(changed)
+    }
+
+    /// Makes the files of some ids match the store.
+    ///
+    /// # Errors
+    /// When a folder or the store cannot be read or written.
+    pub(crate) fn show_all(&self, store: &Store, ids: &BTreeSet<Id>) -> Result<(), Error> {
+        let mut turn = self.turn();
+        turn.drop_unfinished();
+        for id in ids {
+            self.show(&mut turn, store, id)?;
+        }
+        self.settle(&mut turn, store)
     }
 
     /// Like [`KeyFiles::repair`], but reads nothing if no other process has changed a folder since
@@ -211,7 +235,7 @@ impl KeyFiles {
         // Changes of another process must not be mistaken for those that are made here.
         let is_known = turn.times == self.times();
         let mut ids = BTreeSet::new();
-        commands.iter().for_each(|command| about(command, &mut ids));
+        ids.extend(commands.iter().flat_map(Command::keys).map(|(id, _)| id));
         let mut before = Vec::new();
         for id in &ids {
             outcome.changed.extend(self.adopt(&turn, store, id, at_ms)?);
@@ -222,7 +246,7 @@ impl KeyFiles {
             let after = store.key(id)?;
             outcome.changed.extend(difference(before, after));
         }
-        for (id, key) in outcome.applied.iter().filter_map(displaced) {
+        for (id, key) in outcome.applied.iter().filter_map(Applied::displaced) {
             outcome
                 .changed
                 .extend(self.adopt(&turn, store, &id, at_ms)?);
@@ -265,6 +289,9 @@ impl KeyFiles {
         id: &Id,
         at_ms: u64,
     ) -> Result<Vec<Changed>, Error> {
+        if self.use_of == Use::View {
+            return Ok(Vec::new());
+        }
         let shown = store.key_files(id)?;
         let found = self.read(id)?;
         let new: Files = without(&found.ours, &shown);
@@ -290,8 +317,11 @@ impl KeyFiles {
 
     /// Makes an id's files match the store.
     fn show(&self, turn: &mut Turn, store: &Store, id: &Id) -> Result<(), Error> {
-        let shown = store.key_files(id)?;
         let found = self.read(id)?;
+        let shown = match self.use_of {
+            Use::Both => store.key_files(id)?,
+            Use::View => found.ours.clone(),
+        };
         let wanted = wanted(store, id)?;
         let mut files = Files::new();
         for (state, key) in &wanted {
@@ -333,7 +363,10 @@ impl KeyFiles {
         turn.times.clear();
         self.put(turn)?;
         for (id, files) in turn.unsettled.drain(..) {
-            smol::block_on(store.later(Command::KeyShown { id, files }))?;
+            // Each master has its own files, but all of them have one store.
+            if self.use_of == Use::Both {
+                smol::block_on(store.later(Command::KeyShown { id, files }))?;
+            }
         }
         turn.drop_unfinished();
         turn.times = self.times();
@@ -575,31 +608,6 @@ fn becomes(id: &Id, key: PublicKey, state: KeyState, known: Option<&Key>, at_ms:
         steps.push(Command::KeyRejected { id, key, at_ms });
     }
     Command::All(steps)
-}
-
-/// Collects the ids that a command is about.
-fn about(command: &Command, ids: &mut BTreeSet<Id>) {
-    match command {
-        Command::KeyOffered { id, .. }
-        | Command::KeyAccepted { id, .. }
-        | Command::KeyRejected { id, .. }
-        | Command::KeyDenied { id, .. }
-        | Command::KeyWithdrawn { id, .. }
-        | Command::KeyDeleted { id, .. } => {
-            ids.insert(id.clone());
-        }
-        Command::All(all) => all.iter().for_each(|command| about(command, ids)),
-        _ => {}
-    }
-}
-
-/// Returns the pending key that was removed to make room for another one.
-fn displaced(applied: &Applied) -> Option<(Id, PublicKey)> {
-    match applied {
-        Applied::Displaced { id, key } => Some((id.clone(), *key)),
-        Applied::All(all) => all.iter().find_map(displaced),
-        _ => None,
-    }
 }
 
 /// Applies commands with as few syncs as possible.

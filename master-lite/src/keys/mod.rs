@@ -6,17 +6,20 @@ mod files;
 mod pending;
 mod rotation;
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 
+use link::PublicKey;
 use value::log;
+use wire::Id;
 
 use crate::jobs::minions::Minions;
-use crate::store::{Applied, Command, KeyState, Store, now_ms};
+use crate::store::{Applied, ChangedKeys, Command, KeyState, Store, now_ms};
 
-pub(crate) use files::{Changed, Error, KeyFiles};
+pub(crate) use files::{Changed, Error, KeyFiles, Use};
 pub(crate) use pending::Pending;
-pub(crate) use rotation::{Error as RotationError, Progress, Rotation};
+pub(crate) use rotation::{Error as RotationError, Progress, Rotation, own};
 
 use changes::Changes;
 use files::Outcome;
@@ -36,8 +39,13 @@ impl Keys {
     ///
     /// # Errors
     /// When a folder or the store cannot be read or written.
-    pub(crate) fn open(pki_dir: &Path, store: Store, minions: Minions) -> Result<Self, Error> {
-        let files = KeyFiles::open(pki_dir)?;
+    pub(crate) fn open(
+        pki_dir: &Path,
+        store: Store,
+        minions: Minions,
+        use_of: Use,
+    ) -> Result<Self, Error> {
+        let files = KeyFiles::open(pki_dir, use_of)?;
         files.repair(&store, now_ms())?;
         Ok(Self {
             store,
@@ -90,6 +98,48 @@ impl Keys {
         // No deadline: the store and the files answer each change.
         let answer = answer.recv().await;
         answer.unwrap_or_else(|_| Err("the master is shutting down".to_owned()))
+    }
+
+    /// Follows the changes of keys that several masters have agreed on, for as long as this one runs.
+    pub(crate) async fn follow(&self) -> Infallible {
+        loop {
+            // No deadline: keys change at any time.
+            let changed = self.store.changed_keys().await;
+            let keys = self.clone();
+            if let Err(error) = smol::unblock(move || keys.show_changed(changed)).await {
+                log::error(format_args!("cannot show changed keys as files: {error}"));
+            }
+        }
+    }
+
+    /// Closes connections of keys that are no longer accepted, wakes the peers that wait for a
+    /// decision, and makes the key files match.
+    fn show_changed(&self, ChangedKeys { all, keys }: ChangedKeys) -> Result<(), Error> {
+        let mut keys: Vec<(Id, PublicKey)> = keys
+            .into_iter()
+            .map(|(id, key)| (id, PublicKey::from_bytes(key)))
+            .collect();
+        if all {
+            keys.extend(self.minions.here());
+            self.pending.all_changed();
+        }
+        let mut changed = Vec::new();
+        for (id, key) in &keys {
+            let known = self.store.key(id)?.filter(|known| known.key == *key);
+            changed.push(Changed {
+                id: id.clone(),
+                key: *key,
+                state: known.map(|known| known.state),
+            });
+        }
+        self.changed(&changed);
+        match all {
+            true => self.files.repair(&self.store, now_ms()).map(drop),
+            false => {
+                let ids = keys.into_iter().map(|(id, _)| id).collect();
+                self.files.show_all(&self.store, &ids)
+            }
+        }
     }
 
     /// Wakes the peers that wait for a decision on these keys, and closes every connection of a key

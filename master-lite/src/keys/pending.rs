@@ -33,6 +33,13 @@ impl Pending {
         waiting.into_iter().any(|sender| !sender.is_closed())
     }
 
+    /// Wakes all peers that wait.
+    pub(crate) fn all_changed(&self) {
+        for sender in self.all().drain().flat_map(|(_, senders)| senders) {
+            channel::if_open(sender.try_send(()));
+        }
+    }
+
     /// Wakes the peers that wait for a decision on a key, since its state has changed.
     pub(crate) fn changed(&self, key: &PublicKey) {
         for sender in self.all().remove(key).into_iter().flatten() {

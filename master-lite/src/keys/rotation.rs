@@ -15,7 +15,7 @@ use smol::channel::{Receiver, Sender, bounded};
 use value::{Map, Value, channel, log};
 use wire::{Id, NextKey};
 
-use crate::jobs::minions::{Minion, Minions};
+use crate::jobs::minions::{Connected, Minion, Minions};
 use crate::store::{self, Cache, Change, Command, KeyState, Store};
 
 /// The name of the master's key.
@@ -42,6 +42,11 @@ pub(crate) enum Error {
     /// There is no next key.
     #[error("no rotation of the master's key is in progress: start one with --rotate-master-key")]
     None,
+    /// The other masters of a cluster know this one by its key.
+    #[error(
+        "a master of a cluster keeps its key, by which the others know it: to replace it, remove the master from the cluster (cluster.remove) and let it join again as a new one"
+    )]
+    OfCluster,
 }
 
 /// The state of a rotation.
@@ -65,6 +70,7 @@ struct Shared {
     pki: Pki,
     store: Store,
     minions: Minions,
+    is_of_cluster: bool,
     keys: Mutex<Own>,
     /// The new key, for the listener.
     switched: (Sender<KeyPair>, Receiver<KeyPair>),
@@ -78,18 +84,32 @@ struct Own {
     last: Option<Succession>,
 }
 
+/// Reads the master's key, or creates it.
+///
+/// # Errors
+/// When it cannot be read or created.
+pub(crate) fn own(pki: &Pki) -> Result<KeyPair, pki::Error> {
+    Ok(pki.own(OWN)?.pair)
+}
+
 impl Rotation {
     /// Reads the master's key, or creates it, and the next key of a rotation in progress.
     ///
     /// # Errors
     /// When a key cannot be read or created.
-    pub(crate) fn open(pki: Pki, store: Store, minions: Minions) -> Result<Self, pki::Error> {
+    pub(crate) fn open(
+        pki: Pki,
+        store: Store,
+        minions: Minions,
+        is_of_cluster: bool,
+    ) -> Result<Self, pki::Error> {
         let own = pki.own(OWN)?;
         let next = pki.find_own(NEXT)?;
         Ok(Self(Arc::new(Shared {
             pki,
             store,
             minions,
+            is_of_cluster,
             keys: Mutex::new(Own {
                 own,
                 next,
@@ -119,6 +139,9 @@ impl Rotation {
     /// # Errors
     /// When a file or the store cannot be used.
     pub(crate) fn begin(&self) -> Result<Progress, Error> {
+        if self.0.is_of_cluster {
+            return Err(Error::OfCluster);
+        }
         {
             let mut keys = self.keys();
             if keys.next.is_none() {
@@ -139,6 +162,9 @@ impl Rotation {
     /// # Errors
     /// When there is no next key, or a file or the store cannot be used.
     pub(crate) fn finish(&self) -> Result<Progress, Error> {
+        if self.0.is_of_cluster {
+            return Err(Error::OfCluster);
+        }
         let progress = self.progress()?;
         let mut keys = self.keys();
         let next = keys.next.as_ref().ok_or(Error::None)?;
@@ -213,7 +239,7 @@ impl Rotation {
 
     /// Does the same as [`Rotation::settle`] while a rotation is in progress, and logs a failure.
     pub(crate) async fn check(&self) {
-        if self.next().is_none() {
+        if self.next().is_none() || self.0.is_of_cluster {
             return;
         }
         let rotation = self.clone();
@@ -224,9 +250,10 @@ impl Rotation {
 
     /// Announces the next key to all connected minions.
     pub(crate) fn announce_to_all(&self) {
-        for id in self.0.minions.ids() {
-            if let Some(connected) = self.0.minions.get(&id) {
-                self.announce(id, connected.key, connected.handle);
+        for (id, key) in self.0.minions.here() {
+            let connected = self.0.minions.get(&id);
+            if let Some(handle) = connected.as_ref().and_then(Connected::here) {
+                self.announce(id, key, handle.clone());
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::http::{Answer, Head, Limits, Rates, Refusal, Request, Server, Service
 use crate::jobs::minions::Minions;
 use crate::jobs::waiting::Waiting;
 use crate::metrics::Metrics;
-use crate::reactor::{self, Reactor};
+use crate::reactor::{self, Current};
 use crate::store::{Cache, Command, Error, KeyState, Store, now_ms};
 
 /// The content type of Prometheus' text format.
@@ -47,7 +47,7 @@ pub(crate) struct Measured {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) minions: Minions,
     pub(crate) waiting: Waiting,
-    pub(crate) reactor: Arc<Reactor>,
+    pub(crate) reactor: Arc<Current>,
     /// The number of accepted minions up to which the page has metrics for each minion.
     pub(crate) minions_max: usize,
 }
@@ -160,7 +160,7 @@ impl Measured {
         let began = seconds(metrics.began_ms);
         text.one("gauge", "start_time_seconds", help, began);
         let help = "Connected minions.";
-        let connected = self.minions.ids().len();
+        let connected = self.minions.here().len();
         text.one("gauge", "connections", help, connected);
         let help = "Peers that have authenticated with a key.";
         text.one("counter", "hellos_total", help, metrics.hellos.number());
@@ -195,14 +195,17 @@ impl Measured {
         let help = "Finished reactions since the master started, by the rule's pattern and state.";
         let (name, labels) = ("rule_reactions_total", ["rule", "state"]);
         text.by_two("counter", (name, labels), help, metrics.reactions_by_rule());
+        let current = self.reactor.get();
+        let awaited = current.as_ref().map_or(0, |reactor| reactor.awaited());
+        let rules = current.map_or_else(Vec::new, |reactor| reactor.rules());
         let help = "Events that a rule of the reactor has begun and not finished.";
         let waiting = metrics.reactions_waiting.number();
         text.one("gauge", "reactions_waiting", help, waiting);
         let help = "Reactions whose jobs were sent and have not returned.";
-        text.one("gauge", "reactions_awaited", help, self.reactor.awaited());
+        text.one("gauge", "reactions_awaited", help, awaited);
         let help = "Events in the log that a rule of the reactor has not finished.";
         let mut behind = BTreeMap::<String, u64>::new();
-        for rule in self.reactor.rules() {
+        for rule in rules {
             let events = self.behind(&reactor::cursor(&rule))?;
             // Two rules may have the same pattern: the page shows the slower one.
             let most = behind.entry(rule.glob).or_default();

@@ -45,8 +45,20 @@ const SETTINGS: Place = Place {
     sequence: 0,
 };
 
+/// The reactor that runs at present: in a cluster each term of a leader has its own.
+#[derive(Default)]
+pub(crate) struct Current(Mutex<Option<Arc<Reactor>>>);
+
+impl Current {
+    /// Returns the reactor, once it was made.
+    pub(crate) fn get(&self) -> Option<Arc<Reactor>> {
+        lock(&self.0).clone()
+    }
+}
+
 /// The reactor: its rules, and the state that they share.
 pub(crate) struct Reactor {
+    current: Arc<Current>,
     opts: Arc<Opts>,
     store: Store,
     events: Events,
@@ -54,6 +66,8 @@ pub(crate) struct Reactor {
     jobs: Jobs,
     runs: Runs,
     rules: Mutex<Vec<(Rule, smol::Task<()>)>>,
+    /// The task that follows the returns of jobs.
+    returns: Mutex<Option<smol::Task<()>>>,
     is_leader: AtomicBool,
     is_observing: AtomicBool,
     causes: Causes,
@@ -77,11 +91,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Reactor {
-    pub(crate) fn new(metrics: Arc<Metrics>, runs: Runs) -> Self {
-        let (opts, jobs) = (runs.opts.clone(), runs.jobs.clone());
-        let (store, events) = (runs.store.clone(), runs.events.clone());
-        Self {
+    pub(crate) fn new(metrics: Arc<Metrics>, runs: Runs) -> Arc<Self> {
+        let store = runs.store.clone();
+        Self::with(Arc::default(), metrics, runs, store)
+    }
+
+    /// Returns a reactor that takes the place of this one. Its reactions are void unless they get
+    /// into the log of the cluster in this term.
+    pub(crate) fn in_term(&self, term: u64) -> Arc<Self> {
+        let (metrics, runs) = (self.metrics.clone(), self.runs.clone());
+        let store = runs.store.fenced(term);
+        Self::with(self.current.clone(), metrics, runs, store)
+    }
+
+    fn with(current: Arc<Current>, metrics: Arc<Metrics>, runs: Runs, store: Store) -> Arc<Self> {
+        let (opts, jobs, events) = (runs.opts.clone(), runs.jobs.clone(), runs.events.clone());
+        let reactor = Arc::new(Self {
+            current: current.clone(),
             rules: Mutex::default(),
+            returns: Mutex::default(),
             is_leader: AtomicBool::new(true),
             is_observing: AtomicBool::default(),
             causes: Causes::default(),
@@ -96,6 +124,27 @@ impl Reactor {
             metrics,
             jobs,
             runs,
+        });
+        *lock(&current.0) = Some(reactor.clone());
+        reactor
+    }
+
+    /// Returns the place of the reactor that runs at present.
+    pub(crate) fn current(&self) -> Arc<Current> {
+        self.current.clone()
+    }
+
+    /// Stops to react to events. Reactions that have begun still finish, unless this master does not
+    /// lead its cluster any more.
+    pub(crate) async fn stop(&self) {
+        self.set_leader(false);
+        let rules = std::mem::take(&mut *lock(&self.rules));
+        for (_, task) in rules {
+            task.cancel().await;
+        }
+        let returns = lock(&self.returns).take();
+        if let Some(returns) = returns {
+            returns.cancel().await;
         }
     }
 
@@ -119,7 +168,7 @@ impl Reactor {
     pub(crate) fn runners(self: &Arc<Self>) -> Runners {
         Runners {
             runs: self.runs.clone(),
-            reactor: self.clone(),
+            reactor: self.current.clone(),
         }
     }
 
@@ -140,7 +189,8 @@ impl Reactor {
         self.is_observing.store(is_observing, Ordering::Relaxed);
         // The watch begins before the first reaction, so that no return is missed.
         let watch = self.store.watch();
-        smol::spawn(self.clone().follow_returns(watch)).detach();
+        let returns = smol::spawn(self.clone().follow_returns(watch));
+        *lock(&self.returns) = Some(returns);
         self.await_known().await?;
         for rule in rules {
             self.follow_rule(rule).await?;

@@ -9,10 +9,11 @@ use value::Value;
 use value::target::MatchOptions;
 use wire::Id;
 
-use crate::reactor::Reactor;
+use crate::reactor::{Current, Reactor};
 use crate::runs::{Runners, Runs};
 
 mod cache;
+mod cluster;
 mod doc;
 mod error;
 mod jobs;
@@ -29,6 +30,7 @@ mod token;
 
 const MODULES: &[Module<Value>] = &[
     cache::MODULE,
+    cluster::MODULE,
     doc::MODULE,
     error::MODULE,
     jobs::MODULE,
@@ -66,8 +68,9 @@ fn runs(cx: &Exec) -> Result<&Runs, Error> {
 
 /// Returns the reactor of the master that runs this runner.
 fn reactor_of(cx: &Exec) -> Result<Arc<Reactor>, Error> {
-    let reactor = runners(cx)?.reactor.clone();
-    reactor.downcast().map_err(|_| no_master())
+    let current = runners(cx)?.reactor.clone();
+    let current = current.downcast::<Current>().map_err(|_| no_master())?;
+    current.get().ok_or_else(no_master)
 }
 
 /// Returns the accepted minions that match a target.

@@ -15,6 +15,7 @@ use value::watch::{self, Watcher};
 use value::{Map, Value, jid, secret};
 use wire::Runner;
 
+use crate::cluster::Cluster;
 use crate::data::Data;
 use crate::events::Events;
 use crate::jobs::Jobs;
@@ -34,6 +35,8 @@ pub(crate) struct Runs {
     pub(crate) wheel: Wheel,
     pub(crate) jobs: Jobs,
     pub(crate) data: Data,
+    /// The cluster, if this master belongs to one.
+    pub(crate) cluster: Option<Cluster>,
 }
 
 /// Calls runners and wheel functions.

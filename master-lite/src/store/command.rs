@@ -196,6 +196,22 @@ pub(crate) enum Command {
     All(Vec<Self>),
 }
 
+impl Command {
+    /// Returns the keys that the command is about, with their ids.
+    pub(crate) fn keys(&self) -> Vec<(Id, PublicKey)> {
+        match self {
+            Self::KeyOffered { id, key, .. }
+            | Self::KeyAccepted { id, key, .. }
+            | Self::KeyRejected { id, key, .. }
+            | Self::KeyDenied { id, key, .. }
+            | Self::KeyWithdrawn { id, key, .. }
+            | Self::KeyDeleted { id, key, .. } => vec![(id.clone(), *key)],
+            Self::All(all) => all.iter().flat_map(Self::keys).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// The claim of a minion that offers a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
@@ -308,6 +324,15 @@ impl Applied {
         match self {
             Self::Refused(refusal) => Some(refusal),
             Self::All(all) => all.last()?.rejection(),
+            _ => None,
+        }
+    }
+
+    /// Returns the pending key that was removed to make room for another one.
+    pub(crate) fn displaced(&self) -> Option<(Id, PublicKey)> {
+        match self {
+            Self::Displaced { id, key } => Some((id.clone(), *key)),
+            Self::All(all) => all.iter().find_map(Self::displaced),
             _ => None,
         }
     }

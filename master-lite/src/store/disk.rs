@@ -273,7 +273,6 @@ pub(super) fn place(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
 }
 
 /// Makes the names in a folder durable.
-#[cfg(any(test, feature = "cluster"))]
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }

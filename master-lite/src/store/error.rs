@@ -55,9 +55,11 @@ pub(crate) enum Error {
         why: String,
     },
     /// The masters of a cluster have not agreed on a command, as far as is known.
-    #[cfg(any(test, feature = "cluster"))]
     #[error("{0}")]
     NotAgreed(cluster::raft::NotAgreed),
+    /// This master is in a minority of its cluster.
+    #[error("{0}")]
+    Minority(String),
     /// The program is ending.
     #[error("the store is closed")]
     Closed,

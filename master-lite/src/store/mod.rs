@@ -15,14 +15,13 @@ mod apply_keys;
 pub(crate) mod backup;
 mod batch;
 mod command;
-#[cfg(any(test, feature = "cluster"))]
 mod command_bytes;
 mod disk;
 mod error;
 mod expected;
 mod holders;
+mod key_changes;
 mod read;
-#[cfg(any(test, feature = "cluster"))]
 pub(crate) mod replica;
 mod retention;
 mod rows;
@@ -33,7 +32,7 @@ mod writer;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -42,12 +41,14 @@ use smol::channel::{self, Receiver, Sender};
 pub(crate) use apply_keys::{DELETED, deleted_key};
 pub(crate) use command::{Applied, Cache, Change, Claim, Command, KeyState, Origin, Refusal};
 pub(crate) use error::Error;
+pub(crate) use key_changes::ChangedKeys;
 pub(crate) use retention::Retention;
 pub(crate) use rows::{Event, Job, Key, NAME_MAX};
 pub(crate) use watch::{Seen, Watch};
 
 use disk::Disk;
 use expected::Recent;
+use key_changes::KeyChanges;
 use watch::Watchers;
 use writer::{Answer, Call, OwnCommand, Writer};
 
@@ -111,8 +112,9 @@ pub(crate) struct Store {
     queue: Sender<Call>,
     shared: Arc<Shared>,
     /// The log from which all commands come, if several masters have this state.
-    #[cfg(any(test, feature = "cluster"))]
-    journal: Arc<std::sync::OnceLock<replica::Journal>>,
+    journal: Arc<OnceLock<replica::Journal>>,
+    /// The term in which the commands of this handle must get into the log, if that matters.
+    fence: Option<u64>,
     _writer: Arc<Thread>,
 }
 
@@ -135,6 +137,7 @@ struct Shared {
     watchers: Watchers,
     recent: Recent,
     usage: Mutex<Usage>,
+    key_changes: KeyChanges,
 }
 
 /// The size of the stored data for which limits exist.
@@ -173,7 +176,6 @@ impl Store {
     /// damaged, or the folder cannot be used.
     pub(crate) fn open(folder: &Path, limits: Limits) -> Result<Self, Error> {
         let lock = disk::prepare(folder, limits.lock_wait)?;
-        #[cfg(any(test, feature = "cluster"))]
         replica::recover_tables(folder).map_err(|source| Error::io(folder, &source))?;
         let (queue, calls) = channel::bounded(limits.queue_max);
         let (opened, wait) = std::sync::mpsc::sync_channel(1);
@@ -199,8 +201,8 @@ impl Store {
         Ok(Self {
             queue,
             shared,
-            #[cfg(any(test, feature = "cluster"))]
             journal: Arc::default(),
+            fence: None,
             _writer,
         })
     }
@@ -251,9 +253,8 @@ impl Store {
     }
 
     async fn send(&self, command: Command, answer: Option<Sender<Answer>>) -> Result<(), Error> {
-        #[cfg(any(test, feature = "cluster"))]
         if let Some(journal) = self.journal.get() {
-            return replica::propose(journal, &command, answer);
+            return replica::propose(journal, &command, self.fence, answer);
         }
         let call = Call::Own(OwnCommand { command, answer });
         let sent = self.queue.send(call).await;
@@ -302,6 +303,7 @@ impl Shared {
             disk: RwLock::new(Some(Arc::new(disk))),
             watchers,
             recent: Recent::default(),
+            key_changes: KeyChanges::default(),
         };
         Ok((Arc::new(shared), counts))
     }

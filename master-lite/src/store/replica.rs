@@ -2,10 +2,10 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-
+use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::core::Proposal;
+use cluster::core::{Control, Proposal};
 use cluster::raft::{Group, Machine, NotAgreed, Smol};
 use fjall::{Readable, Slice, Snapshot};
 use smol::channel::{Sender, bounded};
@@ -17,7 +17,7 @@ use super::disk;
 use super::error::{Error, words};
 use super::rows::{Table, at};
 use super::writer::{Answer, Call, OfLog};
-use super::{Store, command_bytes};
+use super::{ChangedKeys, KeyState, Store, command_bytes};
 
 /// The folder below the store's in which a received state is collected.
 const INCOMING: &str = "incoming";
@@ -26,24 +26,41 @@ const INCOMING: &str = "incoming";
 const AGREEMENT_MAX: Duration = Duration::from_secs(10);
 
 /// The log from which the commands of a store come.
-pub(crate) type Journal = Group<Smol, Replica>;
+#[derive(Clone)]
+pub(crate) struct Journal {
+    pub(crate) group: Group<Smol, Replica>,
+    /// Returns why no command can be agreed on at present, if so.
+    pub(crate) minority: Arc<dyn Fn() -> Option<String> + Send + Sync>,
+}
+
+impl Journal {
+    fn error(&self, why: NotAgreed) -> Error {
+        let minority = (self.minority)().filter(|_| why == NotAgreed::NoMajority);
+        minority.map_or(Error::NotAgreed(why), Error::Minority)
+    }
+}
 
 /// Proposes a command behind all earlier ones. The caller gets its result after it has been applied
 /// here, which is after a majority of the masters has it on its disks.
 pub(super) fn propose(
     journal: &Journal,
     command: &Command,
+    fence: Option<u64>,
     answer: Option<Sender<Answer>>,
 ) -> Result<(), Error> {
-    let not_agreed = |why: String| Error::NotAgreed(NotAgreed::Failed(why));
-    let bytes = command_bytes::encode(command).map_err(|error| not_agreed(error.to_string()))?;
-    let begun = journal.begin(bytes, None, AGREEMENT_MAX);
-    let begun = begun.map_err(Error::NotAgreed)?;
+    if let Some(why) = (journal.minority)() {
+        return Err(Error::Minority(why));
+    }
+    let bytes = command_bytes::encode(command);
+    let bytes = bytes.map_err(|error| journal.error(NotAgreed::Failed(error.to_string())))?;
+    let begun = journal.group.begin(bytes, fence, AGREEMENT_MAX);
+    let begun = begun.map_err(|why| journal.error(why))?;
     let Some(answer) = answer else { return Ok(()) };
+    let journal = journal.clone();
     let pass_on = async move {
         // No deadline: the group answers at the end of the time.
         let result = match begun.recv().await {
-            Ok(result) => result.map_err(Error::NotAgreed),
+            Ok(result) => result.map_err(|why| journal.error(why)),
             Err(_) => Err(Error::Closed),
         };
         channel::if_open(answer.try_send(result));
@@ -57,6 +74,65 @@ impl Store {
     /// [`Replica`] of this store. Returns false if there is a log already.
     pub(crate) fn follow(&self, journal: Journal) -> bool {
         self.journal.set(journal).is_ok()
+    }
+
+    /// Returns a handle whose commands are void unless they get into the log in this term.
+    pub(crate) fn fenced(&self, term: u64) -> Self {
+        Self {
+            fence: Some(term),
+            ..self.clone()
+        }
+    }
+
+    /// Returns whether the store has nothing that an administrator would miss: no key and no token.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn is_empty(&self) -> Result<bool, Error> {
+        for state in KeyState::ALL {
+            if self.keys(state)?.next().transpose()?.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(self.tokens()?.next().transpose()?.is_none())
+    }
+
+    /// Waits until commands of the log may have changed keys, and returns those.
+    pub(crate) async fn changed_keys(&self) -> ChangedKeys {
+        // No deadline: keys change at any time.
+        self.shared.key_changes.next().await
+    }
+
+    /// Returns the stored position in a log, if the state follows from one.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn control(&self) -> Result<Option<Control>, Error> {
+        let Some(row) = self.row(Table::Keys, at::CONTROL)? else {
+            return Ok(None);
+        };
+        let control = Control::decode(&row);
+        control
+            .map(Some)
+            .map_err(|error| self.unreadable(error.to_string()))
+    }
+
+    /// Makes the store that of a master alone: it does not follow from a log any more.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) async fn leave_log(&self) -> Result<(), Error> {
+        let (answer, left) = bounded(1);
+        let step = OfLog::Apply {
+            commands: Vec::new(),
+            control: None,
+            answer,
+        };
+        let sent = self.queue.send(Call::OfLog(step)).await;
+        sent.map_err(|_| Error::Closed)?;
+        // No deadline: the writer answers each call.
+        left.recv().await.map_err(|_| Error::Closed)??;
+        self.apply(Command::All(Vec::new())).await.map(drop)
     }
 }
 
@@ -88,7 +164,12 @@ fn invalid(why: impl Into<String>) -> io::Error {
 
 impl Replica {
     /// Makes a store apply nothing but the commands of a log.
-    pub(crate) fn new(store: Store) -> Self {
+    pub(crate) fn new(store: &Store) -> Self {
+        // Its own handle of the store must not hold the log that holds it.
+        let store = Store {
+            journal: Arc::default(),
+            ..store.clone()
+        };
         Self { store }
     }
 
@@ -181,7 +262,7 @@ impl Machine for Replica {
         let (answer, applied) = bounded(1);
         self.send(OfLog::Apply {
             commands,
-            control,
+            control: Some(control),
             answer,
         })
         .await?;

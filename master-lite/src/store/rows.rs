@@ -337,7 +337,6 @@ pub(super) mod at {
     pub(in crate::store) const LOG: &[u8] = b"m log";
 
     /// The position in the log of several masters up to which the rows follow from it.
-    #[cfg(any(test, feature = "cluster"))]
     pub(in crate::store) const CONTROL: &[u8] = b"m control";
 
     pub(in crate::store) fn key(id: &Id) -> Vec<u8> {

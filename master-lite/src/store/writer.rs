@@ -28,18 +28,16 @@ pub(super) enum Call {
     /// Applies a command of this master alone, and answers when it is on the disk.
     Own(OwnCommand),
     /// Follows a log on which several masters have agreed.
-    #[cfg(any(test, feature = "cluster"))]
     OfLog(OfLog),
 }
 
 /// A step of a store that follows a log.
-#[cfg(any(test, feature = "cluster"))]
 pub(super) enum OfLog {
-    /// Applies commands, and writes the control row together with their changes. The answer does not
-    /// wait for the disk.
+    /// Applies commands, and writes the control row together with their changes; `None` removes that
+    /// row. The answer does not wait for the disk.
     Apply {
         commands: Vec<Command>,
-        control: Vec<u8>,
+        control: Option<Vec<u8>>,
         answer: Sender<Result<Vec<Applied>, Error>>,
     },
     /// Waits until all changes are on the disk.
@@ -60,7 +58,6 @@ pub(super) struct OwnCommand {
 /// The next work of the writer.
 enum Work {
     Own(Vec<OwnCommand>),
-    #[cfg(any(test, feature = "cluster"))]
     OfLog(OfLog),
 }
 
@@ -97,7 +94,6 @@ impl Writer {
         while let Some(work) = self.work(queue) {
             match work {
                 Work::Own(calls) => self.take(calls),
-                #[cfg(any(test, feature = "cluster"))]
                 Work::OfLog(step) => self.follow_log(step),
             }
         }
@@ -121,9 +117,7 @@ impl Writer {
             };
             match next {
                 Call::Own(call) => own.push(call),
-                #[cfg(any(test, feature = "cluster"))]
                 Call::OfLog(step) if own.is_empty() => return Some(Work::OfLog(step)),
-                #[cfg(any(test, feature = "cluster"))]
                 call => {
                     self.next = Some(call);
                     return Some(Work::Own(own));
@@ -204,7 +198,6 @@ impl Writer {
     }
 
     /// Does what a log of several masters wants.
-    #[cfg(any(test, feature = "cluster"))]
     fn follow_log(&mut self, step: OfLog) {
         match step {
             OfLog::Apply {
@@ -228,21 +221,29 @@ impl Writer {
     }
 
     /// Applies commands as one batch, with the control row.
-    #[cfg(any(test, feature = "cluster"))]
     fn apply_agreed(
         &mut self,
         commands: Vec<Command>,
-        control: Vec<u8>,
+        control: Option<Vec<u8>>,
     ) -> Result<Vec<Applied>, String> {
         self.mended()?;
         let disk = self.shared.disk().ok_or("it is being reopened")?;
         let counts = std::mem::replace(&mut self.counts, Counts::empty());
         let mut batch = Batch::new(&disk, counts);
+        let mut keys = Vec::new();
         let applied: Result<Vec<Applied>, String> = commands
             .into_iter()
-            .map(|command| apply(&mut batch, command))
+            .map(|command| {
+                keys.extend(command.keys());
+                let applied = apply(&mut batch, command)?;
+                keys.extend(applied.displaced());
+                Ok(applied)
+            })
             .collect();
-        batch.put(Table::Keys, at::CONTROL.to_vec(), control);
+        match control {
+            Some(control) => batch.put(Table::Keys, at::CONTROL.to_vec(), control),
+            None => batch.remove(Table::Keys, at::CONTROL.to_vec()),
+        }
         let events = std::mem::take(&mut batch.events);
         let written = applied.and_then(|applied| {
             let counts = batch.commit(false, false).map_err(|error| words(&error))?;
@@ -254,6 +255,7 @@ impl Writer {
                 self.counts = counts;
                 self.unsynced = true;
                 self.shared.watchers.tell(&events);
+                self.shared.key_changes.add(keys);
                 Ok(applied)
             }
             Err(why) => {
@@ -263,7 +265,6 @@ impl Writer {
         }
     }
 
-    #[cfg(any(test, feature = "cluster"))]
     fn sync(&mut self) -> Result<(), String> {
         self.mended()?;
         let disk = self.shared.disk().ok_or("it is being reopened")?;
@@ -274,7 +275,6 @@ impl Writer {
     }
 
     /// Replaces all tables. Events between the old and the new ones are reported as missed.
-    #[cfg(any(test, feature = "cluster"))]
     fn replace(&mut self, from: &std::path::Path) -> Result<(), String> {
         let folder = &self.shared.folder;
         self.shared.free_disk(READERS_MAX)?;
@@ -285,6 +285,7 @@ impl Writer {
         self.shared.put_disk(Some(Arc::new(disk)));
         *self.shared.usage() = Usage::from_counts(&self.counts);
         self.shared.watchers.catch_up(self.counts.log.next);
+        self.shared.key_changes.add_all();
         Ok(())
     }
 

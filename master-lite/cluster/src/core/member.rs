@@ -7,6 +7,8 @@ pub struct Member {
     pub name: String,
     /// The address and port at which the other masters reach it.
     pub address: String,
+    /// The address and port at which minions reach it.
+    pub minions: String,
     /// The 32 bytes of its public key.
     pub key: Vec<u8>,
     /// The newest level of commands that it can apply.

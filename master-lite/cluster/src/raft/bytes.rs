@@ -167,6 +167,7 @@ pub(crate) fn members_value(members: &Members) -> Value {
             .with("id", *id)
             .with("name", member.name.as_str())
             .with("address", member.address.as_str())
+            .with("minions", member.minions.as_str())
             .with("key", binary(&member.key))
             .with("level", member.level);
         map.into()
@@ -192,6 +193,7 @@ pub(crate) fn read_members(value: &Value) -> Option<Members> {
         let member = Member {
             name: node.text("name")?,
             address: node.text("address")?,
+            minions: node.text("minions")?,
             key: node.bytes("key")?,
             level: node.number("level")?,
         };

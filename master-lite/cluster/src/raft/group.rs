@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use openraft::errors::{InitializeError, RaftError};
+use openraft::raft::AppendEntriesResponse;
 use openraft::{Config, Instant, Raft, SnapshotPolicy};
 use smol::channel::Receiver;
 
@@ -90,8 +91,11 @@ struct Shared<R: Runtime, M: Machine> {
     raft: Raft<Types<R>, Applier<M, InstantOf<R>>>,
     machine: Arc<M>,
     waiting: Arc<Waiting<M::Outcome, InstantOf<R>>>,
-    /// The snapshot that is received.
-    incoming: Mutex<Option<Incoming<M>>>,
+    /// The snapshot that is received. Locked while a piece is taken and while the snapshot is
+    /// installed, so that another transfer does not begin in the meantime.
+    incoming: smol::lock::Mutex<Option<Incoming<M>>>,
+    /// The last time at which the leader sent something.
+    heard: Mutex<Option<InstantOf<R>>>,
 }
 
 struct Incoming<M: Machine> {
@@ -164,7 +168,8 @@ impl<R: Runtime, M: Machine> Group<R, M> {
                 raft,
                 machine,
                 waiting,
-                incoming: Mutex::new(None),
+                incoming: smol::lock::Mutex::new(None),
+                heard: Mutex::new(None),
             }),
         })
     }
@@ -238,7 +243,12 @@ impl<R: Runtime, M: Machine> Group<R, M> {
         let refused = |error: &dyn fmt::Display| Answer::Refused(error.to_string());
         match asked {
             Ask::Append(asked) => match raft.append_entries(asked).await {
-                Ok(answer) => Answer::Append(answer),
+                Ok(answer) => {
+                    if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
+                        self.hears();
+                    }
+                    Answer::Append(answer)
+                }
                 Err(error) => refused(&error),
             },
             Ask::Vote(asked) => match raft.vote(asked).await {
@@ -264,9 +274,18 @@ impl<R: Runtime, M: Machine> Group<R, M> {
         }
     }
 
-    fn incoming(&self) -> MutexGuard<'_, Option<Incoming<M>>> {
-        let incoming = &self.shared.incoming;
-        incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the last time at which the leader sent something.
+    pub(super) fn heard(&self) -> Option<InstantOf<R>> {
+        *self
+            .shared
+            .heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hears(&self) {
+        let heard = &self.shared.heard;
+        *heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(InstantOf::<R>::now());
     }
 
     /// Takes a piece of a snapshot, and installs the snapshot after the last one.
@@ -274,7 +293,8 @@ impl<R: Runtime, M: Machine> Group<R, M> {
         let shared = &self.shared;
         let is_next =
             |known: &Incoming<M>| known.transfer == piece.transfer && known.next == piece.number;
-        let before = self.incoming().take();
+        let mut incoming = shared.incoming.lock().await;
+        let before = incoming.take();
         let mut known = match before {
             _ if piece.number == 0 => Incoming {
                 transfer: piece.transfer,
@@ -285,9 +305,10 @@ impl<R: Runtime, M: Machine> Group<R, M> {
             _ => return Err(io::Error::other("a piece of the snapshot is missing")),
         };
         if let Some(data) = piece.data {
+            self.hears();
             shared.machine.add_piece(&mut known.rows, data).await?;
             known.next += 1;
-            *self.incoming() = Some(known);
+            *incoming = Some(known);
             return Ok(Answer::Done);
         }
         let snapshot = Snapshot::<M> {

@@ -117,6 +117,19 @@ impl<D: Medium> Log<D> {
             shared: Arc::new(Shared { disk, group, state }),
         })
     }
+
+    /// Returns whether the log was ever used.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.shared.state().vote.is_some()
+    }
+
+    /// Returns the index up to which entries were removed, because the state contains them; 0 if none
+    /// were.
+    #[must_use]
+    pub fn removed_upto(&self) -> u64 {
+        self.shared.state().purged.map_or(0, |id| id.index)
+    }
 }
 
 fn entry_key(group: u8, index: u64) -> Vec<u8> {

@@ -1,5 +1,6 @@
 //! [`Machine`]: the state that follows from a log, and [`Applier`], which applies the log to it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -107,6 +108,20 @@ fn read_control<M: Machine>(machine: &M) -> io::Result<Control> {
         Some(row) => Control::decode(&row).map_err(invalid),
         None => Ok(Control::default()),
     }
+}
+
+/// Returns the members in a stored position of a log, with their numbers. `None` if they have an
+/// unknown form.
+#[must_use]
+pub fn members_of(control: &Control) -> Option<BTreeMap<u64, Member>> {
+    let Some((_, members)) = &control.members else {
+        return Some(BTreeMap::new());
+    };
+    let members = bytes::read_members(members)?;
+    let members = members
+        .nodes()
+        .map(|(number, member)| (*number, member.clone()));
+    Some(members.collect())
 }
 
 /// Returns the last applied entry, and the members.

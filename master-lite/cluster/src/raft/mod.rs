@@ -6,17 +6,21 @@ mod group;
 pub mod log;
 pub mod machine;
 pub mod medium;
+mod members;
 pub mod network;
 pub mod pool;
 mod proposer;
 pub mod runtime;
+mod status;
 mod types;
 mod waiting;
 
 pub use group::{Group, NotAgreed, Settings};
-pub use machine::Machine;
+pub use machine::{Machine, members_of};
+pub use members::NotChanged;
 pub use network::{Link, LinkError};
 pub use runtime::{Runtime, Smol};
+pub use status::{Follower, Status};
 pub use types::{Entry, LogId, Members, Types};
 pub use waiting::PENDING_MAX;
 

@@ -1,5 +1,10 @@
-//! The messages of groups over the connections of [`link::pool::Pool`]. The first byte of a message
-//! is the number of its group.
+//! The messages of groups over the connections of [`link::pool::Pool`].
+//!
+//! ```text
+//! GROUP TO MESSAGE
+//! ```
+//! GROUP is one byte, and TO the number of the master that is asked, in eight bytes. A master that
+//! came back with an empty disk has another number, and must not answer in the name of the old one.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -38,7 +43,7 @@ impl Link for GroupLink {
         let key = key.map_err(|_| unreachable("its key is not known"))?;
         let address = address(&member.address).await;
         let address = address.map_err(|why| unreachable(&why))?;
-        let message = [&[self.group], message.as_slice()].concat();
+        let message = [&[self.group], to.to_be_bytes().as_slice(), &message].concat();
         let key = PublicKey::from_bytes(key);
         let answer = self.pool.ask(address, &key, &message, within).await;
         answer.map_err(|error| match error {
@@ -49,7 +54,10 @@ impl Link for GroupLink {
 }
 
 /// Returns the first address of a name with a port.
-async fn address(name: &str) -> Result<SocketAddr, String> {
+///
+/// # Errors
+/// When it has none.
+pub async fn address(name: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = name.parse() {
         return Ok(address);
     }
@@ -60,30 +68,39 @@ async fn address(name: &str) -> Result<SocketAddr, String> {
     found.next().ok_or_else(|| format!("{name} has no address"))
 }
 
-/// Answers the requests of other masters until the pool is closed.
-pub async fn serve<M: Machine>(pool: Arc<Pool>, groups: BTreeMap<u8, Group<Smol, M>>) {
-    let groups = Arc::new(groups);
-    // No deadline: masters ask at any time.
-    while let Some(request) = pool.next().await {
-        smol::spawn(answer(request, groups.clone())).detach();
+/// Answers a request of another master, if it is a message for one of these groups of the master
+/// with this number. Other requests are logged, and refused.
+pub async fn answer<M: Machine>(
+    request: Request,
+    number: u64,
+    groups: &BTreeMap<u8, Group<Smol, M>>,
+) {
+    let answer = match message(&request.bytes, number, groups) {
+        Ok((group, message)) => group.answer(message).await,
+        Err(why) => Err(std::io::Error::other(why)),
+    };
+    match answer {
+        Ok(answer) => request.answer(&answer).await,
+        Err(error) => log::debug(format_args!(
+            "cannot answer the master {}: {error}",
+            request.key.finger()
+        )),
     }
 }
 
-async fn answer<M: Machine>(request: Request, groups: Arc<BTreeMap<u8, Group<Smol, M>>>) {
-    let Some((number, message)) = request.bytes.split_first() else {
-        return log::warning(format_args!("the master {} asks nothing", request.key));
-    };
-    let Some(group) = groups.get(number) else {
-        return log::warning(format_args!(
-            "the master {} asks for the group {number}, which this one does not have",
-            request.key
-        ));
-    };
-    match group.answer(message).await {
-        Ok(answer) => request.answer(&answer).await,
-        Err(error) => log::warning(format_args!(
-            "cannot answer the master {}: {error}",
-            request.key
-        )),
+fn message<'a, M: Machine>(
+    bytes: &'a [u8],
+    number: u64,
+    groups: &'a BTreeMap<u8, Group<Smol, M>>,
+) -> Result<(&'a Group<Smol, M>, &'a [u8]), String> {
+    let short = || "the message is too short".to_owned();
+    let (group, rest) = bytes.split_first().ok_or_else(short)?;
+    let (to, message) = rest.split_first_chunk().ok_or_else(short)?;
+    let to = u64::from_be_bytes(*to);
+    if to != number {
+        return Err(format!("it asks the master {to}, and this one is {number}"));
     }
+    let known = groups.get(group);
+    let known = known.ok_or_else(|| format!("this master does not have the group {group}"))?;
+    Ok((known, message))
 }

@@ -1,0 +1,397 @@
+//! A master that joins a cluster, or founds it with others, and the members that answer it.
+//!
+//! A joining master is a stranger: it has one short request, which it signs with the secret of the
+//! cluster and bytes of the connection that nobody else knows ([`proof`]). A member signs its answer
+//! in the same way, so that neither believes a third one between them. Without a secret an
+//! administrator accepts the joining master (`cluster.accept`), which knows the members by their
+//! fingerprints.
+
+use link::PublicKey;
+use link::pool::Exported;
+use ring::hmac;
+use value::{Map, Value};
+use wire::msgpack;
+
+use super::settings::Settings;
+
+/// The limits of a request and its answer.
+const LIMITS: wire::Limits = wire::Limits {
+    bytes: 16 << 10,
+    depth: 6,
+    items: 256,
+};
+/// The maximum length of a name or an address in bytes, and of a sentence.
+const NAME_MAX: usize = 255;
+const SENTENCE_MAX: usize = 2000;
+
+/// A master that wants to join.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Join {
+    /// The name of the cluster.
+    pub(super) cluster: String,
+    /// The name of the master.
+    pub(super) name: String,
+    /// Its addresses for masters and for minions.
+    pub(super) address: String,
+    pub(super) minions: String,
+    /// The newest level of commands that it can apply.
+    pub(super) level: u64,
+    /// False if it has keys of its own, which it would lose.
+    pub(super) is_empty: bool,
+    /// The proof that it knows the secret.
+    pub(super) proof: Option<Vec<u8>>,
+}
+
+/// The answer to a master that wants to join.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The master that answers is in no cluster either.
+    Fresh(Fresh),
+    /// Only this master can let it join.
+    Leader { address: String, finger: String },
+    /// It is a member now.
+    Joined(Joined),
+    /// It has to ask again later.
+    Wait(String),
+    /// It cannot join.
+    Refused(String),
+}
+
+/// A master that is in no cluster yet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Fresh {
+    /// False if it has data of its own, which comes first in the order.
+    pub(super) is_empty: bool,
+    /// Its address for masters.
+    pub(super) address: String,
+    /// It and the masters that it knows, sorted.
+    pub(super) all: Vec<String>,
+}
+
+/// A master's place in its cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Joined {
+    /// Its number.
+    pub(super) number: u64,
+    /// The random name of the cluster.
+    pub(super) uuid: String,
+    /// The index in the log up to which it has to catch up.
+    pub(super) index: u64,
+    /// The keys of all members.
+    pub(super) keys: Vec<PublicKey>,
+}
+
+/// The two ends of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    Joining,
+    Member,
+}
+
+fn signed(cluster: &str, end: End, exported: &Exported) -> Vec<u8> {
+    let end: &[u8] = match end {
+        End::Joining => b"joining",
+        End::Member => b"member",
+    };
+    [
+        b"pinch-cluster-join/1\0",
+        end,
+        b"\0",
+        exported,
+        cluster.as_bytes(),
+    ]
+    .concat()
+}
+
+/// Returns the proof that one end of a connection knows the secret of a cluster.
+pub(super) fn proof(settings: &Settings, end: End, exported: &Exported) -> Option<Vec<u8>> {
+    let secret = settings.secret.as_ref()?;
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.reveal().as_bytes());
+    let tag = hmac::sign(&key, &signed(&settings.cluster, end, exported));
+    Some(tag.as_ref().to_vec())
+}
+
+/// Returns whether a proof is that of the other end.
+pub(super) fn is_proved(
+    settings: &Settings,
+    end: End,
+    exported: &Exported,
+    proof: Option<&[u8]>,
+) -> bool {
+    let (Some(secret), Some(proof)) = (&settings.secret, proof) else {
+        return false;
+    };
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.reveal().as_bytes());
+    hmac::verify(&key, &signed(&settings.cluster, end, exported), proof).is_ok()
+}
+
+fn bytes(value: Map) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // Names of limited length are always within the limits; a request without bytes is refused.
+    match msgpack::encode(&Value::Map(value), LIMITS, &mut bytes) {
+        Ok(()) => bytes,
+        Err(_) => Vec::new(),
+    }
+}
+
+fn text(map: &Map, name: &str) -> Option<String> {
+    limited(map, name, NAME_MAX)
+}
+
+fn limited(map: &Map, name: &str, most: usize) -> Option<String> {
+    let text = map.get(name)?.as_str()?;
+    (text.len() <= most && !text.chars().any(char::is_control)).then(|| text.to_owned())
+}
+
+fn number(map: &Map, name: &str) -> Option<u64> {
+    u64::try_from(map.get(name)?.as_int()?).ok()
+}
+
+fn binary(map: &Map, name: &str) -> Option<Vec<u8>> {
+    match map.get(name)? {
+        Value::Bytes(bytes) => Some(bytes.to_vec()),
+        _ => None,
+    }
+}
+
+fn read(bytes: &[u8]) -> Option<Map> {
+    match msgpack::decode(bytes, LIMITS).ok()? {
+        Value::Map(map) => Some(map),
+        _ => None,
+    }
+}
+
+impl Join {
+    /// Returns the request of this master over a connection.
+    pub(super) fn of(settings: &Settings, is_empty: bool, exported: &Exported) -> Self {
+        Self {
+            cluster: settings.cluster.clone(),
+            name: settings.name.clone(),
+            address: settings.address.to_string(),
+            minions: settings.minions.to_string(),
+            level: cluster::core::LEVEL,
+            is_empty,
+            proof: proof(settings, End::Joining, exported),
+        }
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut map = Map::new()
+            .with("cluster", self.cluster.as_str())
+            .with("name", self.name.as_str())
+            .with("address", self.address.as_str())
+            .with("minions", self.minions.as_str())
+            .with("level", self.level)
+            .with("is_empty", self.is_empty);
+        if let Some(proof) = &self.proof {
+            map.insert("proof", Value::Bytes(proof.as_slice().into()));
+        }
+        bytes(map)
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let map = read(bytes)?;
+        Some(Self {
+            cluster: text(&map, "cluster")?,
+            name: text(&map, "name")?,
+            address: text(&map, "address")?,
+            minions: text(&map, "minions")?,
+            level: number(&map, "level")?,
+            is_empty: map.get("is_empty")?.is_true(),
+            proof: binary(&map, "proof"),
+        })
+    }
+}
+
+impl Answer {
+    /// Returns the bytes of the answer, with the proof of this end.
+    pub(super) fn encode(&self, proof: Option<Vec<u8>>) -> Vec<u8> {
+        let list = |texts: &[String]| Value::list(texts.iter().map(|text| text.as_str().into()));
+        let mut map = match self {
+            Self::Fresh(fresh) => Map::new()
+                .with("kind", "fresh")
+                .with("is_empty", fresh.is_empty)
+                .with("address", fresh.address.as_str())
+                .with("all", list(&fresh.all)),
+            Self::Leader { address, finger } => Map::new()
+                .with("kind", "leader")
+                .with("address", address.as_str())
+                .with("finger", finger.as_str()),
+            Self::Joined(joined) => {
+                let keys = joined.keys.iter();
+                let keys = keys.map(|key| Value::Bytes(key.bytes().as_slice().into()));
+                Map::new()
+                    .with("kind", "joined")
+                    .with("number", joined.number)
+                    .with("uuid", joined.uuid.as_str())
+                    .with("index", joined.index)
+                    .with("keys", Value::list(keys))
+            }
+            Self::Wait(why) => Map::new().with("kind", "wait").with("why", why.as_str()),
+            Self::Refused(why) => Map::new().with("kind", "refused").with("why", why.as_str()),
+        };
+        if let Some(proof) = proof {
+            map.insert("proof", Value::Bytes(proof.into()));
+        }
+        bytes(map)
+    }
+
+    /// Reads an answer, with the proof in it.
+    pub(super) fn decode(bytes: &[u8]) -> Option<(Self, Option<Vec<u8>>)> {
+        let map = read(bytes)?;
+        let answer = match map.get("kind")?.as_str()? {
+            "fresh" => {
+                let all = map.get("all")?.as_list()?.iter();
+                let all = all.map(|text| text.as_str().map(str::to_owned));
+                Self::Fresh(Fresh {
+                    is_empty: map.get("is_empty")?.is_true(),
+                    address: text(&map, "address")?,
+                    all: all.collect::<Option<Vec<String>>>()?,
+                })
+            }
+            "leader" => Self::Leader {
+                address: text(&map, "address")?,
+                finger: text(&map, "finger")?,
+            },
+            "joined" => {
+                let keys = map.get("keys")?.as_list()?.iter();
+                let keys = keys.map(|key| match key {
+                    Value::Bytes(bytes) => {
+                        let bytes: [u8; 32] = bytes.as_ref().try_into().ok()?;
+                        Some(PublicKey::from_bytes(bytes))
+                    }
+                    _ => None,
+                });
+                Self::Joined(Joined {
+                    number: number(&map, "number")?,
+                    uuid: text(&map, "uuid")?,
+                    index: number(&map, "index")?,
+                    keys: keys.collect::<Option<Vec<PublicKey>>>()?,
+                })
+            }
+            "wait" => Self::Wait(limited(&map, "why", SENTENCE_MAX)?),
+            "refused" => Self::Refused(limited(&map, "why", SENTENCE_MAX)?),
+            _ => return None,
+        };
+        Some((answer, binary(&map, "proof")))
+    }
+}
+
+/// The decision of a master that is in no cluster, about itself and the others it knows, all of
+/// which are in none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Founding {
+    /// It founds the cluster.
+    Found,
+    /// Another one founds it.
+    Wait(String),
+    /// There can be no cluster of these masters as they are.
+    Refused(String),
+}
+
+/// Decides who founds a cluster: the master with data, or the one with the lowest address.
+pub(super) fn founding(own: &Fresh, others: &[Fresh]) -> Founding {
+    if let Some(other) = others.iter().find(|other| other.all != own.all) {
+        return Founding::Wait(format!(
+            "{} knows other masters ({}) than this one ({}): make `cluster_peers` agree",
+            other.address,
+            other.all.join(", "),
+            own.all.join(", ")
+        ));
+    }
+    let all = || others.iter().chain([own]);
+    let with_data: Vec<&str> = all()
+        .filter(|fresh| !fresh.is_empty)
+        .map(|fresh| fresh.address.as_str())
+        .collect();
+    if with_data.len() > 1 {
+        return Founding::Refused(format!(
+            "{} have keys and jobs already, which a cluster cannot join: move the folder `store` of all but one of them away",
+            with_data.join(" and ")
+        ));
+    }
+    match all().min() {
+        Some(first) if first == own => Founding::Found,
+        Some(first) => Founding::Wait(format!("{} founds the cluster", first.address)),
+        None => Founding::Found,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fresh(address: &str, is_empty: bool) -> Fresh {
+        Fresh {
+            is_empty,
+            address: address.to_owned(),
+            all: vec!["a".to_owned(), "b".to_owned()],
+        }
+    }
+
+    #[test]
+    fn the_master_with_data_founds_otherwise_the_lowest_address() {
+        let (a, b) = (fresh("a", true), fresh("b", true));
+        assert_eq!(founding(&a, &[b.clone()]), Founding::Found);
+        assert!(matches!(founding(&b, &[a.clone()]), Founding::Wait(_)));
+        let with_data = fresh("b", false);
+        assert_eq!(founding(&with_data, &[a.clone()]), Founding::Found);
+        assert!(matches!(founding(&a, &[with_data]), Founding::Wait(_)));
+    }
+
+    #[test]
+    fn two_masters_with_data_and_lists_that_differ_make_no_cluster() {
+        let refused = founding(&fresh("a", false), &[fresh("b", false)]);
+        assert!(matches!(refused, Founding::Refused(why) if why.starts_with("b and a have keys")));
+        let other = Fresh {
+            all: vec!["b".to_owned(), "c".to_owned()],
+            ..fresh("b", true)
+        };
+        let waits = founding(&fresh("a", true), &[other]);
+        assert!(
+            matches!(waits, Founding::Wait(why) if why.contains("b knows other masters (b, c)"))
+        );
+    }
+
+    #[test]
+    fn requests_and_answers_are_read_back_and_hostile_ones_are_not() {
+        let join = Join {
+            cluster: "prod".to_owned(),
+            name: "10.0.0.1".to_owned(),
+            address: "10.0.0.1:4520".to_owned(),
+            minions: "10.0.0.1:4506".to_owned(),
+            level: 1,
+            is_empty: true,
+            proof: Some(vec![1; 32]),
+        };
+        assert_eq!(Join::decode(&join.encode()), Some(join.clone()));
+        let joined = Answer::Joined(Joined {
+            number: 4,
+            uuid: "ab".to_owned(),
+            index: 9,
+            keys: vec![PublicKey::from_bytes([7; 32])],
+        });
+        let answers = [
+            joined,
+            Answer::Fresh(fresh("a", false)),
+            Answer::Wait("no".to_owned()),
+            Answer::Refused("never".to_owned()),
+        ];
+        for answer in answers {
+            let read = Answer::decode(&answer.encode(Some(vec![2; 32])));
+            assert_eq!(read, Some((answer, Some(vec![2; 32]))));
+        }
+        let long = Join {
+            name: "x".repeat(NAME_MAX + 1),
+            ..join.clone()
+        };
+        assert_eq!(Join::decode(&long.encode()), None);
+        let control = Join {
+            name: "a\nb".to_owned(),
+            ..join
+        };
+        assert_eq!(Join::decode(&control.encode()), None);
+        assert_eq!(Join::decode(b"\x81"), None);
+        assert_eq!(Answer::decode(b""), None);
+    }
+}

@@ -1,0 +1,452 @@
+//! The members of the cluster: the leader lets masters join, gives them a vote when they have caught
+//! up, and removes others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use cluster::core::Member;
+use cluster::raft::Status;
+use link::PublicKey;
+use link::pool::Request;
+use link::wait::pause;
+use value::{Map, Value, log};
+
+use super::join::{self, Answer, End, Join, Joined};
+use super::requests::{Ask, Change, What};
+use super::settings::MASTERS_MAX;
+use super::{Cluster, LOOK, lock};
+use crate::events::Events;
+
+/// The number of entries by which a master without a vote may be behind to get one.
+const BEHIND_MAX: u64 = 1000;
+/// The time after which a member that does not answer may be replaced by one with the same name.
+const DEAD_AFTER: Duration = Duration::from_secs(5);
+/// The maximum number of masters that wait for an administrator.
+const PENDING_MAX: usize = 16;
+/// The maximum time for a change of the members on the leader.
+const CHANGE_MAX: Duration = Duration::from_secs(30);
+
+/// The event about a master that waits for an administrator.
+const PENDING: &str = "salt/cluster/join/pending";
+
+/// The masters that want to join and cannot prove that they know the secret, by name.
+#[derive(Default)]
+pub(super) struct Pending(Mutex<BTreeMap<String, Waits>>);
+
+struct Waits {
+    key: PublicKey,
+    address: String,
+    is_accepted: bool,
+}
+
+impl Pending {
+    /// Returns whether an administrator has accepted a master. Otherwise it waits from now on.
+    /// Returns true with the second value if it did not wait before.
+    fn is_accepted(&self, join: &Join, key: &PublicKey) -> Result<(bool, bool), String> {
+        let mut all = lock(&self.0);
+        let known = all.get(&join.name).filter(|waits| waits.key == *key);
+        if let Some(waits) = known {
+            return Ok((waits.is_accepted, false));
+        }
+        if all.len() >= PENDING_MAX && !all.contains_key(&join.name) {
+            return Err(format!("{PENDING_MAX} masters wait for acceptance already"));
+        }
+        let waits = Waits {
+            key: *key,
+            address: join.address.clone(),
+            is_accepted: false,
+        };
+        all.insert(join.name.clone(), waits);
+        Ok((false, true))
+    }
+
+    fn accept(&self, name: &str) -> Result<Value, String> {
+        let mut all = lock(&self.0);
+        let Some(waits) = all.get_mut(name) else {
+            let names: Vec<&str> = all.keys().map(String::as_str).collect();
+            let who = match names.is_empty() {
+                true => "none waits".to_owned(),
+                false => format!("these wait: {}", names.join(", ")),
+            };
+            return Err(format!("No master {name} waits to join; {who}"));
+        };
+        waits.is_accepted = true;
+        Ok(Map::new()
+            .with("name", name)
+            .with("address", waits.address.as_str())
+            .with("finger", waits.key.finger())
+            .into())
+    }
+
+    fn forget(&self, name: &str) {
+        lock(&self.0).remove(name);
+    }
+}
+
+/// The next change of the members that the leader makes by itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Step {
+    promoted: BTreeSet<u64>,
+    removed: BTreeSet<u64>,
+}
+
+/// Returns the next change: a master that has caught up gets a vote, and takes the place of the one
+/// that had its name before.
+fn step(status: &Status, voters_max: usize) -> Option<Step> {
+    let mut step = Step::default();
+    let learners = status
+        .members
+        .iter()
+        .filter(|(number, _)| !status.voters.contains(number));
+    for (number, member) in learners {
+        let is_older = |other: &&u64| {
+            let of_other = status.members.get(*other);
+            *other < number && of_other.is_some_and(|other| other.name == member.name)
+        };
+        let old: BTreeSet<u64> = status.members.keys().filter(is_older).copied().collect();
+        let newer = |other: &u64| {
+            let of_other = status.members.get(other);
+            other > number && of_other.is_some_and(|other| other.name == member.name)
+        };
+        if status.members.keys().any(newer) {
+            // It joined once more, with an empty disk.
+            step.removed.insert(*number);
+            return Some(step);
+        }
+        let follower = status.followers.get(number).copied().unwrap_or_default();
+        let is_near = follower.matched > 0 && follower.matched + BEHIND_MAX >= status.last;
+        let replaced = old.intersection(&status.voters).count();
+        let has_room = status.voters.len() - replaced < voters_max;
+        if is_near && (has_room || !old.is_empty()) {
+            if has_room {
+                step.promoted.insert(*number);
+            }
+            step.removed = old;
+            return (step != Step::default()).then_some(step);
+        }
+    }
+    None
+}
+
+impl Cluster {
+    /// Gives votes to masters that have caught up, for as long as this master runs. Only the leader
+    /// does.
+    pub(super) async fn lead_members(self) {
+        loop {
+            pause(LOOK).await;
+            let status = self.status();
+            if !status.leads() || status.is_joint {
+                continue;
+            }
+            let Some(step) = step(&status, self.0.settings.voters_max) else {
+                continue;
+            };
+            let _changing = self.0.changing.lock().await;
+            let (promoted, removed) = (self.names(&step.promoted), self.names(&step.removed));
+            match self.0.group.replace(step.promoted, step.removed).await {
+                Ok(()) => log::info(format_args!(
+                    "The members of the cluster have changed: with a vote now: [{promoted}]; removed: [{removed}]"
+                )),
+                Err(error) => {
+                    log::warning(format_args!("{error}"));
+                    pause(Duration::from_secs(1)).await;
+                }
+            }
+        }
+    }
+
+    fn names(&self, numbers: &BTreeSet<u64>) -> String {
+        let names: Vec<String> = numbers
+            .iter()
+            .map(|number| format!("{} ({number})", self.name(*number)))
+            .collect();
+        names.join(", ")
+    }
+
+    /// Answers a master that wants to join.
+    pub(super) async fn answer_join(&self, request: Request, bytes: &[u8]) {
+        let exported = request.exported;
+        let settings = &self.0.settings;
+        let answer = match Join::decode(bytes) {
+            None => Answer::Refused("the request has an unknown form".to_owned()),
+            Some(join) if join.cluster != settings.cluster => Answer::Refused(format!(
+                "{} is a master of the cluster {}, not {}",
+                settings.name, settings.cluster, join.cluster
+            )),
+            Some(join) => {
+                let proof = join.proof.as_deref();
+                let is_proved = join::is_proved(settings, End::Joining, &exported, proof);
+                self.joined(&join, &request.key, is_proved).await
+            }
+        };
+        let proof = join::proof(settings, End::Member, &exported);
+        request.answer(&answer.encode(proof)).await;
+    }
+
+    /// Lets a master join, if this one leads.
+    async fn joined(&self, join: &Join, key: &PublicKey, is_proved: bool) -> Answer {
+        let status = self.status();
+        if !status.leads() {
+            let leader = status.leading().and_then(|(_, leader)| {
+                let key = leader.key.as_slice().try_into().ok()?;
+                Some(Answer::Leader {
+                    address: leader.address.clone(),
+                    finger: PublicKey::from_bytes(key).finger(),
+                })
+            });
+            let none = || Answer::Wait("the cluster has no leader at present".to_owned());
+            return leader.unwrap_or_else(none);
+        }
+        if !join.is_empty {
+            return Answer::Refused(
+                "it has keys or tokens already, which would be lost: move its folder `store` away to join"
+                    .to_owned(),
+            );
+        }
+        if join.proof.is_some() && !is_proved {
+            return Answer::Refused("its `cluster_secret` is not that of the cluster".to_owned());
+        }
+        if !is_proved {
+            match self.0.pending.is_accepted(join, key) {
+                Err(why) => return Answer::Refused(why),
+                Ok((true, _)) => {}
+                Ok((false, is_new)) => {
+                    if is_new {
+                        self.tell_pending(join, key).await;
+                    }
+                    return Answer::Wait(format!(
+                        "it waits for acceptance: check its fingerprint ({}) and run `salt-run cluster.accept {}` on a member",
+                        key.finger(),
+                        join.name
+                    ));
+                }
+            }
+        }
+        let _changing = self.0.changing.lock().await;
+        match self.added(join, key).await {
+            Ok(joined) => {
+                self.0.pending.forget(&join.name);
+                log::info(format_args!(
+                    "The master {} has joined as number {}",
+                    join.name, joined.number
+                ));
+                Answer::Joined(joined)
+            }
+            Err(why) => Answer::Wait(why),
+        }
+    }
+
+    async fn added(&self, join: &Join, key: &PublicKey) -> Result<Joined, String> {
+        let status = self.status();
+        let same = status
+            .members
+            .iter()
+            .filter(|(_, member)| member.name == join.name);
+        for (number, member) in same.clone() {
+            let silent = status
+                .followers
+                .get(number)
+                .and_then(|follower| follower.silent);
+            let is_up = *number == status.node || silent.is_some_and(|silent| silent < DEAD_AFTER);
+            if is_up && member.key != key.bytes() {
+                return Err(format!("{} is the name of a member that is up", join.name));
+            }
+        }
+        if status.members.len() - same.count() >= MASTERS_MAX {
+            return Err(format!(
+                "the cluster has {MASTERS_MAX} masters, the maximum"
+            ));
+        }
+        let member = Member {
+            name: join.name.clone(),
+            address: join.address.clone(),
+            minions: join.minions.clone(),
+            key: key.bytes().to_vec(),
+            level: join.level,
+        };
+        let number = self
+            .0
+            .group
+            .add(member)
+            .await
+            .map_err(|error| error.to_string())?;
+        let status = self.status();
+        let keys = super::keys_of(&status.members).into_iter();
+        Ok(Joined {
+            number,
+            uuid: self.0.node.uuid.clone(),
+            index: status.last,
+            keys: keys.map(PublicKey::from_bytes).collect(),
+        })
+    }
+
+    async fn tell_pending(&self, join: &Join, key: &PublicKey) {
+        log::warning(format_args!(
+            "The master {} ({}) wants to join with the key {}: `salt-run cluster.accept {}` lets it",
+            join.name,
+            join.address,
+            key.finger(),
+            join.name
+        ));
+        let data = Map::new()
+            .with("name", join.name.as_str())
+            .with("address", join.address.as_str())
+            .with("finger", key.finger());
+        let events = Events::new(self.0.store.clone());
+        events.fire(PENDING, data).await;
+    }
+
+    /// Makes a change of the members that an administrator wants: here if this master leads, or else
+    /// through the leader.
+    pub(crate) async fn change_members(&self, change: Change) -> Result<Value, String> {
+        if let Some(why) = self.minority()
+            && !change.force
+        {
+            return Err(why);
+        }
+        let status = self.status();
+        let leader = status
+            .leader
+            .ok_or("The cluster has no leader at present")?;
+        match leader == status.node {
+            true => self.change_here(&change).await,
+            false => self.ask(leader, &Ask::Members(change), CHANGE_MAX).await,
+        }
+    }
+
+    pub(super) async fn change_here(&self, change: &Change) -> Result<Value, String> {
+        if change.what == What::Accept {
+            return self.0.pending.accept(&change.name);
+        }
+        let status = self.status();
+        if !status.leads() {
+            return Err("Another master leads by now: try again".to_owned());
+        }
+        let named = |(_, member): &(&u64, &Member)| member.name == change.name;
+        let numbers: BTreeSet<u64> = status
+            .members
+            .iter()
+            .filter(named)
+            .map(|(n, _)| *n)
+            .collect();
+        if numbers.is_empty() {
+            let names: Vec<&str> = status
+                .members
+                .values()
+                .map(|one| one.name.as_str())
+                .collect();
+            return Err(format!(
+                "The cluster has no master {}; it has {}",
+                change.name,
+                names.join(", ")
+            ));
+        }
+        let done = match change.what {
+            What::TransferLeader => self.transfer(&status, &numbers).await,
+            _ => self.remove(&status, numbers, change.force).await,
+        };
+        done.map(|()| true.into())
+    }
+
+    async fn transfer(&self, status: &Status, numbers: &BTreeSet<u64>) -> Result<(), String> {
+        let voter = numbers.iter().find(|number| status.voters.contains(number));
+        let voter = voter.ok_or("A master without a vote cannot lead")?;
+        let handed = self.0.group.hand_over(*voter).await;
+        handed.map_err(|error| error.to_string())
+    }
+
+    /// Removes a member. The leader cannot remove itself before another one leads.
+    async fn remove(
+        &self,
+        status: &Status,
+        numbers: BTreeSet<u64>,
+        force: bool,
+    ) -> Result<(), String> {
+        if numbers.contains(&status.node) {
+            return Err(format!(
+                "{} leads the cluster: run `salt-run cluster.transfer_leader NAME` before it is removed",
+                self.0.settings.name
+            ));
+        }
+        let alive = self.0.others.alive();
+        let left: BTreeSet<&u64> = status
+            .voters
+            .iter()
+            .filter(|voter| !numbers.contains(voter))
+            .collect();
+        let up = left
+            .iter()
+            .filter(|voter| ***voter == status.node || alive.contains(**voter));
+        let (up, all) = (up.count(), left.len());
+        if up * 2 <= all && !force {
+            return Err(format!(
+                "Only {up} of the {all} voters that would be left are up, which is no majority: start the others first, or add force=True"
+            ));
+        }
+        let _changing = self.0.changing.lock().await;
+        let removed = self.0.group.replace(BTreeSet::new(), numbers).await;
+        removed.map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cluster::raft::Follower;
+
+    fn status(voters: &[u64], members: &[(u64, &str)], matched: &[(u64, u64)]) -> Status {
+        let member = |(number, name): &(u64, &str)| {
+            let member = Member {
+                name: (*name).to_owned(),
+                ..Member::default()
+            };
+            (*number, member)
+        };
+        let follower = |(number, matched): &(u64, u64)| {
+            let follower = Follower {
+                matched: *matched,
+                silent: None,
+            };
+            (*number, follower)
+        };
+        Status {
+            node: 1,
+            last: 5000,
+            voters: voters.iter().copied().collect(),
+            members: members.iter().map(member).collect(),
+            followers: matched.iter().map(follower).collect(),
+            ..Status::default()
+        }
+    }
+
+    fn changed(promoted: &[u64], removed: &[u64]) -> Option<Step> {
+        Some(Step {
+            promoted: promoted.iter().copied().collect(),
+            removed: removed.iter().copied().collect(),
+        })
+    }
+
+    #[test]
+    fn a_master_gets_a_vote_when_it_has_caught_up_and_there_is_room() {
+        let members = [(1, "a"), (7, "b")];
+        assert_eq!(step(&status(&[1], &members, &[(7, 3000)]), 5), None);
+        assert_eq!(
+            step(&status(&[1], &members, &[(7, 4500)]), 5),
+            changed(&[7], &[])
+        );
+        assert_eq!(step(&status(&[1], &members, &[(7, 5000)]), 1), None);
+    }
+
+    #[test]
+    fn a_master_with_a_new_disk_takes_the_place_of_the_old_one() {
+        let members = [(1, "a"), (2, "b"), (9, "b")];
+        let caught_up = status(&[1, 2], &members, &[(2, 0), (9, 5000)]);
+        assert_eq!(step(&caught_up, 2), changed(&[9], &[2]));
+        let behind = status(&[1, 2], &members, &[(2, 5000), (9, 10)]);
+        assert_eq!(step(&behind, 2), None);
+        let twice = [(1, "a"), (8, "b"), (9, "b")];
+        let twice = status(&[1], &twice, &[(8, 0), (9, 0)]);
+        assert_eq!(step(&twice, 5), changed(&[], &[8]));
+    }
+}

@@ -1,0 +1,308 @@
+//! A cluster: several masters with one store, in which minions connect to any of them.
+//!
+//! [`Cluster::start`] founds or joins a cluster, or continues in one ([`join`], [`node`]). From then
+//! on all commands of the store come from a log on which a majority has agreed (the crate `cluster`).
+//! The leader of the log decides on the members ([`members`]). Each master tells the others which
+//! minions are connected to it ([`notes`]), and passes requests for those on ([`relay`]).
+
+mod error;
+mod join;
+mod members;
+mod node;
+mod notes;
+mod relay;
+mod report;
+mod requests;
+mod settings;
+mod start;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use cluster::core::Member;
+use cluster::raft::{self, Group, Smol, Status};
+use link::PublicKey;
+use link::pool::{Pool, Request};
+use value::{Value, log};
+
+use crate::jobs::minions::Minions;
+use crate::store::Store;
+use crate::store::replica::Replica;
+
+pub(crate) use error::Error;
+pub(crate) use requests::{Change, What};
+pub(crate) use settings::Settings;
+pub(crate) use start::leave;
+
+use members::Pending;
+use node::Node;
+use notes::Others;
+use requests::Ask;
+
+/// The number of the group that all masters have.
+const GROUP: u8 = 0;
+/// The interval between two looks at the state of the log.
+const LOOK: Duration = Duration::from_millis(200);
+/// The maximum time for a request to another master.
+const ASK_MAX: Duration = Duration::from_secs(10);
+
+/// The keys of the masters that are members.
+#[derive(Clone, Debug, Default)]
+struct Keys(Arc<RwLock<BTreeSet<[u8; 32]>>>);
+
+impl Keys {
+    fn has(&self, key: &PublicKey) -> bool {
+        let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        keys.contains(key.bytes())
+    }
+
+    fn set(&self, keys: BTreeSet<[u8; 32]>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+}
+
+/// A master's part of its cluster. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Cluster(Arc<Shared>);
+
+struct Shared {
+    settings: Settings,
+    node: Node,
+    group: Group<Smol, Replica>,
+    pool: Arc<Pool>,
+    store: Store,
+    keys: Keys,
+    minions: Minions,
+    /// The masters that wait for an administrator.
+    pending: Pending,
+    /// Locked while the leader changes the members.
+    changing: smol::lock::Mutex<()>,
+    others: Others,
+    contact: Arc<Contact>,
+}
+
+/// The contact to a majority.
+struct Contact {
+    cluster: String,
+    /// The longest time without contact in which this master is not in a minority.
+    most: Duration,
+    state: Mutex<ContactState>,
+}
+
+#[derive(Debug)]
+struct ContactState {
+    /// The last time of contact, in this process and as a time of day.
+    last: Option<Instant>,
+    last_at: String,
+    /// The names of the masters with a vote that do not answer, and the number of all.
+    missing: Vec<String>,
+    voters: usize,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Contact {
+    fn new(settings: &Settings) -> Self {
+        Self {
+            cluster: settings.cluster.clone(),
+            most: settings.contact_max(),
+            state: Mutex::new(ContactState {
+                last: None,
+                last_at: value::jid::stamp(),
+                missing: Vec::new(),
+                voters: 0,
+            }),
+        }
+    }
+
+    /// Returns the time since this master was in contact with a majority; `None` if it never was.
+    fn silence(&self) -> Option<Duration> {
+        lock(&self.state).last.map(|last| last.elapsed())
+    }
+
+    /// Returns why no change is possible, if this master is in a minority.
+    fn minority(&self) -> Option<String> {
+        let state = lock(&self.state);
+        if state.last.is_some_and(|last| last.elapsed() <= self.most) {
+            return None;
+        }
+        let reached = state.voters.saturating_sub(state.missing.len());
+        let missing = match state.missing.is_empty() {
+            true => String::new(),
+            false => format!(" (missing: {})", state.missing.join(", ")),
+        };
+        Some(format!(
+            "This master is in a minority of the cluster {}: it reaches {reached} of {} voters{missing} since {}. Jobs, keys and events are not taken here",
+            self.cluster, state.voters, state.last_at
+        ))
+    }
+}
+
+impl Cluster {
+    /// Returns the state of the log as this master sees it.
+    pub(crate) fn status(&self) -> Status {
+        self.0.group.status()
+    }
+
+    /// Returns whether this master is the leader, and the term if so.
+    pub(crate) fn leads(&self) -> Option<u64> {
+        let status = self.status();
+        (status.leads() && self.0.contact.minority().is_none()).then_some(status.term)
+    }
+
+    /// Returns why no change is possible, if this master is in a minority.
+    pub(crate) fn minority(&self) -> Option<String> {
+        self.0.contact.minority()
+    }
+
+    /// Returns whether this master lacks contact for so long that its data may not be served any
+    /// more.
+    pub(crate) fn is_stale(&self) -> bool {
+        let silence = self.0.contact.silence();
+        silence.is_none_or(|silence| silence > self.0.settings.stale_max)
+    }
+
+    /// Returns the name of a member.
+    fn name(&self, number: u64) -> String {
+        let members = self.status().members;
+        let member = members.get(&number);
+        member.map_or_else(|| number.to_string(), |member| member.name.clone())
+    }
+
+    /// Runs the tasks of the cluster until the log fails here.
+    pub(crate) async fn run(&self) -> Error {
+        smol::spawn(self.clone().answer_all()).detach();
+        smol::spawn(self.clone().tell_others()).detach();
+        smol::spawn(self.clone().lead_members()).detach();
+        loop {
+            let status = self.status();
+            if let Some(failure) = status.failure {
+                return Error::Log(failure);
+            }
+            self.look(&status);
+            link::wait::pause(LOOK).await;
+        }
+    }
+
+    /// Notes the members, and whether a majority is in contact.
+    fn look(&self, status: &Status) {
+        if status.members.contains_key(&self.0.node.number) {
+            self.0.keys.set(keys_of(&status.members));
+        }
+        let contact = status.contact;
+        let leader_is_cut_off = match status.leader {
+            Some(leader) if leader != status.node => self.0.others.is_cut_off(leader),
+            _ => false,
+        };
+        let mut state = lock(&self.0.contact.state);
+        let was_lost = state
+            .last
+            .is_some_and(|last| last.elapsed() > self.0.contact.most);
+        if let Some(contact) = contact.filter(|_| status.leader.is_some() && !leader_is_cut_off) {
+            let last = Instant::now().checked_sub(contact);
+            if last > state.last {
+                state.last = last;
+                state.last_at = value::jid::stamp();
+            }
+        }
+        let alive = self.0.others.alive();
+        let silent = |voter: &&u64| **voter != status.node && !alive.contains(*voter);
+        state.voters = status.voters.len();
+        state.missing = status
+            .voters
+            .iter()
+            .filter(silent)
+            .filter_map(|voter| Some(status.members.get(voter)?.name.clone()))
+            .collect();
+        let is_lost = state
+            .last
+            .is_none_or(|last| last.elapsed() > self.0.contact.most);
+        drop(state);
+        if was_lost && !is_lost {
+            log::warning("A majority of the cluster is in contact again");
+        }
+    }
+
+    /// Answers the requests of other masters until the port is closed.
+    async fn answer_all(self) {
+        let groups = Arc::new(BTreeMap::from([(GROUP, self.0.group.clone())]));
+        // No deadline: masters ask at any time.
+        while let Some(request) = self.0.pool.next().await {
+            let (cluster, groups) = (self.clone(), groups.clone());
+            smol::spawn(async move { cluster.answer(request, &groups).await }).detach();
+        }
+    }
+
+    async fn answer(&self, request: Request, groups: &BTreeMap<u8, Group<Smol, Replica>>) {
+        let bytes = request.bytes.clone();
+        match (bytes.split_first(), request.is_member) {
+            (Some((&requests::JOIN, bytes)), _) => self.answer_join(request, bytes).await,
+            (_, false) => log::warning(format_args!(
+                "refused a request to the port of the cluster: the key {} is not one of a member",
+                request.key.finger()
+            )),
+            (Some((&requests::OF_MEMBER, bytes)), true) => {
+                let done = self.obey(&request.key, bytes).await;
+                request.answer(&requests::answer(done)).await;
+            }
+            _ => raft::pool::answer(request, self.0.node.number, groups).await,
+        }
+    }
+
+    /// Does what another master asks for.
+    async fn obey(&self, key: &PublicKey, bytes: &[u8]) -> Result<Value, String> {
+        match Ask::decode(bytes).ok_or("the request has an unknown form")? {
+            Ask::Note(note) => {
+                let members = self.status().members;
+                let mut numbers = members.iter().rev();
+                let of = numbers.find(|(_, member)| member.key == key.bytes());
+                let (of, _) = of.ok_or("this key is not one of a member")?;
+                Ok(self.take_note(*of, note).into())
+            }
+            Ask::Minion {
+                id,
+                key,
+                index,
+                request,
+            } => self.pass_on((id, key), index, request).await,
+            Ask::Members(change) => self.change_here(&change).await,
+        }
+    }
+
+    /// Asks another master.
+    async fn ask(&self, number: u64, ask: &Ask, within: Duration) -> Result<Value, String> {
+        let members = self.status().members;
+        let member = members.get(&number);
+        let member = member.ok_or_else(|| format!("the cluster has no master {number}"))?;
+        requests::ask(&self.0.pool, member, ask, within).await
+    }
+
+    /// Stops to be a part of the cluster, and hands the leadership over to another master.
+    pub(crate) async fn stop(&self) {
+        let status = self.status();
+        if status.leads() {
+            let next = status
+                .followers
+                .iter()
+                .filter(|(node, _)| status.voters.contains(node));
+            let next = next.max_by_key(|(_, follower)| follower.matched);
+            if let Some((next, _)) = next
+                && let Err(error) = self.0.group.hand_over(*next).await
+            {
+                log::warning(format_args!("cannot hand the leadership over: {error}"));
+            }
+        }
+        self.0.group.stop().await;
+        self.0.pool.close();
+    }
+}
+
+/// Returns the keys of members.
+fn keys_of(members: &BTreeMap<u64, Member>) -> BTreeSet<[u8; 32]> {
+    let keys = members.values();
+    keys.filter_map(|member| member.key.as_slice().try_into().ok())
+        .collect()
+}

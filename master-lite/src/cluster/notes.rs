@@ -1,0 +1,287 @@
+//! [`Note`]: what each master tells the others of itself, several times a second if it changes and
+//! once a second if not: the minions that are connected to it, and whether it is in contact with a
+//! majority. Nothing of it is stored or agreed on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use link::PublicKey;
+use link::wait::pause;
+use value::{Map, Value, log};
+use wire::Id;
+
+use super::relay::Through;
+use super::requests::{Ask, key};
+use super::{Cluster, lock};
+use crate::jobs::minions::Relay;
+
+/// The interval between two notes if nothing has changed, and if something has.
+const EVERY: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_millis(100);
+/// The time after which a master that sent no note is not up.
+const SILENT_MAX: Duration = Duration::from_secs(3);
+/// The maximum time for a note.
+const NOTE_MAX: Duration = Duration::from_secs(2);
+
+/// What a master tells another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Note {
+    /// The start of the master, and the number of the note since then. A note that is not the next
+    /// one is refused, unless it has all minions.
+    pub(super) boot: u64,
+    pub(super) number: u64,
+    /// True if `came` has all minions.
+    pub(super) is_whole: bool,
+    /// The minions that have connected, with their keys, and those that have left.
+    pub(super) came: Vec<(Id, PublicKey)>,
+    pub(super) went: Vec<Id>,
+    /// True if the master has no contact to a majority.
+    pub(super) is_cut_off: bool,
+}
+
+impl Note {
+    pub(super) fn value(&self) -> Value {
+        let came = self.came.iter().map(|(id, key)| {
+            Value::list([
+                id.as_str().into(),
+                Value::Bytes(key.bytes().as_slice().into()),
+            ])
+        });
+        let went = self.went.iter().map(|id| id.as_str().into());
+        Map::new()
+            .with("boot", self.boot)
+            .with("number", self.number)
+            .with("is_whole", self.is_whole)
+            .with("came", Value::list(came))
+            .with("went", Value::list(went))
+            .with("is_cut_off", self.is_cut_off)
+            .into()
+    }
+
+    pub(super) fn from_value(value: &Value) -> Option<Self> {
+        let map = value.as_map()?;
+        let number = |name: &str| u64::try_from(map.get(name)?.as_int()?).ok();
+        let came = map.get("came")?.as_list()?.iter();
+        let came = came.map(|pair| match pair.as_list()? {
+            [id, of] => Some((id.as_str()?.parse().ok()?, key(of)?)),
+            _ => None,
+        });
+        let went = map.get("went")?.as_list()?.iter();
+        let went = went.map(|id| id.as_str()?.parse().ok());
+        Some(Self {
+            boot: number("boot")?,
+            number: number("number")?,
+            is_whole: map.get("is_whole")?.is_true(),
+            came: came.collect::<Option<_>>()?,
+            went: went.collect::<Option<_>>()?,
+            is_cut_off: map.get("is_cut_off")?.is_true(),
+        })
+    }
+}
+
+/// What another master has told of itself.
+struct Other {
+    boot: u64,
+    number: u64,
+    at: Instant,
+    is_cut_off: bool,
+    minions: BTreeMap<Id, PublicKey>,
+}
+
+/// What the other masters have told of themselves.
+#[derive(Default)]
+pub(super) struct Others(Mutex<BTreeMap<u64, Other>>);
+
+impl Others {
+    /// Returns the masters that are up.
+    pub(super) fn alive(&self) -> BTreeSet<u64> {
+        let others = lock(&self.0);
+        let alive = others
+            .iter()
+            .filter(|(_, other)| other.at.elapsed() <= SILENT_MAX);
+        alive.map(|(number, _)| *number).collect()
+    }
+
+    /// Returns whether a master has told that it has no contact to a majority.
+    pub(super) fn is_cut_off(&self, number: u64) -> bool {
+        lock(&self.0)
+            .get(&number)
+            .is_some_and(|other| other.is_cut_off)
+    }
+
+    /// Takes a note of a master. Returns whether its minions are known now.
+    fn take(&self, of: u64, note: Note) -> bool {
+        let mut others = lock(&self.0);
+        let known = others.remove(&of);
+        let known =
+            known.filter(|known| (known.boot, known.number + 1) == (note.boot, note.number));
+        let mut minions = match (note.is_whole, known) {
+            (true, _) => BTreeMap::new(),
+            (false, Some(known)) => known.minions,
+            (false, None) => return false,
+        };
+        minions.extend(note.came);
+        for id in &note.went {
+            minions.remove(id);
+        }
+        let other = Other {
+            boot: note.boot,
+            number: note.number,
+            at: Instant::now(),
+            is_cut_off: note.is_cut_off,
+            minions,
+        };
+        others.insert(of, other);
+        true
+    }
+
+    /// Forgets the masters that are not up any more. Returns whether there were any.
+    fn forget_silent(&self) -> bool {
+        let mut others = lock(&self.0);
+        let before = others.len();
+        others.retain(|_, other| other.at.elapsed() <= SILENT_MAX);
+        others.len() != before
+    }
+}
+
+/// The state of the notes to one master.
+#[derive(Default)]
+struct Sent {
+    number: u64,
+    /// The minions that it knows; `None` if it has to get all of them.
+    known: Option<BTreeMap<Id, PublicKey>>,
+}
+
+impl Cluster {
+    /// Tells the other masters of this one, for as long as it runs.
+    pub(super) async fn tell_others(self) {
+        let mut sent: BTreeMap<u64, Arc<smol::lock::Mutex<Sent>>> = BTreeMap::new();
+        let mut last = (BTreeMap::new(), Instant::now());
+        loop {
+            let here = self.0.minions.here();
+            if here != last.0 || last.1.elapsed() >= EVERY {
+                last = (here.clone(), Instant::now());
+                let mut others = self.status().members;
+                others.remove(&self.0.node.number);
+                sent.retain(|number, _| others.contains_key(number));
+                for number in others.into_keys() {
+                    let state = sent.entry(number).or_default().clone();
+                    let (cluster, here) = (self.clone(), here.clone());
+                    smol::spawn(async move { cluster.tell(number, &state, here).await }).detach();
+                }
+            }
+            if self.0.others.forget_silent() {
+                self.show_elsewhere();
+            }
+            pause(SOON).await;
+        }
+    }
+
+    /// Sends a note to a master, unless one is under way.
+    async fn tell(
+        &self,
+        number: u64,
+        state: &smol::lock::Mutex<Sent>,
+        here: BTreeMap<Id, PublicKey>,
+    ) {
+        let Some(mut sent) = state.try_lock() else {
+            return;
+        };
+        sent.number += 1;
+        let known = sent.known.take();
+        let (came, went) = difference(known.as_ref(), &here);
+        let note = Note {
+            boot: self.0.node.boot,
+            number: sent.number,
+            is_whole: known.is_none(),
+            came,
+            went,
+            is_cut_off: self.minority().is_some(),
+        };
+        match self.ask(number, &Ask::Note(note), NOTE_MAX).await {
+            Ok(is_known) => sent.known = is_known.is_true().then_some(here),
+            Err(error) => log::debug(format_args!(
+                "cannot tell the master {} of the connected minions: {error}",
+                self.name(number)
+            )),
+        }
+    }
+
+    /// Takes a note of another master. Returns whether its minions are known now.
+    pub(super) fn take_note(&self, of: u64, note: Note) -> bool {
+        let has_changed = note.is_whole || !note.came.is_empty() || !note.went.is_empty();
+        let is_known = self.0.others.take(of, note);
+        if has_changed || !is_known {
+            self.show_elsewhere();
+        }
+        is_known
+    }
+
+    /// Makes the minions of the other masters reachable.
+    fn show_elsewhere(&self) {
+        let others = lock(&self.0.others.0);
+        let elsewhere = others.iter().flat_map(|(number, other)| {
+            let relay: Arc<dyn Relay> = Arc::new(Through::new(self, *number));
+            let minions = other.minions.iter();
+            minions.map(move |(id, key)| (id.clone(), *key, relay.clone()))
+        });
+        self.0.minions.are_elsewhere(elsewhere);
+    }
+}
+
+/// Returns the minions that came and went between two sets.
+fn difference(
+    before: Option<&BTreeMap<Id, PublicKey>>,
+    after: &BTreeMap<Id, PublicKey>,
+) -> (Vec<(Id, PublicKey)>, Vec<Id>) {
+    let Some(before) = before else {
+        let all = after.iter().map(|(id, key)| (id.clone(), *key));
+        return (all.collect(), Vec::new());
+    };
+    let new = after
+        .iter()
+        .filter(|(id, key)| before.get(*id) != Some(*key));
+    let gone = before.keys().filter(|id| !after.contains_key(*id));
+    (
+        new.map(|(id, key)| (id.clone(), *key)).collect(),
+        gone.cloned().collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(number: u64, is_whole: bool, came: &[&str], went: &[&str]) -> Note {
+        let key = PublicKey::from_bytes([1; 32]);
+        Note {
+            boot: 1,
+            number,
+            is_whole,
+            came: came.iter().map(|id| (id.parse().unwrap(), key)).collect(),
+            went: went.iter().map(|id| id.parse().unwrap()).collect(),
+            is_cut_off: false,
+        }
+    }
+
+    #[test]
+    fn a_note_that_is_missing_makes_the_sender_send_all() {
+        let others = Others::default();
+        assert!(!others.take(2, note(1, false, &["m1"], &[])));
+        assert!(others.take(2, note(2, true, &["m1", "m2"], &[])));
+        assert!(others.take(2, note(3, false, &["m3"], &["m1"])));
+        assert!(!others.take(2, note(5, false, &[], &[])));
+        assert!(
+            others.alive().is_empty(),
+            "its minions are not known any more"
+        );
+    }
+
+    #[test]
+    fn notes_are_read_back() {
+        let sent = note(7, false, &["m1", "m2"], &["m3"]);
+        assert_eq!(Note::from_value(&sent.value()), Some(sent));
+        assert_eq!(Note::from_value(&Value::Null), None);
+    }
+}

@@ -1,0 +1,412 @@
+//! The start of a master of a cluster: it continues in its cluster, joins one or founds one.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cluster::core::{LEVEL, Member};
+use cluster::raft::log::Log;
+use cluster::raft::medium::Disk;
+use cluster::raft::pool::{GroupLink, address};
+use cluster::raft::{Group, Smol, members_of};
+use link::pool::{Answered, Exported, Pool, Request};
+use link::wait::pause;
+use link::{KeyPair, PublicKey};
+use smol::future::FutureExt;
+use state::opts::Opts;
+use value::log;
+
+use super::join::{self, Answer, End, Founding, Fresh, Join, Joined};
+use super::node::{Folder, Node};
+use super::requests::JOIN;
+use super::{Cluster, Contact, Error, GROUP, Keys, LOOK, Settings, Shared};
+use crate::jobs::minions::Minions;
+use crate::store::Store;
+use crate::store::replica::{Journal, Replica};
+
+/// The pause between two attempts to join.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The interval at which a master that waits says for what.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+/// The number of the master that founds a cluster.
+const FOUNDER: u64 = 1;
+
+/// A master's way into its cluster.
+struct Place {
+    node: Node,
+    /// The index up to which it has to catch up, and the keys of the members it knows.
+    joined: Option<Joined>,
+}
+
+/// What a master does after it has asked all others.
+enum Next {
+    Found,
+    Joined(Joined),
+    Wait(String),
+    Refused(String),
+}
+
+impl Cluster {
+    /// Continues in a cluster, joins or founds it. Returns when the store has all that the cluster
+    /// has.
+    ///
+    /// # Errors
+    /// When the options, the store or the log cannot be used, or the cluster refuses this master.
+    pub(crate) async fn start(
+        settings: Settings,
+        opts: &Opts,
+        (store, store_folder): (&Store, &Path),
+        pair: &KeyPair,
+        minions: &Minions,
+    ) -> Result<Self, Error> {
+        let folder = Folder::open(&opts.cachedir())?;
+        let keys = Keys::default();
+        let of_pool = keys.clone();
+        let is_member = Arc::new(move |key: &PublicKey| of_pool.has(key));
+        let pool = Pool::bind(settings.address, pair, is_member);
+        let pool = pool.map_err(|source| Error::Option {
+            option: "cluster_pool_port",
+            problem: format!("cannot listen on {} (UDP): {source}", settings.address),
+        })?;
+        let pool = Arc::new(pool);
+        let place = place(&settings, &folder, (store, store_folder), &pool).await?;
+        if let Some(joined) = &place.joined {
+            keys.set(joined.keys.iter().map(|key| *key.bytes()).collect());
+        }
+        let group = group(
+            &settings,
+            &folder,
+            &place.node,
+            (store, store_folder),
+            &pool,
+        )
+        .await?;
+        let contact = Arc::new(Contact::new(&settings));
+        let of_journal = contact.clone();
+        let journal = Journal {
+            group: group.clone(),
+            minority: Arc::new(move || of_journal.minority()),
+        };
+        let own = own(&settings, pair);
+        let (node, index) = (place.node, place.joined.map_or(0, |joined| joined.index));
+        let cluster = Self(Arc::new(Shared {
+            settings,
+            node,
+            group,
+            pool,
+            store: store.clone(),
+            keys,
+            minions: minions.clone(),
+            pending: super::Pending::default(),
+            changing: smol::lock::Mutex::new(()),
+            others: super::Others::default(),
+            contact,
+        }));
+        cluster.found(own).await?;
+        store.follow(journal);
+        cluster.ready(index).await?;
+        Ok(cluster)
+    }
+
+    /// Founds the cluster, unless it is founded already or this master joins another one.
+    async fn found(&self, own: Member) -> Result<(), Error> {
+        let status = self.status();
+        let is_alone = status.members.keys().all(|number| *number == FOUNDER);
+        if self.0.node.number != FOUNDER || !is_alone || status.snapshot > 0 {
+            return Ok(());
+        }
+        let founded = self.0.group.found_alone(own).await;
+        founded.map_err(|error| Error::Log(error.to_string()))
+    }
+
+    /// Waits until this master is in contact with a majority, and has caught up.
+    async fn ready(&self, index: u64) -> Result<(), Error> {
+        let answering = self.clone().answer_all();
+        let waiting = async {
+            let mut said = Instant::now();
+            loop {
+                let status = self.status();
+                if let Some(failure) = &status.failure {
+                    return Err(Error::Log(failure.clone()));
+                }
+                self.look(&status);
+                let Some(why) = self.minority() else {
+                    if status.applied >= index && status.members.contains_key(&status.node) {
+                        return Ok(());
+                    }
+                    pause(LOOK).await;
+                    continue;
+                };
+                if said.elapsed() >= SAY_EVERY {
+                    said = Instant::now();
+                    log::warning(format_args!("Waiting for the cluster: {why}"));
+                }
+                pause(LOOK).await;
+            }
+        };
+        let answering = async {
+            answering.await;
+            Err(Error::Log("the port of the cluster is closed".to_owned()))
+        };
+        waiting.or(answering).await
+    }
+}
+
+fn own(settings: &Settings, pair: &KeyPair) -> Member {
+    Member {
+        name: settings.name.clone(),
+        address: settings.address.to_string(),
+        minions: settings.minions.to_string(),
+        key: pair.public().bytes().to_vec(),
+        level: LEVEL,
+    }
+}
+
+/// Returns the place of this master: that of its last start with a higher boot, or a new one.
+async fn place(
+    settings: &Settings,
+    folder: &Folder,
+    (store, store_folder): (&Store, &Path),
+    pool: &Pool,
+) -> Result<Place, Error> {
+    let control = store.control()?;
+    let place = match folder.read()? {
+        Some(node) if node.cluster != settings.cluster => {
+            return Err(Error::State(format!(
+                "this master belongs to the cluster {}, and `cluster_id` says {}: move {} and {} away to make it a new master",
+                node.cluster,
+                settings.cluster,
+                folder.path().display(),
+                store_folder.display()
+            )));
+        }
+        Some(node) => Place {
+            node: Node {
+                boot: node.boot + 1,
+                ..node
+            },
+            joined: None,
+        },
+        None if control.is_some() => {
+            return Err(Error::LostLog {
+                store: store_folder.to_owned(),
+                log: folder.path().to_owned(),
+            });
+        }
+        None => entered(settings, store, pool).await?,
+    };
+    folder.write(&place.node)?;
+    Ok(place)
+}
+
+/// Starts the log with the store as its state.
+async fn group(
+    settings: &Settings,
+    folder: &Folder,
+    node: &Node,
+    (store, store_folder): (&Store, &Path),
+    pool: &Arc<Pool>,
+) -> Result<Group<Smol, Replica>, Error> {
+    let path = folder.log();
+    let failed = |error: std::io::Error| Error::io(&path, error);
+    let log = Log::open(Disk::open(&path).map_err(failed)?, GROUP).map_err(failed)?;
+    let control = store.control()?;
+    let applied = control.as_ref().and_then(|control| control.applied);
+    if applied.is_some() && !log.is_used() {
+        return Err(Error::LostLog {
+            store: store_folder.to_owned(),
+            log: folder.path().to_owned(),
+        });
+    }
+    if applied.map_or(0, |(_, index)| index) < log.removed_upto() {
+        return Err(Error::LostStore {
+            store: store_folder.to_owned(),
+            log: folder.path().to_owned(),
+        });
+    }
+    let machine = Arc::new(Replica::new(store));
+    let link = GroupLink {
+        pool: pool.clone(),
+        group: GROUP,
+    };
+    let started = Group::start(
+        (node.number, node.boot),
+        settings.raft().config(),
+        log,
+        machine,
+        link,
+    );
+    started.await.map_err(failed)
+}
+
+/// Makes the store that of a master alone, after the others were removed from the cluster and
+/// `cluster_id` from the configuration. Does nothing if the store never was that of a cluster.
+///
+/// # Errors
+/// When the cluster has other members, or the files cannot be used.
+pub(crate) async fn leave(opts: &Opts, store: &Store, store_folder: &Path) -> Result<(), Error> {
+    let Some(control) = store.control()? else {
+        return Ok(());
+    };
+    let folder = Folder::open(&opts.cachedir())?;
+    let node = folder.read()?;
+    let members = members_of(&control).unwrap_or_default();
+    let names: Vec<&str> = members
+        .values()
+        .map(|member| member.name.as_str())
+        .collect();
+    let is_alone = node.is_some_and(|node| members.keys().eq([&node.number]));
+    if !is_alone {
+        return Err(Error::State(format!(
+            "{} is the state of a cluster of {}: set `cluster_id`, or remove the others from the cluster before (`salt-run cluster.remove NAME`)",
+            store_folder.display(),
+            names.join(", ")
+        )));
+    }
+    store.leave_log().await?;
+    folder.remove()?;
+    log::info("This master has left its cluster, and has the store alone");
+    Ok(())
+}
+
+/// Joins or founds a cluster.
+async fn entered(settings: &Settings, store: &Store, pool: &Pool) -> Result<Place, Error> {
+    let mut all = settings.peers.clone();
+    all.push(settings.address.to_string());
+    all.sort();
+    let own = Fresh {
+        is_empty: store.is_empty()?,
+        address: settings.address.to_string(),
+        all,
+    };
+    let asking = async {
+        let mut said: Option<(String, Instant)> = None;
+        loop {
+            match ask_all(settings, pool, &own).await {
+                Next::Found => return Ok(None),
+                Next::Joined(joined) => return Ok(Some(joined)),
+                Next::Refused(why) => {
+                    return Err(Error::Refused {
+                        cluster: settings.cluster.clone(),
+                        why,
+                    });
+                }
+                Next::Wait(why) => {
+                    let is_known = said
+                        .as_ref()
+                        .is_some_and(|(known, at)| *known == why && at.elapsed() < SAY_EVERY);
+                    if !is_known {
+                        log::warning(format_args!(
+                            "Waiting to join the cluster {}: {why}",
+                            settings.cluster
+                        ));
+                        said = Some((why, Instant::now()));
+                    }
+                }
+            }
+            pause(AGAIN).await;
+        }
+    };
+    let answering = async {
+        // No deadline: other masters ask at any time.
+        while let Some(request) = pool.next().await {
+            answer_fresh(settings, &own, request).await;
+        }
+        Err(Error::Log("the port of the cluster is closed".to_owned()))
+    };
+    let joined = asking.or(answering).await?;
+    let uuid = match &joined {
+        Some(joined) => joined.uuid.clone(),
+        None => random()?,
+    };
+    let node = Node {
+        cluster: settings.cluster.clone(),
+        uuid,
+        number: joined.as_ref().map_or(FOUNDER, |joined| joined.number),
+        boot: 1,
+    };
+    Ok(Place { node, joined })
+}
+
+fn random() -> Result<String, Error> {
+    let bytes = value::random::array::<16>();
+    let bytes = bytes.map_err(|error| Error::State(error.to_string()))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Answers a master that asks this one, which is in no cluster either.
+async fn answer_fresh(settings: &Settings, own: &Fresh, request: Request) {
+    let Some((&JOIN, bytes)) = request.bytes.split_first() else {
+        return;
+    };
+    let exported = request.exported;
+    let answer = match Join::decode(bytes) {
+        Some(join) if join.cluster == settings.cluster => Answer::Fresh(own.clone()),
+        Some(join) => Answer::Refused(format!(
+            "{} waits for the cluster {}, not {}",
+            settings.name, settings.cluster, join.cluster
+        )),
+        None => Answer::Refused("the request has an unknown form".to_owned()),
+    };
+    let proof = join::proof(settings, End::Member, &exported);
+    request.answer(&answer.encode(proof)).await;
+}
+
+/// Asks all other masters once, and decides.
+async fn ask_all(settings: &Settings, pool: &Pool, own: &Fresh) -> Next {
+    let (mut fresh, mut waits) = (Vec::new(), Vec::new());
+    for peer in &settings.peers {
+        match ask((settings, own.is_empty), pool, peer, &settings.fingers).await {
+            Ok(Answer::Fresh(other)) => fresh.push(other),
+            Ok(Answer::Joined(joined)) => return Next::Joined(joined),
+            Ok(Answer::Refused(why)) => return Next::Refused(format!("{peer} answers: {why}")),
+            Ok(Answer::Wait(why)) => return Next::Wait(format!("{peer} answers: {why}")),
+            Ok(Answer::Leader { address, finger }) => {
+                let asked = ask((settings, own.is_empty), pool, &address, &[finger]).await;
+                return match asked {
+                    Ok(Answer::Joined(joined)) => Next::Joined(joined),
+                    Ok(Answer::Refused(why)) => Next::Refused(format!("{address} answers: {why}")),
+                    Ok(Answer::Wait(why)) => Next::Wait(format!("{address} answers: {why}")),
+                    Ok(_) => Next::Wait(format!("{address} leads no more")),
+                    Err(why) => Next::Wait(why),
+                };
+            }
+            Err(why) => waits.push(why),
+        }
+    }
+    if !waits.is_empty() {
+        return Next::Wait(waits.join("; "));
+    }
+    match join::founding(own, &fresh) {
+        Founding::Found => Next::Found,
+        Founding::Wait(why) => Next::Wait(why),
+        Founding::Refused(why) => Next::Refused(why),
+    }
+}
+
+/// Asks a master to let this one join. The answer is believed if the master proves that it knows the
+/// secret, or has one of the fingerprints.
+async fn ask(
+    (settings, is_empty): (&Settings, bool),
+    pool: &Pool,
+    peer: &str,
+    fingers: &[String],
+) -> Result<Answer, String> {
+    let address = address(peer).await?;
+    let request = |exported: &Exported| {
+        let join = Join::of(settings, is_empty, exported).encode();
+        [&[JOIN], join.as_slice()].concat()
+    };
+    let asked = pool.ask_unknown(address, fingers, request).await;
+    let (Answered { bytes, .. }, exported) = asked.map_err(|error| error.to_string())?;
+    let answer = Answer::decode(&bytes);
+    let (answer, proof) =
+        answer.ok_or_else(|| format!("{peer}: the answer has an unknown form"))?;
+    let is_proved = join::is_proved(settings, End::Member, &exported, proof.as_deref());
+    match is_proved || !fingers.is_empty() || matches!(answer, Answer::Refused(_)) {
+        true => Ok(answer),
+        false => Err(format!(
+            "{peer} does not prove that it knows the `cluster_secret` of this master"
+        )),
+    }
+}

@@ -1,0 +1,65 @@
+//! [`Leading`]: the work that one master of a cluster does for all of them: reactions, and events for
+//! returners. A master that belongs to no cluster does it always.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use link::wait::pause;
+use smol::Task;
+use value::log;
+
+use super::Error;
+use crate::cluster::Cluster;
+use crate::event_return::EventReturn;
+use crate::reactor::Reactor;
+
+/// The interval between two looks whether this master leads.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The work of a leader.
+pub(super) struct Leading {
+    pub(super) event_return: EventReturn,
+    pub(super) returners: Vec<String>,
+}
+
+impl Leading {
+    /// Begins the work of a master that is alone. It lasts until the returned tasks are dropped.
+    pub(super) async fn alone(&self, reactor: &Arc<Reactor>) -> Result<Vec<Task<()>>, Error> {
+        reactor.begin().await?;
+        Ok(self.event_return.begin(&self.returners).await?)
+    }
+
+    /// Works while this master leads the cluster, for as long as it runs.
+    pub(super) async fn follow(&self, cluster: &Cluster, reactor: Arc<Reactor>) -> Error {
+        reactor.set_leader(false);
+        let mut running: Option<(u64, Arc<Reactor>, Vec<Task<()>>)> = None;
+        loop {
+            let term = cluster.leads();
+            let is_running = running.as_ref().map(|(term, ..)| *term);
+            if term != is_running {
+                if let Some((term, reactor, tasks)) = running.take() {
+                    log::warning(format_args!(
+                        "This master does not lead the cluster any more (term {term}): another one reacts to events"
+                    ));
+                    drop(tasks);
+                    reactor.stop().await;
+                }
+                if let Some(term) = term {
+                    log::info(format_args!(
+                        "This master leads the cluster (term {term}) and reacts to events"
+                    ));
+                    let reactor = reactor.in_term(term);
+                    match self.alone(&reactor).await {
+                        Ok(tasks) => running = Some((term, reactor, tasks)),
+                        Err(error) => {
+                            // It leads no more, or leads again in a moment.
+                            log::warning(format_args!("cannot begin to react to events: {error}"));
+                            reactor.stop().await;
+                        }
+                    }
+                }
+            }
+            pause(LOOK).await;
+        }
+    }
+}
