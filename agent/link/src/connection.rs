@@ -12,7 +12,7 @@ use std::time::Duration;
 use quinn::{Connection, ConnectionError, RecvStream, SendStream};
 use smol::future::FutureExt;
 use value::log::Level;
-use wire::{Ack, Answer, Bye, Control, Event, Failed, Frame, Request, Way};
+use wire::{Ack, Answer, Bye, Control, Event, Failed, Frame, Masters, Request, Way};
 
 use crate::error::{Error, PeerInfo, Wait};
 use crate::exchange::{PendingRequest, Question};
@@ -31,6 +31,8 @@ pub enum Incoming {
     Ack(u64),
     /// A request, to be answered.
     Question(Box<Question>),
+    /// All masters of the cluster that the master belongs to.
+    Masters(Masters),
     /// An announcement that the peer is about to close the connection.
     Bye(Bye),
 }
@@ -105,6 +107,7 @@ struct Inner {
     capacity: Arc<Capacity>,
     way: Way,
     bad: Arc<AtomicU32>,
+    takes_masters: bool,
     _slot: Option<Slot>,
 }
 
@@ -117,6 +120,8 @@ pub(crate) struct Admitted {
     pub(crate) capacity: Arc<Capacity>,
     /// The direction of incoming frames.
     pub(crate) way: Way,
+    /// True if the peer understands [`Masters`].
+    pub(crate) takes_masters: bool,
     pub(crate) slot: Option<Slot>,
 }
 
@@ -137,6 +142,7 @@ impl Link {
             who,
             capacity,
             way,
+            takes_masters,
             slot,
         } = let_in;
         let outgoing = Outgoing::new(writer, capacity.limits.queue, connection.clone());
@@ -147,6 +153,7 @@ impl Link {
             capacity,
             way: back(way),
             bad: reader.bad.clone(),
+            takes_masters,
             _slot: slot,
         };
         Self {
@@ -229,6 +236,7 @@ impl Link {
         match frame {
             Frame::Control(Control::Event(event)) => Ok(Some(Incoming::Event(event))),
             Frame::Control(Control::Ack(ack)) => Ok(Some(Incoming::Ack(ack.sequence))),
+            Frame::Control(Control::Masters(masters)) => Ok(Some(Incoming::Masters(masters))),
             Frame::Control(Control::Bye(bye)) => Ok(Some(Incoming::Bye(bye))),
             Frame::Unknown { kind } => {
                 note(
@@ -416,6 +424,24 @@ impl Handle {
     /// When the connection is lost, or this side may not send acks.
     pub async fn ack(&self, sequence: u64) -> Result<(), Error> {
         self.send(Ack { sequence }.into()).await
+    }
+
+    /// Returns whether the peer is a minion that understands [`masters`](Self::masters).
+    #[must_use]
+    pub fn takes_masters(&self) -> bool {
+        self.0.takes_masters
+    }
+
+    /// Sends a minion all masters of the cluster, on a master. Sends nothing to a minion that does
+    /// not understand it.
+    ///
+    /// # Errors
+    /// When the connection is lost, or the list is too large for a frame.
+    pub async fn masters(&self, masters: Masters) -> Result<(), Error> {
+        match self.takes_masters() {
+            true => self.send(masters.into()).await,
+            false => Ok(()),
+        }
     }
 
     /// Announces that this side is about to close, and after how many seconds the peer may return.

@@ -487,6 +487,7 @@ impl Peer {
             who: self.who,
             capacity: self.capacity,
             way: Way::MinionToMaster,
+            takes_masters: self.hello.has(wire::MASTERS),
             slot: Some(self.slot),
         }))
     }

@@ -528,6 +528,7 @@ impl Session {
             who: who.clone(),
             capacity: capacity.clone(),
             way,
+            takes_masters: false,
             slot: None,
         });
         let answering = recall::answer(self.recalls.1.clone(), link.handle());

@@ -19,6 +19,7 @@ use crate::tls::{self, Pinned};
 use crate::*;
 
 mod attack;
+mod cluster;
 mod limits;
 mod load;
 mod local;

@@ -1,7 +1,7 @@
 //! The frames of a control stream: the hello and its answers, events, and acks of the events that
 //! are durable.
 
-use value::Map;
+use value::{Map, Value};
 
 use crate::kinds::kinds;
 use crate::{Id, Secret};
@@ -98,6 +98,17 @@ kinds! {
         sequence: u64,
     }
 
+    /// The masters of the cluster that the sender belongs to. A master sends it after the welcome,
+    /// and again when the list changes, to a minion whose hello has the feature [`crate::MASTERS`].
+    "masters" Masters [MasterToMinion] {
+        /// A number that grows with each change of the list, also when the cluster is restored from
+        /// a backup.
+        index: u64,
+        /// All masters, as maps: `name`, `address` (`host:port`, where minions connect) and `finger`
+        /// (the fingerprint of the master's key, as `master_finger` has it).
+        masters: Vec<Value>,
+    }
+
     /// The notice that the sender is about to close the session. Exchanges in progress may finish.
     "bye" Bye [MinionToMaster MasterToMinion] before {
         /// The reason, for the log of the other side.
@@ -105,5 +116,13 @@ kinds! {
         /// The number of seconds after which the receiver may reconnect. If it is absent, the
         /// receiver uses its own settings.
         retry_s: Option<u64>,
+    }
+}
+
+impl Hello {
+    /// Returns whether the sender has a feature.
+    #[must_use]
+    pub fn has(&self, feature: &str) -> bool {
+        self.features.iter().any(|own| own == feature)
     }
 }

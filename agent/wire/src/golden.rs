@@ -68,6 +68,16 @@ fn control() -> Vec<Control> {
         }
         .into(),
         Ack { sequence: 13 }.into(),
+        Masters {
+            index: 40,
+            masters: vec![
+                map("name", "10.0.0.1")
+                    .with("address", "10.0.0.1:4506")
+                    .with("finger", ["ab"; 32].join(":"))
+                    .into(),
+            ],
+        }
+        .into(),
         Bye {
             reason: "the master stops".into(),
             retry_s: None,
@@ -525,7 +535,9 @@ fn each_side_may_send_what_its_rule_says() {
     };
     assert_eq!(
         only(Way::MasterToMinion),
-        ["welcome", "pending", "refused", "ack", "job", "next_key"]
+        [
+            "welcome", "pending", "refused", "ack", "masters", "job", "next_key"
+        ]
     );
     assert_eq!(only(Way::MinionToMaster), ["hello", "grains"]);
     assert_eq!(only(Way::ClientToMaster), ["backup", "wheel"]);

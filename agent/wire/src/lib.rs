@@ -49,6 +49,8 @@
 //!         <------------------------ welcome  version, features, what the key is bound to,
 //!                                            how far its events are durable
 //!   or    <------------------------ refused  and the connection is closed
+//!         <------------------------ masters  all masters of the cluster, if there is one, and
+//!                                            again when they change
 //!   event 7, event 8 ------------->
 //!         <------------------------ ack 8    everything up to 8 is on the master's disk
 //!   bye   <-----------------------> bye      the connection is closed after open exchanges end
@@ -108,7 +110,7 @@ mod secret;
 pub mod tag;
 
 pub use answer::{Answer, Data, Done, Failed};
-pub use control::{Ack, Bye, Control, Event, Hello, Pending, Refused, Welcome};
+pub use control::{Ack, Bye, Control, Event, Hello, Masters, Pending, Refused, Welcome};
 pub use error::Error;
 pub use frame::{Decoder, Frame};
 pub use id::{Id, NotAnId};
@@ -149,6 +151,13 @@ pub const PEER: &str = "id";
 /// The feature of a hello whose session belongs to a command. Such a session sends events and
 /// returns, and accepts no jobs.
 pub const CALL: &str = "call";
+
+/// The feature of a hello whose sender understands [`Masters`].
+pub const MASTERS: &str = "masters";
+
+/// The reason of a [`Bye`] of a master that has lost the majority of its cluster. The minion tries
+/// the other masters at once.
+pub const NO_MAJORITY: &str = "no_majority";
 
 /// Returns the grains that a key is bound to (`Welcome::bound`); its role is one of them.
 #[must_use]

@@ -118,7 +118,7 @@ impl Session {
                     log::info(format_args!("{} disconnects: {}", link.who(), bye.reason));
                     said = Some(bye.reason);
                 }
-                Ok(Incoming::Ack(_)) => {}
+                Ok(Incoming::Ack(_) | Incoming::Masters(_)) => {}
                 Err(error) => break error,
             }
         };

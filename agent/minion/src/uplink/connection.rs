@@ -70,7 +70,7 @@ impl Link {
                     Incoming::Request(request, Answerer(question))
                 }
                 link::Incoming::Bye(bye) => Incoming::Bye(bye.reason),
-                link::Incoming::Event(_) => continue,
+                link::Incoming::Masters(_) | link::Incoming::Event(_) => continue,
             });
         }
     }
