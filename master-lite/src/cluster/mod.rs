@@ -6,6 +6,7 @@
 //! minions are connected to it ([`notes`]), and passes requests for those on ([`relay`]).
 
 mod error;
+mod guide;
 mod join;
 mod members;
 mod node;
@@ -22,8 +23,8 @@ use std::time::{Duration, Instant};
 
 use cluster::core::Member;
 use cluster::raft::{self, Group, Smol, Status};
-use link::PublicKey;
 use link::pool::{Pool, Request};
+use link::{Handle, PublicKey};
 use value::{Value, log};
 
 use crate::jobs::minions::Minions;
@@ -87,6 +88,8 @@ struct Contact {
     cluster: String,
     /// The longest time without contact in which this master is not in a minority.
     most: Duration,
+    /// The longest time without contact in which it serves files and pillar.
+    stale_max: Duration,
     state: Mutex<ContactState>,
 }
 
@@ -109,9 +112,10 @@ impl Contact {
         Self {
             cluster: settings.cluster.clone(),
             most: settings.contact_max(),
+            stale_max: settings.stale_max,
             state: Mutex::new(ContactState {
                 last: None,
-                last_at: value::jid::stamp(),
+                last_at: now(),
                 missing: Vec::new(),
                 voters: 0,
             }),
@@ -135,8 +139,11 @@ impl Contact {
             false => format!(" (missing: {})", state.missing.join(", ")),
         };
         Some(format!(
-            "This master is in a minority of the cluster {}: it reaches {reached} of {} voters{missing} since {}. Jobs, keys and events are not taken here",
-            self.cluster, state.voters, state.last_at
+            "This master is in a minority of the cluster {}: it reaches {reached} of {} voters{missing} since {}. Jobs, keys and events are not taken here; files and pillar are served for {} s",
+            self.cluster,
+            state.voters,
+            state.last_at,
+            self.stale_max.as_secs()
         ))
     }
 }
@@ -172,11 +179,20 @@ impl Cluster {
         member.map_or_else(|| number.to_string(), |member| member.name.clone())
     }
 
+    /// Sends a minion the masters of the cluster.
+    pub(crate) async fn introduce(&self, minion: &Handle) {
+        let masters = guide::masters(&self.status(), self.0.settings.voters_max);
+        if let Err(error) = minion.masters(masters).await {
+            log::debug(format_args!("cannot send a minion the masters: {error}"));
+        }
+    }
+
     /// Runs the tasks of the cluster until the log fails here.
     pub(crate) async fn run(&self) -> Error {
         smol::spawn(self.clone().answer_all()).detach();
         smol::spawn(self.clone().tell_others()).detach();
         smol::spawn(self.clone().lead_members()).detach();
+        smol::spawn(self.clone().guide_minions()).detach();
         loop {
             let status = self.status();
             if let Some(failure) = status.failure {
@@ -205,10 +221,10 @@ impl Cluster {
             let last = Instant::now().checked_sub(contact);
             if last > state.last {
                 state.last = last;
-                state.last_at = value::jid::stamp();
+                state.last_at = now();
             }
         }
-        let alive = self.0.others.alive();
+        let alive = self.0.others.within(self.0.contact.most);
         let silent = |voter: &&u64| **voter != status.node && !alive.contains(*voter);
         state.voters = status.voters.len();
         state.missing = status
@@ -298,6 +314,16 @@ impl Cluster {
         self.0.group.stop().await;
         self.0.pool.close();
     }
+}
+
+/// Returns the time of day.
+fn now() -> String {
+    let stamp = value::jid::stamp();
+    let time = stamp.split_once('T').map_or("", |(_, time)| time);
+    format!(
+        "{} UTC",
+        time.chars().take("hh:mm:ss".len()).collect::<String>()
+    )
 }
 
 /// Returns the keys of members.

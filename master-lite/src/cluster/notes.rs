@@ -1,5 +1,5 @@
 //! [`Note`]: what each master tells the others of itself, several times a second if it changes and
-//! once a second if not: the minions that are connected to it, and whether it is in contact with a
+//! twice a second if not: the minions that are connected to it, and whether it is in contact with a
 //! majority. Nothing of it is stored or agreed on.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use super::{Cluster, lock};
 use crate::jobs::minions::Relay;
 
 /// The interval between two notes if nothing has changed, and if something has.
-const EVERY: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_millis(500);
 const SOON: Duration = Duration::from_millis(100);
 /// The time after which a master that sent no note is not up.
 const SILENT_MAX: Duration = Duration::from_secs(3);
@@ -96,10 +96,15 @@ pub(super) struct Others(Mutex<BTreeMap<u64, Other>>);
 impl Others {
     /// Returns the masters that are up.
     pub(super) fn alive(&self) -> BTreeSet<u64> {
+        self.within(SILENT_MAX)
+    }
+
+    /// Returns the masters that have sent a note within a time.
+    pub(super) fn within(&self, time: Duration) -> BTreeSet<u64> {
         let others = lock(&self.0);
         let alive = others
             .iter()
-            .filter(|(_, other)| other.at.elapsed() <= SILENT_MAX);
+            .filter(|(_, other)| other.at.elapsed() <= time);
         alive.map(|(number, _)| *number).collect()
     }
 

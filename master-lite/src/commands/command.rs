@@ -125,7 +125,11 @@ fn wheel(opts: &Map, fun: &str, kwargs: Map) -> Result<Value, AskError> {
             Err(error) => error,
         };
         if !error.is_locked() || began.elapsed() > store::LOCK_MAX {
-            let (reason, text) = ("failed".to_owned(), error.to_string());
+            let reason = match error {
+                daemon::Error::NotRunning => "refused",
+                _ => "failed",
+            };
+            let (reason, text) = (reason.to_owned(), error.to_string());
             return Err(AskError::Failed { reason, text });
         }
         // Another command holds the store, or a master that has not opened its socket yet.

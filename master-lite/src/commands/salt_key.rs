@@ -45,7 +45,7 @@ pub(crate) fn run(
             let text = Value::from(error.to_string());
             call.screen.show(&text, Some("nested"), 0);
         }
-        u8::from(!matches!(&error, AskError::Failed { reason, .. } if reason != "refused"))
+        u8::from(!matches!(&error, AskError::Failed { reason, .. } if reason == "failed"))
     })
 }
 

@@ -28,6 +28,11 @@ pub(crate) enum Error {
     /// A failure that a wheel function reports.
     #[error("{0}")]
     Wheel(String),
+    /// The master of a cluster does not run.
+    #[error(
+        "The master does not run, and only a running master of a cluster can list and change keys"
+    )]
+    NotRunning,
     #[error("{path}: {source}")]
     Io {
         path: PathBuf,

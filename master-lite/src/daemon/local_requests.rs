@@ -13,6 +13,7 @@ use wire::{Listen, Request, Runner};
 
 use crate::access::Access;
 use crate::access::publisher_acl::{LocalUser, Permitted};
+use crate::cluster::Cluster;
 use crate::events::Events;
 use crate::jobs::{JobEvent, Jobs};
 use crate::runs::Runners;
@@ -117,7 +118,7 @@ impl LocalRequests {
             _ if guest.is_some() => local.fail("refused", ROOTS).await,
             Request::Wheel(asked) => match self.runners.wheel(&asked.fun, asked.arg).await {
                 Ok(ret) => local.done(ret).await,
-                Err(error) => local.fail("failed", error).await,
+                Err(error) => local.fail(self.reason("failed"), error).await,
             },
             Request::Runner(asked) => {
                 let done = self.run_for(asked, local).await;
@@ -136,6 +137,16 @@ impl LocalRequests {
                 );
                 local.fail("refused", text).await
             }
+        }
+    }
+
+    /// Returns the word for the reason of a failure, which is another one if this master is in a
+    /// minority of its cluster.
+    fn reason(&self, otherwise: &'static str) -> &'static str {
+        let cluster = self.runners.runs.cluster.as_ref();
+        match cluster.and_then(Cluster::minority) {
+            Some(_) => wire::NO_MAJORITY,
+            None => otherwise,
         }
     }
 
@@ -168,7 +179,7 @@ impl LocalRequests {
         }
         let mut published = match self.jobs.publish_to(asked, &user, matched).await {
             Ok(published) => published,
-            Err(error) => return local.fail("invalid", error).await,
+            Err(error) => return local.fail(self.reason("invalid"), error).await,
         };
         let minions = published.minions.iter().map(|id| id.as_str().into());
         let missing = published.missing.iter().map(|name| name.as_str().into());

@@ -313,10 +313,7 @@ const STARTING: Duration = Duration::from_secs(30);
 /// When the keys or the store cannot be used, or the function fails.
 pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Value, Error> {
     if opts.text("cluster_id").is_some_and(|id| !id.is_empty()) {
-        return Err(Error::Wheel(
-            "the master does not run, and only a running master of a cluster can list and change keys"
-                .to_owned(),
-        ));
+        return Err(Error::NotRunning);
     }
     let pki = Pki::open(&opts.path("pki_dir"))?;
     // No wait: a master that is starting may hold the store, and the caller then sends it the

@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
-use link::{Error, Incoming, Listener, Question};
+use link::wait::pause;
+use link::{Error, Handle, Incoming, Listener, Question};
 use smol::future::{FutureExt, pending};
 use value::{Map, jid, log, secret};
 use wire::{Event, Fire, Id, Request, Runner, tag};
@@ -26,6 +28,8 @@ use crate::store::{self, Applied, Command, Store, now_ms};
 const UNACKED: usize = 128;
 /// The number of events after which an ack is sent even while more arrive.
 const ACK_AFTER: usize = 64;
+/// The interval of looks whether a majority of the cluster is in contact again.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Serves the sessions of minions.
 pub(crate) struct Session {
@@ -72,18 +76,26 @@ impl Session {
         let number = self.connections.begin(&minion, &handle, is_call).await;
         log::info(format_args!("{} is connected", link.who()));
         self.rotation.announce_to(&minion, &handle);
+        if let Some(cluster) = &self.cluster {
+            cluster.introduce(&handle).await;
+        }
         let mut unacked = Unacked::default();
-        let mut said = None;
+        let (mut said, mut has_skipped) = (None, false);
         let error = loop {
             let is_full = unacked.is_full();
             // No deadline: the store answers each event.
             let kept_or_came = async { Ok(unacked.next().await) }
                 .or(async {
-                    match is_full {
-                        // No deadline: the link has its own (`idle`).
-                        false => Err(link.next().await),
-                        true => pending().await,
-                    }
+                    let came = async {
+                        match is_full {
+                            // No deadline: the link has its own (`idle`).
+                            false => link.next().await,
+                            true => pending().await,
+                        }
+                    };
+                    Err(came
+                        .or(self.ends_when_majority_is_back(&handle, has_skipped))
+                        .await)
                 })
                 .await;
             let incoming = match kept_or_came {
@@ -97,6 +109,11 @@ impl Session {
                     }
                     continue;
                 }
+                Ok(Err(store::Error::Minority(_))) => {
+                    has_skipped = true;
+                    unacked = Unacked::default();
+                    continue;
+                }
                 Ok(Err(error)) => {
                     log::error(format_args!("cannot store an event: {error}"));
                     handle.close("cannot store an event");
@@ -107,8 +124,15 @@ impl Session {
             };
             match incoming {
                 Ok(Incoming::Event(event)) => {
-                    let begun = Box::pin(self.take_event(&minion, event)).await;
-                    unacked.begun.extend(begun);
+                    match Box::pin(self.take_event(&minion, event)).await {
+                        Ok(begun) => unacked.begun.extend(begun),
+                        // The minion keeps the event, and sends it again over its next connection.
+                        Err(store::Error::Minority(_)) => has_skipped = true,
+                        Err(error) => {
+                            log::error(format_args!("cannot store an event: {error}"));
+                            handle.close("cannot store an event");
+                        }
+                    }
                 }
                 Ok(Incoming::Question(question)) => {
                     let (session, minion) = (self.clone(), minion.clone());
@@ -129,14 +153,18 @@ impl Session {
 
     /// Starts to store an event. If the minion may not use its tag, the refusal is logged, and
     /// stored in place of a numbered event: that one is acked, since it would be refused each time.
-    async fn take_event(&self, minion: &Minion, event: Event) -> Option<store::PendingWrite> {
+    async fn take_event(
+        &self,
+        minion: &Minion,
+        event: Event,
+    ) -> Result<Option<store::PendingWrite>, store::Error> {
         // The minion masks the secrets that it knows. This master may know others.
         let (mut name, mut data) = (event.tag, secret::map(event.data));
         if let Err(refused) = self.may_fire(minion, &name) {
             let why = format!("key {}: {refused}", minion.key);
             self.refusals.log(minion.id.as_str(), why);
             if event.sequence == 0 {
-                return None;
+                return Ok(None);
             }
             data = Map::new().with("error", refused);
             name = format!("pinch/refused/{}", minion.id);
@@ -158,10 +186,20 @@ impl Session {
             at_ms,
             origin: minion.origin(event.sequence),
         });
-        begun
-            .await
-            .inspect_err(|error| log::error(format_args!("{error}")))
-            .ok()
+        begun.await.map(Some)
+    }
+
+    /// Closes a session in which this master has ignored events, once it is in contact with a majority
+    /// again. The minion then connects again, and sends them. Never returns.
+    async fn ends_when_majority_is_back<T>(&self, handle: &Handle, has_skipped: bool) -> T {
+        if let Some(cluster) = self.cluster.as_ref().filter(|_| has_skipped) {
+            while cluster.minority().is_some() {
+                pause(LOOK).await;
+            }
+            handle.close("a majority of the cluster is in contact again");
+        }
+        // No deadline: it races with the next message of the link.
+        pending().await
     }
 
     /// Checks that a minion may fire an event. It may fire one about a job if it may return that
@@ -190,9 +228,13 @@ impl Session {
             stamp: jid::stamp(),
             data: asked.data,
         };
-        let Some(begun) = self.take_event(minion, event).await else {
-            let text = "this minion may not send the event";
-            return question.fail("refused", text).await;
+        let begun = match self.take_event(minion, event).await {
+            Ok(Some(begun)) => begun,
+            Ok(None) => {
+                let text = "this minion may not send the event";
+                return question.fail("refused", text).await;
+            }
+            Err(error) => return question.fail("failed", error.to_string()).await,
         };
         match begun.done().await {
             Ok(applied) if !applied.is_void() => question.done(true).await,

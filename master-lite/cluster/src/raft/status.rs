@@ -6,7 +6,7 @@ use std::time::Duration;
 use openraft::async_runtime::WatchReceiver;
 use openraft::{Instant, RaftMetrics};
 
-use super::types::{LogId, Types};
+use super::types::{LogId, Members, Types};
 use super::{Group, InstantOf, Machine, Runtime};
 use crate::core::Member;
 
@@ -31,6 +31,10 @@ pub struct Status {
     pub members: BTreeMap<u64, Member>,
     /// The index of the entry that has the members.
     pub members_at: u64,
+    /// The masters on which a majority has agreed, and the index of the entry that has them.
+    pub agreed: BTreeMap<u64, Member>,
+    /// The index of that entry.
+    pub agreed_at: u64,
     /// True while a change of the voters is under way.
     pub is_joint: bool,
     /// On the leader: the index up to which each other master has the log, and the time since it
@@ -79,6 +83,11 @@ fn since<I: Instant>(then: I) -> Duration {
     }
 }
 
+fn all(members: &Members) -> BTreeMap<u64, Member> {
+    let nodes = members.nodes();
+    nodes.map(|(id, node)| (*id, node.clone())).collect()
+}
+
 fn followers<R: Runtime>(metrics: &RaftMetrics<Types<R>>) -> BTreeMap<u64, Follower> {
     let replicated = metrics.replication.iter().flatten();
     let mut followers: BTreeMap<u64, Follower> = replicated
@@ -103,7 +112,10 @@ impl<R: Runtime, M: Machine> Group<R, M> {
     pub fn status(&self) -> Status {
         let metrics = self.raft().metrics();
         let metrics = metrics.borrow_watched();
-        let stored = &metrics.membership_config;
+        let (stored, agreed) = (
+            &metrics.membership_config,
+            &metrics.committed_membership_config,
+        );
         let members = stored.membership();
         let voters: BTreeSet<u64> = members.voter_ids().collect();
         let leads = metrics.current_leader == Some(metrics.id);
@@ -121,11 +133,10 @@ impl<R: Runtime, M: Machine> Group<R, M> {
             applied: index(metrics.last_applied.as_ref()),
             snapshot: index(metrics.snapshot.as_ref()),
             is_joint: members.get_joint_config().len() > 1,
-            members: members
-                .nodes()
-                .map(|(id, node)| (*id, node.clone()))
-                .collect(),
+            members: all(members),
             members_at: index(stored.log_id().as_ref()),
+            agreed: all(agreed.membership()),
+            agreed_at: index(agreed.log_id().as_ref()),
             voters,
             followers: followers(&metrics),
             contact,

@@ -1,0 +1,90 @@
+//! The minions' way to the masters: each minion gets the list of all masters, and leaves one that has
+//! lost its majority.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cluster::core::Member;
+use cluster::raft::Status;
+use link::PublicKey;
+use link::wait::pause;
+use value::{Map, log};
+use wire::Masters;
+
+use super::{Cluster, LOOK};
+use crate::jobs::minions::Connected;
+
+/// The time without contact to a majority after which minions are sent to other masters. It is longer
+/// than an election takes.
+const LEAVE_AFTER: Duration = Duration::from_secs(3);
+
+/// Returns the masters for minions: those with a vote, and the others once there is no room for more
+/// votes. Before that, they are catching up.
+pub(super) fn masters(status: &Status, voters_max: usize) -> Masters {
+    let is_full = status.voters.len() >= voters_max;
+    let serving = status.agreed.iter();
+    let serving = serving.filter(|(number, _)| is_full || status.voters.contains(number));
+    // A master that has joined again with a new disk replaces itself.
+    let by_name: BTreeMap<&str, &Member> = serving
+        .map(|(_, member)| (member.name.as_str(), member))
+        .collect();
+    let masters = by_name.into_values().filter_map(|member| {
+        let key = member.key.as_slice().try_into().ok()?;
+        let master = Map::new()
+            .with("name", member.name.as_str())
+            .with("address", member.minions.as_str())
+            .with("finger", PublicKey::from_bytes(key).finger());
+        Some(master.into())
+    });
+    Masters {
+        index: status.agreed_at,
+        masters: masters.collect(),
+    }
+}
+
+impl Cluster {
+    /// Sends the minions here each new list of masters, and to other masters when this one has lost
+    /// its majority, for as long as it runs.
+    pub(super) async fn guide_minions(self) {
+        let (mut known, mut has_sent_away) = (0, false);
+        loop {
+            let status = self.status();
+            if status.agreed_at != known {
+                known = status.agreed_at;
+                self.introduce_all().await;
+            }
+            let silence = self.0.contact.silence();
+            let is_cut_off = silence.is_none_or(|silence| silence > LEAVE_AFTER);
+            if is_cut_off && !has_sent_away {
+                log::warning(
+                    "This master has lost the majority of its cluster: its minions connect to others",
+                );
+                self.send_away().await;
+            }
+            has_sent_away = is_cut_off;
+            pause(LOOK).await;
+        }
+    }
+
+    async fn introduce_all(&self) {
+        for id in self.0.minions.here().into_keys() {
+            let minion = self.0.minions.get_here(&id);
+            if let Some(handle) = minion.as_ref().and_then(Connected::here) {
+                self.introduce(handle).await;
+            }
+        }
+    }
+
+    async fn send_away(&self) {
+        for id in self.0.minions.here().into_keys() {
+            let minion = self.0.minions.get_here(&id);
+            let Some(handle) = minion.as_ref().and_then(Connected::here) else {
+                continue;
+            };
+            if let Err(error) = handle.bye(wire::NO_MAJORITY, None).await {
+                log::debug(format_args!("{error}"));
+            }
+            handle.close(wire::NO_MAJORITY);
+        }
+    }
+}
