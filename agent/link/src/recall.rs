@@ -3,7 +3,9 @@
 //!
 //! QUIC reports an unknown connection only in answer to a packet, and an idle minion sends none
 //! before its next keep-alive. The datagram is no QUIC packet (its first byte lacks the fixed bit)
-//! and is not authenticated: its only effect is one ping in each [`INTERVAL`].
+//! and is not authenticated: its only effect is one ping in each [`INTERVAL`]. If the master leaves
+//! that unanswered, the connection is lost, within seconds and not only when it was idle for long. So
+//! the other masters of a cluster recall the minions of one that has died.
 
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
@@ -12,9 +14,11 @@ use std::time::Duration;
 use quinn::udp::RecvMeta;
 use smol::channel::Receiver;
 use smol::future::FutureExt;
+use value::Value;
 use wire::Ping;
 
 use crate::connection::Handle;
+use crate::error::Error;
 use crate::wait::pause;
 
 const RECALL: &[u8] = b"\0pinch: recall";
@@ -42,6 +46,13 @@ pub(crate) fn is_in(buffers: &[IoSliceMut<'_>], meta: &[RecvMeta]) -> bool {
     received.any(|(buffer, meta)| buffer.get(..meta.len) == Some(RECALL))
 }
 
+/// Waits until the master leaves all packets unanswered, and closes the connection.
+async fn silence(handle: &Handle) -> Result<Value, Error> {
+    let error = handle.silence().await;
+    handle.close("silence");
+    Err(error)
+}
+
 /// Pings the master after each recall, until the connection is lost.
 pub(crate) async fn answer(recalls: Receiver<()>, handle: Handle) {
     loop {
@@ -59,7 +70,7 @@ pub(crate) async fn answer(recalls: Receiver<()>, handle: Handle) {
                 clippy::let_underscore_must_use,
                 reason = "the connection itself reports that it is lost"
             )]
-            let _ = asked.done().await;
+            let _ = asked.done().or(silence(&handle)).await;
         }
         pause(INTERVAL).await;
     }

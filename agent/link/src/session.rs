@@ -16,12 +16,13 @@ use crate::connection::{Admitted, Link};
 use crate::error::{Error, PeerInfo, Wait};
 use crate::key::{KeyPair, PublicKey};
 use crate::limits::Limits;
+use crate::masters::{MasterList, Target, targets};
 use crate::pki::Pki;
 use crate::recall;
 use crate::room::Capacity;
 use crate::socket::OnSmol;
 use crate::stream::{Reader, Sink, Source, Writer, within};
-use crate::succession::Trusted;
+use crate::succession::{Trusted, has_finger};
 use crate::tls::{self, Pinned};
 use crate::wait::pause;
 
@@ -147,8 +148,16 @@ pub struct Session {
     is_known: bool,
     capacity: Arc<Capacity>,
     backoff: Backoff,
-    /// The master that is tried first.
+    /// The masters of the cluster, if they are known.
+    list: Option<Arc<MasterList>>,
+    /// The masters in the order in which they are tried.
+    targets: Vec<Target>,
+    /// The position of the master that is tried first, which is that of the last connection.
     first: usize,
+    /// The key of the master of the last connection.
+    key: Option<PublicKey>,
+    /// True if the last connection was of no use.
+    was_useless: bool,
     /// True after the first connection.
     was_connected: bool,
     endpoint: Option<Endpoint>,
@@ -182,12 +191,16 @@ impl Session {
             ..options.limits.clone()
         });
         Self {
+            targets: targets(None, "", &options.masters),
             options,
             evidence: None,
             is_known: false,
             capacity,
             backoff: Backoff::default(),
+            list: None,
             first: 0,
+            key: None,
+            was_useless: false,
             was_connected: false,
             endpoint: None,
             is_shared: false,
@@ -206,10 +219,44 @@ impl Session {
         self.evidence = evidence;
     }
 
+    /// Sets the masters of the cluster, which are tried before the configured ones, and whose keys
+    /// are accepted. With several masters, no new try waits before each of them was tried once. An
+    /// existing connection continues.
+    pub fn know(&mut self, list: Option<Arc<MasterList>>) {
+        if self.list == list {
+            return;
+        }
+        let id = self.options.hello.id.as_str();
+        let targets = targets(list.as_deref(), id, &self.options.masters);
+        let last = self.targets.get(self.first).map(|target| &target.master);
+        let is_last = |target: &Target| match (&target.listed, &self.key) {
+            (_, None) => false,
+            (Some((_, finger)), Some(key)) => has_finger(std::slice::from_ref(finger), key),
+            (None, _) => Some(&target.master) == last,
+        };
+        // The last one is before the first.
+        let end = targets.len().saturating_sub(1);
+        let at = targets.iter().position(is_last);
+        self.first = at.unwrap_or(if self.key.is_some() { end } else { 0 });
+        (self.list, self.targets) = (list, targets);
+    }
+
+    /// Returns whether the masters are those of a cluster with several of them.
+    #[must_use]
+    pub fn has_others(&self) -> bool {
+        self.list.is_some() && self.targets.len() > 1
+    }
+
     /// Makes the next round begin with another master than this one, for a caller that knows that
     /// this one is of no use.
     pub fn skip_master(&mut self) {
-        self.first = (self.first + 1) % self.options.masters.len().max(1);
+        self.first = (self.first + 1) % self.targets.len().max(1);
+    }
+
+    /// Makes the next round wait as after a failed one, for a caller to whom the last connection was
+    /// of no use, and who has tried the other masters.
+    pub fn was_useless(&mut self) {
+        self.was_useless = true;
     }
 
     /// Returns whether the last connection was with the first of the masters.
@@ -226,10 +273,11 @@ impl Session {
     /// Returns whether the first of the masters can be reached and proves its key now. No hello is
     /// sent to it, and an existing connection continues.
     pub async fn first_answers(&mut self) -> bool {
-        let Some(master) = self.options.masters.first().cloned() else {
+        let Some(target) = self.targets.first().cloned() else {
             return false;
         };
-        let (Ok(addresses), Ok(trusted)) = (self.lookup(&master).await, self.trusted()) else {
+        let addresses = self.lookup(&target.master).await;
+        let (Ok(addresses), Ok(trusted)) = (addresses, self.trusted(&target)) else {
             return false;
         };
         let endpoint = self.endpoint.clone();
@@ -277,14 +325,12 @@ impl Session {
     /// it takes. `tell` receives each change of the status.
     pub async fn connect(&mut self, tell: Tell<'_>) -> (Link, Welcome) {
         if std::mem::take(&mut self.was_connected) {
-            let longest = self.options.waits.random_reauth_delay.min(WAIT_MAX);
-            let wait = longest.mul_f64(f64::from(lot()) / f64::from(u32::MAX));
+            let wait = self.wait_after_connection();
             self.wait(wait, tell).await;
         }
         loop {
             let error = match self.round(tell).await {
                 Ok(connected) => {
-                    self.backoff.reset();
                     self.was_connected = true;
                     return connected;
                 }
@@ -299,6 +345,19 @@ impl Session {
         }
     }
 
+    /// Returns the wait before the first try after a connection.
+    fn wait_after_connection(&mut self) -> Duration {
+        if std::mem::take(&mut self.was_useless) {
+            return self.backoff.lost(&self.options.waits, lot());
+        }
+        self.backoff.reset();
+        if self.has_others() {
+            return Duration::ZERO;
+        }
+        let longest = self.options.waits.random_reauth_delay.min(WAIT_MAX);
+        longest.mul_f64(f64::from(lot()) / f64::from(u32::MAX))
+    }
+
     async fn wait(&self, wait: Duration, tell: Tell<'_>) {
         if !wait.is_zero() {
             tell(Status::Waiting(wait));
@@ -308,16 +367,16 @@ impl Session {
 
     /// Tries each master once. Returns the last error if none accepts this minion.
     async fn round(&mut self, tell: Tell<'_>) -> Result<(Link, Welcome), Option<Error>> {
-        let count = self.options.masters.len();
+        let count = self.targets.len();
         let mut last = None;
         for turn in 0..count {
             let at = (self.first + turn) % count;
-            let Some(master) = self.options.masters.get(at).cloned() else {
+            let Some(target) = self.targets.get(at).cloned() else {
                 continue;
             };
-            match self.master(&master, tell).await {
+            match self.master(&target, tell).await {
                 Ok(connected) => {
-                    self.first = at;
+                    (self.first, self.key) = (at, connected.0.who().key);
                     return Ok(connected);
                 }
                 Err(error) => {
@@ -331,8 +390,8 @@ impl Session {
 
     /// Tries each address of a master. Returns the error of the last address if none accepts this
     /// minion.
-    async fn master(&mut self, master: &Master, tell: Tell<'_>) -> Result<(Link, Welcome), Error> {
-        let mut last = None;
+    async fn master(&mut self, target: &Target, tell: Tell<'_>) -> Result<(Link, Welcome), Error> {
+        let (mut last, master) = (None, &target.master);
         for address in self.lookup(master).await? {
             if let Some(error) = last.replace(Error::Unanswered {
                 who: Arc::new(PeerInfo::at(address)),
@@ -341,7 +400,7 @@ impl Session {
                 tell(Status::Failed(&error));
             }
             tell(Status::Trying(master, address));
-            match self.address(address, tell).await {
+            match self.address(address, target, tell).await {
                 // The master's other addresses would give the same answer.
                 Err(error @ Error::Refused { .. }) => return Err(error),
                 Err(error) => last = Some(error),
@@ -397,24 +456,41 @@ impl Session {
         )
     }
 
-    fn trusted(&self) -> Result<Trusted, Error> {
-        let trusted = self.options.pki.trusted(&self.options.fingers);
-        trusted.map_err(|error| Error::Pki(Arc::new(error)))
+    /// Returns the keys that are accepted from a master. For a master of the list it is the key that
+    /// the list has, and for others it is any of the list's in addition to `master_finger`.
+    fn trusted(&self, target: &Target) -> Result<Trusted, Error> {
+        let mut fingers = self.options.fingers.clone();
+        let mut place = None;
+        if let Some(list) = &self.list {
+            if fingers.is_empty() {
+                place = Some(list.place().to_owned());
+            }
+            fingers.extend(list.fingers());
+            if let Some((name, finger)) = &target.listed {
+                place = Some(format!("{name} in {}", list.place()));
+                fingers = vec![finger.clone()];
+            }
+        }
+        let trusted = self.options.pki.trusted(&fingers);
+        let mut trusted = trusted.map_err(|error| Error::Pki(Arc::new(error)))?;
+        trusted.place = place.unwrap_or(trusted.place);
+        Ok(trusted)
     }
 
     async fn address(
         &mut self,
         address: SocketAddr,
+        target: &Target,
         tell: Tell<'_>,
     ) -> Result<(Link, Welcome), Error> {
-        let trusted = self.trusted()?;
+        let trusted = self.trusted(target)?;
         let connection = self.handshake(address, &trusted).await?;
         let key = tls::identity(&connection);
         let who = Arc::new(PeerInfo {
             key,
             ..PeerInfo::at(address)
         });
-        if let Some(key) = key {
+        if let Some(key) = key.filter(|_| target.listed.is_none()) {
             self.proved(&key, &trusted, &who, tell)?;
         }
         self.greet(connection, &who, tell).await

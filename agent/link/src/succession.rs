@@ -13,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use ring::signature::{ED25519, UnparsedPublicKey};
 
 use crate::key::{KeyPair, NotAKey, PublicKey};
+use crate::masters::MasterList;
 use crate::pki::{Error, Pki};
 use crate::session::REMEMBERED;
 
@@ -215,6 +216,20 @@ impl Pki {
         self.replace(&self.place(REMEMBERED, "pub")?, &key.pem(), 0o644)
     }
 
+    /// Remembers the key of a master of a cluster in place of a remembered one that the cluster does
+    /// not have any more.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written.
+    pub fn follow(&self, list: &MasterList, key: &PublicKey) -> Result<(), Error> {
+        let known = self.find_master_key(REMEMBERED)?;
+        let is_gone = known.is_some_and(|known| !list.has_key(&known));
+        match is_gone && list.has_key(key) {
+            true => self.succeed(key),
+            false => Ok(()),
+        }
+    }
+
     fn succession_file(&self) -> PathBuf {
         self.folder().join(FILE)
     }
@@ -335,6 +350,34 @@ mod tests {
         assert_eq!(pki.successions().unwrap().len(), KEPT);
         let last = nexts.last().unwrap();
         assert!(accepted(&pki, &[], last) && !accepted(&pki, &[], &nexts[0]));
+    }
+
+    #[test]
+    fn a_remembered_key_that_the_cluster_has_no_more_is_replaced_by_a_master_of_it() {
+        let list = |keys: &[&KeyPair]| {
+            let map = |key: &&KeyPair| {
+                value::Map::new()
+                    .with("name", "m")
+                    .with("address", "m:1")
+                    .with("finger", key.public().finger())
+                    .into()
+            };
+            let masters = keys.iter().map(map).collect();
+            MasterList::read(&wire::Masters { index: 1, masters }, "masters").unwrap()
+        };
+        let (_folder, pki) = pki();
+        let (one, two, stranger) = (pair(), pair(), pair());
+        let remembered = || pki.find_master_key(REMEMBERED).unwrap();
+        // Nothing is remembered where nothing was.
+        pki.follow(&list(&[&two]), &two.public()).unwrap();
+        assert_eq!(remembered(), None);
+        pki.remember(REMEMBERED, &one.public()).unwrap();
+        pki.follow(&list(&[&one, &two]), &two.public()).unwrap();
+        pki.follow(&list(&[&two]), &stranger.public()).unwrap();
+        pki.follow(&list(&[&two]), &one.public()).unwrap();
+        assert_eq!(remembered(), Some(one.public()));
+        pki.follow(&list(&[&two]), &two.public()).unwrap();
+        assert_eq!(remembered(), Some(two.public()));
     }
 
     #[test]

@@ -277,25 +277,54 @@ fn a_master() {
     run(let_in(&listener, ever));
 }
 
-#[test]
-fn a_master_that_was_killed_is_found_again_when_it_recalls_its_minions() {
-    run(async {
-        let world = World::new();
+/// A master in another process, which can be killed.
+pub(super) struct Mortal {
+    pub(super) key: KeyPair,
+    pub(super) address: SocketAddr,
+    child: std::process::Child,
+    file: std::path::PathBuf,
+}
+
+impl Mortal {
+    pub(super) fn new(world: &World) -> Self {
         let file = world.folder.path().join("address");
-        let master = KeyPair::generate().unwrap();
-        let address = std::net::UdpSocket::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        let key = KeyPair::generate().unwrap();
+        let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "tests::session::a_master"])
             .env(
                 ADDRESS,
-                format!("{address} {} {}", file.display(), master.pem()),
+                format!("{address} {} {}", file.display(), key.pem()),
             )
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
+        Self {
+            key,
+            address,
+            child,
+            file,
+        }
+    }
+
+    /// Kills the master when it has a minion, and returns the minion's address.
+    pub(super) async fn kill(&mut self) -> SocketAddr {
+        let read = || std::fs::read_to_string(&self.file).ok()?.parse().ok();
+        soon(|| read().is_some()).await;
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        read().unwrap()
+    }
+}
+
+#[test]
+fn a_master_that_was_killed_is_found_again_when_it_recalls_its_minions() {
+    run(async {
+        let world = World::new();
+        let mut mortal = Mortal::new(&world);
+        let (address, master) = (mortal.address, mortal.key.clone());
         let mut options = world.options("m1");
         options.masters = vec![Master::parse(&address.to_string(), PORT)];
         // The loss must be reported by the new master, not detected by silence or by the minion's
@@ -314,18 +343,10 @@ fn a_master_that_was_killed_is_found_again_when_it_recalls_its_minions() {
         })
         .detach();
         assert_eq!(receiver.recv().await.unwrap(), Some(master.public()));
-        let read = || {
-            std::fs::read_to_string(&file)
-                .ok()?
-                .parse::<SocketAddr>()
-                .ok()
-        };
-        soon(|| read().is_some()).await;
-        child.kill().unwrap();
-        child.wait().unwrap();
+        let minion = mortal.kill().await;
         let began = Instant::now();
         let listener = Listener::bind(address, &master, patient()).unwrap();
-        listener.recall(&[read().unwrap()]).await;
+        listener.recall(&[minion]).await;
         let (key, _link) = let_in(&listener, receiver.recv()).await;
         assert_eq!(key.unwrap(), Some(master.public()));
         assert!(began.elapsed() < ms(30_000), "{:?}", began.elapsed());
