@@ -34,7 +34,7 @@ impl ReturnTo {
     /// Passes on the return of a job.
     pub(crate) async fn take(&self, answer: Return, upstreams: &Upstreams) {
         match self {
-            Self::Master(upstream) => upstream.keep_return(answer).await,
+            Self::Master(upstream) => upstreams.in_place_of(upstream).keep_return(answer).await,
             Self::Masters => upstreams.keep_return(answer).await,
             Self::Caller(caller) => channel::if_open(caller.try_send(answer.data)),
             Self::Nobody => {}
@@ -45,7 +45,7 @@ impl ReturnTo {
     /// no master asked for it.
     pub(crate) fn master(&self, upstreams: &Upstreams) -> Option<Handle> {
         match self {
-            Self::Master(upstream) => upstream.handle(),
+            Self::Master(upstream) => upstreams.in_place_of(upstream).handle(),
             _ => upstreams.handle(),
         }
     }

@@ -31,6 +31,9 @@ impl MasterSession {
     /// Keeps an upstream connected for as long as the daemon runs.
     pub(crate) async fn serve(self, upstream: Arc<Upstream>, mut session: Session) {
         let mut is_first = true;
+        if upstream.is_over() {
+            return;
+        }
         let delay = startup_delay(&self.opts);
         if !delay.is_zero() {
             log::info(format_args!(
@@ -38,21 +41,22 @@ impl MasterSession {
             ));
             pause(delay).await;
         }
-        loop {
-            let failed = |problem| upstream.failed(problem);
-            let (link, welcome) = session.connect(failed).await;
+        while !upstream.is_over() {
+            let (link, welcome) = session.connect(&upstream).await;
             log::info(format_args!("Connected to the master {}", link.who()));
             // The handle is set first: the messages that greet the master may be ready before the
             // link is read.
             let durable = upstream.connected(&link, &welcome);
             self.upstreams.adopt(&self.opts).await;
             let is_first = std::mem::take(&mut is_first);
-            self.startup.greet(&upstream, is_first).await;
+            if !upstream.is_replaced() {
+                self.startup.greet(&upstream, is_first).await;
+            }
             self.speak(&upstream, &mut session, link, durable).await;
         }
     }
 
-    /// Does what the master asks until the connection is lost, or until the first master is back.
+    /// Does what the master asks until the connection is lost or there is a better one.
     async fn speak(
         &self,
         upstream: &Arc<Upstream>,
@@ -66,24 +70,26 @@ impl MasterSession {
             smol::spawn(async move { this.answer(&upstream, request, answerer).await }).detach();
         };
         let lost = async { Some(upstream.speak(link, durable, take).await) };
-        let back = async {
-            session.first_is_back().await;
+        let mut reason = "";
+        let is_idle = || self.own.jobs.len() == 0;
+        let ends = async {
+            reason = session.is_to_end(upstream, is_idle).await;
             None
         };
-        let lost = lost.or(back).await;
-        upstream.disconnected();
+        let lost = lost.or(ends).await;
+        let was_useless = upstream.disconnected();
         match lost {
             Some(error) => {
                 log::warning(format_args!("lost the connection to the master: {error}"));
-                session.lost();
+                session.lost(upstream, was_useless);
             }
             None => {
-                log::info("The first master is available again, reconnecting to it");
+                log::info(format_args!("Leaving the master: {reason}"));
                 #[expect(
                     clippy::let_underscore_must_use,
                     reason = "the connection is closed in any case"
                 )]
-                let _ = handle.bye("its first master is available again").await;
+                let _ = handle.bye(reason).await;
                 handle.close("failback");
             }
         }

@@ -45,8 +45,13 @@ pub(super) fn open(opts: &Opts) -> Result<Pipe, Error> {
 async fn read(mut link: Link, opts: Opts) {
     // No deadline: the link has its own (`idle`).
     while let Ok(incoming) = link.next().await {
-        let Incoming::Request(request, answerer) = incoming else {
-            continue;
+        let (request, answerer) = match incoming {
+            Incoming::Request(request, answerer) => (request, answerer),
+            Incoming::Masters(masters) => {
+                uplink::take_masters(&opts, link.key(), masters).await;
+                continue;
+            }
+            Incoming::Ack(_) | Incoming::Bye(_) => continue,
         };
         let answered = match *request {
             Request::NextKey(next) => next_key::keep(&opts, next, answerer).await,

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use value::Value;
-use wire::{Event, Request};
+use wire::{Event, Masters, Request};
 
-use link::Part;
+use link::{Part, PublicKey};
 
 /// The reason why a connection to a master, or a request to one, failed.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +40,8 @@ pub(crate) enum Incoming {
     Ack(u64),
     /// A request, and the sender of its answer.
     Request(Box<Request>, Answerer),
+    /// The masters of the master's cluster.
+    Masters(Masters),
     /// An announcement that the master is about to close the connection, with its reason.
     Bye(String),
 }
@@ -59,6 +61,11 @@ impl Link {
         self.0.who()
     }
 
+    /// Returns the key that the master has proved.
+    pub(crate) fn key(&self) -> Option<PublicKey> {
+        self.0.who().key
+    }
+
     /// Waits for the next message. The error is the reason why the connection is lost.
     pub(crate) async fn next(&mut self) -> Result<Incoming, ConnectionError> {
         loop {
@@ -70,7 +77,8 @@ impl Link {
                     Incoming::Request(request, Answerer(question))
                 }
                 link::Incoming::Bye(bye) => Incoming::Bye(bye.reason),
-                link::Incoming::Masters(_) | link::Incoming::Event(_) => continue,
+                link::Incoming::Masters(masters) => Incoming::Masters(masters),
+                link::Incoming::Event(_) => continue,
             });
         }
     }

@@ -3,15 +3,16 @@
 //!
 //! Several masters that are served at the same time (`master:` as a list) have one `Upstream` each,
 //! so that a master that is away does not delay the others. With `master_type: failover` there is a
-//! single one, whose master changes.
-
+//! single one, whose master changes. So it is for the masters of a cluster ([`cluster`]).
 //!
 //! This folder is the only place that names the protocol in which a master is spoken to: [`Session`]
 //! connects, [`Link`] receives, [`Handle`] sends.
 
+mod cluster;
 mod connection;
 mod deliver;
 mod enroll;
+mod minority;
 pub(crate) mod next_key;
 mod session;
 mod settings;
@@ -21,20 +22,22 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use link::Master;
 use link::wait::pause;
+use link::{Master, MasterList, PublicKey};
 use smol::Task;
 use state::opts::Opts;
 use value::{Map, jid, log};
-use wire::{Event, Request, Return, Welcome, bound_grains};
+use wire::{Event, Masters, Request, Return, Welcome, bound_grains};
 
 use crate::error::Error;
 use crate::spool::{self, Entry, Spool};
 use crate::wakeup::Wakeup;
+use cluster::Cluster;
 use deliver::{Delivery, DurableUpTo, deliver, forget};
+use minority::Minority;
 
 pub(crate) use connection::{Answerer, ConnectionError, Handle, Incoming, Link, PendingRequest};
-pub(crate) use session::{Session, connect_once};
+pub(crate) use session::{Session, connect_once, take_masters};
 pub use settings::know_token;
 pub(crate) use settings::startup_delay;
 pub(crate) use upstreams::Upstreams;
@@ -45,6 +48,10 @@ const GOODBYE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Upstream {
     masters: Vec<Master>,
+    cluster: Arc<Cluster>,
+    /// Rings when the masters of the cluster change.
+    changed: Wakeup,
+    minority: Mutex<Minority>,
     spool: Arc<Spool>,
     filled: Wakeup,
     /// The jobs whose returns are in the spool, or were until a moment ago, and the numbers of the
@@ -80,6 +87,7 @@ impl Upstream {
     fn all(opts: &Opts) -> Result<Vec<Arc<Self>>, Error> {
         let groups = settings::groups(opts)?;
         let is_only = groups.len() == 1;
+        let cluster = Arc::new(Cluster::open(opts, &groups));
         if !spool::LASTS {
             log::warning(format_args!(
                 "this build has no persistent spool: events and returns that wait for a master are kept in memory, and are lost when the daemon stops"
@@ -87,7 +95,12 @@ impl Upstream {
         }
         let open = |masters: Vec<Master>| {
             let folder = folder(opts, &masters, is_only);
+            let changed = Wakeup::new();
+            cluster.rings(changed.clone());
             Ok(Arc::new(Self {
+                cluster: cluster.clone(),
+                changed,
+                minority: Mutex::default(),
                 spool: Arc::new(Spool::open(&folder, spool::Limits::default())?),
                 masters,
                 filled: Wakeup::new(),
@@ -102,7 +115,37 @@ impl Upstream {
 
     /// Creates the session with the masters. `program` is the version of this program.
     pub(crate) fn session(&self, opts: &Opts, program: &str) -> Result<Session, Error> {
-        Session::new(opts, self.masters.clone(), self.spool.epoch(), program)
+        let (masters, epoch) = (self.masters.clone(), self.spool.epoch());
+        Session::new(opts, masters, epoch, program)
+    }
+
+    /// Returns the masters of the cluster, if this connection is with one of them.
+    fn list(&self) -> Option<Arc<MasterList>> {
+        let session = self.masters.first()?;
+        self.cluster.list(session)
+    }
+
+    /// Returns whether another connection serves the minion in place of this one.
+    pub(crate) fn is_replaced(&self) -> bool {
+        let session = self.masters.first();
+        session.is_some_and(|session| self.cluster.is_replaced(session))
+    }
+
+    /// Returns whether this connection is needed no more: another one serves the minion, and the
+    /// master has everything in the spool.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_replaced() && self.spool.is_empty()
+    }
+
+    fn minority(&self) -> MutexGuard<'_, Minority> {
+        self.minority.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores the masters of the cluster, which a master has sent.
+    async fn take_masters(&self, master: Option<PublicKey>, masters: Masters) {
+        let Some(master) = master else { return };
+        let (cluster, session) = (self.cluster.clone(), self.masters.first().cloned());
+        smol::unblock(move || cluster.take(session.as_ref(), &master, &masters)).await;
     }
 
     /// Records a new connection, and removes what the master has from the spool. Returns the number
@@ -117,9 +160,11 @@ impl Upstream {
         durable
     }
 
-    /// Records that the connection is lost.
-    pub(crate) fn disconnected(&self) {
+    /// Records that the connection is lost. Returns true if it was of no use, and no other master is
+    /// better.
+    pub(crate) fn disconnected(&self) -> bool {
         self.has_handle(None);
+        self.minority().ended()
     }
 
     /// Records why there is no connection.
@@ -216,10 +261,17 @@ impl Upstream {
                     forget(&self.spool, sequence);
                 }
                 Ok(Incoming::Request(request, answerer)) => take(*request, answerer),
+                Ok(Incoming::Masters(masters)) => self.take_masters(link.key(), masters).await,
                 Ok(Incoming::Bye(reason)) => {
                     log::warning(format_args!(
                         "the master is closing the connection: {reason}"
                     ));
+                    let has_no_majority = reason == wire::NO_MAJORITY;
+                    if let Some(key) = link.key().filter(|_| has_no_majority)
+                        && self.minority().stated(key)
+                    {
+                        link.handle().close(&reason);
+                    }
                 }
                 Err(error) => break error,
             }

@@ -6,6 +6,7 @@ use state::opts::Opts;
 use value::log;
 use wire::NextKey;
 
+use super::cluster::Cluster;
 use super::connection::{Answerer, ConnectionError};
 use super::settings::master_fingers;
 
@@ -30,5 +31,12 @@ pub(crate) async fn keep(
 }
 
 fn stored(opts: &Opts, statement: &str) -> Result<(), Refused> {
-    Pki::open(&opts.path("pki_dir"))?.keep_succession(&master_fingers(opts), statement)
+    let mut fingers = master_fingers(opts);
+    if let Some(list) = Cluster::of_command(opts)
+        .ok()
+        .and_then(|cluster| cluster.any_list())
+    {
+        fingers.extend(list.fingers());
+    }
+    Pki::open(&opts.path("pki_dir"))?.keep_succession(&fingers, statement)
 }

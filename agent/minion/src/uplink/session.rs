@@ -3,20 +3,28 @@
 use std::time::Duration;
 
 use link::wait::pause;
-use link::{Master, Status};
+use link::{Master, PublicKey, Status};
 use smol::channel::{Sender, bounded};
 use smol::future::FutureExt;
 use state::opts::Opts;
 use value::{channel, log};
-use wire::Welcome;
+use wire::{Masters, Welcome};
 
+use super::cluster::Cluster;
 use super::connection::Link;
-use super::enroll;
 use super::settings::{self, Failover};
+use super::{Upstream, enroll};
 use crate::error::Error;
 
 /// The time that a command waits for the master, unless `auth_timeout` is configured.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The interval of checks whether the first master of a cluster is back, and whether another one has
+/// a majority.
+const FAILBACK: Duration = Duration::from_secs(300);
+/// The interval of checks whether the master has everything, before a connection that is replaced
+/// ends.
+const DELIVERED: Duration = Duration::from_secs(1);
 
 /// A minion's connection to its masters, across losses.
 #[derive(Debug)]
@@ -46,20 +54,23 @@ impl Session {
     fn of_command(opts: &Opts) -> Result<Self, Error> {
         let program = env!("CARGO_PKG_VERSION");
         let mut session = Self::new(opts, settings::masters(opts)?, 0, program)?;
-        session.quic.hello_mut().features = vec![wire::CALL.to_owned()];
+        session
+            .quic
+            .hello_mut()
+            .features
+            .push(wire::CALL.to_owned());
+        session.quic.know(Cluster::of_command(opts)?.any_list());
         Ok(session)
     }
 
-    /// Tries until a master accepts this minion, for as long as it takes. `problem` receives the
+    /// Tries until a master accepts this minion, for as long as it takes. The upstream receives the
     /// reason why a try has failed or the key is pending.
-    pub(crate) async fn connect(
-        &mut self,
-        mut problem: impl FnMut(String) + Send,
-    ) -> (Link, Welcome) {
+    pub(crate) async fn connect(&mut self, upstream: &Upstream) -> (Link, Welcome) {
+        self.quic.know(upstream.list());
         let mut tell = |status: Status<'_>| {
             match &status {
-                Status::Failed(error) => problem(error.to_string()),
-                Status::Pending(who, reason) => problem(format!("{who}: {reason}")),
+                Status::Failed(error) => upstream.failed(error.to_string()),
+                Status::Pending(who, reason) => upstream.failed(format!("{who}: {reason}")),
                 _ => {}
             }
             tell(status);
@@ -68,26 +79,78 @@ impl Session {
         (Link(link), welcome)
     }
 
-    /// Records that the connection was lost. With `master_alive_interval`, that master is tried last.
-    pub(crate) fn lost(&mut self) {
-        if self.failover.leaves {
+    /// Records that the connection was lost, and whether it was of no use. In a cluster or with
+    /// `master_alive_interval`, that master is tried last.
+    pub(crate) fn lost(&mut self, upstream: &Upstream, was_useless: bool) {
+        self.quic.know(upstream.list());
+        if self.failover.leaves || self.quic.has_others() {
             self.quic.skip_master();
+        }
+        if was_useless {
+            self.quic.was_useless();
         }
     }
 
-    /// Waits until the minion can go back to its first master. Waits for ever if that is not
-    /// configured, or if the first master is the connected one.
-    pub(crate) async fn first_is_back(&mut self) {
-        let is_with_first = self.quic.is_with_first();
-        let Some(interval) = self.failover.failback.filter(|_| !is_with_first) else {
-            return smol::future::pending().await;
-        };
+    /// Waits until the minion is better without this connection while it is idle, and returns the
+    /// reason: its first master is back, another one may have a majority, or another connection
+    /// serves the minion.
+    pub(crate) async fn is_to_end(
+        &mut self,
+        upstream: &Upstream,
+        is_idle: impl Fn() -> bool,
+    ) -> &'static str {
         loop {
-            pause(interval).await;
-            if self.quic.first_answers().await {
-                return self.quic.begin_with_first();
+            self.quic.know(upstream.list());
+            let interval = self.interval(upstream);
+            let looks = async {
+                match interval {
+                    Some(interval) => pause(interval).await,
+                    None => smol::future::pending().await,
+                }
+                true
+            };
+            // No deadline: most connections are with the first master.
+            let changed = async {
+                upstream.changed.rung().await;
+                false
+            };
+            if looks.or(changed).await
+                && (is_idle() || upstream.is_replaced())
+                && let Some(reason) = self.reason_to_end(upstream).await
+            {
+                return reason;
             }
         }
+    }
+
+    /// Returns the interval at which to look whether the connection should end; `None` if it stays.
+    fn interval(&self, upstream: &Upstream) -> Option<Duration> {
+        if upstream.is_replaced() {
+            return Some(DELIVERED);
+        }
+        let of_cluster = self.quic.has_others().then_some(FAILBACK);
+        match upstream.minority().is_stay() {
+            true => of_cluster,
+            false if self.quic.is_with_first() => None,
+            false => self.failover.failback.or(of_cluster),
+        }
+    }
+
+    async fn reason_to_end(&mut self, upstream: &Upstream) -> Option<&'static str> {
+        if upstream.is_replaced() {
+            let reason = "another connection serves this minion";
+            return upstream.is_over().then_some(reason);
+        }
+        if upstream.minority().is_stay() {
+            upstream.minority().forget();
+            self.quic.skip_master();
+            return Some("another master may have a majority");
+        }
+        if self.quic.is_with_first() || !self.quic.first_answers().await {
+            return None;
+        }
+        self.quic.begin_with_first();
+        Some("its first master is available again")
     }
 }
 
@@ -122,6 +185,18 @@ fn tell_key(status: &Status<'_>) {
         )),
         _ => {}
     }
+}
+
+/// Stores the masters of a cluster, which a master has sent to a command.
+pub(crate) async fn take_masters(opts: &Opts, master: Option<PublicKey>, masters: Masters) {
+    let Some(master) = master else { return };
+    let opts = opts.clone();
+    smol::unblock(move || {
+        if let Ok(cluster) = Cluster::of_command(&opts) {
+            cluster.take(None, &master, &masters);
+        }
+    })
+    .await;
 }
 
 /// Connects a command to a master. Each master is tried once. A master that has not accepted this

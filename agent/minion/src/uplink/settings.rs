@@ -191,7 +191,7 @@ fn hello(opts: &Opts, epoch: u64, program: &str) -> Result<Hello, Error> {
     Ok(Hello {
         version_min: wire::VERSION_MIN,
         version_max: wire::VERSION_MAX,
-        features: Vec::new(),
+        features: vec![wire::MASTERS.to_owned()],
         id,
         role: "minion".to_owned(),
         program: program.to_owned(),

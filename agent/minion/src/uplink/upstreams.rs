@@ -55,10 +55,25 @@ impl Upstreams {
         bound.find(|bound| !bound.is_empty()).unwrap_or_default()
     }
 
+    /// Returns the upstreams that are not replaced by another one.
+    fn serving(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+        self.iter().filter(|upstream| !upstream.is_replaced())
+    }
+
+    /// Returns the upstream that serves in place of one that is replaced; otherwise the same one.
+    pub(crate) fn in_place_of<'a>(&'a self, upstream: &'a Arc<Upstream>) -> &'a Arc<Upstream> {
+        let mut serving = self.serving();
+        let replaces = |one: &&Arc<Upstream>| one.list().is_some();
+        match upstream.is_replaced() {
+            true => serving.find(replaces).unwrap_or(upstream),
+            false => upstream,
+        }
+    }
+
     /// Stores an event on disk for every master. Returns true when all of them are stored.
     pub(crate) async fn keep(&self, event: Event) -> bool {
         let mut is_kept = true;
-        for upstream in self.iter() {
+        for upstream in self.serving() {
             is_kept &= upstream.keep(event.clone()).await;
         }
         is_kept
@@ -66,7 +81,7 @@ impl Upstreams {
 
     /// Stores a return on disk for every master.
     pub(crate) async fn keep_return(&self, answer: Return) {
-        for upstream in self.iter() {
+        for upstream in self.serving() {
             upstream.keep_return(answer.clone()).await;
         }
     }
@@ -88,7 +103,7 @@ impl Upstreams {
     pub(crate) async fn adopt(&self, opts: &Opts) {
         let (all, opts) = (self.clone(), opts.clone());
         let adopt = move || {
-            let spools = all.iter().map(|upstream| &*upstream.spool);
+            let spools = all.serving().map(|upstream| &*upstream.spool);
             orphans::take(&opts, &spools.collect::<Vec<_>>())
         };
         if smol::unblock(adopt).await {
