@@ -10,7 +10,7 @@ use super::batch::Batch;
 use super::command::{Applied, Cache, Change, Command, Origin, Refusal};
 use super::error::words;
 use super::rows::{Event, Job, NAME_MAX, Received, Returned, Table, at, decode, encode};
-use super::{holders, rows};
+use super::{apply_removals, holders, rows};
 
 /// A command that was not done.
 pub(super) enum Failure {
@@ -102,16 +102,14 @@ fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
             data,
             expected,
         } => token(batch, name, data, expected),
-        Command::EventsDropped { before, limit } => super::trim::drop_events(batch, before, limit),
-        Command::JobsDropped { before_ms, limit } => {
-            super::trim::drop_jobs(batch, before_ms, limit)
+        Command::EventsDropped { before, limit } => {
+            apply_removals::drop_events(batch, before, limit)
         }
-        Command::EventsTrimmed {
-            events,
-            bytes,
-            limit,
-        } => super::trim::events(batch, (events, bytes), limit),
-        Command::JobsTrimmed { bytes, limit } => super::trim::jobs(batch, bytes, limit),
+        Command::JobsDropped { before_ms, limit } => {
+            apply_removals::drop_jobs(batch, before_ms, limit)
+        }
+        Command::EventsRemoved { sequences } => apply_removals::remove_events(batch, &sequences),
+        Command::JobsRemoved { jobs } => apply_removals::remove_jobs(batch, jobs),
         Command::All(commands) => all(batch, commands),
         of_a_key => super::apply_keys::done(batch, of_a_key),
     }
@@ -162,7 +160,7 @@ fn append(batch: &mut Batch<'_>, event: Event, origin: Option<Origin>) -> Outcom
     let log = &mut batch.counts.log;
     log.next += 1;
     log.bytes += bytes.len() as u64;
-    batch.counts.events.add(&holder, bytes.len());
+    batch.changes.added.events.add(&holder, bytes.len());
     batch.events.push((Arc::new(event), bytes.len()));
     batch.put(Table::Events, at::event(sequence), bytes);
     Ok(Applied::Event { sequence, durable })
@@ -208,12 +206,10 @@ fn batch_job(batch: &mut Batch<'_>, place: Vec<u8>, job: &Job) -> Result<(), Fai
     let holder = holders::of_job(job);
     let bytes = row("a job", job.row(&holder))?;
     if let Some(before) = batch.get(Table::Jobs, &place)? {
-        batch
-            .counts
-            .jobs
-            .remove(rows::holder(&before), before.len());
+        let removed = &mut batch.changes.removed.jobs;
+        removed.add(rows::holder(&before), before.len());
     }
-    batch.counts.jobs.add(&holder, bytes.len());
+    batch.changes.added.jobs.add(&holder, bytes.len());
     batch.put(Table::Jobs, place, bytes);
     batch.put(Table::Jobs, at::time(job.at_ms, &job.jid), Vec::new());
     Ok(())
@@ -241,7 +237,8 @@ fn returned(
         };
         batch_job(batch, at::job(jid), &job)?;
     }
-    batch.counts.jobs.add(returned.id.as_str(), bytes.len());
+    let added = &mut batch.changes.added.jobs;
+    added.add(returned.id.as_str(), bytes.len());
     batch.put(Table::Jobs, place, bytes);
     Ok(Applied::Returned { durable })
 }

@@ -1,27 +1,24 @@
 //! [`Batch`]: the changes of several commands, visible to later commands of the batch, and written
 //! at once.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fjall::{PersistMode, Slice};
 
 use super::disk::Disk;
-use super::holders::Holders;
+use super::holders::Changes;
 use super::rows::{Event, Log, Table, at, encode};
 use super::waiting::Waiting;
 
-/// Counts that are derived from the tables and held in memory.
+/// Counts that are derived from the tables and held in memory. Commands read them, so they contain
+/// nothing that does not follow from the tables.
 #[derive(Debug)]
 pub(super) struct Counts {
     /// The bounds of the event log.
     pub(super) log: Log,
     /// The pending keys.
     pub(super) waiting: Waiting,
-    /// The size of each holder's events.
-    pub(super) events: Holders,
-    /// The size of each holder's jobs and returns.
-    pub(super) jobs: Holders,
 }
 
 impl Counts {
@@ -30,8 +27,6 @@ impl Counts {
         Self {
             log: Log::EMPTY,
             waiting: Waiting::default(),
-            events: Holders::default(),
-            jobs: Holders::default(),
         }
     }
 }
@@ -47,6 +42,8 @@ pub(super) struct Batch<'a> {
     bytes: usize,
     /// The counts after these changes.
     pub(super) counts: Counts,
+    /// The changes of the sizes of holders. Commands write them and never read them.
+    pub(super) changes: Changes,
     /// The new events, each with its size in bytes.
     pub(super) events: Vec<(Arc<Event>, usize)>,
 }
@@ -59,6 +56,7 @@ impl<'a> Batch<'a> {
             writes: Default::default(),
             bytes: 0,
             counts,
+            changes: Changes::default(),
             events: Vec::new(),
         }
     }
@@ -132,40 +130,14 @@ impl<'a> Batch<'a> {
         Ok(keys)
     }
 
-    /// Returns the rows on the disk from a key on, as long as their keys have the prefix. Rows that
-    /// this batch writes or removes are left out.
-    pub(super) fn rows_from(
-        &self,
-        table: Table,
-        from: &[u8],
-        prefix: &'static [u8],
-    ) -> impl Iterator<Item = Result<(Slice, Slice), fjall::Error>> + use<'a> {
-        let place = Table::ALL.iter().position(|one| *one == table);
-        let writes = place.and_then(|place| self.writes.get(place));
-        let changed: HashSet<Vec<u8>> = writes
-            .into_iter()
-            .flat_map(|all| all.keys().cloned())
-            .collect();
-        let rows = self.disk.table(table).range(from.to_vec()..);
-        rows.map(fjall::Guard::into_inner)
-            .take_while(move |row| {
-                row.as_ref()
-                    .map_or(true, |(key, _)| key.starts_with(prefix))
-            })
-            .filter(move |row| {
-                row.as_ref()
-                    .map_or(true, |(key, _)| !changed.contains(&**key))
-            })
-    }
-
-    /// Writes all changes or none, and returns the counts after them. If `is_durable`, the changes
-    /// are synced to the disk. `has_more` says that earlier batches were written but not synced; a
+    /// Writes all changes or none, and returns the counts after them, and the changes of the sizes of
+    /// holders. If `is_durable`, the changes are synced to the disk. `has_more` says that earlier batches were written but not synced; a
     /// durable commit syncs those too, even if this batch is empty.
     pub(super) fn commit(
         mut self,
         is_durable: bool,
         has_more: bool,
-    ) -> Result<Counts, fjall::Error> {
+    ) -> Result<(Counts, Changes), fjall::Error> {
         if self.counts.log != self.before {
             let log = encode(self.counts.log.row()).map_err(|_| fjall::Error::Unrecoverable)?;
             self.put(Table::Keys, at::LOG.to_vec(), log);
@@ -192,6 +164,6 @@ impl<'a> Batch<'a> {
             false => batch.commit()?,
         }
         self.disk.rotate()?;
-        Ok(self.counts)
+        Ok((self.counts, self.changes))
     }
 }

@@ -173,23 +173,17 @@ pub(crate) enum Command {
         /// The maximum number of rows that one command removes.
         limit: u64,
     },
-    /// Events are removed until no more than these are left: the oldest ones of the holder with
-    /// most.
-    EventsTrimmed {
-        /// The maximum number of events that stay.
-        events: u64,
-        /// The maximum total size in bytes of the events that stay.
-        bytes: u64,
-        /// The maximum number of events that one command removes.
-        limit: u64,
+    /// These events are removed, as far as the log still contains them. The sender has chosen them,
+    /// because there are too many.
+    EventsRemoved {
+        /// The numbers of the events.
+        sequences: Vec<u64>,
     },
-    /// Jobs and returns are removed until no more than these are left: the oldest ones of the
-    /// holder with most.
-    JobsTrimmed {
-        /// The maximum total size in bytes of the jobs and returns that stay.
-        bytes: u64,
-        /// The maximum number of rows that one command removes.
-        limit: u64,
+    /// These jobs and returns are removed, as far as they still exist. The sender has chosen them,
+    /// because there are too many.
+    JobsRemoved {
+        /// The rows of each job.
+        jobs: Vec<JobRows>,
     },
     /// Several commands that become durable together. They are applied in order, up to the first
     /// one that is refused or a duplicate.
@@ -210,6 +204,18 @@ impl Command {
             _ => Vec::new(),
         }
     }
+}
+
+/// The rows of a job that are to be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct JobRows {
+    /// The job id.
+    pub(crate) jid: String,
+    /// The minions whose returns are removed.
+    pub(crate) returns: Vec<Id>,
+    /// The time at which the job arrived, if the job itself is removed after these returns. It stays
+    /// if it has other returns.
+    pub(crate) at_ms: Option<u64>,
 }
 
 /// The claim of a minion that offers a key.
@@ -309,8 +315,6 @@ pub(crate) enum Applied {
     Dropped {
         /// The number of removed rows.
         rows: u64,
-        /// True if more rows are to be removed.
-        more: bool,
     },
     /// The command was refused, and nothing was changed.
     Refused(Refusal),

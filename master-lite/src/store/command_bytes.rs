@@ -11,7 +11,7 @@ use reactor::Place;
 use value::{Map, Value};
 use wire::{Id, msgpack};
 
-use super::command::{Cache, Change, Claim, Command, KeyState, Origin};
+use super::command::{Cache, Change, Claim, Command, JobRows, KeyState, Origin};
 use super::rows::{self, ROW};
 
 /// The limits of an encoded command. The command that stores a return can also contain the job and
@@ -263,8 +263,8 @@ kinds! {
     Token "token" { name, data, expected };
     EventsDropped "events_dropped" { before, limit };
     JobsDropped "jobs_dropped" { before_ms, limit };
-    EventsTrimmed "events_trimmed" { events, bytes, limit };
-    JobsTrimmed "jobs_trimmed" { bytes, limit };
+    EventsRemoved "events_removed" { sequences };
+    JobsRemoved "jobs_removed" { jobs };
     All "all" (commands);
 }
 
@@ -283,6 +283,11 @@ fields!(Origin {
     sequence
 });
 fields!(Place { rule, sequence });
+fields!(JobRows {
+    jid,
+    returns,
+    at_ms
+});
 
 words!(Claim "nothing, new or proved": Nothing "nothing", New "new", Proved "proved");
 words!(

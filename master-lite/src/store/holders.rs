@@ -1,80 +1,142 @@
-//! [`Holders`]: the size of each holder's events, jobs and returns, so that the holder with most
-//! loses its oldest ones first.
+//! [`Holders`]: the size of each holder's events, or of its jobs and returns, so that the holder with
+//! most loses its oldest ones first.
 
 use std::collections::HashMap;
 
-use link::Shares;
 use value::{Map, Value};
 use wire::tag::Tag;
 
 use super::command::Origin;
-use super::rows::Job;
+use super::rows::{Job, NAME_MAX};
 
 /// The cost of a row in addition to its bytes: many small rows are as bad as few large ones.
-const ROW: usize = 256;
+const ROW: u64 = 256;
 /// The holder of rows that no minion or user owns.
 const MASTER: &str = "";
 /// The holder of the events about peers that are not accepted.
 const STRANGERS: &str = "salt/auth";
 
-/// The size of each holder's rows in a table.
-#[derive(Debug)]
-pub(super) struct Holders {
-    shares: Shares<String>,
-    /// The total number of rows.
-    rows: u64,
-    bytes: u64,
-    /// The position up to which each holder's oldest rows have been searched.
-    looked: HashMap<String, Vec<u8>>,
+/// The size of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Size {
+    /// Their number.
+    pub(super) rows: u64,
+    /// Their total length in bytes.
+    pub(super) bytes: u64,
 }
 
-impl Default for Holders {
-    fn default() -> Self {
+impl Size {
+    /// Returns true if it exceeds one of the limits.
+    pub(super) fn is_over(self, most: Self) -> bool {
+        self.rows > most.rows || self.bytes > most.bytes
+    }
+
+    /// Returns the size without other rows.
+    pub(super) fn without(self, other: Self) -> Self {
         Self {
-            shares: Shares::new(usize::MAX, usize::MAX),
-            rows: 0,
-            bytes: 0,
-            looked: HashMap::new(),
+            rows: self.rows.saturating_sub(other.rows),
+            bytes: self.bytes.saturating_sub(other.bytes),
         }
     }
+
+    fn add(&mut self, other: Self) {
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+    }
+
+    fn weight(self) -> u64 {
+        self.bytes + self.rows * ROW
+    }
+}
+
+/// The size of each holder's rows.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Holders {
+    held: HashMap<String, Size>,
+    all: Size,
 }
 
 impl Holders {
-    /// Counts a new row.
+    /// Counts a row.
     pub(super) fn add(&mut self, holder: &str, bytes: usize) {
-        self.shares.add(&holder.to_owned(), bytes + ROW);
-        self.rows += 1;
-        self.bytes += bytes as u64;
+        let bytes = bytes as u64;
+        self.add_size(holder, Size { rows: 1, bytes });
     }
 
-    /// Stops counting a row that is removed.
-    pub(super) fn remove(&mut self, holder: &str, bytes: usize) {
-        let holder = holder.to_owned();
-        self.shares.give_back(&holder, bytes + ROW);
-        self.rows = self.rows.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(bytes as u64);
-        if self.shares.held_by(&holder) == 0 {
-            self.looked.remove(&holder);
+    fn add_size(&mut self, holder: &str, size: Size) {
+        self.all.add(size);
+        match self.held.get_mut(holder) {
+            Some(held) => held.add(size),
+            None => {
+                self.held.insert(holder.to_owned(), size);
+            }
         }
     }
 
-    /// Returns the number of rows, and their total size in bytes.
-    pub(super) fn all(&self) -> (u64, u64) {
-        (self.rows, self.bytes)
-    }
-
-    /// Returns the holder with most, and the position from which to search for its oldest row.
-    pub(super) fn fullest(&self) -> Option<(String, Vec<u8>)> {
-        let (holder, _) = self.shares.fullest()?;
-        let from = self.looked.get(holder).cloned().unwrap_or_default();
-        Some((holder.clone(), from))
-    }
-
-    /// Records the position before which a holder has no rows any more.
-    pub(super) fn looked(&mut self, holder: &str, upto: Vec<u8>) {
-        if self.shares.held_by(&holder.to_owned()) > 0 {
-            self.looked.insert(holder.to_owned(), upto);
+    fn add_all(&mut self, added: &Self) {
+        for (holder, size) in &added.held {
+            self.add_size(holder, *size);
         }
+    }
+
+    fn remove_all(&mut self, removed: &Self) {
+        self.all = self.all.without(removed.all);
+        for (holder, size) in &removed.held {
+            let left = self.of(holder).without(*size);
+            match left.rows {
+                0 => self.held.remove(holder),
+                _ => self.held.insert(holder.clone(), left),
+            };
+        }
+    }
+
+    /// Returns the size of all rows.
+    pub(super) fn all(&self) -> Size {
+        self.all
+    }
+
+    fn of(&self, holder: &str) -> Size {
+        self.held.get(holder).copied().unwrap_or_default()
+    }
+
+    /// Returns the holder that has most when other rows are gone. If several have the same, it is the
+    /// last by name.
+    pub(super) fn fullest_without(&self, gone: &Self) -> Option<&str> {
+        let weights = self.held.iter().map(|(holder, held)| {
+            let left = held.without(gone.of(holder));
+            (left.weight(), holder.as_str())
+        });
+        let (weight, holder) = weights.max()?;
+        (weight > 0).then_some(holder)
+    }
+}
+
+/// The sizes of what holders have in the tables that have limits.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Sizes {
+    /// Their events.
+    pub(super) events: Holders,
+    /// Their jobs and returns.
+    pub(super) jobs: Holders,
+}
+
+/// The rows of holders that commands added and removed.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// The new rows.
+    pub(super) added: Sizes,
+    /// The rows that are gone.
+    pub(super) removed: Sizes,
+}
+
+impl Sizes {
+    /// Counts what commands changed.
+    pub(super) fn apply(&mut self, changes: &Changes) {
+        let Changes { added, removed } = changes;
+        self.events.add_all(&added.events);
+        self.events.remove_all(&removed.events);
+        self.jobs.add_all(&added.jobs);
+        self.jobs.remove_all(&removed.jobs);
     }
 }
 
@@ -87,9 +149,11 @@ pub(super) fn of_event(tag: &str, data: &Map, origin: Option<&Origin>) -> String
         Tag::Auth => STRANGERS.to_owned(),
         Tag::Job { .. } => of_user(data),
         // An event that a minion fired has the minion's id, whatever the minion wrote into it.
-        _ => data
-            .get("id")
-            .map_or_else(|| MASTER.to_owned(), Value::to_text),
+        _ => bounded(
+            data.get("id")
+                .map(Value::to_text)
+                .unwrap_or_else(|| MASTER.to_owned()),
+        ),
     }
 }
 
@@ -106,7 +170,13 @@ pub(super) fn of_job(job: &Job) -> String {
 fn of_user(load: &Map) -> String {
     match load.get("user").map(Value::to_text) {
         // An id contains no slash, so this cannot be the name of a minion.
-        Some(user) => format!("user/{user}"),
+        Some(user) => bounded(format!("user/{user}")),
         None => MASTER.to_owned(),
     }
+}
+
+/// Returns the beginning of a name: the sender of an event can write any text into it.
+fn bounded(mut name: String) -> String {
+    name.truncate(name.floor_char_boundary(NAME_MAX));
+    name
 }

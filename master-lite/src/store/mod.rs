@@ -12,6 +12,7 @@
 
 mod apply;
 mod apply_keys;
+mod apply_removals;
 pub(crate) mod backup;
 mod batch;
 mod command;
@@ -39,7 +40,9 @@ use std::time::{Duration, Instant, SystemTime};
 use smol::channel::{self, Receiver, Sender};
 
 pub(crate) use apply_keys::{DELETED, deleted_key};
-pub(crate) use command::{Applied, Cache, Change, Claim, Command, KeyState, Origin, Refusal};
+pub(crate) use command::{
+    Applied, Cache, Change, Claim, Command, JobRows, KeyState, Origin, Refusal,
+};
 pub(crate) use error::Error;
 pub(crate) use key_changes::ChangedKeys;
 pub(crate) use retention::Retention;
@@ -48,7 +51,9 @@ pub(crate) use watch::{Seen, Watch};
 
 use disk::Disk;
 use expected::Recent;
+use holders::Sizes;
 use key_changes::KeyChanges;
+use trim::Searched;
 use watch::Watchers;
 use writer::{Answer, Call, OwnCommand, Writer};
 
@@ -136,28 +141,10 @@ struct Shared {
     disk: RwLock<Option<Arc<Disk>>>,
     watchers: Watchers,
     recent: Recent,
-    usage: Mutex<Usage>,
+    /// The sizes of the holders' rows on the disk.
+    sizes: Mutex<Sizes>,
+    searched: Mutex<Searched>,
     key_changes: KeyChanges,
-}
-
-/// The size of the stored data for which limits exist.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Usage {
-    events: u64,
-    events_bytes: u64,
-    jobs_bytes: u64,
-}
-
-impl Usage {
-    fn from_counts(counts: &batch::Counts) -> Self {
-        let (events, events_bytes) = counts.events.all();
-        let (_, jobs_bytes) = counts.jobs.all();
-        Self {
-            events,
-            events_bytes,
-            jobs_bytes,
-        }
-    }
 }
 
 /// The writer's thread. Dropping this joins it.
@@ -295,14 +282,16 @@ impl Shared {
     fn open(folder: PathBuf, limits: &Limits) -> Result<(Arc<Self>, batch::Counts), Error> {
         disk::own_mask();
         let disk = Disk::open(&folder, limits)?;
-        let counts = writer::counts(&disk).map_err(|error| Error::from_fjall(&folder, &error))?;
+        let counted = writer::counts(&disk);
+        let (counts, sizes) = counted.map_err(|error| Error::from_fjall(&folder, &error))?;
         let watchers = Watchers::new(counts.log.next, limits.watch_max, limits.watch_bytes);
         let shared = Self {
-            usage: Mutex::new(Usage::from_counts(&counts)),
             folder,
             disk: RwLock::new(Some(Arc::new(disk))),
             watchers,
             recent: Recent::default(),
+            sizes: Mutex::new(sizes),
+            searched: Mutex::default(),
             key_changes: KeyChanges::default(),
         };
         Ok((Arc::new(shared), counts))
@@ -313,8 +302,9 @@ impl Shared {
         disk.clone()
     }
 
-    fn usage(&self) -> MutexGuard<'_, Usage> {
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the sizes, which the writer changes after each batch: hold them for a moment only.
+    fn sizes(&self) -> MutexGuard<'_, Sizes> {
+        self.sizes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn put_disk(&self, disk: Option<Arc<Disk>>) -> Option<Arc<Disk>> {

@@ -2,6 +2,8 @@
 //! removes the oldest ones of the holder with most.
 
 use super::command::{Applied, Command};
+use super::holders::{Holders, Size};
+use super::trim::Excess;
 use super::{Error, Store};
 
 /// The maximum number of rows that one command of a step removes, so that other commands run in
@@ -46,30 +48,36 @@ impl Store {
         let before = smol::unblock(move || store.events_before(keep, now_ms)).await?;
         let limit = STEP;
         let events = self.apply(Command::EventsDropped { before, limit }).await?;
-        let mut more = before_more(&events);
-        let trimmed = self.apply(Command::EventsTrimmed {
-            events: keep.events,
-            bytes: keep.events_bytes,
-            limit,
-        });
-        more |= before_more(&trimmed.await?);
+        let mut more = is_whole_step(&events);
+        more |= self.trim(move |store| store.excess_events(keep)).await?;
         if keep.jobs_seconds > 0 {
             let before_ms = now_ms.saturating_sub(keep.jobs_seconds.saturating_mul(1000));
             let jobs = self.apply(Command::JobsDropped { before_ms, limit });
-            more |= before_more(&jobs.await?);
+            more |= is_whole_step(&jobs.await?);
         }
-        let bytes = keep.jobs_bytes;
-        let trimmed = self.apply(Command::JobsTrimmed { bytes, limit });
-        more |= before_more(&trimmed.await?);
+        more |= self.trim(move |store| store.excess_jobs(keep)).await?;
         Ok(more)
     }
 
-    /// Returns the number of the first event that is not too old. It looks at one event more than a
-    /// step removes, so that the step notices when more are left.
+    /// Removes the rows that `choose` chooses. Returns true if more rows are to be removed.
+    async fn trim(
+        &self,
+        choose: impl FnOnce(&Self) -> Result<Excess, Error> + Send + 'static,
+    ) -> Result<bool, Error> {
+        let store = self.clone();
+        let excess = smol::unblock(move || choose(&store)).await?;
+        if let Some(removal) = excess.removal {
+            self.apply(removal).await?;
+        }
+        Ok(excess.has_more)
+    }
+
+    /// Returns the number of the first event that is not too old, or of one that a step does not
+    /// reach.
     fn events_before(&self, keep: Retention, now_ms: u64) -> Result<u64, Error> {
         let mut before = self.log_row()?.first;
         let oldest_ms = now_ms.saturating_sub(keep.events_seconds.saturating_mul(1000));
-        for event in self.events(before)?.take(STEP as usize + 1) {
+        for event in self.events(before)?.take(STEP as usize) {
             let event = event?;
             if event.at_ms >= oldest_ms {
                 break;
@@ -81,13 +89,29 @@ impl Store {
 
     /// Returns whether the store holds more than may stay, apart from limits on age.
     pub(crate) fn is_over(&self, keep: Retention) -> bool {
-        let usage = *self.shared.usage();
-        usage.events > keep.events
-            || usage.events_bytes > keep.events_bytes
-            || usage.jobs_bytes > keep.jobs_bytes
+        let sizes = self.shared.sizes();
+        let is_over = |holders: &Holders, most| holders.all().is_over(most);
+        is_over(&sizes.events, keep.most_events()) || is_over(&sizes.jobs, keep.most_jobs())
     }
 }
 
-fn before_more(applied: &Applied) -> bool {
-    matches!(applied, Applied::Dropped { more: true, .. })
+impl Retention {
+    pub(super) fn most_events(self) -> Size {
+        Size {
+            rows: self.events,
+            bytes: self.events_bytes,
+        }
+    }
+
+    pub(super) fn most_jobs(self) -> Size {
+        Size {
+            rows: u64::MAX,
+            bytes: self.jobs_bytes,
+        }
+    }
+}
+
+/// Returns whether a command removed as many rows as it may, so that more of them can be left.
+fn is_whole_step(applied: &Applied) -> bool {
+    matches!(applied, Applied::Dropped { rows } if *rows >= STEP)
 }

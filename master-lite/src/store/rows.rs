@@ -83,6 +83,11 @@ pub(super) fn holder(bytes: &[u8]) -> &str {
     text().unwrap_or_default()
 }
 
+/// Returns the holder of a job or of a return, from the row's key and its first bytes.
+pub(super) fn holder_in_jobs<'a>(key: &'a [u8], bytes: &'a [u8]) -> &'a str {
+    at::of_returned(key).unwrap_or_else(|| holder(bytes))
+}
+
 /// A key of a minion.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Key {

@@ -1,189 +1,299 @@
-//! The removal of events and jobs: those that are too old, and, when there are too many, the oldest
-//! ones of the holder with most.
+//! The choice of the rows that are removed when there are too many: the oldest ones of the holder with
+//! most. Nothing is changed here. The chosen rows become a command that names them, because the
+//! positions of the search are only known to this process, and all masters of a cluster must remove
+//! the same rows.
 
-use fjall::Slice;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{MutexGuard, PoisonError};
 
-use super::apply::{Failure, Outcome, damaged};
-use super::batch::Batch;
-use super::command::Applied;
+use wire::Id;
+
+use super::command::{Command, JobRows};
+use super::error::words;
+use super::holders::{Holders, Size, Sizes};
 use super::rows::{Table, at, holder};
+use super::{Error, Retention, Shared, Store};
 
 /// The maximum number of rows that one look examines to find those of one holder.
 const LOOK: usize = 4096;
 /// The maximum number of looks in one step.
-const LOOKS: u64 = 64;
-/// The number of rows of one holder that are removed before the fullest holder is determined again.
+const LOOKS: usize = 64;
+/// The number of rows of one holder that are chosen before the fullest holder is determined again.
 const CHUNK: u64 = 64;
+/// The maximum number of events that one command removes.
+const EVENTS_MAX: u64 = 1024;
+/// The maximum number of jobs and returns that one command removes. Even with the longest names, it
+/// has less than half of the megabyte that a command of several masters may have.
+const JOB_ROWS_MAX: u64 = 512;
+/// The maximum number of holders whose positions in a table are kept.
+const SEARCHED_MAX: usize = 4096;
 
-/// Removes events until no more than `most` (rows, bytes) are left. One call removes about `limit`
-/// rows at most.
-pub(super) fn events(batch: &mut Batch<'_>, most: (u64, u64), limit: u64) -> Outcome {
-    let is_over = |batch: &Batch<'_>| {
-        let (rows, bytes) = batch.counts.events.all();
-        rows > most.0 || bytes > most.1
-    };
-    let (mut rows, mut looks, mut again) = (0, 0, false);
-    while is_over(batch) && rows < limit && looks < LOOKS {
-        let Some((of, from)) = batch.counts.events.fullest() else {
-            break;
-        };
-        let (gone, mut upto, mut looked) = (rows, from.clone(), 0);
-        for row in batch.rows_from(Table::Events, &from, b"").take(LOOK) {
-            let (place, event) = row?;
+/// The rows that exceed a limit.
+#[derive(Debug)]
+pub(super) struct Excess {
+    /// The command that removes some of them, if there are any.
+    pub(super) removal: Option<Command>,
+    /// True if more of them are left after this command.
+    pub(super) has_more: bool,
+}
+
+/// The position in each table up to which each holder's oldest rows have been searched. Without a
+/// position, a search takes longer and has the same result.
+#[derive(Debug, Default)]
+pub(super) struct Searched {
+    events: HashMap<String, Vec<u8>>,
+    jobs: HashMap<String, Vec<u8>>,
+}
+
+impl Shared {
+    fn searched(&self) -> MutexGuard<'_, Searched> {
+        self.searched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Searched {
+    fn of(&mut self, table: Table) -> &mut HashMap<String, Vec<u8>> {
+        match table {
+            Table::Events => &mut self.events,
+            _ => &mut self.jobs,
+        }
+    }
+}
+
+/// Keeps the position of a holder. If there are too many, the others are forgotten.
+fn remember(searched: &mut HashMap<String, Vec<u8>>, of: String, upto: Vec<u8>) {
+    if searched.len() >= SEARCHED_MAX {
+        searched.clear();
+    }
+    searched.insert(of, upto);
+}
+
+/// A search for rows to be removed.
+struct Search<'a> {
+    store: &'a Store,
+    table: Table,
+    /// The key from which on the rows with the holders' oldest ones are.
+    start: Vec<u8>,
+    most: Size,
+    rows_max: u64,
+    /// The size of the chosen rows.
+    chosen: Holders,
+}
+
+impl Store {
+    /// Chooses events that exceed the limits. It reads files and may block.
+    pub(super) fn excess_events(&self, keep: Retention) -> Result<Excess, Error> {
+        let start = at::event(self.log_row()?.first);
+        let mut search = Search::new(self, Table::Events, start, keep.most_events(), EVENTS_MAX);
+        let mut sequences = BTreeSet::new();
+        let has_more = search.run(&mut |search, of, place, event| {
+            let sequence = place.try_into().map(u64::from_be_bytes).ok();
+            let sequence = self.or_damaged("an event", sequence)?;
+            if holder(event) == of && sequences.insert(sequence) {
+                search.chosen.add(of, event.len());
+            }
+            Ok(())
+        })?;
+        let sequences: Vec<u64> = sequences.into_iter().collect();
+        let is_any = !sequences.is_empty();
+        Ok(Excess {
+            removal: is_any.then_some(Command::EventsRemoved { sequences }),
+            has_more,
+        })
+    }
+
+    /// Chooses jobs and returns that exceed the limit. It reads files and may block.
+    pub(super) fn excess_jobs(&self, keep: Retention) -> Result<Excess, Error> {
+        let start = at::times().to_vec();
+        let mut search = Search::new(self, Table::Jobs, start, keep.most_jobs(), JOB_ROWS_MAX);
+        let mut jobs = BTreeMap::new();
+        let has_more = search.run(&mut |search, of, place, _| {
+            let time = self.or_damaged("the list of jobs", at::of_time(place))?;
+            search.choose_of_job(of, time, &mut jobs)
+        })?;
+        let jobs: Vec<JobRows> = jobs.into_iter().map(ChosenJob::rows).collect();
+        let is_any = !jobs.is_empty();
+        Ok(Excess {
+            removal: is_any.then_some(Command::JobsRemoved { jobs }),
+            has_more,
+        })
+    }
+}
+
+/// The chosen rows of a job.
+#[derive(Debug, Default)]
+struct ChosenJob {
+    returns: BTreeSet<Id>,
+    is_whole: bool,
+}
+
+/// The chosen rows by the time and the id of their job.
+type ChosenJobs = BTreeMap<(u64, String), ChosenJob>;
+
+impl ChosenJob {
+    fn rows(((at_ms, jid), chosen): ((u64, String), Self)) -> JobRows {
+        JobRows {
+            jid,
+            returns: chosen.returns.into_iter().collect(),
+            at_ms: chosen.is_whole.then_some(at_ms),
+        }
+    }
+}
+
+/// Examines a row, given its key and its value, for a holder.
+type Examine<'a, 's> = dyn FnMut(&mut Search<'s>, &str, &[u8], &[u8]) -> Result<(), Error> + 'a;
+
+impl<'s> Search<'s> {
+    fn new(store: &'s Store, table: Table, start: Vec<u8>, most: Size, rows_max: u64) -> Self {
+        Self {
+            store,
+            table,
+            start,
+            most,
+            rows_max,
+            chosen: Holders::default(),
+        }
+    }
+
+    /// Searches for rows of the fullest holder, and repeats this until enough rows are chosen or many
+    /// were examined. Returns true if too many rows are left.
+    fn run(&mut self, examine: &mut Examine<'_, 's>) -> Result<bool, Error> {
+        let mut searched = self.store.shared.searched();
+        let searched = searched.of(self.table);
+        let mut is_again = false;
+        for _ in 0..LOOKS {
+            if !self.needs_more() {
+                break;
+            }
+            let Some(of) = self.fullest() else { break };
+            let before = self.rows();
+            let from = searched.get(&of).unwrap_or(&self.start);
+            let (upto, is_end) = self.look(&of, from.clone(), examine)?;
+            remember(searched, of.clone(), upto);
+            if self.rows() == before && is_end {
+                // The holder's remaining rows were added before the position of the search, or are
+                // not on the disk yet: search once more from the beginning.
+                if std::mem::replace(&mut is_again, true) {
+                    break;
+                }
+                searched.remove(&of);
+            }
+        }
+        Ok(self.is_over() && self.rows() > 0)
+    }
+
+    /// Examines the rows from a key on. Returns the last key, and whether it is the table's last one.
+    fn look(
+        &mut self,
+        of: &str,
+        from: Vec<u8>,
+        examine: &mut Examine<'_, 's>,
+    ) -> Result<(Vec<u8>, bool), Error> {
+        let disk = self.store.disk()?;
+        let enough = self.rows() + CHUNK;
+        let from = from.max(self.start.clone());
+        let mut upto = from.clone();
+        let mut looked = 0;
+        for row in disk.table(self.table).range(from..).take(LOOK) {
+            let row = row.into_inner();
+            let (place, value) = row.map_err(|error| self.store.unreadable(words(&error)))?;
+            if self.table == Table::Jobs && !place.starts_with(at::times()) {
+                break;
+            }
             looked += 1;
+            examine(self, of, &place, &value)?;
             upto = place.to_vec();
-            if holder(&event) == of {
-                remove_event(batch, upto.clone(), &event);
-                rows += 1;
-            }
-            if !is_over(batch) || rows - gone >= CHUNK || rows >= limit {
+            if !self.needs_more() || self.rows() >= enough {
                 break;
             }
         }
-        looks += 1;
-        batch.counts.events.looked(&of, upto);
-        if rows == gone && looked < LOOK {
-            // The holder's remaining rows were added before the position of the search, or are not
-            // on the disk yet: search once more from the beginning.
-            if std::mem::replace(&mut again, true) {
-                break;
-            }
-            batch.counts.events.looked(&of, Vec::new());
+        Ok((upto, looked < LOOK))
+    }
+
+    /// Chooses a holder's part of a job: the whole job if the holder owns it, otherwise only the
+    /// holder's return.
+    fn choose_of_job(
+        &mut self,
+        of: &str,
+        time: (u64, String),
+        jobs: &mut ChosenJobs,
+    ) -> Result<(), Error> {
+        let (_, jid) = &time;
+        let job = self.store.row(Table::Jobs, &at::job(jid))?;
+        if let Some(job) = job.filter(|job| holder(job) == of) {
+            let returns = at::returns(jid);
+            return self.choose_job(&job, &returns, jobs.entry(time).or_default());
         }
-    }
-    let more = is_over(batch) && rows > 0;
-    Ok(Applied::Dropped { rows, more })
-}
-
-fn remove_event(batch: &mut Batch<'_>, place: Vec<u8>, event: &Slice) {
-    let length = event.len() as u64;
-    let log = &mut batch.counts.log;
-    log.bytes = log.bytes.saturating_sub(length);
-    if place == at::event(log.first) {
-        log.first += 1;
-    }
-    batch.counts.events.remove(holder(event), event.len());
-    batch.remove(Table::Events, place);
-}
-
-/// Removes jobs and returns until no more than `most` bytes are left. One call removes about
-/// `limit` rows at most.
-pub(super) fn jobs(batch: &mut Batch<'_>, most: u64, limit: u64) -> Outcome {
-    let is_over = |batch: &Batch<'_>| batch.counts.jobs.all().1 > most;
-    let (mut rows, mut looks, mut again) = (0, 0, false);
-    while is_over(batch) && rows < limit && looks < LOOKS {
-        let Some((of, from)) = batch.counts.jobs.fullest() else {
-            break;
+        // A user has no returns.
+        let Ok(id) = of.parse::<Id>() else {
+            return Ok(());
         };
-        let from = if from.is_empty() {
-            at::times().to_vec()
-        } else {
-            from
-        };
-        let (gone, mut upto, mut looked) = (rows, from.clone(), 0);
-        for row in batch.rows_from(Table::Jobs, &from, at::times()).take(LOOK) {
-            let (place, _) = row?;
-            looked += 1;
-            let left = usize::try_from(limit - rows).unwrap_or(usize::MAX);
-            rows += trim_job(batch, &place, &of, left)? as u64;
-            // A job that was removed only in part is examined again.
-            upto = place.to_vec();
-            if !is_over(batch) || rows - gone >= CHUNK || rows >= limit {
-                break;
+        if let Some(returned) = self.store.row(Table::Jobs, &at::returned(jid, &id))? {
+            self.choose_return(id, &returned, jobs.entry(time).or_default());
+        }
+        Ok(())
+    }
+
+    /// Chooses a job after its returns, as far as one command can remove them.
+    fn choose_job(
+        &mut self,
+        job: &[u8],
+        returns: &[u8],
+        chosen: &mut ChosenJob,
+    ) -> Result<(), Error> {
+        if chosen.is_whole {
+            return Ok(());
+        }
+        let disk = self.store.disk()?;
+        for row in disk.table(Table::Jobs).prefix(returns) {
+            if self.rows() >= self.rows_max {
+                return Ok(());
             }
+            let row = row.into_inner();
+            let (place, returned) = row.map_err(|error| self.store.unreadable(words(&error)))?;
+            let id = self
+                .store
+                .or_damaged("a return", at::id(&place, returns.len()))?;
+            self.choose_return(id, &returned, chosen);
         }
-        looks += 1;
-        batch.counts.jobs.looked(&of, upto);
-        if rows == gone && looked < LOOK {
-            // The holder's remaining rows were added before the position of the search, or are not
-            // on the disk yet: search once more from the beginning.
-            if std::mem::replace(&mut again, true) {
-                break;
-            }
-            batch.counts.jobs.looked(&of, Vec::new());
+        if self.rows() < self.rows_max {
+            chosen.is_whole = true;
+            self.chosen.add(holder(job), job.len());
         }
+        Ok(())
     }
-    let more = is_over(batch) && rows > 0;
-    Ok(Applied::Dropped { rows, more })
-}
 
-/// Removes a holder's part of a job: the whole job if the holder owns it, otherwise only the
-/// holder's return. Returns the number of removed rows.
-fn trim_job(batch: &mut Batch<'_>, time: &[u8], of: &str, limit: usize) -> Result<usize, Failure> {
-    let (at_ms, jid) = at::of_time(time).ok_or_else(|| damaged("the list of jobs"))?;
-    let job = batch.get(Table::Jobs, &at::job(&jid))?;
-    if job.is_some_and(|job| holder(&job) == of) {
-        return drop_job(batch, at_ms, &jid, limit);
-    }
-    let place = [at::returns(&jid).as_slice(), of.as_bytes()].concat();
-    if !batch.has(Table::Jobs, &place)? {
-        return Ok(0);
-    }
-    remove_return(batch, place)?;
-    Ok(1)
-}
-
-fn remove_return(batch: &mut Batch<'_>, place: Vec<u8>) -> Result<(), Failure> {
-    if let Some(returned) = batch.get(Table::Jobs, &place)? {
-        let of = at::of_returned(&place).unwrap_or_default();
-        batch.counts.jobs.remove(of, returned.len());
-    }
-    batch.remove(Table::Jobs, place);
-    Ok(())
-}
-
-/// Removes the oldest events, up to the event `before`.
-pub(super) fn drop_events(batch: &mut Batch<'_>, before: u64, limit: u64) -> Outcome {
-    let first = batch.counts.log.first;
-    let before = before.min(batch.counts.log.next);
-    let end = before.min(first.saturating_add(limit));
-    for sequence in first..end {
-        let place = at::event(sequence);
-        if let Some(event) = batch.get(Table::Events, &place)? {
-            remove_event(batch, place, &event);
+    fn choose_return(&mut self, id: Id, returned: &[u8], chosen: &mut ChosenJob) {
+        if chosen.returns.insert(id.clone()) {
+            self.chosen.add(id.as_str(), returned.len());
         }
     }
-    let rows = end.saturating_sub(first);
-    if rows > 0 {
-        batch.counts.log.first = end;
-    }
-    let more = end < before;
-    Ok(Applied::Dropped { rows, more })
-}
 
-/// Removes the oldest jobs, up to the time `before_ms`.
-pub(super) fn drop_jobs(batch: &mut Batch<'_>, before_ms: u64, limit: u64) -> Outcome {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let mut rows = 0;
-    for key in batch.keys(Table::Jobs, at::times(), limit.saturating_add(1))? {
-        let (at_ms, jid) = at::of_time(&key).ok_or_else(|| damaged("the list of jobs"))?;
-        if at_ms >= before_ms {
-            break;
-        }
-        if rows >= limit {
-            let rows = rows as u64;
-            return Ok(Applied::Dropped { rows, more: true });
-        }
-        rows += drop_job(batch, at_ms, &jid, limit - rows)?;
+    /// Returns the number of chosen rows.
+    fn rows(&self) -> u64 {
+        self.chosen.all().rows
     }
-    let rows = rows as u64;
-    Ok(Applied::Dropped { rows, more: false })
-}
 
-/// Removes up to `limit` rows of a job, the job itself last. Returns the number of removed rows.
-fn drop_job(batch: &mut Batch<'_>, at_ms: u64, jid: &str, limit: usize) -> Result<usize, Failure> {
-    let returns = batch.keys(Table::Jobs, &at::returns(jid), limit)?;
-    let rows = returns.len();
-    for place in returns {
-        remove_return(batch, place)?;
+    fn needs_more(&self) -> bool {
+        self.rows() < self.rows_max && self.is_over()
     }
-    if rows < limit {
-        if let Some(job) = batch.get(Table::Jobs, &at::job(jid))? {
-            batch.counts.jobs.remove(holder(&job), job.len());
+
+    fn is_over(&self) -> bool {
+        let sizes = self.store.shared.sizes();
+        let left = self.holders(&sizes).all().without(self.chosen.all());
+        left.is_over(self.most)
+    }
+
+    fn fullest(&self) -> Option<String> {
+        let sizes = self.store.shared.sizes();
+        let fullest = self.holders(&sizes).fullest_without(&self.chosen);
+        fullest.map(str::to_owned)
+    }
+
+    fn holders<'a>(&self, sizes: &'a Sizes) -> &'a Holders {
+        match self.table {
+            Table::Events => &sizes.events,
+            _ => &sizes.jobs,
         }
-        batch.remove(Table::Jobs, at::job(jid));
-        batch.remove(Table::Jobs, at::time(at_ms, jid));
-        return Ok(rows + 1);
     }
-    Ok(rows)
 }

@@ -11,10 +11,10 @@ use super::batch::{Batch, Counts};
 use super::command::{Applied, Command};
 use super::disk::{self, Disk};
 use super::error::{Error, words};
-use super::holders::Holders;
-use super::rows::{Key, Log, Table, at, holder};
+use super::holders::Sizes;
+use super::rows::{Key, Log, Table, at, holder, holder_in_jobs};
 use super::waiting::Waiting;
-use super::{Limits, Shared, Usage};
+use super::{Limits, Shared};
 
 /// The interval between two attempts to repair a broken store.
 const RETRY: Duration = Duration::from_secs(1);
@@ -179,8 +179,8 @@ impl Writer {
             }
         };
         match written {
-            Ok(counts) => {
-                *self.shared.usage() = Usage::from_counts(&counts);
+            Ok((counts, changes)) => {
+                self.shared.sizes().apply(&changes);
                 self.counts = counts;
             }
             Err(why) => {
@@ -246,12 +246,12 @@ impl Writer {
         }
         let events = std::mem::take(&mut batch.events);
         let written = applied.and_then(|applied| {
-            let counts = batch.commit(false, false).map_err(|error| words(&error))?;
-            Ok((applied, counts))
+            let written = batch.commit(false, false).map_err(|error| words(&error))?;
+            Ok((applied, written))
         });
         match written {
-            Ok((applied, counts)) => {
-                *self.shared.usage() = Usage::from_counts(&counts);
+            Ok((applied, (counts, changes))) => {
+                self.shared.sizes().apply(&changes);
                 self.counts = counts;
                 self.unsynced = true;
                 self.shared.watchers.tell(&events);
@@ -274,16 +274,23 @@ impl Writer {
         Ok(())
     }
 
-    /// Replaces all tables. Events between the old and the new ones are reported as missed.
+    /// Replaces all tables.
     fn replace(&mut self, from: &std::path::Path) -> Result<(), String> {
         let folder = &self.shared.folder;
         self.shared.free_disk(READERS_MAX)?;
         let replaced = super::replica::replace_tables(folder, from);
         replaced.map_err(|error| error.to_string())?;
         let disk = Disk::open(folder, &self.limits).map_err(|error| error.to_string())?;
-        self.counts = counts(&disk).map_err(|error| words(&error))?;
+        self.adopt(disk)
+    }
+
+    /// Counts the contents of reopened tables, and gives these to all readers. Events that were
+    /// stored meanwhile are reported as missed.
+    fn adopt(&mut self, disk: Disk) -> Result<(), String> {
+        let (counts, sizes) = counts(&disk).map_err(|error| words(&error))?;
+        self.counts = counts;
+        *self.shared.sizes() = sizes;
         self.shared.put_disk(Some(Arc::new(disk)));
-        *self.shared.usage() = Usage::from_counts(&self.counts);
         self.shared.watchers.catch_up(self.counts.log.next);
         self.shared.key_changes.add_all();
         Ok(())
@@ -323,10 +330,7 @@ impl Writer {
         disk::probe(folder)?;
         self.shared.free_disk(READERS_MAX)?;
         let disk = disk::mend(folder, &self.limits)?;
-        self.counts = counts(&disk).map_err(|error| words(&error))?;
-        self.shared.put_disk(Some(Arc::new(disk)));
-        self.shared.watchers.catch_up(self.counts.log.next);
-        Ok(())
+        self.adopt(disk)
     }
 }
 
@@ -338,7 +342,7 @@ fn answer(waits: Option<Sender<Answer>>, answer: Answer) {
 }
 
 /// Counts the contents of the tables.
-pub(super) fn counts(disk: &Disk) -> Result<Counts, fjall::Error> {
+pub(super) fn counts(disk: &Disk) -> Result<(Counts, Sizes), fjall::Error> {
     let keys = disk.table(Table::Keys);
     let log = keys.get(at::LOG)?;
     let log = log.map_or(Some(Log::EMPTY), |bytes| Log::from_row(&bytes));
@@ -350,23 +354,17 @@ pub(super) fn counts(disk: &Disk) -> Result<Counts, fjall::Error> {
         }
     }
     let log = log.ok_or(fjall::Error::Unrecoverable)?;
-    let (mut events, mut jobs) = (Holders::default(), Holders::default());
+    let mut sizes = Sizes::default();
     for entry in disk.table(Table::Events).range(at::event(log.first)..) {
         let (_, value) = entry.into_inner()?;
-        events.add(holder(&value), value.len());
+        sizes.events.add(holder(&value), value.len());
     }
-    for entry in disk.table(Table::Jobs).prefix(b"j") {
-        let (_, value) = entry.into_inner()?;
-        jobs.add(holder(&value), value.len());
+    for prefix in [b"j", b"r"] {
+        for entry in disk.table(Table::Jobs).prefix(prefix) {
+            let (key, value) = entry.into_inner()?;
+            let holder = holder_in_jobs(&key, &value);
+            sizes.jobs.add(holder, value.len());
+        }
     }
-    for entry in disk.table(Table::Jobs).prefix(b"r") {
-        let (key, value) = entry.into_inner()?;
-        jobs.add(at::of_returned(&key).unwrap_or_default(), value.len());
-    }
-    Ok(Counts {
-        log,
-        waiting,
-        events,
-        jobs,
-    })
+    Ok((Counts { log, waiting }, sizes))
 }

@@ -18,9 +18,9 @@ use super::*;
 /// variant does not compile until it is added here, and then needs an example.
 macro_rules! variants {
     ($name:ident $all:ident of $type:ident: $($variant:ident)*) => {
-        const $all: &[&str] = &[$(concat!(stringify!($type), "::", stringify!($variant))),*];
+        pub(super) const $all: &[&str] = &[$(concat!(stringify!($type), "::", stringify!($variant))),*];
 
-        fn $name(value: &$type) -> &'static str {
+        pub(super) fn $name(value: &$type) -> &'static str {
             match value {
                 $($type::$variant { .. } => {
                     concat!(stringify!($type), "::", stringify!($variant))
@@ -33,7 +33,7 @@ macro_rules! variants {
 variants! {
     command COMMANDS of Command:
     KeyOffered KeyWithdrawn KeyAccepted KeyRejected KeyDenied KeyDeleted KeyShown Event Job Return
-    Cached Cursor Reaction Token EventsDropped JobsDropped EventsTrimmed JobsTrimmed All
+    Cached Cursor Reaction Token EventsDropped JobsDropped EventsRemoved JobsRemoved All
 }
 variants! { claim CLAIMS of Claim: Nothing New Proved }
 variants! { cache CACHES of Cache: Grains Pillar Mine Status }
@@ -242,6 +242,14 @@ fn of_names() -> Vec<(&'static str, Command)> {
     ]
 }
 
+fn job_rows(jid: &str, returns: &[&str], at_ms: Option<u64>) -> JobRows {
+    JobRows {
+        jid: jid.to_owned(),
+        returns: returns.iter().map(|name| id(name)).collect(),
+        at_ms,
+    }
+}
+
 fn of_removals() -> Vec<(&'static str, Command)> {
     vec![
         (
@@ -259,18 +267,18 @@ fn of_removals() -> Vec<(&'static str, Command)> {
             },
         ),
         (
-            "events_trimmed",
-            Command::EventsTrimmed {
-                events: 1,
-                bytes: u64::MAX,
-                limit: 2,
+            "events_removed",
+            Command::EventsRemoved {
+                sequences: vec![2, 0x0102_0304, u64::MAX],
             },
         ),
         (
-            "jobs_trimmed",
-            Command::JobsTrimmed {
-                bytes: 1 << 30,
-                limit: 1,
+            "jobs_removed",
+            Command::JobsRemoved {
+                jobs: vec![
+                    job_rows(OWN_JID, &["web", LONG], Some(7)),
+                    job_rows(JID, &["db"], None),
+                ],
             },
         ),
     ]
@@ -398,7 +406,6 @@ fn a_golden_changes_a_store_as_its_example_does() {
         "cached/clear",
         "cursor/removed",
         "reaction/removed",
-        "jobs_trimmed",
     ];
     assert_eq!(unchanged, removals);
 }

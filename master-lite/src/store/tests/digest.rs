@@ -1,8 +1,17 @@
-//! The effect of commands does not depend on which of them are written together, so that all masters
-//! of a cluster have the same state.
+//! The effect of a command depends only on the command and on the tables: neither on the commands
+//! that are written together with it, nor on anything that a master forgets when it ends. Therefore
+//! all masters of a cluster have the same state.
 
-use super::rows::Table;
+use std::collections::BTreeSet;
+
+use reactor::Place;
+
+use super::super::rows::Table;
+use super::commands::{self, COMMANDS};
 use super::*;
+
+/// The number of random commands of each seed.
+const COUNT: u64 = 600;
 
 /// Pseudo-random numbers that are the same in each run.
 struct Dice(u64);
@@ -15,109 +24,180 @@ impl Dice {
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (mixed ^ (mixed >> 31)) % limit
     }
-}
 
-/// Returns a random command at a time.
-fn command(dice: &mut Dice, at_ms: u64) -> Command {
-    let minion = id(&format!("m{}", dice.below(5)));
-    let of_key = key(u8::try_from(dice.below(3)).unwrap());
-    match dice.below(16) {
-        0..=6 => about_key(dice, at_ms, minion, of_key),
-        7..=9 => Command::Event {
-            tag: format!("tag/{minion}"),
-            data: Map::new().with("n", at_ms),
-            stamp: String::new(),
-            at_ms,
-            origin: some_origin(dice, minion, of_key),
-        },
-        10..=12 => about_job(dice, at_ms, minion, of_key),
-        13 => Command::Cached {
-            id: minion,
-            key: of_key,
-            what: Cache::Mine,
-            change: match dice.below(3) {
-                0 => Change::Set(Map::new().with("n", at_ms)),
-                1 => Change::Update(Map::new().with("m", at_ms)),
-                _ => Change::Clear,
-            },
-        },
-        14 => Command::JobsDropped {
-            before_ms: at_ms.saturating_sub(100),
-            limit: 1 + dice.below(3),
-        },
-        _ => Command::EventsDropped {
-            before: dice.below(at_ms.max(1)),
-            limit: 1 + dice.below(5),
-        },
+    fn minion(&mut self) -> Id {
+        id(&format!("m{}", self.below(5)))
+    }
+
+    fn key(&mut self) -> PublicKey {
+        key(u8::try_from(self.below(8).saturating_sub(5)).unwrap())
+    }
+
+    fn jid(&mut self) -> String {
+        format!("2026112614000000000{}", self.below(10))
+    }
+
+    fn data(&mut self, at_ms: u64) -> Map {
+        let filled = "x".repeat(usize::try_from(self.below(100)).unwrap());
+        Map::new().with("n", at_ms).with("x", filled)
+    }
+
+    fn maybe<T>(&mut self, value: T) -> Option<T> {
+        (self.below(2) == 0).then_some(value)
     }
 }
 
-fn some_origin(dice: &mut Dice, id: Id, key: PublicKey) -> Option<Origin> {
-    let origin = Origin {
-        id,
-        key,
-        epoch: dice.below(2),
-        sequence: dice.below(40),
-    };
-    (dice.below(2) == 0).then_some(origin)
+/// Returns a random command at a time.
+fn some_command(dice: &mut Dice, at_ms: u64) -> Command {
+    match dice.below(28) {
+        0..=5 => about_key(dice, at_ms),
+        6..=11 => event_of(dice, at_ms),
+        12..=18 => about_job(dice, at_ms),
+        19 | 20 => cached(dice, at_ms),
+        21..=23 => about_name(dice, at_ms),
+        24 => Command::All((0..3).map(|_| some_command(dice, at_ms)).collect()),
+        _ => removal(dice, at_ms),
+    }
 }
 
-fn about_key(dice: &mut Dice, at_ms: u64, id: Id, key: PublicKey) -> Command {
-    match dice.below(7) {
+fn event_of(dice: &mut Dice, at_ms: u64) -> Command {
+    Command::Event {
+        tag: format!("tag/{at_ms}"),
+        data: dice.data(at_ms).with("id", dice.minion().as_str()),
+        stamp: String::new(),
+        at_ms,
+        origin: some_origin(dice, at_ms),
+    }
+}
+
+fn some_origin(dice: &mut Dice, at_ms: u64) -> Option<Origin> {
+    let origin = Origin {
+        id: dice.minion(),
+        key: dice.key(),
+        epoch: dice.below(2),
+        sequence: at_ms.saturating_sub(dice.below(20)),
+    };
+    dice.maybe(origin)
+}
+
+fn about_key(dice: &mut Dice, at_ms: u64) -> Command {
+    let (id, key) = (dice.minion(), dice.key());
+    match dice.below(10) {
         0 | 1 => Command::KeyOffered {
             id,
             key,
-            at_ms,
+            // Several keys of the same age.
+            at_ms: at_ms / 10,
             from: Some(format!("10.0.0.{}", dice.below(3))),
             pending_max: 3,
             pending_per_address: 2,
-            claim: Claim::Nothing,
+            claim: match dice.below(3) {
+                0 => Claim::New,
+                1 => Claim::Proved,
+                _ => Claim::Nothing,
+            },
         },
-        2 | 3 => Command::KeyAccepted {
+        2..=5 => Command::KeyAccepted {
             id,
             key,
             at_ms,
             bound: Map::new(),
             replace: dice.below(2) == 0,
         },
-        4 => Command::KeyRejected { id, key, at_ms },
-        5 => Command::KeyDenied { id, key, at_ms },
-        _ => Command::KeyDeleted { id, key, at_ms },
+        6 => Command::KeyRejected { id, key, at_ms },
+        7 => Command::KeyDenied { id, key, at_ms },
+        8 => Command::KeyDeleted { id, key, at_ms },
+        _ => match dice.maybe(KeyState::Pending) {
+            Some(state) => Command::KeyShown {
+                id,
+                files: vec![(state, key)],
+            },
+            None => Command::KeyWithdrawn { id, key },
+        },
     }
 }
 
-fn about_job(dice: &mut Dice, at_ms: u64, minion: Id, of_key: PublicKey) -> Command {
-    let jid = format!("2026112614000000000{}", dice.below(10));
-    let data = Map::new().with("n", at_ms);
+fn about_job(dice: &mut Dice, at_ms: u64) -> Command {
+    let (jid, data) = (dice.jid(), dice.data(at_ms));
     match dice.below(3) {
         0 => Command::Job {
             jid,
-            load: data,
-            minions: vec![minion],
+            load: data.with("user", dice.minion().as_str()),
+            minions: vec![dice.minion()],
             at_ms,
         },
         _ => Command::Return {
             jid,
-            id: minion.clone(),
+            id: dice.minion(),
             data,
             at_ms,
-            origin: some_origin(dice, minion, of_key),
+            origin: some_origin(dice, at_ms),
         },
     }
 }
 
-/// Applies commands, `together` of which are written at once, and returns all rows.
-fn rows(commands: &[Command], together: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let folder = tempfile::tempdir().unwrap();
-    let disk = Disk::open(folder.path(), &Limits::default()).unwrap();
-    let mut counts = writer::counts(&disk).unwrap();
-    for chunk in commands.chunks(together) {
-        let mut batch = batch::Batch::new(&disk, counts);
-        for command in chunk {
-            apply::apply(&mut batch, command.clone()).unwrap();
-        }
-        counts = batch.commit(false, false).unwrap();
+fn cached(dice: &mut Dice, at_ms: u64) -> Command {
+    Command::Cached {
+        id: dice.minion(),
+        key: dice.key(),
+        what: Cache::Mine,
+        change: match dice.below(4) {
+            0 => Change::Set(Map::new().with("n", at_ms)),
+            1 => Change::Update(Map::new().with("m", at_ms)),
+            2 => Change::Without("n".to_owned()),
+            _ => Change::Clear,
+        },
     }
+}
+
+fn about_name(dice: &mut Dice, at_ms: u64) -> Command {
+    let name = format!("n{}", dice.below(3));
+    match dice.below(3) {
+        0 => Command::Cursor {
+            name,
+            sequence: dice.maybe(at_ms),
+        },
+        1 => Command::Reaction {
+            place: Place {
+                rule: dice.below(3),
+                sequence: 1,
+            },
+            row: dice.maybe(Map::new().with("n", at_ms)),
+        },
+        _ => Command::Token {
+            name,
+            data: dice.maybe(Map::new().with("n", at_ms / 50)),
+            expected: dice.maybe(Map::new().with("n", at_ms / 50)),
+        },
+    }
+}
+
+fn removal(dice: &mut Dice, at_ms: u64) -> Command {
+    match dice.below(4) {
+        0 => Command::EventsDropped {
+            before: at_ms / 8,
+            limit: 1 + dice.below(5),
+        },
+        1 => Command::JobsDropped {
+            before_ms: at_ms.saturating_sub(300),
+            limit: 1 + dice.below(3),
+        },
+        2 => Command::EventsRemoved {
+            sequences: (0..3).map(|_| dice.below(at_ms / 4 + 1)).collect(),
+        },
+        _ => Command::JobsRemoved {
+            jobs: vec![JobRows {
+                jid: dice.jid(),
+                returns: vec![dice.minion()],
+                at_ms: None,
+            }],
+        },
+    }
+}
+
+type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn rows_of(disk: &Disk) -> Rows {
     let tables = Table::ALL.into_iter();
     let rows = tables.flat_map(|table| disk.table(table).iter().collect::<Vec<_>>());
     rows.map(|row| {
@@ -127,18 +207,95 @@ fn rows(commands: &[Command], together: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     .collect()
 }
 
-#[test]
-fn commands_have_the_same_effect_however_they_are_written_together() {
-    for seed in 0..4 {
-        let mut dice = Dice(seed);
-        let commands: Vec<Command> = (0..1500).map(|at_ms| command(&mut dice, at_ms)).collect();
-        let alone = rows(&commands, 1);
-        assert!(alone.len() > 10);
-        for together in [7, 1024] {
-            assert!(
-                rows(&commands, together) == alone,
-                "seed {seed}, {together}"
-            );
+/// The results of commands, and all rows after them.
+type End = (Vec<Applied>, Rows);
+
+/// Applies commands, `together` of which are written at once. After each `reopen` writes, the tables
+/// are closed and opened again, and everything else is forgotten.
+fn replayed(commands: &[Command], together: usize, reopen: usize) -> End {
+    let folder = tempfile::tempdir().unwrap();
+    let opened = || Disk::open(folder.path(), &Limits::default()).unwrap();
+    let mut disk = opened();
+    let mut results = Vec::new();
+    let mut writes = commands.chunks(together).peekable();
+    while writes.peek().is_some() {
+        let (mut counts, mut sizes) = writer::counts(&disk).unwrap();
+        for write in writes.by_ref().take(reopen) {
+            let mut batch = batch::Batch::new(&disk, counts);
+            let applied = write
+                .iter()
+                .map(|one| apply::apply(&mut batch, one.clone()));
+            results.extend(applied.map(Result::unwrap));
+            let (after, changes) = batch.commit(false, false).unwrap();
+            counts = after;
+            sizes.apply(&changes);
+        }
+        drop(disk);
+        disk = opened();
+        assert_eq!(writer::counts(&disk).unwrap().1, sizes);
+    }
+    (results, rows_of(&disk))
+}
+
+/// Applies random commands to a store, and in between the removals that it chooses. Returns all
+/// commands and their end.
+fn lived(seed: u64) -> (Vec<Command>, End) {
+    let world = World::new();
+    let keep = Retention {
+        events: 30,
+        jobs_bytes: 1500,
+        ..Retention::default()
+    };
+    let mut dice = Dice(seed);
+    let (mut commands, mut results) = (Vec::new(), Vec::new());
+    let mut apply = |command: Command| {
+        commands.push(command.clone());
+        results.push(world.apply(command));
+    };
+    for at_ms in 0..COUNT {
+        apply(some_command(&mut dice, at_ms));
+        if dice.below(8) == 0 {
+            let events = world.store.excess_events(keep).unwrap().removal;
+            let jobs = world.store.excess_jobs(keep).unwrap().removal;
+            events.into_iter().chain(jobs).for_each(&mut apply);
         }
     }
+    let rows = rows_of(&world.store.disk().unwrap());
+    (commands, (results, rows))
+}
+
+/// Adds the names of the kinds of a command that was applied.
+fn add_kinds(command: &Command, applied: &Applied, kinds: &mut BTreeSet<&'static str>) {
+    match (command, applied) {
+        (_, Applied::Refused(_) | Applied::Duplicate { .. } | Applied::Dropped { rows: 0 }) => {}
+        (Command::All(commands), Applied::All(all)) => {
+            kinds.insert(commands::command(command));
+            let pairs = commands.iter().zip(all);
+            pairs.for_each(|(command, applied)| add_kinds(command, applied, kinds));
+        }
+        _ => {
+            kinds.insert(commands::command(command));
+        }
+    }
+}
+
+#[test]
+fn commands_have_the_same_effect_however_they_are_written_and_whatever_is_forgotten() {
+    let mut kinds = BTreeSet::new();
+    for seed in 0..3 {
+        let (commands, end) = lived(seed);
+        for (command, applied) in commands.iter().zip(&end.0) {
+            add_kinds(command, applied, &mut kinds);
+        }
+        for (together, reopen) in [(1, 3), (7, usize::MAX), (1024, usize::MAX)] {
+            let (results, rows) = replayed(&commands, together, reopen);
+            let differs = results
+                .iter()
+                .zip(&end.0)
+                .position(|(one, other)| one != other);
+            assert_eq!(differs, None, "seed {seed}: {together}, {reopen}");
+            assert!(rows == end.1, "seed {seed}: {together}, {reopen}");
+        }
+    }
+    assert_eq!(kinds, COMMANDS.iter().copied().collect());
 }

@@ -59,6 +59,49 @@ fn durable_events_a_second_of_a_hundred_senders() {
     println!("all dropped in {:?}; {}", start.elapsed(), resident());
 }
 
+/// Adds events of many holders in turn.
+fn events_of(store: &Store, holders: u64, count: u64) {
+    for number in 0..count {
+        let event = Command::Event {
+            tag: "my/tag".to_owned(),
+            data: Map::new().with("id", format!("m{}", number % holders)),
+            stamp: String::new(),
+            at_ms: 1,
+            origin: None,
+        };
+        smol::block_on(store.later(event)).unwrap();
+    }
+    store.apply_blocking(Command::All(Vec::new())).unwrap();
+}
+
+#[test]
+#[ignore = "figures to read, as above"]
+fn removals_from_a_store_with_a_million_events() {
+    let world = World::new();
+    let keep = Retention {
+        events: 1_000_000,
+        events_bytes: u64::MAX,
+        ..Retention::default()
+    };
+    let removed = |what: &str| {
+        let (start, mut steps, mut longest) = (Instant::now(), 0, Duration::ZERO);
+        while world.store.is_over(keep) {
+            let began = Instant::now();
+            smol::block_on(world.store.retain(keep, 2)).unwrap();
+            longest = longest.max(began.elapsed());
+            steps += 1;
+        }
+        let all = start.elapsed();
+        println!("{what}: {steps} steps, {all:?}, longest {longest:?}");
+    };
+    events_of(&world.store, 10_000, 1_001_000);
+    removed("1,000 events of 10,000 equal holders");
+    events_of(&world.store, 1, 10_000);
+    removed("10,000 events of one holder, the newest");
+    events_of(&world.store, 10_000, 1_000);
+    removed("1,000 events of 10,000 equal holders, later");
+}
+
 fn report(how: &str, start: Instant) {
     let rate = u64::from(SENDERS) * EACH * 1000 / (start.elapsed().as_millis() as u64).max(1);
     println!("{how}: {rate} durable events/s; {}", resident());
