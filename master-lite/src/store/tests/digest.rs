@@ -26,7 +26,7 @@ impl Dice {
     }
 
     fn minion(&mut self) -> Id {
-        id(&format!("m{}", self.below(5)))
+        id(&format!("m{}", self.below(6)))
     }
 
     fn key(&mut self) -> PublicKey {
@@ -82,14 +82,14 @@ fn some_origin(dice: &mut Dice, at_ms: u64) -> Option<Origin> {
 
 fn about_key(dice: &mut Dice, at_ms: u64) -> Command {
     let (id, key) = (dice.minion(), dice.key());
-    match dice.below(10) {
-        0 | 1 => Command::KeyOffered {
+    match dice.below(16) {
+        0..=4 => Command::KeyOffered {
             id,
             key,
             // Several keys of the same age.
             at_ms: at_ms / 10,
             from: Some(format!("10.0.0.{}", dice.below(3))),
-            pending_max: 3,
+            pending_max: 2,
             pending_per_address: 2,
             claim: match dice.below(3) {
                 0 => Claim::New,
@@ -97,23 +97,21 @@ fn about_key(dice: &mut Dice, at_ms: u64) -> Command {
                 _ => Claim::Nothing,
             },
         },
-        2..=5 => Command::KeyAccepted {
+        5 | 6 => Command::KeyAccepted {
             id,
             key,
             at_ms,
             bound: Map::new(),
             replace: dice.below(2) == 0,
         },
-        6 => Command::KeyRejected { id, key, at_ms },
-        7 => Command::KeyDenied { id, key, at_ms },
-        8 => Command::KeyDeleted { id, key, at_ms },
-        _ => match dice.maybe(KeyState::Pending) {
-            Some(state) => Command::KeyShown {
-                id,
-                files: vec![(state, key)],
-            },
-            None => Command::KeyWithdrawn { id, key },
+        7 => Command::KeyRejected { id, key, at_ms },
+        8 => Command::KeyDenied { id, key, at_ms },
+        9..=12 => Command::KeyDeleted { id, key, at_ms },
+        13 => Command::KeyShown {
+            id,
+            files: vec![(KeyState::Pending, key)],
         },
+        _ => Command::KeyWithdrawn { id, key },
     }
 }
 
@@ -237,6 +235,13 @@ fn replayed(commands: &[Command], together: usize, reopen: usize) -> End {
     (results, rows_of(&disk))
 }
 
+fn applied_in_order(store: &Store, commands: &[Command]) -> Vec<Applied> {
+    let begin = |command: &Command| smol::block_on(store.begin(command.clone())).unwrap();
+    let begun: Vec<PendingWrite> = commands.iter().map(begin).collect();
+    let results = begun.iter().map(|one| smol::block_on(one.done()).unwrap());
+    results.collect()
+}
+
 /// Applies random commands to a store, and in between the removals that it chooses. Returns all
 /// commands and their end.
 fn lived(seed: u64) -> (Vec<Command>, End) {
@@ -248,18 +253,19 @@ fn lived(seed: u64) -> (Vec<Command>, End) {
     };
     let mut dice = Dice(seed);
     let (mut commands, mut results) = (Vec::new(), Vec::new());
-    let mut apply = |command: Command| {
-        commands.push(command.clone());
-        results.push(world.apply(command));
-    };
+    let mut next: Vec<Command> = Vec::new();
     for at_ms in 0..COUNT {
-        apply(some_command(&mut dice, at_ms));
-        if dice.below(8) == 0 {
-            let events = world.store.excess_events(keep).unwrap().removal;
-            let jobs = world.store.excess_jobs(keep).unwrap().removal;
-            events.into_iter().chain(jobs).for_each(&mut apply);
+        next.push(some_command(&mut dice, at_ms));
+        if dice.below(8) > 0 {
+            continue;
         }
+        results.extend(applied_in_order(&world.store, &next));
+        commands.append(&mut next);
+        next.extend(world.store.excess_events(keep).unwrap().removal);
+        next.extend(world.store.excess_jobs(keep).unwrap().removal);
     }
+    results.extend(applied_in_order(&world.store, &next));
+    commands.append(&mut next);
     let rows = rows_of(&world.store.disk().unwrap());
     (commands, (results, rows))
 }
@@ -282,10 +288,12 @@ fn add_kinds(command: &Command, applied: &Applied, kinds: &mut BTreeSet<&'static
 #[test]
 fn commands_have_the_same_effect_however_they_are_written_and_whatever_is_forgotten() {
     let mut kinds = BTreeSet::new();
+    let mut displaced = 0;
     for seed in 0..3 {
         let (commands, end) = lived(seed);
         for (command, applied) in commands.iter().zip(&end.0) {
             add_kinds(command, applied, &mut kinds);
+            displaced += u64::from(matches!(applied, Applied::Displaced { .. }));
         }
         for (together, reopen) in [(1, 3), (7, usize::MAX), (1024, usize::MAX)] {
             let (results, rows) = replayed(&commands, together, reopen);
@@ -297,5 +305,6 @@ fn commands_have_the_same_effect_however_they_are_written_and_whatever_is_forgot
             assert!(rows == end.1, "seed {seed}: {together}, {reopen}");
         }
     }
+    assert!(displaced > 10, "{displaced}");
     assert_eq!(kinds, COMMANDS.iter().copied().collect());
 }
