@@ -1,5 +1,5 @@
-//! [`Holders`]: the size of each holder's events, or of its jobs and returns, so that the holder with
-//! most loses its oldest ones first.
+//! [`Holders`]: the size of each holder's events, or of its jobs and returns, so that the holders with
+//! most lose their oldest ones first.
 
 use std::collections::HashMap;
 
@@ -99,15 +99,20 @@ impl Holders {
         self.held.get(holder).copied().unwrap_or_default()
     }
 
-    /// Returns the holder that has most when other rows are gone. If several have the same, it is the
-    /// last by name.
-    pub(super) fn fullest_without(&self, gone: &Self) -> Option<&str> {
+    /// Returns the weight of a holder's rows when other rows are gone.
+    pub(super) fn weight_without(&self, holder: &str, gone: &Self) -> u64 {
+        self.of(holder).without(gone.of(holder)).weight()
+    }
+
+    /// Returns the holder with most when other rows are gone, and the weight of its rows. If several
+    /// have the same weight, it is the last by name.
+    pub(super) fn fullest_without(&self, gone: &Self) -> Option<(&str, u64)> {
         let weights = self.held.iter().map(|(holder, held)| {
             let left = held.without(gone.of(holder));
             (left.weight(), holder.as_str())
         });
         let (weight, holder) = weights.max()?;
-        (weight > 0).then_some(holder)
+        (weight > 0).then_some((holder, weight))
     }
 }
 

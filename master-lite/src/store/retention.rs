@@ -1,5 +1,5 @@
 //! [`Store::retain`] removes old events and jobs, a few at a time. When there are too many, it
-//! removes the oldest ones of the holder with most.
+//! removes the oldest ones of the holders with most.
 
 use super::command::{Applied, Command};
 use super::holders::{Holders, Size};
@@ -66,8 +66,11 @@ impl Store {
     ) -> Result<bool, Error> {
         let store = self.clone();
         let excess = smol::unblock(move || choose(&store)).await?;
-        if let Some(removal) = excess.removal {
-            self.apply(removal).await?;
+        if let Some(removal) = excess.removal
+            && let Err(error) = self.apply(removal).await
+        {
+            self.shared.forget_searched();
+            return Err(error);
         }
         Ok(excess.has_more)
     }

@@ -1,7 +1,7 @@
 //! The choice of the rows that are removed when there are too many: the oldest ones of the holder with
-//! most. Nothing is changed here. The chosen rows become a command that names them, because the
-//! positions of the search are only known to this process, and all masters of a cluster must remove
-//! the same rows.
+//! most, and of those with nearly as much. Nothing is changed here. The chosen rows become a command
+//! that names them: only this process knows the positions of its search, and all masters of a cluster
+//! must remove the same rows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{MutexGuard, PoisonError};
@@ -20,13 +20,17 @@ const LOOK: usize = 4096;
 const LOOKS: usize = 64;
 /// The number of rows of one holder that are chosen before the fullest holder is determined again.
 const CHUNK: u64 = 64;
+/// The part of the size of the fullest holder by which others may have less and still lose their
+/// oldest rows too. Otherwise, if ten thousand minions had equally many events, ten thousand events
+/// would be examined to find one of the fullest minion.
+const NEARLY: u64 = 8;
 /// The maximum number of events that one command removes.
 const EVENTS_MAX: u64 = 1024;
 /// The maximum number of jobs and returns that one command removes. Even with the longest names, it
 /// has less than half of the megabyte that a command of several masters may have.
 const JOB_ROWS_MAX: u64 = 512;
 /// The maximum number of holders whose positions in a table are kept.
-const SEARCHED_MAX: usize = 4096;
+const SEARCHED_MAX: usize = 1024;
 
 /// The rows that exceed a limit.
 #[derive(Debug)]
@@ -37,8 +41,8 @@ pub(super) struct Excess {
     pub(super) has_more: bool,
 }
 
-/// The position in each table up to which each holder's oldest rows have been searched. Without a
-/// position, a search takes longer and has the same result.
+/// The position in each table up to which each holder's oldest rows have been searched. A search
+/// without it only takes longer.
 #[derive(Debug, Default)]
 pub(super) struct Searched {
     events: HashMap<String, Vec<u8>>,
@@ -46,6 +50,11 @@ pub(super) struct Searched {
 }
 
 impl Shared {
+    /// Forgets all positions, because chosen rows were not removed.
+    pub(super) fn forget_searched(&self) {
+        *self.searched() = Searched::default();
+    }
+
     fn searched(&self) -> MutexGuard<'_, Searched> {
         self.searched.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,6 +87,8 @@ struct Search<'a> {
     rows_max: u64,
     /// The size of the chosen rows.
     chosen: Holders,
+    /// The weight from which on a holder has nearly as much as the one with most.
+    nearly_most: u64,
 }
 
 impl Store {
@@ -89,8 +100,9 @@ impl Store {
         let has_more = search.run(&mut |search, of, place, event| {
             let sequence = place.try_into().map(u64::from_be_bytes).ok();
             let sequence = self.or_damaged("an event", sequence)?;
-            if holder(event) == of && sequences.insert(sequence) {
-                search.chosen.add(of, event.len());
+            let holder = holder(event);
+            if search.is_due(holder, of) && sequences.insert(sequence) {
+                search.chosen.add(holder, event.len());
             }
             Ok(())
         })?;
@@ -152,6 +164,7 @@ impl<'s> Search<'s> {
             most,
             rows_max,
             chosen: Holders::default(),
+            nearly_most: 0,
         }
     }
 
@@ -165,7 +178,10 @@ impl<'s> Search<'s> {
             if !self.needs_more() {
                 break;
             }
-            let Some(of) = self.fullest() else { break };
+            let Some((of, most)) = self.fullest() else {
+                break;
+            };
+            self.nearly_most = most - most / NEARLY;
             let before = self.rows();
             let from = searched.get(&of).unwrap_or(&self.start);
             let (upto, is_end) = self.look(&of, from.clone(), examine)?;
@@ -210,8 +226,7 @@ impl<'s> Search<'s> {
         Ok((upto, looked < LOOK))
     }
 
-    /// Chooses a holder's part of a job: the whole job if the holder owns it, otherwise only the
-    /// holder's return.
+    /// Chooses the whole job if its owner is due, otherwise only the return of the holder `of`.
     fn choose_of_job(
         &mut self,
         of: &str,
@@ -220,7 +235,7 @@ impl<'s> Search<'s> {
     ) -> Result<(), Error> {
         let (_, jid) = &time;
         let job = self.store.row(Table::Jobs, &at::job(jid))?;
-        if let Some(job) = job.filter(|job| holder(job) == of) {
+        if let Some(job) = job.filter(|job| self.is_due(holder(job), of)) {
             let returns = at::returns(jid);
             return self.choose_job(&job, &returns, jobs.entry(time).or_default());
         }
@@ -284,10 +299,19 @@ impl<'s> Search<'s> {
         left.is_over(self.most)
     }
 
-    fn fullest(&self) -> Option<String> {
+    fn fullest(&self) -> Option<(String, u64)> {
         let sizes = self.store.shared.sizes();
         let fullest = self.holders(&sizes).fullest_without(&self.chosen);
-        fullest.map(str::to_owned)
+        fullest.map(|(holder, weight)| (holder.to_owned(), weight))
+    }
+
+    /// Returns whether a holder loses its oldest rows while those of the holder `of` are searched.
+    fn is_due(&self, holder: &str, of: &str) -> bool {
+        let weight = || {
+            let sizes = self.store.shared.sizes();
+            self.holders(&sizes).weight_without(holder, &self.chosen)
+        };
+        holder == of || weight() >= self.nearly_most
     }
 
     fn holders<'a>(&self, sizes: &'a Sizes) -> &'a Holders {

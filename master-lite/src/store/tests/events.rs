@@ -1,6 +1,8 @@
 //! Tests of the event log, jobs and watches.
 
+use super::super::command_bytes::encode;
 use super::super::rows::Received;
+use super::golden::map;
 use super::*;
 
 fn tags(world: &World, from: u64) -> Vec<String> {
@@ -352,4 +354,108 @@ fn a_flood_of_returns_or_arguments_drops_its_own_jobs_and_nobody_elses() {
     let jobs = world.store.jobs().unwrap().map(|job| job.unwrap().jid);
     let guests = jobs.filter(|jid| jid.starts_with("guest")).count();
     assert!((1..10).contains(&guests), "{guests}");
+}
+
+#[test]
+fn of_many_holders_with_equally_much_the_oldest_events_go_in_few_steps() {
+    let world = World::new();
+    for number in 0..5000 {
+        let Command::Event {
+            tag, stamp, at_ms, ..
+        } = event("e", 1)
+        else {
+            panic!()
+        };
+        let of = Command::Event {
+            tag,
+            data: map("id", format!("m{}", number % 1000)),
+            stamp,
+            at_ms,
+            origin: None,
+        };
+        smol::block_on(world.store.later(of)).unwrap();
+    }
+    world.apply(Command::All(Vec::new()));
+    let keep = Retention {
+        events: 4000,
+        events_seconds: u64::MAX,
+        ..Retention::default()
+    };
+    assert!(!smol::block_on(world.store.retain(keep, 1000)).unwrap());
+    assert_eq!(world.store.log().unwrap(), (1001, 5001));
+    assert_eq!(tags(&world, 0).len(), 4000);
+}
+
+#[test]
+fn a_removal_names_rows_that_may_be_gone_or_have_come() {
+    let world = World::new();
+    for number in 1..=4 {
+        world.apply(event(&format!("e{number}"), number));
+    }
+    let remove = |sequences: &[u64]| {
+        let sequences = sequences.to_vec();
+        world.apply(Command::EventsRemoved { sequences })
+    };
+    assert_eq!(remove(&[1, 3, 9]), Applied::Dropped { rows: 2 });
+    assert_eq!(remove(&[1, 3, 9]), Applied::Dropped { rows: 0 });
+    assert_eq!(world.store.log().unwrap(), (2, 5));
+    assert_eq!(tags(&world, 0), ["e2", "e4"]);
+
+    let removed = |returns: &[&str], at_ms| {
+        let rows = JobRows {
+            jid: "j".to_owned(),
+            returns: returns.iter().map(|name| id(name)).collect(),
+            at_ms,
+        };
+        let jobs = vec![rows];
+        let Applied::Dropped { rows } = world.apply(Command::JobsRemoved { jobs }) else {
+            panic!()
+        };
+        rows
+    };
+    world.apply(job("j", 10));
+    for name in ["m1", "m2"] {
+        world.apply(returned("j", name, None));
+    }
+    // The return of m2 came after the rows were chosen.
+    assert_eq!(removed(&["m1", "m3"], Some(10)), 1);
+    assert!(world.store.job("j").unwrap().is_some());
+    // Another job has this id.
+    assert_eq!(removed(&["m2"], Some(9)), 1);
+    assert!(world.store.job("j").unwrap().is_some());
+    assert_eq!(removed(&[], Some(10)), 1);
+    assert!(world.store.job("j").unwrap().is_none());
+    assert_eq!(world.store.jobs().unwrap().count(), 0);
+    let none = Retention {
+        jobs_bytes: 0,
+        ..Retention::default()
+    };
+    assert!(!world.store.is_over(none));
+}
+
+#[test]
+fn a_removal_of_rows_with_long_names_is_a_short_command() {
+    let world = World::new();
+    let (long, name) = ("j".repeat(NAME_MAX - 4), "m".repeat(253));
+    for number in 1000..1700 {
+        let back = Command::Return {
+            jid: format!("{long}{number}"),
+            id: id(&name),
+            data: map("return", "x".repeat(1000)),
+            at_ms: 50,
+            origin: None,
+        };
+        smol::block_on(world.store.later(back)).unwrap();
+    }
+    world.apply(Command::All(Vec::new()));
+    let none = Retention {
+        jobs_bytes: 0,
+        ..Retention::default()
+    };
+    let excess = world.store.excess_jobs(none).unwrap();
+    assert!(excess.has_more);
+    let removal = excess.removal.unwrap();
+    let bytes = encode(&removal).unwrap().len();
+    assert!((300_000..500_000).contains(&bytes), "{bytes}");
+    assert_eq!(world.apply(removal), Applied::Dropped { rows: 512 });
 }
