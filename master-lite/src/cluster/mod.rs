@@ -233,6 +233,7 @@ impl Cluster {
             .filter(silent)
             .filter_map(|voter| Some(status.members.get(voter)?.name.clone()))
             .collect();
+        state.missing.sort();
         let is_lost = state
             .last
             .is_none_or(|last| last.elapsed() > self.0.contact.most);

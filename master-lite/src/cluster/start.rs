@@ -28,6 +28,8 @@ use crate::store::replica::{Journal, Replica};
 const AGAIN: Duration = Duration::from_secs(1);
 /// The interval at which a master that waits says for what.
 const SAY_EVERY: Duration = Duration::from_secs(10);
+/// The maximum time for which a master that has caught up waits to hear of the others' minions.
+const NOTES_MAX: Duration = Duration::from_millis(1500);
 /// The number of the master that founds a cluster.
 const FOUNDER: u64 = 1;
 
@@ -73,14 +75,10 @@ impl Cluster {
         if let Some(joined) = &place.joined {
             keys.set(joined.keys.iter().map(|key| *key.bytes()).collect());
         }
-        let group = group(
-            &settings,
-            &folder,
-            &place.node,
-            (store, store_folder),
-            &pool,
-        )
-        .await?;
+        let log = open_log(&folder, (store, store_folder))?;
+        // The end of founding cuts the log.
+        let founds = place.node.number == FOUNDER && log.removed_upto() == 0;
+        let group = group(&settings, &place.node, log, store, &pool).await?;
         let contact = Arc::new(Contact::new(&settings));
         let of_journal = contact.clone();
         let journal = Journal {
@@ -102,28 +100,26 @@ impl Cluster {
             others: super::Others::default(),
             contact,
         }));
-        cluster.found(own).await?;
+        if founds {
+            cluster.found(own).await?;
+        }
         store.follow(journal);
         cluster.ready(index).await?;
         Ok(cluster)
     }
 
-    /// Founds the cluster, unless it is founded already or this master joins another one.
+    /// Founds the cluster with this master alone. Others can join afterwards.
     async fn found(&self, own: Member) -> Result<(), Error> {
-        let status = self.status();
-        let is_alone = status.members.keys().all(|number| *number == FOUNDER);
-        if self.0.node.number != FOUNDER || !is_alone || status.snapshot > 0 {
-            return Ok(());
-        }
         let founded = self.0.group.found_alone(own).await;
         founded.map_err(|error| Error::Log(error.to_string()))
     }
 
-    /// Waits until this master is in contact with a majority, and has caught up.
+    /// Waits until this master is in contact with a majority, has caught up, and knows which minions
+    /// are connected to the others.
     async fn ready(&self, index: u64) -> Result<(), Error> {
         let answering = self.clone().answer_all();
         let waiting = async {
-            let mut said = Instant::now();
+            let (mut said, mut began) = (Instant::now(), None);
             loop {
                 let status = self.status();
                 if let Some(failure) = &status.failure {
@@ -131,7 +127,11 @@ impl Cluster {
                 }
                 self.look(&status);
                 let Some(why) = self.minority() else {
-                    if status.applied >= index && status.members.contains_key(&status.node) {
+                    let has_all =
+                        status.applied >= index && status.members.contains_key(&status.node);
+                    let began = *began.get_or_insert_with(Instant::now);
+                    let knows_minions = self.0.others.alive().len() + 1 >= status.members.len();
+                    if has_all && (knows_minions || began.elapsed() > NOTES_MAX) {
                         return Ok(());
                     }
                     pause(LOOK).await;
@@ -199,19 +199,12 @@ async fn place(
     Ok(place)
 }
 
-/// Starts the log with the store as its state.
-async fn group(
-    settings: &Settings,
-    folder: &Folder,
-    node: &Node,
-    (store, store_folder): (&Store, &Path),
-    pool: &Arc<Pool>,
-) -> Result<Group<Smol, Replica>, Error> {
+/// Opens the log, if the store is the state that follows from it.
+fn open_log(folder: &Folder, (store, store_folder): (&Store, &Path)) -> Result<Log<Disk>, Error> {
     let path = folder.log();
     let failed = |error: std::io::Error| Error::io(&path, error);
     let log = Log::open(Disk::open(&path).map_err(failed)?, GROUP).map_err(failed)?;
-    let control = store.control()?;
-    let applied = control.as_ref().and_then(|control| control.applied);
+    let applied = store.control()?.and_then(|control| control.applied);
     if applied.is_some() && !log.is_used() {
         return Err(Error::LostLog {
             store: store_folder.to_owned(),
@@ -224,7 +217,17 @@ async fn group(
             log: folder.path().to_owned(),
         });
     }
-    let machine = Arc::new(Replica::new(store));
+    Ok(log)
+}
+
+/// Starts the log with the store as its state.
+async fn group(
+    settings: &Settings,
+    node: &Node,
+    log: Log<Disk>,
+    store: &Store,
+    pool: &Arc<Pool>,
+) -> Result<Group<Smol, Replica>, Error> {
     let link = GroupLink {
         pool: pool.clone(),
         group: GROUP,
@@ -233,10 +236,10 @@ async fn group(
         (node.number, node.boot),
         settings.raft().config(),
         log,
-        machine,
+        Arc::new(Replica::new(store)),
         link,
     );
-    started.await.map_err(failed)
+    started.await.map_err(|error| Error::Log(error.to_string()))
 }
 
 /// Makes the store that of a master alone, after the others were removed from the cluster and

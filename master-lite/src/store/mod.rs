@@ -40,9 +40,7 @@ use std::time::{Duration, Instant, SystemTime};
 use smol::channel::{self, Receiver, Sender};
 
 pub(crate) use apply_keys::{DELETED, deleted_key};
-pub(crate) use command::{
-    Applied, Cache, Change, Claim, Command, JobRows, KeyState, Origin, Refusal,
-};
+pub(crate) use command::{Applied, Cache, Change, Claim, Command, KeyState, Origin, Refusal};
 pub(crate) use error::Error;
 pub(crate) use key_changes::ChangedKeys;
 pub(crate) use retention::Retention;

@@ -30,7 +30,7 @@ fn jobs(fleet: &Fleet, fun: &str) -> usize {
 }
 
 /// Ends a master as a service manager does, so that its minions know at once.
-fn end_master(fleet: &mut Fleet) {
+pub(super) fn end_master(fleet: &mut Fleet) {
     let pid = fleet.master.as_ref().unwrap().0.id().to_string();
     assert!(Command::new("kill").arg(&pid).status().unwrap().success());
     let ended = |fleet: &mut Fleet| fleet.master.as_mut().unwrap().0.try_wait().unwrap();

@@ -8,6 +8,7 @@ mod backup;
 mod beacons;
 mod cached;
 mod certificates;
+mod cluster;
 mod connections;
 pub(crate) mod documentation;
 mod engines;
@@ -146,8 +147,12 @@ impl Fleet {
         }
         let root = dir.path().join("master");
         let here = root.display();
+        let interface = match config.contains("interface:") {
+            true => "",
+            false => "interface: 127.0.0.1\n",
+        };
         let text = format!(
-            "interface: 127.0.0.1\nret_port: {port}\nroot_dir: {here}\npki_dir: {here}/pki\ncachedir: {here}/cache\nsock_dir: {here}/run\nlog_file: {here}/log\nlog_level: info\nfile_roots: {{base: [{here}/srv/salt]}}\npillar_roots: {{base: [{here}/srv/pillar]}}\n{config}"
+            "{interface}ret_port: {port}\nroot_dir: {here}\npki_dir: {here}/pki\ncachedir: {here}/cache\nsock_dir: {here}/run\nlog_file: {here}/log\nlog_level: info\nfile_roots: {{base: [{here}/srv/salt]}}\npillar_roots: {{base: [{here}/srv/pillar]}}\n{config}"
         );
         fs::write(root.join("etc/master"), text).unwrap();
         Self {
@@ -164,6 +169,14 @@ impl Fleet {
     }
 
     pub(crate) fn start_master(&mut self) {
+        self.begin_master();
+        self.soon("the master answers", || {
+            self.path("master/run/master.sock").exists()
+        });
+    }
+
+    /// Starts the master without waiting for it.
+    fn begin_master(&mut self) {
         let etc = self.path("master/etc").display().to_string();
         let words = ["salt-master", "-c", &etc];
         self.master = Some(Process::start(
@@ -171,9 +184,15 @@ impl Fleet {
             &words,
             &self.path("master/output"),
         ));
-        self.soon("the master answers", || {
-            self.path("master/run/master.sock").exists()
-        });
+    }
+
+    /// Makes a master that is not started listen on another port.
+    fn change_port(&mut self, port: u16) {
+        let path = self.path("master/etc/master");
+        let text = fs::read_to_string(&path).unwrap();
+        let own = format!("ret_port: {}\n", self.port);
+        fs::write(&path, text.replace(&own, &format!("ret_port: {port}\n"))).unwrap();
+        self.port = port;
     }
 
     pub(crate) fn kill_master(&mut self) {

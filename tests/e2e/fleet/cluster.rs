@@ -1,0 +1,376 @@
+//! Clusters of masters, as processes on loopback.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use super::{Fleet, PATIENCE, Turn};
+
+const SECRET: &str = "cluster_secret: correct horse battery staple\n";
+/// The maximum time for the survivors to take changes again.
+const FAILOVER: Duration = Duration::from_secs(15);
+
+/// The masters of a cluster, each with its own address.
+struct Masters {
+    all: Vec<Fleet>,
+    network: String,
+    port: u16,
+}
+
+/// Returns a network of loopback that no other test uses: one whose first address is free.
+fn network() -> (String, u16) {
+    let port = UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let process = std::process::id();
+    (
+        format!("127.{}.{}", 1 + port % 250, 1 + process % 250),
+        port,
+    )
+}
+
+impl Masters {
+    /// Starts masters with these lines in the configuration of each.
+    fn with(count: usize, config: &str) -> Self {
+        let (network, port) = network();
+        let mut masters = Self {
+            all: Vec::new(),
+            network,
+            port,
+        };
+        for number in 1..=count {
+            masters.prepare(number, count, config);
+        }
+        for fleet in &mut masters.all {
+            fleet.begin_master();
+        }
+        masters.soon("all masters are in the cluster", |masters| {
+            masters.all.iter().all(|fleet| voters(fleet).len() == count)
+        });
+        masters
+    }
+
+    /// Adds a master that knows the first `known` ones. It is not started.
+    fn prepare(&mut self, number: usize, known: usize, config: &str) {
+        let peers: Vec<String> = (1..=known).map(|number| self.name(number)).collect();
+        let turn = match self.all.is_empty() {
+            true => Turn::Shared(
+                super::MACHINE
+                    .read()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner),
+            ),
+            false => Turn::Lent,
+        };
+        let text = format!(
+            "interface: {}\ncluster_id: prod\ncluster_pool_port: {}\ncluster_peers: [{}]\n{config}",
+            self.name(number),
+            self.port,
+            peers.join(", ")
+        );
+        let mut fleet = Fleet::prepared(&text, turn);
+        if let Some(first) = self.all.first() {
+            // Minions know one port.
+            fleet.change_port(first.port);
+        }
+        self.all.push(fleet);
+    }
+
+    fn name(&self, number: usize) -> String {
+        format!("{}.{number}", self.network)
+    }
+
+    fn soon(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let began = Instant::now();
+        while !is_so(self) {
+            let logs: String = self.all.iter().map(Fleet::logs).collect();
+            assert!(
+                began.elapsed() < PATIENCE,
+                "timed out, expected: {what}\n{logs}"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Starts minions that know these masters, by number, and accepts their keys at the first one.
+    fn minions(&mut self, known: &[(&str, usize)]) {
+        for (id, number) in known {
+            let (name, port) = (self.name(*number), self.all[0].port);
+            let config = format!("master: {name}\nmaster_port: {port}\nmaster_alive_interval: 1\n");
+            self.all[0].start_minion(id, &config);
+        }
+        self.soon("the keys are offered", |masters| {
+            let listed = masters.all[0].run(&["salt-key", "-l", "un"]).out;
+            known
+                .iter()
+                .all(|(id, _)| listed.lines().any(|line| line == *id))
+        });
+        assert_eq!(self.all[0].run(&["salt-key", "-y", "-A"]).rc, Some(0));
+        for number in 1..=self.all.len() {
+            self.soon("the minions answer each master", |masters| {
+                let answered = masters.ping(number);
+                known
+                    .iter()
+                    .all(|(id, _)| answered.contains(&format!("\"{id}\": true")))
+            });
+        }
+    }
+
+    fn ping(&self, number: usize) -> String {
+        let words = [
+            "salt",
+            "-t",
+            "20",
+            "--out=json",
+            "--static",
+            "*",
+            "test.ping",
+        ];
+        self.all[number - 1].run(&words).out
+    }
+
+    /// Waits until a master accepts a change, and asserts that this is soon.
+    fn takes_changes(&self, number: usize) {
+        let began = Instant::now();
+        self.soon("the master takes changes", |masters| {
+            let fired = ["salt-run", "event.send", "test/alive"];
+            masters.all[number - 1].run(&fired).out.contains("True")
+        });
+        assert!(began.elapsed() < FAILOVER, "{:?}", began.elapsed());
+    }
+}
+
+fn members(fleet: &Fleet) -> serde_json::Value {
+    let answer = fleet.run(&["salt-run", "--out=json", "cluster.members"]);
+    serde_json::from_str(&answer.out).unwrap_or_default()
+}
+
+fn voters(fleet: &Fleet) -> Vec<String> {
+    let members = members(fleet);
+    let voters = members["voters"].as_array().cloned().unwrap_or_default();
+    voters
+        .iter()
+        .filter_map(|voter| voter.as_str().map(str::to_owned))
+        .collect()
+}
+
+#[test]
+fn a_minion_of_any_master_is_managed_at_each_of_them() {
+    let mut masters = Masters::with(3, SECRET);
+    masters.minions(&[("m1", 1), ("m2", 2), ("m3", 3)]);
+    // A key that is accepted or deleted at one master is so at all.
+    masters.soon("each master shows the key as a file", |masters| {
+        let mut all = masters.all.iter();
+        all.all(|fleet| fleet.path("master/pki/minions/m2").exists())
+    });
+    // A job and its returns can be asked for at each master.
+    let words = ["salt", "--out=json", "--static", "*", "test.echo", "here"];
+    let answered = masters.all[1].run(&words).out;
+    assert_eq!(answered.matches("\"here\"").count(), 3, "{answered}");
+    masters.soon("each master has the job", |masters| {
+        masters.all.iter().all(|fleet| {
+            let jobs = fleet.run(&["salt-run", "--out=json", "jobs.list_jobs"]).out;
+            let jobs: serde_json::Value = serde_json::from_str(&jobs).unwrap_or_default();
+            let jobs = jobs.as_object().cloned().unwrap_or_default();
+            let found = jobs.iter().find(|(_, job)| job["Function"] == "test.echo");
+            found.is_some_and(|(jid, _)| {
+                let words = ["salt-run", "--out=json", "jobs.lookup_jid", jid];
+                fleet.run(&words).out.matches("\"here\"").count() == 3
+            })
+        })
+    });
+    assert_eq!(
+        masters.all[2].run(&["salt-key", "-y", "-d", "m1"]).rc,
+        Some(0)
+    );
+    masters.soon("a deleted minion is cut off everywhere", |masters| {
+        (1..=3).all(|number| {
+            let answered = masters.ping(number);
+            !answered.contains("\"m1\"") && answered.contains("\"m2\": true")
+        })
+    });
+}
+
+#[test]
+fn minions_go_on_with_another_master_when_theirs_dies() {
+    let mut masters = Masters::with(3, SECRET);
+    masters.minions(&[("m1", 1), ("m2", 1), ("m3", 1)]);
+    masters.all[0].kill_master();
+    masters.takes_changes(2);
+    masters.soon("all minions answer the other masters", |masters| {
+        (2..=3).all(|number| masters.ping(number).matches("true").count() == 3)
+    });
+    assert_eq!(voters(&masters.all[1]).len(), 3);
+    masters.all[0].start_master();
+    masters.soon("the master is back, and has what it missed", |masters| {
+        masters.ping(1).matches("true").count() == 3
+    });
+}
+
+#[test]
+fn a_master_in_a_minority_refuses_changes_and_says_why() {
+    let mut masters = Masters::with(3, SECRET);
+    masters.minions(&[("m1", 1)]);
+    for number in [1, 2] {
+        masters.all[number].kill_master();
+    }
+    let refusal = format!(
+        "This master is in a minority of the cluster prod: it reaches 1 of 3 voters (missing: {}, {})",
+        masters.name(2),
+        masters.name(3)
+    );
+    masters.soon("the survivor notices", |masters| {
+        masters.all[0]
+            .run(&["salt", "*", "test.ping"])
+            .out
+            .contains(&refusal)
+    });
+    let keys = masters.all[0].run(&["salt-key", "-y", "-d", "m1"]);
+    assert_eq!(keys.rc, Some(1), "{}", keys.out);
+    assert!(keys.out.contains(&refusal), "{}", keys.out);
+    let present = masters.all[0].run(&["salt-run", "--out=json", "manage.present"]);
+    assert_eq!(present.rc, Some(0), "{}", present.out);
+    masters.all[1].start_master();
+    masters.takes_changes(1);
+    masters.soon("the minion answers again", |masters| {
+        masters.ping(1).contains("\"m1\": true")
+    });
+}
+
+#[test]
+fn one_master_becomes_three_and_one_again_with_its_minions() {
+    let (network, port) = network();
+    let mut masters = Masters {
+        all: Vec::new(),
+        network,
+        port,
+    };
+    masters.prepare(1, 1, "");
+    let etc = masters.all[0].path("master/etc/master");
+    let clustered = fs::read_to_string(&etc).unwrap();
+    let single: String = clustered
+        .lines()
+        .filter(|line| !line.starts_with("cluster_"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    fs::write(&etc, &single).unwrap();
+    masters.all[0].start_master();
+    masters.minions(&[("m1", 1)]);
+    // The same store is that of a cluster, to which two masters are added.
+    end_master(&mut masters, 1);
+    fs::write(&etc, clustered + SECRET).unwrap();
+    masters.all[0].start_master();
+    for number in [2, 3] {
+        masters.prepare(number, 1, SECRET);
+        masters.all[number - 1].start_master();
+    }
+    masters.soon("three masters have a vote", |masters| {
+        masters.all.iter().all(|fleet| voters(fleet).len() == 3)
+    });
+    masters.soon("the minion answers all masters", |masters| {
+        (1..=3).all(|number| masters.ping(number).contains("\"m1\": true"))
+    });
+    // A store of a cluster is not that of a master alone.
+    end_master(&mut masters, 1);
+    let clustered = fs::read_to_string(&etc).unwrap();
+    fs::write(&etc, &single).unwrap();
+    masters.all[0].begin_master();
+    masters.soon("the master refuses to be alone", |masters| {
+        masters.all[0]
+            .logs()
+            .contains("is the state of a cluster of")
+    });
+    masters.all[0].kill_master();
+    fs::write(&etc, clustered).unwrap();
+    masters.all[0].start_master();
+    masters.takes_changes(1);
+    let transferred =
+        masters.all[1].run(&["salt-run", "cluster.transfer_leader", &masters.name(1)]);
+    assert_eq!(transferred.rc, Some(0), "{}", transferred.out);
+    masters.soon("the first master leads", |masters| {
+        members(&masters.all[0])["leader_id"] == masters.name(1)
+    });
+    for number in [2, 3] {
+        let removed = masters.all[0].run(&["salt-run", "cluster.remove", &masters.name(number)]);
+        assert_eq!((removed.rc, removed.out.trim()), (Some(0), "True"));
+        masters.all[number - 1].kill_master();
+    }
+    end_master(&mut masters, 1);
+    fs::write(&etc, &single).unwrap();
+    masters.all[0].start_master();
+    masters.soon("the minion answers the master alone", |masters| {
+        masters.ping(1).contains("\"m1\": true")
+    });
+    let words = ["salt-run", "--out=json", "cluster.members"];
+    assert!(
+        masters.all[0]
+            .run(&words)
+            .out
+            .contains("no cluster_id configured")
+    );
+}
+
+/// Ends a master as a service manager does.
+fn end_master(masters: &mut Masters, number: usize) {
+    super::masters::end_master(&mut masters.all[number - 1]);
+}
+
+#[test]
+fn a_master_with_a_new_disk_joins_again_and_takes_its_place() {
+    let mut masters = Masters::with(3, SECRET);
+    masters.minions(&[("m1", 1)]);
+    let before = members(&masters.all[0])["membership_version"].as_u64();
+    masters.all[2].kill_master();
+    fs::remove_dir_all(masters.all[2].path("master/cache")).unwrap();
+    masters.all[2].start_master();
+    masters.soon(
+        "the new master has a vote in place of the old one",
+        |masters| {
+            masters.all.iter().all(|fleet| {
+                let members = members(fleet);
+                members["membership_version"].as_u64() > before
+                    && members["voter_count"] == 3
+                    && members["learner_count"] == 0
+            })
+        },
+    );
+    assert!(masters.ping(3).contains("\"m1\": true"));
+}
+
+#[test]
+fn a_master_without_the_secret_waits_for_an_administrator_and_one_with_another_is_refused() {
+    let mut masters = Masters::with(1, SECRET);
+    masters.prepare(2, 1, "cluster_secret: another secret than that\n");
+    masters.all[1].begin_master();
+    masters.soon("the wrong secret is named", |masters| {
+        masters.all[1]
+            .logs()
+            .contains("its `cluster_secret` is not that of the cluster")
+    });
+    let finger = masters.all[0]
+        .run(&["salt-key", "--out=json", "-F", "master"])
+        .out;
+    let finger: serde_json::Value = serde_json::from_str(&finger).unwrap();
+    let finger = finger["local"]["master.pub"].as_str().unwrap().to_owned();
+    masters.prepare(3, 1, &format!("cluster_pub_fingerprint: '{finger}'\n"));
+    masters.all[2].begin_master();
+    let name = masters.name(3);
+    masters.soon("the master waits", |masters| {
+        masters.all[2]
+            .logs()
+            .contains(&format!("salt-run cluster.accept {name}"))
+    });
+    let unknown = masters.all[0].run(&["salt-run", "cluster.accept", "10.9.9.9"]);
+    assert!(
+        unknown.out.contains(&format!("these wait: {name}")),
+        "{}",
+        unknown.out
+    );
+    let accepted = masters.all[0].run(&["salt-run", "cluster.accept", &name]);
+    assert_eq!(accepted.rc, Some(0), "{}", accepted.out);
+    masters.soon("the accepted master has a vote", |masters| {
+        voters(&masters.all[0]).contains(&name)
+    });
+    assert_eq!(voters(&masters.all[0]).len(), 2);
+}
