@@ -501,9 +501,8 @@ mod tests {
         let [member, stranger] = [(); 2].map(|()| KeyPair::generate().unwrap());
         let server = pool(&member, |_| false);
         let address = server.address().unwrap();
-        let of_server = server.clone();
         smol::spawn(async move {
-            while let Some(request) = of_server.next().await {
+            while let Some(request) = server.next().await {
                 let exported = request.exported;
                 assert!(!request.is_member);
                 request.answer(&exported).await;

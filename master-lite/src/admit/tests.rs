@@ -1,6 +1,7 @@
 //! Tests of the chores that remove rows from the store.
 
 use super::*;
+use crate::keys::Use;
 use crate::refusals;
 use crate::store::{DELETED, Limits};
 
@@ -13,7 +14,13 @@ fn admission(folder: &tempfile::TempDir) -> Arc<Admission> {
     ));
     let store = Store::open(&folder.path().join("store"), Limits::default()).unwrap();
     let minions = Minions::default();
-    let keys = Keys::open(&folder.path().join("pki"), store.clone(), minions.clone()).unwrap();
+    let keys = Keys::open(
+        &folder.path().join("pki"),
+        store.clone(),
+        minions.clone(),
+        Use::Both,
+    )
+    .unwrap();
     let policy = Policy::read(&opts).unwrap();
     Arc::new(Admission::new(
         &opts,

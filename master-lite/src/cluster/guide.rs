@@ -2,7 +2,6 @@
 //! lost its majority.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use cluster::core::Member;
 use cluster::raft::Status;
@@ -13,10 +12,6 @@ use wire::Masters;
 
 use super::{Cluster, LOOK};
 use crate::jobs::minions::Connected;
-
-/// The time without contact to a majority after which minions are sent to other masters. It is longer
-/// than an election takes.
-const LEAVE_AFTER: Duration = Duration::from_secs(3);
 
 /// Returns the masters for minions: those with a vote, and the others once there is no room for more
 /// votes. Before that, they are catching up.
@@ -53,8 +48,7 @@ impl Cluster {
                 known = status.agreed_at;
                 self.introduce_all().await;
             }
-            let silence = self.0.contact.silence();
-            let is_cut_off = silence.is_none_or(|silence| silence > LEAVE_AFTER);
+            let is_cut_off = self.minority().is_some();
             if is_cut_off && !has_sent_away {
                 log::warning(
                     "This master has lost the majority of its cluster: its minions connect to others",

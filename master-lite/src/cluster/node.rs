@@ -160,7 +160,7 @@ mod tests {
         };
         folder.write(&node).unwrap();
         assert_eq!(folder.read().unwrap(), Some(node));
-        std::fs::write(folder.path().join(FILE), "{}").unwrap();
+        write(folder.path(), &folder.path().join(FILE), b"{}").unwrap();
         let error = folder.read().unwrap_err().to_string();
         assert!(error.contains("format is missing"), "{error}");
     }

@@ -217,9 +217,10 @@ impl Settings {
         }
     }
 
-    /// Returns the time without contact after which this master is in a minority.
-    pub(crate) fn contact_max(&self) -> Duration {
-        2 * self.election.1
+    /// Returns the time without contact after which this master is in a minority: 3 s by default. An
+    /// election takes less, so changes only wait for the next leader.
+    pub(super) fn contact_max(&self) -> Duration {
+        5 * self.election.1
     }
 }
 
@@ -231,7 +232,7 @@ mod tests {
     fn read(pairs: &[(&str, Value)]) -> Result<Option<Settings>, Error> {
         let map = pairs
             .iter()
-            .map(|(name, value)| ((*name).into(), value.clone()));
+            .map(|(name, value)| (Value::from(*name), value.clone()));
         Settings::read(&Opts::new(map.collect::<Map>()))
     }
 
@@ -266,7 +267,7 @@ mod tests {
         let interface = ("interface", Value::from("10.0.0.1"));
         let peers = ("cluster_peers", Value::list(["10.0.0.2".into()]));
         let refused = |pairs: &[(&str, Value)]| read(pairs).unwrap_err().to_string();
-        let text = refused(&[cluster.clone()]);
+        let text = refused(std::slice::from_ref(&cluster));
         assert!(
             text.contains("`interface`: 0.0.0.0 is not the address"),
             "{text}"

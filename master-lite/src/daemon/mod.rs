@@ -98,6 +98,19 @@ fn open_store(opts: &Opts, lock_wait: Duration) -> Result<Store, store::Error> {
 }
 
 impl Master {
+    /// Opens the store and the keys of a master that belongs to no cluster, and builds the services.
+    /// While another process holds the store, waits at most `lock_wait`.
+    pub(crate) fn alone(opts: Opts, pki: Pki, lock_wait: Duration) -> Result<Self, Error> {
+        let store = open_store(&opts, lock_wait)?;
+        smol::block_on(cluster::leave(&opts, &store, &store_folder(&opts)))?;
+        let base = Base {
+            store,
+            minions: Minions::default(),
+            cluster: None,
+        };
+        Self::open(opts, pki, base)
+    }
+
     /// Opens the keys, and builds the services on a store.
     fn open(opts: Opts, pki: Pki, base: Base) -> Result<Self, Error> {
         let opts = Arc::new(opts);
@@ -318,14 +331,7 @@ pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Valu
     let pki = Pki::open(&opts.path("pki_dir"))?;
     // No wait: a master that is starting may hold the store, and the caller then sends it the
     // request.
-    let store = open_store(&opts, Duration::ZERO)?;
-    smol::block_on(cluster::leave(&opts, &store, &store_folder(&opts)))?;
-    let base = Base {
-        store,
-        minions: Minions::default(),
-        cluster: None,
-    };
-    let master = Master::open(opts, pki, base)?;
+    let master = Master::alone(opts, pki, Duration::ZERO)?;
     smol::block_on(master.runners.wheel(fun, arg)).map_err(Error::Wheel)
 }
 

@@ -40,7 +40,7 @@ impl World {
         let opts = Opts::new(loaded.unwrap().opts);
         let own = Pki::open(&opts.path("pki_dir")).unwrap();
         let world = Self {
-            master: Master::open(opts, own, std::time::Duration::ZERO).unwrap(),
+            master: Master::alone(opts, own, std::time::Duration::ZERO).unwrap(),
             _folder: folder,
         };
         world.minion("m1", r#"{"os": "Debian"}"#);

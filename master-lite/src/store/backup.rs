@@ -9,8 +9,8 @@ use fjall::{PersistMode, Readable, Slice};
 
 use super::disk::{self, Disk, FORMAT};
 use super::error::words;
-use super::rows::Table;
-use super::{Command, Error, Limits, Store};
+use super::rows::{Table, at};
+use super::{Error, Limits, Store};
 
 /// The mark of a row in a backup.
 pub(crate) const ROW: u8 = b'r';
@@ -35,8 +35,7 @@ impl Store {
         &self,
         take: &mut dyn FnMut(Vec<u8>) -> bool,
     ) -> Result<Option<u64>, Error> {
-        // The writer answers after all commands before this one are on the disk.
-        self.apply_blocking(Command::All(Vec::new()))?;
+        smol::block_on(self.sync())?;
         let disk = self.disk()?;
         let snapshot = disk.database().snapshot();
         let (mut rows, mut piece) = (0, Vec::new());
@@ -44,6 +43,10 @@ impl Store {
             for entry in snapshot.iter(disk.table(table)) {
                 let row: Result<(Slice, Slice), _> = entry.into_inner();
                 let (key, value) = row.map_err(|error| self.unreadable(words(&error)))?;
+                if key.as_ref() == at::CONTROL {
+                    // A backup belongs to no cluster: what is restored from it founds one anew.
+                    continue;
+                }
                 self.or_damaged("a row", put_row(&mut piece, number, &key, &value))?;
                 rows += 1;
                 if piece.len() >= PIECE && !take(std::mem::take(&mut piece)) {

@@ -117,6 +117,19 @@ impl Store {
             .map_err(|error| self.unreadable(error.to_string()))
     }
 
+    /// Waits until all commands that are applied here are on the disk, whether or not other masters
+    /// can be reached.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub(crate) async fn sync(&self) -> Result<(), Error> {
+        let (answer, synced) = bounded(1);
+        let sent = self.queue.send(Call::OfLog(OfLog::Sync(answer))).await;
+        sent.map_err(|_| Error::Closed)?;
+        // No deadline: the writer answers each call.
+        synced.recv().await.map_err(|_| Error::Closed)?
+    }
+
     /// Makes the store that of a master alone: it does not follow from a log any more.
     ///
     /// # Errors
@@ -132,7 +145,7 @@ impl Store {
         sent.map_err(|_| Error::Closed)?;
         // No deadline: the writer answers each call.
         left.recv().await.map_err(|_| Error::Closed)??;
-        self.apply(Command::All(Vec::new())).await.map(drop)
+        self.sync().await
     }
 }
 
@@ -272,11 +285,7 @@ impl Machine for Replica {
     }
 
     async fn sync(&self) -> io::Result<()> {
-        let (answer, synced) = bounded(1);
-        self.send(OfLog::Sync(answer)).await?;
-        // No deadline: as above.
-        let synced = synced.recv().await.map_err(|_| failed(Error::Closed))?;
-        synced.map_err(failed)
+        self.store.sync().await.map_err(failed)
     }
 
     fn rows(&self) -> io::Result<Rows> {

@@ -130,6 +130,21 @@ impl Masters {
         self.all[number - 1].run(&words).out
     }
 
+    /// Returns the place of the leader.
+    fn leader(&self) -> usize {
+        let mut found = None;
+        let leads = |fleet: &Fleet| {
+            let members = members(fleet);
+            members["leader_id"].is_string() && members["leader_id"] == members["node_id"]
+        };
+        let began = Instant::now();
+        while found.is_none() {
+            assert!(began.elapsed() < PATIENCE, "there is no leader");
+            found = self.all.iter().position(leads);
+        }
+        found.unwrap()
+    }
+
     /// Waits until a master accepts a change, and asserts that this is soon.
     fn takes_changes(&self, number: usize) {
         let began = Instant::now();
@@ -373,4 +388,55 @@ fn a_master_without_the_secret_waits_for_an_administrator_and_one_with_another_i
         voters(&masters.all[0]).contains(&name)
     });
     assert_eq!(voters(&masters.all[0]).len(), 2);
+}
+
+#[test]
+fn each_reaction_happens_once_whichever_master_dies() {
+    let shared = tempfile::tempdir().unwrap();
+    let (sls, counted) = (
+        shared.path().join("count.sls"),
+        shared.path().join("counted"),
+    );
+    let text = format!(
+        "count:\n  local.cmd.run:\n    - tgt: m1\n    - args:\n      - cmd: echo {{{{ data['n'] }}}} >> {}\n",
+        counted.display()
+    );
+    fs::write(&sls, text).unwrap();
+    let rules = format!(
+        "{SECRET}reactor:\n  - 'test/count':\n    - {}\n",
+        sls.display()
+    );
+    let mut masters = Masters::with(3, &rules);
+    masters.minions(&[("m1", 1)]);
+    let mut fired = Vec::new();
+    for round in 0..4 {
+        let leader = masters.leader();
+        for step in 0..6 {
+            let number = round * 6 + step;
+            if step == 3 {
+                masters.all[leader].kill_master();
+            }
+            let at = (leader + 1 + step % 2) % 3;
+            let data = format!("{{\"n\": {number}}}");
+            let words = ["salt-run", "event.send", "test/count", &data];
+            if masters.all[at].run(&words).out.contains("True") {
+                fired.push(number);
+            }
+        }
+        masters.all[leader].start_master();
+    }
+    assert!(fired.len() > 20, "{fired:?}");
+    let done = || -> Vec<usize> {
+        let text = fs::read_to_string(&counted).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    };
+    masters.soon("each event has its reaction", |_| {
+        let done = done();
+        fired.iter().all(|number| done.contains(number))
+    });
+    std::thread::sleep(Duration::from_secs(3));
+    let mut all = done();
+    all.sort_unstable();
+    let twice = all.windows(2).any(|pair| pair[0] == pair[1]);
+    assert!(!twice, "{all:?}");
 }

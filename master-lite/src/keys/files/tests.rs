@@ -21,7 +21,7 @@ impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("store"), Limits::default()).unwrap();
-        let files = KeyFiles::open(&folder.path().join("pki")).unwrap();
+        let files = KeyFiles::open(&folder.path().join("pki"), Use::Both).unwrap();
         files.repair(&store, 1).unwrap();
         Self {
             folder,
@@ -35,7 +35,7 @@ impl World {
         let Self { folder, store, .. } = self;
         drop(store);
         let store = Store::open(&folder.path().join("store"), Limits::default()).unwrap();
-        let files = KeyFiles::open(&folder.path().join("pki")).unwrap();
+        let files = KeyFiles::open(&folder.path().join("pki"), Use::Both).unwrap();
         let changed = files.repair(&store, 2).unwrap();
         let world = Self {
             folder,
@@ -325,7 +325,9 @@ fn keys_of_salt_and_what_is_no_key_are_left_alone() {
 fn a_folder_that_others_may_write_to_is_refused() {
     let world = World::new();
     fs::set_permissions(world.place("minions"), fs::Permissions::from_mode(0o777)).unwrap();
-    let error = KeyFiles::open(&world.place("")).unwrap_err().to_string();
+    let error = KeyFiles::open(&world.place(""), Use::Both)
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains("other users can write to") && error.contains("minions"),
         "{error}"

@@ -7,6 +7,7 @@ use std::io;
 use reactor::Place;
 use wire::msgpack;
 
+use super::super::command::JobRows;
 use super::super::command_bytes::{decode, encode};
 use super::super::rows::Table;
 use super::golden::{

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use reactor::Place;
 
+use super::super::command::JobRows;
 use super::super::rows::Table;
 use super::commands::{self, COMMANDS};
 use super::*;

@@ -1,5 +1,6 @@
 //! Tests of the event log, jobs and watches.
 
+use super::super::command::JobRows;
 use super::super::command_bytes::encode;
 use super::super::rows::Received;
 use super::golden::map;

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use cluster::core::Member;
 use cluster::raft::log::Log;
 use cluster::raft::medium;
-use cluster::raft::{Link, LinkError, Settings, Smol};
+use cluster::raft::{Group, Link, LinkError, Settings};
 
 use super::super::replica::{Journal, Replica};
 use super::super::rows::{Table, at};
@@ -28,7 +28,7 @@ impl Link for Process {
     ) -> Result<Vec<u8>, LinkError> {
         let journal = self.0.lock().unwrap().get(&to).cloned();
         let journal = journal.ok_or_else(|| LinkError::Unreachable(member.name.clone()))?;
-        let answer = link::wait::within(within, journal.answer(&message)).await;
+        let answer = link::wait::within(within, journal.group.answer(&message)).await;
         let no_answer = || LinkError::NoAnswer(member.name.clone());
         answer.and_then(Result::ok).ok_or_else(no_answer)
     }
@@ -51,10 +51,13 @@ impl Process {
     fn start(&self, number: u64, settings: &Settings) -> Master {
         let world = World::new();
         let disk = medium::Disk::open(&world.folder.path().join("log")).unwrap();
-        let replica = Arc::new(Replica::new(world.store.clone()));
+        let replica = Arc::new(Replica::new(&world.store));
         let log = Log::open(disk, 0).unwrap();
-        let started = Journal::start((number, 1), settings.config(), log, replica, self.clone());
-        let journal: cluster::raft::Group<Smol, Replica> = smol::block_on(started).unwrap();
+        let started = Group::start((number, 1), settings.config(), log, replica, self.clone());
+        let journal = Journal {
+            group: smol::block_on(started).unwrap(),
+            minority: Arc::new(|| None),
+        };
         self.0.lock().unwrap().insert(number, journal.clone());
         assert!(world.store.follow(journal.clone()));
         Master { world, journal }
@@ -103,7 +106,7 @@ fn three_masters_have_one_state_whichever_of_them_gets_a_command() {
         .collect();
     let members: BTreeMap<u64, Member> = (1..=3).map(|number| (number, member(number))).collect();
     for master in &masters {
-        smol::block_on(master.journal.found(members.clone())).unwrap();
+        smol::block_on(master.journal.group.found(members.clone())).unwrap();
     }
     let watch = masters[2].world.store.watch();
     let mut sequences = Vec::new();
@@ -134,7 +137,7 @@ fn three_masters_have_one_state_whichever_of_them_gets_a_command() {
 
     // Two of three continue.
     process.0.lock().unwrap().remove(&1);
-    smol::block_on(masters[0].journal.stop());
+    smol::block_on(masters[0].journal.group.stop());
     let store = &masters[1].world.store;
     store.apply_blocking(event("my/tag", 100)).unwrap();
 
@@ -142,7 +145,7 @@ fn three_masters_have_one_state_whichever_of_them_gets_a_command() {
     let new = process.start(4, &settings);
     soon("the leader adds it", || {
         masters[1..].iter().any(|master| {
-            let raft = master.journal.raft();
+            let raft = master.journal.group.raft();
             raft.is_leader() && smol::block_on(raft.add_learner(4, member(4), true)).is_ok()
         })
     });

@@ -5,6 +5,7 @@ use value::json;
 
 use super::*;
 use crate::jobs::minions::Minions;
+use crate::keys::Use;
 use crate::store::{Claim, Limits};
 
 struct World {
@@ -21,9 +22,9 @@ impl World {
         let store = Store::open(&folder.path().join("store"), Limits::default()).unwrap();
         let own = Pki::open(&pki).unwrap();
         Self {
-            rotation: Rotation::open(own, store.clone(), Minions::default()).unwrap(),
+            rotation: Rotation::open(own, store.clone(), Minions::default(), false).unwrap(),
             store,
-            files: KeyFiles::open(&pki).unwrap(),
+            files: KeyFiles::open(&pki, Use::Both).unwrap(),
             folder,
         }
     }
