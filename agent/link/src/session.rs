@@ -234,10 +234,12 @@ impl Session {
             (Some((_, finger)), Some(key)) => has_finger(std::slice::from_ref(finger), key),
             (None, _) => Some(&target.master) == last,
         };
-        // The last one is before the first.
-        let end = targets.len().saturating_sub(1);
-        let at = targets.iter().position(is_last);
-        self.first = at.unwrap_or(if self.key.is_some() { end } else { 0 });
+        // A connection with a master that is none of these comes before the first one.
+        let none = match self.key {
+            Some(_) => targets.len().saturating_sub(1),
+            None => 0,
+        };
+        self.first = targets.iter().position(is_last).unwrap_or(none);
         (self.list, self.targets) = (list, targets);
     }
 
@@ -253,8 +255,8 @@ impl Session {
         self.first = (self.first + 1) % self.targets.len().max(1);
     }
 
-    /// Makes the next round wait as after a failed one, for a caller to whom the last connection was
-    /// of no use, and who has tried the other masters.
+    /// Makes the next round wait as after a failed one: the last connection was of no use, and the
+    /// other masters have been tried.
     pub fn was_useless(&mut self) {
         self.was_useless = true;
     }

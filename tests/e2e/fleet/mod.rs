@@ -9,6 +9,7 @@ mod beacons;
 mod cached;
 mod certificates;
 mod cluster;
+mod cluster_of_minion;
 mod connections;
 pub(crate) mod documentation;
 mod engines;

@@ -187,16 +187,11 @@ fn tell_key(status: &Status<'_>) {
     }
 }
 
-/// Stores the masters of a cluster, which a master has sent to a command.
-pub(crate) async fn take_masters(opts: &Opts, master: Option<PublicKey>, masters: Masters) {
-    let Some(master) = master else { return };
-    let opts = opts.clone();
-    smol::unblock(move || {
-        if let Ok(cluster) = Cluster::of_command(&opts) {
-            cluster.take(None, &master, &masters);
-        }
-    })
-    .await;
+/// Stores the masters of a cluster, which a master has sent to a command. Waits for the disk.
+pub(crate) fn take_masters(opts: &Opts, master: Option<PublicKey>, masters: &Masters) {
+    if let (Some(master), Ok(cluster)) = (master, Cluster::of_command(opts)) {
+        cluster.take(None, &master, masters);
+    }
 }
 
 /// Connects a command to a master. Each master is tried once. A master that has not accepted this
