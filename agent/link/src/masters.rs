@@ -21,19 +21,10 @@ const TEXT_MAX: usize = 255;
 const FINGER: usize = 32 * 3 - 1;
 
 /// The masters of a cluster. There is at least one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct MasterList {
-    index: u64,
+    sent: Masters,
     place: String,
-    masters: Vec<Listed>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Listed {
-    name: String,
-    address: String,
-    master: Master,
-    finger: String,
 }
 
 /// The reason why a list of masters is not accepted.
@@ -53,57 +44,30 @@ pub enum BadList {
 }
 
 impl MasterList {
-    /// Reads a list. `place` is the file that it is kept in, for errors.
+    /// Checks a list. `place` is the file that it is kept in, for errors.
     ///
     /// # Errors
     /// When anything in it is invalid.
-    pub fn read(sent: &Masters, place: &str) -> Result<Self, BadList> {
-        if !(1..=MASTERS_MAX).contains(&sent.masters.len()) {
-            return Err(BadList::Length(sent.masters.len()));
+    pub fn new(sent: Masters, place: String) -> Result<Self, BadList> {
+        let masters = &sent.masters;
+        if !(1..=MASTERS_MAX).contains(&masters.len()) {
+            return Err(BadList::Length(masters.len()));
         }
-        let mut masters = Vec::new();
-        for master in &sent.masters {
-            let at = masters.len() + 1;
-            let text = |entry, is_valid: fn(&str) -> bool| {
-                let text = master.get(entry).and_then(Value::as_str);
-                let text = text.filter(|text| is_valid(text));
-                text.ok_or(BadList::Entry { at, entry })
-            };
-            let address = text("address", is_short)?;
-            masters.push(Listed {
-                name: text("name", is_short)?.to_owned(),
-                address: address.to_owned(),
-                master: Master::parse(address, PORT),
-                finger: text("finger", is_finger)?.to_owned(),
-            });
+        for (at, master) in (1..).zip(masters) {
+            for entry in ["name", "address", "finger"] {
+                let text = text(master, entry);
+                if !is_short(text) || entry == "finger" && !is_finger(text) {
+                    return Err(BadList::Entry { at, entry });
+                }
+            }
         }
-        Ok(Self {
-            index: sent.index,
-            place: place.to_owned(),
-            masters,
-        })
+        Ok(Self { sent, place })
     }
 
-    /// Returns the frame that [`read`](Self::read) reads.
+    /// Returns the list as a master has sent it.
     #[must_use]
-    pub fn frame(&self) -> Masters {
-        let map = |listed: &Listed| {
-            value::Map::new()
-                .with("name", listed.name.as_str())
-                .with("address", listed.address.as_str())
-                .with("finger", listed.finger.as_str())
-                .into()
-        };
-        Masters {
-            index: self.index,
-            masters: self.masters.iter().map(map).collect(),
-        }
-    }
-
-    /// Returns the number that grows with each change of the list.
-    #[must_use]
-    pub fn index(&self) -> u64 {
-        self.index
+    pub fn sent(&self) -> &Masters {
+        &self.sent
     }
 
     /// Returns whether the key is that of one of the masters.
@@ -112,27 +76,36 @@ impl MasterList {
         has_finger(&self.fingers(), key)
     }
 
-    /// Returns whether minions connect to one of the masters here.
+    /// Returns the addresses of the masters, with their ports.
     #[must_use]
-    pub fn has_address(&self, master: &Master) -> bool {
-        self.masters.iter().any(|listed| listed.master == *master)
+    pub fn addresses(&self) -> Vec<String> {
+        self.each(|master| address(master).to_string())
     }
 
     /// Returns the fingerprints of all keys.
     #[must_use]
     pub fn fingers(&self) -> Vec<String> {
-        let masters = self.masters.iter();
-        masters.map(|listed| listed.finger.clone()).collect()
+        self.each(|master| text(master, "finger").to_owned())
     }
 
-    /// Returns the file that the list is kept in.
-    pub(crate) fn place(&self) -> &str {
-        &self.place
+    fn each(&self, get: fn(&Value) -> String) -> Vec<String> {
+        self.sent.masters.iter().map(get).collect()
     }
 }
 
+/// Returns an entry of a master; nothing if it is no text.
+fn text<'a>(master: &'a Value, entry: &str) -> &'a str {
+    let text = master.get(entry).and_then(Value::as_str);
+    text.unwrap_or_default()
+}
+
+fn address(master: &Value) -> Master {
+    Master::parse(text(master, "address"), PORT)
+}
+
 fn is_short(text: &str) -> bool {
-    (1..=TEXT_MAX).contains(&text.len()) && !text.contains(|c: char| c.is_control() || c == ' ')
+    let is_graphic = |c: char| !c.is_control() && c != ' ';
+    (1..=TEXT_MAX).contains(&text.len()) && text.chars().all(is_graphic)
 }
 
 fn is_finger(text: &str) -> bool {
@@ -144,36 +117,53 @@ fn is_finger(text: &str) -> bool {
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) master: Master,
-    /// The name and the fingerprint that the list has for this master; `None` for a master that
-    /// only the configuration has.
-    pub(crate) listed: Option<(String, String)>,
+    /// The fingerprints of which the master's key must have one; without any, those that the minion
+    /// has remembered.
+    pub(crate) fingers: Vec<String>,
+    /// The file or option that has the fingerprints, if they are not the remembered ones.
+    pub(crate) place: Option<String>,
+    /// True for a master of the list, whose key is the only fingerprint.
+    pub(crate) is_listed: bool,
 }
 
 /// Returns the masters in the order in which a minion tries them: those of the list by descending
-/// hash, then the others of the configuration in their order.
+/// hash, then the others of the configuration in their order. For the latter, the keys of the list
+/// are accepted in addition to `fingers`.
 pub(crate) fn targets(
     list: Option<&MasterList>,
     minion: &str,
     configured: &[Master],
+    fingers: &[String],
 ) -> Vec<Target> {
-    let listed = |listed: &Listed| Target {
-        master: listed.master.clone(),
-        listed: Some((listed.name.clone(), listed.finger.clone())),
-    };
-    let mut targets: Vec<Target> = list
-        .map(|list| list.masters.iter().map(listed).collect())
-        .unwrap_or_default();
-    // The complement sorts the highest hash first.
-    sorted::sort_by_key(&mut targets, |target| {
-        target.listed.as_ref().map(|(name, _)| !hash(minion, name))
-    });
-    let others = configured
-        .iter()
-        .filter(|master| !list.is_some_and(|list| list.has_address(master)));
-    targets.extend(others.map(|master| Target {
-        master: master.clone(),
-        listed: None,
-    }));
+    let mut targets = Vec::new();
+    let (mut fingers, mut place) = (fingers.to_vec(), None);
+    if let Some(list) = list {
+        let mut masters: Vec<&Value> = list.sent.masters.iter().collect();
+        // The complement sorts the highest hash first.
+        sorted::sort_by_key(&mut masters, |master| !hash(minion, text(master, "name")));
+        for master in masters {
+            targets.push(Target {
+                master: address(master),
+                fingers: vec![text(master, "finger").to_owned()],
+                place: Some(format!("{} in {}", text(master, "name"), list.place)),
+                is_listed: true,
+            });
+        }
+        if fingers.is_empty() {
+            place = Some(list.place.clone());
+        }
+        fingers.extend(list.fingers());
+    }
+    for master in configured {
+        if !targets.iter().any(|target| target.master == *master) {
+            targets.push(Target {
+                master: master.clone(),
+                fingers: fingers.clone(),
+                place: place.clone(),
+                is_listed: false,
+            });
+        }
+    }
     targets
 }
 
@@ -203,8 +193,12 @@ mod tests {
         }
     }
 
+    fn read(masters: impl IntoIterator<Item = Map>) -> Result<MasterList, BadList> {
+        MasterList::new(sent(masters), "masters".to_owned())
+    }
+
     fn list(names: &[&str]) -> MasterList {
-        MasterList::read(&sent(names.iter().map(|name| master(name))), "masters").unwrap()
+        read(names.iter().map(|name| master(name))).unwrap()
     }
 
     fn order(list: Option<&MasterList>, minion: &str, configured: &[&str]) -> Vec<String> {
@@ -212,7 +206,7 @@ mod tests {
             .iter()
             .map(|name| Master::parse(name, PORT))
             .collect();
-        let targets = targets(list, minion, &configured);
+        let targets = targets(list, minion, &configured, &[]);
         targets
             .iter()
             .map(|target| target.master.host.clone())
@@ -220,17 +214,26 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_and_written() {
-        let list = list(&["m1", "m2"]);
-        assert_eq!((list.index(), list.fingers().len()), (7, 2));
-        assert!(list.has_address(&Master::parse("m2.example:4507", PORT)));
-        assert!(!list.has_address(&Master::parse("m2.example", PORT)));
-        assert_eq!(MasterList::read(&list.frame(), "masters"), Ok(list));
+    fn addresses_have_ports_and_each_master_has_its_own_key_only() {
+        let short = master("m2").with("address", "m2.example");
+        let other = short.with("finger", ["cd"; 32].join(":"));
+        let list = read([master("m1"), other]).unwrap();
+        assert_eq!(list.addresses(), ["m1.example:4507", "m2.example:4506"]);
+        let configured = [Master::parse("salt", PORT)];
+        let own = ["ef".to_owned()];
+        for target in targets(Some(&list), "web-1", &configured, &own) {
+            let expected = match target.master.host.as_str() {
+                "m1.example" => (vec![["aB"; 32].join(":")], Some("m1 in masters")),
+                "m2.example" => (vec![["cd"; 32].join(":")], Some("m2 in masters")),
+                _ => ([own.to_vec(), list.fingers()].concat(), None),
+            };
+            assert_eq!((target.fingers, target.place.as_deref()), expected);
+        }
     }
 
     #[test]
     fn a_hostile_list_is_refused_as_a_whole() {
-        let read = |masters: Vec<Map>| MasterList::read(&sent(masters), "masters");
+        let read = |masters: Vec<Map>| read(masters);
         for count in [0, MASTERS_MAX + 1] {
             let many = (0..count).map(|at| master(&format!("m{at}"))).collect();
             assert_eq!(read(many), Err(BadList::Length(count)));
@@ -263,7 +266,7 @@ mod tests {
         }
         let mut no_maps = sent([master("m1")]);
         no_maps.masters.push("m2".into());
-        let answer = MasterList::read(&no_maps, "masters");
+        let answer = MasterList::new(no_maps, "masters".to_owned());
         assert_eq!(
             answer,
             Err(BadList::Entry {

@@ -24,7 +24,7 @@ use crate::socket::OnSmol;
 use crate::stream::{Reader, Sink, Source, Writer, within};
 use crate::succession::{Trusted, has_finger};
 use crate::tls::{self, Pinned};
-use crate::wait::pause;
+use crate::wait::{pause, unblock};
 
 /// The default port of a master, which is that of a Salt master.
 pub const PORT: u16 = 4506;
@@ -128,7 +128,7 @@ impl Evidence {
     /// Returns the documents; an empty map when they take longer than a master waits for a hello.
     async fn documents(&self, limits: &Limits) -> Map {
         let get = self.0.clone();
-        let got = smol::unblock(move || get());
+        let got = unblock(move || get());
         within(limits.hello * 3 / 4, got).await.unwrap_or_default()
     }
 }
@@ -191,7 +191,7 @@ impl Session {
             ..options.limits.clone()
         });
         Self {
-            targets: targets(None, "", &options.masters),
+            targets: targets(None, "", &options.masters, &options.fingers),
             options,
             evidence: None,
             is_known: false,
@@ -226,13 +226,18 @@ impl Session {
         if self.list == list {
             return;
         }
-        let id = self.options.hello.id.as_str();
-        let targets = targets(list.as_deref(), id, &self.options.masters);
+        let Options { hello, masters, .. } = &self.options;
+        let targets = targets(
+            list.as_deref(),
+            hello.id.as_str(),
+            masters,
+            &self.options.fingers,
+        );
         let last = self.targets.get(self.first).map(|target| &target.master);
-        let is_last = |target: &Target| match (&target.listed, &self.key) {
-            (_, None) => false,
-            (Some((_, finger)), Some(key)) => has_finger(std::slice::from_ref(finger), key),
-            (None, _) => Some(&target.master) == last,
+        let is_last = |target: &Target| match &self.key {
+            Some(key) if target.is_listed => has_finger(&target.fingers, key),
+            Some(_) => Some(&target.master) == last,
+            None => false,
         };
         // A connection with a master that is none of these comes before the first one.
         let none = match self.key {
@@ -416,7 +421,7 @@ impl Session {
         let (host, port) = (master.host.clone(), master.port);
         let after = self.options.limits.hello;
         let lookup = self.lookup;
-        let found = smol::unblock(move || lookup(&host, port));
+        let found = unblock(move || lookup(&host, port));
         let found = within(after, found).await.ok_or_else(|| Error::Lookup {
             host: master.host.clone(),
             source: Arc::new(std::io::ErrorKind::TimedOut.into()),
@@ -458,24 +463,13 @@ impl Session {
         )
     }
 
-    /// Returns the keys that are accepted from a master. For a master of the list it is the key that
-    /// the list has, and for others it is any of the list's in addition to `master_finger`.
+    /// Returns the keys that are accepted from a master.
     fn trusted(&self, target: &Target) -> Result<Trusted, Error> {
-        let mut fingers = self.options.fingers.clone();
-        let mut place = None;
-        if let Some(list) = &self.list {
-            if fingers.is_empty() {
-                place = Some(list.place().to_owned());
-            }
-            fingers.extend(list.fingers());
-            if let Some((name, finger)) = &target.listed {
-                place = Some(format!("{name} in {}", list.place()));
-                fingers = vec![finger.clone()];
-            }
-        }
-        let trusted = self.options.pki.trusted(&fingers);
+        let trusted = self.options.pki.trusted(&target.fingers);
         let mut trusted = trusted.map_err(|error| Error::Pki(Arc::new(error)))?;
-        trusted.place = place.unwrap_or(trusted.place);
+        if let Some(place) = &target.place {
+            trusted.place.clone_from(place);
+        }
         Ok(trusted)
     }
 
@@ -492,7 +486,7 @@ impl Session {
             key,
             ..PeerInfo::at(address)
         });
-        if let Some(key) = key.filter(|_| target.listed.is_none()) {
+        if let Some(key) = key.filter(|_| !target.is_listed) {
             self.proved(&key, &trusted, &who, tell)?;
         }
         self.greet(connection, &who, tell).await

@@ -363,7 +363,7 @@ mod tests {
                     .into()
             };
             let masters = keys.iter().map(map).collect();
-            MasterList::read(&wire::Masters { index: 1, masters }, "masters").unwrap()
+            MasterList::new(wire::Masters { index: 1, masters }, "masters".to_owned()).unwrap()
         };
         let (_folder, pki) = pki();
         let (one, two, stranger) = (pair(), pair(), pair());

@@ -2,6 +2,7 @@
 //! keep the executor's thread for itself, whatever number an option or a peer supplies. A tidy test
 //! allows `smol::Timer` in this file only.
 
+use std::any::Any;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,18 @@ pub async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Opti
         None
     };
     async { Some(future.await) }.or(late).await
+}
+
+/// Runs work that blocks, on a thread for such work. This is `smol::unblock` with one task type for
+/// all callers: each further type costs kilobytes of code.
+pub async fn unblock<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    type Work = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
+    let boxed: Work = Box::new(move || Box::new(work()));
+    match smol::unblock(boxed).await.downcast() {
+        Ok(done) => *done,
+        // No deadline: the work returns no other type.
+        Err(_) => smol::future::pending().await,
+    }
 }
 
 /// Converts a number of seconds to a duration between 0 and [`LONGEST`]; `None` for NaN.
@@ -71,6 +84,15 @@ mod tests {
         assert!(lets_others_run(|| async move {
             within(Duration::ZERO, std::future::pending::<()>()).await;
         }));
+    }
+
+    #[test]
+    fn work_that_blocks_delays_no_other_task() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let blocks = unblock(move || receiver.recv().unwrap());
+        let other = async { sender.send("done".to_owned()).unwrap() };
+        let (done, ()) = smol::block_on(smol::future::zip(blocks, other));
+        assert_eq!(done, "done");
     }
 
     #[test]

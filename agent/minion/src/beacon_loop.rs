@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use link::wait::pause;
+use link::wait::{pause, unblock};
 use modules::fileserver::roots::Roots;
 use modules::loader::call;
 use modules::loader::custom::CustomModules;
@@ -142,7 +142,7 @@ impl BeaconLoop {
     pub(crate) async fn run(self: &Arc<Self>) -> Infallible {
         loop {
             let this = self.clone();
-            let (fired, next) = smol::unblock(move || this.looked()).await;
+            let (fired, next) = unblock(move || this.looked()).await;
             for Fired { tag, data } in fired {
                 tell_machine(&self.opts, &tag, data.clone()).await;
                 self.upstreams.keep(event(&tag, data)).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_signal::{Signal, Signals};
-use link::wait::pause;
+use link::wait::{pause, unblock};
 use link::{Notify, Pulse};
 use smol::Task;
 use smol::channel::Receiver;
@@ -170,7 +170,7 @@ impl Daemon {
                 .or(self.obey_signals(signals))
                 .await;
             self.notify.stopping();
-            smol::unblock(move || engines.stop()).await;
+            unblock(move || engines.stop()).await;
             // A session would connect again as soon as its connection is closed.
             drop(serving);
             for upstream in self.upstreams.iter() {

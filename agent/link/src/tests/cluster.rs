@@ -65,7 +65,7 @@ fn sent(masters: impl IntoIterator<Item = Value>) -> wire::Masters {
 }
 
 fn list(masters: impl IntoIterator<Item = Value>) -> Option<Arc<MasterList>> {
-    let list = MasterList::read(&sent(masters), "the-list").unwrap();
+    let list = MasterList::new(sent(masters), "the-list".to_owned()).unwrap();
     Some(Arc::new(list))
 }
 
@@ -144,7 +144,7 @@ fn a_minion_that_knows_one_master_goes_on_with_another_at_once() {
         let Ok(Incoming::Masters(got)) = minion.next().await else {
             panic!("no masters")
         };
-        let got = MasterList::read(&got, "the-list").unwrap();
+        let got = MasterList::new(got, "the-list".to_owned()).unwrap();
         session.know(Some(Arc::new(got)));
         members[0].listener.close("stopped").await;
         assert!(minion.next().await.is_err());

@@ -257,9 +257,9 @@ fn another_master_key_is_refused_with_both_fingerprints() {
 
 const ADDRESS: &str = "LINK_TEST_MASTER";
 
-/// The master that the test below kills. Its address and key are in the environment.
+/// The master that a test kills. Its address and key are in the environment.
 #[test]
-#[ignore = "started by a_master_that_was_killed_is_found_again_when_it_recalls_its_minions"]
+#[ignore = "started by the tests that kill a master"]
 #[expect(clippy::disallowed_methods, reason = "a test's own file")]
 fn a_master() {
     let Ok(address) = std::env::var(ADDRESS) else {

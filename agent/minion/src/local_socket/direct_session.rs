@@ -48,7 +48,7 @@ async fn read(mut link: Link, opts: Opts) {
         let (request, answerer) = match incoming {
             Incoming::Request(request, answerer) => (request, answerer),
             Incoming::Masters(masters) => {
-                uplink::take_masters(&opts, link.key(), &masters);
+                uplink::take_masters(&opts, link.key(), masters);
                 continue;
             }
             Incoming::Ack(_) | Incoming::Bye(_) => continue,

@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use link::unix::{Local, LocalListener, LocalRequest};
+use link::wait::unblock;
 use link::{Error, Limits, Part};
 use smol::channel::Receiver;
 use state::opts::Opts;
@@ -93,7 +94,7 @@ impl LocalRequests {
         ));
         // The run continues after the reboot, and returns then.
         let path = record::folder(&self.opts).join(&job.jid);
-        let recorded = smol::unblock(move || record::read(&path)).await;
+        let recorded = unblock(move || record::read(&path)).await;
         if recorded.is_ok_and(|run| run.waits_for_boot()) {
             return;
         }

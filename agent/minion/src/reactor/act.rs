@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::wait::pause;
+use link::wait::{pause, unblock};
 use machine::procfs;
 use modules::state_run::orchestrate::ThisMachine;
 use reactor::call::{Client, Local};
@@ -86,7 +86,7 @@ impl Actor for Reactor {
     async fn keep(&self, reaction: &Reaction, _is_synced: bool) -> Result<(), String> {
         let (kept, row) = (self.kept.clone(), reaction.clone());
         let opts = self.opts.clone();
-        let kept = smol::unblock(move || {
+        let kept = unblock(move || {
             kept.write(row.place, &Row::Reaction(row.clone()))?;
             if row.state.is_final() {
                 let jids = row.chunks.iter().map(|chunk| &chunk.jid);
@@ -163,7 +163,7 @@ impl Reactor {
             options,
         } = local;
         let (this, meant) = (self.clone(), tgt.clone());
-        let found = smol::unblock(move || {
+        let found = unblock(move || {
             let cx = this.context();
             ThisMachine.resolve(&cx, &meant, &tgt_type)
         });
@@ -238,7 +238,7 @@ impl Reactor {
     async fn left_by(&self, jid: &str) -> Option<Map> {
         loop {
             let (opts, own) = (self.opts.clone(), jid.to_owned());
-            let look = smol::unblock(move || {
+            let look = unblock(move || {
                 // The order matters, because a job leaves its return before it ends.
                 let is_running = runs(&own);
                 (is_running, orphans::of_job(&opts, &own))

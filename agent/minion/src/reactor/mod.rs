@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use link::wait::unblock;
 use modules::event_bus::{self, Ear};
 use reactor::{Causes, ERROR, Event, Limits, Place, Rule, Templates};
 use smol::Async;
@@ -168,7 +169,7 @@ impl Reactor {
             return;
         }
         let this = self.clone();
-        smol::unblock(move || this.go_on()).await;
+        unblock(move || this.go_on()).await;
         let id = self.opts.id();
         let tag = format!("salt/minion/{id}/start");
         let said = format!("Minion {id} started at {}", jid::asctime());
@@ -268,7 +269,7 @@ impl Reactor {
     async fn take_one(self: &Arc<Self>, following: &Following, event: &Event) {
         let place = following.place(event.sequence);
         let (kept, row) = (self.kept.clone(), Row::Event(event.clone()));
-        let written = smol::unblock(move || kept.write(place, &row)).await;
+        let written = unblock(move || kept.write(place, &row)).await;
         let unkept = written.err().map(|error| {
             let path = self.kept.path().display();
             log::error(format_args!(
@@ -352,7 +353,7 @@ impl Reactor {
             Some(event) => Ok(Row::Event(event)),
             None => {
                 let kept = self.kept.clone();
-                smol::unblock(move || kept.read(place)).await
+                unblock(move || kept.read(place)).await
             }
         };
         let turn = Arc::new(self.turns.acquire_arc().await);
@@ -381,7 +382,7 @@ impl Reactor {
         let before = self.ended.fetch_add(1, Ordering::Relaxed);
         if before % PRUNE_EVERY == PRUNE_EVERY - 1 {
             let kept = self.kept.clone();
-            smol::unblock(move || kept.prune()).await;
+            unblock(move || kept.prune()).await;
         }
     }
 }
@@ -393,7 +394,7 @@ pub(crate) async fn tell_machine(opts: &Opts, tag: &str, data: Map) {
         data: data.with("_stamp", jid::stamp()),
     };
     let opts = opts.clone();
-    let fired = smol::unblock(move || event_bus::fire(&opts, &event)).await;
+    let fired = unblock(move || event_bus::fire(&opts, &event)).await;
     if let Err(error) = fired {
         log::error(format_args!(
             "cannot fire the event {tag} on the event bus: {error}"

@@ -20,15 +20,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use link::pki::Pki;
-use link::{Master, MasterList, PublicKey};
+use link::{MasterList, PublicKey};
 use state::opts::Opts;
 use value::json::{self, Layout};
 use value::{Map, Value, log, read, trust};
 use wire::Masters;
-
-use super::settings;
-use crate::error::Error;
-use crate::wakeup::Wakeup;
 
 /// The name of the file.
 const NAME: &str = "masters";
@@ -41,11 +37,10 @@ pub(crate) struct Cluster {
     folder: PathBuf,
     pki_dir: PathBuf,
     /// The first masters of the minion's sessions, as the configuration has them.
-    sessions: Vec<Master>,
+    sessions: Vec<String>,
     known: Mutex<Known>,
-    /// Held while a list is stored.
-    storing: Mutex<()>,
-    changes: Mutex<Vec<Wakeup>>,
+    /// Held while a list is taken, so that another session does not take one at the same time.
+    taking: Mutex<()>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,32 +50,21 @@ struct Known {
     joined: Vec<String>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Cluster {
-    /// Reads what was stored last. `sessions` are the masters of each session. A file that cannot be
-    /// used is logged: the masters state the list again.
-    pub(crate) fn open(opts: &Opts, sessions: &[Vec<Master>]) -> Self {
-        let firsts = sessions.iter().filter_map(|masters| masters.first());
-        let cluster = Self {
+    /// Reads what was stored last. `sessions` are the first masters of the minion's sessions; there
+    /// are none in a command. A file that cannot be used is logged: the masters state the list again.
+    pub(crate) fn open(opts: &Opts, sessions: Vec<String>) -> Self {
+        let mut cluster = Self {
             folder: opts.cachedir(),
             pki_dir: opts.path("pki_dir"),
-            sessions: firsts.cloned().collect(),
+            sessions,
             known: Mutex::default(),
-            storing: Mutex::default(),
-            changes: Mutex::default(),
+            taking: Mutex::default(),
         };
         if let Some(known) = read::or_log(cluster.place(), cluster.stored()) {
-            *locked(&cluster.known) = known;
+            cluster.known = Mutex::new(known);
         }
         cluster
-    }
-
-    /// Reads what was stored last, for a command.
-    pub(super) fn of_command(opts: &Opts) -> Result<Self, Error> {
-        Ok(Self::open(opts, &settings::groups(opts)?))
     }
 
     fn place(&self) -> String {
@@ -94,42 +78,35 @@ impl Cluster {
         file.take(FILE_MAX).read_to_string(&mut text)?;
         let stored = json::read(&text).map_err(io::Error::other)?;
         let entry = |name| stored.get(name).cloned().unwrap_or(Value::Null);
-        let index = entry("index").to_text().parse();
         let sent = Masters {
-            index: index.map_err(io::Error::other)?,
+            index: entry("index").to_text().parse().map_err(io::Error::other)?,
             masters: entry("masters").as_list().unwrap_or_default().to_vec(),
         };
-        let list = MasterList::read(&sent, &self.place()).map_err(io::Error::other)?;
+        let list = MasterList::new(sent, self.place()).map_err(io::Error::other)?;
         Ok(Known {
             list: Some(Arc::new(list)),
             joined: entry("joined").texts(),
         })
     }
 
-    fn store(&self, list: &MasterList, joined: &[String]) -> io::Result<()> {
-        let frame = list.frame();
+    fn store(&self, sent: &Masters, joined: &[String]) -> io::Result<()> {
         let map = Map::new()
-            .with("index", frame.index)
-            .with("masters", frame.masters)
+            .with("index", sent.index)
+            .with("masters", sent.masters.clone())
             .with("joined", Value::list(joined.iter().map(Value::from)));
         let text = json::write(&map.into(), Layout::default());
         machine::durable::write(&self.folder, NAME, text.as_bytes())
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        locked(&self.known)
-    }
-
-    /// Rings when the masters or the joined sessions change.
-    pub(crate) fn rings(&self, bell: Wakeup) {
-        locked(&self.changes).push(bell);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the masters of the cluster, if a session has joined it. A minion's only session always
     /// has.
-    pub(crate) fn list(&self, session: &Master) -> Option<Arc<MasterList>> {
+    pub(crate) fn list(&self, session: &str) -> Option<Arc<MasterList>> {
         let known = self.known();
-        let has_joined = self.sessions.len() <= 1 || known.has(session);
+        let has_joined = self.is_only() || known.has(session);
         known.list.clone().filter(|_| has_joined)
     }
 
@@ -138,81 +115,72 @@ impl Cluster {
         self.known().list.clone()
     }
 
+    fn is_only(&self) -> bool {
+        self.sessions.len() == 1
+    }
+
     /// Returns whether another session serves the minion in place of this one.
-    pub(crate) fn is_replaced(&self, session: &Master) -> bool {
+    pub(crate) fn is_replaced(&self, session: &str) -> bool {
         let known = self.known();
         let mut joined = known.joined.iter();
-        let serves = joined.find(|name| self.sessions.iter().any(|one| one.to_string() == **name));
-        known.has(session) && serves.is_some_and(|name| *name != session.to_string())
+        let serves = joined.find(|name| self.sessions.contains(name));
+        known.has(session) && serves.is_some_and(|name| name != session)
     }
 
-    /// Takes the list that a master has sent to a session. Waits for the disk.
-    pub(crate) fn take(&self, session: Option<&Master>, master: &PublicKey, sent: &Masters) {
-        let _one = locked(&self.storing);
-        let taken = self.taken(session, master, sent);
-        let (known, list) = match taken {
-            Ok(taken) => taken,
-            Err(problem) => {
-                return log::warning(format_args!(
-                    "ignoring the list of masters from the master with the key {master}: {problem}"
-                ));
-            }
-        };
-        if *self.known() != known {
-            let index = list.index();
-            log::info(format_args!(
-                "The master has stated the masters of its cluster (list {index})"
+    /// Takes the list that a master has sent to a session, or to a command. Waits for the disk.
+    pub(crate) fn take(&self, session: Option<&str>, master: &PublicKey, sent: Masters) {
+        if let Err(problem) = self.taken(session, master, sent) {
+            log::warning(format_args!(
+                "ignoring the list of masters from the master with the key {master}: {problem}"
             ));
-            if let Err(error) = self.store(&list, &known.joined) {
-                log::error(format_args!("cannot write {}: {error}", self.place()));
-            }
-            *self.known() = known;
-            locked(&self.changes).iter().for_each(Wakeup::ring);
-        }
-        let followed = Pki::open(&self.pki_dir).and_then(|pki| pki.follow(&list, master));
-        if let Err(error) = followed {
-            log::error(format_args!("{error}"));
         }
     }
 
-    /// Returns what is known after a list, or the reason why the list is ignored.
     fn taken(
         &self,
-        session: Option<&Master>,
+        session: Option<&str>,
         master: &PublicKey,
-        sent: &Masters,
-    ) -> Result<(Known, Arc<MasterList>), String> {
-        let list = MasterList::read(sent, &self.place()).map_err(|bad| bad.to_string())?;
+        sent: Masters,
+    ) -> Result<(), String> {
+        let list = MasterList::new(sent, self.place()).map_err(|bad| bad.to_string())?;
+        let _one = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = self.known().clone();
         if let Some(old) = &known.list {
             let is_member = old.has_key(master);
-            let is_only = self.sessions.len() <= 1;
-            let has_joined = is_only || session.is_some_and(|session| known.has(session));
+            let has_joined = session.is_some_and(|session| self.is_only() || known.has(session));
             if !is_member && !has_joined {
                 return Err("this minion belongs to another cluster".to_owned());
             }
-            if is_member && list.index() < old.index() {
-                let (index, newer) = (list.index(), old.index());
-                return Err(format!(
-                    "it is older ({index}) than the known one ({newer})"
-                ));
+            if is_member && list.sent().index < old.sent().index {
+                return Err("it is older than the known one".to_owned());
             }
         }
-        let listed = self.sessions.iter().filter(|one| list.has_address(one));
-        for session in session.into_iter().chain(listed) {
-            if !known.has(session) {
-                known.joined.push(session.to_string());
+        let addresses = list.addresses();
+        let listed = self.sessions.iter().filter(|name| addresses.contains(name));
+        for name in session.into_iter().chain(listed.map(String::as_str)) {
+            if !known.has(name) {
+                known.joined.push(name.to_owned());
             }
         }
-        let list = Arc::new(list);
-        known.list = Some(list.clone());
-        Ok((known, list))
+        known.list = Some(Arc::new(list.clone()));
+        if *self.known() != known {
+            let index = list.sent().index;
+            log::info(format_args!(
+                "The masters of the cluster are known (list {index})"
+            ));
+            if let Err(error) = self.store(list.sent(), &known.joined) {
+                log::error(format_args!("cannot write {}: {error}", self.place()));
+            }
+            *self.known() = known;
+        }
+        let followed = Pki::open(&self.pki_dir).and_then(|pki| pki.follow(&list, master));
+        followed.map_err(|error| error.to_string())
     }
 }
 
 impl Known {
-    fn has(&self, session: &Master) -> bool {
-        self.joined.contains(&session.to_string())
+    fn has(&self, session: &str) -> bool {
+        self.joined.iter().any(|name| name == session)
     }
 }
 
@@ -222,7 +190,7 @@ mod tests {
 
     use std::os::unix::fs::MetadataExt;
 
-    use link::{KeyPair, PORT, REMEMBERED};
+    use link::{KeyPair, Master, PORT, REMEMBERED};
 
     use super::*;
 
@@ -252,8 +220,10 @@ mod tests {
 
         /// Opens the cluster of a minion with a session for each of these masters.
         fn open(&self, sessions: &[&str]) -> Cluster {
-            let sessions: Vec<_> = sessions.iter().map(|name| vec![master(name)]).collect();
-            Cluster::open(&self.opts(), &sessions)
+            Cluster::open(
+                &self.opts(),
+                sessions.iter().map(|name| master(name)).collect(),
+            )
         }
 
         /// Returns the list of the masters with these numbers, `m0` to `m3`.
@@ -272,12 +242,13 @@ mod tests {
         }
     }
 
-    fn master(name: &str) -> Master {
-        Master::parse(name, PORT)
+    /// Returns the name of a session with this master.
+    fn master(name: &str) -> String {
+        Master::parse(name, PORT).to_string()
     }
 
     fn index(cluster: &Cluster) -> Option<u64> {
-        cluster.any_list().map(|list| list.index())
+        cluster.any_list().map(|list| list.sent().index)
     }
 
     #[test]
@@ -286,11 +257,11 @@ mod tests {
         let cluster = world.open(&["salt"]);
         assert_eq!(cluster.list(&master("salt")), None);
         let sent = world.sent(u64::MAX, &[0, 1]);
-        cluster.take(Some(&master("salt")), &world.keys[0], &sent);
+        cluster.take(Some(&master("salt")), &world.keys[0], sent.clone());
         let mode = std::fs::metadata(world.file()).unwrap().mode();
         assert_eq!(mode & 0o7777, 0o600);
         let again = world.open(&["salt"]);
-        assert_eq!(again.list(&master("salt")).unwrap().frame(), sent);
+        assert_eq!(again.list(&master("salt")).unwrap().sent(), &sent);
         assert_eq!(again.any_list(), cluster.any_list());
     }
 
@@ -299,7 +270,7 @@ mod tests {
         let world = World::new();
         let good = {
             let cluster = world.open(&["salt"]);
-            cluster.take(None, &world.keys[0], &world.sent(4, &[0]));
+            cluster.take(None, &world.keys[0], world.sent(4, &[0]));
             std::fs::read_to_string(world.file()).unwrap()
         };
         let long = format!("{}{good}", " ".repeat(FILE_MAX as usize));
@@ -313,7 +284,7 @@ mod tests {
         assert_eq!(index(&world.open(&["salt"])), Some(4));
         std::fs::write(world.file(), half).unwrap();
         let cluster = world.open(&["salt"]);
-        cluster.take(None, &world.keys[0], &world.sent(3, &[0]));
+        cluster.take(None, &world.keys[0], world.sent(3, &[0]));
         assert_eq!(index(&world.open(&["salt"])), Some(3));
     }
 
@@ -322,11 +293,11 @@ mod tests {
         let world = World::new();
         let cluster = world.open(&["salt"]);
         let salt = master("salt");
-        cluster.take(Some(&salt), &world.keys[0], &world.sent(4, &[0, 1]));
+        cluster.take(Some(&salt), &world.keys[0], world.sent(4, &[0, 1]));
         let mut bad = world.sent(5, &[0, 1]);
         bad.masters.push("m2".into());
-        cluster.take(Some(&salt), &world.keys[0], &bad);
-        cluster.take(Some(&salt), &world.keys[0], &world.sent(6, &[]));
+        cluster.take(Some(&salt), &world.keys[0], bad);
+        cluster.take(Some(&salt), &world.keys[0], world.sent(6, &[]));
         assert_eq!(index(&cluster), Some(4));
         assert_eq!(index(&world.open(&["salt"])), Some(4));
     }
@@ -336,15 +307,15 @@ mod tests {
         let world = World::new();
         let cluster = world.open(&["salt"]);
         let salt = master("salt");
-        cluster.take(Some(&salt), &world.keys[0], &world.sent(40, &[0, 1]));
+        cluster.take(Some(&salt), &world.keys[0], world.sent(40, &[0, 1]));
         // m1 lags behind: it still has m2, which was removed.
-        cluster.take(Some(&salt), &world.keys[1], &world.sent(39, &[0, 1, 2]));
+        cluster.take(Some(&salt), &world.keys[1], world.sent(39, &[0, 1, 2]));
         let known = cluster.any_list().unwrap();
-        assert!(known.index() == 40 && !known.has_key(&world.keys[2]));
-        cluster.take(Some(&salt), &world.keys[1], &world.sent(41, &[1, 2]));
+        assert!(known.sent().index == 40 && !known.has_key(&world.keys[2]));
+        cluster.take(Some(&salt), &world.keys[1], world.sent(41, &[1, 2]));
         assert_eq!(index(&cluster), Some(41));
         // The cluster was set up again with another master, which `master_finger` names.
-        cluster.take(Some(&salt), &world.keys[3], &world.sent(1, &[3]));
+        cluster.take(Some(&salt), &world.keys[3], world.sent(1, &[3]));
         assert_eq!(index(&cluster), Some(1));
     }
 
@@ -355,11 +326,11 @@ mod tests {
         pki.remember(REMEMBERED, &world.keys[0]).unwrap();
         let cluster = world.open(&["salt"]);
         let salt = master("salt");
-        cluster.take(Some(&salt), &world.keys[1], &world.sent(1, &[0, 1]));
-        cluster.take(Some(&salt), &world.keys[0], &world.sent(2, &[1]));
+        cluster.take(Some(&salt), &world.keys[1], world.sent(1, &[0, 1]));
+        cluster.take(Some(&salt), &world.keys[0], world.sent(2, &[1]));
         let remembered = || pki.find_master_key(REMEMBERED).unwrap();
         assert_eq!(remembered(), Some(world.keys[0]));
-        cluster.take(Some(&salt), &world.keys[1], &world.sent(2, &[1]));
+        cluster.take(Some(&salt), &world.keys[1], world.sent(2, &[1]));
         assert_eq!(remembered(), Some(world.keys[1]));
     }
 
@@ -372,16 +343,12 @@ mod tests {
             assert_eq!(all, replaced);
         };
         let cluster = world.open(&names);
-        let bell = Wakeup::new();
-        cluster.rings(bell.clone());
         check(&cluster, [false; 4]);
         // The name of the first one is not in the list, and the address of the last one is.
         let sent = world.sent(7, &[0, 1, 2]);
-        cluster.take(Some(&master("two.example")), &world.keys[1], &sent);
+        cluster.take(Some(&master("two.example")), &world.keys[1], sent.clone());
         check(&cluster, [false, false, false, true]);
-        smol::block_on(bell.rung());
-        cluster.take(Some(&master("one.example")), &world.keys[0], &sent);
-        smol::block_on(bell.rung());
+        cluster.take(Some(&master("one.example")), &world.keys[0], sent);
         check(&cluster, [false, true, false, true]);
         assert_eq!(cluster.list(&master("alone")), None);
         assert!(cluster.list(&master("one.example")).is_some());
@@ -396,12 +363,8 @@ mod tests {
         let world = World::new();
         let names = ["one", "other"];
         let cluster = world.open(&names);
-        cluster.take(
-            Some(&master("one")),
-            &world.keys[0],
-            &world.sent(7, &[0, 1]),
-        );
-        cluster.take(Some(&master("other")), &world.keys[3], &world.sent(9, &[3]));
+        cluster.take(Some(&master("one")), &world.keys[0], world.sent(7, &[0, 1]));
+        cluster.take(Some(&master("other")), &world.keys[3], world.sent(9, &[3]));
         assert_eq!(index(&cluster), Some(7));
         assert_eq!(cluster.list(&master("other")), None);
         assert!(!cluster.is_replaced(&master("other")));

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use link::wait::pause;
+use link::wait::{pause, unblock};
 use value::log;
 use wire::Return;
 
@@ -105,7 +105,7 @@ pub(crate) async fn deliver(
     let mut put_off = HashMap::new();
     loop {
         let (from, records) = (next, spool.clone());
-        let batch = smol::unblock(move || records.from(from, BATCH)).await;
+        let batch = unblock(move || records.from(from, BATCH)).await;
         let batch = batch.unwrap_or_else(|error| {
             log::error(format_args!("{error}"));
             Vec::new()
@@ -172,7 +172,7 @@ impl Delivery<'_> {
 
     async fn to_the_end(&self, answer: Return) -> Result<u64, spool::Error> {
         let (spool, jid) = (self.spool.clone(), answer.jid.clone());
-        let sequence = smol::unblock(move || spool.push(answer)).await?;
+        let sequence = unblock(move || spool.push(answer)).await?;
         (self.moved)(&jid, sequence);
         Ok(sequence)
     }

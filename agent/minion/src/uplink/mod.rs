@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use link::wait::pause;
+use link::wait::{pause, unblock};
 use link::{Master, MasterList, PublicKey};
 use smol::Task;
 use state::opts::Opts;
@@ -48,9 +48,9 @@ const GOODBYE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Upstream {
     masters: Vec<Master>,
+    /// The first master, by which the cluster knows the session.
+    name: String,
     cluster: Arc<Cluster>,
-    /// Rings when the masters of the cluster change.
-    changed: Wakeup,
     minority: Mutex<Minority>,
     spool: Arc<Spool>,
     filled: Wakeup,
@@ -87,7 +87,9 @@ impl Upstream {
     fn all(opts: &Opts) -> Result<Vec<Arc<Self>>, Error> {
         let groups = settings::groups(opts)?;
         let is_only = groups.len() == 1;
-        let cluster = Arc::new(Cluster::open(opts, &groups));
+        let name = |masters: &Vec<Master>| masters.first().map(Master::to_string);
+        let names = groups.iter().filter_map(name).collect();
+        let cluster = Arc::new(Cluster::open(opts, names));
         if !spool::LASTS {
             log::warning(format_args!(
                 "this build has no persistent spool: events and returns that wait for a master are kept in memory, and are lost when the daemon stops"
@@ -95,11 +97,9 @@ impl Upstream {
         }
         let open = |masters: Vec<Master>| {
             let folder = folder(opts, &masters, is_only);
-            let changed = Wakeup::new();
-            cluster.rings(changed.clone());
             Ok(Arc::new(Self {
+                name: name(&masters).unwrap_or_default(),
                 cluster: cluster.clone(),
-                changed,
                 minority: Mutex::default(),
                 spool: Arc::new(Spool::open(&folder, spool::Limits::default())?),
                 masters,
@@ -121,14 +121,12 @@ impl Upstream {
 
     /// Returns the masters of the cluster, if this connection is with one of them.
     fn list(&self) -> Option<Arc<MasterList>> {
-        let session = self.masters.first()?;
-        self.cluster.list(session)
+        self.cluster.list(&self.name)
     }
 
     /// Returns whether another connection serves the minion in place of this one.
     pub(crate) fn is_replaced(&self) -> bool {
-        let session = self.masters.first();
-        session.is_some_and(|session| self.cluster.is_replaced(session))
+        self.cluster.is_replaced(&self.name)
     }
 
     /// Returns whether this connection is needed no more: another one serves the minion, and the
@@ -144,8 +142,8 @@ impl Upstream {
     /// Stores the masters of the cluster, which a master has sent.
     async fn take_masters(&self, master: Option<PublicKey>, masters: Masters) {
         let Some(master) = master else { return };
-        let (cluster, session) = (self.cluster.clone(), self.masters.first().cloned());
-        smol::unblock(move || cluster.take(session.as_ref(), &master, &masters)).await;
+        let (cluster, name) = (self.cluster.clone(), self.name.clone());
+        unblock(move || cluster.take(Some(&name), &master, masters)).await;
     }
 
     /// Records a new connection, and removes what the master has from the spool. Returns the number
@@ -208,7 +206,7 @@ impl Upstream {
     /// Stores an event or a return on disk, from where it is sent. Returns its number.
     async fn push(&self, entry: Entry) -> Result<u64, spool::Error> {
         let spool = self.spool.clone();
-        let sequence = smol::unblock(move || spool.push(entry)).await?;
+        let sequence = unblock(move || spool.push(entry)).await?;
         self.filled.ring();
         Ok(sequence)
     }
@@ -274,6 +272,10 @@ impl Upstream {
                     }
                 }
                 Err(error) => break error,
+            }
+            // If returns are still to be delivered, the connection ends later.
+            if self.is_over() {
+                link.handle().close("replaced");
             }
         };
         sender.cancel().await;

@@ -2,6 +2,7 @@
 
 use link::Refused;
 use link::pki::Pki;
+use link::wait::unblock;
 use state::opts::Opts;
 use value::log;
 use wire::NextKey;
@@ -17,7 +18,7 @@ pub(crate) async fn keep(
     answerer: Answerer,
 ) -> Result<(), ConnectionError> {
     let opts = opts.clone();
-    match smol::unblock(move || stored(&opts, &next.statement)).await {
+    match unblock(move || stored(&opts, &next.statement)).await {
         Ok(()) => answerer.done(true).await,
         Err(error) => {
             log::error(format_args!("cannot accept the master's next key: {error}"));
@@ -32,10 +33,7 @@ pub(crate) async fn keep(
 
 fn stored(opts: &Opts, statement: &str) -> Result<(), Refused> {
     let mut fingers = master_fingers(opts);
-    if let Some(list) = Cluster::of_command(opts)
-        .ok()
-        .and_then(|cluster| cluster.any_list())
-    {
+    if let Some(list) = Cluster::open(opts, Vec::new()).any_list() {
         fingers.extend(list.fingers());
     }
     Pki::open(&opts.path("pki_dir"))?.keep_succession(&fingers, statement)

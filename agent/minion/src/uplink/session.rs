@@ -19,12 +19,8 @@ use crate::error::Error;
 /// The time that a command waits for the master, unless `auth_timeout` is configured.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The interval of checks whether the first master of a cluster is back, and whether another one has
-/// a majority.
-const FAILBACK: Duration = Duration::from_secs(300);
-/// The interval of checks whether the master has everything, before a connection that is replaced
-/// ends.
-const DELIVERED: Duration = Duration::from_secs(1);
+/// The interval of checks whether a connection should end, unless the configuration has one.
+const LOOKS: Duration = Duration::from_secs(300);
 
 /// A minion's connection to its masters, across losses.
 #[derive(Debug)]
@@ -59,7 +55,9 @@ impl Session {
             .hello_mut()
             .features
             .push(wire::CALL.to_owned());
-        session.quic.know(Cluster::of_command(opts)?.any_list());
+        session
+            .quic
+            .know(Cluster::open(opts, Vec::new()).any_list());
         Ok(session)
     }
 
@@ -91,66 +89,38 @@ impl Session {
         }
     }
 
-    /// Waits until the minion is better without this connection while it is idle, and returns the
-    /// reason: its first master is back, another one may have a majority, or another connection
-    /// serves the minion.
+    /// Waits until the minion is better without this connection, and returns the reason: its first
+    /// master is back, another one may have a majority, or another connection serves the minion. Only
+    /// the last one interrupts jobs.
     pub(crate) async fn is_to_end(
         &mut self,
         upstream: &Upstream,
         is_idle: impl Fn() -> bool,
     ) -> &'static str {
         loop {
+            let failback = self
+                .failover
+                .failback
+                .filter(|_| !self.quic.is_with_first());
+            pause(failback.unwrap_or(LOOKS)).await;
             self.quic.know(upstream.list());
-            let interval = self.interval(upstream);
-            let looks = async {
-                match interval {
-                    Some(interval) => pause(interval).await,
-                    None => smol::future::pending().await,
-                }
-                true
-            };
-            // No deadline: most connections are with the first master.
-            let changed = async {
-                upstream.changed.rung().await;
-                false
-            };
-            if looks.or(changed).await
-                && (is_idle() || upstream.is_replaced())
-                && let Some(reason) = self.reason_to_end(upstream).await
-            {
-                return reason;
+            if upstream.is_over() {
+                return "another connection serves this minion";
+            }
+            if !is_idle() {
+                continue;
+            }
+            if upstream.minority().is_stay() {
+                upstream.minority().forget();
+                self.quic.skip_master();
+                return "another master may have a majority";
+            }
+            let goes_back = failback.is_some() || self.quic.has_others();
+            if goes_back && !self.quic.is_with_first() && self.quic.first_answers().await {
+                self.quic.begin_with_first();
+                return "its first master is available again";
             }
         }
-    }
-
-    /// Returns the interval at which to look whether the connection should end; `None` if it stays.
-    fn interval(&self, upstream: &Upstream) -> Option<Duration> {
-        if upstream.is_replaced() {
-            return Some(DELIVERED);
-        }
-        let of_cluster = self.quic.has_others().then_some(FAILBACK);
-        match upstream.minority().is_stay() {
-            true => of_cluster,
-            false if self.quic.is_with_first() => None,
-            false => self.failover.failback.or(of_cluster),
-        }
-    }
-
-    async fn reason_to_end(&mut self, upstream: &Upstream) -> Option<&'static str> {
-        if upstream.is_replaced() {
-            let reason = "another connection serves this minion";
-            return upstream.is_over().then_some(reason);
-        }
-        if upstream.minority().is_stay() {
-            upstream.minority().forget();
-            self.quic.skip_master();
-            return Some("another master may have a majority");
-        }
-        if self.quic.is_with_first() || !self.quic.first_answers().await {
-            return None;
-        }
-        self.quic.begin_with_first();
-        Some("its first master is available again")
     }
 }
 
@@ -188,9 +158,9 @@ fn tell_key(status: &Status<'_>) {
 }
 
 /// Stores the masters of a cluster, which a master has sent to a command. Waits for the disk.
-pub(crate) fn take_masters(opts: &Opts, master: Option<PublicKey>, masters: &Masters) {
-    if let (Some(master), Ok(cluster)) = (master, Cluster::of_command(opts)) {
-        cluster.take(None, &master, masters);
+pub(crate) fn take_masters(opts: &Opts, master: Option<PublicKey>, masters: Masters) {
+    if let Some(master) = master {
+        Cluster::open(opts, Vec::new()).take(None, &master, masters);
     }
 }
 

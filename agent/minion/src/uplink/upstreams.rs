@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use link::wait::unblock;
 use state::opts::Opts;
 use value::{Map, log};
 use wire::{Event, Request, Return};
@@ -106,7 +107,7 @@ impl Upstreams {
             let spools = all.serving().map(|upstream| &*upstream.spool);
             orphans::take(&opts, &spools.collect::<Vec<_>>())
         };
-        if smol::unblock(adopt).await {
+        if unblock(adopt).await {
             self.iter().for_each(|upstream| upstream.filled.ring());
         }
     }
