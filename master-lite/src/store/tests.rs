@@ -7,6 +7,7 @@ use link::key::PublicKey;
 use value::{Map, Value};
 use wire::Id;
 
+use super::command::JobRows;
 use super::*;
 
 mod commands;

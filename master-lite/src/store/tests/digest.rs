@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use reactor::Place;
 
 use super::super::command::JobRows;
+use super::super::command_bytes::{decode, encode};
 use super::super::rows::Table;
 use super::commands::{self, COMMANDS};
 use super::*;
@@ -62,9 +63,14 @@ fn some_command(dice: &mut Dice, at_ms: u64) -> Command {
 }
 
 fn event_of(dice: &mut Dice, at_ms: u64) -> Command {
+    let of = match dice.below(40) {
+        // Longer than the longest name that a row can have.
+        0 => "x".repeat(70_000),
+        _ => dice.minion().to_string(),
+    };
     Command::Event {
         tag: format!("tag/{at_ms}"),
-        data: dice.data(at_ms).with("id", dice.minion().as_str()),
+        data: dice.data(at_ms).with("id", of),
         stamp: String::new(),
         at_ms,
         origin: some_origin(dice, at_ms),
@@ -209,7 +215,7 @@ fn rows_of(disk: &Disk) -> Rows {
 /// The results of commands, and all rows after them.
 type End = (Vec<Applied>, Rows);
 
-/// Applies commands, `together` of which are written at once. After each `reopen` writes, the tables
+/// Applies commands in the form in which masters send them, `together` of which are written at once. After each `reopen` writes, the tables
 /// are closed and opened again, and everything else is forgotten.
 fn replayed(commands: &[Command], together: usize, reopen: usize) -> End {
     let folder = tempfile::tempdir().unwrap();
@@ -221,10 +227,10 @@ fn replayed(commands: &[Command], together: usize, reopen: usize) -> End {
         let (mut counts, mut sizes) = writer::counts(&disk).unwrap();
         for write in writes.by_ref().take(reopen) {
             let mut batch = batch::Batch::new(&disk, counts);
-            let applied = write
-                .iter()
-                .map(|one| apply::apply(&mut batch, one.clone()));
-            results.extend(applied.map(Result::unwrap));
+            for command in write {
+                let sent = decode(&encode(command).unwrap()).unwrap();
+                results.push(apply::apply(&mut batch, sent).unwrap());
+            }
             let (after, changes) = batch.commit(false, false).unwrap();
             counts = after;
             sizes.apply(&changes);
@@ -296,7 +302,7 @@ fn commands_have_the_same_effect_however_they_are_written_and_whatever_is_forgot
             add_kinds(command, applied, &mut kinds);
             displaced += u64::from(matches!(applied, Applied::Displaced { .. }));
         }
-        for (together, reopen) in [(1, 3), (7, usize::MAX), (1024, usize::MAX)] {
+        for (together, reopen) in [(1, 5), (7, usize::MAX), (1024, usize::MAX)] {
             let (results, rows) = replayed(&commands, together, reopen);
             let differs = results
                 .iter()
@@ -306,6 +312,6 @@ fn commands_have_the_same_effect_however_they_are_written_and_whatever_is_forgot
             assert!(rows == end.1, "seed {seed}: {together}, {reopen}");
         }
     }
-    assert!(displaced > 10, "{displaced}");
+    assert!(displaced > 0);
     assert_eq!(kinds, COMMANDS.iter().copied().collect());
 }
