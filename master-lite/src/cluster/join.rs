@@ -333,9 +333,15 @@ mod tests {
     fn the_master_with_data_founds_otherwise_the_lowest_address() {
         let (a, b) = (fresh("a", true), fresh("b", true));
         assert_eq!(founding(&a, std::slice::from_ref(&b)), Founding::Found);
-        assert!(matches!(founding(&b, std::slice::from_ref(&a)), Founding::Wait(_)));
+        assert!(matches!(
+            founding(&b, std::slice::from_ref(&a)),
+            Founding::Wait(_)
+        ));
         let with_data = fresh("b", false);
-        assert_eq!(founding(&with_data, std::slice::from_ref(&a)), Founding::Found);
+        assert_eq!(
+            founding(&with_data, std::slice::from_ref(&a)),
+            Founding::Found
+        );
         assert!(matches!(founding(&a, &[with_data]), Founding::Wait(_)));
     }
 

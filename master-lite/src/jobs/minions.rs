@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use link::wait::within;
 use link::{Error, Handle, PublicKey};
@@ -17,6 +17,8 @@ use crate::store::Origin;
 
 /// The number of seconds that minions wait before they reconnect to a master that is restarted.
 const BACK_AFTER_S: u64 = 1;
+/// The maximum time in which a minion of a cluster connects to another master when its own has died.
+const MOVING: Duration = Duration::from_secs(10);
 /// The maximum time for saying goodbye to all minions.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -62,6 +64,11 @@ struct All {
     by_id: HashMap<Id, Connected>,
     /// The minions that are connected to other masters of the cluster.
     elsewhere: HashMap<Id, Connected>,
+    /// The minions whose connection to a master of the cluster has ended, and when. They are about to
+    /// connect to another one.
+    moving: HashMap<Id, Instant>,
+    /// True for a master of a cluster.
+    is_clustered: bool,
     /// The connections of calls on machines whose daemon does not run. They receive no jobs.
     calls: Vec<Connected>,
     /// The channels that close when a minion connects. Only accepted ids are waited for, so there
@@ -144,6 +151,13 @@ pub(crate) enum Went {
 }
 
 impl All {
+    /// Notes that a minion has lost its connection, unless it has another one.
+    fn left(&mut self, id: Id) {
+        if self.get(&id).is_none() {
+            self.moving.insert(id, Instant::now());
+        }
+    }
+
     fn get(&self, id: &Id) -> Option<Connected> {
         let connected = self.by_id.get(id).or_else(|| self.elsewhere.get(id));
         connected.cloned()
@@ -179,6 +193,11 @@ impl Connected {
         }
     }
 
+    /// Returns whether the minion is connected to another master of the cluster.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.here().is_none()
+    }
+
     fn close(&self, reason: &str) {
         if let Some(handle) = self.here() {
             handle.close(reason);
@@ -207,6 +226,7 @@ impl Minions {
             all.calls.push(connected);
         } else {
             all.awaited.remove(&id);
+            all.moving.remove(&id);
             if let Some(old) = all.by_id.insert(id, connected) {
                 old.close("the minion has connected again");
                 is_replaced = true;
@@ -226,6 +246,9 @@ impl Minions {
             return Went::Other;
         }
         let lost = all.by_id.remove(id);
+        if all.is_clustered {
+            all.left(id.clone());
+        }
         match all.is_ending {
             true => Went::Ending,
             false => Went::Last(lost.and_then(|lost| lost.closed.get().cloned())),
@@ -260,7 +283,22 @@ impl Minions {
         let elsewhere: HashMap<Id, Connected> = connected.collect();
         let mut all = self.all();
         all.awaited.retain(|id, _| !elsewhere.contains_key(id));
-        all.elsewhere = elsewhere;
+        all.is_clustered = true;
+        let before = std::mem::replace(&mut all.elsewhere, elsewhere);
+        for id in before.into_keys() {
+            all.left(id);
+        }
+        all.moving.retain(|_, since| since.elapsed() < MOVING);
+    }
+
+    /// Returns the time for which a minion that is not connected is waited for, because it is about to
+    /// connect to another master of the cluster. It is zero for any other minion.
+    pub(crate) fn moves_within(&self, id: &Id) -> Duration {
+        let all = self.all();
+        let since = all.moving.get(id);
+        since.map_or(Duration::ZERO, |since| {
+            MOVING.saturating_sub(since.elapsed())
+        })
     }
 
     /// Returns a minion's connection, if there is one.

@@ -15,7 +15,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use link::wait::{until, within};
+use link::wait::{pause, until, within};
 use smol::channel::{Receiver, Sender, bounded, unbounded};
 use smol::future::{FutureExt, pending};
 use smol::lock::{Semaphore, SemaphoreGuardArc};
@@ -108,6 +108,8 @@ const AT_ONCE: usize = 64;
 const LIST_MAX: usize = 64;
 /// The maximum number of minions of a job that the log names.
 const NAMED_MAX: usize = 20;
+/// The pause before a job is sent to a minion again whose master has died.
+const AGAIN: Duration = Duration::from_millis(200);
 /// The time after which a minion that has not answered makes room for the next one.
 const TURN_MAX: Duration = Duration::from_millis(50);
 
@@ -345,16 +347,37 @@ async fn in_turn<T>(turn: SemaphoreGuardArc, doing: impl Future<Output = T>) -> 
     }
 }
 
-/// Sends a job to a minion. If the minion does not take it, reports that to `refused`.
-async fn hand_out(minion: Connected, id: Id, job: Job, refused: Sender<(Id, NoReturn)>) {
+/// Sends a job to a minion. A minion that loses its master meanwhile gets the job from the next one: it
+/// runs a job once, even if it gets it twice. If the minion does not take the job, reports that to
+/// `refused`.
+async fn hand_out(
+    jobs: Jobs,
+    mut minion: Connected,
+    id: Id,
+    job: Job,
+    refused: Sender<(Id, NoReturn)>,
+) {
     let jid = job.jid.clone();
-    if let Err(error) = minion.ask(&id, job).await {
+    loop {
+        let error = match minion.ask(&id, job.clone()).await {
+            Ok(_) => return,
+            Err(error) => error,
+        };
+        let left = jobs.minions.moves_within(&id);
+        if matches!(error, Unanswered::Lost(_)) && (minion.is_elsewhere() || !left.is_zero()) {
+            pause(AGAIN).await;
+            let known = jobs.minions.get(&id);
+            if let Some(next) = known.or(connected(&jobs, &id, left).await) {
+                minion = next;
+                continue;
+            }
+        }
         log::warning(format_args!("{id} did not accept the job {jid}: {error}"));
         let why = match error {
             Unanswered::Refused(_) => NoReturn::Refused,
             Unanswered::Lost(_) => NoReturn::Lost,
         };
-        channel::if_open(refused.try_send((id, why)));
+        return channel::if_open(refused.try_send((id, why)));
     }
 }
 
@@ -368,7 +391,7 @@ async fn hand_out_later(
     refused: Sender<(Id, NoReturn)>,
 ) {
     match connected(&jobs, &id, patience).await {
-        Some(minion) => hand_out(minion, id, job, refused).await,
+        Some(minion) => hand_out(jobs, minion, id, job, refused).await,
         None => channel::if_open(refused.try_send((id, NoReturn::NotConnected))),
     }
 }
@@ -446,10 +469,11 @@ impl Published {
                 }
                 match jobs.minions.get(&id) {
                     Some(minion) => {
-                        let handed = hand_out(minion, id, job, refused);
+                        let handed = hand_out(jobs.clone(), minion, id, job, refused);
                         smol::spawn(in_turn(turn, handed)).detach();
                     }
                     None => {
+                        let patience = patience.max(jobs.minions.moves_within(&id));
                         let kept = hand_out_later(jobs.clone(), patience, id, job, refused);
                         smol::spawn(kept).detach();
                     }
@@ -565,7 +589,9 @@ impl Published {
             }
             let turn = turns.acquire_arc().await;
             let Some(minion) = self.jobs.minions.get(&id) else {
-                self.given_up.push((id, NoReturn::Lost));
+                if self.jobs.minions.moves_within(&id).is_zero() {
+                    self.given_up.push((id, NoReturn::Lost));
+                }
                 continue;
             };
             let asked = id.clone();
@@ -579,6 +605,7 @@ impl Published {
             match task.await {
                 Ok(true) => {}
                 Ok(false) => self.given_up.push((id, NoReturn::NotRunning)),
+                Err(Unanswered::Lost(_)) if !self.jobs.minions.moves_within(&id).is_zero() => {}
                 Err(error) => {
                     log::info(format_args!(
                         "cannot ask {id} for its running jobs: {error}"
