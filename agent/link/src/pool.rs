@@ -3,7 +3,7 @@
 //! A master has one connection to each other one that it asks, and accepts the connections of those
 //! that ask it. A request has its own stream: its bytes up to the end, then those of the answer. Both
 //! sides prove their keys in the handshake; the caller names the key that it expects, and a master
-//! decides by the key of a caller whether it is a member. A stranger, who may want to join, has one
+//! decides by the key of a caller whether it is a member. A stranger, which may want to join, has one
 //! short request.
 
 use std::collections::HashMap;
@@ -416,6 +416,7 @@ impl Caller {
             self.address
         ));
         let request = async {
+            // No deadline: `within` below ends it.
             let (answer, request) = self.connection.accept_bi().await.ok()?;
             let bytes = received(request, STRANGER_MAX, STRANGER_TIME).await?;
             Some(Request {

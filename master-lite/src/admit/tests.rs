@@ -16,8 +16,8 @@ fn admission(folder: &tempfile::TempDir) -> Arc<Admission> {
     let minions = Minions::default();
     let keys = Keys::open(
         &folder.path().join("pki"),
-        store.clone(),
-        minions.clone(),
+        &store,
+        &minions,
         Use::Both,
     )
     .unwrap();

@@ -1,5 +1,5 @@
-//! The minions' way to the masters: each minion gets the list of all masters, and leaves one that has
-//! lost its majority.
+//! Guides minions to the masters: each minion gets the list of all masters, and leaves one that has lost
+//! its majority.
 
 use std::collections::BTreeMap;
 

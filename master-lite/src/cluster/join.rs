@@ -1,7 +1,7 @@
 //! A master that joins a cluster, or founds it with others, and the members that answer it.
 //!
 //! A joining master is a stranger: it has one short request, which it signs with the secret of the
-//! cluster and bytes of the connection that nobody else knows ([`proof`]). A member signs its answer
+//! cluster and bytes of the connection that no other knows ([`proof`]). A member signs its answer
 //! in the same way, so that neither believes a third one between them. Without a secret an
 //! administrator accepts the joining master (`cluster.accept`), which knows the members by their
 //! fingerprints.
@@ -36,7 +36,7 @@ pub(super) struct Join {
     pub(super) minions: String,
     /// The newest level of commands that it can apply.
     pub(super) level: u64,
-    /// False if it has keys of its own, which it would lose.
+    /// False if it has keys already, which it would lose.
     pub(super) is_empty: bool,
     /// The proof that it knows the secret.
     pub(super) proof: Option<Vec<u8>>,
@@ -60,7 +60,7 @@ pub(super) enum Answer {
 /// A master that is in no cluster yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Fresh {
-    /// False if it has data of its own, which comes first in the order.
+    /// False if it has data already. Such a master comes first in the order.
     pub(super) is_empty: bool,
     /// Its address for masters.
     pub(super) address: String,

@@ -2,8 +2,8 @@
 //!
 //! [`Cluster::start`] founds or joins a cluster, or continues in one ([`join`], [`node`]). From then
 //! on all commands of the store come from a log on which a majority has agreed (the crate `cluster`).
-//! The leader of the log decides on the members ([`members`]). Each master tells the others which
-//! minions are connected to it ([`notes`]), and passes requests for those on ([`relay`]).
+//! The leader of the log decides on the members ([`members`]). Each master reports to the others
+//! which minions are connected to it ([`notes`]), and passes requests for those on ([`relay`]).
 
 mod error;
 mod guide;

@@ -22,7 +22,7 @@ const FORMAT: u64 = 1;
 pub(crate) struct Node {
     /// The name of the cluster (`cluster_id`).
     pub(crate) cluster: String,
-    /// The random name of the cluster, which tells it from another one of the same name.
+    /// The random name of the cluster, which no other cluster has.
     pub(crate) uuid: String,
     /// The number of this master, which no other one ever had.
     pub(crate) number: u64,

@@ -1,4 +1,4 @@
-//! [`Note`]: what each master tells the others of itself, several times a second if it changes and
+//! [`Note`]: a report of each master to the others, several times a second if it changes and
 //! twice a second if not: the minions that are connected to it, and whether it is in contact with a
 //! majority. Nothing of it is stored or agreed on.
 
@@ -24,7 +24,7 @@ const SILENT_MAX: Duration = Duration::from_secs(3);
 /// The maximum time for a note.
 const NOTE_MAX: Duration = Duration::from_secs(2);
 
-/// What a master tells another one.
+/// A report of a master to another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Note {
     /// The start of the master, and the number of the note since then. A note that is not the next
@@ -80,7 +80,7 @@ impl Note {
     }
 }
 
-/// What another master has told of itself.
+/// The last reports of another master.
 struct Other {
     boot: u64,
     number: u64,
@@ -89,7 +89,7 @@ struct Other {
     minions: BTreeMap<Id, PublicKey>,
 }
 
-/// What the other masters have told of themselves.
+/// The last reports of the other masters.
 #[derive(Default)]
 pub(super) struct Others(Mutex<BTreeMap<u64, Other>>);
 
@@ -108,7 +108,7 @@ impl Others {
         alive.map(|(number, _)| *number).collect()
     }
 
-    /// Returns whether a master has told that it has no contact to a majority.
+    /// Returns whether a master has reported that it has no contact to a majority.
     pub(super) fn is_cut_off(&self, number: u64) -> bool {
         lock(&self.0)
             .get(&number)

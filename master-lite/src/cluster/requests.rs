@@ -35,7 +35,7 @@ const LIMITS: Limits = Limits {
 pub(super) enum Ask {
     /// The minions that are connected to the master that asks.
     Note(Note),
-    /// A request for a minion that is connected to the master that is asked.
+    /// A request for a minion that is connected to the receiver.
     Minion {
         id: Id,
         key: PublicKey,

@@ -40,7 +40,7 @@ struct Place {
     joined: Option<Joined>,
 }
 
-/// What a master does after it has asked all others.
+/// The decision of a master after it has asked all others.
 enum Next {
     Found,
     Joined(Joined),

@@ -70,7 +70,6 @@ pub(crate) struct Master {
     connections: Arc<Connections>,
     rotation: Rotation,
     reactor: Arc<Reactor>,
-    event_return: EventReturn,
     pub(crate) runners: Runners,
     keys: Keys,
     /// The cluster, if this master belongs to one.
@@ -87,6 +86,32 @@ fn minions_max(opts: &Opts) -> usize {
 /// Returns the folder of the master's store.
 pub(crate) fn store_folder(opts: &Opts) -> PathBuf {
     opts.cachedir().join("store")
+}
+
+/// Returns the use of the key files. Masters of a cluster share the keys, but not the files.
+fn use_of(cluster: &Option<Cluster>) -> Use {
+    match cluster {
+        Some(_) => Use::View,
+        None => Use::Both,
+    }
+}
+
+fn jobs(
+    opts: &Arc<Opts>,
+    (store, minions): (&Store, &Minions),
+    (refusals, metrics): (&Arc<Refusals>, &Arc<Metrics>),
+    hosts: Option<Hosts>,
+) -> Jobs {
+    Jobs {
+        opts: opts.clone(),
+        store: store.clone(),
+        refusals: refusals.clone(),
+        metrics: metrics.clone(),
+        minions: minions.clone(),
+        waiting: Waiting::default(),
+        targets: Targets::new(opts, store.clone()),
+        hosts,
+    }
 }
 
 fn open_store(opts: &Opts, lock_wait: Duration) -> Result<Store, store::Error> {
@@ -122,16 +147,7 @@ impl Master {
         let events = Events::new(store.clone());
         let refusals = Arc::new(Refusals::every(refusals::EVERY));
         let metrics = Arc::new(Metrics::default());
-        let use_of = match cluster.is_some() {
-            true => Use::View,
-            false => Use::Both,
-        };
-        let keys = Keys::open(
-            &opts.path("pki_dir"),
-            store.clone(),
-            minions.clone(),
-            use_of,
-        )?;
+        let keys = Keys::open(&opts.path("pki_dir"), &store, &minions, use_of(&cluster))?;
         let rotation = Rotation::open(pki, store.clone(), minions.clone(), cluster.is_some())?;
         let wheel = Wheel {
             opts: opts.clone(),
@@ -139,23 +155,14 @@ impl Master {
             keys: keys.clone(),
             rotation: rotation.clone(),
         };
-        let targets = Targets::new(&opts, store.clone());
-        let jobs = Jobs {
-            opts: opts.clone(),
-            store: store.clone(),
-            refusals: refusals.clone(),
-            metrics: metrics.clone(),
-            minions: minions.clone(),
-            waiting: Waiting::default(),
-            targets: targets.clone(),
-            hosts: Hosts::new(&opts, &runners::REGISTRY, &events),
-        };
+        let hosts = Hosts::new(&opts, &runners::REGISTRY, &events);
+        let jobs = jobs(&opts, (&store, &minions), (&refusals, &metrics), hosts);
         let access = Access {
             opts: opts.clone(),
             refusals: refusals.clone(),
             jobs: jobs.clone(),
         };
-        let data = Data::new(&opts, &store, &events, &refusals, targets);
+        let data = Data::new(&opts, &store, &events, &refusals, jobs.targets.clone());
         let runs = Runs {
             opts: opts.clone(),
             registry: &runners::REGISTRY,
@@ -177,16 +184,9 @@ impl Master {
             keys.clone(),
         );
         let reactor = Reactor::new(metrics.clone(), runs);
-        let event_return = EventReturn {
-            opts: opts.clone(),
-            store: store.clone(),
-            events: events.clone(),
-            runners: reactor.runners(),
-        };
         let connections = Connections::open(&store, &minions)?;
         Ok(Self {
             runners: reactor.runners(),
-            event_return,
             reactor,
             admission: Arc::new(admission),
             connections: Arc::new(connections),
@@ -203,6 +203,15 @@ impl Master {
             keys,
             cluster,
         })
+    }
+
+    fn event_return(&self) -> EventReturn {
+        EventReturn {
+            opts: self.opts.clone(),
+            store: self.store.clone(),
+            events: self.events.clone(),
+            runners: self.runners.clone(),
+        }
     }
 
     fn session(&self) -> Arc<Session> {
@@ -355,10 +364,11 @@ pub(crate) fn run<T>(
     smol::block_on(async {
         let signals = signals::caught()?;
         let listener = listen::peers(&master.opts, &master.store, &pair)?;
-        let returners = master.event_return.returners();
+        let event_return = master.event_return();
+        let returners = event_return.returners();
         let leading = Leading {
             returners: returners.map_err(Error::option("event_return"))?,
-            event_return: master.event_return.clone(),
+            event_return,
         };
         let _working = match &master.cluster {
             None => leading.alone(&master.reactor).await?,

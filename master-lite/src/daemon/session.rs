@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::wait::pause;
-use link::{Error, Handle, Incoming, Listener, Question};
+use link::{Error, Handle, Incoming, Link, Listener, Question};
 use smol::future::{FutureExt, pending};
 use value::{Map, jid, log, secret};
 use wire::{Event, Fire, Id, Request, Runner, tag};
@@ -82,22 +82,7 @@ impl Session {
         let mut unacked = Unacked::default();
         let (mut said, mut has_skipped) = (None, false);
         let error = loop {
-            let is_full = unacked.is_full();
-            // No deadline: the store answers each event.
-            let kept_or_came = async { Ok(unacked.next().await) }
-                .or(async {
-                    let came = async {
-                        match is_full {
-                            // No deadline: the link has its own (`idle`).
-                            false => link.next().await,
-                            true => pending().await,
-                        }
-                    };
-                    Err(came
-                        .or(self.ends_when_majority_is_back(&handle, has_skipped))
-                        .await)
-                })
-                .await;
+            let kept_or_came = self.next(&mut link, &unacked, has_skipped).await;
             let incoming = match kept_or_came {
                 Ok(Ok(applied)) => {
                     if let Some(durable) = unacked.take(&applied) {
@@ -149,6 +134,27 @@ impl Session {
         let ended = self.connections.end(&minion, number, &handle, &error, said);
         ended.await;
         log::info(format_args!("{error}"));
+    }
+
+    /// Waits for the next stored event (`Ok`) or message (`Err`) of a minion.
+    async fn next(
+        &self,
+        link: &mut Link,
+        unacked: &Unacked,
+        has_skipped: bool,
+    ) -> Result<Result<Applied, store::Error>, Result<Incoming, Error>> {
+        let (is_full, handle) = (unacked.is_full(), link.handle());
+        // No deadline: the store answers each event.
+        let kept = async { Ok(unacked.next().await) };
+        let came = async {
+            match is_full {
+                // No deadline: the link has its own (`idle`).
+                false => Err(link.next().await),
+                true => pending().await,
+            }
+        };
+        let ends = self.ends_when_majority_is_back(&handle, has_skipped);
+        kept.or(came).or(ends).await
     }
 
     /// Starts to store an event. If the minion may not use its tag, the refusal is logged, and

@@ -39,7 +39,6 @@ pub(crate) fn of_cursor(name: &str) -> Option<&str> {
 }
 
 /// The service that hands the events of the log to the returners of `event_return`.
-#[derive(Clone)]
 pub(crate) struct EventReturn {
     pub(crate) opts: Arc<Opts>,
     pub(crate) store: Store,

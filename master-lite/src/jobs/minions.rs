@@ -100,7 +100,7 @@ pub(crate) trait Relay: Send + Sync {
     fn ask(&self, id: Id, key: PublicKey, request: Request) -> Answered;
 }
 
-/// How a minion is reached.
+/// The route to a minion.
 #[derive(Clone)]
 enum Way {
     /// Over a connection of this master.

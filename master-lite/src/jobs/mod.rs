@@ -359,9 +359,8 @@ async fn hand_out(
 ) {
     let jid = job.jid.clone();
     loop {
-        let error = match minion.ask(&id, job.clone()).await {
-            Ok(_) => return,
-            Err(error) => error,
+        let Err(error) = minion.ask(&id, job.clone()).await else {
+            return;
         };
         let left = jobs.minions.moves_within(&id);
         if matches!(error, Unanswered::Lost(_)) && (minion.is_elsewhere() || !left.is_zero()) {

@@ -41,17 +41,17 @@ impl Keys {
     /// When a folder or the store cannot be read or written.
     pub(crate) fn open(
         pki_dir: &Path,
-        store: Store,
-        minions: Minions,
+        store: &Store,
+        minions: &Minions,
         use_of: Use,
     ) -> Result<Self, Error> {
         let files = KeyFiles::open(pki_dir, use_of)?;
-        files.repair(&store, now_ms())?;
+        files.repair(store, now_ms())?;
         Ok(Self {
-            store,
+            store: store.clone(),
             files: Arc::new(files),
             changes: Arc::default(),
-            minions,
+            minions: minions.clone(),
             pending: Pending::default(),
         })
     }

@@ -7,7 +7,6 @@ use link::key::PublicKey;
 use value::{Map, Value};
 use wire::Id;
 
-use super::command::JobRows;
 use super::*;
 
 mod commands;

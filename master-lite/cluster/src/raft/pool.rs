@@ -3,7 +3,7 @@
 //! ```text
 //! GROUP TO MESSAGE
 //! ```
-//! GROUP is one byte, and TO the number of the master that is asked, in eight bytes. A master that
+//! GROUP is one byte, and TO the number of the receiver, in eight bytes. A master that
 //! came back with an empty disk has another number, and must not answer in the name of the old one.
 
 use std::collections::BTreeMap;
