@@ -14,13 +14,7 @@ fn admission(folder: &tempfile::TempDir) -> Arc<Admission> {
     ));
     let store = Store::open(&folder.path().join("store"), Limits::default()).unwrap();
     let minions = Minions::default();
-    let keys = Keys::open(
-        &folder.path().join("pki"),
-        &store,
-        &minions,
-        Use::Both,
-    )
-    .unwrap();
+    let keys = Keys::open(&folder.path().join("pki"), &store, &minions, Use::Both).unwrap();
     let policy = Policy::read(&opts).unwrap();
     Arc::new(Admission::new(
         &opts,

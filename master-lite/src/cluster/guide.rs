@@ -15,7 +15,10 @@ use crate::jobs::minions::Connected;
 
 /// Returns the masters for minions: those with a vote, and the others once there is no room for more
 /// votes. Before that, they are catching up.
-pub(super) fn masters(status: &Status, voters_max: usize) -> Masters {
+///
+/// The number of the list grows with the log, and with the time at which the cluster was founded: the
+/// lists of a cluster that was restored from a backup replace those of the lost one.
+pub(super) fn masters(status: &Status, voters_max: usize, founded_us: u64) -> Masters {
     let is_full = status.voters.len() >= voters_max;
     let serving = status.agreed.iter();
     let serving = serving.filter(|(number, _)| is_full || status.voters.contains(number));
@@ -32,7 +35,7 @@ pub(super) fn masters(status: &Status, voters_max: usize) -> Masters {
         Some(master.into())
     });
     Masters {
-        index: status.agreed_at,
+        index: founded_us.saturating_add(status.agreed_at),
         masters: masters.collect(),
     }
 }

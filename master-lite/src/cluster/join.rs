@@ -73,8 +73,8 @@ pub(super) struct Fresh {
 pub(super) struct Joined {
     /// Its number.
     pub(super) number: u64,
-    /// The random name of the cluster.
-    pub(super) uuid: String,
+    /// The time at which the cluster was founded, in microseconds since 1970.
+    pub(super) founded_us: u64,
     /// The index in the log up to which it has to catch up.
     pub(super) index: u64,
     /// The keys of all members.
@@ -223,7 +223,7 @@ impl Answer {
                 Map::new()
                     .with("kind", "joined")
                     .with("number", joined.number)
-                    .with("uuid", joined.uuid.as_str())
+                    .with("founded_us", joined.founded_us)
                     .with("index", joined.index)
                     .with("keys", Value::list(keys))
             }
@@ -264,7 +264,7 @@ impl Answer {
                 });
                 Self::Joined(Joined {
                     number: number(&map, "number")?,
-                    uuid: text(&map, "uuid")?,
+                    founded_us: number(&map, "founded_us")?,
                     index: number(&map, "index")?,
                     keys: keys.collect::<Option<Vec<PublicKey>>>()?,
                 })
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(Join::decode(&join.encode()), Some(join.clone()));
         let joined = Answer::Joined(Joined {
             number: 4,
-            uuid: "ab".to_owned(),
+            founded_us: 3,
             index: 9,
             keys: vec![PublicKey::from_bytes([7; 32])],
         });

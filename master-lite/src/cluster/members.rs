@@ -275,7 +275,7 @@ impl Cluster {
         let keys = super::keys_of(&status.members).into_iter();
         Ok(Joined {
             number,
-            uuid: self.0.node.uuid.clone(),
+            founded_us: self.0.node.founded_us,
             index: status.last,
             keys: keys.map(PublicKey::from_bytes).collect(),
         })

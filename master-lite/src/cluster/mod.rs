@@ -181,7 +181,11 @@ impl Cluster {
 
     /// Sends a minion the masters of the cluster.
     pub(crate) async fn introduce(&self, minion: &Handle) {
-        let masters = guide::masters(&self.status(), self.0.settings.voters_max);
+        let masters = guide::masters(
+            &self.status(),
+            self.0.settings.voters_max,
+            self.0.node.founded_us,
+        );
         if let Err(error) = minion.masters(masters).await {
             log::debug(format_args!("cannot send a minion the masters: {error}"));
         }

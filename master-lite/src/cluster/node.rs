@@ -22,8 +22,8 @@ const FORMAT: u64 = 1;
 pub(crate) struct Node {
     /// The name of the cluster (`cluster_id`).
     pub(crate) cluster: String,
-    /// The random name of the cluster, which no other cluster has.
-    pub(crate) uuid: String,
+    /// The time at which the cluster was founded, in microseconds since 1970.
+    pub(crate) founded_us: u64,
     /// The number of this master, which no other one ever had.
     pub(crate) number: u64,
     /// The number of starts of this master.
@@ -86,7 +86,7 @@ impl Folder {
         }
         Ok(Some(Node {
             cluster: text("cluster")?,
-            uuid: text("uuid")?,
+            founded_us: number("founded_us")?,
             number: number("number")?,
             boot: number("boot")?,
         }))
@@ -100,7 +100,7 @@ impl Folder {
         let map = Map::new()
             .with("format", FORMAT)
             .with("cluster", node.cluster.as_str())
-            .with("uuid", node.uuid.as_str())
+            .with("founded_us", node.founded_us)
             .with("number", node.number)
             .with("boot", node.boot);
         let path = self.0.join(FILE);
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(folder.read().unwrap(), None);
         let node = Node {
             cluster: "prod".to_owned(),
-            uuid: "ab".to_owned(),
+            founded_us: 1_800_000_000_000_000,
             number: 7,
             boot: 2,
         };

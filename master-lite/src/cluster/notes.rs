@@ -159,7 +159,7 @@ struct Sent {
 }
 
 impl Cluster {
-    /// Tells the other masters of this one, for as long as it runs.
+    /// Sends notes to the other masters, for as long as this one runs.
     pub(super) async fn tell_others(self) {
         let mut sent: BTreeMap<u64, Arc<smol::lock::Mutex<Sent>>> = BTreeMap::new();
         let mut last = (BTreeMap::new(), Instant::now());

@@ -21,8 +21,8 @@ use super::node::{Folder, Node};
 use super::requests::JOIN;
 use super::{Cluster, Contact, Error, GROUP, Keys, LOOK, Settings, Shared};
 use crate::jobs::minions::Minions;
-use crate::store::Store;
 use crate::store::replica::{Journal, Replica};
+use crate::store::{Store, now_ms};
 
 /// The pause between two attempts to join.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -318,23 +318,14 @@ async fn entered(settings: &Settings, store: &Store, pool: &Pool) -> Result<Plac
         Err(Error::Log("the port of the cluster is closed".to_owned()))
     };
     let joined = asking.or(answering).await?;
-    let uuid = match &joined {
-        Some(joined) => joined.uuid.clone(),
-        None => random()?,
-    };
+    let now = || now_ms().saturating_mul(1000);
     let node = Node {
         cluster: settings.cluster.clone(),
-        uuid,
+        founded_us: joined.as_ref().map_or_else(now, |joined| joined.founded_us),
         number: joined.as_ref().map_or(FOUNDER, |joined| joined.number),
         boot: 1,
     };
     Ok(Place { node, joined })
-}
-
-fn random() -> Result<String, Error> {
-    let bytes = value::random::array::<16>();
-    let bytes = bytes.map_err(|error| Error::State(error.to_string()))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Answers a master that asks this one, which is in no cluster either.

@@ -1,6 +1,7 @@
 //! [`Leading`]: the work that one master of a cluster does for all of them: reactions, and events for
 //! returners. A master that belongs to no cluster does it always.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +9,10 @@ use link::wait::pause;
 use smol::Task;
 use value::log;
 
-use super::Error;
 use crate::cluster::Cluster;
 use crate::event_return::EventReturn;
 use crate::reactor::Reactor;
+use crate::store::Error;
 
 /// The interval between two looks whether this master leads.
 const LOOK: Duration = Duration::from_millis(200);
@@ -26,11 +27,11 @@ impl Leading {
     /// Begins the work of a master that is alone. It lasts until the returned tasks are dropped.
     pub(super) async fn alone(&self, reactor: &Arc<Reactor>) -> Result<Vec<Task<()>>, Error> {
         reactor.begin().await?;
-        Ok(self.event_return.begin(&self.returners).await?)
+        self.event_return.begin(&self.returners).await
     }
 
     /// Works while this master leads the cluster, for as long as it runs.
-    pub(super) async fn follow(&self, cluster: &Cluster, reactor: Arc<Reactor>) -> Error {
+    pub(super) async fn follow(&self, cluster: &Cluster, reactor: Arc<Reactor>) -> Infallible {
         reactor.set_leader(false);
         let mut running: Option<(u64, Arc<Reactor>, Vec<Task<()>>)> = None;
         loop {

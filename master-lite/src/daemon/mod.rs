@@ -283,7 +283,7 @@ impl Master {
             self.jobs.follow_returns_of_others().await;
             Ok(())
         };
-        let work = async { Err(leading.follow(cluster, self.reactor.clone()).await) };
+        let work = async { match leading.follow(cluster, self.reactor.clone()).await {} };
         let run = async { Err(cluster.run().await.into()) };
         keys.or(returns).or(work).or(run).await
     }
