@@ -11,7 +11,9 @@ use wire::{Job, Request};
 use crate::launcher::{Launcher, ReturnTo};
 use crate::own_requests::OwnRequests;
 use crate::startup::Startup;
-use crate::uplink::{Answerer, Link, Session, Upstream, Upstreams, next_key, startup_delay};
+use crate::uplink::{
+    Answerer, Link, Session, Upstream, Upstreams, alive_interval, next_key, startup_delay,
+};
 
 /// The maximum number of jobs at a time where `process_count_max` is not configured. Further jobs
 /// are refused.
@@ -70,13 +72,14 @@ impl MasterSession {
             smol::spawn(async move { this.answer(&upstream, request, answerer).await }).detach();
         };
         let lost = async { Some(upstream.speak(link, durable, take).await) };
+        let silent = async { Some(upstream.silence(&handle, alive_interval(&self.opts)).await) };
         let mut reason = "";
         let is_idle = || self.own.jobs.len() == 0;
         let ends = async {
             reason = session.is_to_end(upstream, is_idle).await;
             None
         };
-        let lost = lost.or(ends).await;
+        let lost = lost.or(silent).or(ends).await;
         let was_useless = upstream.disconnected();
         match lost {
             Some(error) => {

@@ -400,4 +400,29 @@ mod tests {
         assert_eq!(Join::decode(b"\x81"), None);
         assert_eq!(Answer::decode(b""), None);
     }
+
+    #[test]
+    fn a_proof_is_of_one_end_of_one_connection_of_one_cluster() {
+        let settings = |cluster: &str, secret: &str| {
+            let map = Map::new()
+                .with("cluster_id", cluster)
+                .with("interface", "10.0.0.1")
+                .with("cluster_secret", secret);
+            let settings = Settings::read(&state::opts::Opts::new(map));
+            settings.unwrap().unwrap()
+        };
+        let own = settings("prod", "0123456789abcdef");
+        let exported = [1; 32];
+        let proof = proof(&own, End::Joining, &exported).unwrap();
+        let is_proved = |settings, end, exported| is_proved(settings, end, exported, Some(&proof));
+        assert!(is_proved(&own, End::Joining, &exported));
+        // Attacks: the proof sent back, sent over another connection, and to another cluster.
+        assert!(!is_proved(&own, End::Member, &exported));
+        assert!(!is_proved(&own, End::Joining, &[2; 32]));
+        let other = settings("test", "0123456789abcdef");
+        assert!(!is_proved(&other, End::Joining, &exported));
+        let other = settings("prod", "0123456789abcdeF");
+        assert!(!is_proved(&other, End::Joining, &exported));
+        assert!(!super::is_proved(&own, End::Joining, &exported, None));
+    }
 }

@@ -4,6 +4,13 @@
 //! on all commands of the store come from a log on which a majority has agreed (the crate `cluster`).
 //! The leader of the log decides on the members ([`members`]). Each master reports to the others
 //! which minions are connected to it ([`notes`]), and passes requests for those on ([`relay`]).
+//!
+//! A change of the store is proposed behind all earlier ones of its master, and offered again to the
+//! next leader if one fails; it is applied once. Each master applies it when a majority has it on its
+//! disks. Its effects on a master hang on that: events reach their watchers, `keys` closes connections
+//! and writes key files, `jobs` wakes the callers that wait for a return. A job is handed to minions by
+//! the master that publishes it, through the masters that they are connected to: its arguments may
+//! contain secrets, which the log must not keep.
 
 mod error;
 mod guide;

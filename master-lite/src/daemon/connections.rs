@@ -32,11 +32,11 @@ pub(crate) struct Connections {
     turn: smol::lock::Mutex<()>,
     /// The minions whose number of events is limited at present.
     budgets: Mutex<HashMap<Id, Budget>>,
-    /// The minions that were connected when the last master ended, and have not connected since.
-    away: Mutex<HashMap<Id, Minion>>,
+    /// The minions that were connected when their last master ended, and have not connected since that
+    /// was noticed.
+    away: Mutex<HashMap<Id, (Minion, Instant)>>,
     /// The time of the last master's last event.
     alive_ms: u64,
-    began: Instant,
 }
 
 /// The number of events that a minion may still cause.
@@ -102,19 +102,9 @@ impl Connections {
     /// Reads the minions that were connected when the last master ended. The time of its last event
     /// is the time at which they were seen last.
     pub(crate) fn open(store: &Store, minions: &Minions) -> Result<Self, store::Error> {
-        let mut away = HashMap::new();
-        for cached in store.all_cached(Cache::Status)? {
-            let (key, status) = cached?;
-            if status.get("up").is_some_and(value::Value::is_true) {
-                let minion = Minion {
-                    id: key.id.clone(),
-                    key: key.key,
-                    epoch: 0,
-                    bound: Map::new(),
-                };
-                away.insert(key.id, minion);
-            }
-        }
+        let now = Instant::now();
+        let away = connected(store)?.into_iter();
+        let away = away.map(|minion| (minion.id.clone(), (minion, now)));
         let (_, next) = store.log()?;
         let last = store.event(next.saturating_sub(1))?;
         Ok(Self {
@@ -123,8 +113,7 @@ impl Connections {
             minions: minions.clone(),
             turn: smol::lock::Mutex::new(()),
             budgets: Mutex::default(),
-            away: Mutex::new(away),
-            began: Instant::now(),
+            away: Mutex::new(away.collect()),
         })
     }
 
@@ -248,15 +237,36 @@ impl Connections {
         for event in due {
             self.keep(own_event(event)).await;
         }
-        if self.began.elapsed() < COMING_BACK {
-            return;
-        }
-        let away = std::mem::take(&mut *lock(&self.away));
-        for minion in away.values() {
-            let seen_ms = self.last_seen(minion);
+        let mut late = Vec::new();
+        lock(&self.away).retain(|id, (minion, since)| {
+            let is_late = since.elapsed() >= COMING_BACK;
+            let is_back = self.minions.get(id).is_some();
+            if is_late && !is_back {
+                late.push(minion.clone());
+            }
+            !is_late && !is_back
+        });
+        for minion in late {
+            let seen_ms = self.last_seen(&minion);
             let reason = "not back after the master's restart";
-            self.went(minion, reason, "", seen_ms).await;
+            self.went(&minion, reason, "", seen_ms).await;
         }
+    }
+
+    /// Notices the minions of a master of the cluster that has died, which have not connected to
+    /// another one.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn notice_lost(&self) -> Result<(), store::Error> {
+        let lost = connected(&self.store)?.into_iter();
+        let lost = lost.filter(|minion| self.minions.get(&minion.id).is_none());
+        let mut away = lock(&self.away);
+        for minion in lost {
+            let since = Instant::now();
+            away.entry(minion.id.clone()).or_insert((minion, since));
+        }
+        Ok(())
     }
 
     /// Announces the master's end to all minions, and fires one event for all of them.
@@ -278,6 +288,23 @@ impl Connections {
         });
         seen.unwrap_or_default().max(self.alive_ms)
     }
+}
+
+/// Returns the minions that are connected, as the store has it.
+fn connected(store: &Store) -> Result<Vec<Minion>, store::Error> {
+    let mut connected = Vec::new();
+    for cached in store.all_cached(Cache::Status)? {
+        let (key, status) = cached?;
+        if status.get("up").is_some_and(value::Value::is_true) {
+            connected.push(Minion {
+                id: key.id,
+                key: key.key,
+                epoch: 0,
+                bound: Map::new(),
+            });
+        }
+    }
+    Ok(connected)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -50,6 +50,9 @@ impl Maintenance {
                 self.admission.forget_instances().await;
                 self.admission.forget_deleted().await;
             }
+            if self.cluster.is_some() && self.leads() {
+                self.notice_lost().await;
+            }
             self.connections.settle().await;
             self.rotation.check().await;
             if self.opts.flag("presence_events") && self.leads() {
@@ -114,6 +117,13 @@ impl Maintenance {
                     return log::error(format_args!("cannot delete old jobs and events: {error}"));
                 }
             }
+        }
+    }
+
+    async fn notice_lost(&self) {
+        let connections = self.connections.clone();
+        if let Err(error) = smol::unblock(move || connections.notice_lost()).await {
+            log::error(format_args!("cannot look for lost minions: {error}"));
         }
     }
 

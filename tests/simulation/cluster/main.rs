@@ -6,7 +6,7 @@
 //! To see that the checks find something, the cluster is broken in five ways, and each must be
 //! found.
 //!
-//! usage: simulation; `PINCH_SEEDS` says how many (200), `PINCH_SEED` which one is the first (0),
+//! usage: simulation; `PINCH_SEEDS` says how many (2000), `PINCH_SEED` which one is the first (0),
 //! `PINCH_SABOTAGE` breaks the cluster (1 to 5)
 #![allow(
     clippy::indexing_slicing,
@@ -90,7 +90,7 @@ fn outcome(seed: u64, sabotage: Option<Sabotage>) -> Result<u64, String> {
 
 fn main() -> ExitCode {
     let first = number("PINCH_SEED").unwrap_or(0);
-    let count = number("PINCH_SEEDS").unwrap_or(200);
+    let count = number("PINCH_SEEDS").unwrap_or(2000);
     let sabotage = number("PINCH_SABOTAGE").map(|number| SABOTAGES[number as usize - 1]);
     if sabotage.is_none() && count != 1 {
         // The panics of sabotaged clusters are outcomes.

@@ -6,9 +6,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smol::future::FutureExt;
 use value::Value;
-use wire::{Event, Masters, Request};
+use wire::{Event, Masters, Ping, Request};
 
+use link::wait::pause;
 use link::{Part, PublicKey};
 
 /// The reason why a connection to a master, or a request to one, failed.
@@ -128,6 +130,24 @@ impl Handle {
     /// Announces that the connection is about to be closed.
     pub(crate) async fn bye(&self, reason: &str) -> Result<(), ConnectionError> {
         Ok(self.0.bye(reason, None).await?)
+    }
+
+    /// Waits until the master has left a question unanswered for a few seconds. The master is asked at
+    /// this interval.
+    pub(crate) async fn silence(&self, every: Duration) -> ConnectionError {
+        loop {
+            pause(every).await;
+            let answer = async { Some(self.0.ask(Ping {}).await.ok()?.done().await.is_ok()) };
+            let silent = async {
+                let error = self.0.silence().await;
+                self.0.close("the master does not answer");
+                Err(error)
+            };
+            let answered = async { Ok(answer.await) };
+            if let Err(error) = answered.or(silent).await {
+                return error.into();
+            }
+        }
     }
 
     /// Closes the connection at once; messages in transit are lost.

@@ -39,7 +39,7 @@ use minority::Minority;
 pub(crate) use connection::{Answerer, ConnectionError, Handle, Incoming, Link, PendingRequest};
 pub(crate) use session::{Session, connect_once, take_masters};
 pub use settings::know_token;
-pub(crate) use settings::startup_delay;
+pub(crate) use settings::{alive_interval, startup_delay};
 pub(crate) use upstreams::Upstreams;
 
 /// The time that is left for the goodbye message to be sent.
@@ -137,6 +137,15 @@ impl Upstream {
 
     fn minority(&self) -> MutexGuard<'_, Minority> {
         self.minority.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a master of a cluster does not answer any more, so that the minion connects to the
+    /// next one within seconds. Never returns for any other master, whose loss QUIC notices.
+    pub(crate) async fn silence(&self, handle: &Handle, every: Duration) -> ConnectionError {
+        while self.list().is_none() {
+            pause(every).await;
+        }
+        handle.silence(every).await
     }
 
     /// Stores the masters of the cluster, which a master has sent.

@@ -110,6 +110,16 @@ fn source(opts: &Opts) -> Result<Option<IpAddr>, Error> {
     })
 }
 
+/// Returns the interval of checks whether a master of a cluster still answers
+/// (`master_alive_interval`): 5 s if there is none.
+pub(crate) fn alive_interval(opts: &Opts) -> Duration {
+    let second = Duration::from_secs(1);
+    match duration(opts, "master_alive_interval", second, Duration::ZERO) {
+        Duration::ZERO => 5 * second,
+        every => every,
+    }
+}
+
 /// Returns how long the first attempt waits: a random time up to `random_startup_delay`, so that
 /// many machines that get their power back together do not connect at the same time.
 pub(crate) fn startup_delay(opts: &Opts) -> Duration {
