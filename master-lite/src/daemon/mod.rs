@@ -248,6 +248,7 @@ impl Master {
             waiting: self.jobs.waiting.clone(),
             reactor: self.reactor.current(),
             minions_max: minions_max(&self.opts),
+            cluster: self.cluster.clone(),
         }
     }
 

@@ -9,6 +9,7 @@ use link::wait::within;
 use value::log;
 
 use super::text::{Text, seconds};
+use crate::cluster::Cluster;
 use crate::event_return;
 use crate::http::{Answer, Head, Limits, Rates, Refusal, Request, Server, Service};
 use crate::jobs::minions::Minions;
@@ -50,6 +51,8 @@ pub(crate) struct Measured {
     pub(crate) reactor: Arc<Current>,
     /// The number of accepted minions up to which the page has metrics for each minion.
     pub(crate) minions_max: usize,
+    /// The cluster, if this master belongs to one.
+    pub(crate) cluster: Option<Cluster>,
 }
 
 /// The page, with its last contents.
@@ -147,6 +150,7 @@ impl Measured {
         self.reactor(&mut text)?;
         self.event_returns(&mut text)?;
         self.jobs(&mut text);
+        self.cluster(&mut text);
         self.each_minion(&mut text)?;
         Ok(text.0)
     }
@@ -170,6 +174,35 @@ impl Measured {
         let help = "Requests to the hook, by status code.";
         let requests = metrics.requests.numbers();
         text.by("counter", ("hook_requests_total", "code"), help, requests);
+    }
+
+    /// Adds the state of the cluster's log, if there is one.
+    fn cluster(&self, text: &mut Text) {
+        let Some(cluster) = &self.cluster else {
+            return;
+        };
+        let status = cluster.status();
+        let is = u64::from;
+        let help = "Whether this master leads its cluster.";
+        text.one("gauge", "cluster_leader", help, is(status.leads()));
+        let help = "Whether this master is in contact with a majority of its cluster.";
+        let has_majority = is(cluster.minority().is_none());
+        text.one("gauge", "cluster_majority", help, has_majority);
+        let help = "Term of the cluster's log: the number of elections.";
+        text.one("counter", "cluster_term", help, status.term);
+        let help = "Masters of the cluster with a vote.";
+        text.one("gauge", "cluster_voters", help, status.voters.len());
+        let help = "Last entry of the cluster's log on this master.";
+        text.one("counter", "cluster_last_index", help, status.last);
+        let help = "Last entry of the cluster's log that is applied on this master.";
+        text.one("counter", "cluster_applied_index", help, status.applied);
+        let behind = status.followers.iter().filter_map(|(number, follower)| {
+            let name = status.members.get(number)?.name.clone();
+            Some((name, status.last.saturating_sub(follower.matched)))
+        });
+        let help = "Entries of the log that another master lacks, as the leader knows.";
+        let behind: Vec<(String, u64)> = behind.collect();
+        text.by("gauge", ("cluster_behind_entries", "master"), help, behind);
     }
 
     fn store(&self, text: &mut Text) -> Result<(), Error> {

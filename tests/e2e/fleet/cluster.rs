@@ -225,7 +225,15 @@ fn minions_go_on_with_another_master_when_theirs_dies() {
 
 #[test]
 fn a_master_in_a_minority_refuses_changes_and_says_why() {
-    let mut masters = Masters::with(3, SECRET);
+    let config = format!("{SECRET}metrics_listen: 127.0.0.1:0\n");
+    let mut masters = Masters::with(3, &config);
+    let of_all = |masters: &Masters, name: &str| -> f64 {
+        let all = masters.all.iter();
+        all.map(|fleet| fleet.measured()[name]).sum()
+    };
+    assert_eq!(of_all(&masters, "pinch_cluster_leader"), 1.0);
+    assert_eq!(of_all(&masters, "pinch_cluster_majority"), 3.0);
+    assert_eq!(of_all(&masters, "pinch_cluster_voters"), 9.0);
     masters.minions(&[("m1", 1)]);
     for number in [1, 2] {
         masters.all[number].kill_master();
@@ -241,6 +249,7 @@ fn a_master_in_a_minority_refuses_changes_and_says_why() {
             .out
             .contains(&refusal)
     });
+    assert_eq!(masters.all[0].measured()["pinch_cluster_majority"], 0.0);
     let keys = masters.all[0].run(&["salt-key", "-y", "-d", "m1"]);
     assert_eq!(keys.rc, Some(1), "{}", keys.out);
     assert!(keys.out.contains(&refusal), "{}", keys.out);

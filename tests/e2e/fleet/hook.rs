@@ -120,7 +120,7 @@ impl Fleet {
     }
 
     /// Returns the numbers of the metrics page, which may be requested a few times a second.
-    fn measured(&self) -> BTreeMap<String, f64> {
+    pub(super) fn measured(&self) -> BTreeMap<String, f64> {
         sleep(Duration::from_millis(200));
         let request = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
         let (status, answer) = send(&self.listens("metrics_listen"), request);
