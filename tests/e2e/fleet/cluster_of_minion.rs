@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use link::{Incoming, KeyPair, Limits, Link, Listener, Peer};
+use link::{Handle, Incoming, KeyPair, Limits, Link, Listener, Peer};
 use value::{Map, Value};
-use wire::{Masters, Request, Welcome};
+use wire::{Job, Masters, Request, Welcome};
 
 use super::hostile::{key, run, welcome};
 use super::{Fleet, MACHINE, Turn};
@@ -26,6 +26,8 @@ struct Shared {
     durable: Mutex<HashMap<u64, u64>>,
     /// The tags of the events, each as often as it was stored.
     tags: Mutex<Vec<String>>,
+    /// The newest connection.
+    handle: Mutex<Option<Handle>>,
 }
 
 /// A master of a cluster.
@@ -42,14 +44,20 @@ impl Played {
     fn new(shared: &Arc<Shared>) -> Self {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let key = key();
-        let (port, listener) = loop {
+        loop {
             let step = NEXT.fetch_add(1, Ordering::Relaxed);
             let port = 20_000 + (std::process::id() as u16 % 100 * 100 + step) % 10_000;
-            let address = ([127, 0, 0, 1], port).into();
-            if let Ok(listener) = Listener::bind(address, &key, Limits::default()) {
-                break (port, Arc::new(listener));
+            if let Some(played) = Self::at(port, &key, shared) {
+                return played;
             }
-        };
+        }
+    }
+
+    /// Begins to listen at a port, unless another program does.
+    fn at(port: u16, key: &KeyPair, shared: &Arc<Shared>) -> Option<Self> {
+        let address = ([127, 0, 0, 1], port).into();
+        let listener = Listener::bind(address, key, Limits::default()).ok()?;
+        let (key, listener) = (key.clone(), Arc::new(listener));
         let played = Self {
             key,
             port,
@@ -67,7 +75,7 @@ impl Played {
             }
         };
         smol::spawn(serve).detach();
-        played
+        Some(played)
     }
 
     /// Returns the master's entry of a list. Its name is its port.
@@ -102,6 +110,7 @@ impl Shared {
         let Ok(link) = peer.accept(welcome).await else {
             return;
         };
+        *self.handle.lock().unwrap() = Some(link.handle());
         let list = self.list.lock().unwrap().clone();
         if let Some(list) = list {
             let _ = link.handle().masters(list).await;
@@ -109,7 +118,11 @@ impl Shared {
         if !has_majority {
             let _ = link.handle().bye(wire::NO_MAJORITY, None).await;
         }
+        let address = link.address();
         self.read(link, epoch).await;
+        // A handle keeps its connection in the listener's count.
+        let mut newest = self.handle.lock().unwrap();
+        newest.take_if(|handle| handle.address() == address);
     }
 
     async fn read(&self, mut link: Link, epoch: u64) {
@@ -187,9 +200,13 @@ impl Cluster {
 
     /// Starts a minion that knows the first master only.
     fn start(&mut self) {
+        self.start_with("");
+    }
+
+    fn start_with(&mut self, config: &str) {
         let port = self.masters[0].port;
-        self.fleet
-            .start_minion("m1", &format!("master: 127.0.0.1:{port}\n"));
+        let config = format!("master: 127.0.0.1:{port}\n{config}");
+        self.fleet.start_minion("m1", &config);
         let file = self.fleet.path("m1/cache/masters");
         self.fleet.soon("the list is stored", || file.exists());
     }
@@ -342,4 +359,60 @@ fn a_minion_looks_for_a_majority_and_stays_where_there_is_none() {
     cluster.fleet.soon("it stays at the first one", tried);
     sleep(Duration::from_secs(2));
     assert!(tried());
+}
+
+#[test]
+fn a_minion_goes_back_to_its_own_master_when_no_job_runs() {
+    const JID: &str = "20261120101035942505";
+    let mut cluster = Cluster::new();
+    // Without these options it looks every five minutes.
+    cluster
+        .start_with("master_type: failover\nmaster_failback: True\nmaster_failback_interval: 1\n");
+    // With the list, the first connection is that with its own master.
+    cluster.fleet.kill_minion("m1");
+    cluster
+        .fleet
+        .soon("it is gone", || cluster.connections() == 0);
+    cluster.fleet.start_minion_again("m1");
+    let used = || {
+        cluster
+            .masters
+            .iter()
+            .position(|one| one.connections() == 1)
+    };
+    cluster.fleet.soon("a master is used", || used().is_some());
+    let own = used().unwrap();
+    cluster.masters[own].close();
+    let other = || used().is_some_and(|at| at != own);
+    cluster.fleet.soon("another master is used", other);
+    // The one that is closed gives its port free.
+    let unused = Played::new(&cluster.shared);
+    let Played { port, key, .. } = std::mem::replace(&mut cluster.masters[own], unused);
+    let handle = cluster.shared.handle.lock().unwrap().clone().unwrap();
+    let job = Job {
+        jid: JID.into(),
+        fun: "cmd.run".into(),
+        arg: vec!["sleep 6".into()],
+        tgt: "*".into(),
+        tgt_type: "glob".into(),
+        ret: String::new(),
+        user: "root".into(),
+        options: Map::new(),
+    };
+    run(async { handle.ask(job).await.unwrap().done().await.unwrap() });
+    let mut back = None;
+    while back.is_none() {
+        back = Played::at(port, &key, &cluster.shared);
+    }
+    let back = back.unwrap();
+    let returned = || cluster.shared.count(&format!("return/{JID}"));
+    cluster
+        .fleet
+        .soon("the job has returned, or the minion is back", || {
+            returned() == 1 || back.accepted() > 0
+        });
+    assert_eq!(back.accepted(), 0, "a job still runs");
+    let is_back = || back.connections() == 1;
+    cluster.fleet.soon("the minion is back", is_back);
+    assert_eq!(returned(), 1);
 }
