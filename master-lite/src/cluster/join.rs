@@ -306,7 +306,7 @@ pub(super) fn founding(own: &Fresh, others: &[Fresh]) -> Founding {
         .collect();
     if with_data.len() > 1 {
         return Founding::Refused(format!(
-            "{} have keys and jobs already, which a cluster cannot join: move the folder `store` of all but one of them away",
+            "{} have keys or tokens already, which a cluster cannot join: move the folders `store` and of keys (`minions`, …) of all but one of them away",
             with_data.join(" and ")
         ));
     }

@@ -180,6 +180,12 @@ impl Cluster {
                 self.joined(&join, &request.key, is_proved).await
             }
         };
+        if let Answer::Refused(why) = &answer {
+            log::warning(format_args!(
+                "A master with the key {} cannot join: {why}",
+                request.key.finger()
+            ));
+        }
         let proof = join::proof(settings, End::Member, &exported);
         request.answer(&answer.encode(proof)).await;
     }
@@ -200,7 +206,7 @@ impl Cluster {
         }
         if !join.is_empty {
             return Answer::Refused(
-                "it has keys or tokens already, which would be lost: move its folder `store` away to join"
+                "it has keys or tokens already, which would be lost: move its folders `store` and of keys (`minions`, …) away to join"
                     .to_owned(),
             );
         }

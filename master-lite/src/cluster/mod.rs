@@ -196,6 +196,14 @@ impl Cluster {
         if let Err(error) = minion.masters(masters).await {
             log::debug(format_args!("cannot send a minion the masters: {error}"));
         }
+        if self.minority().is_some()
+            && let Err(error) = minion.bye(wire::NO_MAJORITY, None).await
+        {
+            // The minion decides whether it stays.
+            log::debug(format_args!(
+                "cannot send a minion to another master: {error}"
+            ));
+        }
     }
 
     /// Runs the tasks of the cluster until the log fails here.

@@ -71,7 +71,7 @@ impl Cluster {
             problem: format!("cannot listen on {} (UDP): {source}", settings.address),
         })?;
         let pool = Arc::new(pool);
-        let place = place(&settings, &folder, (store, store_folder), &pool).await?;
+        let place = place(&settings, &folder, (store, store_folder), (&pool, &keys)).await?;
         if let Some(joined) = &place.joined {
             keys.set(joined.keys.iter().map(|key| *key.bytes()).collect());
         }
@@ -167,9 +167,12 @@ async fn place(
     settings: &Settings,
     folder: &Folder,
     (store, store_folder): (&Store, &Path),
-    pool: &Pool,
+    (pool, known): (&Pool, &Keys),
 ) -> Result<Place, Error> {
     let control = store.control()?;
+    if let Some(members) = control.as_ref().and_then(members_of) {
+        known.set(super::keys_of(&members));
+    }
     let place = match folder.read()? {
         Some(node) if node.cluster != settings.cluster => {
             return Err(Error::State(format!(

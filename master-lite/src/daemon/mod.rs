@@ -42,7 +42,7 @@ use crate::jobs::hosts::Hosts;
 use crate::jobs::minions::Minions;
 use crate::jobs::targets::Targets;
 use crate::jobs::waiting::Waiting;
-use crate::keys::{self, Keys, Rotation, Use};
+use crate::keys::{self, KeyFiles, Keys, Rotation, Use};
 use crate::metrics::Metrics;
 use crate::metrics::page::Measured;
 use crate::reactor::Reactor;
@@ -308,7 +308,11 @@ impl Base {
                 cluster::leave(opts, &store, &folder).await?;
                 return Ok(None);
             };
-            let own = keys::own(pki)?;
+            let (own, pki_dir) = (keys::own(pki)?, opts.path("pki_dir"));
+            if store.control()?.is_none() && !KeyFiles::are_view(&pki_dir) {
+                // Keys that an administrator left as files are the master's own, and are not lost.
+                Keys::open(&pki_dir, &store, &minions, Use::Both)?;
+            }
             let started = Cluster::start(settings, opts, (&store, &folder), &own, &minions);
             let started = async { Ok::<_, Error>(Some(started.await?)) };
             let waiting = async {

@@ -135,11 +135,24 @@ struct Found {
 }
 
 impl KeyFiles {
+    /// Returns whether the files in `pki_dir` are a view that a master of a cluster has written.
+    pub(crate) fn are_view(pki_dir: &Path) -> bool {
+        pki_dir.join(VIEW).exists()
+    }
+
     /// Opens the folders in `pki_dir`, and creates missing ones.
     ///
     /// # Errors
     /// When others may write to a folder, or it cannot be created.
     pub(crate) fn open(pki_dir: &Path, use_of: Use) -> Result<Self, Error> {
+        let mark = pki_dir.join(VIEW);
+        match use_of {
+            Use::View => {
+                Pki::open(pki_dir)?;
+                write(&mark, VIEW_TEXT).map_err(|source| failed(&mark, source))?;
+            }
+            Use::Both => unlink(&mark)?,
+        }
         let mut turn = Turn::default();
         for state in KeyState::ALL {
             let folder = pki_dir.join(state.folder());
@@ -430,11 +443,7 @@ impl KeyFiles {
     }
 
     fn remove(&self, state: KeyState, id: &Id) -> Result<(), Error> {
-        let path = self.path(state, id);
-        match rustix::fs::unlink(&path) {
-            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
-            Err(source) => Err(failed(&path, source.into())),
-        }
+        unlink(&self.path(state, id))
     }
 
     /// Returns the ids that have files, are known to the store, or had files.
@@ -452,6 +461,10 @@ impl KeyFiles {
     }
 }
 
+/// The file in `pki_dir` that marks the key files as a view, and its text.
+const VIEW: &str = "of_cluster";
+const VIEW_TEXT: &[u8] =
+    b"The key files here only show the keys of a cluster of masters. Use salt-key to change them.\n";
 /// The maximum number of files that are synced separately.
 const TOGETHER: usize = 4;
 /// The suffix of a temporary file.
@@ -461,6 +474,14 @@ fn failed(path: &Path, source: io::Error) -> Error {
     Error::Io {
         path: path.to_owned(),
         source,
+    }
+}
+
+/// Removes a file, if there is one.
+fn unlink(path: &Path) -> Result<(), Error> {
+    match rustix::fs::unlink(path) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(source) => Err(failed(path, source.into())),
     }
 }
 

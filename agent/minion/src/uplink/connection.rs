@@ -132,8 +132,8 @@ impl Handle {
         Ok(self.0.bye(reason, None).await?)
     }
 
-    /// Waits until the master has left a question unanswered for a few seconds. The master is asked at
-    /// this interval.
+    /// Waits until the master has left a question unanswered for a few seconds. Asks it at this
+    /// interval.
     pub(crate) async fn silence(&self, every: Duration) -> ConnectionError {
         loop {
             pause(every).await;

@@ -365,3 +365,29 @@ fn changes_that_wait_are_written_together_and_one_that_cannot_be_costs_the_other
     changes.write(&world.files, &world.store, |_| {});
     assert!(answer.try_recv().is_ok());
 }
+
+#[test]
+fn files_that_are_a_view_show_the_keys_and_change_nothing() {
+    let world = World::new();
+    let [own, other] = [key(), key()];
+    world.offer("m1", own);
+    world.accept("m1", own);
+    let pki = world.folder.path().join("pki");
+    assert!(!KeyFiles::are_view(&pki));
+    let view = KeyFiles::open(&pki, Use::View).unwrap();
+    assert!(KeyFiles::are_view(&pki));
+    // A file that was added is not a key, and one that was removed is written again.
+    write(&world.place("minions/m2"), other.pem().as_bytes()).unwrap();
+    unlink(&world.place("minions/m1")).unwrap();
+    assert_eq!(view.repair(&world.store, 5).unwrap(), []);
+    assert!(!world.place("minions/m2").exists() && world.place("minions/m1").exists());
+    assert!(world.store.key(&"m2".parse().unwrap()).unwrap().is_none());
+    // Another master of the cluster has deleted the key.
+    let deleted = deleted(&"m1".parse().unwrap(), own, 6);
+    world.store.apply_blocking(deleted).unwrap();
+    let ids = BTreeSet::from(["m1".parse().unwrap()]);
+    view.show_all(&world.store, &ids).unwrap();
+    assert!(!world.place("minions/m1").exists());
+    KeyFiles::open(&pki, Use::Both).unwrap();
+    assert!(!KeyFiles::are_view(&pki));
+}
