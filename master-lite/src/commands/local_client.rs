@@ -44,6 +44,16 @@ pub(crate) enum AskError {
     /// The connection broke.
     #[error(transparent)]
     Link(link::Error),
+    /// The connection broke after the master had sent a job to its minions.
+    #[error(
+        "The master has ended. The minions continue with the job {jid}: `salt-run jobs.lookup_jid {jid}` shows its returns ({error})"
+    )]
+    JobContinues {
+        /// The job id.
+        jid: String,
+        /// The error of the connection.
+        error: link::Error,
+    },
 }
 
 impl From<link::Error> for AskError {

@@ -55,7 +55,10 @@ pub(crate) fn run(salt: &Salt, opts: &Map, master: &dyn Master, screen: &mut Scr
     };
     done.unwrap_or_else(|error| {
         screen.show(&Value::from(error.to_string()), Some(""), 1);
-        NOTHING
+        match error {
+            AskError::JobContinues { .. } => 1,
+            _ => NOTHING,
+        }
     })
 }
 
@@ -170,7 +173,14 @@ impl<'a> Asker<'a> {
             }
             each(said)
         };
-        self.master.ask(job.into(), &mut part)?;
+        let asked = self.master.ask(job.into(), &mut part);
+        asked.map_err(|error| match error {
+            AskError::Link(error) if !jid.is_empty() => AskError::JobContinues {
+                jid: jid.clone(),
+                error,
+            },
+            error => error,
+        })?;
         for id in silent {
             let said = Reply::Answered(Answer::no_response(id, &jid));
             if each(said).is_break() {

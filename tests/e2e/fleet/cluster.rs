@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::UdpSocket;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::{Fleet, PATIENCE, Turn};
@@ -211,6 +212,24 @@ fn a_minion_of_any_master_is_managed_at_each_of_them() {
 fn minions_go_on_with_another_master_when_theirs_dies() {
     let mut masters = Masters::with(3, SECRET);
     masters.minions(&[("m1", 1), ("m2", 1), ("m3", 1)]);
+    // A job whose master dies has its returns at the other masters.
+    let pid = masters.all[0].master.as_ref().unwrap().0.id().to_string();
+    let interrupted = std::thread::scope(|scope| {
+        let words = ["salt", "*", "test.sleep", "4"];
+        let first = &masters.all[0];
+        let job = scope.spawn(move || first.run(&words));
+        std::thread::sleep(Duration::from_secs(2));
+        let killed = Command::new("kill").args(["-9", &pid]).status().unwrap();
+        assert!(killed.success());
+        job.join().unwrap()
+    });
+    let (_, jid) = interrupted.out.split_once("jobs.lookup_jid ").unwrap();
+    let jid = jid.split('`').next().unwrap();
+    assert_eq!(interrupted.rc, Some(1), "{}", interrupted.out);
+    masters.soon("all returns are at another master", |masters| {
+        let words = ["salt-run", "--out=json", "jobs.lookup_jid", jid];
+        masters.all[2].run(&words).out.matches("true").count() == 3
+    });
     masters.all[0].kill_master();
     masters.takes_changes(2);
     masters.soon("all minions answer the other masters", |masters| {
