@@ -326,6 +326,13 @@ async fn accept_all(endpoint: Endpoint, is_member: IsMember, sender: Sender<Requ
     let handshakes = Arc::new(Semaphore::new(CALLERS_MAX));
     // No deadline: masters connect at any time.
     while let Some(incoming) = endpoint.accept().await {
+        if !incoming.remote_address_validated() {
+            // A packet with the address of another machine must not hold a place.
+            if let Err(error) = incoming.retry() {
+                log::debug(format_args!("{error}"));
+            }
+            continue;
+        }
         let Some(place) = handshakes.try_acquire_arc() else {
             incoming.refuse();
             continue;

@@ -167,6 +167,16 @@ impl Cluster {
         (status.leads() && self.0.contact.minority().is_none()).then_some(status.term)
     }
 
+    /// Returns the name of the leader, unless this master leads.
+    pub(crate) fn leader_elsewhere(&self) -> Option<String> {
+        let status = self.status();
+        match status.leader {
+            Some(leader) if leader == status.node => None,
+            Some(leader) => Some(self.name(leader)),
+            None => Some("Another master".to_owned()),
+        }
+    }
+
     /// Returns why no change is possible, if this master is in a minority.
     pub(crate) fn minority(&self) -> Option<String> {
         self.0.contact.minority()

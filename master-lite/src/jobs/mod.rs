@@ -31,7 +31,7 @@ use crate::jobs::targets::{Matched, Targets};
 use crate::jobs::waiting::{Returns, Waiting};
 use crate::metrics::Metrics;
 use crate::refusals::Refusals;
-use crate::store::{Command, Store, now_ms};
+use crate::store::{Command, Refusal, Store, now_ms};
 
 /// A published job with its returns.
 pub(crate) struct Published {
@@ -196,13 +196,22 @@ impl Jobs {
         user: &str,
         (minions, missing): Matched,
     ) -> Result<Published, String> {
-        let jid = match &asked.jid {
+        let mut jid = match &asked.jid {
             Some(jid) if jid::is_jid(jid) => jid.clone(),
             Some(other) => return Err(format!("invalid job id {other:?}")),
             None => jid::new(),
         };
-        let keep = job_commands(&asked, user, &jid, &minions, &missing);
-        self.store.apply_all(keep).await?;
+        loop {
+            let keep = job_commands(&asked, user, &jid, &minions, &missing);
+            let applied = self.store.apply(Command::All(keep)).await;
+            let applied = applied.map_err(|error| error.to_string())?;
+            match applied.rejection() {
+                None => break,
+                // Another master of the cluster has chosen it at the same moment.
+                Some(Refusal::JobExists { .. }) if asked.jid.is_none() => jid = jid::new(),
+                Some(refusal) => return Err(refusal.to_string()),
+            }
+        }
         let whom = Recipients {
             minions,
             missing,

@@ -1,11 +1,14 @@
 //! The `reactor` runner: shows the rules and their reactions, explains them, and tries rules out.
 
+use std::sync::Arc;
+
 use reactor::{Actor, Place, Reaction, Rule, State, Tried};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::{reactor_of, runs, unreadable};
+use crate::cluster::Cluster;
 use crate::reactor::{Reactor, cursor};
 use crate::store::{self, Event, Store};
 
@@ -119,8 +122,19 @@ state::exec_module! {
     });
 }
 
+/// Returns the reactor of this master. In a cluster this must be the leader, which reacts for all.
+fn leading(cx: &Exec) -> Result<Arc<Reactor>, Error> {
+    let cluster = runs(cx)?.cluster.as_ref();
+    match cluster.and_then(Cluster::leader_elsewhere) {
+        None => reactor_of(cx),
+        Some(leader) => Err(Error::refused(format!(
+            "{leader} leads the cluster and reacts to events: run this function there"
+        ))),
+    }
+}
+
 fn list(cx: &Exec, _args: List) -> Result<Value, Error> {
-    let rules = reactor_of(cx)?.rules();
+    let rules = leading(cx)?.rules();
     Ok(Value::list(rules.iter().map(Rule::to_value)))
 }
 
@@ -131,7 +145,7 @@ fn reply(status: bool, comment: &str) -> Value {
 
 fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
     let rule = Rule::new(&args.event, &args.reactors);
-    let added = smol::block_on(reactor_of(cx)?.add_rule(rule));
+    let added = smol::block_on(leading(cx)?.add_rule(rule));
     Ok(match added.map_err(unreadable)? {
         true => reply(true, "Reactor added."),
         false => reply(false, "Reactor already exists."),
@@ -139,7 +153,7 @@ fn add(cx: &Exec, args: Add) -> Result<Value, Error> {
 }
 
 fn delete(cx: &Exec, args: Delete) -> Result<Value, Error> {
-    let deleted = smol::block_on(reactor_of(cx)?.delete_rule(&args.event));
+    let deleted = smol::block_on(leading(cx)?.delete_rule(&args.event));
     Ok(match deleted.map_err(unreadable)? {
         true => reply(true, "Reactor deleted."),
         false => reply(false, "Reactor does not exists."),
@@ -151,13 +165,13 @@ fn is_leader(cx: &Exec, _args: IsLeader) -> Result<Value, Error> {
 }
 
 fn set_leader(cx: &Exec, args: SetLeader) -> Result<Value, Error> {
-    let reactor = reactor_of(cx)?;
+    let reactor = leading(cx)?;
     reactor.set_leader(args.value);
     Ok(reactor.is_leader().into())
 }
 
 fn enforce(cx: &Exec, args: Enforce) -> Result<Value, Error> {
-    let reactor = reactor_of(cx)?;
+    let reactor = leading(cx)?;
     if let Some(value) = args.value {
         smol::block_on(reactor.enforce(value)).map_err(unreadable)?;
     }
@@ -208,7 +222,7 @@ fn failed(cx: &Exec, args: Failed) -> Result<Value, Error> {
 }
 
 fn explain(cx: &Exec, args: Explain) -> Result<Value, Error> {
-    let (store, reactor) = (&runs(cx)?.store, reactor_of(cx)?);
+    let (store, reactor) = (&runs(cx)?.store, leading(cx)?);
     let found = match &args.event {
         Value::Int(sequence) => event(store, *sequence)?,
         tag => newest(store, &tag.to_text())?,
@@ -293,7 +307,7 @@ fn newest(store: &Store, tag: &str) -> Result<Option<Event>, Error> {
 }
 
 fn test(cx: &Exec, args: Test) -> Result<Value, Error> {
-    let (store, reactor) = (&runs(cx)?.store, reactor_of(cx)?);
+    let (store, reactor) = (&runs(cx)?.store, leading(cx)?);
     let (tag, data) = match args.event {
         Value::Int(sequence) => {
             let event = event(store, sequence)?;
@@ -313,7 +327,7 @@ fn test(cx: &Exec, args: Test) -> Result<Value, Error> {
 }
 
 fn replay(cx: &Exec, args: Replay) -> Result<Value, Error> {
-    let (store, reactor) = (&runs(cx)?.store, reactor_of(cx)?);
+    let (store, reactor) = (&runs(cx)?.store, leading(cx)?);
     let Some(event) = event(store, args.sequence)? else {
         let text = format!("the log has no event {}", args.sequence);
         return Err(Error::argument("sequence", text));

@@ -191,6 +191,17 @@ fn job(batch: &mut Batch<'_>, mut job: Job) -> Outcome {
         // A return came before the job, or the caller chose a jid that exists: the job keeps its
         // time.
         let known = Job::from_row(&job.jid, &bytes).ok_or_else(|| damaged("a job"))?;
+        if job.is_own() && !known.is_own() && !known.load.is_empty() {
+            // The master that a minion has moved to did not know the job yet that another one has sent
+            // to it. A minion cannot turn another job into one that it gave itself.
+            return match job.minions.iter().all(|id| known.minions.contains(id)) {
+                true => Ok(Applied::Done),
+                false => Err(Refusal::NotSent { jid: job.jid }.into()),
+            };
+        }
+        if !job.is_own() && !job.is_alike(&known) {
+            return Err(Refusal::JobExists { jid: job.jid }.into());
+        }
         job.at_ms = known.at_ms;
         // With `batch`, one job is published to one group of minions after another.
         let others = known.minions.into_iter();

@@ -385,6 +385,18 @@ pub(crate) enum Refusal {
         /// The id.
         id: Id,
     },
+    /// The number is that of another job.
+    #[error("{jid} is the number of another job")]
+    JobExists {
+        /// The job id.
+        jid: String,
+    },
+    /// The job was sent to other minions.
+    #[error("the job {jid} was not sent to this minion")]
+    NotSent {
+        /// The job id.
+        jid: String,
+    },
     /// Too many keys are pending.
     #[error(
         "{limit} keys are pending, the maximum (pending_keys_max): accept, reject or delete some"

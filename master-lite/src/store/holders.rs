@@ -165,8 +165,7 @@ pub(super) fn of_event(tag: &str, data: &Map, origin: Option<&Origin>) -> String
 /// Returns the holder of a job: the minion that gave the job to itself, or the user who published
 /// it.
 pub(super) fn of_job(job: &Job) -> String {
-    let is_own = job.load.get("own").is_some_and(Value::is_true);
-    match job.minions.first().filter(|_| is_own) {
+    match job.minions.first().filter(|_| job.is_own()) {
         Some(id) => id.to_string(),
         None => of_user(&job.load),
     }

@@ -217,6 +217,18 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// Returns whether another record may be one of the same job: it is of the same user and function,
+    /// or of a return that came before the job.
+    pub(super) fn is_alike(&self, known: &Self) -> bool {
+        let same = |field: &str| self.load.get(field) == known.load.get(field);
+        known.load.is_empty() || same("fun") && same("user")
+    }
+
+    /// Returns whether a minion gave the job to itself.
+    pub(super) fn is_own(&self) -> bool {
+        self.load.get("own").is_some_and(Value::is_true)
+    }
+
     pub(super) fn row(&self, holder: &str) -> Map {
         let minions = self.minions.iter().map(|id| Value::from(id.as_str()));
         held(holder)

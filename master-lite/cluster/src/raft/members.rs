@@ -75,9 +75,19 @@ impl<R: Runtime, M: Machine> Group<R, M> {
             .copied()
             .unwrap_or_default();
         let number = status.last.max(highest) + 1;
-        let nodes = BTreeMap::from([(number, member)]);
+        let nodes = BTreeMap::from([(number, member.clone())]);
         self.change(ChangeMembers::AddNodes(nodes)).await?;
-        Ok(number)
+        // A number that another member has is not given to this one.
+        for _ in 0..LOOKS {
+            match self.status().members.get(&number) {
+                Some(known) if *known == member => return Ok(number),
+                Some(_) => break,
+                None => R::sleep(LOOK).await,
+            }
+        }
+        Err(NotChanged(
+            "another master has joined at the same time".to_owned(),
+        ))
     }
 
     /// Gives a vote to masters, and takes the membership of others, in one change.

@@ -3,7 +3,7 @@
 use super::super::command::JobRows;
 use super::super::command_bytes::encode;
 use super::super::rows::Received;
-use super::golden::map;
+use super::golden::{JID, map};
 use super::*;
 
 fn tags(world: &World, from: u64) -> Vec<String> {
@@ -100,6 +100,57 @@ fn returned(jid: &str, name: &str, origin: Option<Origin>) -> Command {
         at_ms: 50,
         origin,
     }
+}
+
+#[test]
+fn a_minion_cannot_make_a_job_of_others_its_own() {
+    let world = World::new();
+    let own = |jid: &str, name: &str| Command::Job {
+        jid: jid.to_owned(),
+        load: Map::new().with("fun", "my.fun").with("own", true),
+        minions: vec![id(name)],
+        at_ms: 20,
+    };
+    world.accept("m1", 1);
+    world.accept("m3", 3);
+    world.apply(job(JID, 10));
+    // The master of m1 did not know the job yet, whose return it stores.
+    let stored = world.apply(Command::All(vec![
+        own(JID, "m1"),
+        returned(JID, "m1", None),
+    ]));
+    assert!(stored.has_return(), "{stored:?}");
+    // Attack: the job was not sent to m3.
+    let refused = world.apply(Command::All(vec![
+        own(JID, "m3"),
+        returned(JID, "m3", None),
+    ]));
+    let why = refused.rejection().map(ToString::to_string).unwrap();
+    assert!(why.contains("was not sent to this minion"), "{why}");
+    let known = world.store.job(JID).unwrap().unwrap();
+    assert_eq!(known.load.get("fun"), Some(&"test.ping".into()));
+    assert_eq!(known.minions, [id("m1"), id("m2")]);
+}
+
+#[test]
+fn a_number_belongs_to_one_job() {
+    let world = World::new();
+    world.apply(job(JID, 10));
+    // With `batch`, the same job goes to other minions later.
+    assert_eq!(world.apply(job(JID, 20)), Applied::Done);
+    let other = Command::Job {
+        jid: JID.to_owned(),
+        load: Map::new().with("fun", "test.echo"),
+        minions: vec![id("m3")],
+        at_ms: 30,
+    };
+    let refused = world.apply(other);
+    let why = refused.rejection().map(ToString::to_string).unwrap();
+    assert!(why.contains("is the number of another job"), "{why}");
+    assert_eq!(
+        world.store.job(JID).unwrap().unwrap().minions,
+        [id("m1"), id("m2")]
+    );
 }
 
 #[test]
