@@ -52,7 +52,7 @@ pub(crate) enum AskError {
         /// The job id.
         jid: String,
         /// The error of the connection.
-        error: link::Error,
+        error: Box<link::Error>,
     },
 }
 

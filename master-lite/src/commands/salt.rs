@@ -177,7 +177,7 @@ impl<'a> Asker<'a> {
         asked.map_err(|error| match error {
             AskError::Link(error) if !jid.is_empty() => AskError::JobContinues {
                 jid: jid.clone(),
-                error,
+                error: Box::new(error),
             },
             error => error,
         })?;
