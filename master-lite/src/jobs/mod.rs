@@ -108,8 +108,10 @@ const AT_ONCE: usize = 64;
 const LIST_MAX: usize = 64;
 /// The maximum number of minions of a job that the log names.
 const NAMED_MAX: usize = 20;
-/// The pause before a job is sent to a minion again whose master has died.
+/// The pause before a job is sent to a minion again whose master has died, and the time after which it
+/// is not sent again.
 const AGAIN: Duration = Duration::from_millis(200);
+const AGAIN_MAX: Duration = Duration::from_secs(30);
 /// The time after which a minion that has not answered makes room for the next one.
 const TURN_MAX: Duration = Duration::from_millis(50);
 
@@ -366,16 +368,21 @@ async fn hand_out(
     job: Job,
     refused: Sender<(Id, NoReturn)>,
 ) {
-    let jid = job.jid.clone();
+    let (jid, end) = (job.jid.clone(), Instant::now() + AGAIN_MAX);
     loop {
         let Err(error) = minion.ask(&id, job.clone()).await else {
             return;
         };
-        let left = jobs.minions.moves_within(&id);
-        if matches!(error, Unanswered::Lost(_)) && (minion.is_elsewhere() || !left.is_zero()) {
+        let moves = || jobs.minions.moves_within(&id);
+        let may_move = minion.is_elsewhere() || !moves().is_zero();
+        if matches!(error, Unanswered::Lost(_)) && may_move && Instant::now() < end {
+            // Another master may not have noticed yet that the minion has left it.
             pause(AGAIN).await;
-            let known = jobs.minions.get(&id);
-            if let Some(next) = known.or(connected(&jobs, &id, left).await) {
+            let next = match jobs.minions.get(&id) {
+                None => connected(&jobs, &id, moves()).await,
+                known => known,
+            };
+            if let Some(next) = next {
                 minion = next;
                 continue;
             }
