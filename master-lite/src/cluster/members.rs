@@ -165,7 +165,8 @@ impl Cluster {
     }
 
     /// Answers a master that wants to join.
-    pub(super) async fn answer_join(&self, request: Request, bytes: &[u8]) {
+    pub(super) async fn answer_join(&self, request: Request) {
+        let bytes = request.bytes.get(1..).unwrap_or_default();
         let exported = request.exported;
         let settings = &self.0.settings;
         let answer = match Join::decode(bytes) {

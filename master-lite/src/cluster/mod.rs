@@ -283,14 +283,14 @@ impl Cluster {
     }
 
     async fn answer(&self, request: Request, groups: &BTreeMap<u8, Group<Smol, Replica>>) {
-        let bytes = request.bytes.clone();
-        match (bytes.split_first(), request.is_member) {
-            (Some((&requests::JOIN, bytes)), _) => self.answer_join(request, bytes).await,
+        match (request.bytes.first(), request.is_member) {
+            (Some(&requests::JOIN), _) => self.answer_join(request).await,
             (_, false) => log::warning(format_args!(
                 "refused a request to the port of the cluster: the key {} is not one of a member",
                 request.key.finger()
             )),
-            (Some((&requests::OF_MEMBER, bytes)), true) => {
+            (Some(&requests::OF_MEMBER), true) => {
+                let bytes = request.bytes.get(1..).unwrap_or_default();
                 let done = self.obey(&request.key, bytes).await;
                 request.answer(&requests::answer(done)).await;
             }

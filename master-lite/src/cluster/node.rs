@@ -1,10 +1,11 @@
 //! [`Node`]: the identity of this master in its cluster, a file below `cachedir/cluster`.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use machine::durable;
 use value::json::{self, Layout};
 use value::{Map, Value};
 
@@ -103,13 +104,9 @@ impl Folder {
             .with("founded_us", node.founded_us)
             .with("number", node.number)
             .with("boot", node.boot);
-        let path = self.0.join(FILE);
-        let written = write(
-            &self.0,
-            &path,
-            json::write(&map.into(), Layout::default()).as_bytes(),
-        );
-        written.map_err(|source| Error::io(&path, source))
+        let text = json::write(&map.into(), Layout::default());
+        let written = durable::write(&self.0, FILE, text.as_bytes());
+        written.map_err(|source| Error::io(&self.0.join(FILE), source))
     }
 
     /// Removes all that this master has of its cluster.
@@ -132,17 +129,6 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn write(folder: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
-    let beside = path.with_extension("new");
-    let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(&beside)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    rustix::fs::rename(&beside, path)?;
-    File::open(folder)?.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,7 +146,7 @@ mod tests {
         };
         folder.write(&node).unwrap();
         assert_eq!(folder.read().unwrap(), Some(node));
-        write(folder.path(), &folder.path().join(FILE), b"{}").unwrap();
+        durable::write(folder.path(), FILE, b"{}").unwrap();
         let error = folder.read().unwrap_err().to_string();
         assert!(error.contains("format is missing"), "{error}");
     }

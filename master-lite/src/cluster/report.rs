@@ -6,7 +6,7 @@ use std::time::Duration;
 use cluster::raft::Status;
 use value::{Map, Value};
 
-use super::{Cluster, lock};
+use super::Cluster;
 
 /// Returns the names of masters, sorted.
 fn names(status: &Status, numbers: impl Iterator<Item = u64>) -> Value {
@@ -67,7 +67,7 @@ impl Cluster {
             (Value::from(member.name.as_str()), Value::Map(row))
         });
         let leader = status.leader.map(|leader| name(&status, leader));
-        let contact = lock(&self.0.contact.state).last;
+        let silence = self.0.contact.silence();
         let minority = self.minority().map_or(Value::Null, Value::from);
         Map::new()
             .with("cluster_id", self.0.settings.cluster.as_str())
@@ -78,10 +78,7 @@ impl Cluster {
             .with("last_index", status.last)
             .with("applied_index", status.applied)
             .with("snapshot_index", status.snapshot)
-            .with(
-                "contact_seconds",
-                seconds(contact.map(|contact| contact.elapsed())),
-            )
+            .with("contact_seconds", seconds(silence))
             .with("minority", minority)
             .with("masters", masters.collect::<Map>())
     }
