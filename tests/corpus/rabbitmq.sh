@@ -10,7 +10,12 @@ fi
 ip link set lo up
 id rabbitmq >/dev/null 2>&1 || useradd --system --home-dir /var/lib/rabbitmq --shell /usr/sbin/nologin rabbitmq
 install -d -o rabbitmq -g rabbitmq /etc/rabbitmq /var/lib/rabbitmq /var/log/rabbitmq /run/rabbitmq
-printf 'ERL_EPMD_ADDRESS=127.0.0.1\n' >/etc/rabbitmq/rabbitmq-env.conf
+# A handshake between nodes may take longer than Erlang's default of 7 seconds on a machine that is busy.
+cat >/etc/rabbitmq/rabbitmq-env.conf <<'END'
+ERL_EPMD_ADDRESS=127.0.0.1
+CTL_ERL_ARGS='-kernel net_setuptime 120'
+SERVER_ADDITIONAL_ERL_ARGS='-kernel net_setuptime 120'
+END
 printf 'throwaway' >/var/lib/rabbitmq/.erlang.cookie
 chmod 400 /var/lib/rabbitmq/.erlang.cookie
 chown rabbitmq: /var/lib/rabbitmq/.erlang.cookie

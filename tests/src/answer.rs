@@ -216,6 +216,13 @@ fn same_map(a: &Map<String, Value>, b: &Map<String, Value>, at: &str) -> Result<
     }
     a.iter()
         .try_for_each(|(key, value)| same_value(value, &b[key], &format!("{at}.{key}")))
+        .map_err(|difference| match b.get("comment") {
+            // The comment of a failed state says why.
+            Some(comment) if a.get("comment") != Some(comment) => {
+                format!("{difference} (comment: {})", short(comment))
+            }
+            _ => difference,
+        })
 }
 
 fn short(value: &Value) -> String {

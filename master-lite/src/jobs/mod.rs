@@ -637,7 +637,7 @@ impl Published {
     fn take_late_returns(&mut self) {
         let mut returned = BTreeSet::new();
         for (id, _) in &self.given_up {
-            if matches!(self.jobs.store.returned(&self.jid, id), Ok(Some(_))) {
+            if matches!(self.jobs.store.has_returned(&self.jid, id), Ok(true)) {
                 returned.insert(id.clone());
             }
         }

@@ -245,7 +245,7 @@ impl Reactor {
             };
             let mut left = Vec::new();
             for id in job.minions {
-                if store.returned(&jid, &id)?.is_none() {
+                if !store.has_returned(&jid, &id)? {
                     left.push(id);
                 }
             }

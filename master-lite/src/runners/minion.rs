@@ -111,7 +111,7 @@ fn queue(runs: &Runs, id: &Id) -> Result<Value, store::Error> {
         if open.len() == QUEUE_MAX {
             break;
         }
-        if job.minions.contains(id) && runs.store.returned(&job.jid, id)?.is_none() {
+        if job.minions.contains(id) && !runs.store.has_returned(&job.jid, id)? {
             let fun = job.load.get("fun").cloned().unwrap_or_default();
             let entry = Map::new().with("jid", job.jid).with("fun", fun);
             open.push(Value::from(entry));

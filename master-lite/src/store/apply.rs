@@ -10,7 +10,7 @@ use super::batch::Batch;
 use super::command::{Applied, Cache, Change, Command, Origin, Refusal};
 use super::error::words;
 use super::rows::{Event, Job, NAME_MAX, Received, Returned, Table, at, decode, encode};
-use super::{apply_removals, holders, rows};
+use super::{apply_removals, apply_rings, holders, rows};
 
 /// A command that was not done.
 pub(super) enum Failure {
@@ -110,6 +110,22 @@ fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
         }
         Command::EventsRemoved { sequences } => apply_removals::remove_events(batch, &sequences),
         Command::JobsRemoved { jobs } => apply_removals::remove_jobs(batch, jobs),
+        Command::RingCreated { name, voters } => apply_rings::change(batch, |rings| {
+            rings.create(&name, voters.into_iter().collect())
+        }),
+        Command::RingDestroyed { name } => {
+            apply_rings::change(batch, |rings| rings.destroy(&name))
+        }
+        Command::RingSet {
+            name,
+            keep,
+            replicas,
+        } => apply_rings::change(batch, |rings| rings.set(&name, keep, replicas)),
+        Command::RouteSet {
+            data_type,
+            ring,
+            at_ms,
+        } => apply_rings::change(batch, |rings| rings.route(&data_type, ring, at_ms)),
         Command::All(commands) => all(batch, commands),
         of_a_key => super::apply_keys::done(batch, of_a_key),
     }

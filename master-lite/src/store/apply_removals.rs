@@ -98,6 +98,10 @@ pub(super) fn remove_jobs(batch: &mut Batch<'_>, jobs: Vec<JobRows>) -> Outcome 
 fn remove_job(batch: &mut Batch<'_>, at_ms: u64, jid: &str) -> Result<(), Failure> {
     remove_row(batch, at::job(jid))?;
     batch.remove(Table::Jobs, at::time(at_ms, jid));
+    let elsewhere = at::elsewhere(jid);
+    if batch.has(Table::Jobs, &elsewhere)? {
+        batch.remove(Table::Jobs, elsewhere);
+    }
     Ok(())
 }
 

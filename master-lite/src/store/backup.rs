@@ -134,6 +134,51 @@ impl Import {
         }
     }
 
+    /// Makes all rows readable.
+    ///
+    /// # Errors
+    /// Returns an error if they cannot be written.
+    pub(super) fn flush(&mut self) -> Result<(), Error> {
+        self.write(PersistMode::Buffer)
+    }
+
+    /// Returns the keys with a prefix, of the rows that are readable.
+    ///
+    /// # Errors
+    /// Returns an error if they cannot be read.
+    pub(super) fn keys(&self, table: Table, prefix: &[u8]) -> Result<Vec<Slice>, Error> {
+        let rows = self.disk.table(table).prefix(prefix);
+        let keys: Result<_, _> = rows.map(fjall::Guard::key).collect();
+        keys.map_err(|error| Error::from_fjall(&self.folder, &error))
+    }
+
+    /// Returns a row that is readable.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be read.
+    pub(super) fn row(&self, table: Table, key: &[u8]) -> Result<Option<Slice>, Error> {
+        let row = self.disk.table(table).get(key);
+        row.map_err(|error| Error::from_fjall(&self.folder, &error))
+    }
+
+    /// Replaces a row, or removes it.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub(super) fn put(
+        &mut self,
+        table: Table,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), Error> {
+        let table = self.disk.table(table);
+        let changed = match value {
+            Some(value) => table.insert(key, value),
+            None => table.remove(key),
+        };
+        changed.map_err(|error| Error::from_fjall(&self.folder, &error))
+    }
+
     fn write(&mut self, mode: PersistMode) -> Result<(), Error> {
         let fail = |error: fjall::Error| Error::from_fjall(&self.folder, &error);
         self.disk.wait_for_room().map_err(fail)?;

@@ -1,5 +1,6 @@
 //! [`Command`]: every change of the master's state is one of its values.
 
+use cluster::core::Keep;
 use link::key::PublicKey;
 use reactor::Place;
 use value::Map;
@@ -184,6 +185,36 @@ pub(crate) enum Command {
     JobsRemoved {
         /// The rows of each job.
         jobs: Vec<JobRows>,
+    },
+    /// A ring of masters is added.
+    RingCreated {
+        /// The ring's name.
+        name: String,
+        /// The names of its masters.
+        voters: Vec<String>,
+    },
+    /// A ring is destroyed.
+    RingDestroyed {
+        /// The ring's name.
+        name: String,
+    },
+    /// What is given of a ring is changed.
+    RingSet {
+        /// The ring's name.
+        name: String,
+        /// The masters of the ring that keep a row.
+        keep: Option<Keep>,
+        /// The number of masters that keep each row.
+        replicas: Option<u64>,
+    },
+    /// A kind of data is routed to a ring.
+    RouteSet {
+        /// The kind of data.
+        data_type: String,
+        /// The ring's name. `None` routes the data to all masters again.
+        ring: Option<String>,
+        /// The time, in milliseconds since 1970.
+        at_ms: u64,
     },
     /// Several commands that become durable together. They are applied in order, up to the first
     /// one that is refused or a duplicate.
@@ -420,6 +451,12 @@ pub(crate) enum Refusal {
     Changed {
         /// Its name.
         name: String,
+    },
+    /// A ring or route that cannot be changed this way.
+    #[error("{why}")]
+    Ring {
+        /// The reason.
+        why: String,
     },
     /// A name or number that cannot be stored.
     #[error("cannot store {what} {text:?}: it is empty, longer than {limit} bytes or contains NUL")]

@@ -6,6 +6,7 @@
 //! that were written without it. A kind, word or field that this release does not know is an error:
 //! masters that apply different parts of a command would have different stores from then on.
 
+use cluster::core::Keep;
 use link::key::PublicKey;
 use reactor::Place;
 use value::{Map, Value};
@@ -265,6 +266,10 @@ kinds! {
     JobsDropped "jobs_dropped" { before_ms, limit };
     EventsRemoved "events_removed" { sequences };
     JobsRemoved "jobs_removed" { jobs };
+    RingCreated "ring_created" { name, voters };
+    RingDestroyed "ring_destroyed" { name };
+    RingSet "ring_set" { name, keep, replicas };
+    RouteSet "route_set" { data_type, ring, at_ms };
     All "all" (commands);
 }
 
@@ -294,6 +299,19 @@ words!(
     Cache "grains, pillar, mine or status":
     Grains "grains", Pillar "pillar", Mine "mine", Status "status"
 );
+
+impl Part for Keep {
+    const WANTED: &'static str = "self or voters";
+
+    fn written(&self) -> Value {
+        self.word().into()
+    }
+
+    fn read(value: Value) -> Result<Self, Error> {
+        let keep = value.as_str().and_then(Self::from_word);
+        keep.ok_or_else(wrong::<Self>)
+    }
+}
 
 impl Part for String {
     const WANTED: &'static str = "text";

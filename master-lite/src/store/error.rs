@@ -60,6 +60,16 @@ pub(crate) enum Error {
     /// This master is in a minority of its cluster.
     #[error("{0}")]
     Minority(String),
+    /// Other masters keep the returns of a job, and did not give them.
+    #[error(
+        "the returns of the job {jid} are on other masters of the cluster, and cannot be read from there: {why}"
+    )]
+    Elsewhere {
+        /// The job id.
+        jid: String,
+        /// The masters that were asked, and their answers.
+        why: String,
+    },
     /// The program is ending.
     #[error("the store is closed")]
     Closed,

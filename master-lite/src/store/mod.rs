@@ -13,11 +13,13 @@
 mod apply;
 mod apply_keys;
 mod apply_removals;
+mod apply_rings;
 pub(crate) mod backup;
 mod batch;
 mod command;
 mod command_bytes;
 mod disk;
+pub(crate) mod elsewhere;
 mod error;
 mod expected;
 mod holders;
@@ -143,6 +145,8 @@ struct Shared {
     sizes: Mutex<Sizes>,
     searched: Mutex<Searched>,
     key_changes: KeyChanges,
+    /// The source of returns whose data is not here.
+    elsewhere: OnceLock<Arc<dyn elsewhere::Elsewhere>>,
 }
 
 /// The writer's thread. Dropping this joins it.
@@ -291,6 +295,7 @@ impl Shared {
             sizes: Mutex::new(sizes),
             searched: Mutex::default(),
             key_changes: KeyChanges::default(),
+            elsewhere: OnceLock::new(),
         };
         Ok((Arc::new(shared), counts))
     }

@@ -1,6 +1,9 @@
 //! Reads of the store. All functions here read files and may block: async code calls them inside
 //! `smol::unblock`.
 
+use std::collections::BTreeSet;
+
+use cluster::core::Rings;
 use fjall::{Iter, Readable, Slice};
 use link::key::PublicKey;
 use reactor::Place;
@@ -9,6 +12,7 @@ use wire::Id;
 
 use super::Store;
 use super::command::{Cache, KeyState};
+use super::elsewhere::StoredReturn;
 use super::error::{Error, words};
 use super::rows::{
     Event, Job, Key, Log, Received, Returned, Table, at, decode, from_shown_row, number,
@@ -125,18 +129,63 @@ impl Store {
         &self,
         jid: &str,
     ) -> Result<impl Iterator<Item = Result<Returned, Error>> + use<>, Error> {
+        let (store, jid) = (self.clone(), jid.to_owned());
+        let mut fetched = None;
+        Ok(self.stored_returns(&jid)?.map(move |stored| match stored? {
+            StoredReturn::Here(returned) => Ok(returned),
+            StoredReturn::Elsewhere(id) => {
+                let mut all = match fetched.take() {
+                    Some(all) => all,
+                    None => store.fetched(&jid, &store.returns_of(&jid)?.elsewhere)?,
+                };
+                let returned = store.taken_from(&mut all, &jid, &id);
+                fetched = Some(all);
+                returned
+            }
+        }))
+    }
+
+    /// Returns the rows of a job's returns, in the order of the ids.
+    pub(super) fn stored_returns(
+        &self,
+        jid: &str,
+    ) -> Result<impl Iterator<Item = Result<StoredReturn, Error>> + use<>, Error> {
         let prefix = at::returns(jid);
         let length = prefix.len();
         self.rows(Table::Jobs, &prefix, move |key, value| {
-            Returned::from_row(at::id(key, length)?, value)
+            StoredReturn::from_row(at::id(key, length)?, value)
         })
+    }
+
+    /// Returns whether a minion has returned a job.
+    pub(crate) fn has_returned(&self, jid: &str, id: &Id) -> Result<bool, Error> {
+        Ok(self.row(Table::Jobs, &at::returned(jid, id))?.is_some())
+    }
+
+    /// Returns the rings of masters and the routes to them.
+    pub(crate) fn rings(&self) -> Result<Rings, Error> {
+        match self.row(Table::Keys, at::RINGS)? {
+            Some(bytes) => {
+                let rings = decode(&bytes).and_then(|map| Rings::from_map(&map));
+                self.or_damaged("the rings", rings)
+            }
+            None => Ok(Rings::default()),
+        }
     }
 
     /// Returns one minion's return of a job.
     pub(crate) fn returned(&self, jid: &str, id: &Id) -> Result<Option<Returned>, Error> {
         let row = self.row(Table::Jobs, &at::returned(jid, id))?;
-        row.map(|bytes| self.or_damaged("a return", Returned::from_row(id.clone(), &bytes)))
-            .transpose()
+        let stored =
+            row.map(|bytes| self.or_damaged("a return", StoredReturn::from_row(id.clone(), &bytes)));
+        match stored.transpose()? {
+            None => Ok(None),
+            Some(StoredReturn::Here(returned)) => Ok(Some(returned)),
+            Some(StoredReturn::Elsewhere(id)) => {
+                let mut fetched = self.fetched(jid, &BTreeSet::from([id.clone()]))?;
+                self.taken_from(&mut fetched, jid, &id).map(Some)
+            }
+        }
     }
 
     /// Returns the jobs, newest first.
@@ -281,7 +330,7 @@ impl Store {
         row.map_err(|error| self.unreadable(words(&error)))
     }
 
-    fn rows<T, D: Fn(&[u8], &[u8]) -> Option<T>>(
+    pub(super) fn rows<T, D: Fn(&[u8], &[u8]) -> Option<T>>(
         &self,
         table: Table,
         prefix: &[u8],

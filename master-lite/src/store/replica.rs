@@ -14,6 +14,7 @@ use value::channel;
 use super::backup::{Import, PIECE, ROW, put_row, read_row};
 use super::command::{Applied, Command};
 use super::disk;
+use super::elsewhere;
 use super::error::{Error, words};
 use super::rows::{Table, at};
 use super::writer::{Answer, Call, OfLog};
@@ -322,9 +323,10 @@ impl Machine for Replica {
     }
 
     async fn install(&self, rows: Rows) -> io::Result<()> {
-        let Rows::Received(import) = rows else {
+        let Rows::Received(mut import) = rows else {
             return Err(invalid("a state that is sent cannot be installed"));
         };
+        elsewhere::keep_in(&self.store, &mut import).map_err(failed)?;
         import.finish().map_err(failed)?;
         let (answer, replaced) = bounded(1);
         self.send(OfLog::Replace {

@@ -448,6 +448,19 @@ pub(super) mod at {
         [times(), &at_ms.to_be_bytes(), jid.as_bytes()].concat()
     }
 
+    /// The rings of masters and the routes to them.
+    pub(in crate::store) const RINGS: &[u8] = b"m rings";
+
+    /// Returns the key of the row that exists if data of a job's returns is missing here.
+    pub(in crate::store) fn elsewhere(jid: &str) -> Vec<u8> {
+        [b"s", jid.as_bytes()].concat()
+    }
+
+    /// Returns the jid in such a row key.
+    pub(in crate::store) fn of_elsewhere(key: &[u8]) -> Option<&str> {
+        std::str::from_utf8(key.strip_prefix(b"s")?).ok()
+    }
+
     /// Returns the time and the jid of a row key in the list of jobs.
     pub(in crate::store) fn of_time(key: &[u8]) -> Option<(u64, String)> {
         let (at_ms, jid) = key.strip_prefix(times())?.split_at_checked(8)?;

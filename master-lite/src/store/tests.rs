@@ -12,6 +12,7 @@ use super::*;
 mod commands;
 mod digest;
 mod events;
+mod elsewhere;
 mod faults;
 mod golden;
 mod keys;

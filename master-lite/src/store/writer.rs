@@ -10,6 +10,7 @@ use super::apply::apply;
 use super::batch::{Batch, Counts};
 use super::command::{Applied, Command};
 use super::disk::{self, Disk};
+use super::elsewhere::{self, Moves};
 use super::error::{Error, words};
 use super::holders::Sizes;
 use super::rows::{Key, Log, Table, at, holder, holder_in_jobs};
@@ -42,6 +43,12 @@ pub(super) enum OfLog {
     },
     /// Waits until all changes are on the disk.
     Sync(Sender<Result<(), Error>>),
+    /// Removes or restores data that other masters have, on this master alone. The answer is the
+    /// number of changed rows, and does not wait for the disk.
+    Move {
+        moves: Moves,
+        answer: Sender<Result<u64, Error>>,
+    },
     /// Replaces all tables by those of another folder.
     Replace {
         from: std::path::PathBuf,
@@ -213,6 +220,10 @@ impl Writer {
                 let synced = self.sync().map_err(|why| self.error(&why));
                 value::channel::if_open(answer.try_send(synced));
             }
+            OfLog::Move { moves, answer } => {
+                let moved = self.moved(moves).map_err(|why| self.error(&why));
+                value::channel::if_open(answer.try_send(moved));
+            }
             OfLog::Replace { from, answer } => {
                 let replaced = self.replace(&from).map_err(|why| self.error(&why));
                 value::channel::if_open(answer.try_send(replaced));
@@ -262,6 +273,26 @@ impl Writer {
                 self.broke(why.clone());
                 Err(why)
             }
+        }
+    }
+
+    fn moved(&mut self, moves: Moves) -> Result<u64, String> {
+        self.mended()?;
+        let disk = self.shared.disk().ok_or("it is being reopened")?;
+        let counts = std::mem::replace(&mut self.counts, Counts::empty());
+        let mut batch = Batch::new(&disk, counts);
+        let written = elsewhere::moved(&mut batch, moves).and_then(|count| {
+            let written = batch.commit(false, false).map_err(|error| words(&error))?;
+            Ok((count, written))
+        });
+        match written {
+            Ok((count, (counts, changes))) => {
+                self.shared.sizes().apply(&changes);
+                self.counts = counts;
+                self.unsynced = true;
+                Ok(count)
+            }
+            Err(why) => Err(self.still(why)),
         }
     }
 

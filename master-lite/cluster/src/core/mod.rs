@@ -3,9 +3,13 @@
 mod control;
 mod member;
 mod numbers;
+mod placement;
 mod proposal;
+mod rings;
 
 pub use control::{Control, Damaged, Verdict};
 pub use member::Member;
 pub use numbers::Numbers;
+pub use placement::{POSITIONS, Placement};
 pub use proposal::{LEVEL, Proposal};
+pub use rings::{Keep, Ring, Rings};

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+use cluster::core::Keep;
 use reactor::Place;
 use wire::msgpack;
 
@@ -34,7 +35,8 @@ macro_rules! variants {
 variants! {
     command COMMANDS of Command:
     KeyOffered KeyWithdrawn KeyAccepted KeyRejected KeyDenied KeyDeleted KeyShown Event Job Return
-    Cached Cursor Reaction Token EventsDropped JobsDropped EventsRemoved JobsRemoved All
+    Cached Cursor Reaction Token EventsDropped JobsDropped EventsRemoved JobsRemoved
+    RingCreated RingDestroyed RingSet RouteSet All
 }
 variants! { claim CLAIMS of Claim: Nothing New Proved }
 variants! { cache CACHES of Cache: Grains Pillar Mine Status }
@@ -42,7 +44,7 @@ variants! { change CHANGES of Change: Set Update Without Clear }
 variants! { key_state STATES of KeyState: Pending Accepted Rejected Denied }
 
 /// The optional fields, each with the kind of its command.
-const OPTIONAL: [(&str, &str); 7] = [
+const OPTIONAL: [(&str, &str); 10] = [
     ("key_offered", "from"),
     ("event", "origin"),
     ("return", "origin"),
@@ -50,6 +52,9 @@ const OPTIONAL: [(&str, &str); 7] = [
     ("reaction", "row"),
     ("token", "data"),
     ("token", "expected"),
+    ("ring_set", "keep"),
+    ("ring_set", "replicas"),
+    ("route_set", "ring"),
 ];
 
 fn offered_with(name: &str, number: u8, from: Option<&str>, claim: Claim) -> Command {
@@ -285,6 +290,34 @@ fn of_removals() -> Vec<(&'static str, Command)> {
     ]
 }
 
+fn of_rings() -> Vec<(&'static str, Command)> {
+    let name = || "jobs".to_owned();
+    let set = |keep, replicas| Command::RingSet {
+        name: name(),
+        keep,
+        replicas,
+    };
+    let route = |ring, at_ms| Command::RouteSet {
+        data_type: name(),
+        ring,
+        at_ms,
+    };
+    vec![
+        (
+            "ring_created",
+            Command::RingCreated {
+                name: name(),
+                voters: vec!["10.0.0.1".to_owned(), "10.0.0.2".to_owned()],
+            },
+        ),
+        ("ring_set", set(Some(Keep::Shared), Some(2))),
+        ("ring_set/members", set(Some(Keep::Everywhere), None)),
+        ("route_set", route(Some(name()), 1_795_169_435_942)),
+        ("route_set/cleared", route(None, 7)),
+        ("ring_destroyed", Command::RingDestroyed { name: name() }),
+    ]
+}
+
 /// Returns examples of all commands, each with its name in the corpus. A store that applies them in
 /// this order refuses none.
 fn examples() -> Vec<(&'static str, Command)> {
@@ -295,6 +328,7 @@ fn examples() -> Vec<(&'static str, Command)> {
         of_caches(),
         of_names(),
         of_removals(),
+        of_rings(),
     ];
     groups.into_iter().flatten().collect()
 }

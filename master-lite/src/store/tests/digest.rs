@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use cluster::core::Keep;
 use reactor::Place;
 
 use super::super::command::JobRows;
@@ -51,12 +52,13 @@ impl Dice {
 
 /// Returns a random command at a time.
 fn some_command(dice: &mut Dice, at_ms: u64) -> Command {
-    match dice.below(28) {
+    match dice.below(30) {
         0..=5 => about_key(dice, at_ms),
         6..=11 => event_of(dice, at_ms),
         12..=18 => about_job(dice, at_ms),
         19 | 20 => cached(dice, at_ms),
         21..=23 => about_name(dice, at_ms),
+        28 | 29 => about_ring(dice, at_ms),
         24 => Command::All((0..3).map(|_| some_command(dice, at_ms)).collect()),
         _ => removal(dice, at_ms),
     }
@@ -173,6 +175,27 @@ fn about_name(dice: &mut Dice, at_ms: u64) -> Command {
             name,
             data: dice.maybe(Map::new().with("n", at_ms / 50)),
             expected: dice.maybe(Map::new().with("n", at_ms / 50)),
+        },
+    }
+}
+
+fn about_ring(dice: &mut Dice, at_ms: u64) -> Command {
+    let name = format!("r{}", dice.below(3));
+    match dice.below(4) {
+        0 => Command::RingCreated {
+            name,
+            voters: vec!["a".to_owned(), "b".to_owned()],
+        },
+        1 => Command::RingDestroyed { name },
+        2 => Command::RingSet {
+            name,
+            keep: dice.maybe(Keep::Shared),
+            replicas: dice.maybe(at_ms % 4),
+        },
+        _ => Command::RouteSet {
+            data_type: "jobs".to_owned(),
+            ring: dice.maybe(name),
+            at_ms,
         },
     }
 }
