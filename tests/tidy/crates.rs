@@ -64,7 +64,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-const MAX_DIRECT: usize = 32;
+const MAX_DIRECT: usize = 33;
 /// 24 of them are those of openraft.
 const MAX_LINKED: usize = 152;
 

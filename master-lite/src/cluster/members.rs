@@ -394,6 +394,12 @@ impl Cluster {
                 "Only {up} of the {all} voters that would be left are up, which is no majority: start the others first, or add force=True"
             ));
         }
+        if !force {
+            let removed = numbers
+                .iter()
+                .filter_map(|number| status.members.get(number));
+            self.is_not_sole_owner(&removed.map(|of| of.name.as_str()).collect())?;
+        }
         let _changing = self.0.changing.lock().await;
         let removed = self.0.group.replace(BTreeSet::new(), numbers).await;
         removed.map_err(|error| error.to_string())

@@ -21,10 +21,12 @@ mod notes;
 mod relay;
 mod report;
 mod requests;
+mod rings;
 mod settings;
 mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -40,6 +42,7 @@ use crate::store::replica::Replica;
 
 pub(crate) use error::Error;
 pub(crate) use requests::{Change, What};
+pub(crate) use rings::{Source, status as shed_status};
 pub(crate) use settings::Settings;
 pub(crate) use start::leave;
 
@@ -88,6 +91,8 @@ struct Shared {
     changing: smol::lock::Mutex<()>,
     others: Others,
     contact: Arc<Contact>,
+    rings: rings::State,
+    cachedir: PathBuf,
 }
 
 /// The contact to a majority.
@@ -222,6 +227,7 @@ impl Cluster {
         smol::spawn(self.clone().tell_others()).detach();
         smol::spawn(self.clone().lead_members()).detach();
         smol::spawn(self.clone().guide_minions()).detach();
+        smol::spawn(self.clone().keep_rings()).detach();
         loop {
             let status = self.status();
             if let Some(failure) = status.failure {
@@ -315,6 +321,7 @@ impl Cluster {
                 request,
             } => self.pass_on((id, key), index, request).await,
             Ask::Members(change) => self.change_here(&change).await,
+            Ask::Rows(rows) => self.answer_rows(rows).await,
         }
     }
 

@@ -15,6 +15,7 @@ use value::{Map, Value};
 use wire::{Frame, Id, Limits, Request, msgpack};
 
 use super::notes::Note;
+use super::rings::Rows;
 
 /// The first byte of a request of a member, and of one of a master that wants to join.
 pub(super) const OF_MEMBER: u8 = 200;
@@ -45,6 +46,8 @@ pub(super) enum Ask {
     },
     /// A change of the members, for the leader.
     Members(Change),
+    /// A request about returns of jobs.
+    Rows(Rows),
 }
 
 /// A change of the members, which an administrator wants.
@@ -116,6 +119,7 @@ impl Ask {
                 .with("members", change.what.word())
                 .with("name", change.name.as_str())
                 .with("force", change.force),
+            Self::Rows(rows) => Map::new().with("rows", rows.to_map()),
         };
         let mut bytes = vec![OF_MEMBER];
         msgpack::encode(&map.into(), LIMITS, &mut bytes)?;
@@ -137,6 +141,9 @@ impl Ask {
                 name: map.get("name")?.as_str()?.to_owned(),
                 force: map.get("force")?.is_true(),
             }));
+        }
+        if let Some(rows) = map.get("rows") {
+            return Some(Self::Rows(Rows::from_map(rows.as_map()?)?));
         }
         let Value::Bytes(frame) = map.get("request")? else {
             return None;

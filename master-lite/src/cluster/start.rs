@@ -99,7 +99,10 @@ impl Cluster {
             changing: smol::lock::Mutex::new(()),
             others: super::Others::default(),
             contact,
+            rings: super::rings::State::default(),
+            cachedir: opts.cachedir(),
         }));
+        cluster.read_elsewhere();
         if founds {
             cluster.found(own).await?;
         }

@@ -10,7 +10,7 @@ use super::batch::Batch;
 use super::command::{Applied, Cache, Change, Command, Origin, Refusal};
 use super::error::words;
 use super::rows::{Event, Job, NAME_MAX, Received, Returned, Table, at, decode, encode};
-use super::{apply_removals, apply_rings, holders, rows};
+use super::{apply_removals as removals, apply_rings, holders, rows};
 
 /// A command that was not done.
 pub(super) enum Failure {
@@ -55,9 +55,8 @@ fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
             at_ms,
             origin,
         } => {
-            let sequence = batch.counts.log.next;
             let event = Event {
-                sequence,
+                sequence: batch.counts.log.next,
                 tag,
                 stamp,
                 at_ms,
@@ -102,30 +101,14 @@ fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
             data,
             expected,
         } => token(batch, name, data, expected),
-        Command::EventsDropped { before, limit } => {
-            apply_removals::drop_events(batch, before, limit)
-        }
-        Command::JobsDropped { before_ms, limit } => {
-            apply_removals::drop_jobs(batch, before_ms, limit)
-        }
-        Command::EventsRemoved { sequences } => apply_removals::remove_events(batch, &sequences),
-        Command::JobsRemoved { jobs } => apply_removals::remove_jobs(batch, jobs),
-        Command::RingCreated { name, voters } => apply_rings::change(batch, |rings| {
-            rings.create(&name, voters.into_iter().collect())
-        }),
-        Command::RingDestroyed { name } => {
-            apply_rings::change(batch, |rings| rings.destroy(&name))
-        }
-        Command::RingSet {
-            name,
-            keep,
-            replicas,
-        } => apply_rings::change(batch, |rings| rings.set(&name, keep, replicas)),
-        Command::RouteSet {
-            data_type,
-            ring,
-            at_ms,
-        } => apply_rings::change(batch, |rings| rings.route(&data_type, ring, at_ms)),
+        Command::EventsDropped { before, limit } => removals::drop_events(batch, before, limit),
+        Command::JobsDropped { before_ms, limit } => removals::drop_jobs(batch, before_ms, limit),
+        Command::EventsRemoved { sequences } => removals::remove_events(batch, &sequences),
+        Command::JobsRemoved { jobs } => removals::remove_jobs(batch, jobs),
+        of_a_ring @ (Command::RingCreated { .. }
+        | Command::RingDestroyed { .. }
+        | Command::RingSet { .. }
+        | Command::RouteSet { .. }) => apply_rings::done(batch, of_a_ring),
         Command::All(commands) => all(batch, commands),
         of_a_key => super::apply_keys::done(batch, of_a_key),
     }

@@ -198,7 +198,7 @@ pub(crate) enum Command {
         /// The ring's name.
         name: String,
     },
-    /// What is given of a ring is changed.
+    /// The given properties of a ring are changed.
     RingSet {
         /// The ring's name.
         name: String,

@@ -10,12 +10,12 @@ use smol::channel::bounded;
 use value::Map;
 use wire::Id;
 
+use super::Store;
 use super::backup::Import;
 use super::batch::Batch;
 use super::error::{Error, words};
 use super::rows::{Returned, Table, at, decode, encode, number};
 use super::writer::{Call, OfLog};
-use super::Store;
 
 /// The field of a return without its data.
 const ELSEWHERE: &str = "elsewhere";
@@ -69,9 +69,9 @@ pub(super) enum Moves {
 /// The minions that have returned a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReturnsOf {
-    /// Those whose data is here.
+    /// The minions whose data is here.
     pub(crate) here: BTreeSet<Id>,
-    /// Those whose data only other masters have.
+    /// The minions whose data only other masters have.
     pub(crate) elsewhere: BTreeSet<Id>,
 }
 
@@ -254,9 +254,8 @@ impl Store {
             why,
         };
         let elsewhere = self.shared.elsewhere.get();
-        let elsewhere = elsewhere.ok_or_else(|| {
-            fail("this master belongs to no cluster any more".to_owned())
-        })?;
+        let elsewhere = elsewhere
+            .ok_or_else(|| fail("this master belongs to no cluster any more".to_owned()))?;
         let returns = elsewhere.fetch(jid, ids).map_err(fail)?;
         Ok(returns
             .into_iter()

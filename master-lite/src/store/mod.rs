@@ -46,7 +46,7 @@ pub(crate) use command::{Applied, Cache, Change, Claim, Command, KeyState, Origi
 pub(crate) use error::Error;
 pub(crate) use key_changes::ChangedKeys;
 pub(crate) use retention::Retention;
-pub(crate) use rows::{Event, Job, Key, NAME_MAX};
+pub(crate) use rows::{Event, Job, Key, NAME_MAX, Returned};
 pub(crate) use watch::{Seen, Watch};
 
 use disk::Disk;

@@ -176,8 +176,8 @@ impl Store {
     /// Returns one minion's return of a job.
     pub(crate) fn returned(&self, jid: &str, id: &Id) -> Result<Option<Returned>, Error> {
         let row = self.row(Table::Jobs, &at::returned(jid, id))?;
-        let stored =
-            row.map(|bytes| self.or_damaged("a return", StoredReturn::from_row(id.clone(), &bytes)));
+        let stored = row
+            .map(|bytes| self.or_damaged("a return", StoredReturn::from_row(id.clone(), &bytes)));
         match stored.transpose()? {
             None => Ok(None),
             Some(StoredReturn::Here(returned)) => Ok(Some(returned)),

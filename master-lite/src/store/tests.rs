@@ -11,8 +11,8 @@ use super::*;
 
 mod commands;
 mod digest;
-mod events;
 mod elsewhere;
+mod events;
 mod faults;
 mod golden;
 mod keys;

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use super::{Fleet, PATIENCE, Turn};
 
-const SECRET: &str = "cluster_secret: correct horse battery staple\n";
+pub(super) const SECRET: &str = "cluster_secret: correct horse battery staple\n";
 /// The maximum time for the survivors to take changes again.
 const FAILOVER: Duration = Duration::from_secs(15);
 
 /// The masters of a cluster, each with its own address.
-struct Masters {
-    all: Vec<Fleet>,
+pub(super) struct Masters {
+    pub(super) all: Vec<Fleet>,
     network: String,
     port: u16,
 }
@@ -34,7 +34,7 @@ fn network() -> (String, u16) {
 
 impl Masters {
     /// Starts masters with these lines in the configuration of each.
-    fn with(count: usize, config: &str) -> Self {
+    pub(super) fn with(count: usize, config: &str) -> Self {
         let (network, port) = network();
         let mut masters = Self {
             all: Vec::new(),
@@ -78,11 +78,11 @@ impl Masters {
         self.all.push(fleet);
     }
 
-    fn name(&self, number: usize) -> String {
+    pub(super) fn name(&self, number: usize) -> String {
         format!("{}.{number}", self.network)
     }
 
-    fn soon(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+    pub(super) fn soon(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let began = Instant::now();
         while !is_so(self) {
             let logs: String = self.all.iter().map(Fleet::logs).collect();
@@ -95,7 +95,7 @@ impl Masters {
     }
 
     /// Starts minions that know these masters, by number, and accepts their keys at the first one.
-    fn minions(&mut self, known: &[(&str, usize)]) {
+    pub(super) fn minions(&mut self, known: &[(&str, usize)]) {
         for (id, number) in known {
             let (name, port) = (self.name(*number), self.all[0].port);
             let config = format!("master: {name}\nmaster_port: {port}\nmaster_alive_interval: 1\n");
@@ -147,7 +147,7 @@ impl Masters {
     }
 
     /// Waits until a master accepts a change, and asserts that this is soon.
-    fn takes_changes(&self, number: usize) {
+    pub(super) fn takes_changes(&self, number: usize) {
         let began = Instant::now();
         self.soon("the master takes changes", |masters| {
             let fired = ["salt-run", "event.send", "test/alive"];
@@ -157,7 +157,7 @@ impl Masters {
     }
 }
 
-fn members(fleet: &Fleet) -> serde_json::Value {
+pub(super) fn members(fleet: &Fleet) -> serde_json::Value {
     let answer = fleet.run(&["salt-run", "--out=json", "cluster.members"]);
     serde_json::from_str(&answer.out).unwrap_or_default()
 }

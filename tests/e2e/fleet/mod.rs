@@ -10,6 +10,7 @@ mod cached;
 mod certificates;
 mod cluster;
 mod cluster_of_minion;
+mod cluster_rings;
 mod connections;
 pub(crate) mod documentation;
 mod engines;

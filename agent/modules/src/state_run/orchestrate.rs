@@ -216,9 +216,10 @@ fn invoked(
     }
 }
 
-/// Returns true if a runner's return and exit code mean success.
+/// Returns true if a runner's return and exit code mean success. The `data` for an outputter are
+/// returns of states; Salt takes every `data` for such returns.
 fn succeeded(own: &Exec, ret: &Value) -> bool {
-    match ret.get("data") {
+    match ret.get("data").filter(|_| ret.get("outputter").is_some()) {
         Some(data) => {
             check_result(data) && ret.get("retcode").is_none_or(|code| *code == Value::Int(0))
         }

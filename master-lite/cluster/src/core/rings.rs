@@ -161,7 +161,7 @@ impl Rings {
         Ok(())
     }
 
-    /// Changes what is given of a ring.
+    /// Changes the given properties of a ring.
     ///
     /// # Errors
     /// When there is none of this name, or it has fewer masters than replicas.
@@ -258,7 +258,9 @@ impl Rings {
         });
         let routes = self.routes.iter().map(|(data_type, route)| {
             let ring = route.ring.as_deref().map_or(Value::Null, Value::from);
-            let map = Map::new().with("ring", ring).with("since_ms", route.since_ms);
+            let map = Map::new()
+                .with("ring", ring)
+                .with("since_ms", route.since_ms);
             (Value::from(data_type.as_str()), Value::Map(map))
         });
         Map::new()

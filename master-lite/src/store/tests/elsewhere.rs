@@ -23,7 +23,9 @@ fn returned(name: &str) -> Returned {
 impl Elsewhere for Others {
     fn fetch(&self, _jid: &str, ids: &BTreeSet<Id>) -> Result<Vec<Returned>, String> {
         let known = self.0.iter().map(|name| returned(name));
-        Ok(known.filter(|returned| ids.contains(&returned.id)).collect())
+        Ok(known
+            .filter(|returned| ids.contains(&returned.id))
+            .collect())
     }
 }
 
