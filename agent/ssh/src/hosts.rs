@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use state::ask::Ask;
 use state::exec::Exec;
 use state::module::Error;
+use state::record::RecordCopy;
 use state::targets::{HostTargets, MinionReturn, Sink, Subscription, Targets};
 use value::{Map, Value};
 
@@ -134,6 +135,10 @@ impl Targets for Hosts {
 
     fn ask(&self, cx: &Exec, ask: Ask) -> Result<Option<Value>, Error> {
         self.others.ask(cx, ask)
+    }
+
+    fn record_copy(&self, jid: &str) -> Option<Arc<dyn RecordCopy>> {
+        self.others.record_copy(jid)
     }
 
     fn as_any(&self) -> Option<&dyn std::any::Any> {

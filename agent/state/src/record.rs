@@ -14,12 +14,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use value::json::{self, Layout};
+use value::json;
 use value::read::or_log;
-use value::{Map, Value, jid, log, remove, secret, trust};
+use value::{Map, Value, jid, log, remove, trust};
 
 use crate::boot;
 use crate::compile::Plan;
@@ -44,9 +44,6 @@ const LAST_LINE: u64 = 512;
 /// The number of bytes of a record that are read to get its first line.
 const FIRST_LINE: u64 = 64 << 10;
 
-/// The length in bytes of the text before a line's JSON.
-const HEAD: usize = 26;
-
 /// The number of attempts to lock a record that another process is reading, and the pause between
 /// two attempts.
 const TRIES: (u32, Duration) = (40, Duration::from_millis(5));
@@ -64,6 +61,8 @@ pub struct Record {
     aliases: Mutex<HashMap<String, String>>,
     /// The sources of the events that are recorded here.
     sources: EventSources,
+    /// A second place for all lines, if there is one.
+    copy: Option<Arc<dyn RecordCopy>>,
 }
 
 /// The open file of a record.
@@ -223,12 +222,19 @@ impl Record {
         if cx.test {
             start.insert("test", true);
         }
-        let record = Self::new(path, file, 0);
+        let mut record = Self::new(path, file, 0);
         record.knows(plan);
-        if let Err(error) = record.lock().append(&line(&start)) {
+        let first = line(&start);
+        if let Err(error) = record.lock().append(&first) {
             // A file without its first line is no valid record.
             remove::or_log(&record.path, std::fs::remove_file(&record.path));
             return Err(Error::io(&record.path)(error));
+        }
+        if !cx.test && invocation.fun == "state.orchestrate" {
+            record.copy = cx.shared.targets.record_copy(invocation.jid);
+        }
+        if let Some(copy) = &record.copy {
+            copy.replace(&first);
         }
         Ok(record)
     }
@@ -239,13 +245,13 @@ impl Record {
     /// # Errors
     /// When it cannot be written, or its run is alive.
     pub fn resume(
-        opts: &Opts,
+        cx: &Exec,
         jid: &str,
         caller: &str,
         plan: &Plan,
         forgotten: &[String],
     ) -> Result<Self, Error> {
-        let path = folder(opts).join(jid);
+        let path = folder(cx.opts()).join(jid);
         trusted(&path)?;
         let opened = OpenOptions::new().append(true).read(true).open(&path);
         let mut file = opened.map_err(Error::io(&path))?;
@@ -263,14 +269,20 @@ impl Record {
         note_plan(&mut entry, plan);
         entry.insert("pid", std::process::id());
         entry.insert("time", jid::new());
-        let record = Self::new(path, file, length);
+        let mut record = Self::new(path, file, length);
         record.knows(plan);
         if !forgotten.is_empty() {
             let forgotten = forgotten.iter().map(|tag| record.stored_tag(tag).into());
             entry.insert("forgotten", Value::list(forgotten));
         }
-        let noted = record.lock().append(&line(&entry));
+        let last = line(&entry);
+        let noted = record.lock().append(&last);
         noted.map_err(Error::io(&record.path))?;
+        record.copy = cx.shared.targets.record_copy(jid);
+        if let Some(copy) = &record.copy {
+            bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+            copy.replace(&(String::from_utf8_lossy(&bytes) + last.as_str()));
+        }
         Ok(record)
     }
 
@@ -287,6 +299,7 @@ impl Record {
             keeping: Mutex::default(),
             aliases: Mutex::default(),
             sources: EventSources::default(),
+            copy: None,
         }
     }
 
@@ -340,7 +353,7 @@ impl Record {
         self.lock_begun().push([part, tag].concat());
         self.dirty(cx);
         cx.barrier();
-        is_written
+        is_written && self.is_copied()
     }
 
     /// Records that a nested orchestration starts from its first step.
@@ -424,6 +437,9 @@ impl Record {
                 log::error(error);
             }
         }
+        if let Some(copy) = &self.copy {
+            copy.ended();
+        }
         // If nothing has changed, nothing needs to be flushed: losing the record of such a run in a
         // power failure does no harm.
         if cx.is_changed(&self.path) {
@@ -434,9 +450,13 @@ impl Record {
     /// Writes a line. A full disk must not stop the run, which may free some space: a line that
     /// does not fit is written together with the next one.
     fn write(&self, entry: &Map) -> bool {
+        let line = line(entry);
         let mut written = self.lock();
         let is_first = written.owed.is_empty();
-        let done = written.append(&line(entry));
+        let done = written.append(&line);
+        if let Some(copy) = &self.copy {
+            copy.add(&line);
+        }
         if let (Err(error), true) = (&done, is_first) {
             log::error(format_args!(
                 "cannot write a line to the record {}: {error}",
@@ -471,42 +491,6 @@ fn note_plan(entry: &mut Map, plan: &Plan) {
     let (whole, chunks) = hashes::plan_hashes(plan);
     entry.insert("plan", whole);
     entry.insert("chunks", chunks);
-}
-
-/// Returns an entry as a line of the file, without secrets.
-#[must_use]
-pub fn line(entry: &Map) -> String {
-    let text = json::write(&secret::map(entry.clone()).into(), Layout::default());
-    let mut line = String::with_capacity(text.len() + HEAD + 1);
-    put_hex(&mut line, text.len() as u64, 8);
-    put_hex(&mut line, hash(text.as_bytes()), 16);
-    line.push_str(&text);
-    line.push('\n');
-    line
-}
-
-/// Appends `count` hexadecimal digits and a space.
-fn put_hex(line: &mut String, number: u64, count: u32) {
-    digits(line, number, count);
-    line.push(' ');
-}
-
-fn digits(line: &mut String, number: u64, count: u32) {
-    for place in (0..count).rev() {
-        let digit = (number >> (4 * place)) as u8 & 15;
-        let letter = if digit < 10 { b'0' } else { b'a' - 10 };
-        line.push(char::from(letter + digit));
-    }
-}
-
-/// Returns the first entry of `bytes` and the bytes after it; `None` if the entry is torn.
-fn entry(bytes: &[u8]) -> Option<(&str, &[u8])> {
-    let (head, rest) = bytes.split_at_checked(HEAD)?;
-    let (length, sum) = std::str::from_utf8(head).ok()?.trim_end().split_once(' ')?;
-    let (text, rest) = rest.split_at_checked(usize::from_str_radix(length, 16).ok()?)?;
-    let whole = u64::from_str_radix(sum, 16).ok()? == hash(text);
-    let rest = rest.strip_prefix(b"\n")?;
-    whole.then_some((std::str::from_utf8(text).ok()?, rest))
 }
 
 /// Reads a record up to the first torn line.
@@ -547,15 +531,6 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Recorded, Error> {
             path.display()
         ))),
     }
-}
-
-/// Returns the number of bytes of a record that are complete lines.
-fn complete_length(bytes: &[u8]) -> u64 {
-    let mut rest = bytes;
-    while let Some((_, after)) = entry(rest) {
-        rest = after;
-    }
-    (bytes.len() - rest.len()) as u64
 }
 
 impl Recorded {
@@ -749,36 +724,27 @@ pub fn is_finished(path: &Path) -> bool {
     text.is_some_and(|text| text.starts_with("{\"end\""))
 }
 
-/// Returns a checksum that distinguishes a torn or damaged line from a complete one. It is FNV-1a
-/// over words of eight bytes; each step folds the high bits into the low ones, so that they count
-/// too.
-fn hash(bytes: &[u8]) -> u64 {
-    let step = |sum: u64, word: u64| {
-        let sum = (sum ^ word).wrapping_mul(0x0100_0000_01b3);
-        sum ^ sum >> 32
-    };
-    let (words, rest) = bytes.as_chunks::<8>();
-    let words = words.iter().map(|word| u64::from_le_bytes(*word));
-    let rest = rest.iter().map(|byte| u64::from(*byte));
-    words.chain(rest).fold(0xcbf2_9ce4_8422_2325, step)
-}
-
 mod aliases;
+mod copy;
 mod hashes;
 mod heard;
 mod kept;
 mod left;
+mod lines;
 mod locks;
 #[cfg(test)]
 mod tests;
 
 pub use aliases::by_tags_of;
+pub use copy::RecordCopy;
 pub use hashes::{chunk_hash, plan_hash};
 pub(crate) use heard::EventSource;
 use heard::EventSources;
 pub use heard::{Event, ReceivedEvents};
 pub use kept::{Keeping, Place, drop_kept, kept, kept_bytes, kept_of};
 pub use left::leave;
+pub use lines::line;
 pub use locks::{held, is_alive};
 
+use lines::{complete_length, entry};
 use locks::locked;

@@ -8,6 +8,7 @@ use value::{Map, Value};
 use crate::ask::Ask;
 use crate::exec::Exec;
 use crate::module::Error;
+use crate::record::RecordCopy;
 
 /// The return of one minion.
 #[derive(Clone, Debug)]
@@ -171,6 +172,11 @@ pub trait Targets: Send + Sync {
     /// When they cannot be read.
     fn begun(&self, _cx: &Exec) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
+    }
+
+    /// Returns a second place for the record of a run, from which another machine can resume it.
+    fn record_copy(&self, _jid: &str) -> Option<Arc<dyn RecordCopy>> {
+        None
     }
 
     /// Discards what was stored to resume the step of this context. Its return is recorded next.

@@ -22,6 +22,7 @@ mod relay;
 mod report;
 mod requests;
 mod rings;
+mod runs;
 mod settings;
 mod start;
 
@@ -43,6 +44,7 @@ use crate::store::replica::Replica;
 pub(crate) use error::Error;
 pub(crate) use requests::{Change, What};
 pub(crate) use rings::{Source, status as shed_status};
+pub(crate) use runs::Copy as RunCopy;
 pub(crate) use settings::Settings;
 pub(crate) use start::leave;
 
@@ -92,6 +94,7 @@ struct Shared {
     others: Others,
     contact: Arc<Contact>,
     rings: rings::State,
+    running: runs::Running,
     cachedir: PathBuf,
 }
 
@@ -228,6 +231,7 @@ impl Cluster {
         smol::spawn(self.clone().lead_members()).detach();
         smol::spawn(self.clone().guide_minions()).detach();
         smol::spawn(self.clone().keep_rings()).detach();
+        smol::spawn(self.clone().give_runs()).detach();
         loop {
             let status = self.status();
             if let Some(failure) = status.failure {

@@ -108,6 +108,15 @@ impl Others {
         alive.map(|(number, _)| *number).collect()
     }
 
+    /// Returns the masters that are up, each with the number of its start.
+    pub(super) fn boots(&self) -> BTreeMap<u64, u64> {
+        let others = lock(&self.0);
+        let alive = others
+            .iter()
+            .filter(|(_, other)| other.at.elapsed() <= SILENT_MAX);
+        alive.map(|(number, other)| (*number, other.boot)).collect()
+    }
+
     /// Returns whether a master has reported that it has no contact to a majority.
     pub(super) fn is_cut_off(&self, number: u64) -> bool {
         lock(&self.0)

@@ -47,6 +47,8 @@ pub(crate) struct Settings {
     election: (Duration, Duration),
     /// The time after which a master without contact to a majority refuses minions their pillar.
     pub(crate) stale_max: Duration,
+    /// The time after which another master resumes the orchestrations of one that is silent.
+    pub(super) voter_timeout: Duration,
 }
 
 fn wrong(option: &'static str, problem: impl Into<String>) -> Error {
@@ -206,6 +208,7 @@ impl Settings {
             voters_max: voters.min(MASTERS_MAX),
             election: (min, max),
             stale_max: seconds(opts, "cluster_stale_max", Duration::from_secs(600))?,
+            voter_timeout: seconds(opts, "cluster_voter_timeout", Duration::from_secs(10))?,
         }))
     }
 

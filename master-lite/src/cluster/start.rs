@@ -100,6 +100,7 @@ impl Cluster {
             others: super::Others::default(),
             contact,
             rings: super::rings::State::default(),
+            running: super::runs::Running::default(),
             cachedir: opts.cachedir(),
         }));
         cluster.read_elsewhere();

@@ -285,8 +285,10 @@ impl Master {
             Ok(())
         };
         let work = async { match leading.follow(cluster, self.reactor.clone()).await {} };
+        let runners = self.runners.clone();
+        let runs = async { match crate::runs::takeover::follow(runners, cluster.clone()).await {} };
         let run = async { Err(cluster.run().await.into()) };
-        keys.or(returns).or(work).or(run).await
+        keys.or(returns).or(work).or(runs).or(run).await
     }
 }
 

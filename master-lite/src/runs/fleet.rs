@@ -3,15 +3,18 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use machine::hashes;
 use state::ask::Ask;
 use state::exec::Exec;
 use state::module::Error;
+use state::record::RecordCopy;
 use state::targets::{MinionReturn, Sink, Subscription, Targets};
 use value::target::PillarMatch;
-use value::{Map, Value, log};
+use value::{Map, Value, jid, log};
 use wire::{NO_LOG, Publish};
 
 use super::{Runners, Runs};
+use crate::cluster::RunCopy as Copy;
 use crate::jobs::{JobEvent, NoReturn};
 use crate::store::{Event, Seen, Store, Watch};
 
@@ -60,7 +63,13 @@ impl Targets for Fleet {
             options,
         };
         let user = cx.opts().text("user").unwrap_or("root").to_owned();
-        smol::block_on(self.returned(asked, &user)).map_err(Error::refused)
+        let returned = async {
+            match self.step(cx, ids) {
+                Some((copy, step)) => self.returned_of_step(asked, &user, &copy, step).await,
+                None => self.returned(asked, &user).await,
+            }
+        };
+        smol::block_on(returned).map_err(Error::refused)
     }
 
     fn may_come_late(&self, _id: &str) -> bool {
@@ -75,6 +84,9 @@ impl Targets for Fleet {
     }
 
     fn fire(&self, _cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
+        if self.is_of_lost_run(tag) {
+            return Ok(());
+        }
         let events = &self.runs().events;
         events.fire_for_module(tag, without_token(data))
     }
@@ -86,6 +98,11 @@ impl Targets for Fleet {
         // The log has the event before any of its consequences; there is no wait for the disk.
         smol::block_on(self.runs().events.fire_behind(tag, without_token(data)));
         Ok(())
+    }
+
+    fn record_copy(&self, jid: &str) -> Option<Arc<dyn RecordCopy>> {
+        let cluster = self.runs().cluster.as_ref()?;
+        Some(cluster.copy_of_run(jid))
     }
 
     fn as_any(&self) -> Option<&dyn Any> {
@@ -176,6 +193,87 @@ async fn read_log(store: &Store, from: u64, to: u64, sink: &Arc<dyn Fn(Event) + 
 impl Fleet {
     fn runs(&self) -> &Runs {
         &self.runners.runs
+    }
+
+    /// Returns whether a tag is that of an event of an orchestration that another master has taken
+    /// over, and that fires it therefore.
+    fn is_of_lost_run(&self, tag: &str) -> bool {
+        let Some(cluster) = &self.runs().cluster else {
+            return false;
+        };
+        let jid = tag
+            .strip_prefix("salt/run/")
+            .and_then(|rest| rest.split('/').next());
+        jid.and_then(|jid| cluster.running(jid))
+            .is_some_and(|copy| copy.is_lost())
+    }
+
+    /// Returns the copy of the orchestration of this context and the name of its step, if another
+    /// master could resume the orchestration.
+    fn step(&self, cx: &Exec, ids: &[String]) -> Option<(Arc<Copy>, String)> {
+        let own = cx.run.as_ref().map(|run| &run.record)?;
+        let copy = self
+            .runs()
+            .cluster
+            .as_ref()?
+            .running(&own.record.as_ref()?.jid())?;
+        let low = cx.chunk.as_ref()?;
+        let name = [&[own.part.clone(), low.tag()], ids].concat().join("\0");
+        // The name is part of a key, which has a limit.
+        let name = hashes::of_bytes(name.as_bytes(), "sha256").ok()?;
+        Some((copy, name))
+    }
+
+    /// Returns the returns of a step's job. If an earlier master has published the job, waits for that
+    /// one: minions that have taken it do not run it again.
+    async fn returned_of_step(
+        &self,
+        mut asked: Publish,
+        user: &str,
+        copy: &Copy,
+        step: String,
+    ) -> Result<Vec<MinionReturn>, String> {
+        let mut returns = Vec::new();
+        let job = match copy.job_of(&step)? {
+            Some(job) => {
+                let ids = asked.tgt.as_list().unwrap_or_default().to_vec();
+                let (here, left) = self.returned_before(&job, &ids)?;
+                returns = here;
+                asked.tgt = Value::list(left);
+                job
+            }
+            None => jid::new(),
+        };
+        copy.note_job(&step, &job).await?;
+        if asked.tgt.as_list().is_some_and(|left| !left.is_empty()) {
+            asked.jid = Some(job);
+            returns.extend(self.returned(asked, user).await?);
+            returns.sort_by(|one, other| one.id.cmp(&other.id));
+        }
+        copy.job_ended(step);
+        Ok(returns)
+    }
+
+    /// Returns the returns of a job that are stored, and the minions without one.
+    fn returned_before(
+        &self,
+        job: &str,
+        ids: &[Value],
+    ) -> Result<(Vec<MinionReturn>, Vec<Value>), String> {
+        let (mut here, mut left) = (Vec::new(), Vec::new());
+        for id in ids {
+            let name = id.to_text();
+            let known = name
+                .parse()
+                .ok()
+                .map(|id| self.runs().store.returned(job, &id));
+            let known = known.transpose().map_err(|error| error.to_string())?;
+            match known.flatten() {
+                Some(returned) => here.push(returned_in(job, name, returned.data)),
+                None => left.push(id.clone()),
+            }
+        }
+        Ok((here, left))
     }
 
     async fn returned(&self, asked: Publish, user: &str) -> Result<Vec<MinionReturn>, String> {

@@ -2,6 +2,7 @@
 
 mod fleet;
 pub(crate) mod progress;
+pub(crate) mod takeover;
 
 use std::any::Any;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use super::batch::Batch;
 use super::command::{Applied, Cache, Change, Command, Origin, Refusal};
 use super::error::words;
 use super::rows::{Event, Job, NAME_MAX, Received, Returned, Table, at, decode, encode};
-use super::{apply_removals as removals, apply_rings, holders, rows};
+use super::{apply_removals as removals, apply_rings, apply_runs, holders, rows};
 
 /// A command that was not done.
 pub(super) enum Failure {
@@ -109,6 +109,10 @@ fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
         | Command::RingDestroyed { .. }
         | Command::RingSet { .. }
         | Command::RouteSet { .. }) => apply_rings::done(batch, of_a_ring),
+        of_a_run @ (Command::RunCopied { .. }
+        | Command::RunStep { .. }
+        | Command::RunClaimed { .. }
+        | Command::RunEnded { .. }) => apply_runs::done(batch, of_a_run),
         Command::All(commands) => all(batch, commands),
         of_a_key => super::apply_keys::done(batch, of_a_key),
     }
@@ -132,7 +136,7 @@ pub(super) fn row(what: &'static str, row: Map) -> Result<Vec<u8>, Refusal> {
     encode(row).map_err(|why| Refusal::Value { what, why })
 }
 
-fn name(what: &'static str, text: &str) -> Result<(), Refusal> {
+pub(super) fn name(what: &'static str, text: &str) -> Result<(), Refusal> {
     if text.is_empty() || text.len() > NAME_MAX || text.contains('\0') {
         return Err(Refusal::Name {
             what,

@@ -216,6 +216,45 @@ pub(crate) enum Command {
         /// The time, in milliseconds since 1970.
         at_ms: u64,
     },
+    /// Lines of the record of an orchestration, from which another master can resume it.
+    RunCopied {
+        /// The job id of the orchestration.
+        jid: String,
+        /// The master that runs it.
+        owner: RunOwner,
+        /// The position of the lines in the record. Those at 0 replace all.
+        offset: u64,
+        /// The lines.
+        lines: String,
+    },
+    /// The job of a step of an orchestration. A master that resumes the orchestration waits for this
+    /// job.
+    RunStep {
+        /// The job id of the orchestration.
+        jid: String,
+        /// The master that runs it.
+        owner: RunOwner,
+        /// The step.
+        step: String,
+        /// The id of its job.
+        job: String,
+    },
+    /// Another master takes over an orchestration.
+    RunClaimed {
+        /// The job id of the orchestration.
+        jid: String,
+        /// The master that has it from now on.
+        owner: RunOwner,
+        /// The master that had it. With another one, the command is refused.
+        expected: RunOwner,
+    },
+    /// An orchestration has ended, or is not resumed.
+    RunEnded {
+        /// The job id of the orchestration.
+        jid: String,
+        /// The master that had it.
+        owner: RunOwner,
+    },
     /// Several commands that become durable together. They are applied in order, up to the first
     /// one that is refused or a duplicate.
     All(Vec<Self>),
@@ -247,6 +286,15 @@ pub(crate) struct JobRows {
     /// The time at which the job arrived, if the job itself is removed after these returns. It stays
     /// if it has other returns.
     pub(crate) at_ms: Option<u64>,
+}
+
+/// The master that runs an orchestration, in one of its processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RunOwner {
+    /// The number of the master.
+    pub(crate) node: u64,
+    /// The number of its start.
+    pub(crate) boot: u64,
 }
 
 /// The claim of a minion that offers a key.
@@ -451,6 +499,12 @@ pub(crate) enum Refusal {
     Changed {
         /// Its name.
         name: String,
+    },
+    /// Another master has the orchestration.
+    #[error("another master has taken over the orchestration {jid}")]
+    RunTaken {
+        /// The job id of the orchestration.
+        jid: String,
     },
     /// A ring or route that cannot be changed this way.
     #[error("{why}")]

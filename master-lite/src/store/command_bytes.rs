@@ -12,7 +12,7 @@ use reactor::Place;
 use value::{Map, Value};
 use wire::{Id, msgpack};
 
-use super::command::{Cache, Change, Claim, Command, JobRows, KeyState, Origin};
+use super::command::{Cache, Change, Claim, Command, JobRows, KeyState, Origin, RunOwner};
 use super::rows::{self, ROW};
 
 /// The limits of an encoded command. The command that stores a return can also contain the job and
@@ -270,6 +270,10 @@ kinds! {
     RingDestroyed "ring_destroyed" { name };
     RingSet "ring_set" { name, keep, replicas };
     RouteSet "route_set" { data_type, ring, at_ms };
+    RunCopied "run_copied" { jid, owner, offset, lines };
+    RunStep "run_step" { jid, owner, step, job };
+    RunClaimed "run_claimed" { jid, owner, expected };
+    RunEnded "run_ended" { jid, owner };
     All "all" (commands);
 }
 
@@ -288,6 +292,7 @@ fields!(Origin {
     sequence
 });
 fields!(Place { rule, sequence });
+fields!(RunOwner { node, boot });
 fields!(JobRows {
     jid,
     returns,

@@ -14,6 +14,7 @@ mod apply;
 mod apply_keys;
 mod apply_removals;
 mod apply_rings;
+mod apply_runs;
 pub(crate) mod backup;
 mod batch;
 mod command;
@@ -28,6 +29,7 @@ mod read;
 pub(crate) mod replica;
 mod retention;
 mod rows;
+mod runs;
 mod trim;
 mod waiting;
 mod watch;
@@ -35,6 +37,7 @@ mod writer;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -42,7 +45,9 @@ use std::time::{Duration, Instant, SystemTime};
 use smol::channel::{self, Receiver, Sender};
 
 pub(crate) use apply_keys::{DELETED, deleted_key};
-pub(crate) use command::{Applied, Cache, Change, Claim, Command, KeyState, Origin, Refusal};
+pub(crate) use command::{
+    Applied, Cache, Change, Claim, Command, KeyState, Origin, Refusal, RunOwner,
+};
 pub(crate) use error::Error;
 pub(crate) use key_changes::ChangedKeys;
 pub(crate) use retention::Retention;
@@ -87,6 +92,9 @@ pub(crate) const LOCK_MAX: Duration = Duration::from_secs(10);
 /// The maximum number of commands that [`Store::apply_in_batches`] applies as one, so that no command
 /// grows with the store and other commands are applied in between.
 const TOGETHER_MAX: usize = 1024;
+
+/// The maximum time for which a reader waits while the tables are being replaced.
+const REPLACED_MAX: Duration = Duration::from_secs(10);
 
 /// Returns the current time in milliseconds since the Unix epoch, as the store has it.
 pub(crate) fn now_ms() -> u64 {
@@ -139,6 +147,8 @@ impl PendingWrite {
 struct Shared {
     folder: PathBuf,
     disk: RwLock<Option<Arc<Disk>>>,
+    /// True while the tables are being replaced.
+    is_replaced: AtomicBool,
     watchers: Watchers,
     recent: Recent,
     /// The sizes of the holders' rows on the disk.
@@ -290,6 +300,7 @@ impl Shared {
         let shared = Self {
             folder,
             disk: RwLock::new(Some(Arc::new(disk))),
+            is_replaced: AtomicBool::new(false),
             watchers,
             recent: Recent::default(),
             sizes: Mutex::new(sizes),
@@ -300,9 +311,19 @@ impl Shared {
         Ok((Arc::new(shared), counts))
     }
 
+    /// Returns the tables. While they are being replaced, waits until they are readable again, since
+    /// that takes a moment only. Returns `None` if the store is closed or cannot be read.
     fn disk(&self) -> Option<Arc<Disk>> {
-        let disk = self.disk.read().unwrap_or_else(PoisonError::into_inner);
-        disk.clone()
+        let until = Instant::now() + REPLACED_MAX;
+        loop {
+            let disk = self.disk.read().unwrap_or_else(PoisonError::into_inner);
+            let is_final = disk.is_some() || !self.is_replaced.load(Ordering::Acquire);
+            if is_final || Instant::now() > until {
+                return disk.clone();
+            }
+            drop(disk);
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Locks the sizes, which the writer changes after each batch: hold them for a moment only.

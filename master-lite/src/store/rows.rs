@@ -461,6 +461,32 @@ pub(super) mod at {
         std::str::from_utf8(key.strip_prefix(b"s")?).ok()
     }
 
+    /// Returns the key of the owner of an orchestration. The keys of its lines and steps begin with it.
+    pub(in crate::store) fn run(jid: &str) -> Vec<u8> {
+        [runs(), jid.as_bytes(), b"\0"].concat()
+    }
+
+    pub(in crate::store) fn runs() -> &'static [u8] {
+        b"o"
+    }
+
+    /// Returns the jid in the key of the owner of an orchestration.
+    pub(in crate::store) fn of_run(key: &[u8]) -> Option<&str> {
+        std::str::from_utf8(key.strip_prefix(runs())?.strip_suffix(b"\0")?).ok()
+    }
+
+    pub(in crate::store) fn run_lines(jid: &str) -> Vec<u8> {
+        [run(jid).as_slice(), b"l"].concat()
+    }
+
+    pub(in crate::store) fn run_line(jid: &str, offset: u64) -> Vec<u8> {
+        [run_lines(jid).as_slice(), &offset.to_be_bytes()].concat()
+    }
+
+    pub(in crate::store) fn run_step(jid: &str, step: &str) -> Vec<u8> {
+        [run(jid).as_slice(), b"s", step.as_bytes()].concat()
+    }
+
     /// Returns the time and the jid of a row key in the list of jobs.
     pub(in crate::store) fn of_time(key: &[u8]) -> Option<(u64, String)> {
         let (at_ms, jid) = key.strip_prefix(times())?.split_at_checked(8)?;

@@ -18,6 +18,7 @@ mod golden;
 mod keys;
 mod load;
 mod replica;
+mod runs;
 
 /// A store in a separate folder.
 struct World {

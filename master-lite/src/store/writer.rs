@@ -2,6 +2,7 @@
 //! once, and answers every caller.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use smol::channel::{Receiver, Sender};
@@ -305,8 +306,16 @@ impl Writer {
         Ok(())
     }
 
-    /// Replaces all tables.
+    /// Replaces all tables. Readers wait meanwhile. If that fails, the next command repairs the store.
     fn replace(&mut self, from: &std::path::Path) -> Result<(), String> {
+        let shared = self.shared.clone();
+        shared.is_replaced.store(true, Ordering::Release);
+        let replaced = self.replace_tables(from);
+        shared.is_replaced.store(false, Ordering::Release);
+        replaced.map_err(|why| self.still(why))
+    }
+
+    fn replace_tables(&mut self, from: &std::path::Path) -> Result<(), String> {
         let folder = &self.shared.folder;
         self.shared.free_disk(READERS_MAX)?;
         let replaced = super::replica::replace_tables(folder, from);

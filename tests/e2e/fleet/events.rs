@@ -27,7 +27,7 @@ struct Recorded {
     data: Option<BTreeSet<String>>,
 }
 
-type Events = Vec<(String, Value)>;
+pub(super) type Events = Vec<(String, Value)>;
 
 fn keys(value: &Value) -> BTreeSet<String> {
     let map = value.as_object().unwrap();
@@ -36,7 +36,7 @@ fn keys(value: &Value) -> BTreeSet<String> {
 
 impl Fleet {
     /// Runs `salt-run state.event` from now on, with its output in a file.
-    fn listen(&self) -> Process {
+    pub(super) fn listen(&self) -> Process {
         let etc = self.path("master/etc").display().to_string();
         let words = ["salt-run", "-c", &etc, "state.event"];
         let listener = Process::start(&PROGRAM, &words, &self.path("heard"));
@@ -48,7 +48,7 @@ impl Fleet {
     }
 
     /// Returns the events so far, with the job ids removed from their tags.
-    fn heard(&self) -> Events {
+    pub(super) fn heard(&self) -> Events {
         let text = std::fs::read_to_string(self.path("heard")).unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let event = |line: &str| {

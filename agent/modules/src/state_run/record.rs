@@ -93,7 +93,7 @@ impl Prepared {
             true => self.new_record(plan)?,
             false => {
                 let caller = &self.request.jid;
-                let record = Record::resume(cx.opts(), jid, caller, plan, &resumed.forgotten)?;
+                let record = Record::resume(cx, jid, caller, plan, &resumed.forgotten)?;
                 for one in &resumed.settled {
                     record.settled(cx, &one.part, &one.tag, &one.ret);
                 }

@@ -6,7 +6,7 @@ use std::mem::discriminant;
 use value::hash::Folded;
 use value::{Map, Value, secret};
 
-use super::digits;
+use super::lines::digits;
 use crate::compile::Plan;
 
 /// Returns a hash of a plan. It changes if the chunks that will run change.

@@ -162,7 +162,7 @@ fn what_is_taken_up_is_read_with_what_came_before() {
     record.part_returned(&cx, &part, &a, &ret);
     assert!(record.begins(&cx, &part, &b, Policy::Ask));
     let path = record.path().to_path_buf();
-    assert!(is_alive(&path) && Record::resume(cx.opts(), JID, "1", &plan, &[]).is_err());
+    assert!(is_alive(&path) && Record::resume(&cx, JID, "1", &plan, &[]).is_err());
     drop(record);
     let torn = std::fs::read(&path).unwrap();
     std::fs::write(&path, [torn.as_slice(), b"0000"].concat()).unwrap();
@@ -176,7 +176,7 @@ fn what_is_taken_up_is_read_with_what_came_before() {
     };
     assert_eq!((cut.begun, cut.parts[&part].len()), (vec![begun], 1));
     assert!(!is_alive(&path) && !is_finished(&path));
-    let again = Record::resume(cx.opts(), JID, "1", &plan, std::slice::from_ref(&b)).unwrap();
+    let again = Record::resume(&cx, JID, "1", &plan, std::slice::from_ref(&b)).unwrap();
     again.end(&cx, 0);
     let read = read(&path).unwrap();
     assert_eq!((read.returns.len(), read.resumed.len()), (1, 1));

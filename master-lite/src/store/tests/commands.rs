@@ -36,7 +36,7 @@ variants! {
     command COMMANDS of Command:
     KeyOffered KeyWithdrawn KeyAccepted KeyRejected KeyDenied KeyDeleted KeyShown Event Job Return
     Cached Cursor Reaction Token EventsDropped JobsDropped EventsRemoved JobsRemoved
-    RingCreated RingDestroyed RingSet RouteSet All
+    RingCreated RingDestroyed RingSet RouteSet RunCopied RunStep RunClaimed RunEnded All
 }
 variants! { claim CLAIMS of Claim: Nothing New Proved }
 variants! { cache CACHES of Cache: Grains Pillar Mine Status }
@@ -318,6 +318,49 @@ fn of_rings() -> Vec<(&'static str, Command)> {
     ]
 }
 
+fn of_runs() -> Vec<(&'static str, Command)> {
+    let jid = || JID.to_owned();
+    let owner = RunOwner { node: 2, boot: 300 };
+    let other = RunOwner {
+        node: u64::MAX,
+        boot: 1,
+    };
+    let copied = |offset, lines: &str| Command::RunCopied {
+        jid: jid(),
+        owner,
+        offset,
+        lines: lines.to_owned(),
+    };
+    vec![
+        ("run_copied", copied(0, "first\n")),
+        ("run_copied/next", copied(6, "\u{e4}\n")),
+        (
+            "run_step",
+            Command::RunStep {
+                jid: jid(),
+                owner,
+                step: "step".to_owned(),
+                job: OWN_JID.to_owned(),
+            },
+        ),
+        (
+            "run_claimed",
+            Command::RunClaimed {
+                jid: jid(),
+                owner: other,
+                expected: owner,
+            },
+        ),
+        (
+            "run_ended",
+            Command::RunEnded {
+                jid: jid(),
+                owner: other,
+            },
+        ),
+    ]
+}
+
 /// Returns examples of all commands, each with its name in the corpus. A store that applies them in
 /// this order refuses none.
 fn examples() -> Vec<(&'static str, Command)> {
@@ -329,6 +372,7 @@ fn examples() -> Vec<(&'static str, Command)> {
         of_names(),
         of_removals(),
         of_rings(),
+        of_runs(),
     ];
     groups.into_iter().flatten().collect()
 }

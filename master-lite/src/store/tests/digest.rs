@@ -52,7 +52,8 @@ impl Dice {
 
 /// Returns a random command at a time.
 fn some_command(dice: &mut Dice, at_ms: u64) -> Command {
-    match dice.below(30) {
+    match dice.below(32) {
+        30 | 31 => about_run(dice, at_ms),
         0..=5 => about_key(dice, at_ms),
         6..=11 => event_of(dice, at_ms),
         12..=18 => about_job(dice, at_ms),
@@ -176,6 +177,36 @@ fn about_name(dice: &mut Dice, at_ms: u64) -> Command {
             data: dice.maybe(Map::new().with("n", at_ms / 50)),
             expected: dice.maybe(Map::new().with("n", at_ms / 50)),
         },
+    }
+}
+
+fn about_run(dice: &mut Dice, at_ms: u64) -> Command {
+    // One of two, so that each kind of command finds one to change.
+    let jid = dice.below(2).to_string();
+    let mut owner = || RunOwner {
+        node: dice.below(2),
+        boot: 1,
+    };
+    let (owner, expected) = (owner(), owner());
+    match dice.below(8) {
+        0..=3 => Command::RunCopied {
+            jid,
+            owner,
+            offset: at_ms % 3,
+            lines: format!("{at_ms}\n"),
+        },
+        4 | 5 => Command::RunStep {
+            jid,
+            owner,
+            step: "step".to_owned(),
+            job: at_ms.to_string(),
+        },
+        6 => Command::RunClaimed {
+            jid,
+            owner,
+            expected,
+        },
+        _ => Command::RunEnded { jid, owner },
     }
 }
 

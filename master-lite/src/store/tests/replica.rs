@@ -162,3 +162,19 @@ fn three_masters_have_one_state_whichever_of_them_gets_a_command() {
         have_the_same(&[&masters[1], &masters[2], &new])
     });
 }
+
+#[test]
+fn readers_wait_while_the_tables_are_replaced() {
+    let world = World::new();
+    world.accept("m1", 1);
+    let store = world.store.clone();
+    store.shared.is_replaced.store(true, Ordering::Release);
+    let disk = store.shared.put_disk(None);
+    let reader = store.clone();
+    let reading = std::thread::spawn(move || reader.key(&id("m1")).unwrap().is_some());
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(!reading.is_finished());
+    store.shared.put_disk(disk);
+    store.shared.is_replaced.store(false, Ordering::Release);
+    assert!(reading.join().unwrap());
+}

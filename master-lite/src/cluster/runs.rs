@@ -1,0 +1,288 @@
+//! Orchestrations that survive their master: their records have copies in the store, from which
+//! another master resumes them.
+//!
+//! A copy has an owner: a master in one of its processes. Only the owner changes it, and the store
+//! refuses the changes of a master that another one has replaced. The leader looks for copies whose
+//! owner has ended or is silent, and gives them to the master with the fewest orchestrations. That one
+//! takes them up ([`crate::runs::takeover`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use link::wait::pause;
+use state::module::Error;
+use state::record::RecordCopy;
+use value::log;
+
+use super::{Cluster, lock};
+use crate::store::{Command, PendingWrite, RunOwner, Store};
+
+/// The interval between two looks at the orchestrations of masters that may have ended.
+const LOOK_AT_RUNS: Duration = Duration::from_secs(1);
+
+/// The orchestrations that run in this process, by job id.
+#[derive(Default)]
+pub(super) struct Running(Mutex<BTreeMap<String, Arc<Copy>>>);
+
+/// The copy of the record of an orchestration that runs here.
+pub(crate) struct Copy {
+    store: Store,
+    running: std::sync::Weak<super::Shared>,
+    jid: String,
+    owner: RunOwner,
+    state: Mutex<CopyState>,
+    /// True if another master has taken over the orchestration.
+    is_lost: AtomicBool,
+    /// The steps whose jobs have ended here.
+    ended: Mutex<BTreeSet<String>>,
+}
+
+#[derive(Default)]
+struct CopyState {
+    /// The length of the lines.
+    length: u64,
+    /// The changes that may not be on the disks of a majority yet.
+    pending: Vec<PendingWrite>,
+    /// The first failure.
+    failure: Option<String>,
+}
+
+impl std::fmt::Debug for Copy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Copy({})", self.jid)
+    }
+}
+
+impl Copy {
+    /// Proposes a change behind all earlier ones.
+    fn begin(&self, state: &mut CopyState, command: Command) {
+        match smol::block_on(self.store.begin(command)) {
+            Ok(pending) => state.pending.push(pending),
+            Err(error) => {
+                state.failure.get_or_insert_with(|| error.to_string());
+            }
+        }
+    }
+
+    fn lines(&self, state: &mut CopyState, offset: u64, lines: &str) {
+        state.length = offset + lines.len() as u64;
+        let command = Command::RunCopied {
+            jid: self.jid.clone(),
+            owner: self.owner,
+            offset,
+            lines: lines.to_owned(),
+        };
+        self.begin(state, command);
+    }
+
+    /// Waits for one change, and notes its failure.
+    fn settle(&self, pending: &PendingWrite) -> Result<(), String> {
+        let applied = smol::block_on(pending.done()).map_err(|error| error.to_string())?;
+        match applied.rejection() {
+            None => Ok(()),
+            Some(refusal) => {
+                self.is_lost.store(true, Ordering::Relaxed);
+                Err(refusal.to_string())
+            }
+        }
+    }
+
+    /// Returns whether another master has taken over the orchestration.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Relaxed)
+    }
+
+    /// Returns the job of a step that another process has published and not awaited to its
+    /// end.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn job_of(&self, step: &str) -> Result<Option<String>, String> {
+        if lock(&self.ended).contains(step) {
+            return Ok(None);
+        }
+        let job = self.store.run_step(&self.jid, step);
+        job.map_err(|error| error.to_string())
+    }
+
+    /// Notes the job of a step, before it is published.
+    ///
+    /// # Errors
+    /// When another master has taken over the orchestration, or no majority confirms the note.
+    pub(crate) async fn note_job(&self, step: &str, job: &str) -> Result<(), String> {
+        let command = Command::RunStep {
+            jid: self.jid.clone(),
+            owner: self.owner,
+            step: step.to_owned(),
+            job: job.to_owned(),
+        };
+        let applied = self.store.apply(command).await;
+        let applied = applied.map_err(|error| error.to_string())?;
+        match applied.rejection() {
+            None => Ok(()),
+            Some(refusal) => {
+                self.is_lost.store(true, Ordering::Relaxed);
+                Err(refusal.to_string())
+            }
+        }
+    }
+
+    /// Notes that all returns of the job of a step are here.
+    pub(crate) fn job_ended(&self, step: String) {
+        lock(&self.ended).insert(step);
+    }
+}
+
+impl RecordCopy for Copy {
+    fn replace(&self, lines: &str) {
+        self.lines(&mut lock(&self.state), 0, lines);
+    }
+
+    fn add(&self, line: &str) {
+        let mut state = lock(&self.state);
+        let offset = state.length;
+        self.lines(&mut state, offset, line);
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        let mut state = lock(&self.state);
+        for pending in std::mem::take(&mut state.pending) {
+            if let Err(error) = self.settle(&pending) {
+                state.failure.get_or_insert(error);
+            }
+        }
+        match &state.failure {
+            None => Ok(()),
+            Some(failure) => Err(Error::refused(failure.clone())),
+        }
+    }
+
+    fn ended(&self) {
+        let command = Command::RunEnded {
+            jid: self.jid.clone(),
+            owner: self.owner,
+        };
+        self.begin(&mut lock(&self.state), command);
+        if let Some(cluster) = self.running.upgrade() {
+            lock(&cluster.running.0).remove(&self.jid);
+        }
+    }
+}
+
+impl Cluster {
+    fn owner(&self) -> RunOwner {
+        RunOwner {
+            node: self.0.node.number,
+            boot: self.0.node.boot,
+        }
+    }
+
+    /// Begins the copy of an orchestration that runs here from now on.
+    pub(crate) fn copy_of_run(&self, jid: &str) -> Arc<Copy> {
+        let copy = Arc::new(Copy {
+            store: self.0.store.clone(),
+            running: Arc::downgrade(&self.0),
+            jid: jid.to_owned(),
+            owner: self.owner(),
+            state: Mutex::default(),
+            is_lost: AtomicBool::new(false),
+            ended: Mutex::default(),
+        });
+        lock(&self.0.running.0).insert(jid.to_owned(), copy.clone());
+        copy
+    }
+
+    /// Returns the copy of an orchestration that runs here.
+    pub(crate) fn running(&self, jid: &str) -> Option<Arc<Copy>> {
+        lock(&self.0.running.0).get(jid).cloned()
+    }
+
+    /// Returns the orchestrations that this master has taken over, and that do not run here yet.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn claimed(&self) -> Result<Vec<String>, crate::store::Error> {
+        let own = self.owner();
+        let runs = self.0.store.runs()?.into_iter();
+        let claimed = runs.filter(|(jid, owner)| *owner == own && self.running(jid).is_none());
+        Ok(claimed.map(|(jid, _)| jid).collect())
+    }
+
+    /// Removes the copy of an orchestration that this master has.
+    pub(crate) async fn end_run(&self, jid: &str) {
+        lock(&self.0.running.0).remove(jid);
+        let command = Command::RunEnded {
+            jid: jid.to_owned(),
+            owner: self.owner(),
+        };
+        if let Err(error) = self.0.store.apply(command).await {
+            log::warning(format_args!(
+                "cannot remove the copy of the orchestration {jid}: {error}"
+            ));
+        }
+    }
+
+    /// Gives the orchestrations of masters that have ended to others, for as long as this master runs.
+    /// Only the leader does.
+    pub(super) async fn give_runs(self) {
+        let mut silent: BTreeMap<u64, Instant> = BTreeMap::new();
+        loop {
+            pause(LOOK_AT_RUNS).await;
+            let alive = self.0.others.alive();
+            silent.retain(|node, _| !alive.contains(node));
+            if self.leads().is_none() {
+                silent.clear();
+                continue;
+            }
+            let store = self.0.store.clone();
+            let given = match smol::unblock(move || store.runs()).await {
+                Ok(runs) => self.give_orphans(&runs, &mut silent).await,
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(error) = given {
+                log::warning(format_args!("cannot give orchestrations away: {error}"));
+            }
+        }
+    }
+
+    async fn give_orphans(
+        &self,
+        runs: &[(String, RunOwner)],
+        silent: &mut BTreeMap<u64, Instant>,
+    ) -> Result<(), String> {
+        let mut alive = self.0.others.boots();
+        alive.insert(self.0.node.number, self.0.node.boot);
+        let members = self.status().members;
+        for (jid, owner) in runs {
+            let is_gone = match alive.get(&owner.node) {
+                Some(boot) => *boot != owner.boot,
+                None if !members.contains_key(&owner.node) => true,
+                None => {
+                    let since = silent.entry(owner.node).or_insert_with(Instant::now);
+                    since.elapsed() >= self.0.settings.voter_timeout
+                }
+            };
+            let count = |node: u64| runs.iter().filter(|(_, owner)| owner.node == node).count();
+            let next = alive.iter().min_by_key(|(node, _)| (count(**node), **node));
+            let Some((node, boot)) = next.filter(|_| is_gone) else {
+                continue;
+            };
+            let (node, boot) = (*node, *boot);
+            log::warning(format_args!(
+                "The master {} has ended while it ran the orchestration {jid}: {} continues it",
+                self.name(owner.node),
+                self.name(node)
+            ));
+            let command = Command::RunClaimed {
+                jid: jid.clone(),
+                owner: RunOwner { node, boot },
+                expected: *owner,
+            };
+            let applied = self.0.store.apply(command).await;
+            applied.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! Orchestrations of a cluster whose master ends while they run.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::cluster::{Masters, SECRET};
+
+/// Each step leaves a line in a file of the minion. The second one takes as long as a master needs to
+/// take over, so that it is under way then.
+const SLS: &str = "
+first:
+  salt.state: [{tgt: m1}, {sls: [first]}]
+second:
+  salt.state: [{tgt: m1}, {sls: [second]}, {timeout: 20}, {require: [{salt: first}]}]
+third:
+  salt.state: [{tgt: m1}, {sls: [third]}, {require: [{salt: second}]}]
+";
+
+/// Writes the same trees for all masters. Returns the file with the lines of the steps.
+fn write(masters: &Masters, sls: &str, seconds: u32) -> std::path::PathBuf {
+    let done = masters.all[0].path("done");
+    let append = |step: &str, pause: u32| {
+        let done = done.display();
+        format!("{step} runs:\n  cmd.run: [{{name: 'sleep {pause}; echo {step} >> {done}'}}]\n")
+    };
+    for fleet in &masters.all {
+        fleet.write("salt/orch.sls", sls);
+        fleet.write("salt/first.sls", &append("first", 0));
+        fleet.write("salt/second.sls", &append("second", seconds));
+        fleet.write("salt/third.sls", &append("third", 0));
+    }
+    done
+}
+
+/// Starts the orchestration at the first master, and kills that one during the second step.
+fn cut(masters: &mut Masters, done: &std::path::Path) {
+    let etc = masters.all[0].path("master/etc");
+    let program = &*super::PROGRAM;
+    let words = ["--async", "state.orchestrate", "orch"];
+    let started = Command::new(program)
+        .arg("salt-run")
+        .arg("-c")
+        .arg(etc)
+        .args(words)
+        .output()
+        .unwrap();
+    assert!(started.status.success());
+    masters.soon("the second step begins", |masters| {
+        let first = fs::read_to_string(done).unwrap_or_default() == "first\n";
+        let jobs = masters.all[1].run(&["salt-run", "--out=json", "jobs.list_jobs"]);
+        first && jobs.out.matches("state.sls").count() == 2
+    });
+    masters.all[0].kill_master();
+}
+
+#[test]
+fn another_master_continues_an_orchestration_and_each_step_happens_once() {
+    let config = format!("{SECRET}cluster_voter_timeout: 2\n");
+    let mut masters = Masters::with(3, &config);
+    masters.minions(&[("m1", 2)]);
+    let done = write(&masters, SLS, 8);
+    let listeners: Vec<_> = [1, 2].map(|number| masters.all[number].listen()).into();
+    cut(&mut masters, &done);
+    masters.soon("all steps are done", |_| {
+        fs::read_to_string(&done)
+            .unwrap_or_default()
+            .lines()
+            .count()
+            >= 3
+    });
+    assert_eq!(
+        fs::read_to_string(&done).unwrap(),
+        "first\nsecond\nthird\n",
+        "each step happened once"
+    );
+    let is_end = |(tag, data): &(String, Value)| {
+        tag == "salt/run/JID/ret" && data["fun"] == "runner.state.orchestrate"
+    };
+    masters.soon("both masters have the event", |masters| {
+        [1, 2]
+            .iter()
+            .all(|at| masters.all[*at].heard().iter().any(is_end))
+    });
+    let ended = masters.all[1].heard().into_iter().filter(is_end);
+    let ended: Vec<_> = ended.collect();
+    assert_eq!(ended.len(), 1, "{ended:#?}");
+    assert_eq!(ended[0].1["success"], true, "{ended:#?}");
+    drop(listeners);
+    // The jobs of the steps are those of the first master.
+    let jobs = masters.all[1].run(&["salt-run", "--out=json", "jobs.list_jobs"]);
+    assert_eq!(jobs.out.matches("state.sls").count(), 3, "{}", jobs.out);
+    // The first master does not begin again when it is back.
+    masters.all[0].start_master();
+    masters.takes_changes(1);
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert_eq!(fs::read_to_string(&done).unwrap().lines().count(), 3);
+}
+
+/// The second step runs a function, whose effect is not known if it is cut.
+const ASKS: &str = "
+first:
+  salt.state: [{tgt: m1}, {sls: [first]}]
+second:
+  salt.function: [{name: state.sls}, {tgt: m1}, {arg: [second]}, {require: [{salt: first}]}]
+third:
+  salt.state: [{tgt: m1}, {sls: [third]}, {require: [{salt: second}]}]
+";
+
+#[test]
+fn a_step_that_must_not_be_repeated_waits_for_the_administrator_at_another_master() {
+    let config = format!("{SECRET}cluster_voter_timeout: 2\n");
+    let mut masters = Masters::with(3, &config);
+    masters.minions(&[("m1", 2)]);
+    let done = write(&masters, ASKS, 4);
+    cut(&mut masters, &done);
+    let told = "did not succeed";
+    masters.soon("the new master asks", |masters| {
+        masters.all.iter().any(|fleet| fleet.logs().contains(told))
+    });
+    masters.soon("the job of the step has ended", |_| {
+        fs::read_to_string(&done)
+            .unwrap_or_default()
+            .lines()
+            .count()
+            == 2
+    });
+    let asks = masters
+        .all
+        .iter()
+        .position(|fleet| fleet.logs().contains(told));
+    let words = [
+        "salt-run",
+        "state.orchestrate",
+        "orch",
+        "resume=True",
+        "skip=second",
+    ];
+    let resumed = masters.all[asks.unwrap()].run(&words);
+    assert_eq!(resumed.rc, Some(0), "{}", resumed.out);
+    assert_eq!(fs::read_to_string(&done).unwrap(), "first\nsecond\nthird\n");
+}
+
+#[test]
+fn a_held_orchestration_is_resumed_by_the_administrator() {
+    let config = format!("{SECRET}cluster_voter_timeout: 2\ncluster_orchestrate: hold\n");
+    let mut masters = Masters::with(3, &config);
+    masters.minions(&[("m1", 2)]);
+    let done = write(&masters, SLS, 3);
+    cut(&mut masters, &done);
+    let told = "cluster_orchestrate is hold";
+    masters.soon("the orchestration is held", |masters| {
+        masters.all.iter().any(|fleet| fleet.logs().contains(told))
+    });
+    let held = masters
+        .all
+        .iter()
+        .position(|fleet| fleet.logs().contains(told));
+    let held = held.unwrap();
+    masters.soon("the job of the step has ended", |_| {
+        fs::read_to_string(&done)
+            .unwrap_or_default()
+            .lines()
+            .count()
+            == 2
+    });
+    let words = ["salt-run", "state.orchestrate", "orch", "resume=True"];
+    let resumed = masters.all[held].run(&words);
+    assert_eq!(resumed.rc, Some(0), "{}", resumed.out);
+    let lines = fs::read_to_string(&done).unwrap();
+    assert!(lines.ends_with("third\n"), "{lines}");
+}
