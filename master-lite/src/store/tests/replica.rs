@@ -167,7 +167,7 @@ fn three_masters_have_one_state_whichever_of_them_gets_a_command() {
 fn readers_wait_while_the_tables_are_replaced() {
     let world = World::new();
     world.accept("m1", 1);
-    let store = world.store.clone();
+    let store = &world.store;
     store.shared.is_replaced.store(true, Ordering::Release);
     let disk = store.shared.put_disk(None);
     let reader = store.clone();
