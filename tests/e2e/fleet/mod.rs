@@ -23,6 +23,7 @@ mod identity;
 mod jobs;
 mod keys;
 mod masters;
+mod migrate_jobs;
 mod progress;
 mod python;
 mod reactions;
