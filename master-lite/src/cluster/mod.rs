@@ -24,6 +24,7 @@ mod requests;
 mod rings;
 mod settings;
 mod start;
+pub(crate) mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

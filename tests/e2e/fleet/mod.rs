@@ -11,6 +11,7 @@ mod certificates;
 mod cluster;
 mod cluster_of_minion;
 mod cluster_rings;
+mod cluster_tokens;
 mod connections;
 pub(crate) mod documentation;
 mod engines;
